@@ -1,0 +1,43 @@
+#pragma once
+
+#include <utility>
+
+namespace ddprun {
+
+/// Owns a file descriptor and closes it; -1 owns nothing.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  ~Descriptor() { reset(); }
+  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    if (this != &other) {
+      reset();
+      descriptor_ = std::exchange(other.descriptor_, -1);
+    }
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return descriptor_; }
+  explicit operator bool() const { return descriptor_ >= 0; }
+
+  /// Gives the descriptor away: the caller closes it.
+  int release() { return std::exchange(descriptor_, -1); }
+
+  /// Closes it now.
+  void reset() noexcept;
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// Both ends of a pipe, close-on-exec.
+struct Pipe {
+  Descriptor read_end;
+  Descriptor write_end;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,50 @@
+#include "base/endpoint.hpp"
+
+#include "base/parse.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun {
+namespace {
+
+Error bad_endpoint(std::string_view text, std::string_view why) {
+  return make_error(Errc::kInvalidArgument, fmt::format("endpoint '{}': {}", text, why));
+}
+
+}  // namespace
+
+Result<Endpoint> Endpoint::parse(std::string_view text, std::uint16_t default_port) {
+  std::string_view host = text;
+  std::string_view port;
+  bool has_port = false;
+  if (text.starts_with('[')) {
+    const std::size_t close = text.find(']');
+    if (close == std::string_view::npos) return bad_endpoint(text, "the bracket is not closed");
+    host = text.substr(1, close - 1);
+    const std::string_view rest = text.substr(close + 1);
+    if (!rest.empty() && !rest.starts_with(':')) return bad_endpoint(text, "expected [HOST]:PORT");
+    has_port = !rest.empty();
+    if (has_port) port = rest.substr(1);
+  } else if (const std::size_t colon = text.find(':'); colon != std::string_view::npos) {
+    if (colon == text.rfind(':')) {  // with more colons it is a bare IPv6 address
+      host = text.substr(0, colon);
+      port = text.substr(colon + 1);
+      has_port = true;
+    }
+  }
+  if (host.empty()) return bad_endpoint(text, "the host is empty");
+  if (host.find_first_of(" \t/@") != std::string_view::npos) {
+    return bad_endpoint(text, "expected HOST[:PORT]");
+  }
+  if (!has_port) return Endpoint{.host = std::string(host), .port = default_port};
+  const auto number = parse_int<std::uint16_t>(port);
+  if (!number) return bad_endpoint(text, "the port must be a number from 0 to 65535");
+  return Endpoint{.host = std::string(host), .port = *number};
+}
+
+std::string Endpoint::to_string() const {
+  const bool brackets = host.find(':') != std::string::npos;
+  return brackets ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "base/error.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// A host and a TCP port: "host:29500", "10.0.0.1:0", "[::1]:29500".
+///
+/// The host is a name or a numeric address, without brackets; port 0 means any free one where
+/// something listens.
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+
+  /// Reads "HOST[:PORT]"; IPv6 addresses stand in brackets when a port follows. Fails with
+  /// kInvalidArgument, naming the part that is wrong.
+  static Result<Endpoint> parse(std::string_view text, std::uint16_t default_port);
+
+  /// "host:port", with brackets where they are needed.
+  std::string to_string() const;
+
+  bool operator==(const Endpoint&) const = default;
+};
+
+}  // namespace ddprun

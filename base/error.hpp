@@ -1,0 +1,61 @@
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <boost/system/result.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// What went wrong, as coarse as callers branch on. Anything finer belongs in Error::detail.
+enum class Errc {
+  kInvalidArgument = 1,  // a flag, file content or environment variable makes no sense
+  kNotFound,             // the file, key or program named does not exist
+  kNotExecutable,        // it exists, but may not be executed
+  kIo,                   // the operating system refused: disk full, permission, descriptor limit
+  kCorrupt,              // bytes read back are not those that were written
+  kTimedOut,             // the deadline passed; the operation may or may not have taken effect
+  kPeerLost,             // the connection ended before the answer arrived
+  kProtocol,             // the peer sent bytes we refuse to interpret; retrying will not help
+  kLimit,                // it would exceed a documented limit
+  kCancelled,            // somebody asked us to stop
+};
+
+/// The category of Errc, named "ddprun".
+const boost::system::error_category& ddprun_category() noexcept;
+
+boost::system::error_code make_error_code(Errc code) noexcept;
+
+/// An expected failure: a code for programs, one clause for people.
+struct Error {
+  boost::system::error_code code;
+  std::string detail;  // e.g. "node range '4:2': the minimum exceeds the maximum"
+
+  bool is(Errc errc) const { return code == make_error_code(errc); }
+};
+
+Error make_error(Errc code, std::string detail);
+
+/// kIo, kNotFound or kNotExecutable by `errno_value`, with its text behind `what`: "what: No such
+/// file or directory".
+Error make_errno_error(int errno_value, std::string_view what);
+
+/// The same failure, told from one level further up: "context: detail".
+Error with_context(std::string_view context, Error error);
+
+// Boost asks for this when value() is called on an error: a bug of the caller, so it throws.
+[[noreturn]] void throw_exception_from_error(
+    const Error& error, const boost::source_location& where);
+
+/// Either a T or the reason there is none. The compiler objects when one is dropped on the floor.
+template <class T>
+class [[nodiscard]] Result : public boost::system::result<T, Error> {
+ public:
+  using boost::system::result<T, Error>::result;
+};
+
+}  // namespace ddprun
+
+template <>
+struct boost::system::is_error_code_enum<ddprun::Errc> : std::true_type {};

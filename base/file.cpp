@@ -1,0 +1,78 @@
+#include "base/file.hpp"
+
+#include "base/descriptor.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kChunkBytes = 64 * 1024;
+constexpr mode_t kMode = 0644;
+
+Result<void> write_all(int descriptor, std::string_view content, const std::string& name) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return make_errno_error(errno, name);
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Result<void> sync_directory(const std::filesystem::path& directory) {
+  const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return make_errno_error(errno, directory.string());
+  if (::fsync(opened.get()) != 0) return make_errno_error(errno, directory.string());
+  return {};
+}
+
+Result<void> write_synced(const std::filesystem::path& path, std::string_view content) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
+  if (!file) return make_errno_error(errno, path.string());
+  auto written = write_all(file.get(), content, path.string());
+  if (!written) return written;
+  if (::fsync(file.get()) != 0) return make_errno_error(errno, path.string());
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return make_errno_error(errno, path.string());
+  std::string content;
+  for (;;) {
+    const std::size_t had = content.size();
+    content.resize(had + kChunkBytes);
+    const ssize_t got = ::read(file.get(), content.data() + had, kChunkBytes);
+    content.resize(had + (got > 0 ? static_cast<std::size_t>(got) : 0));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return make_errno_error(errno, path.string());
+    if (got == 0) return content;
+    if (content.size() > bytes_max) {
+      return make_error(
+          Errc::kLimit, fmt::format("{}: larger than {} bytes", path.string(), bytes_max));
+    }
+  }
+}
+
+Result<void> replace_file(const std::filesystem::path& path, std::string_view content) {
+  const std::filesystem::path aside = fmt::format("{}.{}.tmp", path.string(), ::getpid());
+  auto written = write_synced(aside, content);
+  if (written && ::rename(aside.c_str(), path.c_str()) != 0) {
+    written = make_errno_error(errno, path.string());
+  }
+  if (!written) {
+    ::unlink(aside.c_str());
+    return written;
+  }
+  return sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+}  // namespace ddprun

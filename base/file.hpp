@@ -1,0 +1,20 @@
+#pragma once
+
+#include "base/error.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// The whole file. Fails with kNotFound, kIo, or kLimit when it is larger than `bytes_max`.
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max);
+
+/// Replaces `path` in one step: a reader sees the old content or all of the new one, after a crash
+/// of the machine too. Written beside it, synced, renamed, directory synced. Fails with kIo or
+/// kNotFound, and leaves nothing behind then.
+Result<void> replace_file(const std::filesystem::path& path, std::string_view content);
+
+}  // namespace ddprun

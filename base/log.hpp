@@ -1,0 +1,19 @@
+#pragma once
+
+// ddprun's own log lines, on stderr: one line per transition, fixed fields first, then a sentence.
+// Quiet by default (a healthy run prints nothing); LOGLEVEL as under torchrun, default WARNING.
+
+#include "base/error.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <string_view>
+
+namespace ddprun {
+
+/// Sends spdlog's default logger to stderr as "HH:MM:SS.mmm program LEVEL text", coloured only on a
+/// terminal. `level` is DEBUG, INFO, WARNING, ERROR or CRITICAL in any case; empty means WARNING.
+/// Fails with kInvalidArgument on any other word.
+Result<void> start_log(std::string_view program, std::string_view level);
+
+}  // namespace ddprun

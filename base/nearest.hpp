@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// The word of `words` that `typed` was most likely meant to be, for "did you mean …?".
+///
+/// By Levenshtein distance with a swap of neighbours counted once (optimal string alignment); none
+/// if even the nearest differs in more than a third of its letters.
+std::optional<std::string> nearest(std::string_view typed, std::span<const std::string> words);
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "base/error.hpp"
+
+#include <string_view>
+
+namespace ddprun {
+
+/// How many nodes a job accepts; "4" or "2:4" on the command line.
+///
+/// Both ends are inclusive and count nodes, not workers and not GPUs. Every NodeRange in existence
+/// satisfies 1 <= min() <= max() <= kMaxNodes, so nobody downstream checks again.
+class NodeRange {
+ public:
+  static constexpr int kMaxNodes = 16'384;
+
+  /// Reads "N" or "MIN:MAX". Fails with kInvalidArgument, naming the part that is wrong.
+  static Result<NodeRange> parse(std::string_view text);
+
+  /// REQUIRES: 1 <= min <= max <= kMaxNodes.
+  NodeRange(int min, int max);
+
+  int min() const { return min_; }
+  int max() const { return max_; }
+  bool operator==(const NodeRange&) const = default;
+
+ private:
+  int min_;
+  int max_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <ctime>
+
+namespace ddprun {
+
+/// The clock of all deadlines: CLOCK_BOOTTIME, which never jumps and goes on while suspended.
+///
+/// No time point of one machine is ever compared with one of another.
+struct Clock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<Clock>;
+  static constexpr bool is_steady = true;  // NOLINT(readability-identifier-naming): chrono's name
+
+  static time_point now() noexcept {
+    timespec spec{};
+    ::clock_gettime(CLOCK_BOOTTIME, &spec);
+    return time_point(std::chrono::seconds(spec.tv_sec) + std::chrono::nanoseconds(spec.tv_nsec));
+  }
+};
+
+using Duration = Clock::duration;
+using TimePoint = Clock::time_point;
+
+/// Later than everything: the deadline of a wait without one.
+inline constexpr TimePoint kNever = TimePoint::max();
+
+/// `duration` in seconds, for logs and JSON.
+constexpr double to_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,44 @@
+#pragma once
+
+// The names that pass between the agent and its workers. docs/worker_contract.md says what each
+// means; agent/ sets them, trainer/ reads them, and neither includes the other.
+
+namespace ddprun::contract {
+
+// Ranks, as torch.distributed's env:// reads them.
+inline constexpr char kRank[] = "RANK";
+inline constexpr char kWorldSize[] = "WORLD_SIZE";
+inline constexpr char kLocalRank[] = "LOCAL_RANK";
+inline constexpr char kLocalWorldSize[] = "LOCAL_WORLD_SIZE";
+inline constexpr char kGroupRank[] = "GROUP_RANK";
+inline constexpr char kGroupWorldSize[] = "GROUP_WORLD_SIZE";
+inline constexpr char kRoleName[] = "ROLE_NAME";
+inline constexpr char kRoleRank[] = "ROLE_RANK";
+inline constexpr char kRoleWorldSize[] = "ROLE_WORLD_SIZE";
+
+// Where the store is.
+inline constexpr char kMasterAddr[] = "MASTER_ADDR";
+inline constexpr char kMasterPort[] = "MASTER_PORT";
+inline constexpr char kUseAgentStore[] = "TORCHELASTIC_USE_AGENT_STORE";
+inline constexpr char kDisableShareStore[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
+
+// The job and this attempt at it.
+inline constexpr char kRunId[] = "TORCHELASTIC_RUN_ID";
+inline constexpr char kRestartCount[] = "TORCHELASTIC_RESTART_COUNT";
+inline constexpr char kMaxRestarts[] = "TORCHELASTIC_MAX_RESTARTS";
+inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";
+inline constexpr char kSignalsToHandle[] = "TORCHELASTIC_SIGNALS_TO_HANDLE";
+inline constexpr char kRestartReason[] = "DDPRUN_RESTART_REASON";
+inline constexpr char kPreviousWorldSize[] = "DDPRUN_PREV_WORLD_SIZE";
+inline constexpr char kNodes[] = "DDPRUN_NODES";
+
+// The round that owns what a worker writes (R10): later generations and rounds are larger.
+inline constexpr char kGeneration[] = "DDPRUN_GENERATION";
+inline constexpr char kRound[] = "DDPRUN_ROUND";
+
+// Defaults for libraries, set where the user did not.
+inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
+inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
+
+}  // namespace ddprun::contract

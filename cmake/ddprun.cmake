@@ -1,0 +1,75 @@
+# What every target of ddprun has in common: standard, warnings, sanitizers, ccache.
+#
+#   ddprun_library(agent_core SOURCES … LINKS …)   a static library, also known as ddprun::agent_core
+#   ddprun_program(ddprun SOURCES … LINKS …)       a program in <build>/bin, installed
+#   ddprun_test(agent SOURCES … LINKS … LABELS …)  a GoogleTest program tests/<name>_test
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(DDPRUN_CCACHE ccache)
+if(DDPRUN_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${DDPRUN_CCACHE}")
+endif()
+
+include(GNUInstallDirs)
+find_package(Threads REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS filesystem)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+add_library(ddprun_flags INTERFACE)
+target_include_directories(ddprun_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(ddprun_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Woverloaded-virtual -Wimplicit-fallthrough)
+if(DDPRUN_WERROR)
+  target_compile_options(ddprun_flags INTERFACE -Werror)
+endif()
+if(DDPRUN_SANITIZE)
+  # A program is sanitized as a whole or not at all, so these go to everything.
+  add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer -O1)
+  add_link_options(-fsanitize=${DDPRUN_SANITIZE})
+  if(DDPRUN_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+  # g++ 12 floods this one over a Result in a std::variant, at -O1 with sanitizers.
+  target_compile_options(ddprun_flags INTERFACE -Wno-maybe-uninitialized)
+  # g++ 12 does not see Asio's fences through TSan, which it says with -Wtsan.
+  if(DDPRUN_SANITIZE MATCHES "thread")
+    target_compile_options(ddprun_flags INTERFACE -Wno-tsan)
+  endif()
+endif()
+
+function(ddprun_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  add_library(ddprun_${name} STATIC ${arg_SOURCES})
+  add_library(ddprun::${name} ALIAS ddprun_${name})
+  target_link_libraries(ddprun_${name} PUBLIC ddprun_flags ${arg_LINKS})
+endfunction()
+
+function(ddprun_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ddprun_flags ${arg_LINKS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# One CTest entry per GoogleTest program, so that ctest -L unit stays quick to list and run.
+function(ddprun_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINKS;LABELS")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name}_test ${arg_SOURCES})
+  target_link_libraries(${name}_test PRIVATE ddprun_flags ${arg_LINKS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name}_test)
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
