@@ -2,29 +2,40 @@
 
 // Where the workers' output goes: log files, console, and the last lines kept for a report.
 //
-// A redirected stream is the log file itself, opened for append and handed to the worker, so that
-// nothing stands between a worker and its log. Tee'd and watched streams are pipes, read by one
-// thread of this class: neither a slow console nor a slow disk holds up the agent.
+//                       redirect (-r)   worker ────────────────▶ stdout.log   (its own descriptor)
+//                       tee (-t)        worker ─▶ pipe ─▶ pump ─▶ stdout.log, then the console
+//     stderr, not on a terminal         worker ─▶ pipe ─▶ pump ─▶ our stderr (last 64 KiB kept)
+//                       otherwise       worker ────────────────▶ our own stream
+//
+// A redirected stream is the log file itself, so that nothing stands between a worker and its log:
+// what it wrote before a SIGKILL is there. Pipes are read by one thread (stream_pump.hpp), and the
+// console is written by another (console.hpp): neither holds up the agent, whose thread calls all
+// functions here.
 
 #include "agent/core/launch_plan.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
+#include "base/time.hpp"
 
+#include <compare>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 
 namespace ddprun {
+
+class StreamPump;
 
 /// Which worker, in which attempt.
 struct WorkerId {
   int attempt = 0;     // restarts so far
   int local_rank = 0;  // 0 <= local_rank < workers of this node
   int rank = 0;        // in the world
+  auto operator<=>(const WorkerId&) const = default;
 };
 
-/// What a worker is started with. The agent closes its copies once the worker runs.
+/// What a worker is started with, close-on-exec. The agent closes its copies once the worker runs.
 struct WorkerStreams {
   Descriptor out;          // empty: inherit
   Descriptor err;          // empty: inherit
@@ -33,32 +44,55 @@ struct WorkerStreams {
 
 class Streams {
  public:
-  /// Makes `<log-dir>/<run_id>_<random>` unless there are to be no files. Fails with kIo where a
-  /// directory cannot be made or written, naming it.
+  /// Makes `<log-dir>/<run_id>_<random>` unless there are to be no files. Starts no thread. Fails
+  /// with kIo or kNotFound where a directory cannot be made or written, naming it.
   static Result<std::unique_ptr<Streams>> open(const LaunchPlan& plan);
 
-  virtual ~Streams() = default;
-  Streams() = default;
+  ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  /// Files and pipes for one worker about to start. Fails with kIo.
-  virtual Result<WorkerStreams> attach(const WorkerId& worker) = 0;
+  /// Files and pipes for one worker about to start, in `attempt_<n>/<local_rank>/`. Fails with kIo.
+  Result<WorkerStreams> attach(const WorkerId& worker);
 
   /// The last lines this worker wrote to stderr, where they passed through us or a file; at most
-  /// `lines_max`, each cut at 4 KiB.
-  virtual std::string last_lines(const WorkerId& worker, int lines_max) const = 0;
+  /// `lines_max`, each cut at 4 KiB, without a newline at the end. Reads first what a worker that
+  /// has ended left in its pipe; waits at most 0.2 s for that, should a disk be slow. The two
+  /// newest attempts are remembered.
+  std::string last_lines(const WorkerId& worker, int lines_max) const;
 
-  /// Where a person finds this worker's output; empty if it went to the console alone.
-  virtual std::string log_of(const WorkerId& worker) const = 0;
+  /// Where a person finds this worker's output: a file, or the directory of both its files; empty
+  /// if it went to the console alone.
+  std::string log_of(const WorkerId& worker) const;
 
   /// The directory of this launch; empty if there is none.
-  virtual std::filesystem::path directory() const = 0;
+  const std::filesystem::path& directory() const { return directory_; }
 
   /// Writes what is still in the pipes of ended workers, waiting at most until `deadline` for
-  /// grandchildren that hold them open, then removes the directory if it is ours to remove
-  /// (`succeeded`, not asked for by --log-dir, and no log in it).
-  virtual void finish(TimePoint deadline, bool succeeded) = 0;
+  /// grandchildren that hold them open and for a slow console, then removes the directory if it is
+  /// ours to remove (`succeeded`, not asked for by --log-dir, and no log in it). To be called once,
+  /// last; without it, the destructor does the same at once and removes nothing.
+  void finish(TimePoint deadline, bool succeeded);
+
+ private:
+  struct Logs {  // of one worker; empty where a stream has no file
+    std::string out;
+    std::string err;
+  };
+
+  Streams(const LaunchPlan& plan, std::filesystem::path directory, bool is_ours);
+
+  StreamsPlan::Modes modes(int local_rank) const;
+  std::filesystem::path directory_of(const WorkerId& worker) const;
+  bool reaches_console(int local_rank) const;
+
+  StreamsPlan plan_;
+  std::string role_;
+  std::filesystem::path directory_;
+  bool is_ours_;           // made under $TMPDIR, not asked for
+  bool has_logs_ = false;  // a log file was made
+  std::map<WorkerId, Logs> logs_;
+  std::unique_ptr<StreamPump> pump_;
 };
 
 }  // namespace ddprun

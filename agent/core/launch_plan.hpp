@@ -64,6 +64,7 @@ struct LaunchPlan {
   std::optional<std::uint16_t> master_port;  // none: a free one
   bool shared_store = true;  // false: rank 0 hosts its own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
   bool virtual_local_rank = false;
+  int usable_cpus = 1;  // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
   WorkerCommand command;
   StreamsPlan streams;
 };
