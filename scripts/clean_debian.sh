@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Runs commands in a fresh clone inside a bare Debian 12, to show that nothing has to be there before:
+#
+#   scripts/clean_debian.sh [--root DIRECTORY] [--pip-cache DIRECTORY] [COMMAND...]
+#
+#   --root DIRECTORY       where the system lies; made by debootstrap unless it is there already
+#                          (default: build/clean-debian)
+#   --pip-cache DIRECTORY  keeps what pip downloads for the next root
+#
+# Each COMMAND is one string for bash, run in the clone's parent directory, in order; the first that
+# fails ends the run. Without one: setup, demo and tests, each twice. What is committed at HEAD is
+# cloned anew. Needs root (debootstrap, chroot), network and 15 GB of disk.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+root="$ddprun_root/build/clean-debian"
+pip_cache=
+while [[ "${1:-}" == --* ]]; do
+  case "$1" in
+    --root) root="$2" ;;
+    --pip-cache) pip_cache="$2" ;;
+    --help)
+      sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    *) die "unknown option '$1'; see scripts/clean_debian.sh --help" ;;
+  esac
+  shift 2
+done
+if (($# == 0)); then
+  set -- ddprun/scripts/demo.sh ddprun/scripts/demo.sh ddprun/scripts/test.sh ddprun/scripts/test.sh
+fi
+
+((EUID == 0)) || die "needs root, for debootstrap and chroot; run it with sudo"
+command -v debootstrap >/dev/null || die "needs debootstrap: apt-get install debootstrap"
+
+if [[ ! -x "$root/usr/bin/apt-get" ]]; then
+  step "Making a bare Debian 12 in $root"
+  mkdir -p "$root"
+  quietly debootstrap debootstrap --variant=minbase bookworm "$root" http://deb.debian.org/debian
+fi
+
+step "Cloning $(git -C "$ddprun_root" rev-parse --short HEAD) into it"
+rm -rf "$root/root/ddprun"
+git clone --quiet --no-hardlinks "$ddprun_root" "$root/root/ddprun"
+
+# How this machine reaches the registries has to be known inside as well; nothing else is passed on.
+cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+passed_on=(HOME=/root TERM="${TERM:-dumb}" PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
+for name in http_proxy https_proxy no_proxy PIP_INDEX_URL PIP_DEFAULT_TIMEOUT; do
+  if [[ -n "${!name:-}" ]]; then passed_on+=("$name=${!name}"); fi
+done
+if [[ -n "${SSL_CERT_FILE:-}" ]]; then
+  # Not its usual place, which the package ca-certificates writes.
+  cp -L "$SSL_CERT_FILE" "$root/root/registries.crt"
+  passed_on+=(SSL_CERT_FILE=/root/registries.crt PIP_CERT=/root/registries.crt)
+fi
+
+# In a mount and PID namespace of their own, so that mounts and processes end with it.
+inside() {
+  # shellcheck disable=SC2016
+  unshare --mount --pid --fork --kill-child bash -euc '
+    root="$1" pip_cache="$2" command="$3"
+    shift 3
+    mount -t proc proc "$root/proc"
+    mount --rbind /sys "$root/sys"
+    mount --rbind /dev "$root/dev"
+    if [[ -n "$pip_cache" ]]; then
+      mkdir -p "$pip_cache" "$root/root/.cache/pip"
+      mount --bind "$pip_cache" "$root/root/.cache/pip"
+    fi
+    exec env -i "$@" chroot "$root" bash -c "cd /root && $command"
+  ' clean_debian "$root" "$pip_cache" "$1" "${passed_on[@]}"
+}
+
+for command in "$@"; do
+  step "Inside: $command"
+  started=$SECONDS
+  inside "$command" || die "'$command' failed inside $root with status $?"
+  step "'$command' succeeded after $((SECONDS - started)) s"
+done

@@ -1,0 +1,60 @@
+# Sourced by the other scripts: where things are, how to speak, how to stop.
+# shellcheck shell=bash
+
+set -euo pipefail
+
+ddprun_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+ddprun_torch_version=2.11.0
+# An environment with torch may be shared by many clones; see docs/development.md.
+ddprun_venv="${DDPRUN_VENV:-$ddprun_root/.venv}"
+export DDPRUN_VENV="$ddprun_venv"
+ddprun_log_directory="$ddprun_root/build/log"
+
+# Colours are for people: none in a pipe, in CI, or where NO_COLOR asks for none.
+if [[ -t 1 && -z "${NO_COLOR:-}" && -z "${CI:-}" ]]; then
+  bold=$'\e[1m' plain=$'\e[0m'
+else
+  bold='' plain=''
+fi
+
+# One line on what begins now, for the person who waits.
+step() {
+  printf '%s==> %s%s\n' "$bold" "$*" "$plain"
+}
+
+# Ends the script with one line on stderr: what is wrong and what to do.
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# quietly NAME COMMAND...: runs the command with its output in build/log/NAME.log, and shows the end
+# of that log only when the command fails.
+quietly() {
+  local name="$1" log="$ddprun_log_directory/$1.log" status=0
+  shift
+  mkdir -p "$ddprun_log_directory"
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  if ((status != 0)); then
+    tail -n 40 "$log" >&2
+    printf '%s: %s failed with status %s; the whole output is in %s\n' \
+      "$(basename "$0")" "$name" "$status" "$log" >&2
+    return "$status"
+  fi
+}
+
+# configure PRESET [CMAKE ARGUMENT...]: writes build/PRESET. Cheap when nothing changed.
+configure() {
+  local preset="$1"
+  shift
+  (cd "$ddprun_root" && quietly "configure-$preset" \
+    cmake --preset "$preset" "-DDDPRUN_VENV=$ddprun_venv" "$@")
+}
+
+# build PRESET [TARGET...]: everything, or the targets named.
+build() {
+  local preset="$1"
+  shift
+  (cd "$ddprun_root" && quietly "build-$preset" \
+    cmake --build "build/$preset" ${1:+--target "$@"})
+}

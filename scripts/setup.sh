@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Installs what building, testing and running ddprun needs, and only what is missing:
+#
+#   scripts/setup.sh [--without-torch] [--with-lint]
+#
+#   --without-torch   no Python environment: enough for a build with -DDDPRUN_TRAINER=OFF
+#   --with-lint       also the tools of scripts/lint.sh
+#
+# Debian packages come by apt, as root or through sudo. torch and numpy come from PyPI into .venv, or
+# into the environment that DDPRUN_VENV names.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+packages=(
+  ca-certificates ccache cmake g++ git ninja-build
+  libboost1.81-dev libboost-filesystem1.81-dev libcli11-dev libfmt-dev libspdlog-dev
+  nlohmann-json3-dev libssl-dev zlib1g-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  iproute2 procps python3
+)
+torch_packages=(libgloo-dev dataset-fashion-mnist python3-venv)
+lint_packages=(clang-format-14 clang-tidy-19)
+
+with_torch=yes
+while (($# > 0)); do
+  case "$1" in
+    --without-torch) with_torch=no ;;
+    --with-lint) packages+=("${lint_packages[@]}") ;;
+    -h | --help)
+      sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    *) die "unknown option '$1'; see scripts/setup.sh --help" ;;
+  esac
+  shift
+done
+if [[ $with_torch == yes ]]; then packages+=("${torch_packages[@]}"); fi
+
+missing_packages() {
+  local package
+  for package in "${packages[@]}"; do
+    [[ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" == installed ]] ||
+      echo "$package"
+  done
+}
+
+install_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  ((${#missing[@]} > 0)) || return 0
+
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null ||
+      die "needs root or sudo for: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  step "Installing ${#missing[@]} Debian packages: ${missing[*]}"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
+    apt-get -q -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
+  quietly apt-update "${apt[@]}" update
+  quietly apt-install "${apt[@]}" install --no-install-recommends "${missing[@]}"
+}
+
+# Reads the packages' metadata instead of importing torch, which takes seconds.
+has_torch() {
+  [[ -x "$ddprun_venv/bin/python" ]] && "$ddprun_venv/bin/python" - "$ddprun_torch_version" \
+    2>/dev/null <<'PYTHON'
+import importlib.metadata as metadata
+import sys
+
+metadata.version("numpy")
+sys.exit(metadata.version("torch").split("+")[0] != sys.argv[1])
+PYTHON
+}
+
+install_torch() {
+  if has_torch; then return 0; fi
+  if [[ -d "$ddprun_venv" && "$ddprun_venv" != "$ddprun_root/.venv" ]]; then
+    die "DDPRUN_VENV=$ddprun_venv lacks torch $ddprun_torch_version or numpy; run" \
+      "'$ddprun_venv/bin/pip install torch==$ddprun_torch_version numpy', or unset DDPRUN_VENV"
+  fi
+  step "Installing torch $ddprun_torch_version from PyPI into $ddprun_venv (about 5 GB, once)"
+  quietly venv python3 -m venv "$ddprun_venv"
+  quietly pip "$ddprun_venv/bin/python" -m pip install --disable-pip-version-check \
+    --progress-bar off --retries 5 "torch==$ddprun_torch_version" numpy
+  has_torch || die "pip reported success, but $ddprun_venv lacks torch $ddprun_torch_version"
+}
+
+command -v apt-get >/dev/null ||
+  die "knows Debian 12 only; elsewhere install the equivalents of: ${packages[*]}"
+install_packages
+if [[ $with_torch == yes ]]; then install_torch; fi
