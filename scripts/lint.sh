@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Checks how the code looks and what it may touch:
+#
+#   scripts/lint.sh [--fix] [--without-torch]
+#
+#   clang-format 14, clang-tidy 19 (warnings are errors), and the tests of the design in tests/tidy
+#
+# --fix lets clang-format rewrite what differs. --without-torch leaves out the files that include
+# torch, which need its headers. clang-tidy looks only at files that changed, or whose headers,
+# settings or compile command did, since it last found them clean.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+fix=no
+with_torch=yes
+while (($# > 0)); do
+  case "$1" in
+    --fix) fix=yes ;;
+    --without-torch) with_torch=no ;;
+    *) die "unknown option '$1'; see the head of scripts/lint.sh" ;;
+  esac
+  shift
+done
+
+cd "$ddprun_root"
+databases=(build/dev/compile_commands.json)
+if [[ $with_torch == yes ]]; then
+  "$ddprun_root/scripts/setup.sh" --with-lint
+  databases+=(build/release/compile_commands.json)
+else
+  "$ddprun_root/scripts/setup.sh" --with-lint --without-torch
+fi
+
+step "Checking the format (clang-format 14)"
+mapfile -t sources < <(
+  git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' |
+    while IFS= read -r file; do if [[ -e "$file" ]]; then echo "$file"; fi; done
+)
+if [[ $fix == yes ]]; then
+  clang-format-14 -i "${sources[@]}"
+else
+  clang-format-14 --dry-run --Werror "${sources[@]}" ||
+    die "the files above are not formatted; scripts/lint.sh --fix does it"
+fi
+
+step "Checking the design (tests/tidy)"
+python3 -m unittest discover --quiet -s tests/tidy -p '*_test.py' ||
+  die "the tests of the design failed (above)"
+
+step "Checking the code (clang-tidy 19)"
+configure dev -DDDPRUN_TRAINER=OFF
+if [[ $with_torch == yes ]]; then configure release -DDDPRUN_TRAINER=ON; fi
+python3 scripts/run_clang_tidy.py "${databases[@]}" ||
+  die "clang-tidy objects to the files above"
+step "Nothing to object to"

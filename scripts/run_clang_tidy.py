@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy 19 over every source of the compile databases given, and remembers what was clean.
+
+    scripts/run_clang_tidy.py build/dev/compile_commands.json [build/release/compile_commands.json]
+
+A file is looked at again only when something that decides its verdict changed: its text, the text of
+a project header it includes directly or not, the settings, the compile command or clang-tidy itself.
+The memory is shared by all clones of a machine: $XDG_CACHE_HOME/ddprun/tidy, or ~/.cache/...
+Where a file is in two databases, the first one decides.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = "clang-tidy-19"
+DATABASE = ROOT / "build" / "lint"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ddprun/tidy"
+INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+def without_precompiled_header(command):
+    """g++'s precompiled header means nothing to clang: every file includes what it needs."""
+    kept = []
+    words = iter(shlex.split(command))
+    for word in words:
+        if word == "-Winvalid-pch":
+            continue
+        if word == "-include":
+            header = next(words)
+            if "cmake_pch" not in header:
+                kept += [word, header]
+            continue
+        kept.append(word)
+    # The launcher in front is not part of what is compiled.
+    if kept and os.path.basename(kept[0]) == "ccache":
+        kept = kept[1:]
+    return shlex.join(kept)
+
+
+def read_databases(paths):
+    entries = {}
+    for path in paths:
+        for entry in json.loads(pathlib.Path(path).read_text()):
+            source = pathlib.Path(entry["file"])
+            if not source.is_relative_to(ROOT) or source.is_relative_to(ROOT / "build"):
+                continue
+            command = without_precompiled_header(entry["command"])
+            entries.setdefault(source, {**entry, "command": command})
+    return entries
+
+
+def closure(source, known):
+    """The project files that `source` includes, itself first, then in order of appearance."""
+    files, todo = [], [source]
+    while todo:
+        file = todo.pop()
+        if file in files:
+            continue
+        files.append(file)
+        if file not in known:
+            text = file.read_bytes()
+            names = [name.decode() for name in INCLUDE.findall(text)]
+            found = [p for n in names for p in (ROOT / n, file.parent / n) if p.is_file()]
+            known[file] = (hashlib.sha256(text).hexdigest(), found)
+        todo += known[file][1]
+    return files
+
+
+def fingerprint(entry, source, settings, known):
+    digest = hashlib.sha256(settings)
+    digest.update(entry["command"].replace(str(ROOT), "").encode())
+    for file in closure(source, known):
+        digest.update(f"{file.relative_to(ROOT)} {known[file][0]}\n".encode())
+    return digest.hexdigest()
+
+
+def check(source):
+    """What clang-tidy objects to in one file; empty if nothing."""
+    done = subprocess.run(
+        [PROGRAM, "--quiet", "-p", str(DATABASE), str(source)],
+        capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    return done.stdout.strip() or done.stderr.strip() or f"{PROGRAM} ended with {done.returncode}"
+
+
+def main(databases):
+    entries = read_databases(databases)
+    DATABASE.mkdir(parents=True, exist_ok=True)
+    (DATABASE / "compile_commands.json").write_text(json.dumps(list(entries.values()), default=str))
+    CACHE.mkdir(parents=True, exist_ok=True)
+
+    settings = subprocess.run([PROGRAM, "--version"], capture_output=True, check=True).stdout
+    for file in sorted(ROOT.glob(".clang-tidy")) + sorted(ROOT.glob("*/.clang-tidy")):
+        settings += file.read_bytes()
+    known = {}
+    stamps = {s: CACHE / fingerprint(e, s, settings, known) for s, e in entries.items()}
+    changed = sorted(source for source, stamp in stamps.items() if not stamp.exists())
+    print(f"{len(changed)} of {len(entries)} files to look at", flush=True)
+
+    objections = 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        for source, objection in zip(changed, pool.map(check, changed)):
+            if objection:
+                objections += 1
+                print(objection.replace(f"{ROOT}/", ""), flush=True)
+            else:
+                stamps[source].touch()
+    if objections:
+        print(f"{objections} files with objections", file=sys.stderr)
+    return 1 if objections else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,129 @@
+"""Who may include whom: the two tables of docs/architecture.md, walked over every #include."""
+
+import re
+import unittest
+
+from source_tree import ROOMS, SourceFile, cpp_files
+
+# Room → what it may include of the other rooms, as patterns of headers.
+ALLOWED_ROOMS = {
+    "base": [],
+    "slurm": [r"base/"],
+    "rendezvous": [r"base/"],
+    "agent": [r"base/", r"rendezvous/"],
+    "trainer": [r"base/", r"rendezvous/(core/)?store_(client|protocol|wire)"],
+    "launcher": [r"base/", r"rendezvous/", r"agent/", r"slurm/"],
+}
+
+# What a core must not include: it decides, and never acts.
+BANNED_IN_CORE = re.compile(
+    r"boost/(asio|process)|base/(deadline|task_scope|log|descriptor|file)\.hpp"
+    r"|spdlog|torch|stream|thread|mutex|unistd|sys/")
+
+# Library → its headers, and the files that may see them.
+LIBRARIES = {
+    "torch": (r"(torch|ATen|c10|caffe2|gloo)/", r"trainer/(?!core/)"),
+    "CUDA and NCCL": (r"(cuda|nccl|nvml)", r"trainer/cuda/"),
+    "Boost.Asio": (r"boost/asio", r"(?!base/)|base/(deadline|task_scope)\.(hpp|cpp)$"),
+    "Boost.Process": (r"boost/process", r"agent/(boost_)?process\.cpp$"),
+    "nlohmann/json": (r"nlohmann/", r".*\.cpp$"),
+    "yaml-cpp": (r"yaml-cpp/", r".*\.cpp$"),
+    "CLI11": (r"CLI/", r".*/(\w+_)?options\.cpp$"),
+    "spdlog": (r"spdlog/", r"(?!.*/core/)"),
+}
+
+
+def broken_edges(file):
+    """What `file` includes and must not, one sentence each."""
+    if file.room not in ROOMS:
+        return []
+    sentences = []
+
+    def refuse(line, header, why):
+        sentences.append(f"{file.path}:{line}: includes {header}: {why}")
+
+    for line, header, ours in file.includes:
+        other = header.split("/")[0]
+        if ours and other in ROOMS and other != file.room:
+            allowed = ALLOWED_ROOMS[file.room]
+            if not any(re.match(pattern, header) for pattern in allowed):
+                refuse(line, header, f"{file.room}/ may include only {allowed or 'itself'}; move "
+                       "what both need into base/, or let launcher/ pass it as a value")
+        if file.in_core:
+            if ours and other != "base" and "/core/" not in header:
+                refuse(line, header, "a core includes cores and base/ alone; the shell calls it, "
+                       "never the reverse")
+            elif BANNED_IN_CORE.search(header if not ours or other == "base" else ""):
+                refuse(line, header, "a core decides and never acts; take the fact as an argument "
+                       "and give the effect back as a value")
+        for library, (headers, seen_by) in LIBRARIES.items():
+            if not ours and re.match(headers, header) and not re.match(seen_by, file.path):
+                refuse(line, header, f"{library} is seen only by files that match '{seen_by}'")
+    return sentences
+
+
+class Layering(unittest.TestCase):
+    def test_every_include_is_an_edge_of_the_tables(self):
+        broken = [sentence for file in cpp_files() for sentence in broken_edges(file)]
+        self.assertEqual([], broken, "\n" + "\n".join(broken))
+
+    def test_a_source_includes_its_own_header_first(self):
+        files = {file.path: file for file in cpp_files()}
+        broken = []
+        for path, file in files.items():
+            own = re.sub(r"\.cpp$", ".hpp", path)
+            if own != path and own in files and file.includes and file.includes[0][1] != own:
+                broken.append(f"{path}: include \"{own}\" first: it proves that it compiles alone")
+        self.assertEqual([], broken, "\n" + "\n".join(broken))
+
+    def test_every_header_has_pragma_once(self):
+        broken = [f.path for f in cpp_files()
+                  if f.path.endswith(".hpp") and not f.text.startswith("#pragma once\n")]
+        self.assertEqual([], broken, "these begin with something else than #pragma once")
+
+    def test_the_tree_was_found(self):
+        self.assertIn("base/error.hpp", [file.path for file in cpp_files()])
+
+
+class TheRuleItself(unittest.TestCase):
+    """Each of these includes is refused, so the walk above can fail."""
+
+    def assert_refused(self, path, include):
+        self.assertTrue(broken_edges(SourceFile(path, f"#include {include}\n")), (path, include))
+
+    def assert_allowed(self, path, include):
+        self.assertEqual([], broken_edges(SourceFile(path, f"#include {include}\n")))
+
+    def test_refuses_an_edge_that_is_not_in_the_table(self):
+        self.assert_refused("base/error.cpp", '"agent/streams.hpp"')
+        self.assert_refused("agent/worker.cpp", '"trainer/ddp.hpp"')
+        self.assert_refused("agent/worker.cpp", '"launcher/options.hpp"')
+        self.assert_refused("trainer/ddp.cpp", '"agent/streams.hpp"')
+        self.assert_refused("trainer/ddp.cpp", '"rendezvous/store_server.hpp"')
+        self.assert_refused("rendezvous/store_server.cpp", '"agent/streams.hpp"')
+
+    def test_refuses_io_in_a_core(self):
+        for header in ("<boost/asio/io_context.hpp>", "<thread>", "<sstream>", "<sys/socket.h>",
+                       "<torch/torch.h>", "<spdlog/spdlog.h>", '"base/log.hpp"',
+                       '"base/deadline.hpp"', '"agent/streams.hpp"'):
+            self.assert_refused("agent/core/supervisor.cpp", header)
+
+    def test_refuses_a_library_outside_its_room(self):
+        self.assert_refused("launcher/ddprun.cpp", "<torch/torch.h>")
+        self.assert_refused("trainer/core/sampler.cpp", "<ATen/ATen.h>")
+        self.assert_refused("trainer/ddp.cpp", "<nccl.h>")
+        self.assert_refused("agent/agent.cpp", "<boost/process/v2.hpp>")
+        self.assert_refused("agent/events.hpp", "<nlohmann/json.hpp>")
+        self.assert_refused("launcher/ddprun.cpp", "<CLI/CLI.hpp>")
+        self.assert_refused("base/error.hpp", "<boost/asio/io_context.hpp>")
+
+    def test_allows_what_the_tables_allow(self):
+        self.assert_allowed("agent/agent.cpp", '"rendezvous/store_server.hpp"')
+        self.assert_allowed("agent/core/supervisor.cpp", '"agent/core/launch_plan.hpp"')
+        self.assert_allowed("agent/core/supervisor.cpp", '"base/error.hpp"')
+        self.assert_allowed("trainer/ddp.cpp", "<torch/torch.h>")
+        self.assert_allowed("tests/agent/agent_test.cpp", '"launcher/options.hpp"')
+
+
+if __name__ == "__main__":
+    unittest.main()
