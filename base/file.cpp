@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kChunkBytes = 64 * 1024;
+constexpr std::size_t kChunkBytes = 65'536;
 constexpr mode_t kMode = 0644;
 
 Result<void> write_all(int descriptor, std::string_view content, const std::string& name) {

@@ -12,7 +12,7 @@
 namespace ddprun {
 
 Result<void> start_log(std::string_view program, std::string_view level) {
-  static const std::map<std::string, spdlog::level::level_enum, std::less<>> kLevels = {
+  static const std::map<std::string, spdlog::level::level_enum, std::less<>> levels = {
       {"", spdlog::level::warn},
       {"debug", spdlog::level::debug},
       {"info", spdlog::level::info},
@@ -23,8 +23,8 @@ Result<void> start_log(std::string_view program, std::string_view level) {
   std::string name(level);
   std::ranges::transform(
       name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto found = kLevels.find(name);
-  if (found == kLevels.end()) {
+  const auto found = levels.find(name);
+  if (found == levels.end()) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format("LOGLEVEL '{}': expected DEBUG, INFO, WARNING, ERROR or CRITICAL", level));

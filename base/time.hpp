@@ -9,11 +9,13 @@ namespace ddprun {
 ///
 /// No time point of one machine is ever compared with one of another.
 struct Clock {
+  // NOLINTBEGIN(readability-identifier-naming): the names are those of std::chrono
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::time_point<Clock>;
-  static constexpr bool is_steady = true;  // NOLINT(readability-identifier-naming): chrono's name
+  static constexpr bool is_steady = true;
+  // NOLINTEND(readability-identifier-naming)
 
   static time_point now() noexcept {
     timespec spec{};
@@ -22,8 +24,8 @@ struct Clock {
   }
 };
 
-using Duration = Clock::duration;
-using TimePoint = Clock::time_point;
+using Duration = std::chrono::nanoseconds;
+using TimePoint = std::chrono::time_point<Clock>;
 
 /// Later than everything: the deadline of a wait without one.
 inline constexpr TimePoint kNever = TimePoint::max();

@@ -107,11 +107,15 @@ def main(databases):
     print(f"{len(changed)} of {len(entries)} files to look at", flush=True)
 
     objections = 0
+    told = set()  # a header objected to is objected to once, not once per file that includes it
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for source, objection in zip(changed, pool.map(check, changed)):
             if objection:
                 objections += 1
-                print(objection.replace(f"{ROOT}/", ""), flush=True)
+                for item in re.split(r"\n(?=\S+:\d+:\d+: (?:error|warning))", objection):
+                    if item not in told:
+                        told.add(item)
+                        print(item.replace(f"{ROOT}/", ""), flush=True)
             else:
                 stamps[source].touch()
     if objections:

@@ -43,14 +43,13 @@ TEST(TaskScope, JoinReturnsAfterCancel) {
 }
 
 TEST(TaskScope, RethrowsTheFirstFailureAndCancelsTheRest) {
-  EXPECT_THROW(
-      run([]() -> asio::awaitable<void> {
-        TaskScope scope(co_await asio::this_coro::executor);
-        scope.spawn(sleep_for_ever());
-        scope.spawn(throw_at_once());
-        co_await scope.join();
-      }),
-      std::runtime_error);
+  const auto owner = []() -> asio::awaitable<void> {
+    TaskScope scope(co_await asio::this_coro::executor);
+    scope.spawn(sleep_for_ever());
+    scope.spawn(throw_at_once());
+    co_await scope.join();
+  };
+  EXPECT_THROW(run(owner), std::runtime_error);
 }
 
 TEST(TaskScope, StartsNothingAfterCancel) {
@@ -65,7 +64,7 @@ TEST(TaskScope, StartsNothingAfterCancel) {
 
 TEST(TaskScope, ACancelledOwnerTakesItsTasksAlong) {
   bool joined = false;
-  run([&joined]() -> asio::awaitable<void> {
+  const auto story = [&joined]() -> asio::awaitable<void> {  // NOLINT(*-lambda-coroutines): named
     const auto owner = [](bool& done) -> asio::awaitable<void> {
       co_await asio::this_coro::throw_if_cancelled(false);
       TaskScope inner(co_await asio::this_coro::executor);
@@ -78,7 +77,8 @@ TEST(TaskScope, ACancelledOwnerTakesItsTasksAlong) {
     co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
     outer.cancel();
     co_await outer.join();
-  });
+  };
+  run(story);
   EXPECT_TRUE(joined);
 }
 
