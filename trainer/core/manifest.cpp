@@ -1,0 +1,186 @@
+#include "trainer/core/manifest.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kFormatName = "ddprun-snapshot";
+constexpr std::int64_t kWorldMax = 1'048'576;  // far more ranks than there are
+constexpr std::size_t kFilesMax = 1024;
+constexpr std::size_t kNameBytesMax = 255;
+constexpr std::size_t kSha256Digits = 64;
+
+Error corrupt(std::string detail) {
+  return make_error(Errc::kCorrupt, std::move(detail));
+}
+
+/// The fields of one JSON object, taken out one by one; the first that is wrong stays in error().
+class Fields {
+ public:
+  Fields(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
+
+  std::uint64_t number(const char* key, std::uint64_t max) {
+    const Json* field = find(key);
+    if (field == nullptr) return 0;
+    if (!field->is_number_unsigned() || field->get<std::uint64_t>() > max) {
+      fail(key, fmt::format("is {}, not a number from 0 to {}", field->dump(), max));
+      return 0;
+    }
+    return field->get<std::uint64_t>();
+  }
+
+  std::int64_t signed_number(const char* key) {
+    return static_cast<std::int64_t>(number(key, std::numeric_limits<std::int64_t>::max()));
+  }
+
+  std::string text(const char* key, std::size_t bytes_max) {
+    const Json* field = find(key);
+    if (field == nullptr) return {};
+    if (!field->is_string() || field->get_ref<const std::string&>().size() > bytes_max) {
+      fail(key, fmt::format("is no text of at most {} bytes", bytes_max));
+      return {};
+    }
+    return field->get<std::string>();
+  }
+
+  std::map<std::string, std::string> texts(const char* key) {
+    const Json* field = find(key);
+    if (field == nullptr) return {};
+    if (!field->is_object() ||
+        !std::ranges::all_of(*field, [](const Json& item) { return item.is_string(); })) {
+      fail(key, "is no object of texts");
+      return {};
+    }
+    return field->get<std::map<std::string, std::string>>();
+  }
+
+  const Json* find(const char* key) {
+    const auto found = object_.find(key);
+    if (found != object_.end()) return &*found;
+    fail(key, "is missing");
+    return nullptr;
+  }
+
+  void fail(const char* key, std::string_view why) {
+    if (!error_) error_ = corrupt(fmt::format("{}: '{}' {}", place_, key, why));
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const Json& object_;
+  std::string place_;
+  std::optional<Error> error_;
+};
+
+/// A plain file name: it shall not lead out of the snapshot's directory.
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+bool is_sha256(std::string_view text) {
+  return text.size() == kSha256Digits &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+Result<std::vector<ManifestFile>> read_files(const Json& list) {
+  if (!list.is_array() || list.size() > kFilesMax) {
+    return corrupt(fmt::format("manifest: 'files' is no list of at most {} files", kFilesMax));
+  }
+  std::vector<ManifestFile> files;
+  std::set<std::string> names;
+  for (const Json& item : list) {
+    if (!item.is_object()) return corrupt("manifest: an entry of 'files' is no object");
+    Fields fields(item, "manifest: files");
+    ManifestFile file;
+    file.name = fields.text("name", kNameBytesMax);
+    file.size = fields.number("size", std::numeric_limits<std::int64_t>::max());
+    file.sha256 = fields.text("sha256", kSha256Digits);
+    if (fields.error()) return *fields.error();
+    if (!is_file_name(file.name) || !names.insert(file.name).second) {
+      return corrupt(
+          fmt::format("manifest: files: '{}' is no file name, or there twice", file.name));
+    }
+    if (!is_sha256(file.sha256)) {
+      return corrupt(fmt::format("manifest: files: '{}' is no sha256", file.sha256));
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace
+
+std::string manifest_json(const Manifest& manifest) {
+  nlohmann::ordered_json json;
+  json["format"] = kFormatName;
+  json["format_version"] = Manifest::kFormat;
+  json["claim"] = manifest.name.claim;
+  json["generation"] = manifest.name.generation;
+  json["round"] = manifest.name.round;
+  json["step"] = manifest.name.step;
+  json["epoch"] = manifest.epoch;
+  json["samples_consumed"] = manifest.consumed;
+  json["batches_consumed"] = manifest.batches;
+  json["world"] = manifest.world;
+  json["arguments"] = nlohmann::ordered_json(manifest.arguments);
+  json["files"] = nlohmann::ordered_json::array();
+  for (const ManifestFile& file : manifest.files) {
+    nlohmann::ordered_json entry;
+    entry["name"] = file.name;
+    entry["size"] = file.size;
+    entry["sha256"] = file.sha256;
+    json["files"].push_back(std::move(entry));
+  }
+  return json.dump(2) + "\n";
+}
+
+Result<Manifest> parse_manifest(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return corrupt("manifest: no JSON");
+  if (!json.is_object()) return corrupt("manifest: no JSON object");
+  constexpr auto kMax = std::numeric_limits<std::uint64_t>::max();
+
+  Fields fields(json, "manifest");
+  const std::string format = fields.text("format", kNameBytesMax);
+  const std::int64_t version = fields.signed_number("format_version");
+  if (fields.error()) return *fields.error();
+  if (format != kFormatName || version != Manifest::kFormat) {
+    return corrupt(fmt::format(
+        "manifest: format '{}' version {}; this program reads '{}' version {}",
+        format,
+        version,
+        kFormatName,
+        Manifest::kFormat));
+  }
+  Manifest manifest;
+  manifest.name.claim = fields.number("claim", kMax);
+  manifest.name.generation = fields.number("generation", kMax);
+  manifest.name.round = fields.number("round", kMax);
+  manifest.name.step = fields.signed_number("step");
+  manifest.epoch = fields.signed_number("epoch");
+  manifest.consumed = fields.signed_number("samples_consumed");
+  manifest.batches = fields.signed_number("batches_consumed");
+  manifest.world = fields.signed_number("world");
+  manifest.arguments = fields.texts("arguments");
+  if (manifest.world < 1 || manifest.world > kWorldMax) fields.fail("world", "is out of range");
+  const Json* files = fields.find("files");
+  if (fields.error()) return *fields.error();
+  auto listed = read_files(*files);
+  if (!listed) return listed.error();
+  manifest.files = *std::move(listed);
+  return manifest;
+}
+
+}  // namespace ddprun

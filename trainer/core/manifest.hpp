@@ -1,0 +1,46 @@
+#pragma once
+
+// manifest.json: what a snapshot is, and which files with which content make it complete.
+
+#include "base/error.hpp"
+#include "trainer/core/snapshot_name.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+/// One file of a snapshot, as the manifest lists it.
+struct ManifestFile {
+  std::string name;
+  std::size_t size = 0;
+  std::string sha256;  // 64 small hex digits
+
+  bool operator==(const ManifestFile&) const = default;
+};
+
+/// manifest.json: all of a snapshot but its tensors.
+struct Manifest {
+  static constexpr int kFormat = 1;
+
+  SnapshotName name;
+  std::int64_t epoch = 0;
+  std::int64_t consumed = 0;
+  std::int64_t batches = 0;
+  std::int64_t world = 1;
+  std::map<std::string, std::string> arguments;
+  std::vector<ManifestFile> files;
+
+  bool operator==(const Manifest&) const = default;
+};
+
+std::string manifest_json(const Manifest& manifest);
+
+/// Fails with kCorrupt, naming the field that is missing or wrong.
+Result<Manifest> parse_manifest(std::string_view text);
+
+}  // namespace ddprun

@@ -1,0 +1,85 @@
+#pragma once
+
+// The safetensors format of Hugging Face: bytes in, values out. A file is a length (u64, little
+// endian), a JSON header of that length which says where each tensor lies, and the tensors' bytes.
+// Nothing in it can execute, and every claim it makes can be checked before it is believed.
+
+#include "base/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+/// The element types of the format, the widest first.
+enum class DType : std::uint8_t {
+  kF64,
+  kI64,
+  kF32,
+  kI32,
+  kF16,
+  kBF16,
+  kI16,
+  kI8,
+  kU8,
+  kBool,
+  kF8E4M3,
+  kF8E5M2,
+};
+
+/// Bytes of one element.
+std::size_t size_of(DType dtype);
+
+/// As the format spells it: "F32".
+std::string_view name_of(DType dtype);
+
+/// A tensor whose bytes belong to somebody else: dense, row-major, little-endian.
+struct TensorView {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;   // empty: a scalar
+  std::span<const std::byte> bytes;  // as many as shape and dtype say
+};
+
+/// A file in pieces, so that no tensor is copied to write it: `head`, then the bodies in order.
+struct EncodedTensors {
+  std::string
+      head;  // the length and the header, padded so that the bodies begin at a multiple of 8
+  std::vector<std::span<const std::byte>> bodies;
+
+  std::size_t size() const;
+};
+
+/// What a file says. The views point into the bytes it was decoded from, in the order they lie
+/// there; a file of ours has each at a multiple of its element size, one of others need not.
+struct DecodedTensors {
+  std::vector<TensorView> tensors;
+  std::map<std::string, std::string> metadata;
+
+  /// Null when there is none.
+  const TensorView* find(std::string_view name) const;
+};
+
+/// What decode_safetensors accepts at most. The format's own limit for a header is 100 MB.
+struct SafetensorsLimits {
+  std::size_t header_bytes_max = 100'000'000;
+  std::size_t dimensions_max = 64;
+};
+
+/// Lays tensors out by falling element size, then name. REQUIRES: names differ and none is
+/// "__metadata__"; `bytes` of each is as long as shape and dtype say.
+EncodedTensors encode_safetensors(
+    std::vector<TensorView> tensors, const std::map<std::string, std::string>& metadata);
+
+/// Reads a whole file. Fails with kCorrupt, naming the tensor and what is wrong with it, when the
+/// file is cut off, overlaps, has gaps or a rest, or contradicts itself; with kLimit beyond
+/// `limits`. Allocates nothing whose size the file only claims.
+Result<DecodedTensors> decode_safetensors(
+    std::span<const std::byte> file, SafetensorsLimits limits = {});
+
+}  // namespace ddprun

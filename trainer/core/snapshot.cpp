@@ -1,0 +1,135 @@
+#include "trainer/core/snapshot.hpp"
+
+#include "base/check.hpp"
+#include "base/parse.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <set>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr char kModelFile[] = "model.safetensors";
+constexpr char kOptimizerFile[] = "optimizer.safetensors";
+constexpr char kRanksFile[] = "ranks.safetensors";
+
+Error corrupt(std::string detail) {
+  return make_error(Errc::kCorrupt, std::move(detail));
+}
+
+std::string rank_prefix(std::size_t rank) {
+  return fmt::format("rank{}.", rank);
+}
+
+std::vector<TensorView> rank_tensors(const std::vector<RankState>& ranks) {
+  std::vector<TensorView> tensors;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankState& state = ranks[rank];
+    tensors.push_back(TensorView{
+        .name = rank_prefix(rank) + "rng",
+        .dtype = DType::kU8,
+        .shape = {std::ssize(state.rng)},
+        .bytes = state.rng});
+    for (const auto& [name, sum] : state.sums) {
+      tensors.push_back(TensorView{
+          .name = rank_prefix(rank) + "sum." + name,
+          .dtype = DType::kF64,
+          .shape = {},
+          .bytes = std::as_bytes(std::span(&sum, 1))});
+    }
+  }
+  return tensors;
+}
+
+/// Puts one tensor of ranks.safetensors where it belongs; says whether there is such a place.
+bool place_rank_tensor(const TensorView& tensor, std::vector<RankState>& ranks) {
+  constexpr std::string_view kRank = "rank";
+  constexpr std::string_view kSum = "sum.";
+  std::string_view name = tensor.name;
+  const std::size_t dot = name.find('.');
+  if (!name.starts_with(kRank) || dot == std::string_view::npos) return false;
+  const auto rank = parse_int<std::size_t>(name.substr(kRank.size(), dot - kRank.size()));
+  if (!rank || *rank >= ranks.size()) return false;
+  RankState& state = ranks[*rank];
+  name.remove_prefix(dot + 1);
+
+  if (name == "rng" && tensor.dtype == DType::kU8) {
+    state.rng.assign(tensor.bytes.begin(), tensor.bytes.end());
+    return true;
+  }
+  if (!name.starts_with(kSum) || tensor.dtype != DType::kF64 || !tensor.shape.empty()) return false;
+  double sum = 0;
+  std::memcpy(&sum, tensor.bytes.data(), sizeof sum);
+  state.sums.emplace(name.substr(kSum.size()), sum);
+  return true;
+}
+
+Result<std::vector<RankState>> read_ranks(const DecodedTensors& file, std::int64_t world) {
+  // Each rank has its generator's state here, so the world is no larger than this list, whatever
+  // the manifest claims.
+  if (std::cmp_greater(world, file.tensors.size())) {
+    return corrupt(fmt::format("{}: the state of some of {} ranks is missing", kRanksFile, world));
+  }
+  std::vector<RankState> ranks(static_cast<std::size_t>(world));
+  std::set<std::string> generators;
+  for (const TensorView& tensor : file.tensors) {
+    if (!place_rank_tensor(tensor, ranks)) {
+      return corrupt(fmt::format("{}: tensor '{}' is not expected", kRanksFile, tensor.name));
+    }
+    if (tensor.name.ends_with(".rng")) generators.insert(tensor.name);
+  }
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!generators.contains(rank_prefix(rank) + "rng")) {
+      return corrupt(fmt::format("{}: the state of rank {} is missing", kRanksFile, rank));
+    }
+  }
+  return ranks;
+}
+
+Result<DecodedTensors> read_tensors(
+    const std::map<std::string, std::span<const std::byte>>& contents, const char* name) {
+  const auto found = contents.find(name);
+  if (found == contents.end()) return corrupt(fmt::format("{}: not in the manifest", name));
+  auto decoded = decode_safetensors(found->second);
+  if (!decoded) return with_context(name, decoded.error());
+  return decoded;
+}
+
+}  // namespace
+
+std::map<std::string, EncodedTensors> encode_state(const SnapshotState& state) {
+  DDPRUN_CHECK(!state.ranks.empty());
+  // Tools that know only torch's tensors ask for this entry.
+  const std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  std::map<std::string, EncodedTensors> files;
+  files[kModelFile] = encode_safetensors(state.model, metadata);
+  files[kOptimizerFile] = encode_safetensors(state.optimizer, metadata);
+  files[kRanksFile] = encode_safetensors(rank_tensors(state.ranks), metadata);
+  return files;
+}
+
+Result<SnapshotState> decode_state(
+    const Manifest& manifest, const std::map<std::string, std::span<const std::byte>>& contents) {
+  auto model = read_tensors(contents, kModelFile);
+  if (!model) return model.error();
+  auto optimizer = read_tensors(contents, kOptimizerFile);
+  if (!optimizer) return optimizer.error();
+  const auto rank_file = read_tensors(contents, kRanksFile);
+  if (!rank_file) return rank_file.error();
+  auto ranks = read_ranks(*rank_file, manifest.world);
+  if (!ranks) return ranks.error();
+  return SnapshotState{
+      .step = manifest.name.step,
+      .epoch = manifest.epoch,
+      .consumed = manifest.consumed,
+      .batches = manifest.batches,
+      .arguments = manifest.arguments,
+      .ranks = *std::move(ranks),
+      .model = std::move(model->tensors),
+      .optimizer = std::move(optimizer->tensors)};
+}
+
+}  // namespace ddprun

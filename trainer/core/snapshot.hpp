@@ -1,0 +1,48 @@
+#pragma once
+
+// The training state as a value, and as the files of a snapshot; docs/snapshots.md is the format.
+// snapshot_store.cpp owns the files.
+
+#include "base/error.hpp"
+#include "trainer/core/manifest.hpp"
+#include "trainer/core/safetensors.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// What one rank holds besides the weights, which are the same on all.
+struct RankState {
+  std::vector<std::byte> rng;          // the generator's state, as torch gives it
+  std::map<std::string, double> sums;  // metric sums of the epoch so far, of this rank alone
+
+  bool operator==(const RankState&) const = default;
+};
+
+/// Everything that training needs to go on as if it had not stopped. Tensor bytes are borrowed.
+struct SnapshotState {
+  std::int64_t step = 0;      // updates of the weights since the job began
+  std::int64_t epoch = 0;     // the epoch that is under way
+  std::int64_t consumed = 0;  // samples of this epoch that all ranks together have consumed
+  std::int64_t batches = 0;   // batches of this epoch that each rank has consumed
+  std::map<std::string, std::string> arguments;  // flags that have to be the same on resuming
+  std::vector<RankState> ranks;                  // by rank: the world is as large as this
+  std::vector<TensorView> model;                 // parameters and buffers, named as in state_dict
+  std::vector<TensorView> optimizer;
+};
+
+/// The files of a snapshot besides the manifest: tensors by file name. The views in it point into
+/// `state`. REQUIRES: at least one rank.
+std::map<std::string, EncodedTensors> encode_state(const SnapshotState& state);
+
+/// encode_state() and the manifest put together again; the views point into `contents`, which holds
+/// every file of the manifest by name. Fails with kCorrupt, naming the file.
+Result<SnapshotState> decode_state(
+    const Manifest& manifest, const std::map<std::string, std::span<const std::byte>>& contents);
+
+}  // namespace ddprun

@@ -1,0 +1,283 @@
+#include "trainer/snapshot_store.hpp"
+
+#include "base/check.hpp"
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "base/parse.hpp"
+#include "base/sha256.hpp"
+#include "trainer/snapshot_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+constexpr char kManifest[] = "manifest.json";
+constexpr char kManifestSum[] = "manifest.json.sha256";
+constexpr std::size_t kManifestBytesMax = std::size_t{16} << 20U;
+constexpr std::size_t kClaimBytesMax = 4096;
+constexpr int kClaimTries = 100;
+
+Error corrupt(std::string detail) {
+  return make_error(Errc::kCorrupt, std::move(detail));
+}
+
+/// The one line of manifest.json.sha256, as sha256sum prints it.
+std::string sum_line(std::string_view manifest) {
+  return fmt::format("{}  {}\n", sha256_hex(manifest), kManifest);
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// The new snapshot is safe, so that old ones cannot be removed is no failure of the job.
+void warn_of(const Error& error) {
+  spdlog::warn("old snapshots stay: {}", error.detail);
+}
+
+Result<Manifest> read_manifest(const std::filesystem::path& path) {
+  const auto text = read_file(path / kManifest, kManifestBytesMax);
+  if (!text) return text.error();
+  const auto sum = read_file(path / kManifestSum, kManifestBytesMax);
+  if (!sum) return sum.error();
+  if (*sum != sum_line(*text)) {
+    return corrupt(fmt::format(
+        "{}: its sha256 is not the one in {}", (path / kManifest).string(), kManifestSum));
+  }
+  auto manifest = parse_manifest(*text);
+  if (!manifest) return with_context(path.string(), manifest.error());
+  const auto name = SnapshotName::parse(path.filename().string());
+  if (name && *name != manifest->name) {
+    return corrupt(fmt::format(
+        "{}: its manifest says that it is {}", path.string(), manifest->name.to_string()));
+  }
+  return manifest;
+}
+
+Result<std::vector<std::byte>> read_listed(
+    const std::filesystem::path& directory, const ManifestFile& file) {
+  auto content = read_exactly(directory / file.name, file.size);
+  if (!content) return content.error();
+  const std::string sum = sha256_hex(*content);
+  if (sum == file.sha256) return content;
+  return corrupt(fmt::format(
+      "{}: its sha256 is {}, and the manifest says {}",
+      (directory / file.name).string(),
+      sum,
+      file.sha256));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::path& path) {
+  const auto manifest = read_manifest(path);
+  if (!manifest) return manifest.error();
+  std::vector<std::vector<std::byte>> files;
+  std::map<std::string, std::span<const std::byte>> contents;
+  for (const ManifestFile& file : manifest->files) {
+    auto content = read_listed(path, file);
+    if (!content) return content.error();
+    files.push_back(*std::move(content));  // the bytes themselves stay where they are
+    contents.emplace(file.name, files.back());
+  }
+  auto state = decode_state(*manifest, contents);
+  if (!state) return with_context(path.string(), state.error());
+  return std::make_unique<LoadedSnapshot>(manifest->name, *std::move(state), std::move(files));
+}
+
+Result<std::unique_ptr<SnapshotStore>> SnapshotStore::claim(SnapshotStoreOptions options) {
+  DDPRUN_CHECK(options.keep >= 1);
+  auto made = make_directories(options.directory);
+  if (!made) return made.error();
+  std::unique_ptr<SnapshotStore> store(new SnapshotStore(std::move(options)));
+  auto taken = store->take_claim();
+  if (!taken) return taken.error();
+  auto swept = store->sweep();
+  if (!swept) return swept.error();
+  auto still_ours = store->check_claim();
+  if (!still_ours) return still_ours.error();
+  return store;
+}
+
+Result<SnapshotStore::Found> SnapshotStore::newest() {
+  const auto entries = list_snapshots(options_.directory);
+  if (!entries) return entries.error();
+  Found found;
+  for (const SnapshotName& name : candidates(entries->snapshots, claim_)) {
+    auto loaded = load_snapshot(path_of(name));
+    if (loaded) {
+      found.snapshot = *std::move(loaded);
+      return found;
+    }
+    damaged_.push_back(name);
+    found.damaged.push_back(with_context("damaged snapshot", loaded.error()));
+  }
+  if (found.damaged.empty()) return found;
+  return corrupt(fmt::format(
+      "none of the {} snapshots in {} is sound, the newest because of {}; restore one, or move "
+      "them away to start over",
+      found.damaged.size(),
+      options_.directory.string(),
+      found.damaged.front().detail));
+}
+
+Result<SnapshotName> SnapshotStore::write(const SnapshotState& state) {
+  const SnapshotName name = {
+      .claim = claim_,
+      .step = state.step,
+      .generation = options_.generation,
+      .round = options_.round};
+  if (std::filesystem::exists(path_of(name))) return name;
+  auto written = check_claim();
+  if (written) written = write_aside(state, name);
+  if (written) written = publish(name);
+  if (!written) {
+    remove_tree(path_aside(name));  // what is taken up is named without "partial"
+    return written.error();
+  }
+  prune();
+  return name;
+}
+
+std::filesystem::path SnapshotStore::path_of(const SnapshotName& name) const {
+  return options_.directory / name.to_string();
+}
+
+std::filesystem::path SnapshotStore::path_aside(const SnapshotName& name) const {
+  return options_.directory / partial_name(name);
+}
+
+Result<void> SnapshotStore::take_claim() {
+  const std::string owner = fmt::format(
+      "run_id={} generation={} round={} host={} pid={}\n",
+      options_.run_id,
+      options_.generation,
+      options_.round,
+      host_name(),
+      ::getpid());
+  for (int tries = 0; tries < kClaimTries; ++tries) {
+    const auto entries = list_snapshots(options_.directory);
+    if (!entries) return entries.error();
+    claim_ = entries->claim_max + 1;
+    const auto created = create_claim(options_.directory / claim_name(claim_), owner);
+    if (!created) return created.error();
+    if (*created) return {};
+    // Another process has just taken this number: the next one.
+  }
+  return make_error(
+      Errc::kIo,
+      fmt::format(
+          "cannot claim {}: {} other processes claim it at the same time; give each job a "
+          "directory of its own with --snapshot-dir",
+          options_.directory.string(),
+          kClaimTries));
+}
+
+Result<void> SnapshotStore::sweep() const {
+  const auto entries = list_snapshots(options_.directory);
+  if (!entries) return entries.error();
+  // Renamed before deleted: a writer of an older round that is about to rename finds nothing then,
+  // and a crash in between leaves no snapshot with files missing.
+  for (const auto& partial : entries->partial) {
+    if (partial.claim >= claim_) continue;
+    const auto moved = move_entry(
+        options_.directory / partial.name, options_.directory / swept_name(claim_, partial.name));
+    if (!moved) return moved.error();
+    remove_tree(options_.directory / swept_name(claim_, partial.name));
+  }
+  for (const auto& swept : entries->swept) {
+    if (swept.claim < claim_) remove_tree(options_.directory / swept.name);
+  }
+  for (const auto& claim : entries->claims) {
+    if (claim.claim < claim_) remove_tree(options_.directory / claim.name);
+  }
+  return sync_entries(options_.directory);
+}
+
+Result<void> SnapshotStore::check_claim() const {
+  const auto entries = list_snapshots(options_.directory);
+  if (!entries) return entries.error();
+  if (entries->claim_max <= claim_) return {};
+  const auto owner = read_file(options_.directory / claim_name(entries->claim_max), kClaimBytesMax);
+  return make_error(
+      Errc::kCancelled,
+      fmt::format(
+          "the snapshot directory {} belongs to a newer round or another job now ({}); a job that "
+          "is to go on beside it needs a --snapshot-dir of its own",
+          options_.directory.string(),
+          owner ? trim(*owner) : "unknown"));
+}
+
+Result<void> SnapshotStore::write_aside(
+    const SnapshotState& state, const SnapshotName& name) const {
+  const std::filesystem::path aside = path_aside(name);
+  auto made = make_new_directory(aside);
+  if (!made) return made;
+  Manifest manifest = {
+      .name = name,
+      .epoch = state.epoch,
+      .consumed = state.consumed,
+      .batches = state.batches,
+      .world = std::ssize(state.ranks),
+      .arguments = state.arguments,
+      .files = {}};
+  for (const auto& [file, tensors] : encode_state(state)) {
+    std::vector<std::span<const std::byte>> pieces = {bytes_of(tensors.head)};
+    pieces.insert(pieces.end(), tensors.bodies.begin(), tensors.bodies.end());
+    auto sum = write_new_file(aside / file, pieces);
+    if (!sum) return sum.error();
+    manifest.files.push_back({.name = file, .size = tensors.size(), .sha256 = *std::move(sum)});
+  }
+  const std::string text = manifest_json(manifest);
+  for (const auto& [file, content] : {std::pair(kManifest, text), {kManifestSum, sum_line(text)}}) {
+    auto sum = write_new_file(aside / file, {bytes_of(content)});
+    if (!sum) return sum.error();
+  }
+  return sync_entries(aside);
+}
+
+Result<void> SnapshotStore::publish(const SnapshotName& name) const {
+  auto ours = check_claim();
+  if (!ours) return ours;
+  const auto renamed = move_entry(path_aside(name), path_of(name));
+  if (!renamed) return renamed.error();
+  // A newer round has swept it away, and says so.
+  if (!*renamed) ours = check_claim();
+  if (!ours) return ours;
+  if (!*renamed) {
+    return make_error(
+        Errc::kIo,
+        fmt::format("cannot save {}: somebody removed it meanwhile", path_aside(name).string()));
+  }
+  auto synced = sync_entries(options_.directory);
+  if (!synced) return synced;
+  // A round that claimed before the rename may have made its list without this one.
+  return check_claim();
+}
+
+void SnapshotStore::prune() const {
+  const auto entries = list_snapshots(options_.directory);
+  if (!entries) return warn_of(entries.error());
+  std::vector<std::filesystem::path> swept;
+  for (const SnapshotName& name : superfluous(entries->snapshots, damaged_, options_.keep)) {
+    const auto to = options_.directory / swept_name(claim_, name.to_string());
+    const auto moved = move_entry(path_of(name), to);
+    if (!moved) return warn_of(moved.error());
+    swept.push_back(to);
+  }
+  // Were a file's removal durable before the rename, a crash would leave a damaged snapshot.
+  const auto synced = sync_entries(options_.directory);
+  if (!synced) return warn_of(synced.error());
+  for (const auto& path : swept) {
+    remove_tree(path);
+  }
+}
+
+}  // namespace ddprun
