@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include <unistd.h>
@@ -134,12 +135,12 @@ Result<SnapshotName> SnapshotStore::write(const SnapshotState& state) {
       .step = state.step,
       .generation = options_.generation,
       .round = options_.round};
-  if (std::filesystem::exists(path_of(name))) return name;
+  if (std::error_code ignored; std::filesystem::exists(path_of(name), ignored)) return name;
   auto written = check_claim();
   if (written) written = write_aside(state, name);
   if (written) written = publish(name);
   if (!written) {
-    remove_tree(path_aside(name));  // what is taken up is named without "partial"
+    remove_tree(path_aside(name));
     return written.error();
   }
   prune();
