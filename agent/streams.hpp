@@ -26,6 +26,7 @@
 namespace ddprun {
 
 class StreamPump;
+struct PipedStream;
 
 /// Which worker, in which attempt.
 struct WorkerId {
@@ -82,6 +83,8 @@ class Streams {
 
   Streams(const LaunchPlan& plan, std::filesystem::path directory, bool is_ours);
 
+  Result<Descriptor> attach_one(const WorkerId& worker, int number);
+  Result<Descriptor> attach_pipe(PipedStream piped);
   StreamsPlan::Modes modes(int local_rank) const;
   std::filesystem::path directory_of(const WorkerId& worker) const;
   bool reaches_console(int local_rank) const;

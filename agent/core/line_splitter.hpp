@@ -1,0 +1,67 @@
+#pragma once
+
+// A byte stream cut into whole lines, in bounded memory: what lets many workers share one console.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// Holds back the last, unfinished line of one stream.
+///
+/// Pieces come out in order and together are exactly the bytes that went in. Each is one or more
+/// whole lines, ending in a newline, unless a line grows beyond the limit: that one comes out in
+/// parts, the last of which ends in the newline.
+class LineSplitter {
+ public:
+  /// REQUIRES: line_bytes_max > 0; no more than that is ever held back.
+  explicit LineSplitter(std::size_t line_bytes_max);
+
+  /// Takes the next bytes and hands what is complete to `sink(std::string_view)`, which may be
+  /// called any number of times. The bulk is handed on without a copy.
+  template <class Sink>
+  void feed(std::string_view bytes, Sink&& sink) {
+    const std::size_t end = bytes.rfind('\n');  // memrchr, so a megabyte of lines costs one look
+    if (end != std::string_view::npos) {
+      std::string_view whole = bytes.substr(0, end + 1);
+      if (!held_.empty()) {
+        const std::size_t first = whole.find('\n') + 1;
+        held_.append(whole.substr(0, first));
+        sink(std::string_view(held_));
+        held_.clear();
+        whole.remove_prefix(first);
+      }
+      if (!whole.empty()) sink(whole);
+      bytes.remove_prefix(end + 1);
+    }
+    hold(bytes, sink);
+  }
+
+  /// The stream has ended: hands out what is held back, if anything.
+  template <class Sink>
+  void finish(Sink&& sink) {
+    if (!held_.empty()) sink(std::string_view(held_));
+    held_.clear();
+  }
+
+  std::size_t held_bytes() const { return held_.size(); }
+
+ private:
+  template <class Sink>
+  void hold(std::string_view rest, Sink& sink) {
+    while (held_.size() + rest.size() > line_bytes_max_) {
+      const std::size_t room = line_bytes_max_ - held_.size();
+      held_.append(rest.substr(0, room));
+      rest.remove_prefix(room);
+      sink(std::string_view(held_));
+      held_.clear();
+    }
+    held_.append(rest);
+  }
+
+  std::size_t line_bytes_max_;
+  std::string held_;
+};
+
+}  // namespace ddprun

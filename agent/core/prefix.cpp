@@ -1,0 +1,69 @@
+#include "agent/core/prefix.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+/// Calls `use` for each line, without its newline.
+template <class Use>
+void for_each_line(std::string_view lines, Use&& use) {
+  while (!lines.empty()) {
+    const std::size_t newline = lines.find('\n');
+    use(lines.substr(0, newline));
+    if (newline == std::string_view::npos) return;
+    lines.remove_prefix(newline + 1);
+  }
+}
+
+void append_line(std::string_view prefix, std::string_view line, std::string& out) {
+  out.append(prefix);
+  out.append(line);
+  out.push_back('\n');
+}
+
+}  // namespace
+
+std::string expand_prefix(std::string_view text, const PrefixValues& values) {
+  const std::array<std::pair<std::string_view, std::string>, 3> names = {
+      {{"${role_name}", std::string(values.role)},
+       {"${rank}", std::to_string(values.rank)},
+       {"${local_rank}", std::to_string(values.local_rank)}}};
+  std::string expanded;
+  while (!text.empty()) {
+    const auto stands_here = [text](const auto& name) { return text.starts_with(name.first); };
+    const auto* const found = std::ranges::find_if(names, stands_here);
+    if (found == names.end()) {
+      expanded.push_back(text.front());
+      text.remove_prefix(1);
+    } else {
+      expanded.append(found->second);
+      text.remove_prefix(found->first.size());
+    }
+  }
+  return expanded;
+}
+
+std::size_t append_prefixed(std::string_view lines, std::string_view prefix, std::string& out) {
+  std::size_t count = 0;
+  for_each_line(lines, [&](std::string_view line) {
+    append_line(prefix, line, out);
+    ++count;
+  });
+  return count;
+}
+
+void append_matching(
+    std::string_view lines,
+    std::string_view prefix,
+    std::span<const std::string> texts,
+    std::string& out) {
+  for_each_line(lines, [&](std::string_view line) {
+    const auto is_in = [line](const std::string& text) { return line.find(text) != line.npos; };
+    if (std::ranges::any_of(texts, is_in)) append_line(prefix, line, out);
+  });
+}
+
+}  // namespace ddprun

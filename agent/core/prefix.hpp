@@ -1,0 +1,35 @@
+#pragma once
+
+// What stands before a worker's lines on the console, and which lines are set aside.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// Of torchrun: "[default0]:text", with no blank between.
+inline constexpr char kDefaultPrefixTemplate[] = "[${role_name}${local_rank}]:";
+
+struct PrefixValues {
+  std::string_view role;
+  int rank = 0;
+  int local_rank = 0;
+};
+
+/// `text` with ${role_name}, ${rank} and ${local_rank} replaced; anything else stays as it is.
+std::string expand_prefix(std::string_view text, const PrefixValues& values);
+
+/// Appends each line of `lines` to `out` with `prefix` before it. A last line without a newline
+/// gets one. Yields the number of lines.
+std::size_t append_prefixed(std::string_view lines, std::string_view prefix, std::string& out);
+
+/// As append_prefixed(), but only the lines that contain one of `texts`.
+void append_matching(
+    std::string_view lines,
+    std::string_view prefix,
+    std::span<const std::string> texts,
+    std::string& out);
+
+}  // namespace ddprun

@@ -1,0 +1,38 @@
+#include "agent/core/tail.hpp"
+
+namespace ddprun {
+
+void Tail::append(std::string_view bytes) {
+  if (bytes.size() > kTailBytes) bytes.remove_prefix(bytes.size() - kTailBytes);
+  // Only every second time that the ring's size has come in is the front cut off, so that a byte is
+  // moved at most once.
+  if (text_.size() + bytes.size() > 2 * kTailBytes) text_.erase(0, text_.size() - kTailBytes);
+  text_.append(bytes);
+}
+
+std::string last_lines_of(std::string_view text, int lines_max) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  std::size_t begin = text.size();
+  for (int line = 0; line < lines_max && begin != 0; ++line) {
+    // `begin` is at the first letter of a line, or at the end of the text; look left of the newline
+    // before it.
+    const std::size_t from = line == 0 ? begin : begin - 1;
+    const std::size_t newline = from == 0 ? std::string_view::npos : text.rfind('\n', from - 1);
+    begin = newline == std::string_view::npos ? 0 : newline + 1;
+  }
+  text.remove_prefix(begin);
+
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t newline = text.find('\n');
+    const std::string_view line = text.substr(0, newline);
+    lines.append(line.substr(0, kReportLineBytesMax));
+    if (line.size() > kReportLineBytesMax) lines.append("…");
+    if (newline == std::string_view::npos) break;
+    lines.push_back('\n');
+    text.remove_prefix(newline + 1);
+  }
+  return lines;
+}
+
+}  // namespace ddprun

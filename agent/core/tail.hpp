@@ -1,0 +1,30 @@
+#pragma once
+
+// The end of a stream, kept in memory for a failure report.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// How much of a worker's stderr is kept, and how long a line of a report may be.
+inline constexpr std::size_t kTailBytes = std::size_t{64} * 1024;
+inline constexpr std::size_t kReportLineBytesMax = std::size_t{4} * 1024;
+
+/// Keeps at least the last kTailBytes of what was appended, in at most twice the memory.
+class Tail {
+ public:
+  void append(std::string_view bytes);
+
+  std::string_view text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// The last `lines_max` lines of `text`, each cut at kReportLineBytesMax with "…" behind it; no
+/// newline at the end. A line without its newline counts as one.
+std::string last_lines_of(std::string_view text, int lines_max);
+
+}  // namespace ddprun

@@ -1,0 +1,223 @@
+#include "agent/streams.hpp"
+
+#include "agent/core/prefix.hpp"
+#include "agent/core/tail.hpp"
+#include "agent/stream_pump.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kOut = 1;
+constexpr int kErr = 2;
+constexpr mode_t kDirectoryMode = 0777;  // less the umask, as for every program
+constexpr mode_t kFileMode = 0666;
+/// What a pipe holds while the pump is busy elsewhere; the most an ordinary user may ask for.
+constexpr int kPipeBytes = 1024 * 1024;
+/// How long a report waits for the worker's last words.
+constexpr Duration kDrainPatience = 200ms;
+
+Result<void> make_directories(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (!error) return {};
+  return make_errno_error(
+      error.value(), fmt::format("cannot make the log directory {}", directory.string()));
+}
+
+/// A new directory whose name begins with `beginning`, readable as the umask has it.
+Result<std::filesystem::path> make_unique_directory(const std::filesystem::path& beginning) {
+  std::string name = beginning.string() + "XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) {
+    return make_errno_error(errno, fmt::format("cannot make a log directory {}", name));
+  }
+  const mode_t mask = ::umask(0);  // can only be read by setting it; no thread runs yet
+  ::umask(mask);
+  ::chmod(name.c_str(), kDirectoryMode & ~mask);  // mkdtemp's 0700 would hide logs from the group
+  return name;
+}
+
+std::string as_file_name(std::string_view run_id) {
+  std::string name(run_id.substr(0, 128));
+  std::ranges::replace(name, '/', '_');
+  return name;
+}
+
+Result<Descriptor> open_log(const std::filesystem::path& path) {
+  // Appended to, so that the worker's own children and a truncating log rotation do no harm.
+  Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kFileMode));
+  if (!log) return make_errno_error(errno, fmt::format("cannot write the log {}", path.string()));
+  return log;
+}
+
+Result<Pipe> make_pipe(int bytes) {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
+  Pipe pipe{.read_end = Descriptor(ends[0]), .write_end = Descriptor(ends[1])};
+  // Only our end: the worker's must block when it is full.
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  // Refused where the user has too many large pipes; a small one is slower, not wrong.
+  if (bytes > 0) ::fcntl(ends[0], F_SETPIPE_SZ, bytes);
+  return pipe;
+}
+
+/// The end of a file, as much as a report may want.
+std::string end_of_file(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat about {};
+  if (!file || ::fstat(file.get(), &about) != 0) return {};
+  std::string text(kTailBytes, '\0');
+  const off_t from = std::max<off_t>(0, about.st_size - static_cast<off_t>(text.size()));
+  const ssize_t got = ::pread(file.get(), text.data(), text.size(), from);
+  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Streams>> Streams::open(const LaunchPlan& plan) {
+  std::filesystem::path directory;
+  const bool is_ours = !plan.streams.log_directory;
+  if (!plan.streams.no_files) {
+    std::filesystem::path base = plan.streams.log_directory.value_or("");
+    if (is_ours) {
+      const char* const temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
+      base = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+      auto made = make_unique_directory(base / "torchelastic_");
+      if (!made) return with_context("$TMPDIR", made.error());
+      base = *made;
+    } else if (auto made = make_directories(base); !made) {
+      return made.error();
+    }
+    auto made =
+        make_unique_directory(std::filesystem::absolute(base) / (as_file_name(plan.run_id) + "_"));
+    if (!made) return made.error();
+    directory = std::move(*made);
+  }
+  auto pump = StreamPump::create();
+  if (!pump) return pump.error();
+  std::unique_ptr<Streams> streams(new Streams(plan, std::move(directory), is_ours));
+  streams->pump_ = std::move(*pump);
+  return streams;
+}
+
+Streams::Streams(const LaunchPlan& plan, std::filesystem::path directory, bool is_ours)
+    : plan_(plan.streams),
+      role_(plan.role),
+      directory_(std::move(directory)),
+      is_ours_(is_ours && !directory_.empty()) {
+  if (plan_.prefix_template.empty()) plan_.prefix_template = kDefaultPrefixTemplate;
+}
+
+Streams::~Streams() = default;
+
+Result<WorkerStreams> Streams::attach(const WorkerId& worker) {
+  pump_->forget_before(worker.attempt - 1);
+  std::erase_if(logs_, [&](const auto& log) { return log.first.attempt < worker.attempt - 1; });
+  WorkerStreams streams;
+  if (!directory_.empty()) {
+    const auto directory = directory_of(worker);
+    if (auto made = make_directories(directory); !made) return made.error();
+    streams.error_file = directory / "error.json";
+  }
+  auto out = attach_one(worker, kOut);
+  if (!out) return out.error();
+  auto err = attach_one(worker, kErr);
+  if (!err) return err.error();
+  streams.out = std::move(*out);
+  streams.err = std::move(*err);
+  return streams;
+}
+
+/// Yields what the worker gets as descriptor `number`; empty: ours.
+Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
+  const bool is_out = number == kOut;
+  const StreamMode mode = is_out ? modes(worker.local_rank).out : modes(worker.local_rank).err;
+  const bool shown = reaches_console(worker.local_rank);
+  PipedStream piped{
+      .worker = worker, .console = number, .use = ConsoleUse::kHidden, .keeps_tail = !is_out};
+  if (mode == StreamMode::kInherit) {
+    if (is_out && !shown) return Descriptor(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (is_out || (shown && ::isatty(kErr) == 1)) return Descriptor();
+    if (shown) piped.use = ConsoleUse::kPassed;
+    return attach_pipe(std::move(piped));
+  }
+
+  const auto path = directory_of(worker) / (is_out ? "stdout.log" : "stderr.log");
+  auto log = open_log(path);
+  if (!log) return log.error();
+  has_logs_ = true;
+  (is_out ? logs_[worker].out : logs_[worker].err) = path;
+  if (mode == StreamMode::kFile) return std::move(*log);
+
+  piped.log = std::move(*log);
+  piped.log_path = path;
+  if (shown) piped.use = ConsoleUse::kPrefixed;
+  piped.prefix = expand_prefix(
+      plan_.prefix_template, {.role = role_, .rank = worker.rank, .local_rank = worker.local_rank});
+  piped.filters = is_out ? plan_.duplicate_out : plan_.duplicate_err;
+  if (!piped.filters.empty()) {
+    const char* const name = is_out ? "filtered_stdout.log" : "filtered_stderr.log";
+    auto filtered = open_log(directory_of(worker).parent_path() / name);
+    if (!filtered) return filtered.error();
+    piped.filtered = std::move(*filtered);
+  }
+  return attach_pipe(std::move(piped));
+}
+
+Result<Descriptor> Streams::attach_pipe(PipedStream piped) {
+  auto pipe = make_pipe(piped.log ? kPipeBytes : 0);
+  if (!pipe) return pipe.error();
+  piped.pipe = std::move(pipe->read_end);
+  if (auto added = pump_->add(std::move(piped)); !added) return added.error();
+  return std::move(pipe->write_end);
+}
+
+std::string Streams::last_lines(const WorkerId& worker, int lines_max) const {
+  const auto logs = logs_.find(worker);
+  const bool is_file = modes(worker.local_rank).err == StreamMode::kFile;
+  if (is_file && logs != logs_.end())
+    return last_lines_of(end_of_file(logs->second.err), lines_max);
+  return last_lines_of(pump_->tail(worker, Clock::now() + kDrainPatience), lines_max);
+}
+
+std::string Streams::log_of(const WorkerId& worker) const {
+  const auto logs = logs_.find(worker);
+  if (logs == logs_.end()) return {};
+  const auto& [out, err] = logs->second;
+  if (out.empty() || err.empty()) return out + err;
+  return directory_of(worker);
+}
+
+void Streams::finish(TimePoint deadline, bool succeeded) {
+  pump_->finish(deadline);
+  if (!succeeded || !is_ours_ || has_logs_) return;
+  std::error_code ignored;  // a leftover of ours under $TMPDIR is no failure of the job
+  std::filesystem::remove_all(directory_.parent_path(), ignored);
+}
+
+StreamsPlan::Modes Streams::modes(int local_rank) const {
+  return plan_.no_files ? StreamsPlan::Modes{} : plan_.modes(local_rank);
+}
+
+std::filesystem::path Streams::directory_of(const WorkerId& worker) const {
+  return directory_ / fmt::format("attempt_{}", worker.attempt) / std::to_string(worker.local_rank);
+}
+
+bool Streams::reaches_console(int local_rank) const {
+  return plan_.console_ranks.empty() || plan_.console_ranks.contains(local_rank);
+}
+
+}  // namespace ddprun

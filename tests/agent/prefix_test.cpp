@@ -1,0 +1,41 @@
+#include "agent/core/prefix.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+constexpr PrefixValues kValues{.role = "trainer", .rank = 12, .local_rank = 4};
+
+TEST(Prefix, LooksLikeTorchrunsByDefault) {
+  EXPECT_EQ(expand_prefix(kDefaultPrefixTemplate, kValues), "[trainer4]:");
+}
+
+TEST(Prefix, KnowsThreeNamesAndLeavesTheRestAlone) {
+  EXPECT_EQ(expand_prefix("${rank}/${local_rank} ${host} $", kValues), "12/4 ${host} $");
+}
+
+TEST(Prefix, StandsBeforeEveryLine) {
+  std::string out;
+  EXPECT_EQ(append_prefixed("a\n\nb\n", "> ", out), 3U);
+  EXPECT_EQ(out, "> a\n> \n> b\n");
+}
+
+TEST(Prefix, GivesALineWithoutANewlineOne) {
+  std::string out;
+  EXPECT_EQ(append_prefixed("half", "> ", out), 1U);
+  EXPECT_EQ(out, "> half\n");
+}
+
+TEST(Prefix, SetsAsideOnlyTheLinesWithOneOfTheTexts) {
+  const std::vector<std::string> texts = {"loss", "acc"};
+  std::string out;
+  append_matching("loss 1\nnothing\nmy accuracy\n", "> ", texts, out);
+  EXPECT_EQ(out, "> loss 1\n> my accuracy\n");
+}
+
+}  // namespace
+}  // namespace ddprun
