@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Measures ddprun beside its peers, on this machine, in one run:
+#
+#   scripts/bench.sh [NAME...]
+#
+#   store     the store against torch's TCPStore
+#   agent     start, kill and restart, memory; torchrun beside it
+#   logs      lines per second into log files
+#   training  steps per second, start and recovery; Python's DDP beside it
+#
+# Without a NAME: all of them. Each writes NAME.md and NAME.json into build/bench; what they print is
+# gathered in build/bench/report.md. docs/benchmarks.md says how it is measured.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+all=(store agent logs training)
+if (($# == 0)); then set -- "${all[@]}"; fi
+for name in "$@"; do
+  [[ -f "$ddprun_root/scripts/bench_$name.py" ]] ||
+    die "no benchmark '$name'; there are: ${all[*]}"
+done
+
+"$ddprun_root/scripts/setup.sh"
+step "Building"
+configure release -DDDPRUN_TRAINER=ON
+build release
+
+cd "$ddprun_root"
+out="$ddprun_root/build/bench"
+mkdir -p "$out"
+
+# A busy machine measures its other work. It is said, not hidden.
+describe_machine() {
+  local cpu kernel commit load
+  cpu="$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
+  kernel="$(uname -sr)"
+  commit="$(git rev-parse --short HEAD)$(git diff --quiet HEAD || echo ', changed')"
+  read -r load _ </proc/loadavg
+  cat <<MACHINE
+| machine | |
+|---|---|
+| CPU | ${cpu:-unknown}, $(nproc) cores |
+| memory | $(awk '/^MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo) |
+| kernel | $kernel |
+| compiler | $(g++ -dumpfullversion) |
+| torch | $ddprun_torch_version |
+| commit | $commit |
+| load before | $load |
+| date | $(date -u +%Y-%m-%d) |
+MACHINE
+}
+
+report="$out/report.md"
+describe_machine | tee "$report"
+for name in "$@"; do
+  step "Measuring: $name"
+  rm -f "$out/$name.md" "$out/$name.json"
+  "$ddprun_venv/bin/python" "scripts/bench_$name.py" --programs build/release/bin --out "$out" ||
+    die "bench_$name.py failed with status $?"
+  { echo && echo "### $name" && echo && cat "$out/$name.md"; } >>"$report"
+done
+step "Report: ${report#"$ddprun_root"/}"
+cat "$report"
