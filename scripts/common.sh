@@ -1,5 +1,5 @@
 # Sourced by the other scripts: where things are, how to speak, how to stop.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 set -euo pipefail
 

@@ -3,7 +3,8 @@
 #
 #   scripts/lint.sh [--fix] [--without-torch]
 #
-#   clang-format 14, clang-tidy 19 (warnings are errors), and the tests of the design in tests/tidy
+#   clang-format 14, shellcheck, the tests of the design in tests/tidy, and clang-tidy 19, whose
+#   warnings are errors
 #
 # --fix lets clang-format rewrite what differs. --without-torch leaves out the files that include
 # torch, which need its headers. clang-tidy looks only at files that changed, or whose headers,
@@ -42,6 +43,9 @@ else
   clang-format-14 --dry-run --Werror "${sources[@]}" ||
     die "the files above are not formatted; scripts/lint.sh --fix does it"
 fi
+
+step "Checking the scripts (shellcheck)"
+shellcheck scripts/*.sh .ci/run || die "shellcheck objects to the scripts above"
 
 step "Checking the design (tests/tidy)"
 python3 -m unittest discover --quiet -s tests/tidy -p '*_test.py' ||

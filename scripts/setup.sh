@@ -19,7 +19,7 @@ packages=(
   iproute2 procps python3
 )
 torch_packages=(libgloo-dev dataset-fashion-mnist python3-venv)
-lint_packages=(clang-format-14 clang-tidy-19)
+lint_packages=(clang-format-14 clang-tidy-19 shellcheck)
 
 with_torch=yes
 while (($# > 0)); do
