@@ -1,0 +1,25 @@
+#pragma once
+
+// The command line of ddpctl, parsed.
+
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "launcher/store_bench.hpp"
+#include "launcher/store_serve.hpp"
+
+#include <string>
+#include <variant>
+
+namespace ddprun {
+
+/// `--help` or `--version`: what to print before a successful end.
+struct ShowText {
+  std::string text;
+};
+
+using DdpctlCommand = std::variant<ShowText, StoreServeOptions, StoreBenchOptions>;
+
+/// Fails with kInvalidArgument: bad usage, in one line.
+Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv);
+
+}  // namespace ddprun

@@ -1,0 +1,101 @@
+#include "launcher/store_bench.hpp"
+
+#include "base/file.hpp"
+#include "base/parse.hpp"
+#include "launcher/store_load.hpp"
+#include "launcher/store_workload.hpp"
+#include "rendezvous/listener.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+using Microseconds = std::chrono::duration<double, std::micro>;
+
+constexpr std::size_t kProcFileBytesMax = 4096;
+
+/// CPU time of all threads of `pid` until now, from the scheduler's nanoseconds.
+Result<Duration> cpu_time_of(pid_t pid) {
+  const std::filesystem::path tasks = fmt::format("/proc/{}/task", pid);
+  std::error_code error;
+  std::filesystem::directory_iterator task(tasks, error);
+  if (error) {
+    return make_error(Errc::kInvalidArgument, fmt::format("--server-pid {}: no such process", pid));
+  }
+  Duration total{};
+  for (; task != std::filesystem::directory_iterator(); task.increment(error)) {
+    const auto text = read_file(task->path() / "schedstat", kProcFileBytesMax);
+    if (!text) continue;  // this thread has just ended
+    const auto on_cpu = parse_int<std::int64_t>(split(*text, ' ').front());
+    if (on_cpu) total += std::chrono::nanoseconds(*on_cpu);
+  }
+  return total;
+}
+
+/// The value below which `part` of the sorted `values` lie. REQUIRES: not empty.
+double percentile_us(const std::vector<Duration>& values, double part) {
+  const auto last = static_cast<double>(values.size() - 1);
+  return Microseconds(values[static_cast<std::size_t>(part * last)]).count();
+}
+
+nlohmann::ordered_json report_of(
+    const StoreBenchOptions& options, StoreLoadResult& result, std::optional<Duration> cpu) {
+  std::ranges::sort(result.latencies);
+  const auto operations = static_cast<double>(result.operations);
+  nlohmann::ordered_json report{
+      {"workload", name_of(options.workload)},
+      {"clients", options.clients},
+      {"depth", options.depth},
+      {"operations", result.operations},
+      {"wall_s", to_seconds(result.wall)},
+      {"operations_per_s", operations / to_seconds(result.wall)},
+      {"latency_p50_us", percentile_us(result.latencies, 0.50)},
+      {"latency_p99_us", percentile_us(result.latencies, 0.99)}};
+  if (cpu) report["server_cpu_us_per_operation"] = Microseconds(*cpu).count() / operations;
+  return report;
+}
+
+void print_for_people(const nlohmann::ordered_json& report) {
+  for (const auto& [name, value] : report.items()) {
+    fmt::print("{:<28} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+}
+
+}  // namespace
+
+Result<void> bench_store(const StoreBenchOptions& options) {
+  static_cast<void>(raise_descriptor_limit());
+  StoreLoad load(options);
+  auto connected = load.connect();
+  if (!connected) return connected;
+
+  Duration cpu_before{};
+  if (options.server_pid) {
+    const auto before = cpu_time_of(*options.server_pid);
+    if (!before) return before.error();
+    cpu_before = *before;
+  }
+  auto result = load.run();
+  if (!result) return result.error();
+  std::optional<Duration> cpu;
+  if (options.server_pid) {
+    const auto after = cpu_time_of(*options.server_pid);
+    if (!after) return after.error();
+    cpu = *after - cpu_before;
+  }
+  const nlohmann::ordered_json report = report_of(options, *result, cpu);
+  if (options.json) {
+    fmt::print("{}\n", report.dump());
+  } else {
+    print_for_people(report);
+  }
+  return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,35 @@
+#pragma once
+
+// The bytes of the load generator: what a batch of a workload sends, and how long its answer is.
+
+#include "launcher/store_bench.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// What one client sends at once, again and again.
+struct StoreBatch {
+  std::string requests;
+  std::size_t reply_bytes = 0;
+  int operations = 0;  // in it
+};
+
+/// What a client sends first, and the size of the answer: the handshake, and its keys.
+StoreBatch opening_of(StoreWorkload workload, int client);
+
+/// `operations` of `workload` in a row. REQUIRES: not kWaitFanout.
+StoreBatch batch_of(StoreWorkload workload, int client, int operations);
+
+/// WAIT for the key of `round` and a PING, whose answer shows that the WAIT was seen.
+StoreBatch fanout_wait(std::int64_t round);
+
+/// The SET that ends `round`, and removes the key of the round before.
+StoreBatch fanout_set(std::int64_t round);
+
+/// The name of a workload on the command line.
+std::string_view name_of(StoreWorkload workload);
+
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+#include "rendezvous/core/protocol.hpp"
+
+#include <array>
+
+namespace ddprun {
+namespace {
+
+struct Opening {
+  std::string_view bytes;
+  Protocol protocol;
+};
+
+constexpr std::array<Opening, 11> kOpenings = {{
+    {std::string_view("\0", 1), Protocol::kStore},
+    {"\xDDRN", Protocol::kAgent},
+    {"GET ", Protocol::kHttp},
+    {"HEAD ", Protocol::kHttp},
+    {"POST ", Protocol::kHttp},
+    {"PUT ", Protocol::kHttp},
+    {"DELETE ", Protocol::kHttp},
+    {"OPTIONS ", Protocol::kHttp},
+    {"PATCH ", Protocol::kHttp},
+    {"TRACE ", Protocol::kHttp},
+    {"CONNECT ", Protocol::kHttp},
+}};
+
+}  // namespace
+
+Protocol detect(std::string_view first_bytes) {
+  for (const Opening& opening : kOpenings) {
+    if (first_bytes.starts_with(opening.bytes)) return opening.protocol;
+  }
+  for (const Opening& opening : kOpenings) {
+    if (opening.bytes.starts_with(first_bytes)) return Protocol::kUndecided;
+  }
+  return Protocol::kUnknown;
+}
+
+}  // namespace ddprun

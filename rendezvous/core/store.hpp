@@ -1,0 +1,81 @@
+#pragma once
+
+// The key space of one round: keys, queues, and who waits for what. What arrives on a connection
+// becomes a StoreRequest; what is to be sent comes back as replies of that connection and as a
+// list of links that have waited long enough. Nothing here waits, and no client's timeout is known.
+//
+// Semantics are those of the c10d TCPStore, with the deviations that docs/store.md lists.
+
+#include "base/error.hpp"
+#include "rendezvous/core/store_limits.hpp"
+#include "rendezvous/core/store_replies.hpp"
+#include "rendezvous/core/store_request.hpp"
+#include "rendezvous/core/store_waits.hpp"
+#include "rendezvous/core/value.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+class Store {
+ public:
+  /// What `limits` refers to outlives the store.
+  explicit Store(const StoreLimits& limits);
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  ~Store() = default;
+
+  /// Carries out one request of `link`, moving from its fields. Appends its reply to `replies`, and
+  /// to `released` each link whose WAIT or BARRIER is over, to be answered STOP_WAITING. Fails with
+  /// kProtocol or kLimit: `link` is to be closed, and nothing was changed.
+  Result<void> apply(
+      Link link, StoreRequest& request, StoreReplies& replies, std::vector<Link>& released);
+
+  /// The connection is gone: later writes are not spent on it.
+  void lost(Link link) { waits_.drop(link); }
+
+  std::size_t keys() const { return keys_.size(); }
+  std::size_t queue_items() const { return queue_items_; }
+  std::size_t registrations() const { return waits_.registrations(); }
+
+  /// Bytes of keys, values and queue items, with what each entry costs beside them.
+  std::size_t stored_bytes() const { return stored_bytes_; }
+
+ private:
+  using Keys = NameMap<Value>;
+  using Released = std::vector<Link>;
+
+  Result<void> set(std::string_view key, Value value, Released& released);
+  Result<void> compare_set(StoreRequest& request, StoreReplies& replies, Released& released);
+  Result<void> append(StoreRequest& request, Released& released);
+  Result<void> add(std::string_view key, std::int64_t delta, std::int64_t& sum, Released& released);
+  Result<void> multi_set(StoreRequest& request, Released& released);
+  Result<void> wait(Link link, const StoreRequest& request, StoreReplies& replies);
+  Result<void> barrier(
+      Link link, const StoreRequest& request, StoreReplies& replies, Released& released);
+  Result<void> push(StoreRequest& request, Released& released);
+  void pop(std::string_view name, StoreReplies& replies);
+  std::int64_t remove(std::string_view key);
+  void list(StoreReplies& replies) const;
+
+  Value find(std::string_view key) const;
+  bool satisfied(std::string_view name) const;
+  bool all_satisfied(const KeyList& names) const;
+  bool has_items(std::string_view name) const { return queues_.contains(name); }
+  std::size_t queue_length(std::string_view name) const;
+  Result<void> room_for(std::size_t more_bytes, std::size_t more_keys) const;
+  void written(std::string_view key, const Value& value, Released& released);
+
+  const StoreLimits& limits_;
+  Keys keys_;
+  NameMap<std::deque<Value>> queues_;  // none of them empty
+  std::size_t queue_items_ = 0;
+  std::size_t stored_bytes_ = 0;
+  StoreWaits waits_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,95 @@
+#include "rendezvous/core/store_replies.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+// Memory kept for the next replies, and the sent front that is worth moving the rest for.
+constexpr std::size_t kKeptBytesMax = 64 * 1024;
+
+}  // namespace
+
+void StoreReplies::put_string(std::string_view bytes) {
+  put_i64(static_cast<std::int64_t>(bytes.size()));
+  put_raw(bytes.data(), bytes.size());
+}
+
+void StoreReplies::put_value(const Value& value) {
+  const std::string_view bytes = value.view();
+  if (bytes.size() < kSharedBytesMin) return put_string(bytes);
+  put_i64(static_cast<std::int64_t>(bytes.size()));
+  shared_.push_back(Shared{.at = copied_.size(), .value = value});
+  unsent_ += bytes.size();
+}
+
+std::size_t StoreReplies::gather(std::span<std::string_view> pieces) const {
+  const std::string_view copied = copied_;
+  std::size_t used = 0;
+  std::size_t at = copied_sent_;
+  std::size_t skip = shared_sent_;
+  for (std::size_t next = first_shared_; used < pieces.size(); ++next) {
+    const bool more = next < shared_.size();
+    const std::size_t end = more ? shared_[next].at : copied.size();
+    if (end > at) pieces[used++] = copied.substr(at, end - at);
+    at = end;
+    if (!more || used == pieces.size()) break;
+    pieces[used++] = shared_[next].value.view().substr(skip);
+    skip = 0;
+  }
+  return used;
+}
+
+void StoreReplies::consume(std::size_t bytes) {
+  DDPRUN_CHECK(bytes <= unsent_);
+  unsent_ -= bytes;
+  while (bytes > 0) {
+    const bool more = first_shared_ < shared_.size();
+    const std::size_t end = more ? shared_[first_shared_].at : copied_.size();
+    const std::size_t from_copied = std::min(bytes, end - copied_sent_);
+    copied_sent_ += from_copied;
+    bytes -= from_copied;
+    if (bytes == 0 || !more) break;
+    const std::size_t left = shared_[first_shared_].value.size() - shared_sent_;
+    const std::size_t from_shared = std::min(bytes, left);
+    shared_sent_ += from_shared;
+    bytes -= from_shared;
+    if (from_shared < left) break;
+    shared_[first_shared_++].value = Value();
+    shared_sent_ = 0;
+  }
+  forget_sent();
+}
+
+void StoreReplies::put_raw(const void* data, std::size_t size) {
+  copied_.append(static_cast<const char*>(data), size);
+  unsent_ += size;
+}
+
+void StoreReplies::forget_sent() {
+  if (unsent_ == 0) {
+    copied_.clear();
+    shared_.clear();
+    copied_sent_ = 0;
+    first_shared_ = 0;
+    if (copied_.capacity() > kKeptBytesMax) copied_.shrink_to_fit();
+    if (shared_.capacity() > kKeptBytesMax / sizeof(Shared)) shared_.shrink_to_fit();
+    return;
+  }
+  // Moves the rest only when the sent front is the larger part, so the cost stays linear.
+  const bool worth_it = copied_sent_ > kKeptBytesMax && copied_sent_ > copied_.size() / 2;
+  const bool many =
+      first_shared_ > kKeptBytesMax / sizeof(Shared) && first_shared_ > shared_.size() / 2;
+  if (!worth_it && !many) return;
+  copied_.erase(0, copied_sent_);
+  shared_.erase(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(first_shared_));
+  for (Shared& shared : shared_) {
+    shared.at -= copied_sent_;
+  }
+  copied_sent_ = 0;
+  first_shared_ = 0;
+}
+
+}  // namespace ddprun

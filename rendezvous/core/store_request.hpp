@@ -1,0 +1,83 @@
+#pragma once
+
+// One request of the c10d TCPStore protocol, parsed.
+
+#include "rendezvous/core/value.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+/// One accepted connection. Never used twice, so late news of an old one cannot hit a new one.
+enum class Link : std::uint64_t {};
+
+/// The opcodes, as torch 2.2 to 2.15 send them (upstream: QueryType in TCPStoreBackend.hpp).
+enum class StoreOp : std::uint8_t {
+  kValidate = 0x00,
+  kSet = 0x01,
+  kCompareSet = 0x02,
+  kGet = 0x03,
+  kAdd = 0x04,
+  kCheck = 0x05,
+  kWait = 0x06,
+  kGetNumKeys = 0x07,
+  kDeleteKey = 0x08,
+  kAppend = 0x09,
+  kMultiGet = 0x0A,
+  kMultiSet = 0x0B,
+  kCancelWait = 0x0C,
+  kPing = 0x0D,
+  kQueuePush = 0x0E,
+  kQueuePop = 0x0F,
+  kQueueLen = 0x10,
+  kListKeys = 0x11,
+  kBarrier = 0x12,
+};
+inline constexpr std::size_t kStoreOps = 0x13;
+
+/// What VALIDATE carries.
+inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
+
+// The one-byte replies.
+inline constexpr std::uint8_t kReady = 0;
+inline constexpr std::uint8_t kNotReady = 1;
+inline constexpr std::uint8_t kStopWaiting = 0;
+inline constexpr std::uint8_t kWaitCanceled = 1;
+
+/// The key that counts the workers' stores; the only one without a leading slash.
+inline constexpr std::string_view kInitKey = "init/";
+
+/// A list of keys in one piece of memory, which the next request uses again.
+class KeyList {
+ public:
+  void clear();
+  /// Appends an empty key, which extend() then fills.
+  void open() { ends_.push_back(static_cast<std::uint32_t>(bytes_.size())); }
+  void extend(std::string_view part);
+  void push_back(std::string_view key);
+
+  std::size_t size() const { return ends_.size(); }
+  std::string_view operator[](std::size_t index) const;
+
+ private:
+  std::string bytes_;
+  std::vector<std::uint32_t> ends_;  // where key i ends in bytes_; < 4 GiB by request_bytes_max
+};
+
+/// The fields that `op` has; the others are left over from earlier requests.
+struct StoreRequest {
+  StoreOp op = StoreOp::kValidate;
+  std::string key;            // or the name of a queue
+  Value value;                // of COMPARE_SET: desired
+  Value expected;             // COMPARE_SET
+  std::int64_t number = 0;    // ADD: delta; BARRIER: world size
+  std::uint32_t nonce = 0;    // PING
+  KeyList keys;               // CHECK, WAIT, MULTI_GET, MULTI_SET
+  std::vector<Value> values;  // MULTI_SET, one for each of `keys`
+};
+
+}  // namespace ddprun

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace ddprun {
+
+/// Immutable bytes with any number of owners: the store, and the unsent replies that show them, so
+/// that N readers of one value do not cost N copies.
+///
+/// The owners are counted without atomics: all copies of one Value live on one thread.
+class Value {
+ public:
+  Value() = default;
+  explicit Value(std::string_view bytes);
+  ~Value() { release(); }
+  Value(const Value& other);
+  Value& operator=(const Value& other);
+  Value(Value&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
+  Value& operator=(Value&& other) noexcept;
+
+  /// Adds `bytes` at the end, for this owner alone. In place where nobody else owns the bytes, with
+  /// room to spare, so that many small appends cost linear time.
+  void append(std::string_view bytes);
+
+  std::string_view view() const;
+  std::size_t size() const { return view().size(); }
+
+ private:
+  friend class ValueBuilder;
+  struct Block;  // count, sizes, and the bytes behind them
+
+  void release();
+  void reserve(std::size_t capacity);
+
+  Block* block_ = nullptr;  // null: empty
+};
+
+/// Makes a Value of a known size out of pieces. Memory grows with what has arrived, so that a
+/// length field alone cannot make us allocate more than kFirstBytes.
+class ValueBuilder {
+ public:
+  static constexpr std::size_t kFirstBytes = 64 * 1024;
+
+  /// Begins a value of `size` bytes.
+  void start(std::size_t size);
+
+  /// How many bytes are still to come.
+  std::size_t missing() const { return size_ - value_.size(); }
+
+  /// REQUIRES: bytes.size() <= missing().
+  void append(std::string_view bytes);
+
+  /// Where the next bytes may be written straight away; empty only if none are missing.
+  std::span<char> space();
+
+  /// Counts `bytes` that were written to space().
+  void filled(std::size_t bytes);
+
+  /// REQUIRES: missing() == 0.
+  Value take();
+
+ private:
+  Value value_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace ddprun

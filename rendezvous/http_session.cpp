@@ -1,0 +1,69 @@
+#include "rendezvous/http_session.hpp"
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include <sys/socket.h>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kRequestBytesMax = 8 * 1024;
+constexpr std::string_view kHeaderEnd = "\r\n\r\n";
+
+std::string answer(std::string_view status, std::string_view body, bool with_body) {
+  return fmt::format(
+      "HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
+      "Connection: close\r\nCache-Control: no-store\r\n\r\n{}",
+      status,
+      body.size(),
+      with_body ? body : "");
+}
+
+std::string answer_to(std::string_view request) {
+  const std::string_view line = request.substr(0, request.find("\r\n"));
+  const std::size_t method_end = line.find(' ');
+  const std::string_view method = line.substr(0, method_end);
+  const std::string_view rest = line.substr(method_end + 1);
+  const std::string_view path = rest.substr(0, rest.find_first_of(" ?"));
+  const bool with_body = method != "HEAD";
+  if (method != "GET" && method != "HEAD") {
+    return answer("405 Method Not Allowed", "only GET and HEAD\n", with_body);
+  }
+  if (path != "/healthz") return answer("404 Not Found", "try /healthz\n", with_body);
+  return answer("200 OK", "ok\n", with_body);
+}
+
+using Stream = asio::posix::stream_descriptor;
+using Transferred = std::tuple<boost::system::error_code, std::size_t>;
+
+asio::awaitable<Transferred> read_header(Stream& stream, std::string& request) {
+  co_return co_await asio::async_read_until(
+      stream, asio::dynamic_buffer(request, kRequestBytesMax), kHeaderEnd, kTuple);
+}
+
+asio::awaitable<Transferred> write_all(Stream& stream, const std::string& bytes) {
+  co_return co_await asio::async_write(stream, asio::buffer(bytes), kTuple);
+}
+
+}  // namespace
+
+asio::awaitable<void> serve_http(Descriptor socket, std::string received, TimePoint deadline) {
+  Stream stream(co_await asio::this_coro::executor, socket.release());
+  if (received.find(kHeaderEnd) == std::string::npos) {
+    const auto got = co_await before(deadline, read_header(stream, received));
+    if (!got || std::get<0>(*got)) co_return;
+  }
+  const std::string reply = answer_to(received);
+  // A peer that has gone needs no answer.
+  static_cast<void>(co_await before(deadline, write_all(stream, reply)));
+  ::shutdown(stream.native_handle(), SHUT_WR);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,227 @@
+#include "rendezvous/listener.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+constexpr int kKeepIdleS = 60;
+constexpr int kKeepIntervalS = 10;
+constexpr int kKeepProbes = 6;
+constexpr int kUserTimeoutMs = 120'000;
+
+// With port 0 the first address picks, and the others of the host may find that port taken.
+constexpr int kPortTriesMax = 16;
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+
+  void set_port(std::uint16_t port) {
+    if (family() == AF_INET6) {
+      reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = htons(port);
+    } else {
+      reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(port);
+    }
+  }
+};
+
+void set_option(int socket, int level, int name, int value) {
+  // Tuning only: a kernel that refuses one of these still serves.
+  static_cast<void>(::setsockopt(socket, level, name, &value, sizeof(value)));
+}
+
+Result<std::vector<Address>> addresses_of(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* list = nullptr;
+  const int failed = ::getaddrinfo(host.c_str(), "0", &hints, &list);
+  if (failed != 0) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "host '{}': {}; give an address of this machine", host, ::gai_strerror(failed)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  std::vector<Address> addresses;
+  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
+    Address address;
+    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
+    address.size = each->ai_addrlen;
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+Address any_address(int family) {
+  Address address;
+  address.storage.ss_family = static_cast<sa_family_t>(family);
+  address.size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  return address;
+}
+
+/// Listens on one address. Leaves errno at what was refused.
+Descriptor try_listen(Address address, std::uint16_t port, bool both_families) {
+  address.set_port(port);
+  Descriptor socket(
+      ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket) return {};
+  set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.family() == AF_INET6) {
+    set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, both_families ? 0 : 1);
+  }
+  if (::bind(socket.get(), address.get(), address.size) != 0) return {};
+  if (::listen(socket.get(), SOMAXCONN) != 0) return {};
+  return socket;
+}
+
+Error listen_error(int errno_value, const Endpoint& endpoint) {
+  const char* remedy = "check the host and the port";
+  if (errno_value == EADDRINUSE) remedy = "choose another port, or 0 for any free one";
+  if (errno_value == EACCES) remedy = "choose a port from 1024 on";
+  if (errno_value == EADDRNOTAVAIL) remedy = "give an address of this machine";
+  const std::string where =
+      endpoint.host.empty() ? fmt::format("port {}", endpoint.port) : endpoint.to_string();
+  return make_error(
+      errno_value == EADDRNOTAVAIL ? Errc::kInvalidArgument : Errc::kIo,
+      fmt::format("cannot listen on {}: {}; {}", where, std::strerror(errno_value), remedy));
+}
+
+Result<std::vector<Descriptor>> listen_on_any(const Endpoint& endpoint) {
+  std::vector<Descriptor> sockets;
+  Descriptor socket = try_listen(any_address(AF_INET6), endpoint.port, true);
+  if (!socket && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
+    socket = try_listen(any_address(AF_INET), endpoint.port, false);
+  }
+  if (!socket) return listen_error(errno, endpoint);
+  sockets.push_back(std::move(socket));
+  return sockets;
+}
+
+/// All on one port; empty, with errno set, if one of them cannot be had.
+std::vector<Descriptor> try_listen_all(const std::vector<Address>& addresses, std::uint16_t port) {
+  std::vector<Descriptor> sockets;
+  for (const Address& address : addresses) {
+    Descriptor socket = try_listen(address, port, false);
+    if (!socket) {
+      // A host name may have an address of a family that this kernel lacks.
+      if (errno == EAFNOSUPPORT && addresses.size() > 1) continue;
+      return {};
+    }
+    if (port == 0) port = port_of(socket.get());
+    sockets.push_back(std::move(socket));
+  }
+  return sockets;
+}
+
+}  // namespace
+
+Result<std::vector<Descriptor>> listen_on(const Endpoint& endpoint) {
+  if (endpoint.host.empty()) return listen_on_any(endpoint);
+  const auto addresses = addresses_of(endpoint.host);
+  if (!addresses) return addresses.error();
+  for (int tries = 1;; ++tries) {
+    std::vector<Descriptor> sockets = try_listen_all(*addresses, endpoint.port);
+    if (!sockets.empty()) return sockets;
+    const bool unlucky = errno == EADDRINUSE && endpoint.port == 0 && tries < kPortTriesMax;
+    if (!unlucky) return listen_error(errno, endpoint);
+  }
+}
+
+std::uint16_t port_of(int socket) {
+  Address address;
+  address.size = sizeof(address.storage);
+  if (::getsockname(socket, address.get(), &address.size) != 0) return 0;
+  if (address.family() == AF_INET6) {
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_port);
+  }
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+}
+
+std::string peer_of(int socket) {
+  Address address;
+  address.size = sizeof(address.storage);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (::getpeername(socket, address.get(), &address.size) != 0) return "a peer that has gone";
+  const int failed = ::getnameinfo(
+      address.get(),
+      address.size,
+      host.data(),
+      host.size(),
+      port.data(),
+      port.size(),
+      NI_NUMERICHOST | NI_NUMERICSERV);
+  if (failed != 0) return "an unknown peer";
+  const auto number = static_cast<std::uint16_t>(std::strtoul(port.data(), nullptr, 10));
+  return Endpoint{.host = host.data(), .port = number}.to_string();
+}
+
+void tune_connection(int socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleS);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalS);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepProbes);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+}
+
+Acceptor::Acceptor() {
+  reserve();
+}
+
+Acceptor::Outcome Acceptor::accept(int listening, Descriptor& accepted) {
+  for (;;) {
+    accepted = Descriptor(::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (accepted) return Outcome::kAccepted;
+    // Errors of the connection that is no more are not ours: the next one may be well.
+    const bool gone = errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
+    if (gone) continue;
+    if (errno != EMFILE && errno != ENFILE) return Outcome::kNothing;
+    // Left in the queue it would be reported for ever, at full speed. Closed at once its client
+    // tries again, and finds a descriptor when one has been released.
+    if (!spare_) return Outcome::kNothing;
+    spare_.reset();
+    Descriptor dismissed(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
+    const bool was_one = static_cast<bool>(dismissed);
+    dismissed.reset();  // before the spare is taken again, which needs its number
+    reserve();
+    return was_one ? Outcome::kTurnedAway : Outcome::kNothing;
+  }
+}
+
+void Acceptor::reserve() {
+  spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+std::uint64_t raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  rlimit raised = limit;
+  raised.rlim_cur = raised.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &raised) != 0) return limit.rlim_cur;
+  return raised.rlim_cur;
+}
+
+}  // namespace ddprun

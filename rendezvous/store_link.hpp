@@ -1,0 +1,88 @@
+#pragma once
+
+// One connection of the one port: its socket, what it has said so far and what it is to be sent.
+// Non-blocking and without a coroutine of its own; StoreServer calls it when its socket is ready.
+
+#include "base/descriptor.hpp"
+#include "base/error.hpp"
+#include "rendezvous/core/protocol.hpp"
+#include "rendezvous/core/store.hpp"
+#include "rendezvous/core/store_parser.hpp"
+#include "rendezvous/core/store_replies.hpp"
+#include "rendezvous/ready_set.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+class StoreLink {
+ public:
+  StoreLink(Link link, Descriptor socket, const StoreLimits& limits);
+
+  /// Receives once into `buffer` (and a value's own memory) and lets `store` carry out what is
+  /// complete. Appends to `released` whom that woke. Fails when the connection is to be closed.
+  Result<void> receive(std::span<char> buffer, Store& store, std::vector<Link>& released);
+
+  /// Goes on with what was received but not carried out, because too much was unsent.
+  Result<void> resume(Store& store, std::vector<Link>& released);
+
+  /// Sends as much as the peer takes. Fails with kPeerLost when it takes no more for ever.
+  Result<void> send();
+
+  /// Says that this link's WAIT or BARRIER is over.
+  void stop_waiting() { replies_.put_u8(kStopWaiting); }
+
+  /// Nothing more comes and nothing more is to be sent.
+  bool finished() const {
+    return ended_ && replies_.unsent() == 0 && (backlog_.empty() || protocol_ != Protocol::kStore);
+  }
+
+  /// Bytes of replies that the peer has not taken.
+  std::size_t unsent() const { return replies_.unsent(); }
+
+  /// What to wait for now.
+  ReadySet::Interest interest() const;
+
+  /// Lets no more be sent, so that the peer sees an orderly end.
+  void shut();
+
+  /// Who speaks here; kUndecided until enough has come.
+  Protocol protocol() const { return protocol_; }
+
+  /// Gives the socket away, with what was read from it, to whoever speaks that protocol.
+  struct Handover {
+    Descriptor socket;
+    std::string received;
+  };
+  Handover hand_over();
+
+  Link link() const { return link_; }
+  int socket() const { return socket_.get(); }
+  bool validated() const { return parser_.validated(); }
+  std::string peer() const;
+
+  // Kept here for StoreServer, which alone changes them.
+  ReadySet::Interest registered;      // with the ReadySet
+  std::optional<TimePoint> deadline;  // by which it must have gone on
+  bool greeted = false;               // validated, and seen to be
+  bool progressed = false;            // took replies since this was last cleared
+
+ private:
+  Result<void> take(std::string_view input, Store& store, std::vector<Link>& released);
+  Result<void> carry_out(std::string_view input, Store& store, std::vector<Link>& released);
+
+  Link link_;
+  Descriptor socket_;
+  const StoreLimits& limits_;
+  Protocol protocol_ = Protocol::kUndecided;
+  bool ended_ = false;   // the peer sends no more
+  std::string backlog_;  // received; while undecided, or not yet carried out
+  StoreParser parser_;
+  StoreReplies replies_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,257 @@
+#include "rendezvous/store_server.hpp"
+
+#include "base/log.hpp"
+#include "rendezvous/http_session.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+// One read of one connection; also the most that a connection may have carried out per turn.
+constexpr std::size_t kReadBytes = 128 * 1024;
+
+// Connections served between two looks at Asio's other work.
+constexpr std::size_t kReadyMax = 256;
+constexpr std::size_t kAcceptsPerTurn = 64;
+
+constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
+
+}  // namespace
+
+Result<std::unique_ptr<StoreServer>> StoreServer::listen(
+    asio::io_context& context, const StoreServerOptions& options) {
+  auto sockets = listen_on(options.endpoint);
+  if (!sockets) return sockets.error();
+  auto ready = ReadySet::open();
+  if (!ready) return ready.error();
+  return std::unique_ptr<StoreServer>(
+      new StoreServer(context, options.limits, std::move(*sockets), std::move(*ready)));
+}
+
+StoreServer::StoreServer(
+    asio::io_context& context,
+    const StoreLimits& limits,
+    std::vector<Descriptor> sockets,
+    ReadySet ready)
+    : executor_(context.get_executor()),
+      limits_(limits),
+      port_(port_of(sockets.front().get())),
+      ready_(std::move(ready)),
+      // Asio closes what it is given, so it gets a descriptor of its own for the same set.
+      any_ready_(executor_, ::dup(ready_.descriptor())),
+      buffer_(kReadBytes),
+      store_(std::make_unique<Store>(limits_)),
+      timer_(executor_, kNever),
+      sessions_(executor_) {
+  for (Descriptor& socket : sockets) {
+    listening_.emplace_back(executor_, socket.release());
+  }
+}
+
+StoreServer::~StoreServer() {
+  close_all();
+}
+
+asio::awaitable<void> StoreServer::serve() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  TaskScope scope(executor_);
+  for (Listening& listening : listening_) {
+    scope.spawn(accept_from(listening));
+  }
+  scope.spawn(keep_time());
+  for (;;) {
+    const auto [error] =
+        co_await any_ready_.async_wait(asio::posix::descriptor_base::wait_read, kTuple);
+    if (error) break;  // we were cancelled
+    turn();
+  }
+  scope.cancel();
+  co_await scope.join();
+  sessions_.cancel();
+  co_await sessions_.join();
+  close_all();
+}
+
+void StoreServer::begin_round() {
+  // A connection that nobody has accepted yet is of the earlier round too, and may hold requests.
+  for (Listening& listening : listening_) {
+    Descriptor stale;
+    while (acceptor_.accept(listening.native_handle(), stale) != Acceptor::Outcome::kNothing) {}
+  }
+  close_all();
+}
+
+asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
+  for (;;) {
+    const auto [error] =
+        co_await listening.async_wait(asio::posix::descriptor_base::wait_read, kTuple);
+    if (error) co_return;
+    for (std::size_t i = 0; i < kAcceptsPerTurn; ++i) {
+      Descriptor socket;
+      const auto outcome = acceptor_.accept(listening.native_handle(), socket);
+      if (outcome == Acceptor::Outcome::kNothing) break;
+      const bool full = links_.size() >= limits_.connections_max;
+      if (outcome == Acceptor::Outcome::kAccepted && !full) {
+        admit(std::move(socket));
+        turned_away_ = false;
+      } else if (!std::exchange(turned_away_, true)) {
+        spdlog::error(
+            "store port={} connections={}: a client was turned away, {}",
+            port_,
+            links_.size(),
+            full ? "connections_max is reached"
+                 : "no file descriptor is left; raise the limit (ulimit -n)");
+      }
+    }
+  }
+}
+
+asio::awaitable<void> StoreServer::keep_time() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  for (;;) {
+    const auto [re_armed] = co_await timer_.async_wait(kTuple);
+    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
+    if (asked.cancelled() != asio::cancellation_type::none) co_return;
+    if (re_armed) continue;
+    close_overdue(Clock::now());
+    timer_.expires_at(deadlines_.empty() ? kNever : deadlines_.begin()->first);
+  }
+}
+
+void StoreServer::admit(Descriptor socket) {
+  tune_connection(socket.get());
+  const Link id{++last_link_};
+  auto link = std::make_unique<StoreLink>(id, std::move(socket), limits_);
+  link->registered = kReadable;
+  if (const auto added = ready_.add(link->socket(), kReadable, last_link_); !added) {
+    spdlog::error("store port={}: a client was turned away: {}", port_, added.error().detail);
+    return;
+  }
+  set_deadline(*link, Clock::now() + limits_.handshake);
+  links_.emplace(id, std::move(link));
+}
+
+// One look at all connections that are ready: each is read once, so each waits for at most one
+// read's worth of work of every other.
+void StoreServer::turn() {
+  std::array<epoll_event, kReadyMax> events;
+  for (const epoll_event& event : ready_.poll(events)) {
+    const auto found = links_.find(Link{event.data.u64});
+    if (found != links_.end()) attend(*found->second);
+  }
+}
+
+void StoreServer::attend(StoreLink& link) {
+  released_.clear();
+  auto outcome = link.send();
+  if (outcome) outcome = link.resume(*store_, released_);
+  if (outcome && link.interest().readable) outcome = link.receive(buffer_, *store_, released_);
+  // Those who were woken first: settling this link may close it.
+  for (const Link woken : released_) {
+    const auto found = links_.find(woken);
+    if (found == links_.end()) continue;
+    found->second->stop_waiting();
+    if (woken != link.link()) settle(*found->second, {});
+  }
+  settle(link, outcome);
+}
+
+void StoreServer::settle(StoreLink& link, const Result<void>& outcome) {
+  const auto sent = link.send();
+  if (!outcome) return close_with(link, outcome.error());
+  if (!sent) return close_with(link, sent.error());
+  if (link.finished()) {
+    link.shut();
+    return close(link);
+  }
+  if (link.protocol() == Protocol::kStore) {
+    watch_progress(link);
+  } else if (link.protocol() != Protocol::kUndecided) {
+    return dispatch(link);
+  }
+  const ReadySet::Interest interest = link.interest();
+  if (interest == link.registered) return;
+  ready_.change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
+  link.registered = interest;
+}
+
+// Somebody else's protocol: the socket goes to whoever speaks it, or is closed.
+void StoreServer::dispatch(StoreLink& link) {
+  if (link.protocol() == Protocol::kHttp) {
+    const TimePoint deadline = link.deadline.value_or(Clock::now());
+    ready_.remove(link.socket());
+    StoreLink::Handover taken = link.hand_over();
+    sessions_.spawn(serve_http(std::move(taken.socket), std::move(taken.received), deadline));
+    return close(link);
+  }
+  const bool agent = link.protocol() == Protocol::kAgent;
+  close_with(
+      link,
+      make_error(
+          Errc::kProtocol,
+          agent ? "an agent; this port serves a store only"
+                : "neither a c10d store client, nor an agent, nor HTTP"));
+}
+
+void StoreServer::watch_progress(StoreLink& link) {
+  if (link.validated() && !std::exchange(link.greeted, true)) set_deadline(link, std::nullopt);
+  if (!link.greeted) return;
+  const bool progressed = std::exchange(link.progressed, false);
+  if (link.unsent() == 0) {
+    if (link.deadline) set_deadline(link, std::nullopt);
+  } else if (progressed || !link.deadline) {
+    set_deadline(link, Clock::now() + limits_.slow_reader);
+  }
+}
+
+void StoreServer::set_deadline(StoreLink& link, std::optional<TimePoint> deadline) {
+  if (link.deadline) deadlines_.erase({*link.deadline, link.link()});
+  link.deadline = deadline;
+  if (!deadline) return;  // a timer that fires for nobody does no harm
+  deadlines_.emplace(*deadline, link.link());
+  if (*deadline < timer_.expiry()) timer_.expires_at(*deadline);
+}
+
+void StoreServer::close_overdue(TimePoint now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    StoreLink& link = *links_.at(deadlines_.begin()->second);
+    close_with(
+        link,
+        make_error(
+            Errc::kTimedOut,
+            link.greeted ? fmt::format("{} bytes of replies are not taken", link.unsent())
+                         : fmt::format("no handshake in {} s", to_seconds(limits_.handshake))));
+  }
+}
+
+void StoreServer::close_with(StoreLink& link, const Error& why) {
+  const auto level = why.is(Errc::kPeerLost) ? spdlog::level::debug : spdlog::level::warn;
+  spdlog::log(level, "store port={} peer={} closed: {}", port_, link.peer(), why.detail);
+  link.shut();
+  close(link);
+}
+
+void StoreServer::close(StoreLink& link) {
+  const Link id = link.link();
+  set_deadline(link, std::nullopt);
+  store_->lost(id);
+  links_.erase(id);
+}
+
+void StoreServer::close_all() {
+  for (const auto& [id, link] : links_) {
+    // What is still unsent has been offered already; now the kernel gets a last try.
+    static_cast<void>(link->send());
+    link->shut();
+  }
+  deadlines_.clear();
+  links_.clear();
+  store_ = std::make_unique<Store>(limits_);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,109 @@
+#pragma once
+
+// The one port: listening sockets, connections, and the Store behind them. A shell; what a request
+// does is decided in core/store.hpp, and what a byte means in core/store_parser.hpp.
+//
+// Runs on the thread of its io_context. Asio waits for all connections at once (ready_set.hpp);
+// each that is ready is read once and answered by one write, then the next has its turn, so none
+// starves another. Deadlines are one timer: a connection has one only until it has validated
+// itself, and while it does not take its replies.
+
+#include "base/deadline.hpp"
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "base/task_scope.hpp"
+#include "rendezvous/core/store.hpp"
+#include "rendezvous/core/store_limits.hpp"
+#include "rendezvous/listener.hpp"
+#include "rendezvous/ready_set.hpp"
+#include "rendezvous/store_link.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+struct StoreServerOptions {
+  Endpoint endpoint;  // host "": every address, IPv6 and IPv4; port 0: any free one
+  StoreLimits limits;
+};
+
+class StoreServer {
+ public:
+  /// Listens; clients can connect from here on, and are served by serve(). Fails with
+  /// kInvalidArgument or kIo, naming the endpoint and what to do.
+  static Result<std::unique_ptr<StoreServer>> listen(
+      asio::io_context& context, const StoreServerOptions& options);
+
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  /// The port it listens on.
+  std::uint16_t port() const { return port_; }
+
+  /// Serves until it is cancelled, then sends what it can and closes every connection with FIN.
+  /// REQUIRES: called once.
+  asio::awaitable<void> serve();
+
+  /// Begins a new, empty key space and closes every connection of the earlier round (R7), those
+  /// included that wait to be accepted.
+  void begin_round();
+
+  /// Connections that are open now.
+  std::size_t connections() const { return links_.size(); }
+  const Store& store() const { return *store_; }
+
+ private:
+  using Links = std::unordered_map<Link, std::unique_ptr<StoreLink>>;
+  using Listening = asio::posix::stream_descriptor;
+
+  StoreServer(
+      asio::io_context& context,
+      const StoreLimits& limits,
+      std::vector<Descriptor> sockets,
+      ReadySet ready);
+
+  asio::awaitable<void> accept_from(Listening& listening);
+  asio::awaitable<void> keep_time();
+
+  void admit(Descriptor socket);
+  void turn();
+  void attend(StoreLink& link);
+  void settle(StoreLink& link, const Result<void>& outcome);
+  void dispatch(StoreLink& link);
+  void watch_progress(StoreLink& link);
+  void set_deadline(StoreLink& link, std::optional<TimePoint> deadline);
+  void close_with(StoreLink& link, const Error& why);
+  void close(StoreLink& link);
+  void close_all();
+  void close_overdue(TimePoint now);
+
+  asio::any_io_executor executor_;
+  StoreLimits limits_;
+  std::vector<Listening> listening_;
+  std::uint16_t port_ = 0;
+  Acceptor acceptor_;
+  bool turned_away_ = false;  // said so once
+
+  ReadySet ready_;
+  asio::posix::stream_descriptor any_ready_;  // ready_'s, for Asio to wait on
+  std::vector<char> buffer_;                  // what is being read, of whichever link
+  std::unique_ptr<Store> store_;              // replaced by begin_round()
+  Links links_;
+  std::uint64_t last_link_ = 0;
+  std::vector<Link> released_;
+
+  std::set<std::pair<TimePoint, Link>> deadlines_;
+  Timer timer_;
+  TaskScope sessions_;  // HTTP
+};
+
+}  // namespace ddprun
