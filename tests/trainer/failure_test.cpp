@@ -1,0 +1,45 @@
+#include "trainer/core/failure.hpp"
+
+#include "base/exit_status.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(ClassifyFailure, TakesAPeerThatHasGoneForWorthAnotherTry) {
+  const TrainFailure failure = classify_failure(
+      "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer "
+      "[127.0.0.1]:40404\nException raised from …");
+  EXPECT_EQ(failure.exit_status, kExitTryAgain);
+  EXPECT_THAT(failure.message, HasSubstr("lost another rank"));
+  EXPECT_THAT(failure.message, Not(HasSubstr("\n")));
+}
+
+TEST(ClassifyFailure, TakesAStoreThatDoesNotAnswerForWorthAnotherTry) {
+  const TrainFailure failure = classify_failure(
+      "The client socket has timed out after 300000ms while trying to connect to (10.0.0.1, 5).");
+  EXPECT_EQ(failure.exit_status, kExitTryAgain);
+  EXPECT_THAT(failure.message, HasSubstr("the store at MASTER_ADDR:MASTER_PORT"));
+}
+
+TEST(ClassifyFailure, TakesAllElseForADefect) {
+  EXPECT_EQ(classify_failure("mat1 and mat2 shapes cannot be multiplied").exit_status, kExitDefect);
+}
+
+TEST(ErrorFileJson, HasTheFormThatTorchrunReads) {
+  EXPECT_EQ(
+      error_file_json("rank \"1\"", 17),
+      R"({"message":{"extraInfo":{"py_callstack":"","timestamp":"17"},"message":"rank \"1\""}})");
+}
+
+TEST(ErrorFileJson, IsWrittenForBytesThatAreNoText) {
+  EXPECT_THAT(error_file_json("\xff", 17), HasSubstr("message"));
+}
+
+}  // namespace
+}  // namespace ddprun

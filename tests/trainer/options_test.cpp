@@ -1,0 +1,113 @@
+#include "trainer/options.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Result<std::variant<TrainOptions, PrintAndLeave>> parse(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "ddptrain");
+  return parse_train_options(static_cast<int>(flags.size()), flags.data());
+}
+
+TrainOptions accepted(std::vector<const char*> flags) {
+  return std::get<TrainOptions>(*parse(std::move(flags)));
+}
+
+std::string refusal_of(std::vector<const char*> flags) {
+  const auto options = parse(std::move(flags));
+  return options ? "accepted" : options.error().detail;
+}
+
+TEST(TrainOptions, TrainOnDebiansFashionMnistByDefault) {
+  const TrainOptions options = accepted({});
+  EXPECT_EQ(options.dataset, DatasetKind::kFashionMnist);
+  EXPECT_EQ(options.data_dir, "/usr/share/datasets/fashion-mnist");
+  EXPECT_EQ(options.epochs, 1);
+}
+
+TEST(TrainOptions, ReadEveryFlag) {
+  const TrainOptions options = accepted(
+      {"--dataset",
+       "mnist",
+       "--data-dir",
+       "d",
+       "--model",
+       "simple_conv_net",
+       "--epochs",
+       "3",
+       "--first-epoch",
+       "1",
+       "--batch-size",
+       "8",
+       "--learning-rate",
+       "0.5",
+       "--momentum",
+       "0",
+       "--seed",
+       "4",
+       "--limit-train-samples",
+       "100",
+       "--limit-test-samples",
+       "10",
+       "--num-threads",
+       "2",
+       "--device",
+       "cpu",
+       "--metrics-file",
+       "m",
+       "--snapshot-dir",
+       "s",
+       "--snapshot-every-steps",
+       "7"});
+  EXPECT_EQ(options.dataset, DatasetKind::kMnist);
+  EXPECT_EQ(options.data_dir, "d");
+  EXPECT_EQ(options.model, ModelKind::kSimpleConvNet);
+  EXPECT_EQ(options.end_epoch(), 4);
+  EXPECT_EQ(options.batch_size, 8);
+  EXPECT_EQ(options.learning_rate, 0.5);
+  EXPECT_EQ(options.momentum, 0);
+  EXPECT_EQ(options.seed, 4);
+  EXPECT_EQ(options.sampler_seed, 4);
+  EXPECT_EQ(options.limit_train_samples, 100);
+  EXPECT_EQ(options.limit_test_samples, 10);
+  EXPECT_EQ(options.num_threads, 2);
+  EXPECT_EQ(options.metrics_file, "m");
+  EXPECT_EQ(options.snapshot_dir, "s");
+  EXPECT_EQ(options.snapshot_every_steps, 7);
+}
+
+TEST(TrainOptions, SuggestTheFlagThatWasMeant) {
+  EXPECT_THAT(
+      refusal_of({"--batchsize", "3"}),
+      AllOf(HasSubstr("'--batchsize'"), HasSubstr("did you mean --batch-size?")));
+}
+
+TEST(TrainOptions, RefuseValuesOutOfRange) {
+  EXPECT_THAT(refusal_of({"--epochs", "0"}), HasSubstr("'0' is not a whole number from 1"));
+  EXPECT_THAT(refusal_of({"--epochs", "2x"}), HasSubstr("--epochs"));
+  EXPECT_THAT(refusal_of({"--learning-rate", "nan"}), HasSubstr("--learning-rate"));
+  EXPECT_THAT(refusal_of({"--batch-size", "99999999999999999999"}), HasSubstr("--batch-size"));
+  EXPECT_THAT(refusal_of({"--device", "cuda"}), HasSubstr("--device"));
+  EXPECT_THAT(refusal_of({"--model", "resnet"}), HasSubstr("--model"));
+  EXPECT_THAT(refusal_of({"--dataset"}), HasSubstr("--dataset"));
+}
+
+TEST(TrainOptions, RefuseMnistWithoutItsDirectory) {
+  EXPECT_THAT(refusal_of({"--dataset", "mnist"}), HasSubstr("needs --data-dir"));
+}
+
+TEST(TrainOptions, PrintTheFlagsOnHelp) {
+  const auto help = parse({"--help"});
+  ASSERT_TRUE(help);
+  EXPECT_THAT(std::get<PrintAndLeave>(*help).text, HasSubstr("--snapshot-every-steps"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,82 @@
+#include "trainer/core/worker_place.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+Result<WorkerPlace> place_of(const Variables& variables) {
+  return parse_worker_place([&](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+std::string refusal_of(const Variables& variables) {
+  const auto place = place_of(variables);
+  return place ? "accepted" : place.error().detail;
+}
+
+TEST(WorkerPlace, IsAWorldOfOneWithoutALauncher) {
+  const auto place = place_of({});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(*place, WorkerPlace{});
+}
+
+TEST(WorkerPlace, IsWhatTheAgentSaid) {
+  const auto place = place_of(
+      {{"RANK", "3"},
+       {"WORLD_SIZE", "4"},
+       {"MASTER_ADDR", "node1"},
+       {"MASTER_PORT", "1234"},
+       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+       {"TORCHELASTIC_RESTART_COUNT", "2"},
+       {"DDPRUN_GENERATION", "5"},
+       {"DDPRUN_ROUND", "6"}});
+  ASSERT_TRUE(place);
+  const WorkerPlace expected{
+      .rank = 3,
+      .world = 4,
+      .store = Endpoint{.host = "node1", .port = 1234},
+      .agent_store = true,
+      .attempt = 2,
+      .generation = 5,
+      .round = 6};
+  EXPECT_EQ(*place, expected);
+}
+
+TEST(WorkerPlace, HostsTheStoreItselfWithoutAnAgent) {
+  const auto place = place_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "::1"}});
+  ASSERT_TRUE(place);
+  EXPECT_FALSE(place->agent_store);
+  EXPECT_EQ(place->store->port, 29500);
+}
+
+TEST(WorkerPlace, RefusesARankOutsideTheWorld) {
+  EXPECT_THAT(
+      refusal_of({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}),
+      HasSubstr("RANK='2': expected a number from 0 to 1"));
+}
+
+TEST(WorkerPlace, RefusesAWorldWithoutARankOrAStore) {
+  EXPECT_THAT(refusal_of({{"WORLD_SIZE", "2"}}), HasSubstr("RANK is not set"));
+  EXPECT_THAT(refusal_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), HasSubstr("MASTER_ADDR"));
+}
+
+TEST(WorkerPlace, RefusesWhatIsNoNumber) {
+  EXPECT_THAT(refusal_of({{"WORLD_SIZE", "two"}}), HasSubstr("WORLD_SIZE='two'"));
+  EXPECT_THAT(
+      refusal_of(
+          {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "70000"}}),
+      HasSubstr("MASTER_PORT='70000': expected a number from 1 to 65535"));
+}
+
+}  // namespace
+}  // namespace ddprun

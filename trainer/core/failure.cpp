@@ -1,0 +1,66 @@
+#include "trainer/core/failure.hpp"
+
+#include "base/exit_status.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace ddprun {
+namespace {
+
+// What gloo, the sockets beneath it and the client of the store say when the other side is gone.
+constexpr std::array<std::string_view, 8> kPeerLost = {
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "Connection refused",
+    "Timed out waiting",
+    "Application timeout caused pair closure",
+    "Socket closed",
+    "onnection was closed"};
+constexpr std::array<std::string_view, 3> kStoreLost = {
+    "client socket has timed out", "Failed to recv", "failed to connect to"};
+
+bool says_one_of(std::string_view what, std::span<const std::string_view> phrases) {
+  return std::ranges::any_of(phrases, [what](std::string_view phrase) {
+    return what.find(phrase) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+TrainFailure classify_failure(std::string_view what) {
+  const std::string_view first = what.substr(0, what.find('\n'));
+  if (says_one_of(what, kStoreLost)) {
+    return {
+        .exit_status = kExitTryAgain,
+        .message = fmt::format(
+            "the store at MASTER_ADDR:MASTER_PORT does not answer ({}); check that rank 0 or "
+            "ddprun runs there, then start the job again",
+            first)};
+  }
+  if (says_one_of(what, kPeerLost)) {
+    return {
+        .exit_status = kExitTryAgain,
+        .message = fmt::format(
+            "lost another rank ({}); its own log tells why, and with --max-restarts ddprun starts "
+            "all ranks again",
+            first)};
+  }
+  return {.exit_status = kExitDefect, .message = fmt::format("unexpected failure: {}", first)};
+}
+
+std::string error_file_json(std::string_view message, std::int64_t seconds) {
+  const nlohmann::json inner = {
+      {"message", message},
+      {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(seconds)}}}};
+  const nlohmann::json outer = {{"message", inner}};
+  // Torch may quote bytes that are no UTF-8; the file must be written all the same.
+  return outer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace ddprun

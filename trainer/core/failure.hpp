@@ -1,0 +1,26 @@
+#pragma once
+
+// What an exception of torch means to us. Torch throws one type for a lost peer, a full disk and a
+// defect; the text tells them apart.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// Why training could not go on.
+struct TrainFailure {
+  int exit_status = 0;
+  std::string message;  // one line: what happened and what to do
+};
+
+/// By what torch or gloo wrote: a lost peer or store is worth another try (kExitTryAgain), all else
+/// is a defect (kExitDefect). Only the first line of `what` is kept, since a stack follows it.
+TrainFailure classify_failure(std::string_view what);
+
+/// The error file of a worker: {"message": {"message": …, "extraInfo": {"py_callstack": …,
+/// "timestamp": …}}}, which torchrun and ddprun both read. `seconds` since 1970.
+std::string error_file_json(std::string_view message, std::int64_t seconds);
+
+}  // namespace ddprun

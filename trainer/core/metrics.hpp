@@ -1,0 +1,43 @@
+#pragma once
+
+// What a run reports: sums that add up over ranks, and the lines that tell of them.
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun {
+
+/// Sums over samples (rule P18): those of all ranks are added, then divided once.
+struct MetricSums {
+  double loss = 0;     // mean loss of each batch × its samples
+  double correct = 0;  // predictions that were right
+  double samples = 0;
+
+  void add(double mean_loss, std::int64_t right, std::int64_t batch);
+
+  double mean_loss() const { return loss / samples; }
+  double accuracy_percent() const { return 100 * correct / samples; }
+  bool operator==(const MetricSums&) const = default;
+};
+
+/// How far a run has come. A step is one update of the weights; steps count from 1.
+struct Progress {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+};
+
+/// The last line of rank 0: "final epoch=… step=… loss=… accuracy=… weights_sha256=…".
+std::string final_line(Progress at, const MetricSums& test, const std::string& weights_sha256);
+
+/// The line that ends an epoch: "epoch=… step=… loss=… accuracy=… samples_per_s=…".
+std::string epoch_line(Progress at, const MetricSums& train, double samples_per_s);
+
+/// Records of the metrics file, one JSON object per line, newline included; `time_s` is the wall
+/// clock in seconds since 1970.
+std::string start_record(Progress at, int world, std::int64_t attempt, double time_s);
+std::string step_record(Progress at, double loss, double time_s);
+std::string epoch_record(Progress at, const MetricSums& train, double samples_per_s, double time_s);
+std::string final_record(
+    Progress at, const MetricSums& test, const std::string& weights_sha256, double time_s);
+
+}  // namespace ddprun

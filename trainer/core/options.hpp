@@ -1,0 +1,41 @@
+#pragma once
+
+// What the command line of ddptrain asks for, as values that cannot be wrong: options.cpp makes
+// them, and nothing behind it reads a flag.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+enum class DatasetKind : std::uint8_t { kMnist, kFashionMnist };
+enum class ModelKind : std::uint8_t { kConvNet, kSimpleConvNet };
+
+/// The flag values that name them.
+const char* name_of(DatasetKind kind);
+const char* name_of(ModelKind kind);
+
+struct TrainOptions {
+  DatasetKind dataset = DatasetKind::kFashionMnist;
+  std::string data_dir;  // where the IDX files lie
+  ModelKind model = ModelKind::kConvNet;
+  std::int64_t epochs = 1;
+  std::int64_t first_epoch = 0;  // the number of the first epoch: seeds the sampler, names records
+  std::int64_t batch_size = 64;  // per rank
+  double learning_rate = 0.01;
+  double momentum = 0.9;
+  std::int64_t seed = 0;                            // weights and dropout
+  std::int64_t sampler_seed = 0;                    // the order of the samples
+  std::optional<std::int64_t> limit_train_samples;  // the first N of the file; none: all
+  std::optional<std::int64_t> limit_test_samples;
+  int num_threads = 1;                      // of each rank
+  std::optional<std::string> metrics_file;  // JSON lines, written by rank 0
+  std::optional<std::string> snapshot_dir;  // none: no snapshots
+  std::int64_t snapshot_every_steps = 100;  // besides one at the end
+
+  /// The number behind the last epoch's.
+  std::int64_t end_epoch() const { return first_epoch + epochs; }
+};
+
+}  // namespace ddprun

@@ -1,0 +1,93 @@
+#include "trainer/core/worker_place.hpp"
+
+#include "base/parse.hpp"
+#include "base/worker_contract.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace ddprun {
+namespace {
+
+struct Limits {
+  std::int64_t min;
+  std::int64_t max;
+};
+
+/// The variable as a number, or `otherwise` when it is not set.
+Result<std::int64_t> number(
+    const Environment& environment, const char* name, std::int64_t otherwise, Limits limits) {
+  const auto text = environment(name);
+  if (!text) return otherwise;
+  const auto value = parse_int<std::int64_t>(*text);
+  if (value && *value >= limits.min && *value <= limits.max) return *value;
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "{}='{}': expected a number from {} to {}; ddprun sets it, or unset it to run alone",
+          name,
+          *text,
+          limits.min,
+          limits.max));
+}
+
+Result<Endpoint> store_endpoint(const Environment& environment) {
+  const auto host = environment(contract::kMasterAddr);
+  if (!host || host->empty()) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "{} is not set, but {} is above 1; start the workers by ddprun, or set it to the host "
+            "of rank 0",
+            contract::kMasterAddr,
+            contract::kWorldSize));
+  }
+  constexpr Limits kPorts{.min = 1, .max = std::numeric_limits<std::uint16_t>::max()};
+  constexpr std::int64_t kUsualPort = 29'500;
+  const auto port = number(environment, contract::kMasterPort, kUsualPort, kPorts);
+  if (!port) return port.error();
+  return Endpoint{.host = *host, .port = static_cast<std::uint16_t>(*port)};
+}
+
+}  // namespace
+
+Result<WorkerPlace> parse_worker_place(const Environment& environment) {
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+  const auto world =
+      number(environment, contract::kWorldSize, 1, {.min = 1, .max = WorkerPlace::kWorldMax});
+  if (!world) return world.error();
+  const auto rank = number(environment, contract::kRank, 0, {.min = 0, .max = *world - 1});
+  if (!rank) return rank.error();
+  if (*world > 1 && !environment(contract::kRank)) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "{} is {}, but {} is not set; start the workers by ddprun",
+            contract::kWorldSize,
+            *world,
+            contract::kRank));
+  }
+  const auto attempt = number(environment, contract::kRestartCount, 0, {.min = 0, .max = kAny});
+  if (!attempt) return attempt.error();
+  const auto generation = number(environment, contract::kGeneration, 0, {.min = 0, .max = kAny});
+  if (!generation) return generation.error();
+  const auto round = number(environment, contract::kRound, 0, {.min = 0, .max = kAny});
+  if (!round) return round.error();
+
+  WorkerPlace place{
+      .rank = static_cast<int>(*rank),
+      .world = static_cast<int>(*world),
+      .store = std::nullopt,
+      .agent_store = environment(contract::kUseAgentStore) == "True",
+      .attempt = *attempt,
+      .generation = static_cast<std::uint64_t>(*generation),
+      .round = static_cast<std::uint64_t>(*round)};
+  if (place.world == 1) return place;
+  auto store = store_endpoint(environment);
+  if (!store) return store.error();
+  place.store = *store;
+  return place;
+}
+
+}  // namespace ddprun

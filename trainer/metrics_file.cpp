@@ -1,0 +1,32 @@
+#include "trainer/metrics_file.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace ddprun {
+
+MetricsFile::MetricsFile(Descriptor file, std::string path)
+    : file_(std::move(file)), path_(std::move(path)) {}
+
+Result<MetricsFile> MetricsFile::open(const std::string& path) {
+  constexpr mode_t kMode = 0644;
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+  if (!file) return make_errno_error(errno, path);
+  return MetricsFile(std::move(file), path);
+}
+
+Result<void> MetricsFile::write(std::string_view record) {
+  if (!file_) return {};
+  while (!record.empty()) {
+    const ssize_t written = ::write(file_.get(), record.data(), record.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return make_errno_error(errno, path_);
+    record.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,156 @@
+#include "trainer/options.hpp"
+
+#include "base/nearest.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+constexpr char kDebianFashionMnist[] = "/usr/share/datasets/fashion-mnist";
+constexpr std::int64_t kCountMax = 1'000'000'000;
+constexpr int kThreadsMax = 1024;
+
+/// Accepts finite numbers in [min, max]; CLI11's own Range takes NaN.
+CLI::Validator between(double min, double max) {
+  return {
+      [min, max](const std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return {};
+        return fmt::format("'{}' is not a number from {} to {}", text, min, max);
+      },
+      fmt::format("{}..{}", min, max)};
+}
+
+/// The same for whole numbers.
+CLI::Validator count(std::int64_t min, std::int64_t max) {
+  return {
+      [min, max](const std::string& text) -> std::string {
+        std::int64_t value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return {};
+        return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
+      },
+      fmt::format("{}..{}", min, max)};
+}
+
+/// A flag before it is checked against the others.
+struct Raw {
+  TrainOptions options;
+  std::string device = "cpu";
+  std::optional<std::int64_t> sampler_seed;
+};
+
+void add_data_flags(CLI::App& app, Raw& raw) {
+  static const std::map<std::string, DatasetKind> datasets = {
+      {name_of(DatasetKind::kMnist), DatasetKind::kMnist},
+      {name_of(DatasetKind::kFashionMnist), DatasetKind::kFashionMnist}};
+  TrainOptions& options = raw.options;
+  app.add_option("--dataset", options.dataset, "mnist or fashion-mnist")
+      ->transform(CLI::CheckedTransformer(datasets).description(""));
+  app.add_option("--data-dir", options.data_dir, "Directory of the IDX files, gzipped or not")
+      ->type_name("DIR");
+  app.add_option("--limit-train-samples", options.limit_train_samples, "Use the first N only")
+      ->check(count(1, kCountMax));
+  app.add_option("--limit-test-samples", options.limit_test_samples, "Use the first N only")
+      ->check(count(1, kCountMax));
+}
+
+void add_training_flags(CLI::App& app, Raw& raw) {
+  static const std::map<std::string, ModelKind> models = {
+      {name_of(ModelKind::kConvNet), ModelKind::kConvNet},
+      {name_of(ModelKind::kSimpleConvNet), ModelKind::kSimpleConvNet}};
+  constexpr std::int64_t kSeedMax = std::numeric_limits<std::int32_t>::max();
+  TrainOptions& options = raw.options;
+  app.add_option("--model", options.model, "convnet or simple_conv_net (with dropout)")
+      ->transform(CLI::CheckedTransformer(models).description(""));
+  app.add_option("--epochs", options.epochs, "How many")->check(count(1, kCountMax));
+  app.add_option("--first-epoch", options.first_epoch, "Number of the first epoch")
+      ->check(count(0, kCountMax));
+  app.add_option("--batch-size", options.batch_size, "Samples per rank and step")
+      ->check(count(1, 1'000'000));
+  app.add_option("--learning-rate", options.learning_rate, "Of SGD")->check(between(0, 1e6));
+  app.add_option("--momentum", options.momentum, "Of SGD")->check(between(0, 1));
+  app.add_option("--seed", options.seed, "Of weights and dropout")->check(count(0, kSeedMax));
+  app.add_option("--sampler-seed", raw.sampler_seed, "Of the order of samples; else --seed")
+      ->check(count(0, kSeedMax));
+  app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
+      ->check(count(1, kThreadsMax));
+  app.add_option("--device", raw.device, "cpu")->check(CLI::IsMember({"cpu"}).description(""));
+}
+
+void add_output_flags(CLI::App& app, Raw& raw) {
+  TrainOptions& options = raw.options;
+  app.add_option("--metrics-file", options.metrics_file, "JSON lines, appended to by rank 0")
+      ->type_name("FILE");
+  app.add_option(
+         "--snapshot-dir", options.snapshot_dir, "Save snapshots here, and resume from them")
+      ->type_name("DIR");
+  app.add_option("--snapshot-every-steps", options.snapshot_every_steps, "Steps between snapshots")
+      ->check(count(1, kCountMax));
+}
+
+/// What CLI11 says, as one line with a remedy.
+Error refused(const CLI::App& app, const CLI::ParseError& error) {
+  std::string text = error.what();
+  if (const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error); extras != nullptr) {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : app.get_options()) {
+      known.push_back(option->get_name());
+    }
+    const std::vector<std::string> unknown = app.remaining();
+    const auto meant = nearest(unknown.empty() ? "" : unknown.front(), known);
+    text = fmt::format("unknown argument '{}'", unknown.empty() ? text : unknown.front());
+    if (meant) text += fmt::format("; did you mean {}?", *meant);
+  }
+  return make_error(Errc::kInvalidArgument, text + "; see ddptrain --help");
+}
+
+Result<TrainOptions> checked(Raw raw) {
+  TrainOptions options = std::move(raw.options);
+  options.sampler_seed = raw.sampler_seed.value_or(options.seed);
+  if (options.data_dir.empty()) {
+    if (options.dataset != DatasetKind::kFashionMnist) {
+      return make_error(
+          Errc::kInvalidArgument,
+          fmt::format(
+              "--dataset {} needs --data-dir, the directory of its IDX files",
+              name_of(options.dataset)));
+    }
+    options.data_dir = kDebianFashionMnist;
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<std::variant<TrainOptions, PrintAndLeave>> parse_train_options(
+    int argc, const char* const* argv) {
+  Raw raw;
+  CLI::App app("Trains an image classifier by DDP. Start it alone, or with ddprun.", "ddptrain");
+  app.option_defaults()->always_capture_default();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.set_version_flag("--version", "ddptrain 0.1.0");
+  add_data_flags(app, raw);
+  add_training_flags(app, raw);
+  add_output_flags(app, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return {PrintAndLeave{.text = app.help()}};
+  } catch (const CLI::CallForVersion&) {
+    return {PrintAndLeave{.text = app.version() + "\n"}};
+  } catch (const CLI::ParseError& error) {
+    return refused(app, error);
+  }
+  auto options = checked(std::move(raw));
+  if (!options) return options.error();
+  return {*std::move(options)};
+}
+
+}  // namespace ddprun

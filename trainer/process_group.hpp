@@ -1,0 +1,18 @@
+#pragma once
+
+#include "trainer/core/worker_place.hpp"
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+namespace ddprun {
+
+using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// Joins this worker with its peers: a Gloo group over the store at MASTER_ADDR:MASTER_PORT, whose
+/// client we are, or which rank 0 hosts where no agent does. Alone, a world of 1 needs no store.
+///
+/// Blocks until all peers have come. Throws what torch throws when the store or a peer does not
+/// answer (see classify_failure()).
+ProcessGroup make_process_group(const WorkerPlace& place);
+
+}  // namespace ddprun
