@@ -1,12 +1,9 @@
 #include "trainer/model.hpp"
 
-#include "base/check.hpp"
+#include "base/sha256.hpp"
 
-#include <fmt/format.h>
-
-#include <array>
-
-#include <openssl/evp.h>
+#include <cstddef>
+#include <span>
 
 namespace ddprun {
 namespace {
