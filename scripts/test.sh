@@ -11,6 +11,9 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# Programs whose tests have the label "threads": all else runs on one thread.
+threaded=(streams_test)
+
 with_torch=yes
 setup_flags=()
 case "${1:-}" in
@@ -40,7 +43,7 @@ run_tests dev
 
 step "Building the preset tsan (ThreadSanitizer)"
 configure tsan -DDDPRUN_WERROR=ON
-build tsan
+build tsan "${threaded[@]}"
 step "Testing what has threads"
 run_tests tsan -L threads
 
