@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun {
+
+/// How one process ended.
+struct ProcessEnd {
+  int code = 0;    // what it exited with; 0 when a signal ended it
+  int signal = 0;  // the signal that ended it; 0: it exited by itself
+
+  bool ok() const { return code == 0 && signal == 0; }
+
+  /// As shells count: its own code, or 128 + signal.
+  int exit_status() const;
+
+  /// "exited with status 3", "was ended by signal 9 (SIGKILL)".
+  std::string to_string() const;
+
+  bool operator==(const ProcessEnd&) const = default;
+};
+
+/// "SIGTERM"; "signal 64" for one without a name.
+std::string signal_name(int signal);
+
+}  // namespace ddprun

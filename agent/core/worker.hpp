@@ -1,0 +1,55 @@
+#pragma once
+
+// One worker's life as a table of states × inputs, so that a reader can enumerate what will happen.
+// Supervisor steps it; nobody else decides when a worker is started, stopped or killed.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ddprun {
+
+enum class WorkerState : std::uint8_t {
+  kIdle,      // not started in this attempt
+  kRunning,   // started; may have ended without our knowing yet
+  kStopping,  // was sent the stop signal, has its grace
+  kKilling,   // was sent SIGKILL
+  kExited,    // ended, and its status is known
+};
+
+enum class WorkerInput : std::uint8_t {
+  kStart,      // begin an attempt
+  kStop,       // the attempt is over, or ddprun was told to stop
+  kGraceOver,  // no more patience
+  kReaped,     // the kernel told how it ended, or it could not be started
+};
+
+enum class WorkerDeed : std::uint8_t { kNothing, kSpawn, kSendStop, kSendKill, kReport, kBug };
+
+struct WorkerStep {
+  // No default constructor: a missing cell or row of the table does not compile.
+  constexpr WorkerStep(WorkerState state, WorkerDeed what) : next(state), deed(what) {}
+  WorkerState next;
+  WorkerDeed deed;
+};
+
+inline constexpr std::size_t kWorkerStates = 5;
+inline constexpr std::size_t kWorkerInputs = 4;
+
+/// What a worker does next. Total: every state answers every input.
+constexpr WorkerStep step(WorkerState state, WorkerInput input) {
+  using enum WorkerState;
+  using enum WorkerDeed;
+  // clang-format off
+  constexpr WorkerStep kTable[kWorkerStates][kWorkerInputs] = {
+      // kStart            kStop                   kGraceOver              kReaped
+      {{kRunning, kSpawn}, {kIdle, kNothing},      {kIdle, kNothing},      {kIdle, kBug}},       // kIdle
+      {{kRunning, kBug},   {kStopping, kSendStop}, {kRunning, kNothing},   {kExited, kReport}},  // kRunning
+      {{kStopping, kBug},  {kStopping, kNothing},  {kKilling, kSendKill},  {kExited, kReport}},  // kStopping
+      {{kKilling, kBug},   {kKilling, kNothing},   {kKilling, kNothing},   {kExited, kReport}},  // kKilling
+      {{kRunning, kSpawn}, {kExited, kNothing},    {kExited, kNothing},    {kExited, kBug}},     // kExited
+  };
+  // clang-format on
+  return kTable[static_cast<std::size_t>(state)][static_cast<std::size_t>(input)];
+}
+
+}  // namespace ddprun

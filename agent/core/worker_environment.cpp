@@ -1,0 +1,167 @@
+#include "agent/core/worker_environment.hpp"
+
+#include "base/parse.hpp"
+#include "base/worker_contract.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+/// Variables by name, in the order they were first seen.
+class Environment {
+ public:
+  explicit Environment(const std::vector<std::string>& inherited) : entries_(inherited) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      // The first of two wins, as getenv sees it.
+      index_.try_emplace(entries_[i].substr(0, entries_[i].find('=')), i);
+    }
+  }
+
+  void set(const char* name, std::string_view value) {
+    std::string entry = fmt::format("{}={}", name, value);
+    const auto [found, is_new] = index_.try_emplace(name, entries_.size());
+    if (is_new) {
+      entries_.push_back(std::move(entry));
+    } else {
+      entries_[found->second] = std::move(entry);
+    }
+  }
+
+  void set(const char* name, std::int64_t value) { set(name, fmt::to_string(value)); }
+
+  void set_default(const char* name, std::string_view value) {
+    if (!index_.contains(name)) set(name, value);
+  }
+
+  void remove(const char* name) {
+    const auto found = index_.find(name);
+    if (found == index_.end()) return;
+    entries_[found->second].clear();
+    index_.erase(found);
+  }
+
+  std::optional<std::string> get(const char* name) const {
+    const auto found = index_.find(name);
+    if (found == index_.end()) return std::nullopt;
+    const std::string& entry = entries_[found->second];
+    return entry.substr(std::min(entry.size(), entry.find('=') + 1));
+  }
+
+  std::vector<std::string> take() && {
+    std::erase_if(entries_, [](const std::string& entry) { return entry.empty(); });
+    return std::move(entries_);
+  }
+
+ private:
+  std::vector<std::string> entries_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+};
+
+void set_ranks(const LaunchPlan& plan, const WorkerPlace& place, Environment& environment) {
+  environment.set(contract::kRank, place.rank);
+  environment.set(contract::kWorldSize, place.world_size);
+  environment.set(contract::kLocalRank, plan.virtual_local_rank ? 0 : place.local_rank);
+  environment.set(contract::kLocalWorldSize, plan.workers);
+  environment.set(contract::kGroupRank, place.group_rank);
+  environment.set(contract::kGroupWorldSize, place.group_size);
+  environment.set(contract::kRoleName, plan.role);
+  environment.set(contract::kRoleRank, place.rank);
+  environment.set(contract::kRoleWorldSize, place.world_size);
+}
+
+void set_job(const LaunchPlan& plan, const WorkerPlace& place, Environment& environment) {
+  environment.set(contract::kMasterAddr, plan.master_address);
+  environment.set(contract::kMasterPort, place.master_port);
+  environment.set(contract::kUseAgentStore, plan.shared_store ? "True" : "False");
+  environment.set(contract::kRunId, plan.run_id);
+  environment.set(contract::kRestartCount, place.attempt);
+  environment.set(contract::kMaxRestarts, plan.max_restarts);
+  environment.set(contract::kErrorFile, place.error_file);
+  environment.set(contract::kSignalsToHandle, plan.signals_text);
+  environment.set(contract::kNodes, place.nodes);
+  environment.set(contract::kGeneration, place.generation);
+  environment.set(contract::kRound, place.round);
+}
+
+void set_restart(const WorkerPlace& place, Environment& environment) {
+  if (place.attempt == 0) {
+    environment.remove(contract::kRestartReason);
+    environment.remove(contract::kPreviousWorldSize);
+    return;
+  }
+  environment.set(contract::kRestartReason, place.restart_reason);
+  environment.set(contract::kPreviousWorldSize, place.previous_world_size);
+}
+
+/// The one device this worker is to see. Entries may be numbers, "GPU-…" or "MIG-…": they are text.
+Result<std::string> virtual_device(const std::optional<std::string>& devices, int local_rank) {
+  if (!devices) return fmt::to_string(local_rank);
+  const auto entries = split(*devices, ',');
+  const auto index = static_cast<std::size_t>(local_rank);
+  if (devices->empty() || index >= entries.size()) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "{}='{}' has no device for local rank {}: name one per worker, or start fewer workers",
+            contract::kCudaVisibleDevices,
+            *devices,
+            local_rank));
+  }
+  return std::string(trim(entries[index]));
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> worker_environment(
+    const LaunchPlan& plan, const WorkerPlace& place, const std::vector<std::string>& inherited) {
+  Environment environment(inherited);
+  set_ranks(plan, place, environment);
+  set_job(plan, place, environment);
+  set_restart(place, environment);
+  environment.set_default(contract::kNcclAsyncErrorHandling, "1");
+  const int threads = std::max(1, place.usable_cpus / plan.workers);
+  environment.set_default(contract::kOmpNumThreads, fmt::to_string(threads));
+  if (plan.virtual_local_rank) {
+    const auto device =
+        virtual_device(environment.get(contract::kCudaVisibleDevices), place.local_rank);
+    if (!device) return device.error();
+    environment.set(contract::kCudaVisibleDevices, *device);
+  }
+  return std::move(environment).take();
+}
+
+std::string with_local_rank(std::string_view text, int local_rank) {
+  constexpr std::string_view kBraced = "${local_rank}";
+  constexpr std::string_view kPlain = "$local_rank";
+  std::string out;
+  while (!text.empty()) {
+    if (text.starts_with(kBraced)) {
+      out += fmt::to_string(local_rank);
+      text.remove_prefix(kBraced.size());
+      continue;
+    }
+    if (text.starts_with(kPlain)) {
+      const std::string_view rest = text.substr(kPlain.size());
+      const char next = rest.empty() ? ' ' : rest.front();
+      const bool longer_name = next == '_' || (next >= '0' && next <= '9') ||
+                               (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
+      if (!longer_name) {
+        out += fmt::to_string(local_rank);
+        text = rest;
+        continue;
+      }
+    }
+    out += text.front();
+    text.remove_prefix(1);
+  }
+  return out;
+}
+
+}  // namespace ddprun

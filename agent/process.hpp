@@ -1,0 +1,39 @@
+#pragma once
+
+// Starting one worker. By vfork and execve of our own and not by Boost.Process: between the two
+// calls a worker gets its session, its parent-death signal and its default signals, and the reason
+// of a failed exec comes back through shared memory. docs/architecture.md has the figures.
+
+#include "base/descriptor.hpp"
+#include "base/error.hpp"
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace ddprun {
+
+/// A program to be started as it stands: no shell, no search in PATH.
+struct SpawnRequest {
+  std::string program;
+  std::vector<std::string> arguments;    // argv[1..]
+  std::vector<std::string> environment;  // "NAME=value"; all of it
+  int out = -1;                          // descriptor for stdout; -1: ours
+  int err = -1;
+};
+
+/// A started process. Whoever started it reaps it, and only on the thread that also signals it.
+struct Process {
+  pid_t pid = 0;
+  Descriptor pidfd;  // readable once it has ended; empty where the kernel has none
+};
+
+/// Starts a worker: leader of a session of its own, killed by the kernel when the calling thread
+/// ends, no signal blocked and each with its default action.
+///
+/// REQUIRES: called on the main thread, since the parent-death signal follows the thread. Fails
+/// with kNotFound or kNotExecutable by what execve said, kIo when no process could be made.
+Result<Process> spawn(const SpawnRequest& request);
+
+}  // namespace ddprun
