@@ -1,5 +1,7 @@
 #include "agent/process.hpp"
 
+#include "base/exit_status.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -16,12 +18,13 @@
 namespace ddprun {
 namespace {
 
-enum class SpawnStep { kNone, kSession, kParentDeath, kParentGone, kStreams, kExec };
+enum class SpawnStep : int { kNone, kSession, kParentDeath, kParentGone, kStreams, kExec };
 
-/// Written by the child, which shares our memory until it runs the program.
+/// What a child that could not become the program says before it ends. It comes through a pipe
+/// and not through the memory that vfork shares: emulators and TSan make a plain fork of it.
 struct ChildNews {
-  volatile SpawnStep failed_at = SpawnStep::kNone;
-  volatile int errno_value = 0;
+  SpawnStep failed_at = SpawnStep::kNone;
+  int errno_value = 0;
 };
 
 /// Pointers for execve into strings that somebody else owns.
@@ -37,12 +40,13 @@ std::vector<char*> pointers(const std::string* first, const std::vector<std::str
   return out;
 }
 
-/// Handlers go with execve, but what we ignore (SIGPIPE) would stay ignored in the worker.
+/// Handlers go with execve, but what is ignored (SIGPIPE, by us) would stay ignored in the worker.
 void restore_signals() {
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
   for (int signal = 1; signal < NSIG; ++signal) {
-    ::sigaction(signal, &action, nullptr);  // refused for SIGKILL, SIGSTOP and libc's own
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) continue;
+    action.sa_handler = SIG_DFL;
+    ::sigaction(signal, &action, nullptr);
   }
   sigset_t none;
   ::sigemptyset(&none);
@@ -78,9 +82,19 @@ Descriptor open_pidfd(pid_t pid) {
   return Descriptor(static_cast<int>(descriptor));
 }
 
-Error spawn_error(const SpawnRequest& request, SpawnStep step, int errno_value) {
+/// False at the end of the pipe, which execve closes.
+bool read_news(const Descriptor& pipe, ChildNews& news) {
+  ssize_t got = 0;
+  do {
+    got = ::read(pipe.get(), &news, sizeof news);
+  } while (got < 0 && errno == EINTR);
+  return got == static_cast<ssize_t>(sizeof news);
+}
+
+Error spawn_error(const SpawnRequest& request, ChildNews news) {
+  const int errno_value = news.errno_value;
   const char* reason = std::strerror(errno_value);
-  if (step != SpawnStep::kExec) {
+  if (news.failed_at != SpawnStep::kExec) {
     return make_error(
         Errc::kIo, fmt::format("cannot start {}: {}", request.program, reason));
   }
@@ -105,7 +119,12 @@ Result<Process> spawn(const SpawnRequest& request) {
   const auto arguments = pointers(&request.program, request.arguments);
   const auto environment = pointers(nullptr, request.environment);
   const pid_t parent = ::getpid();
-  ChildNews news;
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return spawn_error(request, {SpawnStep::kNone, errno});
+  }
+  const Descriptor read_end(ends[0]);
+  Descriptor write_end(ends[1]);
 
   // No handler of ours may run in the child, which shares our memory.
   sigset_t all;
@@ -114,22 +133,25 @@ Result<Process> spawn(const SpawnRequest& request) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid = ::vfork();
   if (pid == 0) {
-    news.failed_at = become_worker(request, parent);
-    if (news.failed_at == SpawnStep::kExec) {
+    const SpawnStep reached = become_worker(request, parent);
+    if (reached == SpawnStep::kExec) {
       ::execve(request.program.c_str(), arguments.data(), environment.data());
     }
-    news.errno_value = errno;
-    ::_exit(127);
+    const ChildNews news{.failed_at = reached, .errno_value = errno};
+    static_cast<void>(::write(ends[1], &news, sizeof news));  // nobody left to tell otherwise
+    ::_exit(kExitNotFound);
   }
   const int fork_errno = errno;
   // Taken before anybody could reap the child, so it cannot be a stranger's.
   Process process{.pid = pid, .pidfd = pid > 0 ? open_pidfd(pid) : Descriptor()};
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return spawn_error(request, {SpawnStep::kNone, fork_errno});
 
-  if (pid < 0) return spawn_error(request, SpawnStep::kNone, fork_errno);
-  if (news.errno_value != 0) {
+  write_end.reset();
+  ChildNews news;
+  if (read_news(read_end, news)) {
     ::waitpid(pid, nullptr, 0);
-    return spawn_error(request, news.failed_at, news.errno_value);
+    return spawn_error(request, news);
   }
   return process;
 }

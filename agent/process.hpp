@@ -1,8 +1,8 @@
 #pragma once
 
 // Starting one worker. By vfork and execve of our own and not by Boost.Process: between the two
-// calls a worker gets its session, its parent-death signal and its default signals, and the reason
-// of a failed exec comes back through shared memory. docs/architecture.md has the figures.
+// calls a worker gets its session, its parent-death signal and its default signals, and the exact
+// step and errno of a failure come back. docs/worker_contract.md says what a worker finds.
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"

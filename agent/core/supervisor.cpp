@@ -196,6 +196,7 @@ void Supervisor::report(Effects& out) const {
           .restarts_used = budget_.used(),
           .restarts_max = budget_.max(),
           .can_be_retried = can_be_retried_,
+          .exit_status = exit_status_,
           .stopped_by = told_to_stop_by_}});
 }
 

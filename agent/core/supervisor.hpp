@@ -60,6 +60,7 @@ struct AttemptReport {
   int restarts_used = 0;                // that one included
   int restarts_max = 0;
   bool can_be_retried = true;  // false: the program cannot be executed, so no restart would help
+  int exit_status = 0;         // what ddprun ends with, unless it restarts
   int stopped_by = 0;          // the signal that ended the job meanwhile; 0: none
 
   bool operator==(const AttemptReport&) const = default;

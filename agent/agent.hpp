@@ -1,0 +1,108 @@
+#pragma once
+
+// The agent of one node: the shell around Supervisor. It owns the workers' processes, the store
+// they meet at, their streams and the journal, and performs what the core decides.
+//
+// Everything here runs on the main thread, since a worker dies with the thread that started it.
+
+#include "agent/core/launch_plan.hpp"
+#include "agent/core/supervisor.hpp"
+#include "agent/core/worker_environment.hpp"
+#include "agent/journal.hpp"
+#include "agent/process.hpp"
+#include "agent/streams.hpp"
+#include "base/deadline.hpp"
+#include "base/task_scope.hpp"
+#include "rendezvous/store_server.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class Agent {
+ public:
+  /// Opens the log directory and the store's port; starts no worker. `inherited` is what workers
+  /// get beside what we set. Fails with kInvalidArgument, kNotFound or kIo, naming the value.
+  static Result<std::unique_ptr<Agent>> open(
+      asio::io_context& context, const LaunchPlan& plan, std::vector<std::string> inherited);
+
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  /// The job, from first to last. Yields the exit status. REQUIRES: called once.
+  asio::awaitable<int> run();
+
+  /// One of the signals to handle came.
+  void stop_by(int signal);
+
+  /// A signal that is none of those: passed to the workers that have a handler for it.
+  void pass_on(int signal);
+
+  /// SIGCHLD: somebody below us has ended, perhaps an orphan that we adopted.
+  void reap();
+
+  /// The front is gone: ends every process below us, then this one. Does not return.
+  [[noreturn]] void end_without_front();
+
+ private:
+  struct Worker {
+    Process process;  // pid 0: not running
+    WorkerStreams streams;
+    std::string error_file;
+  };
+
+  Agent(
+      asio::io_context& context,
+      LaunchPlan plan,
+      std::vector<std::string> inherited,
+      std::unique_ptr<Streams> streams,
+      std::unique_ptr<StoreServer> store);
+
+  void feed(const Supervisor::Event& event);
+  void perform(const Supervisor::StartAttempt& effect);
+  void perform(const Supervisor::Spawn& effect);
+  void perform(const Supervisor::Send& effect);
+  void perform(const Supervisor::Sweep& effect);
+  void perform(const Supervisor::Report& effect);
+  void perform(const Supervisor::GiveUp& effect);
+  void perform(const Supervisor::Finish& effect);
+
+  Result<Process> start_worker(int local_rank);
+  WorkerPlace place_of(int local_rank) const;
+  WorkerId id_of(int local_rank, int attempt) const;
+  asio::awaitable<void> watch(int local_rank, asio::posix::stream_descriptor pidfd);
+  void ended(pid_t pid, int wait_status);
+  asio::awaitable<void> keep_time();
+  void tell(const AttemptReport& report);
+
+  LaunchPlan plan_;
+  std::vector<std::string> inherited_;
+  std::string host_;
+  int usable_cpus_ = 1;
+  asio::io_context& context_;
+  std::unique_ptr<Streams> streams_;
+  std::unique_ptr<StoreServer> store_;  // none: rank 0 hosts its own
+  Journal journal_;
+  Supervisor supervisor_;
+  std::vector<Worker> workers_;  // by local rank
+  std::uint16_t master_port_ = 0;
+  std::string restart_reason_;
+  std::deque<Supervisor::Event> events_;  // that arose while effects were performed
+  bool feeding_ = false;
+  int sweeping_ = 0;  // the signal of the present sweep; 0: none
+  std::optional<AttemptReport> untold_;  // said after the new workers run: a restart comes first
+  std::optional<int> exit_status_;
+  int stopped_by_ = 0;
+  Timer timer_;
+  Timer finished_;  // never expires; cancelled by Finish
+  TaskScope tasks_;
+};
+
+}  // namespace ddprun

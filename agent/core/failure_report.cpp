@@ -1,0 +1,168 @@
+#include "agent/core/failure_report.hpp"
+
+#include "base/parse.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kRuleWidthMax = 60;
+constexpr std::string_view kNoOthers = "  <NO_OTHER_FAILURES>\n";
+constexpr std::string_view kContinuation = "\n              ";  // below a field's value
+
+std::string indented(std::string_view text, std::string_view margin) {
+  std::string out;
+  for (const auto line : split(text, '\n')) {
+    out += fmt::format("{}{}\n", margin, line);
+  }
+  return out;
+}
+
+/// What the block shows as the traceback: Python's, else the message, else how it ended.
+std::string traceback_of(const FailureDetails& details) {
+  const WorkerFailure& failure = details.failure;
+  std::string text = !details.traceback.empty() ? details.traceback : details.message;
+  if (text.empty() && !failure.start_error.empty()) text = failure.start_error;
+  if (text.empty() && failure.end.signal != 0) {
+    text = fmt::format(
+        "Signal {} ({}) received by PID {}",
+        failure.end.signal,
+        signal_name(failure.end.signal),
+        failure.pid);
+  }
+  if (text.empty()) return "<N/A> (a main() under torch's @record would show it here)";
+  std::string out;
+  for (const auto line : split(text, '\n')) {
+    if (!out.empty()) out += kContinuation;
+    out += line;
+  }
+  return out;
+}
+
+std::string entry(int index, const FailureDetails& details, const std::string& host) {
+  const WorkerFailure& failure = details.failure;
+  const int code = failure.end.signal != 0 ? -failure.end.signal : failure.end.code;
+  return fmt::format(
+      "[{}]:\n"
+      "  time      : {}\n"
+      "  host      : {}\n"
+      "  rank      : {} (local_rank: {})\n"
+      "  exitcode  : {} (pid: {}){}\n"
+      "  error_file: {}\n"
+      "  traceback : {}\n",
+      index,
+      details.wall_time,
+      host,
+      details.rank,
+      failure.local_rank,
+      code,
+      failure.pid,
+      failure.stopped_by_us ? " (stopped by ddprun)" : "",
+      details.error_file.empty() ? "<N/A>" : details.error_file,
+      traceback_of(details));
+}
+
+std::string other_entries(const FailureReport& report) {
+  if (report.others.empty()) return std::string(kNoOthers);
+  std::string out;
+  int index = 0;
+  for (const auto& other : report.others) {
+    if (index == kOthersShownMax) break;
+    out += entry(++index, other, report.host);
+  }
+  const auto hidden = std::ssize(report.others) - index;
+  if (hidden > 0) out += fmt::format("  ... and {} more\n", hidden);
+  return out;
+}
+
+std::size_t longest_line(std::string_view text) {
+  std::size_t longest = 0;
+  for (const auto line : split(text, '\n')) {
+    longest = std::max(longest, line.size());
+  }
+  return longest;
+}
+
+std::string what_happens_next(const FailureReport& report) {
+  const AttemptReport& attempt = report.attempt;
+  if (attempt.stopped_by != 0) {
+    return fmt::format(
+        "ddprun was told to stop by {} and ends with status {}.",
+        signal_name(attempt.stopped_by),
+        attempt.exit_status);
+  }
+  if (attempt.restarts) {
+    return fmt::format(
+        "all {} workers are started anew (restart {} of {}).",
+        report.workers,
+        attempt.restarts_used,
+        attempt.restarts_max);
+  }
+  if (!attempt.can_be_retried) {
+    return fmt::format(
+        "nothing, since another try would end alike; ddprun ends with status {}.",
+        attempt.exit_status);
+  }
+  if (attempt.restarts_max == 0) {
+    return fmt::format(
+        "ddprun ends with this worker's status, {} (--max-restarts would allow restarts).",
+        attempt.exit_status);
+  }
+  return fmt::format(
+      "the {} restarts of --max-restarts are used up; ddprun ends with this worker's status, {}.",
+      attempt.restarts_max,
+      attempt.exit_status);
+}
+
+std::string who_and_how(const FailureReport& report) {
+  const WorkerFailure& failure = report.culprit.failure;
+  if (!failure.start_error.empty()) {
+    return fmt::format(
+        "ddprun: {} did not start on {}: {}\n", report.title, report.host, failure.start_error);
+  }
+  return fmt::format(
+      "ddprun: {} failed on {}: rank {} (local rank {}, pid {}) {}, {:.1f} s into attempt {}\n",
+      report.title,
+      report.host,
+      report.culprit.rank,
+      failure.local_rank,
+      failure.pid,
+      failure.end.to_string(),
+      to_seconds(report.attempt.ran_for),
+      report.attempt.attempt);
+}
+
+}  // namespace
+
+std::string failure_block(const FailureReport& report) {
+  const std::string title = fmt::format("{} FAILED\n", report.title);
+  const std::string failures = "Failures:\n" + other_entries(report);
+  const std::string root =
+      "Root Cause (first observed failure):\n" + entry(0, report.culprit, report.host);
+  const std::size_t width =
+      std::min(kRuleWidthMax, longest_line(title + failures + root));
+  const std::string thick = std::string(width, '=') + "\n";
+  const std::string thin = std::string(width, '-') + "\n";
+  return thick + title + thin + failures + thin + root + thick;
+}
+
+std::string failure_paragraph(const FailureReport& report) {
+  const FailureDetails& culprit = report.culprit;
+  std::string out = who_and_how(report);
+  if (!culprit.message.empty()) {
+    out += fmt::format("  it said: {}\n", split(culprit.message, '\n').front());
+  }
+  if (!culprit.log.empty()) out += fmt::format("  its output: {}\n", culprit.log);
+  if (!culprit.last_lines.empty()) {
+    out += "  its last lines on stderr:\n" + indented(culprit.last_lines, "    | ");
+  }
+  out += fmt::format("  next: {}\n", what_happens_next(report));
+  return out;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,44 @@
+#pragma once
+
+// What a person reads when workers failed: torchrun's block, which tools and eyes know, and a
+// paragraph that says who, how, where to look, and what happens next.
+
+#include "agent/core/supervisor.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// One worker in a report, with what the shell found out about it.
+struct FailureDetails {
+  WorkerFailure failure;
+  int rank = 0;
+  std::string wall_time;   // "2030-01-31_12:00:00"
+  std::string error_file;  // its path, if the worker wrote one
+  std::string message;     // from the error file
+  std::string traceback;   // from the error file
+  std::string last_lines;  // of its stderr; empty if they are not ours to see
+  std::string log;         // where its output lies; empty if nowhere
+};
+
+struct FailureReport {
+  std::string title;  // the program: "train.py"
+  std::string host;
+  int workers = 1;
+  AttemptReport attempt;
+  FailureDetails culprit;              // the first in time
+  std::vector<FailureDetails> others;  // in order of time
+};
+
+/// At most this many of `others` are shown: a report does not grow with the world.
+inline constexpr int kOthersShownMax = 8;
+
+/// The block between two rules; ends with a newline.
+std::string failure_block(const FailureReport& report);
+
+/// The paragraph; ends with a newline.
+std::string failure_paragraph(const FailureReport& report);
+
+}  // namespace ddprun

@@ -1,0 +1,66 @@
+#include "agent/error_file.hpp"
+
+#include "base/file.hpp"
+#include "base/parse.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr bool kNoThrow = false;
+constexpr std::size_t kMessageBytesMax = 64 * 1024;
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return "";
+  return found->is_string() ? found->get<std::string>() : dump(*found);
+}
+
+std::string cut(std::string_view text) {
+  return std::string(trim(text).substr(0, kMessageBytesMax));
+}
+
+}  // namespace
+
+std::optional<WorkerError> parse_error_file(std::string_view content) {
+  if (trim(content).empty()) return std::nullopt;
+  const Json json = Json::parse(content, nullptr, kNoThrow);
+  const WorkerError as_text{.message = cut(content), .traceback = ""};
+  if (!json.is_object() || !json.contains("message")) return as_text;
+
+  const Json& message = json["message"];
+  if (!message.is_object()) {
+    return WorkerError{.message = cut(text_of(json, "message")), .traceback = ""};
+  }
+  WorkerError error{.message = cut(text_of(message, "message")), .traceback = ""};
+  const auto extra = message.find("extraInfo");
+  if (extra != message.end() && extra->is_object()) {
+    error.traceback = cut(text_of(*extra, "py_callstack"));
+  }
+  return error;
+}
+
+std::string with_error_code(std::string_view content, int code) {
+  Json json = Json::parse(content, nullptr, kNoThrow);
+  if (!json.is_object() || !json.contains("message") || !json["message"].is_object()) {
+    return std::string(content);
+  }
+  json["message"]["errorCode"] = code;
+  return dump(json);
+}
+
+std::optional<std::string> read_error_file(const std::filesystem::path& path) {
+  if (path.empty()) return std::nullopt;
+  auto content = read_file(path, kErrorFileBytesMax);
+  if (!content) return std::nullopt;
+  return *std::move(content);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,112 @@
+#include "agent/guard.hpp"
+
+#include "agent/core/process_end.hpp"
+#include "agent/descendants.hpp"
+#include "base/exit_status.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kUnkillableAfter = 5s;
+constexpr int kPriority = -5;
+
+/// Where it is allowed, the front gets the processor before what it guards, and is never waited
+/// for by the disk it was paged out to. Pages are locked as they are touched, so it stays small.
+void be_ready() {
+  ::setpriority(PRIO_PROCESS, 0, kPriority);
+  ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+}
+
+/// Reaps what has ended, orphans that were left to us included (as PID 1 of a container, those of
+/// the whole container). Yields the agent's status once it is among them.
+std::optional<int> reap(pid_t agent) {
+  std::optional<int> ended;
+  for (;;) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    if (pid == agent) ended = status;
+    if (pid == 0 || (pid < 0 && errno != EINTR)) return ended;
+  }
+}
+
+int await_agent(pid_t agent, sigset_t signals) {
+  ::sigaddset(&signals, SIGCHLD);
+  for (;;) {
+    const int signal = ::sigwaitinfo(&signals, nullptr);
+    if (signal == SIGCHLD) {
+      const auto ended = reap(agent);
+      if (ended) return *ended;
+    } else if (signal > 0) {
+      ::kill(agent, signal);  // not reaped yet, so the number is still the agent's
+    }
+  }
+}
+
+bool is_a_defect(int signal) {
+  return signal == SIGABRT || signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE ||
+         signal == SIGILL || signal == SIGSYS;
+}
+
+int watch(pid_t agent, const sigset_t& signals) {
+  be_ready();
+  const int status = await_agent(agent, signals);
+  const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
+  for (const pid_t pid : left) {
+    std::fprintf(stderr, "ddprun: process %d does not end, even by SIGKILL; it is left\n", pid);
+  }
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+
+  const int signal = WTERMSIG(status);
+  const int exit_status = is_a_defect(signal) ? kExitDefect : exit_status_of_signal(signal);
+  std::fprintf(
+      stderr,
+      "ddprun: the agent (pid %d) was ended by %s; every process of the job was killed; "
+      "exit status %d\n",
+      agent,
+      signal_name(signal).c_str(),
+      exit_status);
+  return exit_status;
+}
+
+}  // namespace
+
+std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    std::fprintf(stderr, "ddprun: cannot make a pipe: %s\n", std::strerror(errno));
+    return FrontEnded{.exit_status = kExitTryAgain};
+  }
+  Descriptor lifeline(ends[0]);
+  const Descriptor kept_by_the_front(ends[1]);
+
+  become_subreaper();    // before there is anybody to be orphaned
+  std::fflush(nullptr);  // or both processes would write what is buffered
+  const pid_t agent = ::fork();
+  if (agent < 0) {
+    std::fprintf(stderr, "ddprun: cannot fork: %s\n", std::strerror(errno));
+    return FrontEnded{.exit_status = kExitTryAgain};
+  }
+  if (agent > 0) return FrontEnded{.exit_status = watch(agent, signals)};
+
+  become_subreaper();  // fork does not hand this down
+  ::prctl(PR_SET_NAME, "ddprun-agent");
+  return AgentBegins{.lifeline = std::move(lifeline)};
+}
+
+}  // namespace ddprun
