@@ -3,18 +3,19 @@
 #include "agent/descendants.hpp"
 #include "agent/error_file.hpp"
 #include "agent/report.hpp"
-#include "base/check.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
-#include "base/usable_cpus.hpp"
+#include "base/worker_contract.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <utility>
 
 #include <netinet/in.h>
@@ -28,6 +29,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kUnkillableAfter = 5s;
+constexpr int kLastLines = 20;
 constexpr auto kStreamsPatience = 2s;  // for a slow disk or console, once no worker is left
 
 SupervisorPolicy policy_of(const LaunchPlan& plan) {
@@ -106,7 +108,6 @@ Agent::Agent(
     : plan_(std::move(plan)),
       inherited_(std::move(inherited)),
       host_(host_name()),
-      usable_cpus_(usable_cpus()),
       context_(context),
       streams_(std::move(streams)),
       store_(std::move(store)),
@@ -114,7 +115,8 @@ Agent::Agent(
           streams_->directory().empty() ? std::filesystem::path()
                                         : streams_->directory() / kJournalName),
       supervisor_(policy_of(plan_)),
-      workers_(static_cast<std::size_t>(plan_.workers)),
+      pids_(static_cast<std::size_t>(plan_.workers)),
+      error_files_(static_cast<std::size_t>(plan_.workers)),
       timer_(context, kNever),
       finished_(context, kNever),
       tasks_(context.get_executor()) {}
@@ -133,23 +135,28 @@ asio::awaitable<int> Agent::run() {
   co_await tasks_.join();
 
   const int status = *exit_status_;
-  journal_.record(
-      {.event = "job_ended", .attempt = supervisor_.attempt(), .exit_status = status});
+  if (stopped_by_ != 0) {
+    journal_.tell([signal = stopped_by_, status] {
+      return fmt::format(
+          "ddprun: told to stop by {}; all workers have ended; exit status {}\n",
+          signal_name(signal),
+          status);
+    });
+  }
+  journal_.record({.event = "job_ended", .attempt = supervisor_.attempt(), .exit_status = status});
   journal_.finish();
   streams_->finish(Clock::now() + kStreamsPatience, status == kExitOk);
   co_return status;
 }
 
 void Agent::stop_by(int signal) {
-  journal_.record(
-      {.event = "told_to_stop", .attempt = supervisor_.attempt(), .signal = signal});
+  journal_.record({.event = "told_to_stop", .attempt = supervisor_.attempt(), .signal = signal});
   if (stopped_by_ == 0) stopped_by_ = signal;
   feed(Supervisor::Signalled{.signal = signal});
 }
 
 void Agent::pass_on(int signal) {
-  for (const auto& worker : workers_) {
-    const pid_t pid = worker.process.pid;
+  for (const pid_t pid : pids_) {
     if (pid > 0 && has_handler(pid, signal)) ::kill(pid, signal);
   }
 }
@@ -202,17 +209,15 @@ void Agent::perform(const Supervisor::StartAttempt& effect) {
   } else if (const auto port = free_port()) {
     master_port_ = *port;
   }
-  journal_.record(
-      {.event = "attempt_started", .attempt = effect.attempt, .text = effect.reason});
+  journal_.record({.event = "attempt_started", .attempt = effect.attempt, .text = effect.reason});
 }
 
 void Agent::perform(const Supervisor::Spawn& effect) {
   const int local_rank = effect.local_rank;
   auto started = start_worker(local_rank);
   if (!started) return feed(spawn_failed(local_rank, started.error()));
-  Worker& worker = workers_[static_cast<std::size_t>(local_rank)];
-  worker.process = *std::move(started);
-  const int pid = worker.process.pid;
+  const pid_t pid = started->pid;
+  pids_[static_cast<std::size_t>(local_rank)] = pid;
   journal_.record(
       {.event = "worker_started",
        .attempt = supervisor_.attempt(),
@@ -220,8 +225,8 @@ void Agent::perform(const Supervisor::Spawn& effect) {
        .rank = local_rank,
        .pid = pid});
   // Without a pidfd (an old kernel, seccomp) SIGCHLD alone tells.
-  if (worker.process.pidfd) {
-    asio::posix::stream_descriptor pidfd(context_, worker.process.pidfd.release());
+  if (started->pidfd) {
+    asio::posix::stream_descriptor pidfd(context_, started->pidfd.release());
     tasks_.spawn(watch(pid, std::move(pidfd)));
   }
   feed(Supervisor::Spawned{.local_rank = local_rank, .pid = pid});
@@ -241,17 +246,17 @@ WorkerPlace Agent::place_of(int local_rank) const {
   place.restart_reason = restart_reason_;
   place.previous_world_size = plan_.workers;
   place.master_port = master_port_;
-  place.error_file = workers_[static_cast<std::size_t>(local_rank)].error_file;
   place.nodes = host_;
-  place.usable_cpus = usable_cpus_;
   return place;
 }
 
 Result<Process> Agent::start_worker(int local_rank) {
   auto streams = streams_->attach(id_of(local_rank, supervisor_.attempt()));
   if (!streams) return streams.error();
-  workers_[static_cast<std::size_t>(local_rank)].error_file = streams->error_file;
-  auto environment = worker_environment(plan_, place_of(local_rank), inherited_);
+  WorkerPlace place = place_of(local_rank);
+  place.error_file = streams->error_file;
+  error_files_[static_cast<std::size_t>(local_rank)] = streams->error_file;
+  auto environment = worker_environment(plan_, place, inherited_);
   if (!environment) return environment.error();
 
   SpawnRequest request;
@@ -266,7 +271,7 @@ Result<Process> Agent::start_worker(int local_rank) {
 }
 
 /// By its pidfd, so that of two deaths the earlier one is the first to be seen.
-asio::awaitable<void> Agent::watch(int pid, asio::posix::stream_descriptor pidfd) {
+asio::awaitable<void> Agent::watch(pid_t pid, asio::posix::stream_descriptor pidfd) {
   const auto [error] = co_await pidfd.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
   int wait_status = 0;
   // reap() may have been here before; then the number is nobody's, or a stranger's.
@@ -292,32 +297,27 @@ void Agent::reap() {
 }
 
 void Agent::ended(pid_t pid, int wait_status) {
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    Worker& worker = workers_[i];
-    if (worker.process.pid != pid) continue;
-    worker.process = Process{};
-    const auto local_rank = static_cast<int>(i);
-    const ProcessEnd end = end_of(wait_status);
-    journal_.record(
-        {.event = end.ok() ? "worker_succeeded" : "worker_failed",
-         .attempt = supervisor_.attempt(),
-         .local_rank = local_rank,
-         .rank = local_rank,
-         .pid = pid,
-         .end = end});
-    feed(Supervisor::Ended{.local_rank = local_rank, .end = end});
-    return;
-  }
-  // Otherwise an orphan of a worker, which we adopted and have now buried.
+  const auto found = std::ranges::find(pids_, pid);
+  if (found == pids_.end()) return;  // an orphan that we adopted, and have now buried
+  *found = 0;
+  const auto local_rank = static_cast<int>(found - pids_.begin());
+  const ProcessEnd end = end_of(wait_status);
+  journal_.record(
+      {.event = end.ok() ? "worker_succeeded" : "worker_failed",
+       .attempt = supervisor_.attempt(),
+       .local_rank = local_rank,
+       .rank = local_rank,
+       .pid = pid,
+       .end = end});
+  feed(Supervisor::Ended{.local_rank = local_rank, .end = end});
 }
 
 bool Agent::is_running(pid_t pid) const {
-  return std::ranges::any_of(
-      workers_, [pid](const Worker& worker) { return worker.process.pid == pid; });
+  return std::ranges::find(pids_, pid) != pids_.end();
 }
 
 void Agent::perform(const Supervisor::Send& effect) {
-  const pid_t pid = workers_[static_cast<std::size_t>(effect.local_rank)].process.pid;
+  const pid_t pid = pids_[static_cast<std::size_t>(effect.local_rank)];
   if (pid == 0) return;
   // It leads a session, so its group has its number, and keeps it until we reap it.
   if (::kill(-pid, effect.signal) != 0) ::kill(pid, effect.signal);
@@ -325,18 +325,38 @@ void Agent::perform(const Supervisor::Send& effect) {
 
 void Agent::perform(const Supervisor::Sweep& effect) {
   sweeping_ = effect.signal;
-  signal_descendants(
-      effect.signal, effect.signal == SIGKILL ? Search::kThorough : Search::kQuick);
   reap();
+  if (sweeping_ == 0) return;  // nobody was left
+  const Search search = effect.signal == SIGKILL ? Search::kThorough : Search::kQuick;
+  signal_descendants(effect.signal, search);
 }
 
 void Agent::perform(const Supervisor::Report& effect) {
-  untold_ = effect.report;
+  const AttemptReport& report = effect.report;
+  // Workers that we stopped because a person asked for it are no news.
+  if (report.stopped_by != 0 && report.failures.front().stopped_by_us) return;
+  FailureReport out;
+  out.title = plan_.command.title;
+  out.host = host_;
+  out.workers = plan_.workers;
+  out.attempt = report;
+  for (const auto& failure : report.failures) {
+    const WorkerId id = id_of(failure.local_rank, report.attempt);
+    out.others.push_back(
+        {.failure = failure,
+         .rank = id.rank,
+         .wall_time = wall_time(failure.at),
+         .error_file = error_files_[static_cast<std::size_t>(failure.local_rank)],
+         .log = streams_->log_of(id)});
+  }
+  out.culprit = std::move(out.others.front());
+  out.others.erase(out.others.begin());
+  untold_ = std::move(out);
 }
 
 void Agent::perform(const Supervisor::GiveUp& effect) {
   for (const int local_rank : effect.local_ranks) {
-    const pid_t pid = workers_[static_cast<std::size_t>(local_rank)].process.pid;
+    const pid_t pid = pids_[static_cast<std::size_t>(local_rank)];
     spdlog::error(
         "rank={} pid={} phase=unkillable: it does not end, even by SIGKILL (waits in {}); it is "
         "left, and this node starts no worker again",
@@ -354,13 +374,14 @@ void Agent::perform(const Supervisor::Finish& effect) {
   finished_.cancel();
 }
 
-void Agent::tell(const AttemptReport& report) {
-  // Workers that we stopped because a person asked for it are no news.
-  const bool asked_for = report.stopped_by != 0 && report.failures.front().stopped_by_us;
-  if (asked_for) return;
-  FailureReport out = describe(report, plan_, host_);
-  // ...
-  journal_.tell([] { return std::string(); });
+void Agent::tell(FailureReport report) {
+  const WorkerFailure& failure = report.culprit.failure;
+  report.culprit.last_lines =
+      streams_->last_lines(id_of(failure.local_rank, report.attempt.attempt), kLastLines);
+  const char* const own = std::getenv(contract::kErrorFile);  // NOLINT(concurrency-mt-unsafe)
+  const std::string pass_up_to = own == nullptr || report.attempt.restarts ? "" : own;
+  journal_.tell(
+      [report = std::move(report), pass_up_to] { return tell_failure(report, pass_up_to); });
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 //
 // Everything here runs on the main thread, since a worker dies with the thread that started it.
 
+#include "agent/core/failure_report.hpp"
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/supervisor.hpp"
 #include "agent/core/worker_environment.hpp"
@@ -16,12 +17,15 @@
 #include "rendezvous/store_server.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace ddprun {
 
@@ -52,12 +56,6 @@ class Agent {
   [[noreturn]] void end_without_front();
 
  private:
-  struct Worker {
-    Process process;  // pid 0: not running
-    WorkerStreams streams;
-    std::string error_file;
-  };
-
   Agent(
       asio::io_context& context,
       LaunchPlan plan,
@@ -77,27 +75,28 @@ class Agent {
   Result<Process> start_worker(int local_rank);
   WorkerPlace place_of(int local_rank) const;
   WorkerId id_of(int local_rank, int attempt) const;
-  asio::awaitable<void> watch(int local_rank, asio::posix::stream_descriptor pidfd);
+  asio::awaitable<void> watch(pid_t pid, asio::posix::stream_descriptor pidfd);
   void ended(pid_t pid, int wait_status);
+  bool is_running(pid_t pid) const;
   asio::awaitable<void> keep_time();
-  void tell(const AttemptReport& report);
+  void tell(FailureReport report);
 
   LaunchPlan plan_;
   std::vector<std::string> inherited_;
   std::string host_;
-  int usable_cpus_ = 1;
   asio::io_context& context_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<StoreServer> store_;  // none: rank 0 hosts its own
   Journal journal_;
   Supervisor supervisor_;
-  std::vector<Worker> workers_;  // by local rank
+  std::vector<pid_t> pids_;               // by local rank; 0: not running
+  std::vector<std::string> error_files_;  // by local rank
   std::uint16_t master_port_ = 0;
   std::string restart_reason_;
   std::deque<Supervisor::Event> events_;  // that arose while effects were performed
   bool feeding_ = false;
-  int sweeping_ = 0;  // the signal of the present sweep; 0: none
-  std::optional<AttemptReport> untold_;  // said after the new workers run: a restart comes first
+  int sweeping_ = 0;                     // the signal of the present sweep; 0: none
+  std::optional<FailureReport> untold_;  // said after the new workers run: a restart comes first
   std::optional<int> exit_status_;
   int stopped_by_ = 0;
   Timer timer_;

@@ -18,17 +18,20 @@
 
 namespace ddprun {
 
+/// Its name in the directory of a launch.
+inline constexpr char kJournalName[] = "events.jsonl";
+
 /// One line of events.jsonl. What does not apply is left out of the line.
 struct JournalEntry {
   std::string event;  // "worker_failed"
   int attempt = 0;
-  std::optional<int> local_rank;
-  std::optional<int> rank;
-  std::optional<int> pid;
-  std::optional<ProcessEnd> end;
-  std::optional<int> signal;
-  std::optional<int> exit_status;
-  std::string text;  // for people; empty: none
+  std::optional<int> local_rank = {};
+  std::optional<int> rank = {};
+  std::optional<int> pid = {};
+  std::optional<ProcessEnd> end = {};
+  std::optional<int> signal = {};
+  std::optional<int> exit_status = {};
+  std::string text = {};  // for people; empty: none
   TimePoint at = Clock::now();
 };
 

@@ -1,12 +1,17 @@
 #include "agent/process.hpp"
 
 #include "base/exit_status.hpp"
+#include "base/file.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +22,8 @@
 
 namespace ddprun {
 namespace {
+
+constexpr std::size_t kProcFileBytesMax = 64 * 1024;
 
 enum class SpawnStep : int { kNone, kSession, kParentDeath, kParentGone, kStreams, kExec };
 
@@ -95,8 +102,7 @@ Error spawn_error(const SpawnRequest& request, ChildNews news) {
   const int errno_value = news.errno_value;
   const char* reason = std::strerror(errno_value);
   if (news.failed_at != SpawnStep::kExec) {
-    return make_error(
-        Errc::kIo, fmt::format("cannot start {}: {}", request.program, reason));
+    return make_error(Errc::kIo, fmt::format("cannot start {}: {}", request.program, reason));
   }
   if (errno_value == ENOENT || errno_value == ENOTDIR) {
     return make_error(
@@ -154,6 +160,21 @@ Result<Process> spawn(const SpawnRequest& request) {
     return spawn_error(request, news);
   }
   return process;
+}
+
+bool has_handler(pid_t pid, int signal) {
+  const auto status = read_file(fmt::format("/proc/{}/status", pid), kProcFileBytesMax);
+  if (!status) return false;
+  constexpr std::string_view kCaught = "SigCgt:";
+  const std::size_t at = status->find(kCaught);
+  if (at == std::string::npos) return false;
+  const std::uint64_t mask = std::strtoull(status->c_str() + at + kCaught.size(), nullptr, 16);
+  return ((mask >> static_cast<unsigned>(signal - 1)) & 1U) != 0;
+}
+
+std::string wait_channel(pid_t pid) {
+  const auto channel = read_file(fmt::format("/proc/{}/wchan", pid), kProcFileBytesMax);
+  return channel && !channel->empty() && *channel != "0" ? *channel : "?";
 }
 
 }  // namespace ddprun

@@ -36,4 +36,10 @@ struct Process {
 /// with kNotFound or kNotExecutable by what execve said, kIo when no process could be made.
 Result<Process> spawn(const SpawnRequest& request);
 
+/// Whether a process has a handler of its own for `signal`.
+bool has_handler(pid_t pid, int signal);
+
+/// What a process waits for inside the kernel; "?" where that is not to be seen.
+std::string wait_channel(pid_t pid);
+
 }  // namespace ddprun

@@ -144,8 +144,7 @@ std::string failure_block(const FailureReport& report) {
   const std::string failures = "Failures:\n" + other_entries(report);
   const std::string root =
       "Root Cause (first observed failure):\n" + entry(0, report.culprit, report.host);
-  const std::size_t width =
-      std::min(kRuleWidthMax, longest_line(title + failures + root));
+  const std::size_t width = std::min(kRuleWidthMax, longest_line(title + failures + root));
   const std::string thick = std::string(width, '=') + "\n";
   const std::string thin = std::string(width, '-') + "\n";
   return thick + title + thin + failures + thin + root + thick;

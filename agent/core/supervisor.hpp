@@ -31,8 +31,8 @@ struct SupervisorPolicy {
   int workers = 1;  // >= 1
   int max_restarts = 0;
   std::optional<Duration> restart_window;
-  Duration grace = std::chrono::seconds(30);           // from the stop signal to SIGKILL
-  Duration leftover_grace = std::chrono::seconds(1);   // the same, for what workers left behind
+  Duration grace = std::chrono::seconds(30);            // from the stop signal to SIGKILL
+  Duration leftover_grace = std::chrono::seconds(1);    // the same, for what workers left behind
   Duration unkillable_after = std::chrono::seconds(5);  // from SIGKILL to giving up on a process
   // Terminals, Slurm and timeout(1) deliver one stop both to us and to our parent, which passes it
   // on: the same signal within this time is one signal.

@@ -126,7 +126,7 @@ Result<std::vector<std::string>> worker_environment(
   set_job(plan, place, environment);
   set_restart(place, environment);
   environment.set_default(contract::kNcclAsyncErrorHandling, "1");
-  const int threads = std::max(1, place.usable_cpus / plan.workers);
+  const int threads = std::max(1, plan.usable_cpus / plan.workers);
   environment.set_default(contract::kOmpNumThreads, fmt::to_string(threads));
   if (plan.virtual_local_rank) {
     const auto device =

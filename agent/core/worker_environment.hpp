@@ -1,9 +1,11 @@
 #pragma once
 
 #include "agent/core/launch_plan.hpp"
+#include "base/error.hpp"
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -11,20 +13,18 @@ namespace ddprun {
 /// What differs from worker to worker and from attempt to attempt.
 struct WorkerPlace {
   int local_rank = 0;
-  int rank = 0;           // in the world
-  int first_rank = 0;     // of this node
-  int world_size = 1;     // workers of all nodes
-  int group_rank = 0;     // this node's place among the nodes
-  int group_size = 1;     // nodes in this round
-  int attempt = 0;        // restarts so far
-  int generation = 1;     // of leadership
-  std::int64_t round = 1;  // grows with every attempt; snapshots carry it (R10)
-  std::string restart_reason;    // empty in the first attempt
-  int previous_world_size = 0;   // 0: this is the first attempt
+  int rank = 0;                 // in the world
+  int world_size = 1;           // workers of all nodes
+  int group_rank = 0;           // this node's place among the nodes
+  int group_size = 1;           // nodes in this round
+  int attempt = 0;              // restarts so far
+  int generation = 1;           // of leadership
+  std::int64_t round = 1;       // grows with every attempt; snapshots carry it (R10)
+  std::string restart_reason;   // empty in the first attempt
+  int previous_world_size = 0;  // 0: this is the first attempt
   std::uint16_t master_port = 0;
   std::string error_file;  // empty: none
   std::string nodes;       // the host names of the round, comma separated
-  int usable_cpus = 1;     // affinity and cgroup quota
 };
 
 /// "NAME=value" entries: `inherited` with everything of docs/worker_contract.md set in it. What we

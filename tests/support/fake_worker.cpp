@@ -8,8 +8,9 @@
 //   close            closes stdout and stderr       env            prints the environment
 //   note FILE TEXT   appends "TEXT rank=R local_rank=L attempt=A pid=P entered_ns=N" to a file or
 //                    FIFO; entered_ns is when main was entered (CLOCK_BOOTTIME)
-//   child TEXT FILE  a child in this process group that ignores SIGTERM and hangs, and notes its pid
-//   daemon TEXT FILE a grandchild in a session of its own that ignores SIGTERM, SIGHUP and SIGINT
+//   child TEXT FILE  a child in this process group that ignores SIGTERM and hangs, and notes its
+//   pid daemon TEXT FILE a grandchild in a session of its own that ignores SIGTERM, SIGHUP and
+//   SIGINT
 //                    and hangs; waited for until it has noted its pid
 //   read FILE        waits for one byte from a FIFO
 //   attempt N        hangs unless this is attempt N

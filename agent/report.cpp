@@ -1,0 +1,66 @@
+#include "agent/report.hpp"
+
+#include "agent/error_file.hpp"
+#include "base/file.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+/// Fills in what the worker said of itself; a path without a file is forgotten.
+void add_error_file(FailureDetails& details) {
+  const auto content = read_error_file(details.error_file);
+  const auto error = content ? parse_error_file(*content) : std::nullopt;
+  if (!error) {
+    details.error_file.clear();
+    return;
+  }
+  details.message = error->message;
+  details.traceback = error->traceback;
+}
+
+/// Says what went wrong, if anything.
+std::string pass_up(const FailureDetails& culprit, const std::string& path) {
+  const auto content = read_error_file(culprit.error_file);
+  if (!content) return "";
+  const ProcessEnd& end = culprit.failure.end;
+  const int code = end.signal != 0 ? -end.signal : end.code;
+  const auto written = replace_file(path, with_error_code(*content, code));
+  if (written) return "";
+  return fmt::format("ddprun: cannot hand the error file on: {}\n", written.error().detail);
+}
+
+}  // namespace
+
+std::string tell_failure(FailureReport report, const std::string& pass_up_to) {
+  add_error_file(report.culprit);
+  const bool is_last = !report.attempt.restarts;
+  std::string out;
+  if (is_last) {
+    for (auto& other : report.others) {
+      add_error_file(other);
+    }
+    out = failure_block(report);
+  }
+  out += failure_paragraph(report);
+  if (!pass_up_to.empty()) out += pass_up(report.culprit, pass_up_to);
+  return out;
+}
+
+std::string wall_time(TimePoint at) {
+  const auto ago = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - at);
+  const std::time_t when = std::time(nullptr) - ago.count();
+  std::tm parts{};
+  std::array<char, 32> text{};
+  ::localtime_r(&when, &parts);
+  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d_%H:%M:%S", &parts);
+  return {text.data(), size};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,155 @@
+#include "launcher/run.hpp"
+
+#include "agent/agent.hpp"
+#include "agent/guard.hpp"
+#include "base/descriptor.hpp"
+#include "base/exit_status.hpp"
+#include "base/task_scope.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+using Stream = asio::posix::stream_descriptor;
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// What the front passes on to the agent: the signals that end the job, and those that scripts use
+/// as notices and that would end us otherwise.
+sigset_t signals_of(const LaunchPlan& plan) {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : plan.signals_to_handle) {
+    // nohup(1) asks that the end of the terminal be no end of the job.
+    if (signal == SIGHUP && is_ignored(SIGHUP)) continue;
+    ::sigaddset(&signals, signal);
+  }
+  ::sigaddset(&signals, SIGUSR1);
+  ::sigaddset(&signals, SIGUSR2);
+  return signals;
+}
+
+/// Blocked from here on and read from a descriptor (signalfd and sigwaitinfo rather than handlers),
+/// so that none is lost between the first instruction, the fork and the first wait.
+void block(sigset_t signals) {
+  ::sigaddset(&signals, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  // Ignored, as some parents leave it, it would have the kernel reap our children for us.
+  ::signal(SIGCHLD, SIG_DFL);
+}
+
+bool ends_the_job(const LaunchPlan& plan, int signal) {
+  for (const int handled : plan.signals_to_handle) {
+    if (handled == signal) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> inherited_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    entries.emplace_back(*entry);
+  }
+  return entries;
+}
+
+/// The next signal, unless none is pending.
+std::optional<int> next_signal(Stream& signals) {
+  signalfd_siginfo info{};
+  const ssize_t got = ::read(signals.native_handle(), &info, sizeof info);
+  if (got != static_cast<ssize_t>(sizeof info)) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+asio::awaitable<void> heed_signals(Agent& agent, const LaunchPlan& plan, Stream signals) {
+  for (;;) {
+    co_await signals.async_wait(Stream::wait_read, kTuple);
+    while (const auto signal = next_signal(signals)) {
+      if (*signal == SIGCHLD) {
+        // Behind the pidfds that are ready by now, which know the order of the deaths.
+        asio::post(co_await asio::this_coro::executor, [&agent] { agent.reap(); });
+      } else if (ends_the_job(plan, *signal)) {
+        agent.stop_by(*signal);
+      } else {
+        agent.pass_on(*signal);
+      }
+    }
+  }
+}
+
+asio::awaitable<void> mind_the_front(Agent& agent, Stream lifeline) {
+  const auto [error] = co_await lifeline.async_wait(Stream::wait_read, kTuple);
+  if (!error) agent.end_without_front();
+}
+
+asio::awaitable<void> be_the_agent(
+    Agent& agent, const LaunchPlan& plan, Stream signals, Stream lifeline, int& status) {
+  TaskScope listeners(co_await asio::this_coro::executor);
+  listeners.spawn(heed_signals(agent, plan, std::move(signals)));
+  listeners.spawn(mind_the_front(agent, std::move(lifeline)));
+  status = co_await agent.run();
+  listeners.cancel();
+  co_await listeners.join();
+}
+
+/// 75 where the operating system refused, which may pass; 2 where a value makes no sense.
+int status_of(const Error& error) {
+  return error.is(Errc::kIo) || error.is(Errc::kTimedOut) ? kExitTryAgain : kExitUsage;
+}
+
+int run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifeline) {
+  ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that has gone is no reason to end the job
+  ::sigaddset(&signals, SIGCHLD);
+  asio::io_context context(1);
+  Stream signal_stream(context, ::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
+  Stream lifeline_stream(context, lifeline.release());
+
+  auto agent = Agent::open(context, plan, inherited_environment());
+  if (!agent) {
+    fmt::print(stderr, "ddprun: {}\n", agent.error().detail);
+    return status_of(agent.error());
+  }
+  int status = kExitDefect;
+  std::exception_ptr thrown;
+  asio::co_spawn(
+      context,
+      be_the_agent(**agent, plan, std::move(signal_stream), std::move(lifeline_stream), status),
+      [&thrown](const std::exception_ptr& what) { thrown = what; });
+  context.run();
+  if (thrown) std::rethrow_exception(thrown);
+  return status;
+}
+
+}  // namespace
+
+int run(const LaunchPlan& plan) {
+  const sigset_t signals = signals_of(plan);
+  block(signals);
+  auto process = fork_agent(signals);
+  if (const auto* front = std::get_if<FrontEnded>(&process)) return front->exit_status;
+  return run_agent(plan, signals, std::move(std::get<AgentBegins>(process).lifeline));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "agent/core/launch_plan.hpp"
+
+namespace ddprun {
+
+/// Carries out a plan: becomes the front, forks the agent, and returns in both processes once the
+/// job has ended, with the exit status (docs/operations.md). The caller ends with it at once.
+///
+/// REQUIRES: called once, on the main thread, before any other thread exists.
+int run(const LaunchPlan& plan);
+
+}  // namespace ddprun

@@ -1,0 +1,128 @@
+#include "agent/core/failure_report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::Not;
+
+FailureDetails failed(int rank, ProcessEnd end, bool stopped_by_us = false) {
+  return {
+      .failure =
+          {.local_rank = rank,
+           .pid = 4700 + rank,
+           .end = end,
+           .at = {},
+           .stopped_by_us = stopped_by_us,
+           .start_error = ""},
+      .rank = rank,
+      .wall_time = "2030-01-31_12:00:00"};
+}
+
+FailureReport report_of(FailureDetails culprit, std::vector<FailureDetails> others) {
+  FailureReport report;
+  report.title = "train.py";
+  report.host = "node1";
+  report.workers = 2;
+  report.attempt.ran_for = 12'340ms;
+  report.attempt.exit_status = culprit.failure.end.exit_status();
+  report.culprit = std::move(culprit);
+  report.others = std::move(others);
+  return report;
+}
+
+TEST(FailureReport, IsTorchrunsBlock) {
+  const auto report = report_of(
+      failed(0, {.code = 85, .signal = 0}), {failed(1, {.code = 0, .signal = SIGTERM}, true)});
+  EXPECT_EQ(
+      failure_block(report),
+      "============================================================\n"
+      "train.py FAILED\n"
+      "------------------------------------------------------------\n"
+      "Failures:\n"
+      "[1]:\n"
+      "  time      : 2030-01-31_12:00:00\n"
+      "  host      : node1\n"
+      "  rank      : 1 (local_rank: 1)\n"
+      "  exitcode  : -15 (pid: 4701) (stopped by ddprun)\n"
+      "  error_file: <N/A>\n"
+      "  traceback : Signal 15 (SIGTERM) received by PID 4701\n"
+      "------------------------------------------------------------\n"
+      "Root Cause (first observed failure):\n"
+      "[0]:\n"
+      "  time      : 2030-01-31_12:00:00\n"
+      "  host      : node1\n"
+      "  rank      : 0 (local_rank: 0)\n"
+      "  exitcode  : 85 (pid: 4700)\n"
+      "  error_file: <N/A>\n"
+      "  traceback : <N/A> (a main() under torch's @record would show it here)\n"
+      "============================================================\n");
+}
+
+TEST(FailureReport, ShowsPythonsTracebackIndented) {
+  auto culprit = failed(0, {.code = 1, .signal = 0});
+  culprit.error_file = "/logs/error.json";
+  culprit.message = "ValueError: boom";
+  culprit.traceback = "Traceback (most recent call last):\n  ValueError: boom";
+  const auto block = failure_block(report_of(culprit, {}));
+  EXPECT_THAT(block, HasSubstr("  <NO_OTHER_FAILURES>\n"));
+  EXPECT_THAT(block, HasSubstr("  error_file: /logs/error.json\n"));
+  EXPECT_THAT(
+      block,
+      HasSubstr("  traceback : Traceback (most recent call last):\n"
+                "                ValueError: boom\n"));
+}
+
+TEST(FailureReport, DoesNotGrowWithTheWorld) {
+  const std::vector<FailureDetails> others(63, failed(1, {.code = 1, .signal = 0}));
+  const auto block = failure_block(report_of(failed(0, {.code = 1, .signal = 0}), others));
+  EXPECT_THAT(block, HasSubstr("[8]:"));
+  EXPECT_THAT(block, Not(HasSubstr("[9]:")));
+  EXPECT_THAT(block, HasSubstr("  ... and 55 more\n"));
+}
+
+TEST(FailureReport, SaysWhoHowWhereAndWhatHappensNext) {
+  auto report = report_of(failed(0, {.code = 0, .signal = SIGKILL}), {});
+  report.culprit.log = "/logs/attempt_0/0/stderr.log";
+  report.culprit.last_lines = "loading\nstep 3";
+  report.attempt.restarts = true;
+  report.attempt.restarts_used = 1;
+  report.attempt.restarts_max = 3;
+  EXPECT_EQ(
+      failure_paragraph(report),
+      "ddprun: train.py failed on node1: rank 0 (local rank 0, pid 4700) was ended by signal 9 "
+      "(SIGKILL), 12.3 s into attempt 0\n"
+      "  its output: /logs/attempt_0/0/stderr.log\n"
+      "  its last lines on stderr:\n"
+      "    | loading\n"
+      "    | step 3\n"
+      "  next: all 2 workers are started anew (restart 1 of 3).\n");
+}
+
+TEST(FailureReport, SaysWhyThereIsNoRestart) {
+  auto report = report_of(failed(0, {.code = 9, .signal = 0}), {});
+  EXPECT_THAT(failure_paragraph(report), HasSubstr("--max-restarts would allow restarts"));
+  report.attempt.restarts_max = 3;
+  EXPECT_THAT(failure_paragraph(report), HasSubstr("the 3 restarts of --max-restarts are used up"));
+  report.attempt.can_be_retried = false;
+  EXPECT_THAT(failure_paragraph(report), HasSubstr("another try would end alike"));
+  report.attempt.stopped_by = SIGINT;
+  EXPECT_THAT(failure_paragraph(report), HasSubstr("told to stop by SIGINT"));
+}
+
+TEST(FailureReport, SaysThatAProgramDidNotStart) {
+  auto report = report_of(failed(0, {.code = 127, .signal = 0}), {});
+  report.culprit.failure.start_error = "cannot run /no/such: No such file or directory";
+  EXPECT_THAT(
+      failure_paragraph(report),
+      HasSubstr("train.py did not start on node1: cannot run /no/such: No such file"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,44 @@
+#include "agent/core/worker.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+constexpr WorkerState kAllStates[] = {
+    WorkerState::kIdle,
+    WorkerState::kRunning,
+    WorkerState::kStopping,
+    WorkerState::kKilling,
+    WorkerState::kExited};
+
+TEST(Worker, IsSentTheStopSignalOnceHoweverOftenItIsStopped) {
+  const auto first = step(WorkerState::kRunning, WorkerInput::kStop);
+  EXPECT_EQ(first.deed, WorkerDeed::kSendStop);
+  EXPECT_EQ(step(first.next, WorkerInput::kStop).deed, WorkerDeed::kNothing);
+}
+
+TEST(Worker, IsKilledOnlyAfterItWasAskedToStop) {
+  for (const auto state : kAllStates) {
+    const auto next = step(state, WorkerInput::kGraceOver);
+    EXPECT_EQ(next.deed == WorkerDeed::kSendKill, state == WorkerState::kStopping);
+  }
+}
+
+TEST(Worker, IsNeverSignalledAfterItsEndIsKnown) {
+  for (const auto input : {WorkerInput::kStop, WorkerInput::kGraceOver}) {
+    const auto next = step(WorkerState::kExited, input);
+    EXPECT_EQ(next.next, WorkerState::kExited);
+    EXPECT_EQ(next.deed, WorkerDeed::kNothing);
+  }
+}
+
+TEST(Worker, IsStartedOnlyWhereNoProcessOfItCanBeAlive) {
+  for (const auto state : kAllStates) {
+    const bool over = state == WorkerState::kIdle || state == WorkerState::kExited;
+    EXPECT_EQ(step(state, WorkerInput::kStart).deed == WorkerDeed::kSpawn, over);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun
