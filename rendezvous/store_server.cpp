@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -43,7 +44,7 @@ StoreServer::StoreServer(
       port_(port_of(sockets.front().get())),
       ready_(std::move(ready)),
       // Asio closes what it is given, so it gets a descriptor of its own for the same set.
-      any_ready_(executor_, ::dup(ready_.descriptor())),
+      any_ready_(executor_, ::fcntl(ready_.descriptor(), F_DUPFD_CLOEXEC, 0)),
       buffer_(kReadBytes),
       store_(std::make_unique<Store>(limits_)),
       timer_(executor_, kNever),

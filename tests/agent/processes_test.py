@@ -1,0 +1,438 @@
+"""What the agent of one node does with real processes:
+
+    processes_test.py --launcher PROGRAM --worker FAKE_WORKER [unittest arguments]
+
+PROGRAM is run_plan or ddprun; FAKE_WORKER does what its arguments say (tests/support). Workers tell
+of themselves by a FIFO, and ends are seen by pidfd: nothing here sleeps or looks twice.
+DDPRUN_KILLS says how often each kill of row 7 is repeated (default 100).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+options = argparse.Namespace()
+KILLS = int(os.environ.get("DDPRUN_KILLS", "100"))
+PATIENCE_S = 60  # for a broken build to fail and not to hang; no test depends on it
+NOBODY = 65534
+
+
+class Note:
+    """One line of a fake worker: who it is and when it entered main."""
+
+    def __init__(self, line):
+        words = line.split()
+        self.text = words[0]
+        fields = dict(word.split("=", 1) for word in words[1:])
+        self.rank = fields["rank"]
+        self.attempt = fields["attempt"]
+        self.pid = int(fields["pid"])
+
+
+class Fifo:
+    """Where fake workers note that they are there. Open for both, so it never ends."""
+
+    def __init__(self, directory):
+        self.path = str(directory / "notes")
+        os.mkfifo(self.path)
+        os.chmod(self.path, 0o666)
+        self.file = os.fdopen(os.open(self.path, os.O_RDWR), "rb", buffering=0)
+        self.rest = b""
+
+    def read(self, count):
+        """The next `count` notes."""
+        while self.rest.count(b"\n") < count:
+            ready, _, _ = select.select([self.file], [], [], PATIENCE_S)
+            assert ready, f"only {self.rest!r} after {PATIENCE_S} s"
+            self.rest += self.file.read(65536)
+        lines = self.rest.split(b"\n")
+        self.rest = b"\n".join(lines[count:])
+        return [Note(line.decode()) for line in lines[:count]]
+
+
+class Watched:
+    """A process, held by pidfd: its number cannot become somebody else's."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.pidfd = os.pidfd_open(pid)
+
+    def kill(self):
+        try:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def await_ends(watched):
+    """Seconds until all have ended; raises if one does not."""
+    began = time.monotonic()
+    poll = select.poll()
+    left = {process.pidfd: process for process in watched}
+    for pidfd in left:
+        poll.register(pidfd, select.POLLIN)
+    while left:
+        ready = poll.poll(PATIENCE_S * 1000)
+        if not ready:
+            raise AssertionError(f"alive: {[process.pid for process in left.values()]}")
+        for pidfd, _ in ready:
+            poll.unregister(pidfd)
+            del left[pidfd]
+    return time.monotonic() - began
+
+
+def children_of(pid):
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            after_name = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(after_name[1]) == pid:
+            found.append(int(entry.name))
+    return found
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ddprun_test_"))
+        os.chmod(self.directory, 0o777)
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.fifo = Fifo(self.directory)
+        self.addCleanup(self.fifo.file.close)
+
+    def start(self, *words, flags=(), program=None, before=(), **how):
+        """A job of fake workers that do `words`, or of another `program`."""
+        command = [*before, options.launcher, "--log-dir", str(self.directory / "logs"), *flags,
+                   "--", *(program or [options.worker]), *words]
+        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True, **how)
+        self.addCleanup(self.clean_up, job)
+        return job
+
+    @staticmethod
+    def clean_up(job):
+        job.kill()
+        job.communicate()
+
+    def run_job(self, *words, **how):
+        return self.end_of(self.start(*words, **how))
+
+    def end_of(self, job):
+        out, err = job.communicate(timeout=PATIENCE_S)
+        return argparse.Namespace(status=job.returncode, out=out, err=err)
+
+    def events(self):
+        (path,) = (self.directory / "logs").glob("*/events.jsonl")
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class KillsOfDdprunItself(Case):
+    """Row 7: nothing of the job outlives the front or the agent, in whatever session it is."""
+
+    WORDS = ("child", "child", "{fifo}", "daemon", "daemon", "{fifo}", "note", "{fifo}", "worker",
+             "ignore", "SIGTERM", "hang")
+
+    def start_family(self, user):
+        words = [word.format(fifo=self.fifo.path) for word in self.WORDS]
+        how = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        job = self.start(*words, flags=("--nproc-per-node", "2"), **how)
+        notes = self.fifo.read(6)
+        (agent,) = children_of(job.pid)
+        return job, Watched(agent), [(note.text, Watched(note.pid)) for note in notes]
+
+    def kill_often(self, blow, dying, user=None):
+        """`blow(front, agent)` KILLS times; after each, whoever is called in `dying` has to end."""
+        took_s = []
+        for _ in range(KILLS):
+            job, agent, family = self.start_family(user)
+            blow(job, agent)
+            watched = [process for text, process in family if text in dying]
+            took_s.append(await_ends([agent, Watched(job.pid), *watched]))
+            for _, process in family:
+                process.kill()
+                os.close(process.pidfd)
+            os.close(agent.pidfd)
+            self.clean_up(job)
+        over = sum(seconds > 0.2 for seconds in took_s)
+        print(f"\n{self.id()}: {KILLS} kills, all dead after median "
+              f"{statistics.median(took_s) * 1e3:.1f} ms, most {max(took_s) * 1e3:.1f} ms, "
+              f"{over} over 200 ms", flush=True)
+
+    EVERYBODY = ("worker", "child", "daemon")
+
+    @staticmethod
+    def kill_front(job, _agent):
+        job.kill()
+
+    @staticmethod
+    def kill_agent(_job, agent):
+        agent.kill()
+
+    @staticmethod
+    def kill_both(job, _agent):
+        os.killpg(job.pid, signal.SIGKILL)
+
+    def test_nothing_outlives_the_front(self):
+        self.kill_often(self.kill_front, self.EVERYBODY)
+
+    def test_nothing_outlives_the_agent(self):
+        self.kill_often(self.kill_agent, self.EVERYBODY)
+
+    def test_no_worker_outlives_both(self):
+        self.kill_often(self.kill_both, ("worker",))
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can become nobody")
+    def test_nothing_outlives_the_front_without_root(self):
+        self.kill_often(self.kill_front, self.EVERYBODY, user=NOBODY)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can become nobody")
+    def test_nothing_outlives_the_agent_without_root(self):
+        self.kill_often(self.kill_agent, self.EVERYBODY, user=NOBODY)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can become nobody")
+    def test_no_worker_outlives_both_without_root(self):
+        self.kill_often(self.kill_both, ("worker",), user=NOBODY)
+
+    def test_the_front_says_that_the_agent_was_killed(self):
+        job, agent, _ = self.start_family(None)
+        agent.kill()
+        ended = self.end_of(job)
+        self.assertEqual(ended.status, 128 + signal.SIGKILL)
+        self.assertIn("was ended by SIGKILL", ended.err)
+
+
+class ExitStatus(Case):
+    def test_all_workers_zero_is_zero_and_silent(self):
+        ended = self.run_job("out", "hello", flags=("--nproc-per-node", "3"))
+        self.assertEqual((ended.status, ended.out, ended.err), (0, "hello\n" * 3, ""))
+
+    def test_it_is_the_first_failed_workers(self):
+        ended = self.run_job("err", "last words", "exit", "7", flags=("--nproc-per-node", "2"))
+        self.assertEqual(ended.status, 7)
+        self.assertIn("Root Cause (first observed failure):", ended.err)
+        self.assertIn("    | last words\n", ended.err)
+
+    def test_a_signal_counts_from_128(self):
+        ended = self.run_job("raise", "SIGSEGV")
+        self.assertEqual(ended.status, 128 + signal.SIGSEGV)
+        self.assertIn("exitcode  : -11 ", ended.err)
+
+    def test_a_program_that_does_not_exist_is_127_and_not_retried(self):
+        ended = self.run_job(program=["/no/such/program"], flags=("--max-restarts", "3"))
+        self.assertEqual(ended.status, 127)
+        self.assertIn("cannot run /no/such/program: No such file or directory", ended.err)
+
+    def test_a_missing_interpreter_is_127(self):
+        script = self.directory / "script"
+        script.write_text("#!/no/such/interpreter\n")
+        script.chmod(0o755)
+        ended = self.run_job(program=[str(script)])
+        self.assertEqual(ended.status, 127)
+        self.assertIn("interpreter named in its first line", ended.err)
+
+    def test_a_file_that_may_not_be_executed_is_126(self):
+        script = self.directory / "script"
+        script.write_text("#!/bin/sh\n")
+        self.assertEqual(self.run_job(program=[str(script)]).status, 126)
+
+    def test_a_file_that_is_no_program_is_126(self):
+        script = self.directory / "script"
+        script.write_text("no program\n")
+        script.chmod(0o755)
+        ended = self.run_job(program=[str(script)])
+        self.assertEqual(ended.status, 126)
+        self.assertIn("Exec format error", ended.err)
+
+
+class Restarts(Case):
+    def test_all_workers_start_anew_until_the_budget_is_used_up(self):
+        ended = self.run_job("note", self.fifo.path, "worker", "exit", "5",
+                             flags=("--nproc-per-node", "1", "--max-restarts", "2"))
+        self.assertEqual(ended.status, 5)
+        self.assertEqual([note.attempt for note in self.fifo.read(3)], ["0", "1", "2"])
+        self.assertIn("restart 1 of 2", ended.err)
+        self.assertIn("the 2 restarts of --max-restarts are used up", ended.err)
+
+    def test_a_killed_worker_takes_the_others_along_and_all_come_back(self):
+        job = self.start("note", self.fifo.path, "worker", "restarted", "0", "hang",
+                         flags=("--nproc-per-node", "4", "--max-restarts", "1"))
+        os.kill(self.fifo.read(4)[2].pid, signal.SIGKILL)
+        again = self.fifo.read(4)
+        self.assertEqual({note.attempt for note in again}, {"1"})
+        self.assertEqual({note.rank for note in again}, {"0", "1", "2", "3"})
+        self.assertEqual(self.end_of(job).status, 0)
+
+    def test_what_a_worker_left_behind_is_gone_before_the_next_attempt(self):
+        job = self.start("daemon", "daemon", self.fifo.path, "note", self.fifo.path, "worker",
+                         "restarted", "0", "hang", flags=("--max-restarts", "1"))
+        daemon, worker = self.fifo.read(2)
+        left = Watched(daemon.pid)
+        os.kill(worker.pid, signal.SIGKILL)
+        self.fifo.read(2)  # the next attempt
+        self.assertTrue(select.select([left.pidfd], [], [], 0)[0], "R2")
+        self.assertEqual(self.end_of(job).status, 0)
+
+    def test_nothing_is_left_after_a_success(self):
+        job = self.start("daemon", "daemon", self.fifo.path, "exit", "0")
+        left = Watched(self.fifo.read(1)[0].pid)
+        self.assertEqual(self.end_of(job).status, 0)
+        self.assertTrue(select.select([left.pidfd], [], [], 0)[0])
+
+    def test_a_worker_that_ignores_sigterm_is_killed_when_its_grace_is_over(self):
+        job = self.start("ignore", "SIGTERM", "note", self.fifo.path, "worker", "hang",
+                         flags=("--nproc-per-node", "2", "--shutdown-timeout", "0.1"))
+        first, second = self.fifo.read(2)
+        os.kill(first.pid, signal.SIGUSR2)
+        ended = self.end_of(job)
+        self.assertEqual(ended.status, 128 + signal.SIGUSR2)
+        self.assertIn(f"exitcode  : -9 (pid: {second.pid}) (stopped by ddprun)", ended.err)
+
+
+class Signals(Case):
+    def test_each_stop_signal_reaches_the_workers_unchanged(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(signal=number.name):
+                job = self.start("on", number.name, "0", "note", self.fifo.path, "worker", "hang",
+                                 flags=("--nproc-per-node", "2"))
+                self.fifo.read(2)
+                job.send_signal(number)
+                ended = self.end_of(job)
+                self.assertEqual(ended.status, 128 + number)
+                self.assertIn(f"told to stop by {number.name}", ended.err)
+
+    def test_the_second_signal_kills_at_once(self):
+        job = self.start("ignore", "SIGINT", "on", "SIGTERM", "3", "ignore", "SIGTERM", "note",
+                         self.fifo.path, "worker", "hang", flags=("--nproc-per-node", "2"))
+        watched = [Watched(note.pid) for note in self.fifo.read(2)]
+        job.send_signal(signal.SIGINT)
+        job.send_signal(signal.SIGTERM)
+        await_ends(watched)  # long before the grace of 30 s, or the job would not end in time
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGINT)
+
+    def test_nohup_is_honoured(self):
+        job = self.start("note", self.fifo.path, "worker", "hang", before=("nohup",))
+        self.fifo.read(1)
+        job.send_signal(signal.SIGHUP)
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+
+    def test_a_notice_reaches_only_workers_that_have_a_handler(self):
+        job = self.start("note", self.fifo.path, "deaf", "on", "SIGUSR1", "0", "note",
+                         self.fifo.path, "worker", "hang")
+        self.fifo.read(2)
+        job.send_signal(signal.SIGUSR1)
+        self.assertEqual(self.end_of(job).status, 0)
+
+    def test_a_notice_without_a_handler_stops_nothing(self):
+        job = self.start("note", self.fifo.path, "worker", "hang")
+        self.fifo.read(1)
+        job.send_signal(signal.SIGUSR1)
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+
+    def test_it_works_where_the_parent_ignores_the_end_of_children(self):
+        job = self.start("exit", "6", preexec_fn=lambda: signal.signal(
+            signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(self.end_of(job).status, 6)
+
+
+class WhatAWorkerFinds(Case):
+    def status_of(self, pid):
+        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+        return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+
+    def test_a_session_of_its_own_and_default_signals(self):
+        self.start("note", self.fifo.path, "worker", "hang")
+        pid = self.fifo.read(1)[0].pid
+        self.assertEqual((os.getsid(pid), os.getpgid(pid)), (pid, pid))
+        status = self.status_of(pid)
+        self.assertEqual(int(status["SigBlk"], 16), 0)
+        self.assertEqual(int(status["SigIgn"], 16), 0)
+
+    def test_no_descriptor_but_the_three(self):
+        self.start("note", self.fifo.path, "worker", "hang")
+        pid = self.fifo.read(1)[0].pid
+        self.assertEqual(sorted(os.listdir(f"/proc/{pid}/fd"), key=int), ["0", "1", "2"])
+
+    def test_ranks_and_the_round(self):
+        ended = self.run_job("env", env={**os.environ, "RANK": "7"})
+        variables = dict(line.split("=", 1) for line in ended.out.splitlines() if "=" in line)
+        self.assertEqual(variables["RANK"], "0")
+        self.assertEqual(variables["DDPRUN_ROUND"], "1")
+        self.assertNotEqual(variables["MASTER_PORT"], "0")
+
+    def test_arguments_get_their_local_rank(self):
+        ended = self.run_job("out", "rank-${local_rank}", "out", "$HOME $$")
+        self.assertEqual(ended.out, "rank-0\n$HOME $$\n")
+
+
+class Records(Case):
+    ERROR = json.dumps({"message": {"message": "ValueError: boom", "extraInfo": {
+        "py_callstack": "Traceback:\n  boom", "timestamp": "1"}}})
+
+    def test_the_traceback_is_shown_and_passed_up_with_the_exit_code(self):
+        above = self.directory / "above.json"
+        script = f"printf '%s' '{self.ERROR}' > $TORCHELASTIC_ERROR_FILE; exit 3"
+        ended = self.run_job("-c", script, program=["/bin/sh"],
+                             env={**os.environ, "TORCHELASTIC_ERROR_FILE": str(above)})
+        self.assertEqual(ended.status, 3)
+        self.assertIn("traceback : Traceback:\n", ended.err)
+        self.assertIn("it said: ValueError: boom\n", ended.err)
+        passed_up = json.loads(above.read_text())
+        self.assertEqual(passed_up["message"]["errorCode"], 3)
+        self.assertEqual(passed_up["message"]["message"], "ValueError: boom")
+
+    def test_a_broken_error_file_is_shown_as_text(self):
+        script = "echo '{no json' > $TORCHELASTIC_ERROR_FILE; exit 3"
+        ended = self.run_job("-c", script, program=["/bin/sh"])
+        self.assertEqual(ended.status, 3)
+        self.assertIn("traceback : {no json\n", ended.err)
+
+    def test_events_tell_the_story_in_order(self):
+        self.run_job("exit", "4", flags=("--max-restarts", "1"))
+        events = self.events()
+        self.assertEqual([event["event"] for event in events],
+                         ["job_started",
+                          "attempt_started", "worker_started", "worker_failed",
+                          "attempt_started", "worker_started", "worker_failed",
+                          "job_ended"])
+        self.assertEqual([event["sequence"] for event in events], list(range(1, 9)))
+        self.assertEqual(events[3]["exit_code"], 4)
+        self.assertEqual(events[-1]["exit_status"], 4)
+
+
+@unittest.skipUnless(os.getuid() == 0, "making a PID namespace needs root")
+class AsTheFirstProcessOfAContainer(Case):
+    UNSHARE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+    def test_it_reaps_and_passes_the_status_up(self):
+        ended = self.run_job("daemon", "daemon", "/dev/null", "exit", "5", before=self.UNSHARE)
+        self.assertEqual(ended.status, 5)
+
+    def test_it_obeys_sigterm(self):
+        job = self.start("note", self.fifo.path, "worker", "hang", before=self.UNSHARE)
+        self.fifo.read(1)
+        (front,) = children_of(job.pid)
+        os.kill(front, signal.SIGTERM)
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--launcher", required=True)
+    parser.add_argument("--worker", required=True)
+    options, rest = parser.parse_known_args(namespace=options)
+    unittest.main(argv=[sys.argv[0], *rest])
