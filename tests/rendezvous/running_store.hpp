@@ -1,0 +1,133 @@
+#pragma once
+
+// A real StoreServer on a free port of loopback, served by a thread of its own, and raw clients.
+
+#include "base/task_scope.hpp"
+#include "rendezvous/connect.hpp"
+#include "rendezvous/store_server.hpp"
+#include "tests/rendezvous/store_world.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+#include <thread>
+
+#include <sys/socket.h>
+
+namespace ddprun::testing {
+
+/// Longer than anything here takes; passed only when something is wrong.
+constexpr auto kPatience = std::chrono::seconds(60);
+
+class RunningStore {
+ public:
+  explicit RunningStore(const StoreLimits& limits = {})
+      : stop_(context_, kNever),
+        server_(std::move(
+            StoreServer::listen(
+                context_, {.endpoint = {.host = "127.0.0.1", .port = 0}, .limits = limits})
+                .value())) {
+    asio::co_spawn(context_, serve(), [](const std::exception_ptr& thrown) {
+      if (thrown) std::terminate();
+    });
+    thread_ = std::thread([this] { context_.run(); });
+  }
+  RunningStore(const RunningStore&) = delete;
+  RunningStore& operator=(const RunningStore&) = delete;
+  ~RunningStore() { stop(); }
+
+  /// Ends serve() in order.
+  void stop() {
+    if (!thread_.joinable()) return;
+    asio::post(context_, [this] { stop_.cancel(); });
+    thread_.join();
+  }
+
+  /// Runs `deed` on the server's thread and waits for its result.
+  template <class Deed>
+  auto ask(Deed deed) {
+    std::packaged_task<decltype(deed(*server_))()> task([&] { return deed(*server_); });
+    auto result = task.get_future();
+    asio::post(context_, [&task] { task(); });
+    return result.get();
+  }
+
+  Endpoint endpoint() const { return {.host = "127.0.0.1", .port = server_->port()}; }
+
+ private:
+  asio::awaitable<void> serve() {
+    TaskScope scope(context_.get_executor());
+    scope.spawn(server_->serve());
+    co_await stop_.async_wait(kTuple);
+    scope.cancel();
+    co_await scope.join();
+  }
+
+  asio::io_context context_{1};
+  Timer stop_;
+  std::unique_ptr<StoreServer> server_;
+  std::thread thread_;
+};
+
+/// One connection that says and hears bytes.
+class RawClient {
+ public:
+  /// Connects and says `opening`.
+  explicit RawClient(const RunningStore& store, std::string_view opening = validate())
+      : socket_(std::move(connect_to(store.endpoint(), Clock::now() + kPatience).value())) {
+    say(opening);
+  }
+
+  /// Sends; a peer that has closed meanwhile is for the next question to find.
+  void say(std::string_view bytes) {
+    static_cast<void>(static_cast<bool>(send_all(socket_.get(), bytes, Clock::now() + kPatience)));
+  }
+
+  /// The next `size` bytes; fewer if the connection ends before.
+  std::string hear(std::size_t size) {
+    std::string heard(size, '\0');
+    std::size_t have = 0;
+    while (have < size) {
+      const auto got =
+          receive_some(socket_.get(), std::span(heard).subspan(have), Clock::now() + kPatience);
+      if (!got) break;
+      have += *got;
+    }
+    heard.resize(have);
+    return heard;
+  }
+
+  std::string ask(std::string_view bytes, std::size_t reply_size) {
+    say(bytes);
+    return hear(reply_size);
+  }
+
+  /// Whether the connection ends without another byte.
+  bool is_closed() {
+    std::array<char, 1> byte{};
+    const auto got = receive_some(socket_.get(), byte, Clock::now() + kPatience);
+    return !got && got.error().is(Errc::kPeerLost);
+  }
+
+  /// Whether nothing is on its way but the answer to this PING.
+  bool has_heard_all() { return ask(ping(424'242), 4) == u32(424'242); }
+
+  void end_sending() { ::shutdown(socket_.get(), SHUT_WR); }
+
+  /// Closes with a reset instead of an orderly end.
+  void reset() {
+    const linger abrupt{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
+    socket_.reset();
+  }
+  void leave() { socket_.reset(); }
+
+ private:
+  Descriptor socket_;
+};
+
+}  // namespace ddprun::testing
