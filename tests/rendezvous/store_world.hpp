@@ -186,6 +186,9 @@ class StoreWorld {
   void leave(int who) { lose(who, make_error(Errc::kPeerLost, "left")); }
   bool closed(int who) const { return clients_.at(who).closed; }
   const Error& why(int who) const { return clients_.at(who).why; }
+  bool known(int who) const { return clients_.contains(who); }
+  /// Lets `who` come back as a new connection. REQUIRES: closed(who).
+  void forget(int who) { clients_.erase(who); }
   Store& store() { return store_; }
 
  private:

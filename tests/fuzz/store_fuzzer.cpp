@@ -1,0 +1,12 @@
+// The libFuzzer target: whatever the bytes, the store neither crashes nor grows past its limits,
+// and a well-behaved client is served. docs/store.md says how to run it.
+
+#include "tests/fuzz/store_fuzz.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ddprun::testing::run_hostile({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
