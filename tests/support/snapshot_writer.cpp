@@ -1,0 +1,60 @@
+// snapshot_writer DIRECTORY BYTES COUNT: a rank 0 that does nothing but save snapshots.
+//
+// It goes on from the newest snapshot, says "taken STEP" (0: none), then saves COUNT snapshots of
+// about BYTES and says "saved STEP" once each is durable. Exits 75 when another round took over, 74
+// when the disk refused, 3 when the snapshot taken up is not what was saved.
+
+#include "base/parse.hpp"
+#include "tests/support/training_state.hpp"
+#include "trainer/snapshot_store.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <span>
+
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+void say(const char* what, std::int64_t step) {
+  const std::string line = fmt::format("{} {}\n", what, step);
+  static_cast<void>(::write(STDOUT_FILENO, line.data(), line.size()) < 0);  // nobody listens
+}
+
+int fail(const Error& error) {
+  static_cast<void>(std::fprintf(stderr, "%s\n", error.detail.c_str()));
+  return error.is(Errc::kCancelled) ? 75 : 74;
+}
+
+int save_snapshots(const char* directory, std::size_t bytes, std::int64_t count) {
+  auto store = SnapshotStore::claim({.directory = directory, .run_id = "writer"});
+  if (!store) return fail(store.error());
+  const auto found = (*store)->newest();
+  if (!found) return fail(found.error());
+  std::int64_t step = 0;
+  if (found->snapshot != nullptr) {
+    step = found->snapshot->state().step;
+    if (!TrainingState(step, bytes).equals(found->snapshot->state())) return 3;
+  }
+  say("taken", step);
+  for (std::int64_t last = step + count; step < last;) {
+    const auto saved = (*store)->write(TrainingState(++step, bytes).state());
+    if (!saved) return fail(saved.error());
+    say("saved", step);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  const std::span arguments(argv, static_cast<std::size_t>(argc));
+  if (arguments.size() != 4) return 2;
+  const auto bytes = ddprun::parse_int<std::size_t>(arguments[2]);
+  const auto count = ddprun::parse_int<std::int64_t>(arguments[3]);
+  if (!bytes || !count) return 2;
+  return ddprun::save_snapshots(arguments[1], *bytes, *count);
+}

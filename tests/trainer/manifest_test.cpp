@@ -1,0 +1,76 @@
+#include "trainer/core/manifest.hpp"
+
+#include <gmock/gmock.h>
+
+namespace ddprun {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kSum(64, 'a');
+
+Manifest example() {
+  return {
+      .name = {.claim = 7, .step = 150, .generation = 1, .round = 3},
+      .epoch = 2,
+      .consumed = 6400,
+      .batches = 50,
+      .world = 2,
+      .arguments = {{"model", "conv-net"}},
+      .files = {{.name = "model.safetensors", .size = 12, .sha256 = kSum}}};
+}
+
+/// example() as JSON, with the first `from` in it made `to`.
+std::string spoiled(const std::string& from, const std::string& to) {
+  std::string text = manifest_json(example());
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string refusal(const std::string& text) {
+  const auto manifest = parse_manifest(text);
+  if (manifest) return "accepted";
+  EXPECT_TRUE(manifest.error().is(Errc::kCorrupt));
+  return manifest.error().detail;
+}
+
+TEST(Manifest, ReadsBackWhatItWrote) {
+  const auto manifest = parse_manifest(manifest_json(example()));
+  ASSERT_TRUE(manifest) << manifest.error().detail;
+  EXPECT_EQ(*manifest, example());
+}
+
+TEST(Manifest, IsJsonThatPeopleCanRead) {
+  EXPECT_THAT(manifest_json(example()), HasSubstr("\n  \"samples_consumed\": 6400,\n"));
+}
+
+TEST(Manifest, RefusesEveryTruncation) {
+  const std::string text = manifest_json(example());
+  for (std::size_t size = 0; size + 1 < text.size(); ++size) {
+    EXPECT_NE(refusal(text.substr(0, size)), "accepted") << size;
+  }
+}
+
+TEST(Manifest, RefusesAnotherFormat) {
+  EXPECT_THAT(
+      refusal(spoiled("\"format_version\": 1", "\"format_version\": 2")), HasSubstr("version 2"));
+  EXPECT_THAT(refusal(spoiled("ddprun-snapshot", "cake")), HasSubstr("'cake'"));
+}
+
+TEST(Manifest, NamesTheFieldThatIsWrong) {
+  EXPECT_THAT(refusal(spoiled("\"epoch\"", "\"apoch\"")), HasSubstr("'epoch' is missing"));
+  EXPECT_THAT(refusal(spoiled("150", "-1")), HasSubstr("'step' is -1"));
+  EXPECT_THAT(refusal(spoiled("150", "1.5")), HasSubstr("'step' is 1.5"));
+  EXPECT_THAT(refusal(spoiled("\"world\": 2", "\"world\": 0")), HasSubstr("'world'"));
+  EXPECT_THAT(refusal(spoiled("\"conv-net\"", "3")), HasSubstr("'arguments'"));
+}
+
+TEST(Manifest, RefusesFilesOutsideTheSnapshot) {
+  EXPECT_THAT(refusal(spoiled("model.safetensors", "../model")), HasSubstr("no file name"));
+  EXPECT_THAT(refusal(spoiled("model.safetensors", "..")), HasSubstr("no file name"));
+  EXPECT_THAT(refusal(spoiled(kSum, "abc")), HasSubstr("no sha256"));
+}
+
+}  // namespace
+}  // namespace ddprun
