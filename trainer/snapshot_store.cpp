@@ -23,7 +23,6 @@ constexpr char kManifest[] = "manifest.json";
 constexpr char kManifestSum[] = "manifest.json.sha256";
 constexpr std::size_t kManifestBytesMax = std::size_t{16} << 20U;
 constexpr std::size_t kClaimBytesMax = 4096;
-constexpr int kClaimTries = 100;
 
 Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
@@ -36,6 +35,17 @@ std::string sum_line(std::string_view manifest) {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
+}
+
+Error superseded(const std::filesystem::path& directory, std::uint64_t claim) {
+  const auto owner = read_file(directory / claim_name(claim), kClaimBytesMax);
+  return make_error(
+      Errc::kCancelled,
+      fmt::format(
+          "the snapshot directory {} belongs to a newer round or another job now ({}); a job that "
+          "is to go on beside it needs a --snapshot-dir of its own",
+          directory.string(),
+          owner ? trim(*owner) : "unknown"));
 }
 
 /// The new snapshot is safe, so that old ones cannot be removed is no failure of the job.
@@ -141,7 +151,9 @@ Result<SnapshotName> SnapshotStore::write(const SnapshotState& state) {
   if (written) written = publish(name);
   if (!written) {
     remove_tree(path_aside(name));
-    return written.error();
+    // A newer round may have swept the files away: then that is the reason.
+    const auto ours = check_claim();
+    return ours ? written.error() : ours.error();
   }
   prune();
   return name;
@@ -163,22 +175,14 @@ Result<void> SnapshotStore::take_claim() {
       options_.round,
       host_name(),
       ::getpid());
-  for (int tries = 0; tries < kClaimTries; ++tries) {
-    const auto entries = list_snapshots(options_.directory);
-    if (!entries) return entries.error();
-    claim_ = entries->claim_max + 1;
-    const auto created = create_claim(options_.directory / claim_name(claim_), owner);
-    if (!created) return created.error();
-    if (*created) return {};
-    // Another process has just taken this number: the next one.
-  }
-  return make_error(
-      Errc::kIo,
-      fmt::format(
-          "cannot claim {}: {} other processes claim it at the same time; give each job a "
-          "directory of its own with --snapshot-dir",
-          options_.directory.string(),
-          kClaimTries));
+  const auto entries = list_snapshots(options_.directory);
+  if (!entries) return entries.error();
+  claim_ = entries->claim_max + 1;
+  const auto created = create_claim(options_.directory / claim_name(claim_), owner);
+  if (!created) return created.error();
+  if (*created) return {};
+  // Another round came between the two lines. It may be the newer one, so this one does not insist.
+  return superseded(options_.directory, claim_);
 }
 
 Result<void> SnapshotStore::sweep() const {
@@ -206,14 +210,7 @@ Result<void> SnapshotStore::check_claim() const {
   const auto entries = list_snapshots(options_.directory);
   if (!entries) return entries.error();
   if (entries->claim_max <= claim_) return {};
-  const auto owner = read_file(options_.directory / claim_name(entries->claim_max), kClaimBytesMax);
-  return make_error(
-      Errc::kCancelled,
-      fmt::format(
-          "the snapshot directory {} belongs to a newer round or another job now ({}); a job that "
-          "is to go on beside it needs a --snapshot-dir of its own",
-          options_.directory.string(),
-          owner ? trim(*owner) : "unknown"));
+  return superseded(options_.directory, entries->claim_max);
 }
 
 Result<void> SnapshotStore::write_aside(
@@ -249,9 +246,6 @@ Result<void> SnapshotStore::publish(const SnapshotName& name) const {
   if (!ours) return ours;
   const auto renamed = move_entry(path_aside(name), path_of(name));
   if (!renamed) return renamed.error();
-  // A newer round has swept it away, and says so.
-  if (!*renamed) ours = check_claim();
-  if (!ours) return ours;
   if (!*renamed) {
     return make_error(
         Errc::kIo,

@@ -5,8 +5,10 @@
 
 #include "trainer/core/snapshot.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -67,11 +69,11 @@ class TrainingState {
   std::vector<std::byte> noise(std::size_t size) {
     std::vector<std::byte> bytes(size);
     std::uint64_t seed = static_cast<std::uint64_t>(step_) << 32U | ++calls_;
-    for (std::byte& byte : bytes) {
+    for (std::size_t place = 0; place < size; place += sizeof seed) {
       seed += 0x9e3779b97f4a7c15U;
       std::uint64_t mixed = (seed ^ (seed >> 30U)) * 0xbf58476d1ce4e5b9U;
       mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
-      byte = static_cast<std::byte>(mixed >> 56U);
+      std::memcpy(bytes.data() + place, &mixed, std::min(sizeof mixed, size - place));
     }
     return bytes;
   }

@@ -50,8 +50,7 @@ const std::string kGolden = file_with(
     R"("n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
     R"("a":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]},)"
     R"("b":{"dtype":"F32","shape":[0],"data_offsets":[16,16]},)"
-    R"("m":{"dtype":"BOOL","shape":[3],"data_offsets":[16,19]}}   )"
-    "    ",
+    R"("m":{"dtype":"BOOL","shape":[3],"data_offsets":[16,19]}}     )",
     std::string_view(
         "\x07\0\0\0\0\0\0\0"
         "\0\0\x80\x3f\0\0\0\xc0"
