@@ -8,8 +8,8 @@
 #   logs      lines per second into log files
 #   training  steps per second, start and recovery; Python's DDP beside it
 #
-# Without a NAME: all of them. Each writes NAME.md and NAME.json into build/bench; what they print is
-# gathered in build/bench/report.md. docs/benchmarks.md says how it is measured.
+# Without a NAME: all of them. NAME.json in build/bench has every figure; the tables are gathered in
+# build/bench/report.md. docs/benchmarks.md says how it is measured.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -50,14 +50,30 @@ describe_machine() {
 MACHINE
 }
 
+# What each harness measures, one word a line.
+programs_of() {
+  local bin="$ddprun_root/build/release/bin"
+  case "$1" in
+    store) printf '%s\n' --ddpctl "$bin/ddpctl" ;;
+    agent)
+      printf '%s\n' --ddprun "$bin/ddprun" --worker "$bin/fake_worker" \
+        --python "$ddprun_venv/bin/python"
+      ;;
+    logs) printf '%s\n' --ddprun "$bin/ddprun" ;;
+    training)
+      printf '%s\n' --ddprun "$bin/ddprun" --ddptrain "$bin/ddptrain" \
+        --python "$ddprun_venv/bin/python"
+      ;;
+  esac
+}
+
 report="$out/report.md"
 describe_machine | tee "$report"
 for name in "$@"; do
   step "Measuring: $name"
-  rm -f "$out/$name.md" "$out/$name.json"
-  "$ddprun_venv/bin/python" "scripts/bench_$name.py" --programs build/release/bin --out "$out" ||
-    die "bench_$name.py failed with status $?"
-  { echo && echo "### $name" && echo && cat "$out/$name.md"; } >>"$report"
+  mapfile -t programs < <(programs_of "$name")
+  printf '\n### %s\n\n' "$name" >>"$report"
+  "$ddprun_venv/bin/python" "scripts/bench_$name.py" "${programs[@]}" --json "$out/$name.json" \
+    | tee -a "$report" || die "bench_$name.py failed"
 done
-step "Report: ${report#"$ddprun_root"/}"
-cat "$report"
+step "All of it: ${report#"$ddprun_root"/}"
