@@ -29,19 +29,31 @@ constexpr int kPipeBytes = 1024 * 1024;
 /// How long a report waits for the worker's last words.
 constexpr Duration kDrainPatience = 200ms;
 
+/// What stands in the way of a directory that was asked for: the value, where another try gives the
+/// same answer, else the machine.
+Error directory_error(int errno_value, const std::filesystem::path& directory) {
+  Error error = make_errno_error(
+      errno_value, fmt::format("cannot write the log directory {}", directory.string()));
+  const bool is_value = errno_value == EACCES || errno_value == EPERM || errno_value == EROFS ||
+                        errno_value == ENOTDIR || errno_value == EEXIST ||
+                        errno_value == ENAMETOOLONG || errno_value == ENOENT;
+  if (!is_value) return error;
+  return make_error(
+      Errc::kInvalidArgument, error.detail + "; name one that you may write by --log-dir");
+}
+
 Result<void> make_directories(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (!error) return {};
-  return make_errno_error(
-      error.value(), fmt::format("cannot make the log directory {}", directory.string()));
+  if (error) return directory_error(error.value(), directory);
+  return {};
 }
 
 /// A new directory whose name begins with `beginning`, readable as the umask has it.
 Result<std::filesystem::path> make_unique_directory(const std::filesystem::path& beginning) {
   std::string name = beginning.string() + "XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) {
-    return make_errno_error(errno, fmt::format("cannot make a log directory {}", name));
+    return directory_error(errno, beginning.parent_path());
   }
   const mode_t mask = ::umask(0);  // can only be read by setting it; no thread runs yet
   ::umask(mask);

@@ -46,7 +46,8 @@ struct WorkerStreams {
 class Streams {
  public:
   /// Makes `<log-dir>/<run_id>_<random>` unless there are to be no files. Starts no thread. Fails
-  /// with kIo or kNotFound where a directory cannot be made or written, naming it.
+  /// where a directory cannot be made or written, naming it: with kInvalidArgument if it is the
+  /// wrong one, else with kIo.
   static Result<std::unique_ptr<Streams>> open(const LaunchPlan& plan);
 
   ~Streams();

@@ -1,0 +1,215 @@
+#include "launcher/command.hpp"
+
+#include "base/descriptor.hpp"
+#include "base/parse.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What --run-path runs: the script as __main__, with its own arguments and folder. An exception
+/// nobody caught goes to the error file, as if main() were decorated with @record.
+constexpr char kRunPathBootstrap[] = R"(import os, sys
+sys.argv = sys.argv[1:]
+sys.path[0] = os.path.dirname(sys.argv[0])
+import runpy
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except Exception as error:
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path:
+        import json, time, traceback
+        extra = {"py_callstack": traceback.format_exc(), "timestamp": str(int(time.time()))}
+        text = type(error).__name__ + ": " + str(error)
+        try:
+            with open(path, "w") as file:
+                json.dump({"message": {"message": text, "extraInfo": extra}}, file)
+        except OSError:
+            pass
+    raise
+)";
+
+std::string variable(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+bool is_program(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+/// The first program `name` on PATH; empty if there is none.
+std::string find_on_path(const std::string& name, const Environment& environment) {
+  const std::string path = variable(environment, "PATH");
+  for (const std::string_view directory : split(path, ':')) {
+    // An empty entry is the working directory, as for the shell.
+    const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
+    if (is_program(candidate)) return candidate;
+  }
+  return {};
+}
+
+Result<std::string> find_python(const Environment& environment) {
+  const std::string asked = variable(environment, "PYTHON_EXEC");
+  if (!asked.empty()) {
+    const bool is_path = asked.find('/') != std::string::npos;
+    const std::string found = is_path ? asked : find_on_path(asked, environment);
+    if (!found.empty() && is_program(found)) return found;
+    const bool exists = is_path && ::access(asked.c_str(), F_OK) == 0;
+    return make_error(
+        exists ? Errc::kNotExecutable : Errc::kNotFound,
+        fmt::format("PYTHON_EXEC '{}': no such program; correct or unset it", asked));
+  }
+  for (const char* const name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string prefix = variable(environment, name);
+    if (prefix.empty()) continue;
+    for (const char* const program : {"bin/python", "bin/python3"}) {
+      const fs::path python = fs::path(prefix) / program;
+      if (is_program(python)) return python.string();
+    }
+    return make_error(
+        Errc::kNotFound,
+        fmt::format("{} '{}': no bin/python in it; unset it or set PYTHON_EXEC", name, prefix));
+  }
+  for (const char* const name : {"python3", "python"}) {
+    std::string found = find_on_path(name, environment);
+    if (!found.empty()) return found;
+  }
+  return make_error(
+      Errc::kNotFound,
+      "neither python3 nor python is on PATH; set PYTHON_EXEC, or give --no-python for a program");
+}
+
+enum class Kind : std::uint8_t { kPython, kElf, kOtherInterpreter };
+
+/// By the first bytes. A shebang that names Python makes a Python script, as the suffix .py does.
+Result<Kind> kind_of(const std::string& script) {
+  if (script.ends_with(".py")) return Kind::kPython;
+  const Descriptor file(::open(script.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 256> bytes{};
+  const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
+  if (got < 0) {
+    // A program one may run but not read is still a program.
+    if (errno == EACCES && is_program(script)) return Kind::kElf;
+    return make_error(
+        Errc::kNotExecutable,
+        fmt::format("script '{}' cannot be read: {}", script, std::strerror(errno)));
+  }
+  const std::string_view beginning(bytes.data(), static_cast<std::size_t>(got));
+  const std::string_view first_line = beginning.substr(0, beginning.find('\n'));
+  if (beginning.starts_with("\x7f"
+                            "ELF"))
+    return Kind::kElf;
+  if (!beginning.starts_with("#!") || first_line.find("python") != std::string_view::npos) {
+    return Kind::kPython;
+  }
+  return Kind::kOtherInterpreter;
+}
+
+Result<WorkerCommand> as_it_is(const Options& options, const Environment& environment) {
+  const std::string& name = options.rest.front();
+  WorkerCommand command{
+      .program = name, .arguments = {options.rest.begin() + 1, options.rest.end()}, .title = name};
+  if (name.find('/') == std::string::npos && options.runs == Runs::kProgram) {
+    command.program = find_on_path(name, environment);
+    if (!command.program.empty()) return command;
+    return make_error(
+        Errc::kNotFound,
+        fmt::format("program '{}' is not on PATH; give its path, such as ./{}", name, name));
+  }
+  if (::access(name.c_str(), F_OK) != 0) {
+    return make_error(Errc::kNotFound, fmt::format("program '{}': {}", name, std::strerror(errno)));
+  }
+  if (!is_program(name)) {
+    return make_error(
+        Errc::kNotExecutable,
+        fmt::format(
+            "program '{}' may not be executed; try chmod +x, or leave --no-python out", name));
+  }
+  // exec looks on PATH for a name without a slash.
+  if (name.find('/') == std::string::npos) command.program = "./" + name;
+  return command;
+}
+
+Result<WorkerCommand> by_python(
+    const Options& options, const Environment& environment, std::vector<std::string> how) {
+  auto python = find_python(environment);
+  if (!python) return python.error();
+  WorkerCommand command{
+      .program = std::move(*python), .arguments = {"-u"}, .title = options.rest.front()};
+  auto& arguments = command.arguments;
+  arguments.insert(arguments.end(), how.begin(), how.end());
+  arguments.insert(arguments.end(), options.rest.begin(), options.rest.end());
+  return command;
+}
+
+Result<void> check_script(const std::string& script, const Environment& environment) {
+  if (::access(script.c_str(), F_OK) != 0) {
+    const int why = errno;
+    const bool is_name = script.find('/') == std::string::npos;
+    const std::string program = is_name ? find_on_path(script, environment) : std::string();
+    const std::string remedy =
+        program.empty() ? fmt::format("the working directory is {}", fs::current_path().string())
+                        : fmt::format("to run {} give --no-python", program);
+    return make_error(
+        Errc::kNotFound, fmt::format("script '{}': {}; {}", script, std::strerror(why), remedy));
+  }
+  std::error_code error;
+  if (fs::is_directory(script, error) && !fs::exists(fs::path(script) / "__main__.py", error)) {
+    return make_error(
+        Errc::kNotExecutable,
+        fmt::format("script '{}' is a directory without __main__.py; name a file in it", script));
+  }
+  return {};
+}
+
+Result<WorkerCommand> script_command(const Options& options, const Environment& environment) {
+  const std::string& script = options.rest.front();
+  auto checked = check_script(script, environment);
+  if (!checked) return checked.error();
+  std::error_code error;
+  if (fs::is_directory(script, error)) return by_python(options, environment, {});
+  const auto kind = kind_of(script);
+  if (!kind) return kind.error();
+  if (*kind != Kind::kPython) return as_it_is(options, environment);
+  return by_python(options, environment, {});
+}
+
+}  // namespace
+
+Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment) {
+  switch (options.runs) {
+    case Runs::kScript:
+      return script_command(options, environment);
+    case Runs::kModule:
+      return by_python(options, environment, {"-m"});
+    case Runs::kProgram:
+      return as_it_is(options, environment);
+    case Runs::kRunPath: {
+      Options absolute = options;
+      auto checked = check_script(absolute.rest.front(), environment);
+      if (!checked) return checked.error();
+      absolute.rest.front() = fs::absolute(absolute.rest.front()).string();
+      auto command = by_python(absolute, environment, {"-c", kRunPathBootstrap});
+      if (command) command->title = "run_script_path";
+      return command;
+    }
+  }
+  return make_error(Errc::kInvalidArgument, "nothing to run");
+}
+
+}  // namespace ddprun

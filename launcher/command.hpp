@@ -1,0 +1,18 @@
+#pragma once
+
+// From "train.py" to what is executed.
+
+#include "agent/core/launch_plan.hpp"
+#include "base/error.hpp"
+#include "launcher/core/options.hpp"
+
+namespace ddprun {
+
+/// Finds the interpreter or program and checks that it can be run, before anything is started.
+///
+/// Python is $PYTHON_EXEC, else that of VIRTUAL_ENV or CONDA_PREFIX, else python3 or python on
+/// PATH. A script that is an ELF file, or whose first line names another interpreter, runs as it
+/// is. Fails with kNotFound or kNotExecutable, naming the remedy.
+Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment);
+
+}  // namespace ddprun

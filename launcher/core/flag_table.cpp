@@ -1,0 +1,111 @@
+// The table itself. An entry of torchrun that ddprun cannot honour yet stands here too, so that it
+// is refused by name and with a reason.
+
+#include "launcher/core/flags.hpp"
+#include "launcher/core/options.hpp"
+
+#include <array>
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kJob = "The job";
+constexpr std::string_view kWorkers = "What the workers run";
+constexpr std::string_view kMeeting = "Where they meet";
+constexpr std::string_view kFailure = "Restarts and stopping";
+constexpr std::string_view kOutput = "Output";
+constexpr std::string_view kNothing = "Checked, without effect";
+constexpr std::string_view kAbout = "About ddprun";
+
+// clang-format off
+constexpr std::array kFlags = {
+    Flag{kJob, "nproc-per-node", 0, "N|cpu|gpu|auto", "1",
+         "Workers on this node: a number, one for each usable CPU or GPU, or 'auto': GPUs, else CPUs.",
+         true, setters::nproc_per_node},
+    Flag{kJob, "nnodes", 0, "N|MIN:MAX", "1:1",
+         "Nodes of the job. This version runs on one.", true, setters::nnodes},
+    Flag{kJob, "node-rank", 0, "N", "0", "This node's place among the nodes.", true, setters::node_rank},
+    Flag{kJob, "role", 0, "NAME", "default",
+         "The workers' role: ROLE_NAME, and the prefix of their lines on the console.", true, setters::role},
+    Flag{kJob, "virtual-local-rank", 0, "", "off",
+         "Every worker sees LOCAL_RANK=0 and one device, by CUDA_VISIBLE_DEVICES.", true,
+         setters::virtual_local_rank},
+
+    Flag{kWorkers, "module", 'm', "", "off", "The script is a Python module: python -u -m script.", true,
+         setters::module},
+    Flag{kWorkers, "no-python", 0, "", "off", "The script is a program, looked up on PATH, run as it is.",
+         true, setters::no_python},
+    Flag{kWorkers, "run-path", 0, "", "off",
+         "Run the script by runpy.run_path in a fresh interpreter that writes the error file itself.",
+         true, setters::run_path},
+    Flag{kWorkers, "numa-binding", 0, "MODE", "none", "Not in this version.", false, setters::numa_binding},
+
+    Flag{kMeeting, "standalone", 0, "", "off",
+         "One node with a random id and a free port; overrides --rdzv-backend, --rdzv-endpoint and --rdzv-id.", true,
+         setters::standalone},
+    Flag{kMeeting, "rdzv-backend", 0, "static|c10d", "static",
+         "How nodes meet. On one node both mean the same.", true, setters::rdzv_backend},
+    Flag{kMeeting, "rdzv-endpoint", 0, "HOST[:PORT]", "none",
+         "Where the store listens, an address of this machine; port 29400 if left out, 0 for a free one.",
+         true, setters::rdzv_endpoint},
+    Flag{kMeeting, "rdzv-id", 0, "ID", "random", "The job's id: TORCHELASTIC_RUN_ID, and the log directory.",
+         true, setters::rdzv_id},
+    Flag{kMeeting, "rdzv-conf", 0, "K=V,...", "none", "Settings of the rendezvous; checked. One node needs none.",
+         true, setters::rdzv_conf},
+    Flag{kMeeting, "master-addr", 0, "HOST", "127.0.0.1", "MASTER_ADDR, an address of this machine.", true,
+         setters::master_addr},
+    Flag{kMeeting, "master-port", 0, "PORT", "a free one", "MASTER_PORT: where the store listens.", true,
+         setters::master_port},
+    Flag{kMeeting, "local-addr", 0, "HOST", "none", "MASTER_ADDR, in place of what the flags above give.", true,
+         setters::local_addr},
+
+    Flag{kFailure, "max-restarts", 0, "N", "0", "How often the job's workers may be restarted after a failure.",
+         true, setters::max_restarts},
+    Flag{kFailure, "restart-window", 0, "SECONDS", "none",
+         "The budget of restarts refills after this long without a failure.", true, setters::restart_window},
+    Flag{kFailure, "shutdown-timeout", 0, "SECONDS", "30",
+         "From the stop signal to SIGKILL. TORCH_ELASTIC_SHUTDOWN_TIMEOUT is its second variable.", true,
+         setters::shutdown_timeout},
+    Flag{kFailure, "signals-to-handle", 0, "NAMES", "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+         "Signals that end the job and are passed to the workers.", true, setters::signals_to_handle},
+
+    Flag{kOutput, "log-dir", 0, "DIR", "a fresh one under $TMPDIR",
+         "Where logs and error files go; nothing in it is ever removed. /dev/null: no files at all.", true,
+         setters::log_dir},
+    Flag{kOutput, "redirects", 'r', "0-3|RANK:0-3,...", "0",
+         "Streams to log files: 1 stdout, 2 stderr, 3 both, or a map by local rank.", true, setters::redirects},
+    Flag{kOutput, "tee", 't', "0-3|RANK:0-3,...", "0", "Streams to log files and to the console.", true,
+         setters::tee},
+    Flag{kOutput, "local-ranks-filter", 0, "RANKS", "all",
+         "Only these local ranks reach the console, e.g. 0,3.", true, setters::local_ranks_filter},
+    Flag{kOutput, "duplicate-stdout-filters", 0, "TEXTS", "none",
+         "Tee'd lines with one of the texts also go to filtered_stdout.log; ',,' is a comma.", true,
+         setters::duplicate_stdout_filters},
+    Flag{kOutput, "duplicate-stderr-filters", 0, "TEXTS", "none",
+         "The same for stderr and filtered_stderr.log.", true, setters::duplicate_stderr_filters},
+    Flag{kOutput, "event-log-handler", 0, "null|dynamic_rendezvous", "null",
+         "Where torchrun's own events go. events.jsonl in the log directory is written in any case.", true,
+         setters::event_log_handler},
+    Flag{kOutput, "logs-specs", 0, "NAME", "none", "Refused: it names a Python plug-in.", false,
+         setters::logs_specs},
+
+    Flag{kNothing, "monitor-interval", 0, "SECONDS", "0.1", "Nothing polls: a death is an event.", true,
+         setters::monitor_interval},
+    Flag{kNothing, "start-method", 0, "spawn|fork|forkserver", "spawn", "Workers are always executed anew.",
+         true, setters::start_method},
+    Flag{kNothing, "exit-barrier-timeout", 0, "SECONDS", "300", "There is no exit barrier.", true,
+         setters::exit_barrier_timeout},
+    Flag{kNothing, "use-env", 0, "", "on", "LOCAL_RANK is always in the environment.", false, setters::use_env},
+
+    Flag{kAbout, "help", 'h', "", "", "This text.", false, nullptr},
+    Flag{kAbout, "version", 0, "", "", "The version of ddprun.", false, nullptr},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Flag> all_flags() {
+  return kFlags;
+}
+
+}  // namespace ddprun

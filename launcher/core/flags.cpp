@@ -1,0 +1,192 @@
+#include "launcher/core/flags.hpp"
+
+#include "base/nearest.hpp"
+#include "base/parse.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+Error bad_usage(std::string detail) {
+  return make_error(Errc::kInvalidArgument, std::move(detail));
+}
+
+std::string with_dashes(std::string_view name) {
+  std::string dashed(name);
+  std::ranges::replace(dashed, '_', '-');
+  return dashed;
+}
+
+/// "-r, --redirects" as people write it.
+std::string spelling(const Flag& flag) {
+  return flag.letter == 0 ? fmt::format("--{}", flag.name)
+                          : fmt::format("-{}, --{}", flag.letter, flag.name);
+}
+
+Error unknown(std::string_view typed) {
+  std::vector<std::string> names;
+  for (const Flag& flag : all_flags())
+    names.push_back(fmt::format("--{}", flag.name));
+  const auto meant = nearest(with_dashes(typed), names);
+  const std::string hint =
+      meant ? fmt::format("did you mean {}?", *meant)
+            : std::string("ddprun --help lists all; the script's own come after it");
+  return bad_usage(fmt::format("unknown option '{}': {}", typed, hint));
+}
+
+Result<const Flag*> find_long(std::string_view typed) {
+  const std::string name = with_dashes(typed.substr(2));
+  std::vector<const Flag*> candidates;
+  for (const Flag& flag : all_flags()) {
+    if (flag.name == name) return &flag;
+    if (flag.name.starts_with(name)) candidates.push_back(&flag);
+  }
+  if (candidates.empty()) return unknown(typed);
+  if (candidates.size() == 1) return candidates.front();
+  std::vector<std::string> names;
+  for (const Flag* flag : candidates)
+    names.push_back(fmt::format("--{}", flag->name));
+  return bad_usage(
+      fmt::format("ambiguous option '{}': it could be {}", typed, fmt::join(names, ", ")));
+}
+
+Result<const Flag*> find_short(std::string_view typed) {
+  for (const Flag& flag : all_flags()) {
+    if (flag.letter != 0 && flag.letter == typed[1]) return &flag;
+  }
+  return unknown(typed);
+}
+
+/// Whether the word after a flag can be its value. "-1" can: no flag looks like a number.
+bool is_value(std::string_view word) {
+  return word.size() < 2 || word[0] != '-' || parse_double(word).has_value();
+}
+
+/// A word of the command line, taken apart: "--name=value", "-r3", "-r=3", "--name".
+struct Word {
+  const Flag* flag = nullptr;
+  std::string spelled;               // "--name", for messages
+  std::optional<std::string> value;  // what is attached to it
+};
+
+Result<Word> take_apart(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  Word apart{.flag = nullptr, .spelled = word.substr(0, equals), .value = std::nullopt};
+  if (word.starts_with("--")) {
+    auto found = find_long(apart.spelled);
+    if (!found) return found.error();
+    apart.flag = *found;
+    if (equals != std::string::npos) apart.value = word.substr(equals + 1);
+    return apart;
+  }
+  auto found = find_short(word);
+  if (!found) return found.error();
+  apart.flag = *found;
+  apart.spelled = word.substr(0, 2);
+  if (word.size() > 2) apart.value = word.substr(equals == 2 ? 3 : 2);
+  // Letters of switches are not run together, so "-nproc=3" is a slip, not -n with a value.
+  if (apart.value && apart.flag->value.empty() && equals != 2) return unknown(word);
+  return apart;
+}
+
+/// Fills in what the command line leaves open.
+Result<void> read_variables(const Environment& environment, CommandLine& line) {
+  for (const Flag& flag : all_flags()) {
+    const std::string variable = variable_of(flag);
+    const auto found = environment.find(variable);
+    if (variable.empty() || found == environment.end() || line.given.contains(flag.name)) continue;
+    Given given{.text = found->second, .source = variable};
+    if (flag.value.empty()) {
+      const auto on = parse_bool(found->second);
+      if (!on) {
+        return bad_usage(fmt::format(
+            "{} '{}': expected 1 or 0, true or false, yes or no", variable, found->second));
+      }
+      if (!*on) continue;
+      given.text = "1";
+    }
+    line.given.emplace(flag.name, std::move(given));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string variable_of(const Flag& flag) {
+  if (!flag.has_variable) return {};
+  std::string name = "PET_";
+  for (const char letter : flag.name) {
+    name += letter == '-' ? '_' : static_cast<char>(letter >= 'a' ? letter - 'a' + 'A' : letter);
+  }
+  return name;
+}
+
+Result<CommandLine> read_command_line(
+    std::span<const std::string> arguments, const Environment& environment) {
+  CommandLine line;
+  std::size_t at = 0;
+  for (; at < arguments.size(); ++at) {
+    const std::string& word = arguments[at];
+    if (word.size() < 2 || word[0] != '-') break;  // the script
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    auto apart = take_apart(word);
+    if (!apart) return apart.error();
+    const auto& [flag, spelled, value] = *apart;
+    if (flag->apply == nullptr) {
+      line.asks = flag->name == "help" ? Asks::kHelp : Asks::kVersion;
+      return line;
+    }
+    const bool takes_value = !flag->value.empty();
+    if (!takes_value && value) {
+      return bad_usage(fmt::format("{} takes no value, but '{}' was given", spelled, *value));
+    }
+    Given given{.text = value.value_or("1"), .source = spelled};
+    if (takes_value && !value) {
+      if (at + 1 == arguments.size() || !is_value(arguments[at + 1])) {
+        return bad_usage(fmt::format("{} needs a value: {}", spelled, flag->value));
+      }
+      given.text = arguments[++at];
+    }
+    line.given.insert_or_assign(flag->name, std::move(given));  // the last one counts
+  }
+  line.rest.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
+  auto read = read_variables(environment, line);
+  if (!read) return read.error();
+  return line;
+}
+
+std::string help_text() {
+  std::string text =
+      "usage: ddprun [options] script [arguments of the script]\n\n"
+      "Starts workers for a distributed job on this machine, watches them, and restarts all of "
+      "them\n"
+      "when one fails. Flags and environment are torchrun's. Names may be shortened, and spelled\n"
+      "with underscores; a variable counts where the flag is not given.\n";
+  std::string_view group;
+  for (const Flag& flag : all_flags()) {
+    if (flag.group != group) text += fmt::format("\n{}:\n", flag.group);
+    group = flag.group;
+    text += fmt::format("  {}{}{}\n", spelling(flag), flag.value.empty() ? "" : " ", flag.value);
+    text += fmt::format("      {}\n", flag.help);
+    const std::string variable = variable_of(flag);
+    if (!flag.initial.empty()) {
+      text += fmt::format(
+          "      default {}{}{}\n", flag.initial, variable.empty() ? "" : "; ", variable);
+    }
+  }
+  text +=
+      "\nExit status: 0 when every worker exited 0, else that of the first worker that failed\n"
+      "(128+n for signal n); 2 bad usage, 70 a defect of ddprun, 75 trying again may help,\n"
+      "126 not executable, 127 not found.\n";
+  return text;
+}
+
+}  // namespace ddprun

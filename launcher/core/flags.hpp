@@ -1,0 +1,66 @@
+#pragma once
+
+// The flags of ddprun, as one table: it drives the parser, --help and the test of the manual.
+//
+// The grammar is torchrun's, less its traps. Options come first and end at the script: whatever
+// follows belongs to the script, byte for byte. Names take dashes or underscores, and any beginning
+// that fits one name only. A flag that is not on the command line is looked up as PET_<NAME>.
+
+#include "base/error.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+struct Options;
+
+using Environment = std::map<std::string, std::string>;
+
+/// The value a flag was given, and by what, for messages: "--nnodes" or "PET_NNODES".
+struct Given {
+  std::string text;
+  std::string source;
+};
+
+/// One row of the table.
+struct Flag {
+  std::string_view group;    // the heading in --help
+  std::string_view name;     // "nproc-per-node"
+  char letter = 0;           // 'r' for -r; 0: none
+  std::string_view value;    // what it takes, for --help; empty: a switch
+  std::string_view initial;  // its default, for --help
+  std::string_view help;
+  bool has_variable = true;  // PET_<NAME>
+  /// Takes the value over, or says what is wrong with it, e.g. "expected a whole number from 0 on".
+  /// A switch is called only when it is on. None for --help and --version.
+  Result<void> (*apply)(const Given&, Options&) = nullptr;
+};
+
+std::span<const Flag> all_flags();
+
+/// "PET_NPROC_PER_NODE"; empty if the flag has none.
+std::string variable_of(const Flag& flag);
+
+enum class Asks : std::uint8_t { kRun, kHelp, kVersion };
+
+struct CommandLine {
+  Asks asks = Asks::kRun;
+  std::map<std::string_view, Given> given;  // by name; switches that are on have "1"
+  std::vector<std::string> rest;            // the script and its arguments
+};
+
+/// Reads argv[1..] and the PET_ variables. Fails with kInvalidArgument: an unknown flag (naming the
+/// nearest), an ambiguous beginning, a value that is missing or that a switch does not take.
+Result<CommandLine> read_command_line(
+    std::span<const std::string> arguments, const Environment& environment);
+
+/// What --help prints: every flag with its default and variable.
+std::string help_text();
+
+}  // namespace ddprun

@@ -1,0 +1,147 @@
+#include "launcher/core/options.hpp"
+
+#include "base/parse.hpp"
+#include "base/worker_contract.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+Error bad_usage(std::string detail) {
+  return make_error(Errc::kInvalidArgument, std::move(detail));
+}
+
+Result<void> apply(const Flag& flag, const Given& given, Options& options) {
+  auto applied = flag.apply(given, options);
+  if (applied) return {};
+  return with_context(fmt::format("{} '{}'", given.source, given.text), applied.error());
+}
+
+/// What torchrun reads from the environment under names of its own.
+Result<void> read_other_variables(
+    const CommandLine& line, const Environment& environment, Options& options) {
+  constexpr char kTimeout[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  const auto timeout = environment.find(kTimeout);
+  if (timeout != environment.end() && !line.given.contains("shutdown-timeout")) {
+    const Given given{.text = timeout->second, .source = kTimeout};
+    auto set = setters::shutdown_timeout(given, options);
+    if (!set) return with_context(fmt::format("{} '{}'", kTimeout, given.text), set.error());
+  }
+  const auto prefix = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  if (prefix != environment.end()) options.plan.streams.prefix_template = prefix->second;
+  const auto own_store = environment.find(contract::kDisableShareStore);
+  options.plan.shared_store = own_store == environment.end() || own_store->second != "1";
+  return {};
+}
+
+Result<void> settle_what_runs(const CommandLine& line, Options& options) {
+  const auto source = [&line](const char* flag) { return line.given.at(flag).source; };
+  if (options.is_module && options.is_program) {
+    return bad_usage(fmt::format(
+        "{} and {}: a module is run by Python; leave one of them out",
+        source("module"),
+        source("no-python")));
+  }
+  if (options.is_module && options.runs == Runs::kRunPath) {
+    return bad_usage(fmt::format(
+        "{} and {}: a module has no path; leave one of them out",
+        source("module"),
+        source("run-path")));
+  }
+  if (options.runs == Runs::kRunPath) return {};  // wins over --no-python, as in torchrun
+  if (options.is_module) options.runs = Runs::kModule;
+  if (options.is_program) options.runs = Runs::kProgram;
+  return {};
+}
+
+/// Makes address and port of the store, and the id, of the flags that overlap.
+Result<void> settle_meeting(Options& options) {
+  LaunchPlan& plan = options.plan;
+  if (options.run_id && !options.standalone) plan.run_id = options.run_id->text;
+  if (options.local_address) options.own_hosts.push_back(*options.local_address);
+  if (options.standalone) {
+    if (options.local_address) plan.master_address = options.local_address->text;
+    return {};
+  }
+  if (options.endpoint) {
+    constexpr std::uint16_t kNoPort = 0;
+    constexpr std::uint16_t kDefaultPort = 29400;
+    const bool is_static = options.backend == "static";
+    const auto& [text, source] = *options.endpoint;
+    auto endpoint = Endpoint::parse(text, is_static ? kNoPort : kDefaultPort);
+    if (!endpoint) return with_context(source, endpoint.error());
+    if (is_static && endpoint->port == kNoPort) {
+      return bad_usage(fmt::format(
+          "{} '{}': the static backend needs a port, as in '{}:29500'; or give --rdzv-backend c10d",
+          source,
+          text,
+          endpoint->host));
+    }
+    plan.master_address = endpoint->host;
+    if (endpoint->port != 0) plan.master_port = endpoint->port;
+    options.own_hosts.push_back({.text = endpoint->host, .source = source});
+  } else {
+    if (options.master_address) {
+      plan.master_address = options.master_address->text;
+      options.own_hosts.push_back(*options.master_address);
+    }
+    if (options.master_port.value_or(0) != 0) plan.master_port = options.master_port;
+  }
+  if (options.local_address) plan.master_address = options.local_address->text;
+  return {};
+}
+
+/// Tee includes the file, so it wins over redirect for the same stream.
+void settle_streams(Options& options) {
+  const auto modes_of = [&options](int redirect, int tee) {
+    const auto mode = [&](int bit) {
+      if ((tee & bit) != 0) return StreamMode::kTee;
+      return (redirect & bit) != 0 ? StreamMode::kFile : StreamMode::kInherit;
+    };
+    return StreamsPlan::Modes{.out = mode(1), .err = mode(2)};
+  };
+  const auto choice_of = [](const StreamChoice& choice, int rank) {
+    const auto found = choice.by_rank.find(rank);
+    return found == choice.by_rank.end() ? choice.all : found->second;
+  };
+  StreamsPlan& plan = options.plan.streams;
+  plan.all = modes_of(options.redirects.all, options.tee.all);
+  for (const StreamChoice* choice : {&options.redirects, &options.tee}) {
+    for (const auto& [rank, value] : choice->by_rank) {
+      plan.by_rank[rank] =
+          modes_of(choice_of(options.redirects, rank), choice_of(options.tee, rank));
+    }
+  }
+}
+
+}  // namespace
+
+Result<Options> read_options(const CommandLine& line, const Environment& environment) {
+  Options options;
+  const Given default_signals{.text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", .source = ""};
+  auto set = setters::signals_to_handle(default_signals, options);
+  for (const Flag& flag : all_flags()) {
+    const auto given = line.given.find(flag.name);
+    if (given == line.given.end()) continue;
+    set = apply(flag, given->second, options);
+    if (!set) return set.error();
+  }
+  set = read_other_variables(line, environment, options);
+  if (!set) return set.error();
+  set = settle_what_runs(line, options);
+  if (!set) return set.error();
+  set = settle_meeting(options);
+  if (!set) return set.error();
+  settle_streams(options);
+
+  if (line.rest.empty() || line.rest.front().empty()) {
+    return bad_usage("no script given; usage: ddprun [options] script [arguments of the script]");
+  }
+  options.rest = line.rest;
+  return options;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,105 @@
+#pragma once
+
+// The flags as typed values, before anybody has looked at the machine.
+
+#include "agent/core/launch_plan.hpp"
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "launcher/core/flags.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// --nproc-per-node
+struct WorkerCount {
+  enum class By : std::uint8_t { kNumber, kCpus, kGpus, kAuto };
+  static constexpr int kMax = 4096;
+
+  By by = By::kNumber;
+  int number = 1;
+};
+
+/// How the script is executed.
+enum class Runs : std::uint8_t {
+  kScript,   // by Python, unless the file is a program of another kind
+  kModule,   // -m
+  kProgram,  // --no-python
+  kRunPath,  // --run-path
+};
+
+/// One stream option: rank → whether stdout and stderr are meant.
+struct StreamChoice {
+  int all = 0;                 // bit 0 stdout, bit 1 stderr
+  std::map<int, int> by_rank;  // in a map, ranks that are not named have 0
+};
+
+struct Options {
+  LaunchPlan plan;  // as far as it needs no look at the machine
+  WorkerCount workers;
+  Runs runs = Runs::kScript;
+  std::vector<std::string> rest;  // script and arguments, at least one
+
+  bool standalone = false;
+  bool is_module = false;
+  bool is_program = false;
+  std::string backend = "static";
+  std::optional<Given> endpoint;
+  std::optional<Given> run_id;
+  std::optional<Given> master_address;
+  std::optional<std::uint16_t> master_port;
+  std::optional<Given> local_address;
+  StreamChoice redirects;
+  StreamChoice tee;
+
+  std::vector<Given> own_hosts;       // each must be an address of this machine
+  std::vector<std::string> warnings;  // one line each
+};
+
+/// Fails with kInvalidArgument, naming flag or variable, value, reason and remedy.
+Result<Options> read_options(const CommandLine& line, const Environment& environment);
+
+// One for each row of the table.
+namespace setters {
+
+Result<void> nnodes(const Given& given, Options& options);
+Result<void> nproc_per_node(const Given& given, Options& options);
+Result<void> node_rank(const Given& given, Options& options);
+Result<void> role(const Given& given, Options& options);
+Result<void> module(const Given& given, Options& options);
+Result<void> no_python(const Given& given, Options& options);
+Result<void> run_path(const Given& given, Options& options);
+Result<void> virtual_local_rank(const Given& given, Options& options);
+Result<void> numa_binding(const Given& given, Options& options);
+Result<void> standalone(const Given& given, Options& options);
+Result<void> rdzv_backend(const Given& given, Options& options);
+Result<void> rdzv_endpoint(const Given& given, Options& options);
+Result<void> rdzv_id(const Given& given, Options& options);
+Result<void> rdzv_conf(const Given& given, Options& options);
+Result<void> master_addr(const Given& given, Options& options);
+Result<void> master_port(const Given& given, Options& options);
+Result<void> local_addr(const Given& given, Options& options);
+Result<void> max_restarts(const Given& given, Options& options);
+Result<void> restart_window(const Given& given, Options& options);
+Result<void> shutdown_timeout(const Given& given, Options& options);
+Result<void> signals_to_handle(const Given& given, Options& options);
+Result<void> monitor_interval(const Given& given, Options& options);
+Result<void> start_method(const Given& given, Options& options);
+Result<void> exit_barrier_timeout(const Given& given, Options& options);
+Result<void> use_env(const Given& given, Options& options);
+Result<void> log_dir(const Given& given, Options& options);
+Result<void> redirects(const Given& given, Options& options);
+Result<void> tee(const Given& given, Options& options);
+Result<void> local_ranks_filter(const Given& given, Options& options);
+Result<void> duplicate_stdout_filters(const Given& given, Options& options);
+Result<void> duplicate_stderr_filters(const Given& given, Options& options);
+Result<void> event_log_handler(const Given& given, Options& options);
+Result<void> logs_specs(const Given& given, Options& options);
+
+}  // namespace setters
+
+}  // namespace ddprun

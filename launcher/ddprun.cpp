@@ -1,0 +1,66 @@
+// ddprun: starts the workers of a distributed job, watches them, restarts them.
+
+#include "base/exit_status.hpp"
+#include "base/log.hpp"
+#include "launcher/options.hpp"
+#include "launcher/run.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+int exit_status_of(const Error& error) {
+  if (error.is(Errc::kNotFound)) return kExitNotFound;
+  if (error.is(Errc::kNotExecutable)) return kExitNotExecutable;
+  return kExitUsage;
+}
+
+int refuse(const Error& error) {
+  fmt::print(stderr, "ddprun: {}\n", error.detail);
+  return exit_status_of(error);
+}
+
+int launch(std::span<const std::string> arguments) {
+  const Environment environment = current_environment();
+  const auto level = environment.find("LOGLEVEL");
+  const auto logging = start_log("ddprun", level == environment.end() ? "" : level->second);
+  if (!logging) return refuse(logging.error());
+
+  const auto request = read_request(arguments, environment);
+  if (!request) return refuse(request.error());
+  for (const std::string& warning : request->warnings) {
+    fmt::print(stderr, "ddprun: warning: {}\n", warning);
+  }
+  switch (request->asks) {
+    case Asks::kHelp:
+      fmt::print("{}", help_text());
+      return kExitOk;
+    case Asks::kVersion:
+      fmt::print("ddprun {}\n", DDPRUN_VERSION);
+      return kExitOk;
+    case Asks::kRun:
+      return run(request->plan);
+  }
+  return kExitDefect;
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  try {
+    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    return ddprun::launch(arguments);
+  } catch (const std::exception& thrown) {
+    std::fprintf(
+        stderr, "ddprun: this is a defect of ddprun, please report it: %s\n", thrown.what());
+    return ddprun::kExitDefect;
+  }
+}

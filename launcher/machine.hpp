@@ -1,0 +1,26 @@
+#pragma once
+
+// What the flags want to know of this machine.
+
+#include "base/error.hpp"
+#include "launcher/core/flags.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace ddprun {
+
+/// CPUs this process may use: its affinity, cut by the quotas of its cgroup (v2) and of those above
+/// it, at least 1. `root` stands for "/" where the quotas are read.
+int usable_cpus(const std::filesystem::path& root = "/");
+
+/// Accelerators the workers would see: NVIDIA devices, cut by CUDA_VISIBLE_DEVICES as CUDA does it,
+/// else AMD ones, cut by HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES. Looks at device files under
+/// `root` only: no driver library is loaded and no context is made.
+int visible_gpus(const Environment& environment, const std::filesystem::path& root = "/");
+
+/// Fails with kInvalidArgument unless `host` names an address of this machine, which is proved by
+/// binding it.
+Result<void> check_own_host(const std::string& host);
+
+}  // namespace ddprun

@@ -1,0 +1,104 @@
+#include "launcher/options.hpp"
+
+#include "base/parse.hpp"
+#include "base/worker_contract.hpp"
+#include "launcher/command.hpp"
+#include "launcher/core/options.hpp"
+#include "launcher/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <random>
+#include <utility>
+
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+/// A UUID of chance, for a job that was given no id.
+std::string random_id() {
+  std::random_device chance;
+  const auto bits = [&chance](std::uint32_t mask, std::uint32_t set) {
+    return (static_cast<std::uint32_t>(chance()) & mask) | set;
+  };
+  return fmt::format(
+      "{:08x}-{:04x}-{:04x}-{:04x}-{:04x}{:08x}",
+      bits(0xffffffff, 0),
+      bits(0xffff, 0),
+      bits(0x0fff, 0x4000),
+      bits(0x3fff, 0x8000),
+      bits(0xffff, 0),
+      bits(0xffffffff, 0));
+}
+
+Result<int> count_workers(const WorkerCount& count, const Environment& environment, int cpus) {
+  using By = WorkerCount::By;
+  if (count.by == By::kNumber) return count.number;
+  if (count.by == By::kCpus) return cpus;
+  const int gpus = visible_gpus(environment);
+  if (gpus > 0) return gpus;
+  if (count.by == By::kAuto) return cpus;
+  return make_error(
+      Errc::kInvalidArgument,
+      "--nproc-per-node 'gpu': no GPU is visible here; look at CUDA_VISIBLE_DEVICES, or give cpu, "
+      "auto or a number");
+}
+
+/// With --virtual-local-rank each worker gets one entry of CUDA_VISIBLE_DEVICES.
+Result<void> check_devices(const LaunchPlan& plan, const Environment& environment) {
+  const auto devices = environment.find(contract::kCudaVisibleDevices);
+  if (!plan.virtual_local_rank || devices == environment.end()) return {};
+  const std::size_t entries = split(devices->second, ',').size();
+  if (entries >= static_cast<std::size_t>(plan.workers)) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "--virtual-local-rank: CUDA_VISIBLE_DEVICES '{}' has fewer entries than the {} workers; "
+          "lower --nproc-per-node or name more devices",
+          devices->second,
+          plan.workers));
+}
+
+}  // namespace
+
+Result<Request> read_request(
+    std::span<const std::string> arguments, const Environment& environment) {
+  auto line = read_command_line(arguments, environment);
+  if (!line) return line.error();
+  if (line->asks != Asks::kRun) return Request{.asks = line->asks, .plan = {}, .warnings = {}};
+  auto options = read_options(*line, environment);
+  if (!options) return options.error();
+
+  for (const Given& host : options->own_hosts) {
+    auto checked = check_own_host(host.text);
+    if (checked) continue;
+    return with_context(fmt::format("{} '{}'", host.source, host.text), checked.error());
+  }
+  LaunchPlan& plan = options->plan;
+  plan.usable_cpus = usable_cpus();
+  const auto workers = count_workers(options->workers, environment, plan.usable_cpus);
+  if (!workers) return workers.error();
+  plan.workers = *workers;
+  if (plan.run_id.empty()) plan.run_id = random_id();
+  auto checked = check_devices(plan, environment);
+  if (!checked) return checked.error();
+  auto command = resolve_command(*options, environment);
+  if (!command) return command.error();
+  plan.command = std::move(*command);
+  return Request{
+      .asks = Asks::kRun, .plan = std::move(plan), .warnings = std::move(options->warnings)};
+}
+
+Environment current_environment() {
+  Environment environment;
+  for (char** variable = ::environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+}  // namespace ddprun

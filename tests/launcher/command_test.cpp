@@ -1,0 +1,148 @@
+#include "launcher/command.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+/// A directory with a PATH of its own, in which nothing is but what a test puts there.
+class Command : public testing::Test {
+ protected:
+  Command() {
+    fs::create_directories(room_ / "bin");
+    environment_["PATH"] = room_ / "bin";
+  }
+  ~Command() override { fs::remove_all(room_); }
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  std::string file(const std::string& name, const std::string& content, bool executable = false) {
+    const fs::path path = room_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << content;
+    using fs::perms;
+    const perms mode = perms::owner_read | perms::owner_write;
+    fs::permissions(path, executable ? mode | perms::owner_exec : mode);
+    return path;
+  }
+
+  Result<WorkerCommand> resolve(Runs runs, std::vector<std::string> rest) const {
+    Options options;
+    options.runs = runs;
+    options.rest = std::move(rest);
+    return resolve_command(options, environment_);
+  }
+
+  fs::path room_ =
+      fs::temp_directory_path() / ("ddprun_command_test_" + std::to_string(::getpid()));
+  Environment environment_;
+};
+
+TEST_F(Command, RunsAScriptByThePythonOnPathUnbuffered) {
+  const auto python = file("bin/python3", "", true);
+  const auto script = file("train.py", "");
+  const auto command = resolve(Runs::kScript, {script, "--lr", "1"});
+  ASSERT_TRUE(command);
+  EXPECT_EQ(command->program, python);
+  EXPECT_THAT(command->arguments, ElementsAre("-u", script, "--lr", "1"));
+  EXPECT_EQ(command->title, script);
+}
+
+TEST_F(Command, PrefersPythonExecThenTheActiveEnvironment) {
+  file("bin/python3", "", true);
+  const auto script = file("train.py", "");
+  const auto venv = file("venv/bin/python", "", true);
+  const auto asked = file("my/python", "", true);
+  environment_["VIRTUAL_ENV"] = room_ / "venv";
+  EXPECT_EQ(resolve(Runs::kScript, {script})->program, venv);
+  environment_["PYTHON_EXEC"] = asked;
+  EXPECT_EQ(resolve(Runs::kScript, {script})->program, asked);
+}
+
+TEST_F(Command, NeverFallsBackFromAnInterpreterThatWasAskedFor) {
+  file("bin/python3", "", true);
+  const auto script = file("train.py", "");
+  environment_["CONDA_PREFIX"] = room_ / "gone";
+  const auto without = resolve(Runs::kScript, {script});
+  EXPECT_TRUE(without.error().is(Errc::kNotFound));
+  EXPECT_THAT(without.error().detail, HasSubstr("CONDA_PREFIX"));
+  environment_["PYTHON_EXEC"] = "/no/such/python";
+  const auto missing = resolve(Runs::kScript, {script});
+  EXPECT_THAT(missing.error().detail, HasSubstr("PYTHON_EXEC '/no/such/python'"));
+}
+
+TEST_F(Command, RunsAModule) {
+  file("bin/python", "", true);
+  EXPECT_THAT(
+      resolve(Runs::kModule, {"pkg.train", "x"})->arguments,
+      ElementsAre("-u", "-m", "pkg.train", "x"));
+}
+
+TEST_F(Command, RunsWhatIsNotPythonAsItIs) {
+  const auto shell = file("job.sh", "#!/bin/sh\n", true);
+  EXPECT_EQ(resolve(Runs::kScript, {shell, "x"})->program, shell);
+  EXPECT_THAT(resolve(Runs::kScript, {shell, "x"})->arguments, ElementsAre("x"));
+  EXPECT_EQ(resolve(Runs::kScript, {"/bin/true"})->program, "/bin/true");
+}
+
+TEST_F(Command, RunsAShebangOfPythonByOurPython) {
+  const auto python = file("bin/python3", "", true);
+  const auto script = file("train", "#!/usr/bin/env python3\n", true);
+  EXPECT_EQ(resolve(Runs::kScript, {script})->program, python);
+}
+
+TEST_F(Command, LooksForAProgramOnPath) {
+  const auto program = file("bin/job", "", true);
+  EXPECT_EQ(resolve(Runs::kProgram, {"job"})->program, program);
+  EXPECT_EQ(resolve(Runs::kProgram, {"/bin/true", "x"})->program, "/bin/true");
+}
+
+TEST_F(Command, TellsWhatIsMissingAndWhatToDo) {
+  file("bin/job", "", true);
+  const auto script = resolve(Runs::kScript, {"job"});
+  EXPECT_TRUE(script.error().is(Errc::kNotFound));
+  EXPECT_THAT(script.error().detail, HasSubstr("give --no-python"));
+  const auto program = resolve(Runs::kProgram, {"jbo"});
+  EXPECT_TRUE(program.error().is(Errc::kNotFound));
+  EXPECT_THAT(program.error().detail, HasSubstr("'jbo' is not on PATH"));
+}
+
+TEST_F(Command, TellsWhatMayNotBeExecutedAndWhatToDo) {
+  const auto shell = file("job.sh", "#!/bin/sh\n");
+  for (const Runs runs : {Runs::kScript, Runs::kProgram}) {
+    const auto command = resolve(runs, {shell});
+    EXPECT_TRUE(command.error().is(Errc::kNotExecutable));
+    EXPECT_THAT(command.error().detail, HasSubstr("chmod +x"));
+  }
+  const auto directory = resolve(Runs::kScript, {room_});
+  EXPECT_TRUE(directory.error().is(Errc::kNotExecutable));
+  EXPECT_THAT(directory.error().detail, HasSubstr("__main__.py"));
+}
+
+TEST_F(Command, RunsAPathInAFreshInterpreter) {
+  const auto python = file("bin/python3", "", true);
+  const auto script = file("train.py", "");
+  const auto command = resolve(Runs::kRunPath, {script, "x"});
+  ASSERT_TRUE(command);
+  EXPECT_EQ(command->program, python);
+  EXPECT_EQ(command->arguments.at(1), "-c");
+  EXPECT_EQ(command->arguments.at(3), script);
+  EXPECT_EQ(command->arguments.at(4), "x");
+  EXPECT_EQ(command->title, "run_script_path");
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+// --help and the manual tell of the same flags as the parser.
+
+#include "base/file.hpp"
+#include "launcher/core/flags.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+using testing::HasSubstr;
+
+std::string manual() {
+  const auto text = read_file(DDPRUN_MANUAL, 1'000'000);
+  return text ? *text : "";
+}
+
+TEST(Help, TellsEveryFlagWithDefaultAndVariable) {
+  const std::string help = help_text();
+  for (const Flag& flag : all_flags()) {
+    EXPECT_THAT(help, HasSubstr(fmt::format("--{}", flag.name)));
+    EXPECT_THAT(help, HasSubstr(variable_of(flag)));
+    EXPECT_THAT(help, HasSubstr(std::string(flag.help)));
+  }
+}
+
+TEST(Manual, HasARowForEveryFlagWithTypeDefaultAndVariable) {
+  const std::string text = manual();
+  for (const Flag& flag : all_flags()) {
+    const std::string letter = flag.letter == 0 ? "" : fmt::format("`-{}` ", flag.letter);
+    const std::string row = fmt::format("\n| {}`--{}` | ", letter, flag.name);
+    const std::size_t at = text.find(row);
+    ASSERT_NE(at, std::string::npos) << "docs/operations.md lacks a row for --" << flag.name;
+    const std::string line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+    const std::string variable = variable_of(flag);
+    if (!variable.empty() && !flag.initial.empty()) {
+      EXPECT_THAT(line, HasSubstr("`" + variable + "`"));
+    }
+    EXPECT_THAT(line, HasSubstr(std::string(flag.initial)));
+  }
+}
+
+TEST(Manual, HasNoRowForAFlagThatDoesNotExist) {
+  const std::string text = manual();
+  for (std::size_t at = 0; (at = text.find("\n| `--", at)) != std::string::npos; ++at) {
+    const std::size_t name = at + 6;
+    const std::string flag = text.substr(name, text.find('`', name) - name);
+    EXPECT_TRUE(
+        read_command_line(std::vector<std::string>{flag + "=1", "x"}, {}) ||
+        read_command_line(std::vector<std::string>{flag, "x"}, {}))
+        << flag;
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

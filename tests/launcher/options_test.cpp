@@ -1,0 +1,289 @@
+// The command line as far as no machine is looked at.
+
+#include "launcher/core/options.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+using Words = std::vector<std::string>;
+
+Result<Options> read(const Words& words, const Environment& environment = {}) {
+  const auto line = read_command_line(words, environment);
+  if (!line) return line.error();
+  return read_options(*line, environment);
+}
+
+/// The plan of a command line that must be right.
+Options options_of(const Words& words, const Environment& environment = {}) {
+  auto options = read(words, environment);
+  EXPECT_TRUE(options) << (options ? "" : options.error().detail);
+  return options ? *options : Options();
+}
+
+/// What is said about one that must be wrong; the script is appended.
+std::string complaint(Words words, const Environment& environment = {}) {
+  words.emplace_back("train.py");
+  const auto options = read(words, environment);
+  return options ? "accepted" : options.error().detail;
+}
+
+TEST(CommandLine, EndsAtTheScriptAndPassesItsArgumentsByteForByte) {
+  const auto options = options_of(
+      {"--nproc-per-node", "2", "train.py", "--log", "1", "--nproc=3", "--", "-r", "", "a b"});
+  EXPECT_THAT(
+      options.rest, ElementsAre("train.py", "--log", "1", "--nproc=3", "--", "-r", "", "a b"));
+  EXPECT_EQ(options.workers.number, 2);
+}
+
+TEST(CommandLine, DropsADoubleDashBeforeTheScriptOnly) {
+  EXPECT_THAT(options_of({"--", "train.py", "--"}).rest, ElementsAre("train.py", "--"));
+  EXPECT_THAT(options_of({"--", "--odd.py"}).rest, ElementsAre("--odd.py"));
+}
+
+TEST(CommandLine, TakesBothSpellingsAndEveryFormOfAValue) {
+  for (const Words& words :
+       {Words{"--max-restarts", "3", "x"},
+        Words{"--max_restarts", "3", "x"},
+        Words{"--max-restarts=3", "x"},
+        Words{"--max_restarts=3", "x"},
+        Words{"--max-r", "3", "x"},
+        Words{"--max_r=3", "x"}}) {
+    EXPECT_EQ(options_of(words).plan.max_restarts, 3) << words.front();
+  }
+}
+
+TEST(CommandLine, TakesAShortFlagInThreeForms) {
+  for (const Words& words : {Words{"-r", "3", "x"}, Words{"-r3", "x"}, Words{"-r=3", "x"}}) {
+    EXPECT_EQ(options_of(words).plan.streams.all.out, StreamMode::kFile) << words.front();
+  }
+}
+
+TEST(CommandLine, AcceptsABeginningThatIsCommonToTheTwoSpellingsOfOneFlag) {
+  EXPECT_EQ(options_of({"--nproc", "2", "x"}).workers.number, 2);
+}
+
+TEST(CommandLine, NamesTheCandidatesOfAnAmbiguousBeginning) {
+  EXPECT_EQ(
+      complaint({"--master", "x"}),
+      "ambiguous option '--master': it could be --master-addr, --master-port");
+}
+
+TEST(CommandLine, SuggestsTheNearestFlag) {
+  EXPECT_EQ(
+      complaint({"--nproc-per-nodes", "2"}),
+      "unknown option '--nproc-per-nodes': did you mean --nproc-per-node?");
+  EXPECT_EQ(
+      complaint({"--stand_alnoe"}), "unknown option '--stand_alnoe': did you mean --standalone?");
+  EXPECT_THAT(complaint({"--zzz"}), StartsWith("unknown option '--zzz'"));
+  EXPECT_THAT(complaint({"-nproc=3"}), StartsWith("unknown option '-nproc=3'"));
+}
+
+TEST(CommandLine, SaysWhatAFlagNeeds) {
+  EXPECT_EQ(complaint({"--tee", "-r", "3"}), "--tee needs a value: 0-3|RANK:0-3,...");
+  EXPECT_EQ(complaint({"--standalone=yes"}), "--standalone takes no value, but 'yes' was given");
+  EXPECT_THAT(read({"--standalone"}).error().detail, StartsWith("no script given"));
+  EXPECT_THAT(read({}).error().detail, StartsWith("no script given"));
+}
+
+TEST(CommandLine, TakesANegativeNumberAsAValueAndRefusesIt) {
+  EXPECT_EQ(
+      complaint({"--max-restarts", "-1"}),
+      "--max-restarts '-1': expected a whole number from 0 on");
+}
+
+TEST(CommandLine, AsksForHelpOrVersionWhateverElseIsMissing) {
+  EXPECT_EQ(read_command_line(Words{"--nnodes", "9", "-h"}, {})->asks, Asks::kHelp);
+  EXPECT_EQ(read_command_line(Words{"--version"}, {})->asks, Asks::kVersion);
+}
+
+TEST(Variables, CountWhereTheFlagIsNotGiven) {
+  const Environment environment = {{"PET_MAX_RESTARTS", "5"}, {"PET_STANDALONE", "yes"}};
+  EXPECT_EQ(options_of({"x"}, environment).plan.max_restarts, 5);
+  EXPECT_TRUE(options_of({"x"}, environment).standalone);
+  EXPECT_EQ(options_of({"--max-restarts", "1", "x"}, environment).plan.max_restarts, 1);
+}
+
+TEST(Variables, CanSayNoToASwitch) {
+  EXPECT_FALSE(options_of({"x"}, {{"PET_STANDALONE", "0"}}).standalone);
+}
+
+TEST(Variables, AreNamedInErrors) {
+  EXPECT_EQ(
+      complaint({}, {{"PET_MAX_RESTARTS", "many"}}),
+      "PET_MAX_RESTARTS 'many': expected a whole number from 0 on");
+  EXPECT_EQ(
+      complaint({}, {{"PET_STANDALONE", "maybe"}}),
+      "PET_STANDALONE 'maybe': expected 1 or 0, true or false, yes or no");
+  EXPECT_THAT(
+      complaint({}, {{"PET_START_METHOD", "bogus"}}), StartsWith("PET_START_METHOD 'bogus'"));
+}
+
+TEST(Variables, OfTorchrunsOwnAreHonoured) {
+  const auto plan = options_of(
+                        {"x"},
+                        {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7.5"},
+                         {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rank}>"},
+                         {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}})
+                        .plan;
+  EXPECT_EQ(plan.shutdown_timeout, 7500ms);
+  EXPECT_EQ(plan.streams.prefix_template, "${rank}>");
+  EXPECT_FALSE(plan.shared_store);
+  EXPECT_EQ(
+      options_of({"--shutdown-timeout", "1", "x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "bad"}})
+          .plan.shutdown_timeout,
+      1s);
+  EXPECT_THAT(
+      complaint({}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "bad"}}),
+      StartsWith("TORCH_ELASTIC_SHUTDOWN_TIMEOUT 'bad'"));
+}
+
+TEST(Options, HaveTorchrunsDefaults) {
+  const auto options = options_of({"train.py"});
+  EXPECT_EQ(options.workers.number, 1);
+  EXPECT_EQ(options.plan.role, "default");
+  EXPECT_EQ(options.plan.max_restarts, 0);
+  EXPECT_EQ(options.plan.shutdown_timeout, 30s);
+  EXPECT_THAT(options.plan.signals_to_handle, ElementsAre(SIGTERM, SIGINT, SIGHUP, SIGQUIT));
+  EXPECT_EQ(options.plan.signals_text, "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  EXPECT_EQ(options.plan.master_address, "127.0.0.1");
+  EXPECT_EQ(options.plan.master_port, std::nullopt);
+  EXPECT_EQ(options.plan.streams.all, StreamsPlan::Modes());
+  EXPECT_TRUE(options.plan.shared_store);
+}
+
+struct BadValue {
+  Words words;
+  std::string why;
+};
+
+TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
+  const std::vector<BadValue> bad = {
+      {{"--nnodes", "1:2:3"}, "expected N or MIN:MAX"},
+      {{"--nnodes", "2:1"}, "the minimum exceeds the maximum"},
+      {{"--nnodes", "0"}, "at least one node"},
+      {{"--nnodes", "2"}, "several nodes come with a later version"},
+      {{"--nnodes", "1:4"}, "several nodes come with a later version"},
+      {{"--node-rank", "1"}, "several nodes come with a later version"},
+      {{"--nproc-per-node", "0"}, "expected a number from 1 to 4096, cpu, gpu or auto"},
+      {{"--nproc-per-node", "foo"}, "expected a number from 1 to 4096, cpu, gpu or auto"},
+      {{"--nproc-per-node", "5000"}, "from 1 to 4096"},
+      {{"--nproc-per-node", "xpu"}, "give their number"},
+      {{"--rdzv-backend", "etcd-v2"}, "use c10d"},
+      {{"--rdzv-endpoint", "localhost"}, "needs a port"},
+      {{"--rdzv-endpoint", "localhost:99999"}, "from 0 to 65535"},
+      {{"--rdzv-conf", "timeout"}, "expected KEY=VALUE"},
+      {{"--rdzv-conf", "timeout="}, "expected KEY=VALUE"},
+      {{"--rdzv-conf", "timeout=soon"}, "timeout: expected a number"},
+      {{"--rdzv-conf", "store_type=file"}, "only 'tcp'"},
+      {{"--rdzv-conf", "is_host=no"}, "is_host"},
+      {{"--rdzv-id="}, "leave it out for a random one"},
+      {{"--master-port", "70000"}, "from 0 to 65535"},
+      {{"--master-addr", "host:1"}, "without a port"},
+      {{"--restart-window", "0"}, "more than 0 seconds"},
+      {{"--shutdown-timeout", "-3"}, "expected seconds"},
+      {{"--signals-to-handle", "SIGTERM,SIGFOO"}, "'SIGFOO' is no signal"},
+      {{"--signals-to-handle", "SIGKILL"}, "cannot be handled"},
+      {{"--signals-to-handle="}, "is no signal"},
+      {{"--monitor-interval", "0"}, "above 0"},
+      {{"--start-method", "bogus"}, "spawn, fork or forkserver"},
+      {{"--exit-barrier-timeout", "x"}, "expected seconds"},
+      {{"--redirects", "5"}, "expected 0 (none)"},
+      {{"--tee", "0:1,1"}, "expected 0 (none)"},
+      {{"--tee", "0:1,0:2"}, "rank 0 is named twice"},
+      {{"--tee", "-1:1"}, "needs a value"},
+      {{"--local-ranks-filter", "0,x"}, "expected local ranks"},
+      {{"--log-dir="}, "leave it out for a fresh one"},
+      {{"--event-log-handler", "console"}, "events.jsonl"},
+      {{"--event-log-handler", "bogus"}, "expected null or dynamic_rendezvous"},
+      {{"--logs-specs", "mine"}, "Python plug-in"},
+      {{"--numa-binding", "node"}, "numactl"},
+      {{"--numa-binding", "left"}, "expected node, socket"},
+      {{"--role="}, "a role needs a name"},
+      {{"--no-python", "-m"}, "leave one of them out"},
+      {{"--run-path", "-m"}, "leave one of them out"},
+  };
+  for (const auto& [words, why] : bad) {
+    EXPECT_THAT(complaint(words), AllOf(StartsWith("-"), HasSubstr(why))) << words.front();
+  }
+}
+
+TEST(Options, MakeOneMapOfRedirectsAndTee) {
+  const auto plan = options_of({"-r", "0:1,12:3", "-t", "12:1", "x"}).plan.streams;
+  EXPECT_EQ(plan.modes(0), (StreamsPlan::Modes{StreamMode::kFile, StreamMode::kInherit}));
+  EXPECT_EQ(plan.modes(1), StreamsPlan::Modes());
+  EXPECT_EQ(plan.modes(12), (StreamsPlan::Modes{StreamMode::kTee, StreamMode::kFile}));
+
+  const auto mixed = options_of({"-r", "3", "-t", "1:1", "x"}).plan.streams;
+  EXPECT_EQ(mixed.modes(7), (StreamsPlan::Modes{StreamMode::kFile, StreamMode::kFile}));
+  EXPECT_EQ(mixed.modes(1), (StreamsPlan::Modes{StreamMode::kTee, StreamMode::kFile}));
+}
+
+TEST(Options, ReadFiltersAndTheirDoubledCommas) {
+  const auto plan = options_of({"--duplicate-stdout-filters",
+                                "loss,a,,b",
+                                "--local-ranks-filter",
+                                "0, 3",
+                                "--log-dir",
+                                "/dev/null",
+                                "x"})
+                        .plan.streams;
+  EXPECT_THAT(plan.duplicate_out, ElementsAre("loss", "a,b"));
+  EXPECT_THAT(plan.duplicate_err, IsEmpty());
+  EXPECT_THAT(plan.console_ranks, ElementsAre(0, 3));
+  EXPECT_TRUE(plan.no_files);
+}
+
+TEST(Options, PutTheStoreWhereTheEndpointSays) {
+  const auto c10d =
+      options_of({"--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost", "x"}).plan;
+  EXPECT_EQ(c10d.master_address, "localhost");
+  EXPECT_EQ(c10d.master_port, 29400);
+  const auto any = options_of({"--rdzv-backend=c10d", "--rdzv-endpoint=[::1]:0", "x"}).plan;
+  EXPECT_EQ(any.master_address, "::1");
+  EXPECT_EQ(any.master_port, std::nullopt);
+  const auto by_master = options_of({"--master-addr", "10.0.0.1", "--master-port", "1234", "x"});
+  EXPECT_EQ(by_master.plan.master_address, "10.0.0.1");
+  EXPECT_EQ(by_master.plan.master_port, 1234);
+  EXPECT_EQ(by_master.own_hosts.size(), 1U);
+}
+
+TEST(Options, LetStandaloneOverrideTheRendezvous) {
+  const auto options = options_of(
+      {"--standalone",
+       "--rdzv-backend=c10d",
+       "--rdzv-endpoint=elsewhere:1",
+       "--rdzv-id=mine",
+       "x"});
+  EXPECT_EQ(options.plan.run_id, "");
+  EXPECT_EQ(options.plan.master_port, std::nullopt);
+  EXPECT_THAT(options.own_hosts, IsEmpty());
+}
+
+TEST(Options, WarnOnceOfAnUnknownRendezvousKey) {
+  EXPECT_THAT(
+      options_of({"--rdzv-conf", "'last_call_timeout=3,join_timeout=9", "x"}).warnings,
+      ElementsAre("--rdzv-conf: ''last_call_timeout' is not known and has no effect"));
+}
+
+TEST(Options, LetRunPathWinOverNoPython) {
+  EXPECT_EQ(options_of({"--no-python", "--run-path", "x"}).runs, Runs::kRunPath);
+  EXPECT_EQ(options_of({"-m", "x"}).runs, Runs::kModule);
+  EXPECT_EQ(options_of({"--no_python", "x"}).runs, Runs::kProgram);
+}
+
+}  // namespace
+}  // namespace ddprun
