@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Bad input to the real ddprun, by name: the message, the exit status, and nothing lost.
+
+    bad_input_test.py --ddprun PATH --fake-worker PATH [unittest arguments]
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DDPRUN = ""
+FAKE_WORKER = ""
+SECONDS_MAX = 120  # no test decides by time; this ends one that hangs
+
+
+def environment(**more):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PET_")}
+    return {**kept, **more}
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        self.room = tempfile.mkdtemp(prefix="ddprun_bad_input_")
+        self.addCleanup(shutil.rmtree, self.room, ignore_errors=True)
+
+    def run_ddprun(self, *words, **more):
+        return subprocess.run(
+            [DDPRUN, *words],
+            cwd=self.room,
+            env=environment(TMPDIR=self.room, **more),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+        )
+
+    def assert_refused(self, ended, status, *parts):
+        """One line that has all of `parts`, the status, and nothing started."""
+        self.assertEqual(status, ended.returncode, ended.stderr)
+        self.assertEqual(1, ended.stderr.count("\n"), ended.stderr)
+        self.assertTrue(ended.stderr.startswith("ddprun: "), ended.stderr)
+        for part in parts:
+            self.assertIn(part, ended.stderr)
+        self.assertEqual("", ended.stdout)
+
+    def log(self, name, directory="logs"):
+        found = [
+            os.path.join(base, file)
+            for base, _, files in os.walk(os.path.join(self.room, directory))
+            for file in files
+            if os.path.join(base, file).endswith(name)
+        ]
+        self.assertEqual(1, len(found), found)
+        return found[0]
+
+    def test_wrong_flag(self):
+        ended = self.run_ddprun("--nproc-per-nodes", "2", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--nproc-per-nodes", "did you mean --nproc-per-node?")
+
+    def test_wrong_variable(self):
+        ended = self.run_ddprun(FAKE_WORKER, "out", "started", PET_NPROC_PER_NODE="many")
+        self.assert_refused(ended, 2, "PET_NPROC_PER_NODE 'many'", "expected a number")
+
+    def test_wrong_log_level(self):
+        ended = self.run_ddprun(FAKE_WORKER, "out", "started", LOGLEVEL="LOUD")
+        self.assert_refused(ended, 2, "LOGLEVEL 'LOUD'", "WARNING")
+
+    def test_no_script(self):
+        self.assert_refused(self.run_ddprun("--standalone"), 2, "no script given")
+
+    def test_bad_range(self):
+        ended = self.run_ddprun("--nnodes", "1:2:3", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--nnodes '1:2:3'", "expected N or MIN:MAX")
+
+    def test_several_nodes(self):
+        ended = self.run_ddprun("--nnodes", "2", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--nnodes '2'", "several nodes come with a later version")
+
+    def test_another_machine_as_endpoint(self):
+        ended = self.run_ddprun("--master-addr", "192.0.2.1", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--master-addr '192.0.2.1'", "several nodes")
+
+    def test_missing_script(self):
+        ended = self.run_ddprun("no_such.py")
+        self.assert_refused(ended, 127, "script 'no_such.py'", "No such file", self.room)
+
+    def test_missing_program(self):
+        ended = self.run_ddprun("--no-python", "no_such_program")
+        self.assert_refused(ended, 127, "program 'no_such_program' is not on PATH")
+
+    def test_not_executable(self):
+        script = os.path.join(self.room, "job.sh")
+        with open(script, "w") as file:
+            file.write("#!/bin/sh\n")
+        self.assert_refused(self.run_ddprun(script), 126, script, "chmod +x")
+
+    def test_missing_python(self):
+        script = os.path.join(self.room, "train.py")
+        open(script, "w").close()
+        ended = self.run_ddprun(script, PYTHON_EXEC="/no/such/python")
+        self.assert_refused(ended, 127, "PYTHON_EXEC '/no/such/python'", "unset it")
+
+    def test_port_in_use(self):
+        with socket.create_server(("", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            ended = self.run_ddprun("--master-port", port, FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 75, port, "Address already in use")
+
+    def test_unwritable_log_directory(self):
+        # /proc can be written by nobody, root included.
+        ended = self.run_ddprun("--log-dir", "/proc/logs", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "/proc/logs", "--log-dir")
+
+    def test_file_in_place_of_the_log_directory(self):
+        file = os.path.join(self.room, "file")
+        open(file, "w").close()
+        ended = self.run_ddprun("--log-dir", file, FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, file, "--log-dir")
+
+    def test_worker_that_ignores_sigterm(self):
+        note = os.path.join(self.room, "pid")
+        os.mkfifo(note)
+        job = subprocess.Popen(
+            [DDPRUN, "--shutdown-timeout", "0.2", FAKE_WORKER]
+            + ["ignore", "SIGTERM", "note", note, "running", "hang"],
+            env=environment(TMPDIR=self.room),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with open(note) as told:  # opens once the worker writes, behind its `ignore`
+            pid = int(re.search(r"pid=(\d+)", told.readline()).group(1))
+        job.send_signal(signal.SIGTERM)
+        _, stderr = job.communicate(timeout=SECONDS_MAX)
+        self.assertEqual(128 + signal.SIGTERM, job.returncode, stderr)
+        self.assertIn("SIGTERM", stderr)
+        with self.assertRaises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    def test_worker_that_closes_its_outputs(self):
+        words = ["out", "said before", "close", "exit", "7"]
+        ended = self.run_ddprun("-t", "3", "--log-dir", "logs", FAKE_WORKER, *words)
+        self.assertEqual(7, ended.returncode, ended.stderr)
+        self.assertEqual("[default0]:said before\n", ended.stdout)
+        with open(self.log("0/stdout.log")) as log:
+            self.assertEqual("said before\n", log.read())
+
+    def test_worker_that_writes_a_gigabyte_without_a_newline(self):
+        count = 1 << (26 if "sanitized" in os.environ.get("DDPRUN_TEST_BUILD", "") else 30)
+        ended = self.run_ddprun(
+            "-t", "1", "--log-dir", "logs", "--local-ranks-filter", "9",
+            FAKE_WORKER, "flood", str(count),
+        )  # fmt: skip
+        self.assertEqual(0, ended.returncode, ended.stderr)
+        self.assertEqual(count, os.path.getsize(self.log("0/stdout.log")))
+
+    def test_worker_that_writes_a_gigabyte_without_a_newline_to_stderr(self):
+        """Passed on byte for byte, and ddprun's memory does not grow with it."""
+        count = 1 << (26 if "sanitized" in os.environ.get("DDPRUN_TEST_BUILD", "") else 30)
+        script = os.path.join(self.room, "flood.sh")
+        with open(script, "w") as file:
+            file.write('#!/bin/sh\nexec "$@" 1>&2\n')
+        os.chmod(script, 0o755)
+        job = subprocess.Popen(
+            [DDPRUN, script, FAKE_WORKER, "flood", str(count)],
+            env=environment(TMPDIR=self.room),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        passed = 0
+        while block := job.stderr.read(1 << 20):
+            passed += len(block)
+        job.stderr.close()
+        _, status, usage = os.wait4(job.pid, 0)
+        job.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(0, job.returncode)
+        self.assertEqual(count, passed)
+        if "sanitized" not in os.environ.get("DDPRUN_TEST_BUILD", ""):
+            self.assertLess(usage.ru_maxrss, 64 * 1024, "KiB")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ddprun", required=True)
+    parser.add_argument("--fake-worker", required=True)
+    known, rest = parser.parse_known_args()
+    DDPRUN, FAKE_WORKER = map(os.path.abspath, (known.ddprun, known.fake_worker))
+    unittest.main(argv=[sys.argv[0], *rest])
