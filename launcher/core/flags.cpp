@@ -108,7 +108,7 @@ Result<void> read_variables(const Environment& environment, CommandLine& line) {
             "{} '{}': expected 1 or 0, true or false, yes or no", variable, found->second));
       }
       if (!*on) continue;
-      given.text = "1";
+      given.text = std::string("1");  // assigned as it is, g++ 12 warns of an overlap at -O3
     }
     line.given.emplace(flag.name, std::move(given));
   }
