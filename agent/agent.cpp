@@ -7,20 +7,16 @@
 #include "base/log.hpp"
 #include "base/worker_contract.hpp"
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <utility>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -63,11 +59,6 @@ Result<std::uint16_t> free_port() {
   return ntohs(address.sin_port);
 }
 
-ProcessEnd end_of(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return {.code = 0, .signal = WTERMSIG(wait_status)};
-  return {.code = WEXITSTATUS(wait_status), .signal = 0};
-}
-
 /// Why a worker could not be started, as the core takes it.
 Supervisor::SpawnFailed spawn_failed(int local_rank, const Error& error) {
   int status = kExitTryAgain;
@@ -95,8 +86,15 @@ Result<std::unique_ptr<Agent>> Agent::open(
     if (!listening) return with_context("the store for the workers", listening.error());
     store = *std::move(listening);
   }
-  return std::unique_ptr<Agent>(
-      new Agent(context, plan, std::move(inherited), *std::move(streams), std::move(store)));
+  LaunchPlan settled = plan;
+  if (store) settled.master_port = store->port();
+  if (!settled.master_port) {
+    const auto port = free_port();
+    if (!port) return port.error();
+    settled.master_port = *port;
+  }
+  return std::unique_ptr<Agent>(new Agent(
+      context, std::move(settled), std::move(inherited), *std::move(streams), std::move(store)));
 }
 
 Agent::Agent(
@@ -106,27 +104,33 @@ Agent::Agent(
     std::unique_ptr<Streams> streams,
     std::unique_ptr<StoreServer> store)
     : plan_(std::move(plan)),
-      inherited_(std::move(inherited)),
       host_(host_name()),
-      context_(context),
       streams_(std::move(streams)),
       store_(std::move(store)),
       journal_(
           streams_->directory().empty() ? std::filesystem::path()
                                         : streams_->directory() / kJournalName),
       supervisor_(policy_of(plan_)),
-      pids_(static_cast<std::size_t>(plan_.workers)),
-      error_files_(static_cast<std::size_t>(plan_.workers)),
       timer_(context, kNever),
       finished_(context, kNever),
-      tasks_(context.get_executor()) {}
+      tasks_(context.get_executor()),
+      workers_(context, plan_, std::move(inherited), *streams_, tasks_) {
+  workers_.listen(
+      {.ended =
+           [this](int local_rank, pid_t pid, ProcessEnd end) {
+             worker_ended(local_rank, pid, end);
+           },
+       .alone = [this] { feed(Supervisor::Alone{}); }});
+}
 
 Agent::~Agent() = default;
 
 asio::awaitable<int> Agent::run() {
   if (store_) tasks_.spawn(store_->serve());
   tasks_.spawn(keep_time());
-  journal_.record({.event = "job_started", .text = plan_.command.title});
+  JournalEntry started = entry("job_started");
+  started.text = plan_.command.title;
+  journal_.record(started);
   feed(Supervisor::Begin{});
   while (!exit_status_) {
     co_await finished_.async_wait(kTuple);
@@ -143,22 +147,20 @@ asio::awaitable<int> Agent::run() {
           status);
     });
   }
-  journal_.record({.event = "job_ended", .attempt = supervisor_.attempt(), .exit_status = status});
+  JournalEntry ended = entry("job_ended");
+  ended.exit_status = status;
+  journal_.record(ended);
   journal_.finish();
   streams_->finish(Clock::now() + kStreamsPatience, status == kExitOk);
   co_return status;
 }
 
 void Agent::stop_by(int signal) {
-  journal_.record({.event = "told_to_stop", .attempt = supervisor_.attempt(), .signal = signal});
+  JournalEntry told = entry("told_to_stop");
+  told.signal = signal;
+  journal_.record(told);
   if (stopped_by_ == 0) stopped_by_ = signal;
   feed(Supervisor::Signalled{.signal = signal});
-}
-
-void Agent::pass_on(int signal) {
-  for (const pid_t pid : pids_) {
-    if (pid > 0 && has_handler(pid, signal)) ::kill(pid, signal);
-  }
 }
 
 void Agent::end_without_front() {
@@ -199,37 +201,26 @@ asio::awaitable<void> Agent::keep_time() {
 }
 
 void Agent::perform(const Supervisor::StartAttempt& effect) {
-  sweeping_ = 0;
   restart_reason_ = effect.reason;
-  if (store_) {
-    if (effect.attempt > 0) store_->begin_round();
-    master_port_ = store_->port();
-  } else if (plan_.master_port) {
-    master_port_ = *plan_.master_port;
-  } else if (const auto port = free_port()) {
-    master_port_ = *port;
-  }
-  journal_.record({.event = "attempt_started", .attempt = effect.attempt, .text = effect.reason});
+  if (store_ && effect.attempt > 0) store_->begin_round();
+  JournalEntry started = entry("attempt_started");
+  started.text = effect.reason;
+  journal_.record(started);
 }
 
 void Agent::perform(const Supervisor::Spawn& effect) {
   const int local_rank = effect.local_rank;
-  auto started = start_worker(local_rank);
-  if (!started) return feed(spawn_failed(local_rank, started.error()));
-  const pid_t pid = started->pid;
-  pids_[static_cast<std::size_t>(local_rank)] = pid;
-  journal_.record(
-      {.event = "worker_started",
-       .attempt = supervisor_.attempt(),
-       .local_rank = local_rank,
-       .rank = local_rank,
-       .pid = pid});
-  // Without a pidfd (an old kernel, seccomp) SIGCHLD alone tells.
-  if (started->pidfd) {
-    asio::posix::stream_descriptor pidfd(context_, started->pidfd.release());
-    tasks_.spawn(watch(pid, std::move(pidfd)));
-  }
-  feed(Supervisor::Spawned{.local_rank = local_rank, .pid = pid});
+  const auto pid = workers_.start(place_of(local_rank));
+  if (!pid) return feed(spawn_failed(local_rank, pid.error()));
+  journal_.record(entry("worker_started", local_rank, *pid));
+  feed(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
+}
+
+void Agent::worker_ended(int local_rank, pid_t pid, ProcessEnd end) {
+  JournalEntry news = entry(end.ok() ? "worker_succeeded" : "worker_failed", local_rank, pid);
+  news.end = end;
+  journal_.record(news);
+  feed(Supervisor::Ended{.local_rank = local_rank, .end = end});
 }
 
 WorkerId Agent::id_of(int local_rank, int attempt) const {
@@ -245,90 +236,33 @@ WorkerPlace Agent::place_of(int local_rank) const {
   place.round = supervisor_.attempt() + 1;
   place.restart_reason = restart_reason_;
   place.previous_world_size = plan_.workers;
-  place.master_port = master_port_;
+  place.master_port = *plan_.master_port;
   place.nodes = host_;
   return place;
 }
 
-Result<Process> Agent::start_worker(int local_rank) {
-  auto streams = streams_->attach(id_of(local_rank, supervisor_.attempt()));
-  if (!streams) return streams.error();
-  WorkerPlace place = place_of(local_rank);
-  place.error_file = streams->error_file;
-  error_files_[static_cast<std::size_t>(local_rank)] = streams->error_file;
-  auto environment = worker_environment(plan_, place, inherited_);
-  if (!environment) return environment.error();
-
-  SpawnRequest request;
-  request.program = with_local_rank(plan_.command.program, local_rank);
-  for (const auto& argument : plan_.command.arguments) {
-    request.arguments.push_back(with_local_rank(argument, local_rank));
-  }
-  request.environment = *std::move(environment);
-  request.out = streams->out.get();
-  request.err = streams->err.get();
-  return spawn(request);
+JournalEntry Agent::entry(std::string event) const {
+  JournalEntry entry;
+  entry.event = std::move(event);
+  entry.attempt = supervisor_.attempt();
+  entry.at = Clock::now();
+  return entry;
 }
 
-/// By its pidfd, so that of two deaths the earlier one is the first to be seen.
-asio::awaitable<void> Agent::watch(pid_t pid, asio::posix::stream_descriptor pidfd) {
-  const auto [error] = co_await pidfd.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
-  int wait_status = 0;
-  // reap() may have been here before; then the number is nobody's, or a stranger's.
-  if (!error && is_running(pid) && ::waitpid(pid, &wait_status, WNOHANG) == pid) {
-    ended(pid, wait_status);
-  }
-}
-
-void Agent::reap() {
-  for (;;) {
-    int wait_status = 0;
-    const pid_t pid = ::waitpid(-1, &wait_status, WNOHANG);
-    if (pid < 0 && errno == EINTR) continue;
-    if (pid < 0 && sweeping_ != 0) {
-      sweeping_ = 0;
-      return feed(Supervisor::Alone{});
-    }
-    if (pid <= 0) break;
-    ended(pid, wait_status);
-  }
-  // What a killed parent leaves has become our child by now.
-  if (sweeping_ == SIGKILL) signal_descendants(SIGKILL, Search::kQuick);
-}
-
-void Agent::ended(pid_t pid, int wait_status) {
-  const auto found = std::ranges::find(pids_, pid);
-  if (found == pids_.end()) return;  // an orphan that we adopted, and have now buried
-  *found = 0;
-  const auto local_rank = static_cast<int>(found - pids_.begin());
-  const ProcessEnd end = end_of(wait_status);
-  journal_.record(
-      {.event = end.ok() ? "worker_succeeded" : "worker_failed",
-       .attempt = supervisor_.attempt(),
-       .local_rank = local_rank,
-       .rank = local_rank,
-       .pid = pid,
-       .end = end});
-  feed(Supervisor::Ended{.local_rank = local_rank, .end = end});
-}
-
-bool Agent::is_running(pid_t pid) const {
-  return std::ranges::find(pids_, pid) != pids_.end();
+JournalEntry Agent::entry(std::string event, int local_rank, pid_t pid) const {
+  JournalEntry about = entry(std::move(event));
+  about.local_rank = local_rank;
+  about.rank = local_rank;
+  about.pid = pid;
+  return about;
 }
 
 void Agent::perform(const Supervisor::Send& effect) {
-  const pid_t pid = pids_[static_cast<std::size_t>(effect.local_rank)];
-  if (pid == 0) return;
-  // It leads a session, so its group has its number, and keeps it until we reap it.
-  if (::kill(-pid, effect.signal) != 0) ::kill(pid, effect.signal);
+  workers_.send(effect.local_rank, effect.signal);
 }
 
 void Agent::perform(const Supervisor::Sweep& effect) {
-  sweeping_ = effect.signal;
-  reap();
-  if (sweeping_ == 0) return;  // nobody was left
-  const Search search = effect.signal == SIGKILL ? Search::kThorough : Search::kQuick;
-  signal_descendants(effect.signal, search);
+  workers_.sweep(effect.signal);
 }
 
 void Agent::perform(const Supervisor::Report& effect) {
@@ -342,12 +276,13 @@ void Agent::perform(const Supervisor::Report& effect) {
   out.attempt = report;
   for (const auto& failure : report.failures) {
     const WorkerId id = id_of(failure.local_rank, report.attempt);
-    out.others.push_back(
-        {.failure = failure,
-         .rank = id.rank,
-         .wall_time = wall_time(failure.at),
-         .error_file = error_files_[static_cast<std::size_t>(failure.local_rank)],
-         .log = streams_->log_of(id)});
+    FailureDetails details;
+    details.failure = failure;
+    details.rank = id.rank;
+    details.wall_time = wall_time(failure.at);
+    details.error_file = workers_.error_file_of(failure.local_rank);
+    details.log = streams_->log_of(id);
+    out.others.push_back(std::move(details));
   }
   out.culprit = std::move(out.others.front());
   out.others.erase(out.others.begin());
@@ -356,7 +291,7 @@ void Agent::perform(const Supervisor::Report& effect) {
 
 void Agent::perform(const Supervisor::GiveUp& effect) {
   for (const int local_rank : effect.local_ranks) {
-    const pid_t pid = pids_[static_cast<std::size_t>(local_rank)];
+    const pid_t pid = workers_.pid_of(local_rank);
     spdlog::error(
         "rank={} pid={} phase=unkillable: it does not end, even by SIGKILL (waits in {}); it is "
         "left, and this node starts no worker again",

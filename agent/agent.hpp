@@ -10,14 +10,13 @@
 #include "agent/core/supervisor.hpp"
 #include "agent/core/worker_environment.hpp"
 #include "agent/journal.hpp"
-#include "agent/process.hpp"
 #include "agent/streams.hpp"
+#include "agent/worker_group.hpp"
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/store_server.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <deque>
 #include <memory>
@@ -47,10 +46,10 @@ class Agent {
   void stop_by(int signal);
 
   /// A signal that is none of those: passed to the workers that have a handler for it.
-  void pass_on(int signal);
+  void pass_on(int signal) { workers_.pass_on(signal); }
 
-  /// SIGCHLD: somebody below us has ended, perhaps an orphan that we adopted.
-  void reap();
+  /// SIGCHLD: somebody below us has ended.
+  void reap() { workers_.reap(); }
 
   /// The front is gone: ends every process below us, then this one. Does not return.
   [[noreturn]] void end_without_front();
@@ -72,36 +71,30 @@ class Agent {
   void perform(const Supervisor::GiveUp& effect);
   void perform(const Supervisor::Finish& effect);
 
-  Result<Process> start_worker(int local_rank);
+  void worker_ended(int local_rank, pid_t pid, ProcessEnd end);
   WorkerPlace place_of(int local_rank) const;
   WorkerId id_of(int local_rank, int attempt) const;
-  asio::awaitable<void> watch(pid_t pid, asio::posix::stream_descriptor pidfd);
-  void ended(pid_t pid, int wait_status);
-  bool is_running(pid_t pid) const;
+  JournalEntry entry(std::string event) const;
+  JournalEntry entry(std::string event, int local_rank, pid_t pid) const;
   asio::awaitable<void> keep_time();
   void tell(FailureReport report);
 
-  LaunchPlan plan_;
-  std::vector<std::string> inherited_;
+  LaunchPlan plan_;  // its master_port is settled
   std::string host_;
-  asio::io_context& context_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<StoreServer> store_;  // none: rank 0 hosts its own
   Journal journal_;
   Supervisor supervisor_;
-  std::vector<pid_t> pids_;               // by local rank; 0: not running
-  std::vector<std::string> error_files_;  // by local rank
-  std::uint16_t master_port_ = 0;
   std::string restart_reason_;
   std::deque<Supervisor::Event> events_;  // that arose while effects were performed
   bool feeding_ = false;
-  int sweeping_ = 0;                     // the signal of the present sweep; 0: none
   std::optional<FailureReport> untold_;  // said after the new workers run: a restart comes first
   std::optional<int> exit_status_;
   int stopped_by_ = 0;
   Timer timer_;
   Timer finished_;  // never expires; cancelled by Finish
   TaskScope tasks_;
+  WorkerGroup workers_;
 };
 
 }  // namespace ddprun

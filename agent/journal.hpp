@@ -25,14 +25,14 @@ inline constexpr char kJournalName[] = "events.jsonl";
 struct JournalEntry {
   std::string event;  // "worker_failed"
   int attempt = 0;
-  std::optional<int> local_rank = {};
-  std::optional<int> rank = {};
-  std::optional<int> pid = {};
-  std::optional<ProcessEnd> end = {};
-  std::optional<int> signal = {};
-  std::optional<int> exit_status = {};
-  std::string text = {};  // for people; empty: none
-  TimePoint at = Clock::now();
+  std::optional<int> local_rank;
+  std::optional<int> rank;
+  std::optional<int> pid;
+  std::optional<ProcessEnd> end;
+  std::optional<int> signal;
+  std::optional<int> exit_status;
+  std::string text;  // for people; empty: none
+  TimePoint at;
 };
 
 class Journal {

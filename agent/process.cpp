@@ -23,7 +23,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kProcFileBytesMax = 64 * 1024;
+constexpr std::size_t kProcFileBytesMax = 1 << 16;
 
 enum class SpawnStep : int { kNone, kSession, kParentDeath, kParentGone, kStreams, kExec };
 
@@ -127,7 +127,7 @@ Result<Process> spawn(const SpawnRequest& request) {
   const pid_t parent = ::getpid();
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return spawn_error(request, {SpawnStep::kNone, errno});
+    return spawn_error(request, {.failed_at = SpawnStep::kNone, .errno_value = errno});
   }
   const Descriptor read_end(ends[0]);
   Descriptor write_end(ends[1]);
@@ -137,7 +137,8 @@ Result<Process> spawn(const SpawnRequest& request) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::vfork();
+  // posix_spawn can do neither the parent-death signal nor the check of the parent.
+  const pid_t pid = ::vfork();  // NOLINT(bugprone-unsafe-functions)
   if (pid == 0) {
     const SpawnStep reached = become_worker(request, parent);
     if (reached == SpawnStep::kExec) {
@@ -151,7 +152,8 @@ Result<Process> spawn(const SpawnRequest& request) {
   // Taken before anybody could reap the child, so it cannot be a stranger's.
   Process process{.pid = pid, .pidfd = pid > 0 ? open_pidfd(pid) : Descriptor()};
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return spawn_error(request, {SpawnStep::kNone, fork_errno});
+  if (pid < 0)
+    return spawn_error(request, {.failed_at = SpawnStep::kNone, .errno_value = fork_errno});
 
   write_end.reset();
   ChildNews news;

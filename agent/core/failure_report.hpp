@@ -13,14 +13,14 @@ namespace ddprun {
 
 /// One worker in a report, with what the shell found out about it.
 struct FailureDetails {
-  WorkerFailure failure = {};
+  WorkerFailure failure;
   int rank = 0;
-  std::string wall_time = {};   // "2030-01-31_12:00:00"
-  std::string error_file = {};  // its path, if the worker wrote one
-  std::string message = {};     // from the error file
-  std::string traceback = {};   // from the error file
-  std::string last_lines = {};  // of its stderr; empty if they are not ours to see
-  std::string log = {};         // where its output lies; empty if nowhere
+  std::string wall_time;   // "2030-01-31_12:00:00"
+  std::string error_file;  // its path, if the worker wrote one
+  std::string message;     // from the error file
+  std::string traceback;   // from the error file
+  std::string last_lines;  // of its stderr; empty if they are not ours to see
+  std::string log;         // where its output lies; empty if nowhere
 };
 
 struct FailureReport {

@@ -44,7 +44,7 @@ struct WorkerFailure {
   int local_rank = 0;
   int pid = 0;  // 0: it could not be started
   ProcessEnd end;
-  TimePoint at{};
+  TimePoint at;
   bool stopped_by_us = false;  // it had been sent a signal by us before it ended
   std::string start_error;     // why it could not be started; empty if it was
 
@@ -165,14 +165,14 @@ class Supervisor {
   std::vector<Worker> workers_;  // by local rank
   Phase phase_ = Phase::kIdle;
   int attempt_ = 0;
-  TimePoint attempt_began_{};
+  TimePoint attempt_began_;
   std::vector<WorkerFailure> failures_;  // of this attempt, in order of time
   bool restart_due_ = false;             // decided by fail(), undone by a signal
   bool can_be_retried_ = true;
   int exit_status_ = 0;  // what Finish will say unless a restart is due
   int stop_signal_ = 0;  // what workers are stopped with, in this phase
   int told_to_stop_by_ = 0;
-  TimePoint told_to_stop_at_{};
+  TimePoint told_to_stop_at_;
   bool killing_ = false;  // SIGKILL was sent to all; the deadline is the last one
   std::optional<TimePoint> deadline_;
 };

@@ -13,16 +13,14 @@ using testing::HasSubstr;
 using testing::Not;
 
 FailureDetails failed(int rank, ProcessEnd end, bool stopped_by_us = false) {
-  return {
-      .failure =
-          {.local_rank = rank,
-           .pid = 4700 + rank,
-           .end = end,
-           .at = {},
-           .stopped_by_us = stopped_by_us,
-           .start_error = ""},
-      .rank = rank,
-      .wall_time = "2030-01-31_12:00:00"};
+  FailureDetails details;
+  details.failure.local_rank = rank;
+  details.failure.pid = 4700 + rank;
+  details.failure.end = end;
+  details.failure.stopped_by_us = stopped_by_us;
+  details.rank = rank;
+  details.wall_time = "2030-01-31_12:00:00";
+  return details;
 }
 
 FailureReport report_of(FailureDetails culprit, std::vector<FailureDetails> others) {

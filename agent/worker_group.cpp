@@ -1,0 +1,119 @@
+#include "agent/worker_group.hpp"
+
+#include "agent/descendants.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+
+#include <signal.h>
+#include <sys/wait.h>
+
+namespace ddprun {
+namespace {
+
+using PidFd = asio::posix::stream_descriptor;
+
+ProcessEnd end_of(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return {.code = 0, .signal = WTERMSIG(wait_status)};
+  return {.code = WEXITSTATUS(wait_status), .signal = 0};
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(
+    asio::io_context& context,
+    const LaunchPlan& plan,
+    std::vector<std::string> inherited,
+    Streams& streams,
+    TaskScope& tasks)
+    : context_(context),
+      plan_(plan),
+      inherited_(std::move(inherited)),
+      streams_(streams),
+      tasks_(tasks),
+      pids_(static_cast<std::size_t>(plan.workers)),
+      error_files_(static_cast<std::size_t>(plan.workers)) {}
+
+Result<pid_t> WorkerGroup::start(WorkerPlace place) {
+  const auto index = static_cast<std::size_t>(place.local_rank);
+  auto streams = streams_.attach(
+      {.attempt = place.attempt, .local_rank = place.local_rank, .rank = place.rank});
+  if (!streams) return streams.error();
+  place.error_file = streams->error_file;
+  error_files_[index] = streams->error_file;
+  auto environment = worker_environment(plan_, place, inherited_);
+  if (!environment) return environment.error();
+
+  SpawnRequest request;
+  request.program = with_local_rank(plan_.command.program, place.local_rank);
+  for (const auto& argument : plan_.command.arguments) {
+    request.arguments.push_back(with_local_rank(argument, place.local_rank));
+  }
+  request.environment = *std::move(environment);
+  request.out = streams->out.get();
+  request.err = streams->err.get();
+  auto process = spawn(request);
+  if (!process) return process.error();
+
+  const pid_t pid = process->pid;
+  pids_[index] = pid;
+  // Without a pidfd (an old kernel, seccomp) SIGCHLD alone tells.
+  if (process->pidfd) tasks_.spawn(watch(pid, PidFd(context_, process->pidfd.release())));
+  return pid;
+}
+
+/// By its pidfd, so that of two deaths the earlier one is the first to be seen.
+asio::awaitable<void> WorkerGroup::watch(pid_t pid, PidFd pidfd) {
+  const auto [error] = co_await pidfd.async_wait(PidFd::wait_read, kTuple);
+  // reap() may have been here before; then the number is nobody's, or a stranger's.
+  const bool is_ours = std::ranges::find(pids_, pid) != pids_.end();
+  int wait_status = 0;
+  if (!error && is_ours && ::waitpid(pid, &wait_status, WNOHANG) == pid) ended(pid, wait_status);
+}
+
+void WorkerGroup::reap() {
+  for (;;) {
+    int wait_status = 0;
+    const pid_t pid = ::waitpid(-1, &wait_status, WNOHANG);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid < 0 && sweeping_ != 0) {
+      sweeping_ = 0;
+      return listener_.alone();
+    }
+    if (pid <= 0) break;
+    ended(pid, wait_status);
+  }
+  // What a killed parent leaves has become our child by now.
+  if (sweeping_ == SIGKILL) signal_descendants(SIGKILL, Search::kQuick);
+}
+
+void WorkerGroup::ended(pid_t pid, int wait_status) {
+  const auto found = std::ranges::find(pids_, pid);
+  if (found == pids_.end()) return;  // an orphan that we adopted, and have now buried
+  *found = 0;
+  listener_.ended(static_cast<int>(found - pids_.begin()), pid, end_of(wait_status));
+}
+
+void WorkerGroup::send(int local_rank, int signal) {
+  const pid_t pid = pid_of(local_rank);
+  if (pid == 0) return;
+  // It leads a session, so its group has its number, and keeps it until we reap it.
+  if (::kill(-pid, signal) != 0) ::kill(pid, signal);
+}
+
+void WorkerGroup::pass_on(int signal) {
+  for (const pid_t pid : pids_) {
+    if (pid > 0 && has_handler(pid, signal)) ::kill(pid, signal);
+  }
+}
+
+void WorkerGroup::sweep(int signal) {
+  sweeping_ = signal;
+  reap();
+  if (sweeping_ == 0) return;  // nobody was left
+  signal_descendants(signal, signal == SIGKILL ? Search::kThorough : Search::kQuick);
+}
+
+}  // namespace ddprun

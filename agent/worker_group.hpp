@@ -1,0 +1,85 @@
+#pragma once
+
+// The processes of one node's workers: started, watched, signalled and reaped here, and all of it
+// on the main thread, so that no signal can reach a stranger with a reaped worker's number. What to
+// do and when is decided by Supervisor; agent.cpp hands it on.
+
+#include "agent/core/launch_plan.hpp"
+#include "agent/core/process_end.hpp"
+#include "agent/core/worker_environment.hpp"
+#include "agent/process.hpp"
+#include "agent/streams.hpp"
+#include "base/deadline.hpp"
+#include "base/error.hpp"
+#include "base/task_scope.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace ddprun {
+
+class WorkerGroup {
+ public:
+  /// Whom it tells.
+  struct Listener {
+    std::function<void(int local_rank, pid_t pid, ProcessEnd end)> ended;
+    std::function<void()> alone;  // after sweep(): nothing descends from this process any more
+  };
+
+  /// `plan`, `streams` and `tasks` outlive the group, which watches its workers in `tasks`.
+  WorkerGroup(
+      asio::io_context& context,
+      const LaunchPlan& plan,
+      std::vector<std::string> inherited,
+      Streams& streams,
+      TaskScope& tasks);
+
+  /// To be called before anything is started.
+  void listen(Listener listener) { listener_ = std::move(listener); }
+
+  /// Starts one worker. Fails with kNotFound, kNotExecutable, kInvalidArgument or kIo.
+  Result<pid_t> start(WorkerPlace place);
+
+  /// To a worker and its process group. Nothing happens if it has ended.
+  void send(int local_rank, int signal);
+
+  /// To each worker that has a handler for it.
+  void pass_on(int signal);
+
+  /// To everything that descends from this process, and again to what turns up later if it is
+  /// SIGKILL; then Listener::alone is called once.
+  void sweep(int signal);
+
+  /// SIGCHLD: somebody below us has ended, a worker or an orphan that we adopted.
+  void reap();
+
+  /// 0: it is not running.
+  pid_t pid_of(int local_rank) const { return pids_[static_cast<std::size_t>(local_rank)]; }
+
+  /// Where this worker of the present attempt may say why it failed; empty: nowhere.
+  const std::string& error_file_of(int local_rank) const {
+    return error_files_[static_cast<std::size_t>(local_rank)];
+  }
+
+ private:
+  asio::awaitable<void> watch(pid_t pid, asio::posix::stream_descriptor pidfd);
+  void ended(pid_t pid, int wait_status);
+
+  asio::io_context& context_;
+  const LaunchPlan& plan_;
+  std::vector<std::string> inherited_;
+  Streams& streams_;
+  TaskScope& tasks_;
+  Listener listener_;
+  std::vector<pid_t> pids_;               // by local rank; 0: not running
+  std::vector<std::string> error_files_;  // by local rank
+  int sweeping_ = 0;                      // the signal of the present sweep; 0: none
+};
+
+}  // namespace ddprun
