@@ -190,7 +190,7 @@ void Agent::feed(const Supervisor::Event& event) {
   }
   feeding_ = false;
   timer_.expires_at(supervisor_.next_deadline().value_or(kNever));  // ends keep_time's wait early
-  if (untold_) tell(*std::exchange(untold_, std::nullopt));
+  if (auto report = std::exchange(untold_, std::nullopt)) tell(*std::move(report));
 }
 
 asio::awaitable<void> Agent::keep_time() {
@@ -236,7 +236,7 @@ WorkerPlace Agent::place_of(int local_rank) const {
   place.round = supervisor_.attempt() + 1;
   place.restart_reason = restart_reason_;
   place.previous_world_size = plan_.workers;
-  place.master_port = *plan_.master_port;
+  place.master_port = plan_.master_port.value_or(0);  // settled by open()
   place.nodes = host_;
   return place;
 }
