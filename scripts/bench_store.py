@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Row 4: the store against torch's TCPStore with libuv, by the same load generator in the same run,
+with a bare epoll echo as the floor.
+
+    bench_store.py --programs build/release/bin --out build/bench [--runs 5] [--scale 1.0]
+
+Run it with a Python that has torch 2.11. Writes store.md and store.json. Servers take turns, so that
+a change of the machine's mood meets all; figures are medians of the runs.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+# Workload, clients, depth, operations, and the claim: (figure, relation, bound) of ours to libuv's.
+CASES = (
+    ("get", 64, 1, 200_000, ("operations_per_s", ">=", 1.0)),
+    ("get", 1000, 1, 200_000, ("operations_per_s", ">=", 1.0)),
+    ("get", 64, 32, 640_000, ("server_cpu_us_per_operation", "<=", 0.5)),
+    ("set", 64, 32, 640_000, ("server_cpu_us_per_operation", "<=", None)),
+    ("add", 64, 32, 640_000, ("server_cpu_us_per_operation", "<=", 0.5)),
+    ("check", 64, 32, 640_000, ("server_cpu_us_per_operation", "<=", 0.5)),
+    ("multi_get", 64, 1, 20_000, ("operations_per_s", ">=", 2.0)),
+    ("wait_fanout", 256, 1, 51_200, ("operations_per_s", ">=", 2.0)),
+    ("get64k", 64, 1, 20_000, ("operations_per_s", ">=", 2.0)),
+    ("set64k", 64, 1, 20_000, ("operations_per_s", ">=", 2.0)),
+)
+FIGURES = ("operations_per_s", "latency_p50_us", "latency_p99_us", "server_cpu_us_per_operation")
+
+TORCH_SERVER = """
+import signal
+from datetime import timedelta
+from torch.distributed import TCPStore
+store = TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=300), wait_for_workers=False,
+                 use_libuv=True)
+print("listening on port", store.port, flush=True)
+signal.pause()
+"""
+
+
+class Server:
+    """A server in a process of its own, which says its port on its first line."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline().split()[-1])
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def measure(ddpctl, server, workload, clients, depth, operations):
+    done = subprocess.run(
+        [ddpctl, "store", "bench", "--endpoint", f"127.0.0.1:{server.port}", "--workload", workload,
+         "--clients", str(clients), "--depth", str(depth), "--ops", str(operations), "--json",
+         "--server-pid", str(server.process.pid)],
+        capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{server.name}, {workload}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def medians(reports):
+    return {figure: statistics.median(report[figure] for report in reports) for figure in FIGURES}
+
+
+def run_case(ddpctl, servers, case, runs, scale):
+    workload, clients, depth, operations, _ = case
+    reports = {server.name: [] for server in servers}
+    for _ in range(runs):
+        for server in servers:
+            echo = server.name == "echo"
+            if echo and depth > 1:
+                continue
+            reports[server.name].append(
+                measure(ddpctl, server, "echo" if echo else workload, clients, depth,
+                        max(clients, int(operations * scale))))
+    return {name: medians(each) for name, each in reports.items() if each}
+
+
+def ratio_text(result, claim):
+    figure, relation, bound = claim
+    ratio = result["ddprun"][figure] / result["libuv"][figure]
+    wanted = "" if bound is None else f" (wanted {relation} {bound})"
+    return f"{ratio:.2f} × {figure.replace('_', ' ')}{wanted}"
+
+
+def table(results):
+    lines = ["| workload | clients | depth | server | operations/s | p50 µs | p99 µs | server CPU µs/op "
+             "| ddprun to libuv |", "|---|---|---|---|---|---|---|---|---|"]
+    for case, result in results:
+        workload, clients, depth, _, claim = case
+        for name, figures in result.items():
+            values = " | ".join(f"{figures[figure]:,.{digits}f}" for figure, digits in
+                                zip(FIGURES, (0, 1, 1, 3)))
+            ratio = ratio_text(result, claim) if name == "ddprun" else ""
+            lines.append(f"| {workload} | {clients} | {depth} | {name} | {values} | {ratio} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of operations")
+    arguments = parser.parse_args()
+    ddpctl = str(arguments.programs / "ddpctl")
+
+    servers = []
+    try:
+        servers.append(Server("ddprun", [ddpctl, "store", "serve", "--host", "127.0.0.1"]))
+        servers.append(Server("libuv", [sys.executable, "-c", TORCH_SERVER]))
+        servers.append(Server("echo", [str(arguments.programs / "epoll_echo")]))
+        results = [(case, run_case(ddpctl, servers, case, arguments.runs, arguments.scale))
+                   for case in CASES]
+    finally:
+        for server in servers:
+            server.stop()
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    text = (f"Medians of {arguments.runs} runs in turns. `echo` is a bare epoll echo of 5 bytes, the "
+            "floor. wait_fanout counts the time from the SET to the last release.\n\n")
+    text += table(results)
+    (arguments.out / "store.md").write_text(text)
+    (arguments.out / "store.json").write_text(json.dumps(
+        [{"workload": case[0], "clients": case[1], "depth": case[2], "servers": result}
+         for case, result in results], indent=2))
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
