@@ -47,15 +47,19 @@ field() {
 }
 
 echo
-step "1. Undisturbed: ddprun --standalone --nproc-per-node 2 ${train[*]}"
-ddprun --standalone --nproc-per-node 2 "${train[@]}" | tee undisturbed.txt
+step "1. Undisturbed: ddprun --standalone --nproc-per-node 2 --no-python ${train[*]}"
+ddprun --standalone --nproc-per-node 2 --no-python "${train[@]}" | tee undisturbed.txt
 
 echo
 step "2. The same job with snapshots; at step $kill_at_step, rank 1 is killed"
-ddprun --standalone --nproc-per-node 2 --max-restarts 1 --log-dir logs \
+exec {shown}> >(tee disturbed.txt)
+show=$!
+ddprun --standalone --nproc-per-node 2 --max-restarts 1 --log-dir logs --no-python \
   "${train[@]}" --metrics-file metrics.jsonl --snapshot-dir snapshots --snapshot-every-steps 40 \
-  > >(tee disturbed.txt) &
+  >&"$shown" &
 job=$!
+exec {shown}>&-
+trap 'kill "$job" 2>/dev/null || true' EXIT  # it ends its workers, whatever ends this script
 
 # tail sleeps in the kernel until rank 0 notes the step, and ends with the job.
 if ! grep -q -m1 "\"step\":$kill_at_step\\b" < <(
@@ -70,6 +74,8 @@ victim="$(cat logs/*/events.jsonl | grep '"event":"worker_started"' | grep '"ran
 kill -KILL "$victim"
 step "   kill -9 $victim"
 wait "$job" || die "the job did not survive: status $?"
+trap - EXIT
+wait "$show"
 
 first="$(final_line undisturbed.txt)"
 second="$(final_line disturbed.txt)"
