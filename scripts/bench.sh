@@ -8,8 +8,7 @@
 #   logs      lines per second into log files
 #   training  steps per second, start and recovery; Python's DDP beside it
 #
-# Without a NAME: all of them. NAME.json in build/bench has every figure; the tables are gathered in
-# build/bench/report.md. docs/benchmarks.md says how it is measured.
+# Without a NAME: all of them. In build/bench, NAME.json has every figure, and report.md the tables. docs/benchmarks.md says how it is measured.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -50,30 +49,25 @@ describe_machine() {
 MACHINE
 }
 
-# What each harness measures, one word a line.
-programs_of() {
-  local bin="$ddprun_root/build/release/bin"
-  case "$1" in
-    store) printf '%s\n' --ddpctl "$bin/ddpctl" ;;
+# measure NAME: runs its harness, which prints a table and writes every figure to NAME.json.
+measure() {
+  local name="$1" bin="$ddprun_root/build/release/bin" flags
+  case "$name" in
     agent)
-      printf '%s\n' --ddprun "$bin/ddprun" --worker "$bin/fake_worker" \
-        --python "$ddprun_venv/bin/python"
+      flags=(--ddprun "$bin/ddprun" --worker "$bin/fake_worker" --python "$ddprun_venv/bin/python"
+        --json "$out/agent.json")
       ;;
-    logs) printf '%s\n' --ddprun "$bin/ddprun" ;;
-    training)
-      printf '%s\n' --ddprun "$bin/ddprun" --ddptrain "$bin/ddptrain" \
-        --python "$ddprun_venv/bin/python"
-      ;;
+    training) flags=(--bin "$bin" --json "$out/training.json") ;;
+    *) flags=(--programs "$bin" --out "$out") ;;
   esac
+  "$ddprun_venv/bin/python" "scripts/bench_$name.py" "${flags[@]}" >"$out/table.md"
 }
 
 report="$out/report.md"
 describe_machine | tee "$report"
 for name in "$@"; do
   step "Measuring: $name"
-  mapfile -t programs < <(programs_of "$name")
-  printf '\n### %s\n\n' "$name" >>"$report"
-  "$ddprun_venv/bin/python" "scripts/bench_$name.py" "${programs[@]}" --json "$out/$name.json" \
-    | tee -a "$report" || die "bench_$name.py failed"
+  measure "$name" || die "bench_$name.py failed with status $?"
+  { printf '\n### %s\n\n' "$name" && cat "$out/table.md"; } | tee -a "$report"
 done
 step "All of it: ${report#"$ddprun_root"/}"
