@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr bool kNoThrow = false;
-constexpr std::size_t kMessageBytesMax = 64 * 1024;
+constexpr std::size_t kMessageBytesMax = 1 << 16;
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -32,7 +32,7 @@ std::string cut(std::string_view text) {
 std::optional<WorkerError> parse_error_file(std::string_view content) {
   if (trim(content).empty()) return std::nullopt;
   const Json json = Json::parse(content, nullptr, kNoThrow);
-  const WorkerError as_text{.message = cut(content), .traceback = ""};
+  WorkerError as_text{.message = cut(content), .traceback = ""};
   if (!json.is_object() || !json.contains("message")) return as_text;
 
   const Json& message = json["message"];

@@ -83,18 +83,19 @@ std::optional<int> next_signal(Stream& signals) {
   return static_cast<int>(info.ssi_signo);
 }
 
+void heed(Agent& agent, const LaunchPlan& plan, int signal, const asio::any_io_executor& executor) {
+  // Behind the pidfds that are ready by now, which know the order of the deaths.
+  if (signal == SIGCHLD) return asio::post(executor, [&agent] { agent.reap(); });
+  if (ends_the_job(plan, signal)) return agent.stop_by(signal);
+  agent.pass_on(signal);
+}
+
 asio::awaitable<void> heed_signals(Agent& agent, const LaunchPlan& plan, Stream signals) {
+  const auto executor = co_await asio::this_coro::executor;
   for (;;) {
     co_await signals.async_wait(Stream::wait_read, kTuple);
     while (const auto signal = next_signal(signals)) {
-      if (*signal == SIGCHLD) {
-        // Behind the pidfds that are ready by now, which know the order of the deaths.
-        asio::post(co_await asio::this_coro::executor, [&agent] { agent.reap(); });
-      } else if (ends_the_job(plan, *signal)) {
-        agent.stop_by(*signal);
-      } else {
-        agent.pass_on(*signal);
-      }
+      heed(agent, plan, *signal, executor);
     }
   }
 }

@@ -139,8 +139,8 @@ class World {
   void perform(const Supervisor::Spawn& effect) {
     EXPECT_FALSE(finished_);
     alive_[effect.local_rank] = ++incarnations_;
-    static constexpr ProcessEnd kEnds[] = {{0, 0}, {0, 0}, {0, 0}, {3, 0}, {0, SIGSEGV}};
-    const ProcessEnd end = kEnds[roll(0, 4)];
+    const int fate = roll(0, 4);  // 3 and 4 are bad ends
+    const ProcessEnd end{.code = fate == 3 ? 3 : 0, .signal = fate == 4 ? SIGSEGV : 0};
     schedule(effect.local_rank, seconds_between(0, 60), end);
     if (roll(0, 4) == 0) leftovers_.insert({++incarnations_, roll(0, 2) == 0});
     feed(Supervisor::Spawned{.local_rank = effect.local_rank, .pid = incarnations_});
@@ -180,7 +180,7 @@ class World {
   std::multimap<Duration, Happening> at_;
   int workers_ = 0;
   Supervisor supervisor_;
-  TimePoint now_{};
+  TimePoint now_;
   std::deque<Supervisor::Event> queue_;
   bool feeding_ = false;
   bool sweeping_ = false;

@@ -88,7 +88,7 @@ class Node {
   }
 
   Supervisor supervisor_;
-  TimePoint now_{};
+  TimePoint now_;
   std::vector<std::string> done_;
   std::vector<AttemptReport> reports_;
   std::set<int> refused_;
