@@ -30,7 +30,13 @@ Normalisation normalisation_of(DatasetKind kind) {
 Result<std::unique_ptr<FileBytes>> open_named(
     const std::string& directory, const std::string& stem) {
   const auto path = find_data_file(directory, stem);
-  if (!path) return path.error();
+  if (!path) {
+    return make_error(
+        Errc::kNotFound,
+        path.error().detail +
+            "; name the directory of the IDX files with --data-dir (Debian's package "
+            "dataset-fashion-mnist puts them into /usr/share/datasets/fashion-mnist)");
+  }
   return FileBytes::open(*path);
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/ddp.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <algorithm>
@@ -60,6 +61,15 @@ Ddp::Ddp(std::shared_ptr<Model> model, ProcessGroup group)
   }
   c10d::broadcast_coalesced(group_, state, kBroadcastBytes, /*rank=*/0);
   reducer_ = make_reducer(*model_, group_);
+}
+
+void Ddp::settle_buckets(const torch::Tensor& images) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const torch::Tensor state = generator.get_state();
+  model_->train();
+  forward(images).sum().backward();  // the next forward() rebuilds the buckets
+  zero_grad();
+  generator.set_state(state);
 }
 
 void Ddp::zero_grad() {

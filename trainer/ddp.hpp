@@ -19,6 +19,12 @@ class Ddp {
   /// Makes every rank start from rank 0's weights. Collective: all ranks construct, or all wait.
   Ddp(std::shared_ptr<Model> model, ProcessGroup group);
 
+  /// Lays the buckets out as the first step of a run does, by a forward and a backward pass over
+  /// `images` that leave no trace in weights, gradients or the default generator. Who goes on from
+  /// a snapshot calls it: else the first step would be summed in the layout of a run's first step,
+  /// which at a world of three and more gives other bits (P5). Collective.
+  void settle_buckets(const torch::Tensor& images);
+
   /// Sets all gradients to none (P17). Not the optimizer's: that would detach them from the buckets
   /// in place, which torch refuses.
   void zero_grad();

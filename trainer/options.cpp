@@ -93,6 +93,10 @@ void add_output_flags(CLI::App& app, Raw& raw) {
       ->type_name("DIR");
   app.add_option("--snapshot-every-steps", options.snapshot_every_steps, "Steps between snapshots")
       ->check(count(1, kCountMax));
+  // For the parity tests, and not in --help.
+  app.add_option("--test-flip-gradient-bit-at-step", options.flip_gradient_bit_at_step)
+      ->check(count(1, kCountMax))
+      ->group("");
 }
 
 /// What CLI11 says, as one line with a remedy.

@@ -10,12 +10,15 @@
 #include "trainer/process_group.hpp"
 #include "trainer/progress_bar.hpp"
 #include "trainer/sampler.hpp"
+#include "trainer/snapshots.hpp"
 
 #include <ATen/Version.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
 #include <torch/version.h>
 
+#include <array>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -53,14 +56,16 @@ class Training {
 
  private:
   Result<void> open_files();
-  void build();
+  Result<void> build();
+  Result<void> announce();
   Result<void> train_epoch();
   double train_step(const Batch& batch);
-  Result<void> report_epoch(Duration took);
+  void flip_gradient_bit();
+  Result<void> save_if_due();
+  Result<void> report_epoch(double samples_before, Duration took);
   Result<void> finish();
   MetricSums test();
 
-  void announce() const;
   bool is_first() const { return place_.rank == 0; }
   std::span<const std::int64_t> batch_of(
       std::span<const std::int64_t> samples, std::int64_t index) const;
@@ -75,28 +80,18 @@ class Training {
   std::unique_ptr<Ddp> ddp_;
   std::unique_ptr<torch::optim::SGD> optimizer_;
 
-  Progress progress_;          // the epoch under way, and the steps done
-  std::int64_t consumed_ = 0;  // samples of this epoch that all ranks have seen
-  MetricSums sums_;            // this rank's, of this epoch
+  std::unique_ptr<Snapshots> snapshots_;
+  TrainPosition at_;
 };
 
 Result<void> Training::run() {
-  auto ready = open_files();
-  if (!ready) return ready;
-  build();
-  announce();
-  auto written = metrics_.write(start_record(progress_, place_.world, place_.attempt, wall_s()));
-  if (!written) return written;
-
-  while (progress_.epoch < options_.end_epoch()) {
-    const TimePoint began = Clock::now();
-    auto trained = train_epoch();
-    if (trained) trained = report_epoch(Clock::now() - began);
-    if (!trained) return trained;
-    ++progress_.epoch;
-    consumed_ = 0;
-    sums_ = {};
+  auto done = open_files();
+  if (done) done = build();
+  if (done) done = announce();
+  while (done && at_.progress.epoch < options_.end_epoch()) {
+    done = train_epoch();
   }
+  if (!done) return done;
   return finish();
 }
 
@@ -116,40 +111,65 @@ Result<void> Training::open_files() {
   return {};
 }
 
-void Training::build() {
+Result<void> Training::build() {
   at::set_num_threads(options_.num_threads);  // P1
   ProcessGroup group = make_process_group(place_);
 
   torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
-  ddp_ = std::make_unique<Ddp>(std::move(model), std::move(group));
+  ddp_ = std::make_unique<Ddp>(std::move(model), group);
   optimizer_ = std::make_unique<torch::optim::SGD>(
       ddp_->model().parameters(),
       torch::optim::SGDOptions(options_.learning_rate).momentum(options_.momentum));
-  progress_ = {.epoch = options_.first_epoch, .step = 0};
+
+  snapshots_ = std::make_unique<Snapshots>(options_, place_, std::move(group));
+  const auto resumed = snapshots_->resume(ddp_->model(), *optimizer_);
+  if (!resumed) return resumed.error();
+  at_.progress.epoch = options_.first_epoch;
+  if (!*resumed) return {};
+  at_ = **resumed;
+  constexpr std::array<std::int64_t, 1> kAnySample{0};
+  if (at_.progress.step > 0) ddp_->settle_buckets(train_data_->batch(kAnySample).images);
+  return {};
 }
 
 Result<void> Training::train_epoch() {
+  const TimePoint began = Clock::now();
+  const double samples_before = at_.sums.samples;
   ddp_->model().train();
-  if (consumed_ == 0) draw_as_data_loader();
+  if (at_.consumed == 0) draw_as_data_loader();
   const std::vector<std::int64_t> samples = samples_of_rank(
-      epoch_order(train_data_->size(), options_.sampler_seed, progress_.epoch),
+      epoch_order(train_data_->size(), options_.sampler_seed, at_.progress.epoch),
       {.rank = place_.rank, .world = place_.world},
       Tail::kPad,
-      consumed_);
+      at_.consumed);
   const std::int64_t steps = batches_for(std::ssize(samples), options_.batch_size);
 
   for (std::int64_t i = 0; i < steps; ++i) {
     const Batch batch = train_data_->batch(batch_of(samples, i));
     const double loss = train_step(batch);
 
-    ++progress_.step;
-    consumed_ += batch.size() * place_.world;
-    auto written = metrics_.write(step_record(progress_, loss, wall_s()));
-    if (!written) return written;
-    bar_.show(progress_.epoch, i + 1, steps, loss);
+    ++at_.progress.step;
+    ++at_.batches;
+    at_.consumed += batch.size() * place_.world;
+    bar_.show(at_.progress.epoch, i + 1, steps, loss);
+    auto kept = metrics_.write(step_record(at_.progress, loss, wall_s()));
+    if (kept && i + 1 < steps) kept = save_if_due();
+    if (!kept) return kept;
   }
-  return {};
+  auto reported = report_epoch(samples_before, Clock::now() - began);
+  if (!reported) return reported;
+  const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
+  at_ = TrainPosition();
+  at_.progress = next;
+  return save_if_due();
+}
+
+/// Every so many steps, and when all is done: whoever starts the job again finds it finished.
+Result<void> Training::save_if_due() {
+  const bool done = at_.progress.epoch == options_.end_epoch();
+  if (!done && at_.progress.step % options_.snapshot_every_steps != 0) return {};
+  return snapshots_->save(at_, ddp_->model(), *optimizer_);
 }
 
 /// One update of the weights; returns this rank's mean loss before it.
@@ -159,27 +179,38 @@ double Training::train_step(const Batch& batch) {
   const torch::Tensor output = ddp_->forward(batch.images);
   const torch::Tensor loss = ddp_->model().loss(output, batch.labels);
   loss.backward();  // averages the gradients over all ranks
+  if (options_.flip_gradient_bit_at_step == at_.progress.step + 1) flip_gradient_bit();
   optimizer_->step();
   // ----------------------------------------------------------------------------------------------
   const double mean_loss = loss.item<double>();
-  sums_.add(mean_loss, count_right(output.detach(), batch.labels), batch.size());
+  at_.sums.add(mean_loss, count_right(output.detach(), batch.labels), batch.size());
   return mean_loss;
 }
 
-Result<void> Training::report_epoch(Duration took) {
+/// For the tests: the highest bit of the mantissa, so that the update cannot round it away.
+void Training::flip_gradient_bit() {
+  constexpr std::uint32_t kBit = 1U << 22U;
+  if (!is_first()) return;
+  auto* const first = ddp_->model().parameters().front().grad().mutable_data_ptr<float>();
+  *first = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*first) ^ kBit);
+}
+
+/// `samples_before`: this rank's, when the epoch began or was resumed.
+Result<void> Training::report_epoch(double samples_before, Duration took) {
   bar_.clear();
-  const MetricSums sums = sum_over_ranks(*ddp_, sums_);
-  const double samples_per_s = sums.samples / to_seconds(took);
+  const MetricSums sums = sum_over_ranks(*ddp_, at_.sums);
+  const double trained = (at_.sums.samples - samples_before) * place_.world;
+  const double samples_per_s = trained / to_seconds(took);
   if (!is_first()) return {};
-  fmt::print("{}\n", epoch_line(progress_, sums, samples_per_s));
+  fmt::print("{}\n", epoch_line(at_.progress, sums, samples_per_s));
   std::fflush(stdout);
-  return metrics_.write(epoch_record(progress_, sums, samples_per_s, wall_s()));
+  return metrics_.write(epoch_record(at_.progress, sums, samples_per_s, wall_s()));
 }
 
 Result<void> Training::finish() {
   const MetricSums sums = test();
   if (!is_first()) return {};
-  const Progress last{.epoch = progress_.epoch - 1, .step = progress_.step};
+  const Progress last{.epoch = at_.progress.epoch - 1, .step = at_.progress.step};
   const std::string hash = weights_sha256(ddp_->model());
   auto written = metrics_.write(final_record(last, sums, hash, wall_s()));
   fmt::print("{}\n", final_line(last, sums, hash));
@@ -207,8 +238,8 @@ MetricSums Training::test() {
   return sum_over_ranks(*ddp_, sums);
 }
 
-void Training::announce() const {
-  if (!is_first()) return;
+Result<void> Training::announce() {
+  if (!is_first()) return {};
   std::int64_t parameters = 0;
   for (const torch::Tensor& parameter : ddp_->model().parameters()) {
     parameters += parameter.numel();
@@ -226,7 +257,11 @@ void Training::announce() const {
       options_.num_threads,
       at::get_cpu_capability(),
       TORCH_VERSION);
+  if (at_.progress.step > 0) {
+    fmt::print("resumed epoch={} step={}\n", at_.progress.epoch, at_.progress.step);
+  }
   std::fflush(stdout);
+  return metrics_.write(start_record(at_.progress, place_.world, place_.attempt, wall_s()));
 }
 
 std::span<const std::int64_t> Training::batch_of(

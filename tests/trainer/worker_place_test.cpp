@@ -27,7 +27,9 @@ std::string refusal_of(const Variables& variables) {
 TEST(WorkerPlace, IsAWorldOfOneWithoutALauncher) {
   const auto place = place_of({});
   ASSERT_TRUE(place);
-  EXPECT_EQ(*place, WorkerPlace{});
+  WorkerPlace alone;
+  alone.run_id = "none";
+  EXPECT_EQ(*place, alone);
 }
 
 TEST(WorkerPlace, IsWhatTheAgentSaid) {
@@ -37,6 +39,7 @@ TEST(WorkerPlace, IsWhatTheAgentSaid) {
        {"MASTER_ADDR", "node1"},
        {"MASTER_PORT", "1234"},
        {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+       {"TORCHELASTIC_RUN_ID", "job"},
        {"TORCHELASTIC_RESTART_COUNT", "2"},
        {"DDPRUN_GENERATION", "5"},
        {"DDPRUN_ROUND", "6"}});
@@ -46,6 +49,7 @@ TEST(WorkerPlace, IsWhatTheAgentSaid) {
       .world = 4,
       .store = Endpoint{.host = "node1", .port = 1234},
       .agent_store = true,
+      .run_id = "job",
       .attempt = 2,
       .generation = 5,
       .round = 6};

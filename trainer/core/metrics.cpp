@@ -26,6 +26,12 @@ void MetricSums::add(double mean_loss_of_batch, std::int64_t right, std::int64_t
   samples += n;
 }
 
+void MetricSums::add(const MetricSums& other) {
+  loss += other.loss;
+  correct += other.correct;
+  samples += other.samples;
+}
+
 std::string final_line(Progress at, const MetricSums& test, const std::string& weights_sha256) {
   return fmt::format(
       "final epoch={} step={} loss={:.6f} accuracy={:.4f} weights_sha256={}",

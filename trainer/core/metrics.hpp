@@ -13,7 +13,9 @@ struct MetricSums {
   double correct = 0;  // predictions that were right
   double samples = 0;
 
+  /// A batch of `batch` samples, `right` of them predicted right.
   void add(double mean_loss, std::int64_t right, std::int64_t batch);
+  void add(const MetricSums& other);
 
   double mean_loss() const { return loss / samples; }
   double accuracy_percent() const { return 100 * correct / samples; }

@@ -1,5 +1,7 @@
 #include "trainer/core/options.hpp"
 
+#include <fmt/format.h>
+
 namespace ddprun {
 
 const char* name_of(DatasetKind kind) {
@@ -20,6 +22,34 @@ const char* name_of(ModelKind kind) {
       return "simple_conv_net";
   }
   return "";
+}
+
+std::map<std::string, std::string> arguments_of_job(const TrainOptions& options) {
+  const auto limit = options.limit_train_samples;
+  return {
+      {"--dataset", name_of(options.dataset)},
+      {"--model", name_of(options.model)},
+      {"--first-epoch", std::to_string(options.first_epoch)},
+      {"--seed", std::to_string(options.seed)},
+      {"--sampler-seed", std::to_string(options.sampler_seed)},
+      {"--limit-train-samples", limit ? std::to_string(*limit) : "all"}};
+}
+
+Result<void> check_same_job(
+    const std::map<std::string, std::string>& saved, const TrainOptions& options) {
+  for (const auto& [flag, value] : arguments_of_job(options)) {
+    const auto found = saved.find(flag);
+    if (found != saved.end() && found->second == value) continue;
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "saved with {} {}, but this run has {}; give the same flags, or another "
+            "--snapshot-dir to begin anew",
+            flag,
+            found == saved.end() ? "unknown" : found->second,
+            value));
+  }
+  return {};
 }
 
 }  // namespace ddprun

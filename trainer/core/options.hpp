@@ -3,7 +3,10 @@
 // What the command line of ddptrain asks for, as values that cannot be wrong: options.cpp makes
 // them, and nothing behind it reads a flag.
 
+#include "base/error.hpp"
+
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -34,8 +37,19 @@ struct TrainOptions {
   std::optional<std::string> snapshot_dir;  // none: no snapshots
   std::int64_t snapshot_every_steps = 100;  // besides one at the end
 
+  /// Flips a bit of rank 0's first gradient in this step, so that a test sees parity fail.
+  std::optional<std::int64_t> flip_gradient_bit_at_step;
+
   /// The number behind the last epoch's.
   std::int64_t end_epoch() const { return first_epoch + epochs; }
 };
+
+/// The flags that a job must keep to go on from its snapshots, by name.
+std::map<std::string, std::string> arguments_of_job(const TrainOptions& options);
+
+/// Fails with kInvalidArgument, naming the flag and both values, unless `saved` are the
+/// arguments_of_job() of `options`.
+Result<void> check_same_job(
+    const std::map<std::string, std::string>& saved, const TrainOptions& options);
 
 }  // namespace ddprun

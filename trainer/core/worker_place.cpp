@@ -80,6 +80,7 @@ Result<WorkerPlace> parse_worker_place(const Environment& environment) {
       .world = static_cast<int>(*world),
       .store = std::nullopt,
       .agent_store = environment(contract::kUseAgentStore) == "True",
+      .run_id = environment(contract::kRunId).value_or("none"),
       .attempt = *attempt,
       .generation = static_cast<std::uint64_t>(*generation),
       .round = static_cast<std::uint64_t>(*round)};

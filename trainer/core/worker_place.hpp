@@ -23,6 +23,7 @@ struct WorkerPlace {
   int world = 1;
   std::optional<Endpoint> store;  // none only in a world of 1
   bool agent_store = false;       // the agent hosts the store; else rank 0 does
+  std::string run_id;             // the job's name, for messages
   std::int64_t attempt = 0;       // how often the workers were restarted
   std::uint64_t generation = 0;   // with `round`, the owner of what is written (R10)
   std::uint64_t round = 0;

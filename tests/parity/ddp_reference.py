@@ -1,0 +1,145 @@
+"""Plain Python DDP: the peer that ddptrain is held to, bit for bit, and raced against.
+
+Takes ddptrain's flags, as far as it needs them, and prints ddptrain's last line (with the training
+loss and accuracy of the last epoch). Start it alone, or once per rank with RANK, WORLD_SIZE,
+MASTER_ADDR and MASTER_PORT set, as ddprun and torchrun do.
+"""
+
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+import time
+
+import numpy
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+NORMALISATION = {"mnist": (0.1307, 0.3081), "fashion-mnist": (0.2860, 0.3530)}
+
+
+class ConvNet(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 32, 3)
+        self.conv2 = nn.Conv2d(32, 64, 3)
+        self.fc1 = nn.Linear(9216, 128)
+        self.fc2 = nn.Linear(128, 10)
+        self.dropout1 = nn.Dropout(0.25) if dropout else nn.Identity()
+        self.dropout2 = nn.Dropout(0.5) if dropout else nn.Identity()
+
+    def forward(self, x):
+        x = torch.relu(self.conv1(x))
+        x = torch.relu(self.conv2(x))
+        x = torch.flatten(self.dropout1(torch.max_pool2d(x, 2)), 1)
+        return self.fc2(self.dropout2(torch.relu(self.fc1(x))))
+
+
+def read_bytes(directory, stem, header):
+    plain = pathlib.Path(directory, stem)
+    data = plain.read_bytes() if plain.exists() else gzip.open(f"{plain}.gz").read()
+    return torch.from_numpy(numpy.frombuffer(data, numpy.uint8)[header:].copy())
+
+
+def load(options):
+    images = read_bytes(options.data_dir, "train-images-idx3-ubyte", 16).view(-1, 1, 28, 28)
+    labels = read_bytes(options.data_dir, "train-labels-idx1-ubyte", 8)
+    count = options.limit_train_samples or len(labels)
+    mean, deviation = NORMALISATION[options.dataset]
+    images = images[:count].float().div_(255).sub_(mean).div_(deviation)
+    return TensorDataset(images, labels[:count].long())
+
+
+def weights_sha256(model):
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(parameter.detach().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def join():
+    if "WORLD_SIZE" in os.environ:
+        dist.init_process_group("gloo")
+    else:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+
+class Metrics:
+    def __init__(self, path):
+        self.file = open(path, "a", buffering=1) if path and dist.get_rank() == 0 else None
+
+    def write(self, event, **fields):
+        if self.file:
+            record = {"event": event, "time_s": time.time(), **fields}
+            self.file.write(json.dumps(record) + "\n")
+
+
+def train(options):
+    join()
+    torch.set_num_threads(options.num_threads)
+    data = load(options)
+    sampler = DistributedSampler(data, shuffle=True, seed=options.seed)
+    torch.manual_seed(options.seed)
+    net = ConvNet(dropout=options.model == "simple_conv_net")
+    model = DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=options.learning_rate, momentum=options.momentum)
+    loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler)
+    metrics = Metrics(options.metrics_file)
+
+    def loss_of(output, labels):
+        if options.model == "simple_conv_net":
+            return nn.functional.nll_loss(torch.log_softmax(output, 1), labels)
+        return nn.functional.cross_entropy(output, labels)
+
+    step = 0
+    for epoch in range(options.first_epoch, options.first_epoch + options.epochs):
+        began = time.monotonic()
+        sampler.set_epoch(epoch)
+        sums = torch.zeros(3, dtype=torch.float64)
+        for images, labels in loader:
+            optimizer.zero_grad()
+            output = model(images)
+            loss = loss_of(output, labels)
+            loss.backward()
+            optimizer.step()
+            step += 1
+            right = output.argmax(1).eq(labels).sum().item()
+            sums += torch.tensor(
+                [loss.item() * len(labels), right, len(labels)], dtype=torch.float64)
+            metrics.write("step", epoch=epoch, step=step, loss=loss.item())
+        dist.all_reduce(sums)
+        loss, accuracy, count = sums[0] / sums[2], 100 * sums[1] / sums[2], sums[2].item()
+        metrics.write("epoch", epoch=epoch, step=step, loss=loss.item(), accuracy=accuracy.item(),
+                      samples=count, samples_per_s=count / (time.monotonic() - began))
+    if dist.get_rank() == 0:
+        print(f"final epoch={epoch} step={step} loss={loss:.6f} accuracy={accuracy:.4f} "
+              f"weights_sha256={weights_sha256(net)}", flush=True)
+    dist.destroy_process_group()
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dataset", choices=NORMALISATION, default="fashion-mnist")
+    parser.add_argument("--data-dir", required=True)
+    parser.add_argument("--model", choices=["convnet", "simple_conv_net"], default="convnet")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--first-epoch", type=int, default=0)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--learning-rate", type=float, default=0.01)
+    parser.add_argument("--momentum", type=float, default=0.9)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit-train-samples", type=int)
+    parser.add_argument("--limit-test-samples", type=int, help="ignored: there is no test here")
+    parser.add_argument("--num-threads", type=int, default=1)
+    parser.add_argument("--metrics-file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    train(parse())

@@ -1,0 +1,138 @@
+"""A rank is killed in mid-epoch, all are started again, and nobody can tell from the weights."""
+
+import os
+import pathlib
+import signal
+import tempfile
+import threading
+import unittest
+
+import jobs
+
+# Small enough to be run often; dropout makes the generator's state matter, and 330 samples leave a
+# last batch that is not full.
+FLAGS = ["--model", "simple_conv_net", "--limit-train-samples", "330", "--epochs", "3",
+         "--limit-test-samples", "50", "--batch-size", "8"]
+TRY_AGAIN, BAD_FILE = 75, 78
+
+
+def command(*more):
+    dataset, directory = jobs.find_data()
+    return [jobs.DDPTRAIN, *FLAGS, "--dataset", dataset, "--data-dir", directory, *more]
+
+
+class Steps:
+    """The metrics of rank 0 through a FIFO: each read waits for the next record, nothing polls."""
+
+    def __init__(self, path):
+        os.mkfifo(path)
+        self.path = path
+        # Opened for both ways, so that it neither waits for a writer nor ends with one.
+        self.file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC), "r")
+
+    def wait_for(self, step):
+        for line in self.file:
+            if f'"step":{step},"loss"' in line:
+                return
+
+
+class Resume(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+
+    def path(self, name):
+        return str(pathlib.Path(self.directory.name, name))
+
+    def finish(self, world, *more):
+        return jobs.final(jobs.Run(command(*more), world).wait())
+
+    def kill_at(self, step, victim, world, *more):
+        """Runs until `step`, kills one rank, and yields how each rank ended."""
+        steps = Steps(self.path(f"steps-{step}-{victim}"))
+        run = jobs.Run(command(*more, "--metrics-file", steps.path), world)
+        steps.wait_for(step)
+        run.ranks[victim].send_signal(signal.SIGKILL)
+        # What follows must not fill the FIFO and hold rank 0.
+        threading.Thread(target=steps.file.read, daemon=True).start()
+        return run.wait()
+
+    def assert_same_bits_after_kills(self, world, kills):
+        undisturbed = self.finish(world)
+        snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
+        for step, victim in kills:
+            results = self.kill_at(step, victim, world, *snapshots)
+            self.assertEqual(results[victim][0], -signal.SIGKILL)
+        healed = self.finish(world, *snapshots)
+        self.assertEqual(healed, undisturbed)
+
+    def test_alone(self):
+        self.assert_same_bits_after_kills(1, [(12, 0), (42, 0), (100, 0)])
+
+    def test_with_two_ranks(self):
+        self.assert_same_bits_after_kills(2, [(7, 1), (33, 0), (44, 1)])
+
+    def test_with_four_ranks(self):
+        self.assert_same_bits_after_kills(4, [(9, 2), (19, 0)])
+
+    def test_a_finished_run_is_found_finished(self):
+        snapshots = ["--snapshot-dir", self.path("snapshots")]
+        first = self.finish(2, *snapshots)
+        self.assertEqual(self.finish(2, *snapshots), first)
+
+    def test_another_world_size_goes_on_too(self):
+        snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
+        self.kill_at(13, 1, 4, *snapshots)
+        fields = self.finish(2, *snapshots)
+        self.assertEqual(fields["epoch"], "2")
+        # 11 steps per epoch at world 4, of which 10 are done; 10 samples are left for two ranks of
+        # batch size 8: one more step. Then two epochs of 21 steps.
+        self.assertEqual(fields["step"], "53")
+
+    def test_survivors_end_at_once_and_say_why(self):
+        results = self.kill_at(6, 1, 2)
+        status, _, err = results[0]
+        self.assertEqual(status, TRY_AGAIN, err)
+        self.assertIn("lost another rank", err)
+        self.assertEqual(len(err.strip().splitlines()), 1, err)
+
+    def test_the_error_file_says_it_too(self):
+        error_file = self.path("error.json")
+        results = jobs.Run(command("--metrics-file", self.path("no/such/directory")), 1,
+                           {"TORCHELASTIC_ERROR_FILE": error_file}).wait()
+        self.assertEqual(results[0][0], BAD_FILE)
+        self.assertIn("--metrics-file", pathlib.Path(error_file).read_text())
+
+    def test_other_flags_are_refused_by_all_ranks(self):
+        snapshots = ["--snapshot-dir", self.path("snapshots")]
+        self.finish(2, *snapshots)
+        results = jobs.Run(command(*snapshots, "--seed", "1"), 2).wait()
+        self.assertEqual([status for status, _, _ in results], [BAD_FILE, BAD_FILE])
+        self.assertIn("saved with --sampler-seed 0, but this run has 1", results[0][2])
+
+    def test_an_unwritable_snapshot_directory_is_refused(self):
+        pathlib.Path(self.path("file")).write_text("")
+        results = jobs.Run(command("--snapshot-dir", self.path("file")), 1).wait()
+        self.assertEqual(results[0][0], BAD_FILE)
+        self.assertIn("--snapshot-dir", results[0][2])
+
+    def test_a_missing_data_file_is_refused(self):
+        results = jobs.Run([jobs.DDPTRAIN, "--data-dir", self.directory.name], 1).wait()
+        self.assertEqual(results[0][0], BAD_FILE)
+        self.assertIn("train-images-idx3-ubyte", results[0][2])
+        self.assertIn("--data-dir", results[0][2])
+
+    def test_a_truncated_data_file_is_refused(self):
+        _, directory = jobs.find_data()
+        for source in pathlib.Path(directory).iterdir():
+            content = source.read_bytes()
+            if source.name == "train-images-idx3-ubyte.gz":
+                content = content[:len(content) // 2]
+            pathlib.Path(self.directory.name, source.name).write_bytes(content)
+        results = jobs.Run([jobs.DDPTRAIN, "--data-dir", self.directory.name], 1).wait()
+        self.assertEqual(results[0][0], BAD_FILE)
+        self.assertIn("cut off", results[0][2])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
