@@ -66,6 +66,9 @@ function(ddprun_torch_target target)
     target_precompile_headers(${target} PRIVATE "${PROJECT_SOURCE_DIR}/trainer/torch_pch.hpp")
     set_property(GLOBAL PROPERTY DDPRUN_PCH_OWNER ${target})
   endif()
+  # CMake compiles programs with -fPIE and libraries with -fPIC, and the header fits only one of them.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
   # ccache stores what was compiled with a precompiled header only when told that this is safe.
   target_compile_options(${target} PRIVATE -fpch-preprocess)
   if(DDPRUN_CCACHE)

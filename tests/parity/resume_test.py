@@ -1,5 +1,6 @@
 """A rank is killed in mid-epoch, all are started again, and nobody can tell from the weights."""
 
+import json
 import os
 import pathlib
 import signal
@@ -30,10 +31,12 @@ class Steps:
         # Opened for both ways, so that it neither waits for a writer nor ends with one.
         self.file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC), "r")
 
-    def wait_for(self, step):
+    def wait_for(self, **fields):
+        """The next record that has these fields."""
         for line in self.file:
-            if f'"step":{step},"loss"' in line:
-                return
+            record = json.loads(line)
+            if fields.items() <= record.items():
+                return record
 
 
 class Resume(unittest.TestCase):
@@ -51,7 +54,7 @@ class Resume(unittest.TestCase):
         """Runs until `step`, kills one rank, and yields how each rank ended."""
         steps = Steps(self.path(f"steps-{step}-{victim}"))
         run = jobs.Run(command(*more, "--metrics-file", steps.path), world)
-        steps.wait_for(step)
+        steps.wait_for(event="step", step=step)
         run.ranks[victim].send_signal(signal.SIGKILL)
         # What follows must not fill the FIFO and hold rank 0.
         threading.Thread(target=steps.file.read, daemon=True).start()

@@ -15,6 +15,12 @@ TEST(MetricSums, WeighBatchesByTheirSamples) {
   EXPECT_EQ(sums.accuracy_percent(), 80);
 }
 
+TEST(MetricSums, AddUpOverRanks) {
+  MetricSums sums{.loss = 1, .correct = 2, .samples = 3};
+  sums.add({.loss = 10, .correct = 20, .samples = 30});
+  EXPECT_EQ(sums, (MetricSums{.loss = 11, .correct = 22, .samples = 33}));
+}
+
 TEST(FinalLine, HasTheFieldsThatScriptsRead) {
   const MetricSums test{.loss = 5, .correct = 9, .samples = 10};
   EXPECT_EQ(

@@ -103,6 +103,31 @@ TEST(TrainOptions, RefuseMnistWithoutItsDirectory) {
   EXPECT_THAT(refusal_of({"--dataset", "mnist"}), HasSubstr("needs --data-dir"));
 }
 
+TEST(TrainOptions, CountAsGivenLast) {
+  EXPECT_EQ(accepted({"--epochs", "2", "--epochs", "3"}).epochs, 3);
+}
+
+TEST(CheckSameJob, LetsWhatMayChangeChange) {
+  TrainOptions later;
+  later.epochs = 9;
+  later.batch_size = 1;
+  later.learning_rate = 0.5;
+  EXPECT_TRUE(check_same_job(arguments_of_job(TrainOptions()), later));
+}
+
+TEST(CheckSameJob, NamesTheFlagAndBothValues) {
+  TrainOptions later;
+  later.limit_train_samples = 7;
+  const auto same = check_same_job(arguments_of_job(TrainOptions()), later);
+  ASSERT_FALSE(same);
+  EXPECT_THAT(
+      same.error().detail, HasSubstr("saved with --limit-train-samples all, but this run has 7"));
+}
+
+TEST(CheckSameJob, RefusesASnapshotThatDoesNotSay) {
+  EXPECT_FALSE(check_same_job({}, TrainOptions()));
+}
+
 TEST(TrainOptions, PrintTheFlagsOnHelp) {
   const auto help = parse({"--help"});
   ASSERT_TRUE(help);
