@@ -60,14 +60,14 @@ bool write_lines(int descriptor, std::string_view lines, bool is_pipe) {
   return true;
 }
 
-bool is_a_pipe(int descriptor) {
+mode_t kind_of(int descriptor) {
   struct stat about {};
-  return ::fstat(descriptor, &about) == 0 && S_ISFIFO(about.st_mode);
+  return ::fstat(descriptor, &about) == 0 ? about.st_mode & S_IFMT : 0;
 }
 
 template <class SharedState>
 void write_until_stopped(SharedState& shared) {
-  const bool is_pipe = is_a_pipe(shared.descriptor);
+  const bool is_pipe = kind_of(shared.descriptor) == S_IFIFO;
   std::string lines;
   std::unique_lock lock(shared.mutex);
   for (;;) {
@@ -100,7 +100,8 @@ void write_until_stopped(SharedState& shared) {
 }  // namespace
 
 Console::Console(int descriptor, Descriptor wake)
-    : shared_(std::make_shared<Shared>(descriptor, std::move(wake))) {
+    : shared_(std::make_shared<Shared>(descriptor, std::move(wake))),
+      is_file_(kind_of(descriptor) == S_IFREG) {
   writer_ = start_quiet_thread([shared = shared_] { write_until_stopped(*shared); });
 }
 

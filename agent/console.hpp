@@ -27,6 +27,10 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
+  /// Whether this is a file, which nobody can stop: whoever writes to it waits for it, and nothing
+  /// is left out.
+  bool is_file() const { return is_file_; }
+
   /// Whether append() may be called. If not, `wake` will tell when it may.
   bool has_room();
 
@@ -46,6 +50,7 @@ class Console {
   // Two owners: a thread stuck in a write to a stopped terminal cannot be joined and is left
   // behind when the agent ends; it must not find its state gone.
   std::shared_ptr<Shared> shared_;
+  bool is_file_;
   std::thread writer_;
 };
 

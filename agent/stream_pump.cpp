@@ -180,8 +180,7 @@ bool StreamPump::serve_requests() {
 void StreamPump::drain(Stream& stream) {
   const std::size_t reads_max = kDrainBytesMax / kReadBytes;
   for (std::size_t reads = 0; reads < reads_max; ++reads) {
-    const bool room = stream.to.use != ConsoleUse::kPassed || console(stream.to.console).has_room();
-    if (!room || read_once(stream) != Read::kSome) return;
+    if (!has_room_for(stream) || read_once(stream) != Read::kSome) return;
   }
 }
 
@@ -209,9 +208,17 @@ int StreamPump::patience_ms() const {
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
 }
 
-/// Holds the stream back, and yields false, if it goes to the console alone and that is full.
-bool StreamPump::can_take(Stream& stream) {
-  if (stream.to.use != ConsoleUse::kPassed || console(stream.to.console).has_room()) return true;
+/// No if the stream must lose nothing on the console, and that is full.
+bool StreamPump::has_room_for(const Stream& stream) {
+  if (stream.to.use == ConsoleUse::kHidden) return true;
+  Console& out = console(stream.to.console);
+  const bool may_leave_out = stream.to.use == ConsoleUse::kPrefixed && !out.is_file();
+  return may_leave_out || out.has_room();
+}
+
+/// Holds the stream back, and yields false, if it has to wait for the console.
+bool StreamPump::can_take(const Stream& stream) {
+  if (has_room_for(stream)) return true;
   // Taken off entirely: a pipe that has hung up is reported whatever one asks for.
   ::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, stream.to.pipe.get(), nullptr);
   held_back_.insert(stream.to.pipe.get());

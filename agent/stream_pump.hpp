@@ -4,8 +4,9 @@
 //
 // The log file gets the bytes as they come, so it never lacks a line that the console had. The
 // console gets whole lines: those of two workers never mix. Where the console cannot keep up, tee'd
-// lines are left out there, and counted, since the log has them; a stream that goes nowhere else is
-// held back, as if its worker wrote to the console itself.
+// lines are left out there, and counted, since the log has them. A stream that goes nowhere else is
+// held back, as if its worker wrote to the console itself; so is a tee'd one if the console is a
+// file, which is no slower than the log.
 
 #include "agent/console.hpp"
 #include "agent/core/line_splitter.hpp"
@@ -39,14 +40,14 @@ enum class ConsoleUse : std::uint8_t {
 /// One pipe of one worker, and where its bytes go.
 struct PipedStream {
   WorkerId worker{};
-  Descriptor pipe{};       // the read end, non-blocking
-  Descriptor log{};        // empty: none
-  std::string log_path{};  // for messages
-  Descriptor filtered{};   // for lines with one of `filters`; empty: none
-  std::vector<std::string> filters{};
+  Descriptor pipe;       // the read end, non-blocking
+  Descriptor log;        // empty: none
+  std::string log_path;  // for messages
+  Descriptor filtered;   // for lines with one of `filters`; empty: none
+  std::vector<std::string> filters;
   int console = 1;  // our descriptor: 1 or 2
   ConsoleUse use = ConsoleUse::kHidden;
-  std::string prefix{};
+  std::string prefix;
   bool keeps_tail = false;  // for last_lines()
 };
 
@@ -94,7 +95,8 @@ class StreamPump {
   void resume_held_back();
   void show_unfinished_lines();
   int patience_ms() const;
-  bool can_take(Stream& stream);
+  bool has_room_for(const Stream& stream);
+  bool can_take(const Stream& stream);
   Read read_once(Stream& stream);
   void take(Stream& stream, std::string_view bytes);
   void write_log(Stream& stream, std::string_view bytes);

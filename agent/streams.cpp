@@ -158,10 +158,12 @@ Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
   const bool is_out = number == kOut;
   const StreamMode mode = is_out ? modes(worker.local_rank).out : modes(worker.local_rank).err;
   const bool shown = reaches_console(worker.local_rank);
-  PipedStream piped{
-      .worker = worker, .console = number, .use = ConsoleUse::kHidden, .keeps_tail = !is_out};
+  PipedStream piped;
+  piped.worker = worker;
+  piped.console = number;
+  piped.keeps_tail = !is_out;
   if (mode == StreamMode::kInherit) {
-    if (is_out && !shown) return Descriptor(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (is_out && !shown) return open_log("/dev/null");
     if (is_out || (shown && ::isatty(kErr) == 1)) return Descriptor();
     if (shown) piped.use = ConsoleUse::kPassed;
     return attach_pipe(std::move(piped));

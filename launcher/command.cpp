@@ -67,7 +67,7 @@ Result<std::string> find_python(const Environment& environment) {
   const std::string asked = variable(environment, "PYTHON_EXEC");
   if (!asked.empty()) {
     const bool is_path = asked.find('/') != std::string::npos;
-    const std::string found = is_path ? asked : find_on_path(asked, environment);
+    std::string found = is_path ? asked : find_on_path(asked, environment);
     if (!found.empty() && is_program(found)) return found;
     const bool exists = is_path && ::access(asked.c_str(), F_OK) == 0;
     return make_error(

@@ -61,7 +61,9 @@ void append_matching(
     std::span<const std::string> texts,
     std::string& out) {
   for_each_line(lines, [&](std::string_view line) {
-    const auto is_in = [line](const std::string& text) { return line.find(text) != line.npos; };
+    const auto is_in = [line](const std::string& text) {
+      return line.find(text) != std::string_view::npos;
+    };
     if (std::ranges::any_of(texts, is_in)) append_line(prefix, line, out);
   });
 }

@@ -18,6 +18,7 @@ constexpr std::string_view kNothing = "Checked, without effect";
 constexpr std::string_view kAbout = "About ddprun";
 
 // clang-format off
+// NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Flag
 constexpr std::array kFlags = {
     Flag{kJob, "nproc-per-node", 0, "N|cpu|gpu|auto", "1",
          "Workers on this node: a number, one for each usable CPU or GPU, or 'auto': GPUs, else CPUs.",
@@ -100,6 +101,7 @@ constexpr std::array kFlags = {
     Flag{kAbout, "help", 'h', "", "", "This text.", false, nullptr},
     Flag{kAbout, "version", 0, "", "", "The version of ddprun.", false, nullptr},
 };
+// NOLINTEND(modernize-use-designated-initializers)
 // clang-format on
 
 }  // namespace

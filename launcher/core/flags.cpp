@@ -49,6 +49,7 @@ Result<const Flag*> find_long(std::string_view typed) {
   if (candidates.empty()) return unknown(typed);
   if (candidates.size() == 1) return candidates.front();
   std::vector<std::string> names;
+  names.reserve(candidates.size());
   for (const Flag* flag : candidates)
     names.push_back(fmt::format("--{}", flag->name));
   return bad_usage(

@@ -282,6 +282,27 @@ TEST_F(StreamsTest, SayHowManyLinesASlowConsoleMissed) {
   EXPECT_THAT(shown, HasSubstr("lines are not shown: this console is slower than the workers"));
 }
 
+TEST_F(StreamsTest, LeaveNoLineOutWhenTheConsoleIsAFile) {
+  plan_.streams.all = kTeeOut;
+  open();
+  constexpr std::size_t kLines = 10 * kMegabyte;  // of one byte: the prefixes outrun the queue
+  {
+    const auto captured = capture(1, "console");
+    EXPECT_EQ(
+        run(kFirst,
+            [&] {
+              static char block[kMegabyte];
+              std::fill(std::begin(block), std::end(block), '\n');
+              for (std::size_t i = 0; i < kLines / kMegabyte; ++i)
+                write_all(1, {block, kMegabyte});
+            }),
+        0);
+    finish();
+  }
+  const std::size_t line_bytes = std::string_view("[default0]:\n").size();
+  EXPECT_EQ(std::filesystem::file_size(room_ / "console"), kLines * line_bytes);
+}
+
 TEST_F(StreamsTest, PassStderrOnByteForByteAndRememberItsEnd) {
   open();
   {
