@@ -157,16 +157,16 @@ Result<WorkerCommand> by_python(
   return command;
 }
 
-Result<void> check_script(const std::string& script, const Environment& environment) {
+Result<void> check_script(const std::string& script) {
   if (::access(script.c_str(), F_OK) != 0) {
     const int why = errno;
-    const bool is_name = script.find('/') == std::string::npos;
-    const std::string program = is_name ? find_on_path(script, environment) : std::string();
-    const std::string remedy =
-        program.empty() ? fmt::format("the working directory is {}", fs::current_path().string())
-                        : fmt::format("to run {} give --no-python", program);
     return make_error(
-        Errc::kNotFound, fmt::format("script '{}': {}; {}", script, std::strerror(why), remedy));
+        Errc::kNotFound,
+        fmt::format(
+            "script '{}': {}; the working directory is {}",
+            script,
+            std::strerror(why),
+            fs::current_path().string()));
   }
   std::error_code error;
   if (fs::is_directory(script, error) && !fs::exists(fs::path(script) / "__main__.py", error)) {
@@ -179,7 +179,14 @@ Result<void> check_script(const std::string& script, const Environment& environm
 
 Result<WorkerCommand> script_command(const Options& options, const Environment& environment) {
   const std::string& script = options.rest.front();
-  auto checked = check_script(script, environment);
+  // torchrun refuses what is no file here, so a program on PATH cannot change what a job means.
+  const bool is_name = script.find('/') == std::string::npos && ::access(script.c_str(), F_OK) != 0;
+  if (is_name && !find_on_path(script, environment).empty()) {
+    Options program = options;
+    program.runs = Runs::kProgram;
+    return as_it_is(program, environment);
+  }
+  auto checked = check_script(script);
   if (!checked) return checked.error();
   std::error_code error;
   if (fs::is_directory(script, error)) return by_python(options, environment, {});
@@ -201,7 +208,7 @@ Result<WorkerCommand> resolve_command(const Options& options, const Environment&
       return as_it_is(options, environment);
     case Runs::kRunPath: {
       Options absolute = options;
-      auto checked = check_script(absolute.rest.front(), environment);
+      auto checked = check_script(absolute.rest.front());
       if (!checked) return checked.error();
       absolute.rest.front() = fs::absolute(absolute.rest.front()).string();
       auto command = by_python(absolute, environment, {"-c", kRunPathBootstrap});

@@ -107,14 +107,14 @@ TEST_F(Command, RunsAShebangOfPythonByOurPython) {
 TEST_F(Command, LooksForAProgramOnPath) {
   const auto program = file("bin/job", "", true);
   EXPECT_EQ(resolve(Runs::kProgram, {"job"})->program, program);
+  EXPECT_EQ(resolve(Runs::kScript, {"job", "x"})->program, program);
   EXPECT_EQ(resolve(Runs::kProgram, {"/bin/true", "x"})->program, "/bin/true");
 }
 
 TEST_F(Command, TellsWhatIsMissingAndWhatToDo) {
-  file("bin/job", "", true);
-  const auto script = resolve(Runs::kScript, {"job"});
+  const auto script = resolve(Runs::kScript, {"jbo"});
   EXPECT_TRUE(script.error().is(Errc::kNotFound));
-  EXPECT_THAT(script.error().detail, HasSubstr("give --no-python"));
+  EXPECT_THAT(script.error().detail, HasSubstr("the working directory is"));
   const auto program = resolve(Runs::kProgram, {"jbo"});
   EXPECT_TRUE(program.error().is(Errc::kNotFound));
   EXPECT_THAT(program.error().detail, HasSubstr("'jbo' is not on PATH"));
