@@ -187,7 +187,7 @@ Result<void> StoreLoad::advance(Client& client, bool writable, std::vector<Clien
 // Waits until some clients can go on, and names those whose answer is complete.
 Result<void> StoreLoad::step(std::vector<Client*>& done) {
   done.clear();
-  std::array<epoll_event, kEventsMax> events;
+  std::array<epoll_event, kEventsMax> events{};
   const auto ready = ready_.poll(events, static_cast<int>(kSilenceMax / 1ms));
   if (ready.empty()) return silent();
   for (const epoll_event& event : ready) {

@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kRequestBytesMax = 8 * 1024;
+constexpr std::size_t kRequestBytesMax = 8'192;
 constexpr std::string_view kHeaderEnd = "\r\n\r\n";
 
 std::string answer(std::string_view status, std::string_view body, bool with_body) {

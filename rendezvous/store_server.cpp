@@ -3,7 +3,6 @@
 #include "base/log.hpp"
 #include "rendezvous/http_session.hpp"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -14,10 +13,8 @@ namespace ddprun {
 namespace {
 
 // One read of one connection; also the most that a connection may have carried out per turn.
-constexpr std::size_t kReadBytes = 128 * 1024;
+constexpr std::size_t kReadBytes = 131'072;
 
-// Connections served between two looks at Asio's other work.
-constexpr std::size_t kReadyMax = 256;
 constexpr std::size_t kAcceptsPerTurn = 64;
 
 constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
@@ -140,8 +137,7 @@ void StoreServer::admit(Descriptor socket) {
 // One look at all connections that are ready: each is read once, so each waits for at most one
 // read's worth of work of every other.
 void StoreServer::turn() {
-  std::array<epoll_event, kReadyMax> events;
-  for (const epoll_event& event : ready_.poll(events)) {
+  for (const epoll_event& event : ready_.poll(events_)) {
     const auto found = links_.find(Link{event.data.u64});
     if (found != links_.end()) attend(*found->second);
   }

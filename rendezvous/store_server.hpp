@@ -21,6 +21,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -65,6 +66,9 @@ class StoreServer {
   using Links = std::unordered_map<Link, std::unique_ptr<StoreLink>>;
   using Listening = asio::posix::stream_descriptor;
 
+  // Connections served between two looks at Asio's other work.
+  static constexpr std::size_t kReadyMax = 256;
+
   StoreServer(
       asio::io_context& context,
       const StoreLimits& limits,
@@ -95,8 +99,9 @@ class StoreServer {
 
   ReadySet ready_;
   asio::posix::stream_descriptor any_ready_;  // ready_'s, for Asio to wait on
-  std::vector<char> buffer_;                  // what is being read, of whichever link
-  std::unique_ptr<Store> store_;              // replaced by begin_round()
+  std::array<epoll_event, kReadyMax> events_{};
+  std::vector<char> buffer_;      // what is being read, of whichever link
+  std::unique_ptr<Store> store_;  // replaced by begin_round()
   Links links_;
   std::uint64_t last_link_ = 0;
   std::vector<Link> released_;

@@ -1,14 +1,12 @@
 #include "rendezvous/core/protocol.hpp"
 
 #include <array>
+#include <utility>
 
 namespace ddprun {
 namespace {
 
-struct Opening {
-  std::string_view bytes;
-  Protocol protocol;
-};
+using Opening = std::pair<std::string_view, Protocol>;
 
 constexpr std::array<Opening, 11> kOpenings = {{
     {std::string_view("\0", 1), Protocol::kStore},
@@ -27,11 +25,11 @@ constexpr std::array<Opening, 11> kOpenings = {{
 }  // namespace
 
 Protocol detect(std::string_view first_bytes) {
-  for (const Opening& opening : kOpenings) {
-    if (first_bytes.starts_with(opening.bytes)) return opening.protocol;
+  for (const auto& [opening, protocol] : kOpenings) {
+    if (first_bytes.starts_with(opening)) return protocol;
   }
-  for (const Opening& opening : kOpenings) {
-    if (opening.bytes.starts_with(first_bytes)) return Protocol::kUndecided;
+  for (const auto& [opening, protocol] : kOpenings) {
+    if (opening.starts_with(first_bytes)) return Protocol::kUndecided;
   }
   return Protocol::kUnknown;
 }

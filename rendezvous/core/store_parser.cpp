@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "the wire is little-en
 constexpr std::uint32_t kSwappedMagic = 0xCEF7853C;
 
 // Below this a value is copied from the read buffer; a system call more would cost as much.
-constexpr std::size_t kInPlaceBytes = 16 * 1024;
+constexpr std::size_t kInPlaceBytes = 16'384;
 
 // A list's memory is not reserved from its count: that is a promise, not data.
 

@@ -8,7 +8,7 @@ namespace ddprun {
 namespace {
 
 // Memory kept for the next replies, and the sent front that is worth moving the rest for.
-constexpr std::size_t kKeptBytesMax = 64 * 1024;
+constexpr std::size_t kKeptBytesMax = 65'536;
 
 }  // namespace
 

@@ -4,7 +4,7 @@ namespace ddprun {
 namespace {
 
 // Memory that one huge request needed is not kept for the small ones that follow.
-constexpr std::size_t kKeptBytesMax = 64 * 1024;
+constexpr std::size_t kKeptBytesMax = 65'536;
 
 }  // namespace
 

@@ -28,7 +28,7 @@ void StoreWaits::arrive(Link link, std::string_view key, std::int64_t world_size
 void StoreWaits::drop(Link link) {
   const auto found = waits_.find(link);
   if (found == waits_.end()) return;
-  Wait& wait = found->second;
+  const Wait& wait = found->second;
   for (const Missing& missing : wait.missing) {
     missing.line->second.erase(missing.place);
     if (missing.line->second.empty()) lines_.erase(lines_.find(missing.line->first));

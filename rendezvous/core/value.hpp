@@ -41,7 +41,7 @@ class Value {
 /// length field alone cannot make us allocate more than kFirstBytes.
 class ValueBuilder {
  public:
-  static constexpr std::size_t kFirstBytes = 64 * 1024;
+  static constexpr std::size_t kFirstBytes = 65'536;
 
   /// Begins a value of `size` bytes.
   void start(std::size_t size);
