@@ -10,6 +10,10 @@ ddprun_venv="${DDPRUN_VENV:-$ddprun_root/.venv}"
 export DDPRUN_VENV="$ddprun_venv"
 ddprun_log_directory="$ddprun_root/build/log"
 
+# One clone's objects serve the next, wherever it lies: CI has a new one each time.
+export CCACHE_BASEDIR="$ddprun_root" CCACHE_NOHASHDIR=1
+export CCACHE_SLOPPINESS=pch_defines,time_macros
+
 # Colours are for people: none in a pipe, in CI, or where NO_COLOR asks for none.
 if [[ -t 1 && -z "${NO_COLOR:-}" && -z "${CI:-}" ]]; then
   bold=$'\e[1m' plain=$'\e[0m'
