@@ -47,14 +47,14 @@ field() {
 }
 
 echo
-step "1. Undisturbed: ddprun --standalone --nproc-per-node 2 --no-python ${train[*]}"
-ddprun --standalone --nproc-per-node 2 --no-python "${train[@]}" | tee undisturbed.txt
+step "1. Undisturbed: ddprun --standalone --nproc-per-node 2 ${train[*]}"
+ddprun --standalone --nproc-per-node 2 "${train[@]}" | tee undisturbed.txt
 
 echo
 step "2. The same job with snapshots; at step $kill_at_step, rank 1 is killed"
 exec {shown}> >(tee disturbed.txt)
 show=$!
-ddprun --standalone --nproc-per-node 2 --max-restarts 1 --log-dir logs --no-python \
+ddprun --standalone --nproc-per-node 2 --max-restarts 1 --log-dir logs \
   "${train[@]}" --metrics-file metrics.jsonl --snapshot-dir snapshots --snapshot-every-steps 40 \
   >&"$shown" &
 job=$!
