@@ -72,7 +72,7 @@ victim="$(cat logs/*/events.jsonl | grep '"event":"worker_started"' | grep '"ran
   sed -n 's/.*"pid":\([0-9]*\).*/\1/p')"
 [[ -n "$victim" ]] || die "logs/*/events.jsonl does not say which process is rank 1"
 kill -KILL "$victim"
-step "   kill -9 $victim"
+echo "kill -9 $victim    (rank 1)"
 wait "$job" || die "the job did not survive: status $?"
 trap - EXIT
 wait "$show"
