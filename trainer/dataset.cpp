@@ -90,8 +90,8 @@ Result<std::unique_ptr<ImageDataset>> ImageDataset::open(
 Batch ImageDataset::batch(std::span<const std::int64_t> samples) const {
   constexpr std::size_t kImageBytes = kSide * kSide;
   const std::int64_t n = std::ssize(samples);
-  torch::Tensor bytes = torch::empty({n, 1, kSide, kSide}, torch::kUInt8);
-  torch::Tensor labels = torch::empty({n}, torch::kInt64);
+  const torch::Tensor bytes = torch::empty({n, 1, kSide, kSide}, torch::kUInt8);
+  const torch::Tensor labels = torch::empty({n}, torch::kInt64);
   auto* pixel = bytes.mutable_data_ptr<std::uint8_t>();
   auto* label = labels.mutable_data_ptr<std::int64_t>();
   for (const std::int64_t sample : samples) {

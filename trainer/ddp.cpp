@@ -52,13 +52,13 @@ Ddp::Ddp(std::shared_ptr<Model> model, ProcessGroup group)
   const std::vector<torch::Tensor> parameters = model_->parameters();
   c10d::verify_params_across_processes(group_, parameters, std::nullopt);
 
+  const std::vector<torch::Tensor> buffers = model_->buffers();
   std::vector<torch::Tensor> state;
+  state.reserve(parameters.size() + buffers.size());
   for (const torch::Tensor& parameter : parameters) {
     state.push_back(parameter.detach());
   }
-  for (const torch::Tensor& buffer : model_->buffers()) {
-    state.push_back(buffer);
-  }
+  state.insert(state.end(), buffers.begin(), buffers.end());
   c10d::broadcast_coalesced(group_, state, kBroadcastBytes, /*rank=*/0);
   reducer_ = make_reducer(*model_, group_);
 }

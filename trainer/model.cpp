@@ -15,27 +15,27 @@ namespace nn = torch::nn;
 class ConvLayers : public Model {
  public:
   ConvLayers() {
-    conv1_ = register_module("conv1", nn::Conv2d(nn::Conv2dOptions(1, 32, 3)));
-    conv2_ = register_module("conv2", nn::Conv2d(nn::Conv2dOptions(32, 64, 3)));
-    fc1_ = register_module("fc1", nn::Linear(9216, 128));
-    fc2_ = register_module("fc2", nn::Linear(128, 10));
+    conv1 = register_module("conv1", nn::Conv2d(nn::Conv2dOptions(1, 32, 3)));
+    conv2 = register_module("conv2", nn::Conv2d(nn::Conv2dOptions(32, 64, 3)));
+    fc1 = register_module("fc1", nn::Linear(9216, 128));
+    fc2 = register_module("fc2", nn::Linear(128, 10));
   }
 
  protected:
-  nn::Conv2d conv1_{nullptr};
-  nn::Conv2d conv2_{nullptr};
-  nn::Linear fc1_{nullptr};
-  nn::Linear fc2_{nullptr};
+  nn::Conv2d conv1{nullptr};
+  nn::Conv2d conv2{nullptr};
+  nn::Linear fc1{nullptr};
+  nn::Linear fc2{nullptr};
 };
 
 class ConvNet final : public ConvLayers {
  public:
   torch::Tensor forward(torch::Tensor x) override {  // (N, 1, 28, 28)
-    x = torch::relu(conv1_(x));                      // (N, 32, 26, 26)
-    x = torch::relu(conv2_(x));                      // (N, 64, 24, 24)
+    x = torch::relu(conv1(x));                       // (N, 32, 26, 26)
+    x = torch::relu(conv2(x));                       // (N, 64, 24, 24)
     x = torch::max_pool2d(x, 2).flatten(1);          // (N, 9216)
-    x = torch::relu(fc1_(x));                        // (N, 128)
-    return fc2_(x);                                  // (N, 10)
+    x = torch::relu(fc1(x));                         // (N, 128)
+    return fc2(x);                                   // (N, 10)
   }
 
   torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels) const override {
@@ -51,11 +51,11 @@ class SimpleConvNet final : public ConvLayers {
   }
 
   torch::Tensor forward(torch::Tensor x) override {     // (N, 1, 28, 28)
-    x = torch::relu(conv1_(x));                         // (N, 32, 26, 26)
-    x = torch::relu(conv2_(x));                         // (N, 64, 24, 24)
+    x = torch::relu(conv1(x));                          // (N, 32, 26, 26)
+    x = torch::relu(conv2(x));                          // (N, 64, 24, 24)
     x = dropout1_(torch::max_pool2d(x, 2)).flatten(1);  // (N, 9216)
-    x = dropout2_(torch::relu(fc1_(x)));                // (N, 128)
-    return torch::log_softmax(fc2_(x), /*dim=*/1);      // (N, 10)
+    x = dropout2_(torch::relu(fc1(x)));                 // (N, 128)
+    return torch::log_softmax(fc2(x), /*dim=*/1);       // (N, 10)
   }
 
   torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels) const override {

@@ -180,7 +180,7 @@ Snapshots::Snapshots(const TrainOptions& options, const WorkerPlace& place, Proc
 
 Result<std::unique_ptr<LoadedSnapshot>> Snapshots::take_over() {
   auto store = SnapshotStore::claim(
-      {.directory = *options_.snapshot_dir,
+      {.directory = options_.snapshot_dir.value_or(""),
        .keep = 2,
        .run_id = place_.run_id,
        .generation = place_.generation,
@@ -327,7 +327,7 @@ Result<void> Snapshots::write(const SnapshotState& state) {
 
 void Snapshots::tell(Header& header) {
   static_assert(sizeof(Header) % sizeof(std::int64_t) == 0);
-  torch::Tensor words = torch::empty({sizeof(Header) / sizeof(std::int64_t)}, torch::kInt64);
+  const torch::Tensor words = torch::empty({sizeof(Header) / sizeof(std::int64_t)}, torch::kInt64);
   std::memcpy(words.mutable_data_ptr(), &header, sizeof(header));
   broadcast({words});
   std::memcpy(&header, words.const_data_ptr(), sizeof(header));

@@ -125,9 +125,9 @@ Result<void> Training::build() {
   snapshots_ = std::make_unique<Snapshots>(options_, place_, std::move(group));
   const auto resumed = snapshots_->resume(ddp_->model(), *optimizer_);
   if (!resumed) return resumed.error();
-  at_.progress.epoch = options_.first_epoch;
-  if (!*resumed) return {};
-  at_ = **resumed;
+  TrainPosition beginning;
+  beginning.progress.epoch = options_.first_epoch;
+  at_ = resumed->value_or(beginning);
   constexpr std::array<std::int64_t, 1> kAnySample{0};
   if (at_.progress.step > 0) ddp_->settle_buckets(train_data_->batch(kAnySample).images);
   return {};
@@ -182,7 +182,7 @@ double Training::train_step(const Batch& batch) {
   if (options_.flip_gradient_bit_at_step == at_.progress.step + 1) flip_gradient_bit();
   optimizer_->step();
   // ----------------------------------------------------------------------------------------------
-  const double mean_loss = loss.item<double>();
+  const auto mean_loss = loss.item<double>();
   at_.sums.add(mean_loss, count_right(output.detach(), batch.labels), batch.size());
   return mean_loss;
 }
@@ -232,7 +232,7 @@ MetricSums Training::test() {
     const std::size_t n = std::min<std::size_t>(kTestBatch, mine.size() - at);
     const Batch batch = test_data_->batch(std::span(mine).subspan(at, n));
     const torch::Tensor output = ddp_->model().forward(batch.images);
-    const double loss = ddp_->model().loss(output, batch.labels).item<double>();
+    const auto loss = ddp_->model().loss(output, batch.labels).item<double>();
     sums.add(loss, count_right(output, batch.labels), batch.size());
   }
   return sum_over_ranks(*ddp_, sums);
