@@ -3,6 +3,8 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 namespace ddprun {
 namespace {
@@ -10,10 +12,20 @@ namespace {
 // Memory kept for the next replies, and the sent front that is worth moving the rest for.
 constexpr std::size_t kKeptBytesMax = 65'536;
 
+constexpr std::size_t kSmallBytesMax = 256;
+
 }  // namespace
 
 void StoreReplies::put_string(std::string_view bytes) {
-  put_i64(static_cast<std::int64_t>(bytes.size()));
+  // In one step: a MULTI_GET puts many small ones.
+  std::array<char, kSmallBytesMax> both;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  const auto length = static_cast<std::int64_t>(bytes.size());
+  if (sizeof(length) + bytes.size() <= both.size()) {
+    std::memcpy(both.data(), &length, sizeof(length));
+    std::ranges::copy(bytes, both.begin() + sizeof(length));
+    return put_raw(both.data(), sizeof(length) + bytes.size());
+  }
+  put_i64(length);
   put_raw(bytes.data(), bytes.size());
 }
 

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace {
 
@@ -53,8 +54,7 @@ int main() {
       if (socket == listening) {
         watch(epoll, ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
       } else if (!echo(socket, buffer)) {
-        ::epoll_ctl(epoll, EPOLL_CTL_DEL, socket, nullptr);
-        ::shutdown(socket, SHUT_RDWR);
+        ::close(socket);
       }
     }
   }
