@@ -46,6 +46,7 @@ git clone --quiet --no-hardlinks "$ddprun_root" "$root/root/ddprun"
 
 # How this machine reaches the registries has to be known inside as well; nothing else is passed on.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$(hostname)" >"$root/etc/hosts"  # as installers do
 passed_on=(HOME=/root TERM="${TERM:-dumb}" PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
 for name in http_proxy https_proxy no_proxy PIP_INDEX_URL PIP_DEFAULT_TIMEOUT; do
   if [[ -n "${!name:-}" ]]; then passed_on+=("$name=${!name}"); fi
