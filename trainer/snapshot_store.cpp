@@ -128,7 +128,7 @@ Result<SnapshotStore::Found> SnapshotStore::newest() {
       return found;
     }
     damaged_.push_back(name);
-    found.damaged.push_back(with_context("damaged snapshot", loaded.error()));
+    found.damaged.push_back(loaded.error());
   }
   if (found.damaged.empty()) return found;
   return corrupt(fmt::format(

@@ -28,6 +28,7 @@ class LoadedSnapshot {
  public:
   LoadedSnapshot(SnapshotName name, SnapshotState state, std::vector<std::vector<std::byte>> files)
       : name_(name), state_(std::move(state)), files_(std::move(files)) {}
+  ~LoadedSnapshot() = default;
   LoadedSnapshot(const LoadedSnapshot&) = delete;
   LoadedSnapshot& operator=(const LoadedSnapshot&) = delete;
 
@@ -47,7 +48,7 @@ Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::pat
 struct SnapshotStoreOptions {
   std::filesystem::path directory;  // made when it does not exist
   std::size_t keep = 2;             // this many sound snapshots stay; >= 1
-  std::string run_id = {};          // the job, for messages
+  std::string run_id;               // the job, for messages
   std::uint64_t generation = 0;     // with `round`, the owner of what is written
   std::uint64_t round = 0;
 };

@@ -69,8 +69,14 @@ struct Sight {
 
 class SnapshotCrash : public testing::Test {
  protected:
-  SnapshotCrash() { fs::create_directories(root_); }
-  ~SnapshotCrash() override { fs::remove_all(root_); }
+  SnapshotCrash() {
+    fs::create_directories(root_);
+    fs::create_directories(on_disk_);
+  }
+  ~SnapshotCrash() override {
+    fs::remove_all(root_);
+    fs::remove_all(on_disk_);
+  }
   SnapshotCrash(const SnapshotCrash&) = delete;
   SnapshotCrash& operator=(const SnapshotCrash&) = delete;
 
@@ -198,11 +204,12 @@ class SnapshotCrash : public testing::Test {
   // Not on a disk where there is memory: the power fails in the model, not here.
   fs::path root_ = (fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path()) /
                    ("ddprun_snapshot_crash_" + std::to_string(::getpid()));
+  fs::path on_disk_ =
+      fs::temp_directory_path() / ("ddprun_snapshot_kill_" + std::to_string(::getpid()));
 };
 
 TEST_F(SnapshotCrash, AWriterKilledAtAnyInstantLeavesWhatItAcknowledged) {
-  const fs::path directory =
-      fs::temp_directory_path() / fmt::format("ddprun_snapshot_kill_{}", ::getpid());
+  const fs::path& directory = on_disk_;
   const int kills = number_from("DDPRUN_SNAPSHOT_KILLS", 200);
   std::mt19937_64 random(std::random_device{}());
   std::int64_t acknowledged = 0;
@@ -226,7 +233,6 @@ TEST_F(SnapshotCrash, AWriterKilledAtAnyInstantLeavesWhatItAcknowledged) {
     ASSERT_EQ(sight.damaged, 0U);
     acknowledged = sight.step;
   }
-  fs::remove_all(directory);
   fmt::print("{} kills, {} inside a write, {} steps\n", kills, inside_a_write, acknowledged);
   EXPECT_GT(inside_a_write, 0);
   EXPECT_GT(acknowledged, 0);
