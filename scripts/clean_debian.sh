@@ -63,6 +63,7 @@ inside() {
   unshare --mount --pid --fork --kill-child bash -euc '
     root="$1" pip_cache="$2" command="$3"
     shift 3
+    mount --bind "$root" "$root"  # a mount point, as every root is; else no unshare works inside
     mount -t proc proc "$root/proc"
     mount --rbind /sys "$root/sys"
     mount --rbind /dev "$root/dev"
