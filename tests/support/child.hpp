@@ -30,6 +30,7 @@ class Child {
     output_ = Descriptor(ends[0]);
     const Descriptor theirs(ends[1]);
     std::vector<const char*> environment;
+    environment.reserve(settings.size());
     for (const std::string& setting : settings) {
       environment.push_back(setting.c_str());
     }
@@ -38,6 +39,7 @@ class Child {
     }
     environment.push_back(nullptr);
     std::vector<const char*> arguments;
+    arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) {
       arguments.push_back(argument.c_str());
     }
@@ -96,7 +98,9 @@ class Child {
   /// Takes in what it writes until `timer` fires: false if it ended before.
   bool listen_until(int timer) {
     for (;;) {
-      std::array<pollfd, 2> waits = {{{output_.get(), POLLIN, 0}, {timer, POLLIN, 0}}};
+      std::array<pollfd, 2> waits = {
+          {{.fd = output_.get(), .events = POLLIN, .revents = 0},
+           {.fd = timer, .events = POLLIN, .revents = 0}}};
       if (::poll(waits.data(), waits.size(), -1) < 0) continue;
       if (waits[1].revents != 0) return true;
       if (waits[0].revents != 0 && !read_some()) return false;

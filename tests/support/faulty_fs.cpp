@@ -61,11 +61,12 @@ struct Entry {
 };
 
 Entry entry_of(int directory, const char* path) {
-  const std::string_view text(path);
+  const std::string text(path);
   const std::size_t slash = text.rfind('/');
-  if (slash == std::string_view::npos && directory != AT_FDCWD) return {node_of(directory), path};
-  if (slash == std::string_view::npos) return {node_of("."), path};
-  return {node_of(std::string(text.substr(0, slash)).c_str()), std::string(text.substr(slash + 1))};
+  if (slash != std::string::npos) {
+    return {.parent = node_of(text.substr(0, slash).c_str()), .name = text.substr(slash + 1)};
+  }
+  return {.parent = directory == AT_FDCWD ? node_of(".") : node_of(directory), .name = text};
 }
 
 class Watch {

@@ -39,7 +39,8 @@ int save_snapshots(const char* directory, std::size_t bytes, std::int64_t count)
     if (!TrainingState(step, bytes).equals(found->snapshot->state())) return 3;
   }
   say("taken", step);
-  for (std::int64_t last = step + count; step < last;) {
+  const std::int64_t last = step + count;
+  while (step < last) {
     const auto saved = (*store)->write(TrainingState(++step, bytes).state());
     if (!saved) return fail(saved.error());
     say("saved", step);

@@ -33,6 +33,7 @@ class TrainingState {
       state_.ranks.push_back({.rng = noise(5056), .sums = {{"loss", 0.1 * double(step) + rank}}});
     }
   }
+  ~TrainingState() = default;
   TrainingState(const TrainingState&) = delete;
   TrainingState& operator=(const TrainingState&) = delete;
 
@@ -60,7 +61,10 @@ class TrainingState {
     for (const TensorView& tensor : tensors) {
       contents.emplace(
           tensor.name,
-          Content{tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
+          Content{
+              .dtype = tensor.dtype,
+              .shape = tensor.shape,
+              .bytes = {tensor.bytes.begin(), tensor.bytes.end()}});
     }
     return contents;
   }

@@ -107,7 +107,7 @@ Result<std::vector<ManifestFile>> read_files(const Json& list) {
     file.name = fields.text("name", kNameBytesMax);
     file.size = fields.number("size", std::numeric_limits<std::int64_t>::max());
     file.sha256 = fields.text("sha256", kSha256Digits);
-    if (fields.error()) return *fields.error();
+    if (const auto& error = fields.error()) return *error;
     if (!is_file_name(file.name) || !names.insert(file.name).second) {
       return corrupt(
           fmt::format("manifest: files: '{}' is no file name, or there twice", file.name));
@@ -155,7 +155,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   Fields fields(json, "manifest");
   const std::string format = fields.text("format", kNameBytesMax);
   const std::int64_t version = fields.signed_number("format_version");
-  if (fields.error()) return *fields.error();
+  if (const auto& error = fields.error()) return *error;
   if (format != kFormatName || version != Manifest::kFormat) {
     return corrupt(fmt::format(
         "manifest: format '{}' version {}; this program reads '{}' version {}",
@@ -176,7 +176,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   manifest.arguments = fields.texts("arguments");
   if (manifest.world < 1 || manifest.world > kWorldMax) fields.fail("world", "is out of range");
   const Json* files = fields.find("files");
-  if (fields.error()) return *fields.error();
+  if (const auto& error = fields.error()) return *error;
   auto listed = read_files(*files);
   if (!listed) return listed.error();
   manifest.files = *std::move(listed);

@@ -32,18 +32,18 @@ struct Kind {
   std::size_t bytes;
 };
 constexpr std::array<Kind, 12> kKinds = {{
-    {DType::kF64, "F64", 8},
-    {DType::kI64, "I64", 8},
-    {DType::kF32, "F32", 4},
-    {DType::kI32, "I32", 4},
-    {DType::kF16, "F16", 2},
-    {DType::kBF16, "BF16", 2},
-    {DType::kI16, "I16", 2},
-    {DType::kI8, "I8", 1},
-    {DType::kU8, "U8", 1},
-    {DType::kBool, "BOOL", 1},
-    {DType::kF8E4M3, "F8_E4M3", 1},
-    {DType::kF8E5M2, "F8_E5M2", 1},
+    {.dtype = DType::kF64, .name = "F64", .bytes = 8},
+    {.dtype = DType::kI64, .name = "I64", .bytes = 8},
+    {.dtype = DType::kF32, .name = "F32", .bytes = 4},
+    {.dtype = DType::kI32, .name = "I32", .bytes = 4},
+    {.dtype = DType::kF16, .name = "F16", .bytes = 2},
+    {.dtype = DType::kBF16, .name = "BF16", .bytes = 2},
+    {.dtype = DType::kI16, .name = "I16", .bytes = 2},
+    {.dtype = DType::kI8, .name = "I8", .bytes = 1},
+    {.dtype = DType::kU8, .name = "U8", .bytes = 1},
+    {.dtype = DType::kBool, .name = "BOOL", .bytes = 1},
+    {.dtype = DType::kF8E4M3, .name = "F8_E4M3", .bytes = 1},
+    {.dtype = DType::kF8E5M2, .name = "F8_E5M2", .bytes = 1},
 }};
 
 const Kind& kind_of(DType dtype) {
