@@ -26,7 +26,7 @@ class Snapshots : public testing::Test {
 
  protected:
   Snapshots() { fs::remove_all(directory); }
-  ~Snapshots() override { fs::remove_all(directory); }
+  ~Snapshots() override { fs::remove_all(directory.parent_path()); }
 
   std::unique_ptr<SnapshotStore> begin_round(std::uint64_t round = 0, std::size_t keep = 2) {
     auto store = SnapshotStore::claim(
