@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -19,6 +21,12 @@ Value decimal(std::int64_t number) {
   std::array<char, 24> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
   return Value(std::string_view(text.data(), static_cast<std::size_t>(end - text.data())));
+}
+
+// A key that is absent reads as an empty value.
+void put_found(const Value* found, StoreReplies& replies) {
+  if (found == nullptr) return replies.put_i64(0);
+  replies.put_value(*found);
 }
 
 }  // namespace
@@ -37,7 +45,7 @@ Result<void> Store::apply(
     case StoreOp::kCompareSet:
       return compare_set(request, replies, released);
     case StoreOp::kGet:
-      replies.put_value(find(key));
+      put_found(keys_.find(key), replies);
       return {};
     case StoreOp::kAdd: {
       std::int64_t sum = 0;
@@ -59,9 +67,7 @@ Result<void> Store::apply(
     case StoreOp::kAppend:
       return append(request, released);
     case StoreOp::kMultiGet:
-      for (std::size_t i = 0; i < request.keys.size(); ++i) {
-        replies.put_value(find(request.keys[i]));
-      }
+      multi_get(request.keys, replies);
       return {};
     case StoreOp::kMultiSet:
       return multi_set(request, released);
@@ -90,33 +96,32 @@ Result<void> Store::apply(
 }
 
 Result<void> Store::set(std::string_view key, Value value, Released& released) {
-  auto found = keys_.find(key);
-  if (found == keys_.end()) {
+  Value* found = keys_.find(key);
+  if (found == nullptr) {
     auto room = room_for(key.size() + value.size() + kEntryBytes, 1);
     if (!room) return room;
     stored_bytes_ += key.size() + value.size() + kEntryBytes;
-    found = keys_.emplace(std::string(key), std::move(value)).first;
+    found = &keys_.add(key, std::move(value));
   } else {
-    const std::size_t before = found->second.size();
+    const std::size_t before = found->size();
     if (value.size() > before) {
       auto room = room_for(value.size() - before, 0);
       if (!room) return room;
     }
     stored_bytes_ += value.size();
     stored_bytes_ -= before;
-    found->second = std::move(value);
+    *found = std::move(value);
   }
-  written(key, found->second, released);
+  written(key, *found, released);
   return {};
 }
 
 Result<void> Store::compare_set(StoreRequest& request, StoreReplies& replies, Released& released) {
-  const auto found = keys_.find(request.key);
-  const bool present = found != keys_.end();
-  const std::string_view current = present ? found->second.view() : std::string_view();
+  const Value* const found = keys_.find(request.key);
+  const std::string_view current = found != nullptr ? found->view() : std::string_view();
   if (current != request.expected.view()) {
     // On an absent key the answer is what the caller expected, as upstream; he takes it for a no.
-    replies.put_value(present ? found->second : request.expected);
+    replies.put_value(found != nullptr ? *found : request.expected);
     return {};
   }
   const Value desired = request.value;
@@ -126,9 +131,9 @@ Result<void> Store::compare_set(StoreRequest& request, StoreReplies& replies, Re
 }
 
 Result<void> Store::append(StoreRequest& request, Released& released) {
-  const auto found = keys_.find(request.key);
-  if (found == keys_.end()) return set(request.key, std::move(request.value), released);
-  Value& value = found->second;
+  Value* const found = keys_.find(request.key);
+  if (found == nullptr) return set(request.key, std::move(request.value), released);
+  Value& value = *found;
   const std::size_t more = request.value.size();
   if (value.size() + more > limits_.grown_value_bytes_max) {
     return make_error(
@@ -148,10 +153,10 @@ Result<void> Store::append(StoreRequest& request, Released& released) {
 
 Result<void> Store::add(
     std::string_view key, std::int64_t delta, std::int64_t& sum, Released& released) {
-  const auto found = keys_.find(key);
+  const Value* const found = keys_.find(key);
   std::int64_t before = 0;
-  if (found != keys_.end()) {
-    const auto count = read_counter(found->second.view());
+  if (found != nullptr) {
+    const auto count = read_counter(found->view());
     if (!count) return make_error(Errc::kProtocol, "ADD to a value that is no number");
     before = *count;
   }
@@ -226,6 +231,22 @@ Result<void> Store::push(StoreRequest& request, Released& released) {
   return {};
 }
 
+void Store::multi_get(const KeyList& names, StoreReplies& replies) const {
+  std::array<std::string_view, KeyTable::kAtOnceMax> keys;
+  std::array<const Value*, KeyTable::kAtOnceMax> found{};
+  for (std::size_t done = 0; done < names.size();) {
+    const std::size_t count = std::min(names.size() - done, keys.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      keys[i] = names[done + i];
+    }
+    keys_.find_all(std::span(keys).first(count), std::span(found).first(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      put_found(found[i], replies);
+    }
+    done += count;
+  }
+}
+
 void Store::pop(std::string_view name, StoreReplies& replies) {
   const auto found = queues_.find(name);
   if (found == queues_.end()) return replies.put_i64(0);
@@ -239,23 +260,16 @@ void Store::pop(std::string_view name, StoreReplies& replies) {
 }
 
 std::int64_t Store::remove(std::string_view key) {
-  const auto found = keys_.find(key);
-  if (found == keys_.end()) return 0;
-  stored_bytes_ -= key.size() + found->second.size() + kEntryBytes;
-  keys_.erase(found);
+  const Value* const found = keys_.find(key);
+  if (found == nullptr) return 0;
+  stored_bytes_ -= key.size() + found->size() + kEntryBytes;
+  keys_.remove(key);
   return 1;
 }
 
 void Store::list(StoreReplies& replies) const {
   replies.put_i64(static_cast<std::int64_t>(keys_.size()));
-  for (const auto& [key, value] : keys_) {
-    replies.put_string(key);
-  }
-}
-
-Value Store::find(std::string_view key) const {
-  const auto found = keys_.find(key);
-  return found == keys_.end() ? Value() : found->second;
+  keys_.for_each_key([&replies](std::string_view key) { replies.put_string(key); });
 }
 
 bool Store::satisfied(std::string_view name) const {

@@ -7,6 +7,7 @@
 // Semantics are those of the c10d TCPStore, with the deviations that docs/store.md lists.
 
 #include "base/error.hpp"
+#include "rendezvous/core/key_table.hpp"
 #include "rendezvous/core/store_limits.hpp"
 #include "rendezvous/core/store_replies.hpp"
 #include "rendezvous/core/store_request.hpp"
@@ -46,7 +47,6 @@ class Store {
   std::size_t stored_bytes() const { return stored_bytes_; }
 
  private:
-  using Keys = NameMap<Value>;
   using Released = std::vector<Link>;
 
   Result<void> set(std::string_view key, Value value, Released& released);
@@ -58,11 +58,11 @@ class Store {
   Result<void> barrier(
       Link link, const StoreRequest& request, StoreReplies& replies, Released& released);
   Result<void> push(StoreRequest& request, Released& released);
+  void multi_get(const KeyList& names, StoreReplies& replies) const;
   void pop(std::string_view name, StoreReplies& replies);
   std::int64_t remove(std::string_view key);
   void list(StoreReplies& replies) const;
 
-  Value find(std::string_view key) const;
   bool satisfied(std::string_view name) const;
   bool all_satisfied(const KeyList& names) const;
   bool has_items(std::string_view name) const { return queues_.contains(name); }
@@ -71,7 +71,7 @@ class Store {
   void written(std::string_view key, const Value& value, Released& released);
 
   const StoreLimits& limits_;
-  Keys keys_;
+  KeyTable keys_;
   NameMap<std::deque<Value>> queues_;  // none of them empty
   std::size_t queue_items_ = 0;
   std::size_t stored_bytes_ = 0;
