@@ -23,8 +23,9 @@ class StoreLink {
  public:
   StoreLink(Link link, Descriptor socket, const StoreLimits& limits);
 
-  /// Receives once into `buffer` (and a value's own memory) and lets `store` carry out what is
-  /// complete. Appends to `released` whom that woke. Fails when the connection is to be closed.
+  /// Receives what is there, at most twice, into `buffer` (and a value's own memory) and lets
+  /// `store` carry out what is complete. Appends to `released` whom that woke. Fails when the
+  /// connection is to be closed.
   Result<void> receive(std::span<char> buffer, Store& store, std::vector<Link>& released);
 
   /// Goes on with what was received but not carried out, because too much was unsent.
@@ -72,6 +73,8 @@ class StoreLink {
   bool progressed = false;            // took replies since this was last cleared
 
  private:
+  Result<std::size_t> receive_some(
+      std::span<char> buffer, Store& store, std::vector<Link>& released);
   Result<void> take(std::string_view input, Store& store, std::vector<Link>& released);
   Result<void> carry_out(std::string_view input, Store& store, std::vector<Link>& released);
 

@@ -159,6 +159,7 @@ Result<bool> StoreParser::read_value(std::string_view& input, Value& into) {
     auto complete = read_length(input, limits_.value_bytes_max, "value");
     if (!complete || !*complete) return complete;
     value_.start(missing_);
+    expects_large_ = missing_ >= kInPlaceBytes;
     in_value_ = true;
   }
   const std::string_view part = input.substr(0, value_.missing());

@@ -40,6 +40,9 @@ class StoreParser {
   /// Counts bytes that were written to value_space(). The request is completed by the next read().
   void value_filled(std::size_t bytes);
 
+  /// Whether the last value was large, so that the next one may be.
+  bool expects_large() const { return expects_large_; }
+
   bool validated() const { return validated_; }
 
   /// Whether a request has begun and is not complete.
@@ -78,6 +81,7 @@ class StoreParser {
   bool at_pair_value_ = false;     // the key of the pair has been read
   ValueBuilder value_;             // while has_length_, in a value
   bool in_value_ = false;          // value_ is being filled
+  bool expects_large_ = false;     // the last value was large
   std::size_t request_bytes_ = 0;  // lengths promised so far
 };
 
