@@ -1,9 +1,17 @@
 #include "launcher/ddpctl_options.hpp"
 
+#include "base/flag_checks.hpp"
+#include "base/nearest.hpp"
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -11,6 +19,7 @@ namespace {
 constexpr int kClientsMax = 60'000;
 constexpr int kDepthMax = 10'000;
 constexpr int kPortMax = 65'535;
+constexpr std::int64_t kOperationsMax = 1'000'000'000'000;
 
 const std::map<std::string, StoreWorkload> kWorkloads = {
     {"ping", StoreWorkload::kPing},
@@ -31,38 +40,82 @@ void add_serve(CLI::App& store, StoreServeOptions& options) {
   CLI::App* const serve = store.add_subcommand("serve", "Serve a store until SIGTERM or SIGINT");
   serve->add_option("--host", options.endpoint.host, "Address to listen on (default: all)");
   serve->add_option("--port", options.endpoint.port, "Port to listen on; 0: any free one")
-      ->check(CLI::Range(0, kPortMax))
+      ->check(count(0, kPortMax))
       ->capture_default_str();
   serve->add_option(
       "--port-file", options.port_file, "Write the port to this file once it listens");
 }
 
-void add_bench(CLI::App& store, StoreBenchOptions& options, std::string& endpoint) {
+/// The flags of `store bench` before they are parsed further.
+struct RawBench {
+  StoreBenchOptions options;
+  std::string endpoint;
+  std::string workload = "get";
+};
+
+void add_bench(CLI::App& store, RawBench& raw) {
+  StoreBenchOptions& options = raw.options;
   CLI::App* const bench = store.add_subcommand("bench", "Load a store, ours or torch's");
-  bench->add_option("--endpoint", endpoint, "HOST:PORT of the store")->required();
+  bench->add_option("--endpoint", raw.endpoint, "HOST:PORT of the store")->required();
   bench->add_option("--clients", options.clients, "Connections")
-      ->check(CLI::Range(1, kClientsMax))
+      ->check(count(1, kClientsMax))
       ->capture_default_str();
   bench->add_option("--ops", options.operations, "Operations in all")
-      ->check(CLI::PositiveNumber)
+      ->check(count(1, kOperationsMax))
       ->capture_default_str();
   bench->add_option("--depth", options.depth, "Requests that a client sends before it reads")
-      ->check(CLI::Range(1, kDepthMax))
+      ->check(count(1, kDepthMax))
       ->capture_default_str();
-  bench->add_option("--workload", options.workload, "What an operation is")
-      ->transform(CLI::CheckedTransformer(kWorkloads))
-      ->default_str("get");
+  bench->add_option("--workload", raw.workload, "What an operation is")
+      ->check(one_of(words_of(kWorkloads)))
+      ->capture_default_str();
   bench->add_option("--server-pid", options.server_pid, "Report this process's CPU time too")
-      ->check(CLI::PositiveNumber);
+      ->check(count(1, std::numeric_limits<pid_t>::max()));
   bench->add_flag("--json", options.json, "Print one JSON object");
+}
+
+/// The subcommands and flags of `app` and of what was chosen below it.
+void collect_known(const CLI::App& app, std::vector<std::string>& known) {
+  for (const CLI::Option* option : app.get_options()) {
+    known.push_back(option->get_name());
+  }
+  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(below->get_name());
+    if (below->parsed()) collect_known(*below, known);
+  }
+}
+
+/// What CLI11 says, as one line. A word that nobody knows comes first: CLI11 would rather tell of
+/// the subcommand that is missing for it.
+Error refused(const CLI::App& app, const CLI::ParseError& error) {
+  std::string text = error.what();
+  if (const auto unknown = app.remaining(/*recurse=*/true); !unknown.empty()) {
+    std::vector<std::string> known;
+    collect_known(app, known);
+    text = fmt::format("unknown argument '{}'", unknown.front());
+    const auto meant = nearest(unknown.front(), known);
+    if (meant) text += fmt::format("; did you mean {}?", *meant);
+  }
+  return make_error(Errc::kInvalidArgument, text + "; see ddpctl --help");
+}
+
+Result<DdpctlCommand> checked(RawBench raw) {
+  auto parsed = Endpoint::parse(raw.endpoint, 0);
+  if (!parsed) return with_context("--endpoint", parsed.error());
+  if (parsed->port == 0) {
+    return make_error(
+        Errc::kInvalidArgument, fmt::format("--endpoint '{}': give HOST:PORT", raw.endpoint));
+  }
+  raw.options.endpoint = *parsed;
+  raw.options.workload = kWorkloads.at(raw.workload);
+  return {raw.options};
 }
 
 }  // namespace
 
 Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   StoreServeOptions serve;
-  StoreBenchOptions bench;
-  std::string endpoint;
+  RawBench bench;
 
   CLI::App app("ddpctl: the operator's tool of ddprun", "ddpctl");
   app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
@@ -70,7 +123,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   CLI::App* const store = app.add_subcommand("store", "The c10d key-value store");
   store->require_subcommand(1);
   add_serve(*store, serve);
-  add_bench(*store, bench, endpoint);
+  add_bench(*store, bench);
 
   try {
     app.parse(argc, argv);
@@ -79,17 +132,10 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     return ShowText{app.help()};
   } catch (const CLI::ParseError& error) {
-    return make_error(Errc::kInvalidArgument, fmt::format("{}; see ddpctl --help", error.what()));
+    return refused(app, error);
   }
   if (store->got_subcommand("serve")) return serve;
-  auto parsed = Endpoint::parse(endpoint, 0);
-  if (!parsed) return with_context("--endpoint", parsed.error());
-  if (parsed->port == 0) {
-    return make_error(
-        Errc::kInvalidArgument, fmt::format("--endpoint '{}': give HOST:PORT", endpoint));
-  }
-  bench.endpoint = *parsed;
-  return bench;
+  return checked(std::move(bench));
 }
 
 }  // namespace ddprun

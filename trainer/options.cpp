@@ -1,5 +1,6 @@
 #include "trainer/options.hpp"
 
+#include "base/flag_checks.hpp"
 #include "base/nearest.hpp"
 
 #include <CLI/CLI.hpp>
@@ -17,42 +18,25 @@ constexpr char kDebianFashionMnist[] = "/usr/share/datasets/fashion-mnist";
 constexpr std::int64_t kCountMax = 1'000'000'000;
 constexpr int kThreadsMax = 1024;
 
-/// Accepts finite numbers in [min, max]; CLI11's own Range takes NaN.
-CLI::Validator between(double min, double max) {
-  return {
-      [min, max](const std::string& text) -> std::string {
-        double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return {};
-        return fmt::format("'{}' is not a number from {} to {}", text, min, max);
-      },
-      fmt::format("{}..{}", min, max)};
-}
-
-/// The same for whole numbers.
-CLI::Validator count(std::int64_t min, std::int64_t max) {
-  return {
-      [min, max](const std::string& text) -> std::string {
-        std::int64_t value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return {};
-        return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
-      },
-      fmt::format("{}..{}", min, max)};
-}
+const std::map<std::string, DatasetKind> kDatasets = {
+    {name_of(DatasetKind::kMnist), DatasetKind::kMnist},
+    {name_of(DatasetKind::kFashionMnist), DatasetKind::kFashionMnist}};
+const std::map<std::string, ModelKind> kModels = {
+    {name_of(ModelKind::kConvNet), ModelKind::kConvNet},
+    {name_of(ModelKind::kSimpleConvNet), ModelKind::kSimpleConvNet}};
 
 /// A flag before it is checked against the others.
 struct Raw {
   TrainOptions options;
+  std::string dataset = name_of(options.dataset);
+  std::string model = name_of(options.model);
   std::string device = "cpu";
   std::optional<std::int64_t> sampler_seed;
 };
 
 void add_data_flags(CLI::App& app, Raw& raw) {
-  static const std::map<std::string, DatasetKind> datasets = {
-      {name_of(DatasetKind::kMnist), DatasetKind::kMnist},
-      {name_of(DatasetKind::kFashionMnist), DatasetKind::kFashionMnist}};
   TrainOptions& options = raw.options;
-  app.add_option("--dataset", options.dataset, "mnist or fashion-mnist")
-      ->transform(CLI::CheckedTransformer(datasets).description(""));
+  app.add_option("--dataset", raw.dataset, "The images")->check(one_of(words_of(kDatasets)));
   app.add_option("--data-dir", options.data_dir, "Directory of the IDX files, gzipped or not")
       ->type_name("DIR");
   app.add_option("--limit-train-samples", options.limit_train_samples, "Use the first N only")
@@ -62,13 +46,10 @@ void add_data_flags(CLI::App& app, Raw& raw) {
 }
 
 void add_training_flags(CLI::App& app, Raw& raw) {
-  static const std::map<std::string, ModelKind> models = {
-      {name_of(ModelKind::kConvNet), ModelKind::kConvNet},
-      {name_of(ModelKind::kSimpleConvNet), ModelKind::kSimpleConvNet}};
   constexpr std::int64_t kSeedMax = std::numeric_limits<std::int32_t>::max();
   TrainOptions& options = raw.options;
-  app.add_option("--model", options.model, "convnet or simple_conv_net (with dropout)")
-      ->transform(CLI::CheckedTransformer(models).description(""));
+  app.add_option("--model", raw.model, "The net; simple_conv_net has dropout")
+      ->check(one_of(words_of(kModels)));
   app.add_option("--epochs", options.epochs, "How many")->check(count(1, kCountMax));
   app.add_option("--first-epoch", options.first_epoch, "Number of the first epoch")
       ->check(count(0, kCountMax));
@@ -81,7 +62,7 @@ void add_training_flags(CLI::App& app, Raw& raw) {
       ->check(count(0, kSeedMax));
   app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
       ->check(count(1, kThreadsMax));
-  app.add_option("--device", raw.device, "cpu")->check(CLI::IsMember({"cpu"}).description(""));
+  app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu"}));
 }
 
 void add_output_flags(CLI::App& app, Raw& raw) {
@@ -117,6 +98,8 @@ Error refused(const CLI::App& app, const CLI::ParseError& error) {
 
 Result<TrainOptions> checked(Raw raw) {
   TrainOptions options = std::move(raw.options);
+  options.dataset = kDatasets.at(raw.dataset);
+  options.model = kModels.at(raw.model);
   options.sampler_seed = raw.sampler_seed.value_or(options.seed);
   if (options.data_dir.empty()) {
     if (options.dataset != DatasetKind::kFashionMnist) {

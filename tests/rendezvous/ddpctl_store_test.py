@@ -103,6 +103,22 @@ class Serve(unittest.TestCase):
             self.assertEqual(refused.returncode, 2, arguments)
             self.assertEqual(refused.stderr.count("\n"), 1, refused.stderr)
 
+    def test_names_the_word_that_it_does_not_know(self):
+        refused = ddpctl("stroe", "serve").stderr
+        self.assertIn("unknown argument 'stroe'; did you mean store?", refused)
+        self.assertIn("unknown argument 'foo'", ddpctl("store", "foo").stderr)
+        refused = ddpctl("store", "serve", "--prot", "1").stderr
+        self.assertIn("unknown argument '--prot'; did you mean --port?", refused)
+
+    def test_tells_the_flag_the_value_and_what_is_allowed(self):
+        bench = ["store", "bench", "--endpoint", "h:1"]
+        refused = ddpctl(*bench, "--workload", "foo").stderr
+        self.assertIn("--workload: 'foo' is not one of add, check, echo, get, get64k, multi_get, "
+                      "multi_set, ping, set, set64k, value64k, wait_fanout;", refused)
+        refused = ddpctl(*bench, "--ops", "x").stderr
+        self.assertIn("--ops: 'x' is not a whole number from 1 to 1000000000000;", refused)
+        self.assertIn("wait_fanout}=get", ddpctl("store", "bench", "--help").stdout)
+
     def test_survives_running_out_of_descriptors(self):
         """G1: old clients are served meanwhile, new ones once some have gone."""
         libraries = subprocess.run(["ldd", options.ddpctl], capture_output=True, text=True).stdout

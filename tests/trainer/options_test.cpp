@@ -99,6 +99,17 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
   EXPECT_THAT(refusal_of({"--dataset"}), HasSubstr("--dataset"));
 }
 
+TEST(TrainOptions, TellTheFlagTheValueAndTheWordsThatAreAllowed) {
+  EXPECT_EQ(
+      refusal_of({"--dataset", "foo"}),
+      "--dataset: 'foo' is not one of fashion-mnist, mnist; see ddptrain --help");
+  EXPECT_EQ(
+      refusal_of({"--model", "foo"}),
+      "--model: 'foo' is not one of convnet, simple_conv_net; see ddptrain --help");
+  EXPECT_EQ(
+      refusal_of({"--device", "cuda"}), "--device: 'cuda' is not one of cpu; see ddptrain --help");
+}
+
 TEST(TrainOptions, RefuseMnistWithoutItsDirectory) {
   EXPECT_THAT(refusal_of({"--dataset", "mnist"}), HasSubstr("needs --data-dir"));
 }
@@ -132,6 +143,14 @@ TEST(TrainOptions, PrintTheFlagsOnHelp) {
   const auto help = parse({"--help"});
   ASSERT_TRUE(help);
   EXPECT_THAT(std::get<PrintAndLeave>(*help).text, HasSubstr("--snapshot-every-steps"));
+}
+
+TEST(TrainOptions, PrintTheWordsAndTheDefaultOnHelp) {
+  const auto help = parse({"--help"});
+  ASSERT_TRUE(help);
+  const std::string& text = std::get<PrintAndLeave>(*help).text;
+  EXPECT_THAT(text, HasSubstr("--dataset TEXT:{fashion-mnist,mnist}=fashion-mnist"));
+  EXPECT_THAT(text, HasSubstr("--model TEXT:{convnet,simple_conv_net}=convnet"));
 }
 
 }  // namespace

@@ -1,0 +1,64 @@
+#pragma once
+
+// What the programs that use CLI11 let a flag have for a value. Header only, so that those which
+// do not are built without it. Each refusal tells the value and what is allowed; CLI11 puts the
+// flag before it.
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+/// Accepts finite numbers in [min, max]; CLI11's own Range takes NaN.
+inline CLI::Validator between(double min, double max) {
+  return {
+      [min, max](const std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return {};
+        return fmt::format("'{}' is not a number from {} to {}", text, min, max);
+      },
+      fmt::format("{}..{}", min, max)};
+}
+
+/// The same for whole numbers.
+inline CLI::Validator count(std::int64_t min, std::int64_t max) {
+  return {
+      [min, max](const std::string& text) -> std::string {
+        std::int64_t value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return {};
+        return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
+      },
+      fmt::format("{}..{}", min, max)};
+}
+
+/// Accepts these words alone, and tells all of them in --help and in a refusal. CLI11's own
+/// CheckedTransformer garbles both for an enum.
+inline CLI::Validator one_of(std::vector<std::string> words) {
+  std::string description = fmt::format("{{{}}}", fmt::join(words, ","));
+  return {
+      [words = std::move(words)](const std::string& text) -> std::string {
+        if (std::ranges::find(words, text) != words.end()) return {};
+        return fmt::format("'{}' is not one of {}", text, fmt::join(words, ", "));
+      },
+      std::move(description)};
+}
+
+/// The words that `kinds` gives a meaning to.
+template <class Kind>
+std::vector<std::string> words_of(const std::map<std::string, Kind>& kinds) {
+  std::vector<std::string> words;
+  for (const auto& [word, kind] : kinds) {
+    words.push_back(word);
+  }
+  return words;
+}
+
+}  // namespace ddprun
