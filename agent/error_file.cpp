@@ -12,6 +12,18 @@ using Json = nlohmann::ordered_json;
 
 constexpr bool kNoThrow = false;
 constexpr std::size_t kMessageBytesMax = 1 << 16;
+constexpr int kDepthMax = 100;  // of nesting: what reads deeper JSON uses up the stack
+
+/// The JSON of a worker, discarded when it is none or nested too deep.
+Json parse(std::string_view content) {
+  bool too_deep = false;
+  const auto watch_depth = [&too_deep](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > kDepthMax;
+    return !too_deep;
+  };
+  Json json = Json::parse(content, watch_depth, kNoThrow);
+  return too_deep ? Json(Json::value_t::discarded) : json;
+}
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -31,7 +43,7 @@ std::string cut(std::string_view text) {
 
 std::optional<WorkerError> parse_error_file(std::string_view content) {
   if (trim(content).empty()) return std::nullopt;
-  const Json json = Json::parse(content, nullptr, kNoThrow);
+  const Json json = parse(content);
   WorkerError as_text{.message = cut(content), .traceback = ""};
   if (!json.is_object() || !json.contains("message")) return as_text;
 
@@ -48,7 +60,7 @@ std::optional<WorkerError> parse_error_file(std::string_view content) {
 }
 
 std::string with_error_code(std::string_view content, int code) {
-  Json json = Json::parse(content, nullptr, kNoThrow);
+  Json json = parse(content);
   if (!json.is_object() || !json.contains("message") || !json["message"].is_object()) {
     return std::string(content);
   }

@@ -87,9 +87,10 @@ Result<Pipe> make_pipe(int bytes) {
 
 /// The end of a file, as much as a report may want.
 std::string end_of_file(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A worker may have put a FIFO in its place, which would hold us.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat about {};
-  if (!file || ::fstat(file.get(), &about) != 0) return {};
+  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return {};
   std::string text(kTailBytes, '\0');
   const off_t from = std::max<off_t>(0, about.st_size - static_cast<off_t>(text.size()));
   const ssize_t got = ::pread(file.get(), text.data(), text.size(), from);

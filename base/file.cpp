@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -44,8 +45,13 @@ Result<void> write_synced(const std::filesystem::path& path, std::string_view co
 }  // namespace
 
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return make_errno_error(errno, path.string());
+  // A FIFO in its place would hold us until somebody writes to it.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat about {};
+  if (!file || ::fstat(file.get(), &about) != 0) return make_errno_error(errno, path.string());
+  if (!S_ISREG(about.st_mode)) {
+    return make_error(Errc::kIo, fmt::format("{}: not a regular file", path.string()));
+  }
   std::string content;
   for (;;) {
     const std::size_t had = content.size();

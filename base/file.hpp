@@ -9,7 +9,8 @@
 
 namespace ddprun {
 
-/// The whole file. Fails with kNotFound, kIo, or kLimit when it is larger than `bytes_max`.
+/// The whole of a regular file. Fails with kNotFound, kIo, or kLimit when it is larger than
+/// `bytes_max`.
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max);
 
 /// Replaces `path` in one step: a reader sees the old content or all of the new one, after a crash

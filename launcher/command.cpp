@@ -99,6 +99,9 @@ enum class Kind : std::uint8_t { kPython, kElf, kOtherInterpreter };
 /// By the first bytes. A shebang that names Python makes a Python script, as the suffix .py does.
 Result<Kind> kind_of(const std::string& script) {
   if (script.ends_with(".py")) return Kind::kPython;
+  // What is read from a pipe is gone for the interpreter behind us.
+  std::error_code unknown;
+  if (!fs::is_regular_file(script, unknown)) return Kind::kPython;
   const Descriptor file(::open(script.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, 256> bytes{};
   const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
@@ -160,13 +163,15 @@ Result<WorkerCommand> by_python(
 Result<void> check_script(const std::string& script) {
   if (::access(script.c_str(), F_OK) != 0) {
     const int why = errno;
+    std::error_code gone;  // the working directory may have been deleted
+    const fs::path here = fs::current_path(gone);
     return make_error(
         Errc::kNotFound,
         fmt::format(
-            "script '{}': {}; the working directory is {}",
+            "script '{}': {}; the working directory {}",
             script,
             std::strerror(why),
-            fs::current_path().string()));
+            gone ? "was deleted" : "is " + here.string()));
   }
   std::error_code error;
   if (fs::is_directory(script, error) && !fs::exists(fs::path(script) / "__main__.py", error)) {
@@ -210,7 +215,9 @@ Result<WorkerCommand> resolve_command(const Options& options, const Environment&
       Options absolute = options;
       auto checked = check_script(absolute.rest.front());
       if (!checked) return checked.error();
-      absolute.rest.front() = fs::absolute(absolute.rest.front()).string();
+      std::error_code gone;  // the working directory, deleted
+      const fs::path path = fs::absolute(absolute.rest.front(), gone);
+      if (!gone) absolute.rest.front() = path.string();
       auto command = by_python(absolute, environment, {"-c", kRunPathBootstrap});
       if (command) command->title = "run_script_path";
       return command;

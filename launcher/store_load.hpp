@@ -39,7 +39,7 @@ class StoreLoad {
     StoreBatch batch;
     std::size_t sent = 0;      // of batch.requests
     std::size_t received = 0;  // of batch.reply_bytes
-    TimePoint since{};         // the batch began
+    TimePoint since;           // the batch began
     bool writable_wanted = false;
   };
 

@@ -45,6 +45,7 @@ std::string key_of(int client) {
 
 std::vector<std::string> list_of(int client) {
   std::vector<std::string> keys;
+  keys.reserve(kListKeys);
   for (std::size_t i = 0; i < kListKeys; ++i) {
     keys.push_back(fmt::format("/bench/{:05}/list/{:03}", client, i));
   }

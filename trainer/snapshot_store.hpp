@@ -48,8 +48,9 @@ Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::pat
 struct SnapshotStoreOptions {
   std::filesystem::path directory;  // made when it does not exist
   std::size_t keep = 2;             // this many sound snapshots stay; >= 1
-  std::string run_id;               // the job, for messages
-  std::uint64_t generation = 0;     // with `round`, the owner of what is written
+  // Initialised here too, or g++ warns where designated initialisers leave it out.
+  std::string run_id = {};       // the job, for messages NOLINT(readability-redundant-member-init)
+  std::uint64_t generation = 0;  // with `round`, the owner of what is written
   std::uint64_t round = 0;
 };
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <string>
+
 namespace ddprun {
 namespace {
 
@@ -27,6 +30,14 @@ TEST(ErrorFile, ShowsAnythingElseAsText) {
   EXPECT_EQ(parse_error_file(R"({"note": 1})")->message, R"({"note": 1})");
   EXPECT_EQ(parse_error_file(R"({"message": 17})")->message, "17");
   EXPECT_EQ(parse_error_file(R"({"message": {"extraInfo": 5}})")->message, "");
+}
+
+TEST(ErrorFile, NestedHalfAMillionTimesIsTextAndNoEndOfTheAgent) {
+  constexpr std::size_t kDepth = 500'000;
+  const std::string deep =
+      R"({"message": )" + std::string(kDepth, '[') + std::string(kDepth, ']') + "}";
+  EXPECT_TRUE(parse_error_file(deep)->message.starts_with(R"({"message": [[)"));
+  EXPECT_EQ(with_error_code(deep, 4), deep);
 }
 
 TEST(ErrorFile, YieldsNothingWhenEmpty) {

@@ -72,6 +72,10 @@ class Exchanged {
 };
 
 class StreamsTest : public testing::Test {
+ public:
+  StreamsTest(const StreamsTest&) = delete;
+  StreamsTest& operator=(const StreamsTest&) = delete;
+
  protected:
   StreamsTest() {
     std::filesystem::create_directory(room_);
@@ -80,8 +84,6 @@ class StreamsTest : public testing::Test {
     plan_.streams.log_directory = room_ / "logs";
   }
   ~StreamsTest() override { std::filesystem::remove_all(room_); }
-  StreamsTest(const StreamsTest&) = delete;
-  StreamsTest& operator=(const StreamsTest&) = delete;
 
   void open() {
     auto opened = Streams::open(plan_);
@@ -225,7 +227,7 @@ TEST_F(StreamsTest, LoseNoLineOnDiskAndBlockNoWorkerWhenNobodyReadsTheConsole) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const Descriptor reader(ends[0]);
-  Descriptor writer(ends[1]);
+  const Descriptor writer(ends[1]);
   const std::string line = std::string(99, 'x') + "\n";
   constexpr std::size_t kLines = 200'000;  // 20 MB, far more than the console's queue takes
   {
@@ -256,7 +258,7 @@ TEST_F(StreamsTest, SayHowManyLinesASlowConsoleMissed) {
   std::string shown;
   {
     const Exchanged stdout_exchanged(1, writer.get());
-    const std::string block(64 * 1024, '\n');
+    const std::string block(std::size_t{64} * 1024, '\n');
     EXPECT_EQ(
         run(kFirst,
             [&] {
@@ -292,7 +294,7 @@ TEST_F(StreamsTest, LeaveNoLineOutWhenTheConsoleIsAFile) {
         run(kFirst,
             [&] {
               static char block[kMegabyte];
-              std::fill(std::begin(block), std::end(block), '\n');
+              std::ranges::fill(block, '\n');
               for (std::size_t i = 0; i < kLines / kMegabyte; ++i)
                 write_all(1, {block, kMegabyte});
             }),
@@ -319,7 +321,7 @@ TEST_F(StreamsTest, PassAllOfALargeStderrThroughASlowConsole) {
   open();
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  Descriptor reader(ends[0]);
+  const Descriptor reader(ends[0]);
   Descriptor writer(ends[1]);
   constexpr std::size_t kBytes = 12 * kMegabyte;  // more than queue and pipes hold together
   std::size_t passed = 0;
@@ -327,7 +329,7 @@ TEST_F(StreamsTest, PassAllOfALargeStderrThroughASlowConsole) {
     const Exchanged stderr_exchanged(2, writer.get());
     writer.reset();
     const pid_t worker = start(kFirst, [&] {
-      const std::string block(64 * 1024, '\n');
+      const std::string block(std::size_t{64} * 1024, '\n');
       for (std::size_t i = 0; i < kBytes / block.size(); ++i)
         write_all(2, block);
     });

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -38,6 +39,14 @@ TEST_F(File, LeavesNothingBesideIt) {
 TEST_F(File, RefusesMoreThanTheLimit) {
   ASSERT_TRUE(replace_file(directory / "a", std::string(101, 'x')));
   EXPECT_TRUE(read_file(directory / "a", 100).error().is(Errc::kLimit));
+}
+
+TEST_F(File, DoesNotWaitForTheWriterOfAFifo) {
+  const auto fifo = directory_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const auto content = read_file(fifo, 100);
+  ASSERT_FALSE(content);
+  EXPECT_NE(content.error().detail.find("not a regular file"), std::string::npos);
 }
 
 TEST_F(File, TellsWhatDoesNotExist) {

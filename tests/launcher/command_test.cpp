@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -70,6 +71,13 @@ TEST_F(Command, PrefersPythonExecThenTheActiveEnvironment) {
   EXPECT_EQ(resolve(Runs::kScript, {script})->program, venv);
   environment_["PYTHON_EXEC"] = asked;
   EXPECT_EQ(resolve(Runs::kScript, {script})->program, asked);
+}
+
+TEST_F(Command, LeavesAScriptInAPipeToPython) {
+  const auto python = file("bin/python3", "", true);
+  const std::string fifo = room_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(resolve(Runs::kScript, {fifo})->program, python);
 }
 
 TEST_F(Command, NeverFallsBackFromAnInterpreterThatWasAskedFor) {
