@@ -42,7 +42,7 @@ TEST_F(File, RefusesMoreThanTheLimit) {
 }
 
 TEST_F(File, DoesNotWaitForTheWriterOfAFifo) {
-  const auto fifo = directory_ / "fifo";
+  const auto fifo = directory / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   const auto content = read_file(fifo, 100);
   ASSERT_FALSE(content);
