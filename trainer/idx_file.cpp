@@ -49,10 +49,21 @@ Error too_large(const std::string& name) {
       Errc::kLimit, fmt::format("{}: more than {} bytes", name, FileBytes::kBytesMax));
 }
 
+/// Refuses what is no regular file, and does not wait for the other end of a FIFO to find out.
+Result<Descriptor> open_regular(const std::filesystem::path& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!file) return make_errno_error(errno, path.string());
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return make_errno_error(errno, path.string());
+  if (!S_ISREG(status.st_mode)) {
+    return make_error(Errc::kIo, path.string() + ": not a regular file");
+  }
+  return {std::move(file)};
+}
+
 Result<std::unique_ptr<FileBytes>> map(const Descriptor& file, const std::string& name) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return make_errno_error(errno, name);
-  if (!S_ISREG(status.st_mode)) return make_error(Errc::kIo, name + ": not a regular file");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size > FileBytes::kBytesMax) return too_large(name);
   if (size == 0) return {std::make_unique<MappedFile>(nullptr, 0)};
@@ -108,10 +119,10 @@ Result<std::unique_ptr<FileBytes>> inflate(Descriptor file, const std::string& n
 }  // namespace
 
 Result<std::unique_ptr<FileBytes>> FileBytes::open(const std::filesystem::path& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return make_errno_error(errno, path.string());
-  if (path.extension() == ".gz") return inflate(std::move(file), path.string());
-  return map(file, path.string());
+  auto file = open_regular(path);
+  if (!file) return file.error();
+  if (path.extension() == ".gz") return inflate(*std::move(file), path.string());
+  return map(*file, path.string());
 }
 
 Result<std::filesystem::path> find_data_file(

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -98,6 +99,13 @@ TEST_F(FileBytesTest, RefuseAPlainFileThatIsCalledGzip) {
 
 TEST_F(FileBytesTest, RefuseADirectory) {
   EXPECT_THAT(refusal_of(directory), HasSubstr("not a regular file"));
+}
+
+TEST_F(FileBytesTest, RefuseAFifoRatherThanWaitForItsWriter) {
+  for (const char* name : {"fifo", "fifo.gz"}) {
+    ASSERT_EQ(::mkfifo((directory / name).c_str(), 0600), 0);
+    EXPECT_THAT(refusal_of(directory / name), HasSubstr("not a regular file"));
+  }
 }
 
 TEST_F(FileBytesTest, AreTakenFromThePlainFileWhereBothExist) {
