@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +19,9 @@
 #include <optional>
 #include <string>
 
+#include <fcntl.h>
 #include <malloc.h>
+#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -49,6 +52,16 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
 }
 
+/// Were stdin, stdout or stderr closed, the next file opened would get its number, and with it what
+/// is printed. Each that is closed is filled by one that refuses all use.
+void fill_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number is given, and those below are taken.
+    static_cast<void>(::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+  }
+}
+
 int run(int argc, const char* const* argv) {
   const auto wanted = parse_train_options(argc, argv);
   if (!wanted) return fail({.exit_status = kExitUsage, .message = wanted.error().detail});
@@ -73,6 +86,7 @@ int run(int argc, const char* const* argv) {
 int main(int argc, char** argv) {
   // A peer or a reader of the metrics that has gone is an error to report, not a silent end.
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): cannot fail for this signal
+  ddprun::fill_closed_streams();
   ddprun::keep_freed_memory();
   const int status = ddprun::run(argc, argv);
   std::fflush(nullptr);

@@ -319,7 +319,7 @@ Result<void> Snapshots::write(const SnapshotState& state) {
   // The snapshot before this one is still whole, so there is nothing to lose by going on.
   fmt::print(
       stderr,
-      "ddptrain: no snapshot at step {}, training goes on: {}; make room in --snapshot-dir\n",
+      "ddptrain: no snapshot at step {}, training goes on: {}\n",
       state.step,
       name.error().detail);
   return {};

@@ -19,10 +19,12 @@
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace ddprun {
@@ -44,6 +46,16 @@ MetricSums sum_over_ranks(Ddp& ddp, const MetricSums& sums) {
   ddp.all_reduce(packed);
   const auto* sum = packed.const_data_ptr<double>();
   return {.loss = sum[0], .correct = sum[1], .samples = sum[2]};
+}
+
+/// Prints what the whole job was for. Fails when stdout is closed, or its disk is full.
+Result<void> print_result(std::string line) {
+  line += '\n';
+  const bool printed = std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  if (printed) return {};
+  return with_context(
+      "training is done, but its last line is lost",
+      make_errno_error(errno, "cannot write to stdout"));
 }
 
 /// One rank's training, from the files to the last line.
@@ -213,9 +225,8 @@ Result<void> Training::finish() {
   const Progress last{.epoch = at_.progress.epoch - 1, .step = at_.progress.step};
   const std::string hash = weights_sha256(ddp_->model());
   auto written = metrics_.write(final_record(last, sums, hash, wall_s()));
-  fmt::print("{}\n", final_line(last, sums, hash));
-  std::fflush(stdout);
-  return written;
+  const auto printed = print_result(final_line(last, sums, hash));
+  return written ? printed : written;
 }
 
 /// The test set's metrics; each rank takes its share, and no sample counts twice.

@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import resource
 import signal
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -112,6 +114,33 @@ class Resume(unittest.TestCase):
         results = jobs.Run(command(*snapshots, "--seed", "1"), 2).wait()
         self.assertEqual([status for status, _, _ in results], [BAD_FILE, BAD_FILE])
         self.assertIn("saved with --sampler-seed 0, but this run has 1", results[0][2])
+
+    def test_a_last_line_that_cannot_be_printed_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run(command("--epochs", "1"), stdout=full, stderr=subprocess.PIPE,
+                                   text=True)
+        self.assertEqual(ended.returncode, BAD_FILE, ended.stderr)
+        self.assertIn("cannot write to stdout: No space left on device", ended.stderr)
+
+    def test_a_closed_stdout_is_a_failure_and_no_file_gets_its_lines(self):
+        metrics = self.path("metrics")
+        ended = subprocess.run(
+            ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *command("--epochs", "1"),
+             "--metrics-file", metrics], stderr=subprocess.PIPE, text=True)
+        self.assertEqual(ended.returncode, BAD_FILE, ended.stderr)
+        self.assertIn("cannot write to stdout: Bad file descriptor", ended.stderr)
+        self.assertEqual(jobs.records(metrics)[-1]["event"], "final")
+
+    def test_a_snapshot_that_cannot_be_saved_is_told_with_its_own_remedy_only(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        # Python ignores the signal of that limit, and so does ddptrain when it is not restored.
+        ended = subprocess.run(
+            command("--epochs", "1", "--snapshot-dir", self.path("snapshots")), preexec_fn=limit,
+            restore_signals=False, capture_output=True, text=True)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertRegex(ended.stderr, r"training goes on: cannot write .*: File too large\n$")
 
     def test_an_unwritable_snapshot_directory_is_refused(self):
         pathlib.Path(self.path("file")).write_text("")
