@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -101,6 +102,20 @@ Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::pat
   auto state = decode_state(*manifest, contents);
   if (!state) return with_context(path.string(), state.error());
   return std::make_unique<LoadedSnapshot>(manifest->name, *std::move(state), std::move(files));
+}
+
+Result<std::optional<Manifest>> peek_newest(const std::filesystem::path& directory) {
+  if (std::error_code ignored; !std::filesystem::is_directory(directory, ignored)) {
+    return std::optional<Manifest>();  // claim() makes it, or tells why it cannot
+  }
+  auto entries = list_snapshots(directory);
+  if (!entries) return entries.error();
+  std::ranges::sort(entries->snapshots, std::greater{});
+  for (const SnapshotName& name : entries->snapshots) {
+    auto manifest = read_manifest(directory / name.to_string());
+    if (manifest) return std::optional(*std::move(manifest));
+  }
+  return std::optional<Manifest>();
 }
 
 Result<std::unique_ptr<SnapshotStore>> SnapshotStore::claim(SnapshotStoreOptions options) {

@@ -11,6 +11,7 @@
 // finds nothing to rename, or sees the claim and gives up; its later renames cannot succeed.
 
 #include "base/error.hpp"
+#include "trainer/core/manifest.hpp"
 #include "trainer/core/snapshot.hpp"
 
 #include <cstddef>
@@ -44,6 +45,11 @@ class LoadedSnapshot {
 /// Reads the snapshot in the directory `path` and checks every byte of it. Fails with kCorrupt,
 /// naming the file and what is wrong, or with kNotFound or kIo.
 Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::path& path);
+
+/// What the manifest of the newest snapshot in `directory` says, without claiming anything; none
+/// when there is no sound manifest. Another round may save or remove snapshots meanwhile, so this
+/// is for a first look only. Fails with kIo when the directory cannot be read.
+Result<std::optional<Manifest>> peek_newest(const std::filesystem::path& directory);
 
 struct SnapshotStoreOptions {
   std::filesystem::path directory;  // made when it does not exist

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,7 +179,20 @@ Snapshots::Header header_of(const SnapshotState& state) {
 Snapshots::Snapshots(const TrainOptions& options, const WorkerPlace& place, ProcessGroup group)
     : options_(options), place_(place), group_(std::move(group)) {}
 
+/// A job with other flags is refused before it takes the directory from the one that runs there.
+Result<void> Snapshots::check_before_claim() const {
+  const std::filesystem::path directory = options_.snapshot_dir.value_or("");
+  const auto newest = peek_newest(directory);
+  if (!newest) return with_context("--snapshot-dir", newest.error());
+  if (!*newest) return {};
+  const auto same = check_same_job((*newest)->arguments, options_);
+  if (same) return {};
+  return with_context((directory / (*newest)->name.to_string()).string(), same.error());
+}
+
 Result<std::unique_ptr<LoadedSnapshot>> Snapshots::take_over() {
+  const auto ours = check_before_claim();
+  if (!ours) return ours.error();
   auto store = SnapshotStore::claim(
       {.directory = options_.snapshot_dir.value_or(""),
        .keep = 2,
@@ -193,6 +207,7 @@ Result<std::unique_ptr<LoadedSnapshot>> Snapshots::take_over() {
     fmt::print(stderr, "ddptrain: passed over a damaged snapshot: {}\n", damaged.detail);
   }
   if (!found->snapshot) return std::unique_ptr<LoadedSnapshot>();
+  // Again: another job may have saved since, or the newest manifest was of a damaged snapshot.
   const auto same = check_same_job(found->snapshot->state().arguments, options_);
   if (!same) return with_context(store_->path_of(found->snapshot->name()).string(), same.error());
   return std::move(found->snapshot);

@@ -63,6 +63,7 @@ class Snapshots {
     torch::Tensor rows;  // (world, bytes of a rank) uint8
   };
 
+  Result<void> check_before_claim() const;
   Result<std::unique_ptr<LoadedSnapshot>> take_over();
   Result<Told> put_back(Model& model, torch::optim::SGD& optimizer);
   TrainPosition position_from(const Told& told) const;

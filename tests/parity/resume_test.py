@@ -115,6 +115,14 @@ class Resume(unittest.TestCase):
         self.assertEqual([status for status, _, _ in results], [BAD_FILE, BAD_FILE])
         self.assertIn("saved with --sampler-seed 0, but this run has 1", results[0][2])
 
+    def test_a_job_that_is_refused_for_its_flags_leaves_the_directory_to_its_owner(self):
+        snapshots = ["--snapshot-dir", self.path("snapshots")]
+        self.finish(1, *snapshots)
+        before = sorted(os.listdir(self.path("snapshots")))
+        results = jobs.Run(command(*snapshots, "--seed", "1"), 1).wait()
+        self.assertEqual(results[0][0], BAD_FILE)
+        self.assertEqual(sorted(os.listdir(self.path("snapshots"))), before)
+
     def test_a_last_line_that_cannot_be_printed_is_a_failure(self):
         with open("/dev/full", "w") as full:
             ended = subprocess.run(command("--epochs", "1"), stdout=full, stderr=subprocess.PIPE,

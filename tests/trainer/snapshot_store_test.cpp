@@ -218,6 +218,26 @@ TEST_F(Snapshots, InAnUnwritablePlaceAreRefusedWithTheRemedy) {
   EXPECT_THAT(store.error().detail, HasSubstr("/proc/self/snapshots"));
 }
 
+TEST_F(Snapshots, AreLookedAtWithoutAClaim) {
+  const auto none = peek_newest(directory);
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
+  EXPECT_FALSE(fs::exists(directory));
+
+  const auto owner = begin_round();
+  save(*owner, 1);
+  const auto newest = save(*owner, 2);
+  const auto seen = peek_newest(directory);
+  ASSERT_TRUE(seen && *seen);
+  EXPECT_EQ((*seen)->name, newest);
+  EXPECT_TRUE(owner->write(TrainingState(3, kBytes).state())) << "the owner goes on";
+
+  damage(owner->path_of({.claim = newest.claim, .step = 3}) / "manifest.json");
+  const auto sound = peek_newest(directory);
+  ASSERT_TRUE(sound && *sound);
+  EXPECT_EQ((*sound)->name, newest);
+}
+
 TEST_F(Snapshots, LoadByPathForTheOtherRanks) {
   const auto writer = begin_round();
   const auto name = save(*writer, 4);

@@ -23,7 +23,8 @@ struct SnapshotName {
   std::uint64_t generation = 0;
   std::uint64_t round = 0;
 
-  /// "snapshot-c000007-g000001-r000003-s000000000150": sorts by age as text, too.
+  /// "snapshot-c000007-g000001-r000003-s000000000150": sorts by age as text, too, as long as no
+  /// number outgrows its zeros.
   std::string to_string() const;
 
   /// None for a name that to_string() would not give.
