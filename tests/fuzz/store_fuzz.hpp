@@ -49,7 +49,7 @@ class HostileWorld {
   static constexpr int kBystander = 7;
 
   void check() {
-    Store& store = world_.store();
+    const Store& store = world_.store();
     DDPRUN_CHECK(store.stored_bytes() <= kFuzzLimits.stored_bytes_max);
     DDPRUN_CHECK(store.keys() <= kFuzzLimits.keys_max);
     DDPRUN_CHECK(store.queue_items() <= kFuzzLimits.queue_items_max);

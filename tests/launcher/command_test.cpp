@@ -21,14 +21,16 @@ namespace fs = std::filesystem;
 
 /// A directory with a PATH of its own, in which nothing is but what a test puts there.
 class Command : public testing::Test {
+ public:
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
  protected:
   Command() {
     fs::create_directories(room_ / "bin");
     environment_["PATH"] = room_ / "bin";
   }
   ~Command() override { fs::remove_all(room_); }
-  Command(const Command&) = delete;
-  Command& operator=(const Command&) = delete;
 
   std::string file(const std::string& name, const std::string& content, bool executable = false) {
     const fs::path path = room_ / name;

@@ -14,11 +14,13 @@ namespace {
 
 /// A machine of files under a directory of its own.
 class Machine : public testing::Test {
- protected:
-  ~Machine() override { std::filesystem::remove_all(root_); }
-  Machine() = default;
+ public:
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
+
+ protected:
+  Machine() = default;
+  ~Machine() override { std::filesystem::remove_all(root_); }
 
   void write(const std::string& path, const std::string& content) {
     std::filesystem::create_directories((root_ / path).parent_path());

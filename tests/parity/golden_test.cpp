@@ -138,7 +138,7 @@ TEST(SimpleConvNet, GivesPythonsScores) {
   model->eval();
   const torch::NoGradGuard no_gradients;
   const torch::Tensor scores =
-      model->forward(torch::linspace(-1, 1, 28 * 28).view({1, 1, 28, 28})).flatten();
+      model->forward(torch::linspace(-1, 1, std::int64_t{28} * 28).view({1, 1, 28, 28})).flatten();
   EXPECT_NEAR(scores[0].item<double>(), -2.237025, 1e-5);
   EXPECT_NEAR(scores[1].item<double>(), -2.416032, 1e-5);
   EXPECT_NEAR(scores[2].item<double>(), -2.262240, 1e-5);

@@ -26,6 +26,7 @@ constexpr auto kPatience = 30s;
 
 /// Ends the program unless `got` is a value, which it returns.
 template <class T>
+// It moves out of `got`, unless T is void. NOLINTNEXTLINE(performance-unnecessary-value-param)
 T need(Result<T> got, std::string_view what) {
   if (!got) {
     fmt::print(stderr, "store_probe: {}: {}\n", what, got.error().detail);

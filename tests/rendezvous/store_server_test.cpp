@@ -77,7 +77,7 @@ TEST_F(StoreServerTest, A5ClosesStrangersAndExecutesNothing) {
 }
 
 TEST(StoreServer, A6ClosesWhoNeverValidatesAndKeepsWhoDid) {
-  RunningStore store({.handshake = 50ms});
+  const RunningStore store({.handshake = 50ms});
   RawClient silent(store, "");
   RawClient greeted(store);
   RawClient half(store, validate().substr(0, 2));
@@ -213,6 +213,7 @@ TEST_F(StoreServerTest, D5AWaiterThatLeftOrWasResetHarmsNobody) {
 TEST_F(StoreServerTest, D7ReleasesAllWhoWaitForAll) {
   constexpr int kClients = 128;
   std::vector<std::string> names;
+  names.reserve(kClients);
   for (int i = 0; i < kClients; ++i) {
     names.push_back("k" + std::to_string(i));
   }
@@ -283,7 +284,7 @@ TEST(StoreServer, G2ClosesAReaderThatNeverReadsAndServesTheOthers) {
 }
 
 TEST(StoreServer, GoesOnWithWhatItHeldBackForASlowReader) {
-  RunningStore store({.unsent_bytes_max = 1'000});
+  const RunningStore store({.unsent_bytes_max = 1'000});
   RawClient client(store);
   const std::string value(100'000, 'x');
   std::string requests = set("k", value);
@@ -354,7 +355,7 @@ TEST_F(StoreServerTest, AnswersHealthOverHttp) {
 }
 
 TEST(StoreServer, NamesAPortThatIsTaken) {
-  RunningStore store;
+  const RunningStore store;
   asio::io_context context(1);
   const auto second = StoreServer::listen(context, {.endpoint = store.endpoint(), .limits = {}});
   ASSERT_FALSE(second);

@@ -182,6 +182,7 @@ TEST(Store, TenThousandWaitersOnOneKeyAreAllReleased) {
 TEST(Store, AWaitForTheLongestListEndsInLinearTime) {
   StoreWorld world;
   std::vector<std::string> names;
+  names.reserve(131'072);
   for (int i = 0; i < 131'072; ++i) {
     names.push_back(std::to_string(i));
   }
