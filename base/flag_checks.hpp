@@ -55,6 +55,7 @@ inline CLI::Validator one_of(std::vector<std::string> words) {
 template <class Kind>
 std::vector<std::string> words_of(const std::map<std::string, Kind>& kinds) {
   std::vector<std::string> words;
+  words.reserve(kinds.size());
   for (const auto& [word, kind] : kinds) {
     words.push_back(word);
   }
