@@ -5,6 +5,7 @@
 #include "agent/report.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/say.hpp"
 #include "base/worker_contract.hpp"
 
 #include <fmt/format.h>
@@ -165,11 +166,9 @@ void Agent::stop_by(int signal) {
 
 void Agent::end_without_front() {
   const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
-  fmt::print(
-      stderr,
-      "ddprun: the process that was started is gone (killed?); every process of the job was "
-      "killed{}\n",
-      left.empty() ? "" : ", but for some that do not end");
+  say("ddprun: the process that was started is gone (killed?); every process of the job was "
+      "killed");
+  say(left.empty() ? "\n" : ", but for some that do not end\n");
   // Threads may be in the middle of a write, and nobody is left to be told a status.
   ::_exit(kExitDefect);
 }

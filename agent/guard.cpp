@@ -3,6 +3,9 @@
 #include "agent/core/process_end.hpp"
 #include "agent/descendants.hpp"
 #include "base/exit_status.hpp"
+#include "base/say.hpp"
+
+#include <fmt/format.h>
 
 #include <array>
 #include <cerrno>
@@ -68,19 +71,18 @@ int watch(pid_t agent, const sigset_t& signals) {
   const int status = await_agent(agent, signals);
   const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
   for (const pid_t pid : left) {
-    std::fprintf(stderr, "ddprun: process %d does not end, even by SIGKILL; it is left\n", pid);
+    say(fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
   }
   if (WIFEXITED(status)) return WEXITSTATUS(status);
 
   const int signal = WTERMSIG(status);
   const int exit_status = is_a_defect(signal) ? kExitDefect : exit_status_of_signal(signal);
-  std::fprintf(
-      stderr,
-      "ddprun: the agent (pid %d) was ended by %s; every process of the job was killed; "
-      "exit status %d\n",
+  say(fmt::format(
+      "ddprun: the agent (pid {}) was ended by {}; every process of the job was killed; "
+      "exit status {}\n",
       agent,
-      signal_name(signal).c_str(),
-      exit_status);
+      signal_name(signal),
+      exit_status));
   return exit_status;
 }
 
@@ -89,7 +91,7 @@ int watch(pid_t agent, const sigset_t& signals) {
 std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    std::fprintf(stderr, "ddprun: cannot make a pipe: %s\n", std::strerror(errno));
+    say(fmt::format("ddprun: cannot make a pipe: {}\n", std::strerror(errno)));
     return FrontEnded{.exit_status = kExitTryAgain};
   }
   Descriptor lifeline(ends[0]);
@@ -99,7 +101,7 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
   std::fflush(nullptr);  // or both processes would write what is buffered
   const pid_t agent = ::fork();
   if (agent < 0) {
-    std::fprintf(stderr, "ddprun: cannot fork: %s\n", std::strerror(errno));
+    say(fmt::format("ddprun: cannot fork: {}\n", std::strerror(errno)));
     return FrontEnded{.exit_status = kExitTryAgain};
   }
   if (agent > 0) return FrontEnded{.exit_status = watch(agent, signals)};

@@ -4,6 +4,7 @@
 #include "agent/guard.hpp"
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
+#include "base/say.hpp"
 #include "base/task_scope.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -22,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -58,6 +60,13 @@ void block(sigset_t signals) {
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   // Ignored, as some parents leave it, it would have the kernel reap our children for us.
   ::signal(SIGCHLD, SIG_DFL);
+}
+
+/// Else the next thing opened, our lifeline for one, would pass for the stream that is missing.
+void open_missing_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // the lowest free one: `stream`
+  }
 }
 
 bool ends_the_job(const LaunchPlan& plan, int signal) {
@@ -129,7 +138,7 @@ int run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifeline) {
 
   auto agent = Agent::open(context, plan, inherited_environment());
   if (!agent) {
-    fmt::print(stderr, "ddprun: {}\n", agent.error().detail);
+    say(fmt::format("ddprun: {}\n", agent.error().detail));
     return status_of(agent.error());
   }
   int status = kExitDefect;
@@ -146,6 +155,7 @@ int run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifeline) {
 }  // namespace
 
 int run(const LaunchPlan& plan) {
+  open_missing_streams();
   const sigset_t signals = signals_of(plan);
   block(signals);
   auto process = fork_agent(signals);

@@ -23,7 +23,7 @@ import unittest
 
 options = argparse.Namespace()
 KILLS = int(os.environ.get("DDPRUN_KILLS", "100"))
-PATIENCE_S = 60  # for a broken build to fail and not to hang; no test depends on it
+PATIENCE_S = 8  # for a broken build to fail and not to hang; no test depends on it
 NOBODY = 65534
 
 
@@ -124,8 +124,9 @@ class Case(unittest.TestCase):
         """A job of fake workers that do `words`, or of another `program`."""
         command = [*before, self.launcher, "--log-dir", str(self.directory / "logs"), *flags,
                    "--", *(program or [self.worker]), *words]
-        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=True, **how)
+        how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
+        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, start_new_session=True,
+                               **how)
         self.addCleanup(self.clean_up, job)
         return job
 
@@ -221,6 +222,35 @@ class KillsOfDdprunItself(Case):
         ended = self.end_of(job)
         self.assertEqual(ended.status, 128 + signal.SIGKILL)
         self.assertIn("was ended by SIGKILL", ended.err)
+
+
+class NobodyToTalkTo(Case):
+    """Its own words never keep ddprun from its work."""
+
+    def family(self, **how):
+        job = self.start("note", self.fifo.path, "worker", "hang", **how)
+        worker = Watched(self.fifo.read(1)[0].pid)
+        (agent,) = children_of(job.pid)
+        return job, Watched(agent), worker
+
+    def test_with_stderr_closed_nothing_outlives_the_front(self):
+        job, agent, worker = self.family(before=("/bin/sh", "-c", 'exec "$@" 2>&-', "sh"))
+        job.kill()
+        await_ends([agent, worker])
+
+    def test_with_stdout_and_stderr_closed_a_signal_ends_the_job(self):
+        job, agent, worker = self.family(before=("/bin/sh", "-c", 'exec "$@" >&- 2>&-', "sh"))
+        job.send_signal(signal.SIGTERM)
+        await_ends([agent, worker])
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+
+    def test_with_a_stderr_that_nobody_reads_any_more_nothing_outlives_the_front(self):
+        read_end, write_end = os.pipe()
+        job, agent, worker = self.family(stderr=write_end)
+        os.close(write_end)
+        os.close(read_end)
+        job.kill()
+        await_ends([agent, worker])
 
 
 class ExitStatus(Case):
