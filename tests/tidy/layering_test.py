@@ -28,7 +28,7 @@ LIBRARIES = {
     "Boost.Process": (r"boost/process", r"agent/(boost_)?process\.cpp$"),
     "nlohmann/json": (r"nlohmann/", r".*\.cpp$"),
     "yaml-cpp": (r"yaml-cpp/", r".*\.cpp$"),
-    "CLI11": (r"CLI/", r".*/(\w+_)?options\.cpp$"),
+    "CLI11": (r"CLI/", r".*/(\w+_)?options\.cpp$|base/flag_checks\.hpp$"),
     "spdlog": (r"spdlog/", r"(?!.*/core/)"),
 }
 
