@@ -21,7 +21,7 @@ Json parse(std::string_view content) {
     too_deep = too_deep || depth > kDepthMax;
     return !too_deep;
   };
-  Json json = Json::parse(content, watch_depth, kNoThrow);
+  const Json json = Json::parse(content, watch_depth, kNoThrow);
   return too_deep ? Json(Json::value_t::discarded) : json;
 }
 
