@@ -107,6 +107,8 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
   if (agent > 0) return FrontEnded{.exit_status = watch(agent, signals)};
 
   become_subreaper();  // fork does not hand this down
+  // One that is stopped when the front is killed wakes, finds the lifeline closed, and clears up.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   ::prctl(PR_SET_NAME, "ddprun-agent");
   return AgentBegins{.lifeline = std::move(lifeline)};
 }
