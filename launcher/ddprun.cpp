@@ -2,6 +2,7 @@
 
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/say.hpp"
 #include "launcher/options.hpp"
 #include "launcher/run.hpp"
 
@@ -23,7 +24,7 @@ int exit_status_of(const Error& error) {
 }
 
 int refuse(const Error& error) {
-  fmt::print(stderr, "ddprun: {}\n", error.detail);
+  say(fmt::format("ddprun: {}\n", error.detail));
   return exit_status_of(error);
 }
 
@@ -36,7 +37,7 @@ int launch(std::span<const std::string> arguments) {
   const auto request = read_request(arguments, environment);
   if (!request) return refuse(request.error());
   for (const std::string& warning : request->warnings) {
-    fmt::print(stderr, "ddprun: warning: {}\n", warning);
+    say(fmt::format("ddprun: warning: {}\n", warning));
   }
   switch (request->asks) {
     case Asks::kHelp:
