@@ -184,10 +184,11 @@ Result<void> Snapshots::check_before_claim() const {
   const std::filesystem::path directory = options_.snapshot_dir.value_or("");
   const auto newest = peek_newest(directory);
   if (!newest) return with_context("--snapshot-dir", newest.error());
-  if (!*newest) return {};
-  const auto same = check_same_job((*newest)->arguments, options_);
+  const auto& found = *newest;
+  if (!found) return {};
+  const auto same = check_same_job(found->arguments, options_);
   if (same) return {};
-  return with_context((directory / (*newest)->name.to_string()).string(), same.error());
+  return with_context((directory / found->name.to_string()).string(), same.error());
 }
 
 Result<std::unique_ptr<LoadedSnapshot>> Snapshots::take_over() {
