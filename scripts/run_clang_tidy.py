@@ -26,12 +26,13 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
-def without_precompiled_header(command):
-    """g++'s precompiled header means nothing to clang: every file includes what it needs."""
+def for_clang(command):
+    """The command without what only g++ knows: its precompiled header, where every file includes what
+    it needs, and the warnings that it alone has. What is an error is the settings' to say."""
     kept = []
     words = iter(shlex.split(command))
     for word in words:
-        if word == "-Winvalid-pch":
+        if word in ("-Winvalid-pch", "-Werror") or word.startswith("-Wno-"):
             continue
         if word == "-include":
             header = next(words)
@@ -52,7 +53,7 @@ def read_databases(paths):
             source = pathlib.Path(entry["file"])
             if not source.is_relative_to(ROOT) or source.is_relative_to(ROOT / "build"):
                 continue
-            command = without_precompiled_header(entry["command"])
+            command = for_clang(entry["command"])
             entries.setdefault(source, {**entry, "command": command})
     return entries
 
