@@ -2,13 +2,13 @@
 
 #include "base/flag_checks.hpp"
 #include "base/nearest.hpp"
+#include "launcher/store_workload.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,21 +20,6 @@ constexpr int kClientsMax = 60'000;
 constexpr int kDepthMax = 10'000;
 constexpr int kPortMax = 65'535;
 constexpr std::int64_t kOperationsMax = 1'000'000'000'000;
-
-const std::map<std::string, StoreWorkload> kWorkloads = {
-    {"ping", StoreWorkload::kPing},
-    {"set", StoreWorkload::kSet},
-    {"get", StoreWorkload::kGet},
-    {"add", StoreWorkload::kAdd},
-    {"check", StoreWorkload::kCheck},
-    {"multi_get", StoreWorkload::kMultiGet},
-    {"multi_set", StoreWorkload::kMultiSet},
-    {"set64k", StoreWorkload::kSet64k},
-    {"get64k", StoreWorkload::kGet64k},
-    {"value64k", StoreWorkload::kValue64k},
-    {"wait_fanout", StoreWorkload::kWaitFanout},
-    {"echo", StoreWorkload::kEcho},
-};
 
 void add_serve(CLI::App& store, StoreServeOptions& options) {
   CLI::App* const serve = store.add_subcommand("serve", "Serve a store until SIGTERM or SIGINT");
@@ -67,7 +52,7 @@ void add_bench(CLI::App& store, RawBench& raw) {
       ->check(count(1, kDepthMax))
       ->capture_default_str();
   bench->add_option("--workload", raw.workload, "What an operation is")
-      ->check(one_of(words_of(kWorkloads)))
+      ->check(one_of(workload_names()))
       ->capture_default_str();
   bench->add_option("--server-pid", options.server_pid, "Report this process's CPU time too")
       ->check(count(1, std::numeric_limits<pid_t>::max()));
@@ -107,7 +92,7 @@ Result<DdpctlCommand> checked(RawBench raw) {
         Errc::kInvalidArgument, fmt::format("--endpoint '{}': give HOST:PORT", raw.endpoint));
   }
   raw.options.endpoint = *parsed;
-  raw.options.workload = kWorkloads.at(raw.workload);
+  raw.options.workload = *workload_of(raw.workload);  // one_of() has checked
   return {raw.options};
 }
 

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <string>
 
+#include <unistd.h>
+
 namespace ddprun {
 namespace {
 
@@ -45,7 +47,10 @@ double percentile_us(const std::vector<Duration>& values, double part) {
 }
 
 nlohmann::ordered_json report_of(
-    const StoreBenchOptions& options, StoreLoadResult& result, std::optional<Duration> cpu) {
+    const StoreBenchOptions& options,
+    StoreLoadResult& result,
+    Duration own_cpu,
+    std::optional<Duration> server_cpu) {
   std::ranges::sort(result.latencies);
   const auto operations = static_cast<double>(result.operations);
   nlohmann::ordered_json report{
@@ -57,7 +62,9 @@ nlohmann::ordered_json report_of(
       {"operations_per_s", operations / to_seconds(result.wall)},
       {"latency_p50_us", percentile_us(result.latencies, 0.50)},
       {"latency_p99_us", percentile_us(result.latencies, 0.99)}};
-  if (cpu) report["server_cpu_us_per_operation"] = Microseconds(*cpu).count() / operations;
+  const auto per_operation = [&](Duration cpu) { return Microseconds(cpu).count() / operations; };
+  report["client_cpu_us_per_operation"] = per_operation(own_cpu);
+  if (server_cpu) report["server_cpu_us_per_operation"] = per_operation(*server_cpu);
   return report;
 }
 
@@ -75,21 +82,26 @@ Result<void> bench_store(const StoreBenchOptions& options) {
   auto connected = load.connect();
   if (!connected) return connected;
 
-  Duration cpu_before{};
+  const auto own_before = cpu_time_of(::getpid());
+  if (!own_before) return own_before.error();
+  Duration server_before{};
   if (options.server_pid) {
     const auto before = cpu_time_of(*options.server_pid);
     if (!before) return before.error();
-    cpu_before = *before;
+    server_before = *before;
   }
   auto result = load.run();
   if (!result) return result.error();
-  std::optional<Duration> cpu;
+  const auto own_after = cpu_time_of(::getpid());
+  if (!own_after) return own_after.error();
+  std::optional<Duration> server_cpu;
   if (options.server_pid) {
     const auto after = cpu_time_of(*options.server_pid);
     if (!after) return after.error();
-    cpu = *after - cpu_before;
+    server_cpu = *after - server_before;
   }
-  const nlohmann::ordered_json report = report_of(options, *result, cpu);
+  const nlohmann::ordered_json report =
+      report_of(options, *result, *own_after - *own_before, server_cpu);
   if (options.json) {
     fmt::print("{}\n", report.dump());
   } else {

@@ -26,7 +26,6 @@ enum class StoreWorkload : std::uint8_t {
   kGet64k,      // of 64 KiB
   kValue64k,    // SET and GET of 64 KiB
   kWaitFanout,  // all clients WAIT for one key; when all are known to wait, one SET frees them
-  kEcho,        // 5 bytes there and back, without a handshake: for an echo server, as the floor
 };
 
 struct StoreBenchOptions {

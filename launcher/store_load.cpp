@@ -2,12 +2,17 @@
 
 #include "rendezvous/connect.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -16,6 +21,11 @@ using namespace std::chrono_literals;
 
 constexpr auto kSilenceMax = 30s;
 constexpr std::size_t kEventsMax = 512;
+constexpr std::size_t kReceiveMax = 1U << 20U;
+constexpr std::size_t kOpeningReplyMax = 64;
+
+// From here on a copy costs more than a page's reference.
+constexpr std::size_t kFromFileBytes = 16'384;
 
 Error silent() {
   return make_error(Errc::kTimedOut, "the server has not answered for 30 s");
@@ -27,6 +37,7 @@ Result<void> StoreLoad::connect() {
   auto ready = ReadySet::open();
   if (!ready) return ready.error();
   ready_ = std::move(*ready);
+  std::array<char, kOpeningReplyMax> answer{};
   for (int i = 0; i < options_.clients; ++i) {
     const TimePoint deadline = Clock::now() + kSilenceMax;
     auto socket = connect_to(options_.endpoint, deadline);
@@ -34,12 +45,14 @@ Result<void> StoreLoad::connect() {
     const StoreBatch opening = opening_of(options_.workload, i);
     auto done = send_all(socket->get(), opening.requests, deadline);
     if (!done) return done;
-    done = receive_all(socket->get(), std::span(buffer_).first(opening.reply_bytes), deadline);
+    done = receive_all(socket->get(), std::span(answer).first(opening.reply_bytes), deadline);
     if (!done) return with_context("the handshake", done.error());
     Client client;
     client.socket = std::move(*socket);
     if (options_.workload != StoreWorkload::kWaitFanout) {
       client.batch = batch_of(options_.workload, i, options_.depth);
+      auto kept = keep_in_file(client);
+      if (!kept) return kept;
     }
     clients_.push_back(std::move(client));
   }
@@ -94,7 +107,7 @@ Result<StoreLoadResult> StoreLoad::run_fanout() {
   const StoreBatch opening = opening_of(StoreWorkload::kPing, 0);
   auto greeted = send_all(writer->get(), opening.requests, Clock::now() + kSilenceMax);
   if (!greeted) return greeted.error();
-  std::array<char, 64> answer{};
+  std::array<char, kOpeningReplyMax> answer{};
   greeted = receive_all(
       writer->get(), std::span(answer).first(opening.reply_bytes), Clock::now() + kSilenceMax);
   if (!greeted) return greeted.error();
@@ -144,11 +157,9 @@ Result<void> StoreLoad::begin(Client& client) {
 }
 
 Result<void> StoreLoad::send(Client& client) {
-  const std::string_view rest = std::string_view(client.batch.requests).substr(client.sent);
   bool blocked = false;
-  if (!rest.empty()) {
-    const ssize_t sent =
-        ::send(client.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (client.sent < client.batch.requests.size()) {
+    const ssize_t sent = send_rest(client);
     if (sent < 0 && errno != EAGAIN) return make_error(Errc::kPeerLost, std::strerror(errno));
     if (sent > 0) client.sent += static_cast<std::size_t>(sent);
     blocked = client.sent < client.batch.requests.size();
@@ -161,8 +172,32 @@ Result<void> StoreLoad::send(Client& client) {
   return {};
 }
 
+ssize_t StoreLoad::send_rest(const Client& client) const {
+  const std::string_view rest = std::string_view(client.batch.requests).substr(client.sent);
+  if (client.file_offset < 0) {
+    return ::send(client.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  off_t from = client.file_offset + static_cast<off_t>(client.sent);
+  return ::sendfile(client.socket.get(), file_.get(), &from, rest.size());
+}
+
+Result<void> StoreLoad::keep_in_file(Client& client) {
+  const std::string_view bytes = client.batch.requests;
+  if (bytes.size() < kFromFileBytes) return {};
+  if (!file_) file_ = Descriptor(::memfd_create("requests", MFD_CLOEXEC));
+  if (!file_ || ::pwrite(file_.get(), bytes.data(), bytes.size(), file_bytes_) !=
+                    static_cast<ssize_t>(bytes.size())) {
+    return make_error(Errc::kIo, fmt::format("a file in memory: {}", std::strerror(errno)));
+  }
+  client.file_offset = file_bytes_;
+  file_bytes_ += static_cast<off_t>(bytes.size());
+  return {};
+}
+
+// Of an answer only the length counts: MSG_TRUNC drops it in the kernel.
 Result<bool> StoreLoad::receive(Client& client) {
-  const ssize_t got = ::recv(client.socket.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  const ssize_t got =
+      ::recv(client.socket.get(), nullptr, kReceiveMax, MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0 && errno == EAGAIN) return false;
   if (got < 0) return make_error(Errc::kPeerLost, std::strerror(errno));
   if (got == 0) return make_error(Errc::kPeerLost, "the server closed a connection");

@@ -2,6 +2,9 @@
 
 // Drives the connections of a load from one thread: each client sends a batch, reads all of its
 // answer, and sends the next.
+//
+// It is to cost less than any server, so that the server is what is measured. Answers are counted
+// and dropped in the kernel. Large requests are sent from a file in memory, without a copy.
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
@@ -12,6 +15,8 @@
 
 #include <cstdint>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace ddprun {
 
@@ -37,6 +42,7 @@ class StoreLoad {
   struct Client {
     Descriptor socket;
     StoreBatch batch;
+    off_t file_offset = -1;    // of the batch in file_; negative: it is not there
     std::size_t sent = 0;      // of batch.requests
     std::size_t received = 0;  // of batch.reply_bytes
     TimePoint since;           // the batch began
@@ -51,11 +57,14 @@ class StoreLoad {
   Result<StoreLoadResult> run_batches();
   Result<StoreLoadResult> run_fanout();
   Result<void> answer_all(std::size_t clients);
+  Result<void> keep_in_file(Client& client);
+  ssize_t send_rest(const Client& client) const;
 
   const StoreBenchOptions options_;
   std::vector<Client> clients_;
   ReadySet ready_ = ReadySet::none();
-  std::vector<char> buffer_ = std::vector<char>(1U << 20U);
+  Descriptor file_;  // in memory; batches that are worth it, one after the other
+  off_t file_bytes_ = 0;
 };
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ constexpr std::size_t kNumber = 8;
 constexpr std::size_t kLength = 8;
 constexpr std::size_t kByte = 1;
 
-constexpr std::array<std::string_view, 12> kNames = {
+constexpr std::array<std::string_view, 11> kNames = {
     "ping",
     "set",
     "get",
@@ -36,8 +37,7 @@ constexpr std::array<std::string_view, 12> kNames = {
     "set64k",
     "get64k",
     "value64k",
-    "wait_fanout",
-    "echo"};
+    "wait_fanout"};
 
 std::string key_of(int client) {
   return fmt::format("/bench/{:05}/key", client);
@@ -62,7 +62,7 @@ std::vector<std::pair<std::string, std::string>> pairs_of(int client) {
 
 // With the process id, since an earlier load may have left its last round behind.
 std::string round_key(std::int64_t round) {
-  return fmt::format("/bench/{}/round/{:08}", ::getpid(), round);
+  return fmt::format("/bench/{:010}/round/{:08}", ::getpid(), round);
 }
 
 /// Appends one operation; returns the bytes of its reply.
@@ -70,9 +70,8 @@ std::size_t encode(StoreWorkload workload, int client, StoreEncoder& out) {
   const std::string key = key_of(client);
   switch (workload) {
     case StoreWorkload::kPing:
-    case StoreWorkload::kEcho:
       out.ping(kNonce);
-      return workload == StoreWorkload::kPing ? kPong : out.bytes().size();
+      return kPong;
     case StoreWorkload::kSet:
       out.valued(StoreOp::kSet, key, std::string(kSmallBytes, 'v'));
       return 0;
@@ -109,7 +108,6 @@ std::size_t encode(StoreWorkload workload, int client, StoreEncoder& out) {
 }  // namespace
 
 StoreBatch opening_of(StoreWorkload workload, int client) {
-  if (workload == StoreWorkload::kEcho) return {};
   const bool large = workload == StoreWorkload::kGet64k || workload == StoreWorkload::kValue64k;
   StoreEncoder out;
   out.validate();
@@ -152,6 +150,16 @@ StoreBatch fanout_set(std::int64_t round) {
 
 std::string_view name_of(StoreWorkload workload) {
   return kNames.at(static_cast<std::size_t>(workload));
+}
+
+std::optional<StoreWorkload> workload_of(std::string_view name) {
+  const auto* const found = std::ranges::find(kNames, name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<StoreWorkload>(found - kNames.begin());
+}
+
+std::vector<std::string> workload_names() {
+  return {kNames.begin(), kNames.end()};
 }
 
 }  // namespace ddprun
