@@ -196,8 +196,7 @@ Result<void> StoreLoad::keep_in_file(Client& client) {
 
 // Of an answer only the length counts: MSG_TRUNC drops it in the kernel.
 Result<bool> StoreLoad::receive(Client& client) {
-  const ssize_t got =
-      ::recv(client.socket.get(), nullptr, kReceiveMax, MSG_DONTWAIT | MSG_TRUNC);
+  const ssize_t got = ::recv(client.socket.get(), nullptr, kReceiveMax, MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0 && errno == EAGAIN) return false;
   if (got < 0) return make_error(Errc::kPeerLost, std::strerror(errno));
   if (got == 0) return make_error(Errc::kPeerLost, "the server closed a connection");

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <new>
 #include <utility>
 
@@ -15,8 +14,27 @@ namespace {
 
 constexpr std::size_t kFirstSlots = 16;
 
+/// Multiplication carries every bit upwards, and the shift brings it down again.
+std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) * 0x9E37'79B9'7F4A'7C15U;  // 2^64 by the golden ratio, as Fibonacci hashing
+  return hash ^ (hash >> 32U);
+}
+
+/// Eight bytes at a time, the last eight of a long key twice where they overlap: keys are short, and
+/// std::hash is a call for each. Who may write to a store may harm it anyhow, so it needs no secret.
 std::size_t hash_of(std::string_view key) {
-  return std::hash<std::string_view>()(key);
+  std::uint64_t word = 0;
+  std::uint64_t hash = mix(0, key.size());
+  if (key.size() < sizeof(word)) {
+    std::memcpy(&word, key.data(), key.size());
+    return mix(mix(hash, word), 0);
+  }
+  for (std::size_t at = 0; at + sizeof(word) < key.size(); at += sizeof(word)) {
+    std::memcpy(&word, key.data() + at, sizeof(word));
+    hash = mix(hash, word);
+  }
+  std::memcpy(&word, key.data() + key.size() - sizeof(word), sizeof(word));
+  return mix(mix(hash, word), 0);
 }
 
 }  // namespace

@@ -240,9 +240,7 @@ void Store::multi_get(const KeyList& names, StoreReplies& replies) const {
       keys[i] = names[done + i];
     }
     keys_.find_all(std::span(keys).first(count), std::span(found).first(count));
-    for (std::size_t i = 0; i < count; ++i) {
-      put_found(found[i], replies);
-    }
+    replies.put_values(std::span(found).first(count));
     done += count;
   }
 }

@@ -174,6 +174,8 @@ Result<bool> StoreParser::read_value(std::string_view& input, Value& into) {
 Result<bool> StoreParser::read_keys(std::string_view& input) {
   auto counted = read_count(input);
   if (!counted || !*counted) return counted;
+  take_whole_keys(input);
+  // What is left has come in part, or is to be refused.
   while (items_left_ > 0) {
     auto complete = read_listed_key(input);
     if (!complete || !*complete) return complete;
@@ -181,6 +183,18 @@ Result<bool> StoreParser::read_keys(std::string_view& input) {
     --items_left_;
   }
   return true;
+}
+
+// Nearly always a list comes whole, and its keys need no second look.
+void StoreParser::take_whole_keys(std::string_view& input) {
+  if (has_length_ || partial_size_ > 0) return;
+  const KeyList::Taken taken = request_.keys.take(
+      input.substr(0, limits_.request_bytes_max - request_bytes_),
+      items_left_,
+      limits_.key_bytes_max);
+  items_left_ -= taken.items;
+  request_bytes_ += taken.bytes;
+  input.remove_prefix(taken.bytes);
 }
 
 Result<bool> StoreParser::read_pairs(std::string_view& input) {

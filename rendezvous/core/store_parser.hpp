@@ -59,6 +59,7 @@ class StoreParser {
   Result<bool> read_key(std::string_view& input);
   Result<bool> read_value(std::string_view& input, Value& into);
   Result<bool> read_keys(std::string_view& input);
+  void take_whole_keys(std::string_view& input);
   Result<bool> read_pairs(std::string_view& input);
   Result<bool> read_listed_key(std::string_view& input);
   Result<bool> read_count(std::string_view& input);

@@ -37,6 +37,35 @@ void StoreReplies::put_value(const Value& value) {
   unsent_ += bytes.size();
 }
 
+// Small ones, the common case, take room once for all.
+void StoreReplies::put_values(std::span<const Value* const> values) {
+  static const Value kEmpty;
+  std::size_t total = 0;
+  bool small = true;
+  for (const Value* value : values) {
+    const std::size_t size = value != nullptr ? value->size() : 0;
+    total += sizeof(std::int64_t) + size;
+    small = small && size < kSharedBytesMin;
+  }
+  if (!small) {
+    for (const Value* value : values) {
+      put_value(value != nullptr ? *value : kEmpty);
+    }
+    return;
+  }
+  const std::size_t begin = copied_.size();
+  copied_.resize(begin + total);
+  unsent_ += total;
+  char* into = copied_.data() + begin;
+  for (const Value* value : values) {
+    const std::string_view bytes = value != nullptr ? value->view() : std::string_view();
+    const auto length = static_cast<std::int64_t>(bytes.size());
+    std::memcpy(into, &length, sizeof(length));
+    if (!bytes.empty()) std::memcpy(into + sizeof(length), bytes.data(), bytes.size());
+    into += sizeof(length) + bytes.size();
+  }
+}
+
 std::size_t StoreReplies::gather(std::span<std::string_view> pieces) const {
   const std::string_view copied = copied_;
   std::size_t used = 0;

@@ -25,6 +25,8 @@ class StoreReplies {
   /// Length and bytes.
   void put_string(std::string_view bytes);
   void put_value(const Value& value);
+  /// As put_value() for each; null reads as empty.
+  void put_values(std::span<const Value* const> values);
 
   /// Fills `pieces` with what comes next; returns how many it used.
   std::size_t gather(std::span<std::string_view> pieces) const;

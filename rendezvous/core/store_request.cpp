@@ -1,5 +1,7 @@
 #include "rendezvous/core/store_request.hpp"
 
+#include <cstring>
+
 namespace ddprun {
 namespace {
 
@@ -10,24 +12,38 @@ constexpr std::size_t kKeptBytesMax = 65'536;
 
 void KeyList::clear() {
   bytes_.clear();
-  ends_.clear();
+  places_.clear();
   if (bytes_.capacity() > kKeptBytesMax) bytes_.shrink_to_fit();
-  if (ends_.capacity() > kKeptBytesMax / sizeof(ends_[0])) ends_.shrink_to_fit();
+  if (places_.capacity() > kKeptBytesMax / sizeof(Place)) places_.shrink_to_fit();
+}
+
+void KeyList::open() {
+  places_.push_back({.begin = static_cast<std::uint32_t>(bytes_.size()), .size = 0});
 }
 
 void KeyList::extend(std::string_view part) {
   bytes_.append(part);
-  ends_.back() = static_cast<std::uint32_t>(bytes_.size());
+  places_.back().size += static_cast<std::uint32_t>(part.size());
 }
 
-void KeyList::push_back(std::string_view key) {
-  open();
-  extend(key);
-}
-
-std::string_view KeyList::operator[](std::size_t index) const {
-  const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
-  return std::string_view(bytes_).substr(begin, ends_[index] - begin);
+// The whole stretch is copied at once, lengths and all, which is far cheaper than key by key.
+KeyList::Taken KeyList::take(
+    std::string_view wire, std::size_t items_max, std::size_t key_bytes_max) {
+  const std::size_t base = bytes_.size();
+  Taken taken;
+  std::uint64_t length = 0;
+  while (taken.items < items_max && wire.size() - taken.bytes >= sizeof(length)) {
+    std::memcpy(&length, wire.data() + taken.bytes, sizeof(length));
+    const std::size_t begin = taken.bytes + sizeof(length);
+    if (length > key_bytes_max || length > wire.size() - begin) break;
+    places_.push_back(
+        {.begin = static_cast<std::uint32_t>(base + begin),
+         .size = static_cast<std::uint32_t>(length)});
+    taken.bytes = begin + length;
+    ++taken.items;
+  }
+  bytes_.append(wire.substr(0, taken.bytes));
+  return taken;
 }
 
 }  // namespace ddprun

@@ -56,16 +56,31 @@ class KeyList {
  public:
   void clear();
   /// Appends an empty key, which extend() then fills.
-  void open() { ends_.push_back(static_cast<std::uint32_t>(bytes_.size())); }
+  void open();
   void extend(std::string_view part);
-  void push_back(std::string_view key);
 
-  std::size_t size() const { return ends_.size(); }
-  std::string_view operator[](std::size_t index) const;
+  /// Appends at most `items_max` keys from the front of `wire`, where each stands behind its length
+  /// in 8 bytes; stops before one that is not there whole, or longer than `key_bytes_max`.
+  struct Taken {
+    std::size_t items = 0;
+    std::size_t bytes = 0;  // of `wire`
+  };
+  Taken take(std::string_view wire, std::size_t items_max, std::size_t key_bytes_max);
+
+  std::size_t size() const { return places_.size(); }
+  std::string_view operator[](std::size_t index) const {
+    return {bytes_.data() + places_[index].begin, places_[index].size};
+  }
 
  private:
+  // Of one key in bytes_; below 4 GiB by request_bytes_max.
+  struct Place {
+    std::uint32_t begin = 0;
+    std::uint32_t size = 0;
+  };
+
   std::string bytes_;
-  std::vector<std::uint32_t> ends_;  // where key i ends in bytes_; < 4 GiB by request_bytes_max
+  std::vector<Place> places_;
 };
 
 /// The fields that `op` has; the others are left over from earlier requests.

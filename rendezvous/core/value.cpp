@@ -12,14 +12,6 @@
 
 namespace ddprun {
 
-struct Value::Block {
-  std::uint32_t owners;
-  std::uint32_t size;
-  std::uint32_t capacity;
-
-  char* bytes() { return reinterpret_cast<char*>(this + 1); }
-};
-
 Value::Value(std::string_view bytes) {
   if (bytes.empty()) return;
   reserve(bytes.size());
@@ -48,11 +40,6 @@ void Value::append(std::string_view bytes) {
   if (block_ == nullptr || block_->capacity < total) reserve(std::max(total, 2 * size()));
   std::memcpy(block_->bytes() + block_->size, bytes.data(), bytes.size());
   block_->size = static_cast<std::uint32_t>(total);
-}
-
-std::string_view Value::view() const {
-  if (block_ == nullptr) return {};
-  return {block_->bytes(), block_->size};
 }
 
 void Value::release() {

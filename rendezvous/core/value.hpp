@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -24,7 +25,10 @@ class Value {
   /// room to spare, so that many small appends cost linear time.
   void append(std::string_view bytes);
 
-  std::string_view view() const;
+  std::string_view view() const {
+    if (block_ == nullptr) return {};
+    return {reinterpret_cast<const char*>(block_ + 1), block_->size};
+  }
   std::size_t size() const { return view().size(); }
 
   /// Begins to bring the bytes into the cache: they are looked at soon.
@@ -32,7 +36,14 @@ class Value {
 
  private:
   friend class ValueBuilder;
-  struct Block;  // count, sizes, and the bytes behind them
+  // The bytes are behind it.
+  struct Block {
+    std::uint32_t owners;
+    std::uint32_t size;
+    std::uint32_t capacity;
+
+    char* bytes() { return reinterpret_cast<char*>(this + 1); }
+  };
 
   void release();
   void reserve(std::size_t capacity);

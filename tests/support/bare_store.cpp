@@ -1,6 +1,7 @@
-// bare_store WORKLOAD CLIENTS DEPTH: takes as many bytes as a request of `ddpctl store bench` has and
-// sends as many as its reply has, from one thread with epoll, and does nothing else. It is the least
-// that any server can do for that load, and so the floor under the store's figures. Prints its port.
+// bare_store WORKLOAD CLIENTS DEPTH: takes as many bytes as a request of `ddpctl store bench` has
+// and sends as many as its reply has, from one thread with epoll, and does nothing else. It is the
+// least that any server can do for that load, and so the floor under the store's figures. Prints
+// its port.
 
 #include "launcher/store_workload.hpp"
 
@@ -136,7 +137,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   ddprun::BareStore store(
-      *workload, std::strtoul(argv[2], nullptr, 10), static_cast<int>(std::strtol(argv[3], nullptr, 10)));
+      *workload,
+      std::strtoul(argv[2], nullptr, 10),
+      static_cast<int>(std::strtol(argv[3], nullptr, 10)));
   if (!store.listen()) {
     std::perror("bare_store");
     return 1;

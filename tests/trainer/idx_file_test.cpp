@@ -23,20 +23,20 @@ class FileBytesTest : public ::testing::Test {
   void SetUp() override {
     std::string name = std::filesystem::temp_directory_path() / "ddprun_idx_XXXXXX";
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory = name;
+    directory_ = name;
   }
-  void TearDown() override { std::filesystem::remove_all(directory); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   std::filesystem::path write(const std::string& name, std::string_view content) {
-    std::ofstream(directory / name, std::ios::binary) << content;
-    return directory / name;
+    std::ofstream(directory_ / name, std::ios::binary) << content;
+    return directory_ / name;
   }
 
   std::filesystem::path write_gzip(const std::string& name, std::string_view content) {
-    gzFile file = ::gzopen((directory / name).c_str(), "wb");
+    gzFile file = ::gzopen((directory_ / name).c_str(), "wb");
     ::gzwrite(file, content.data(), static_cast<unsigned>(content.size()));
     ::gzclose(file);
-    return directory / name;
+    return directory_ / name;
   }
 
   std::string slurp(const std::filesystem::path& path) {
@@ -54,7 +54,7 @@ class FileBytesTest : public ::testing::Test {
     return file ? "accepted" : file.error().detail;
   }
 
-  std::filesystem::path directory;
+  std::filesystem::path directory_;
 };
 
 TEST_F(FileBytesTest, AreTheSamePlainAndGzipped) {
@@ -98,24 +98,24 @@ TEST_F(FileBytesTest, RefuseAPlainFileThatIsCalledGzip) {
 }
 
 TEST_F(FileBytesTest, RefuseADirectory) {
-  EXPECT_THAT(refusal_of(directory), HasSubstr("not a regular file"));
+  EXPECT_THAT(refusal_of(directory_), HasSubstr("not a regular file"));
 }
 
 TEST_F(FileBytesTest, RefuseAFifoRatherThanWaitForItsWriter) {
   for (const char* name : {"fifo", "fifo.gz"}) {
-    ASSERT_EQ(::mkfifo((directory / name).c_str(), 0600), 0);
-    EXPECT_THAT(refusal_of(directory / name), HasSubstr("not a regular file"));
+    ASSERT_EQ(::mkfifo((directory_ / name).c_str(), 0600), 0);
+    EXPECT_THAT(refusal_of(directory_ / name), HasSubstr("not a regular file"));
   }
 }
 
 TEST_F(FileBytesTest, AreTakenFromThePlainFileWhereBothExist) {
   write_gzip("a.gz", "old");
   write("a", "new");
-  EXPECT_EQ(*find_data_file(directory, "a"), directory / "a");
+  EXPECT_EQ(*find_data_file(directory_, "a"), directory_ / "a");
 }
 
 TEST_F(FileBytesTest, AreMissedByBothNames) {
-  const auto path = find_data_file(directory, "train");
+  const auto path = find_data_file(directory_, "train");
   ASSERT_FALSE(path);
   EXPECT_TRUE(path.error().is(Errc::kNotFound));
   EXPECT_THAT(path.error().detail, HasSubstr("neither 'train' nor 'train.gz'"));

@@ -74,12 +74,12 @@ class SnapshotCrash : public testing::Test {
 
  protected:
   SnapshotCrash() {
-    fs::create_directories(root);
-    fs::create_directories(on_disk);
+    fs::create_directories(root_);
+    fs::create_directories(on_disk_);
   }
   ~SnapshotCrash() override {
-    fs::remove_all(root);
-    fs::remove_all(on_disk);
+    fs::remove_all(root_);
+    fs::remove_all(on_disk_);
   }
 
   static std::vector<std::string> writer(const fs::path& directory, std::size_t bytes, int count) {
@@ -101,9 +101,9 @@ class SnapshotCrash : public testing::Test {
   }
 
   fs::path fresh_directory(const char* name) const {
-    fs::remove_all(root / name);
-    fs::create_directory(root / name);
-    return root / name;
+    fs::remove_all(root_ / name);
+    fs::create_directory(root_ / name);
+    return root_ / name;
   }
 
   static std::set<std::string> snapshots_in(const fs::path& directory) {
@@ -146,7 +146,7 @@ class SnapshotCrash : public testing::Test {
 
   Tally crash_everywhere(const std::vector<std::string>& settings) {
     const fs::path live = fresh_directory("live");
-    const fs::path log = root / "log";
+    const fs::path log = root_ / "log";
     auto all = settings;
     all.push_back("DDPRUN_FAULT_LOG=" + log.string());
     Child child(writer(live, kSmallBytes, 4), faults(live, all));
@@ -161,7 +161,7 @@ class SnapshotCrash : public testing::Test {
       disk.apply(event);
       if (event.record.op == FaultOp::kSaid) acknowledged = last_step(event.data, acknowledged);
       for (int dice = 0; dice < kDice; ++dice) {
-        const fs::path image = root / "image";
+        const fs::path image = root_ / "image";
         fs::remove_all(image);
         disk.write_out(image, &random);
         const Sight sight = look(image, kSmallBytes);
@@ -187,7 +187,7 @@ class SnapshotCrash : public testing::Test {
 
   /// A log that missed an operation would prove nothing.
   void expect_all_was_seen(const CrashDisk& disk, const fs::path& live) const {
-    const fs::path replayed = root / "replayed";
+    const fs::path replayed = root_ / "replayed";
     disk.write_out(replayed, nullptr);
     const auto content_of = [](const fs::path& directory) {
       std::map<std::string, std::string> files;
@@ -204,14 +204,14 @@ class SnapshotCrash : public testing::Test {
   static constexpr int kDice = 8;
 
   // Not on a disk where there is memory: the power fails in the model, not here.
-  fs::path root = (fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path()) /
-                  ("ddprun_snapshot_crash_" + std::to_string(::getpid()));
-  fs::path on_disk =
+  fs::path root_ = (fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path()) /
+                   ("ddprun_snapshot_crash_" + std::to_string(::getpid()));
+  fs::path on_disk_ =
       fs::temp_directory_path() / ("ddprun_snapshot_kill_" + std::to_string(::getpid()));
 };
 
 TEST_F(SnapshotCrash, AWriterKilledAtAnyInstantLeavesWhatItAcknowledged) {
-  const fs::path& directory = on_disk;
+  const fs::path& directory = on_disk_;
   const int kills = number_from("DDPRUN_SNAPSHOT_KILLS", 200);
   std::mt19937_64 random(std::random_device{}());
   std::int64_t acknowledged = 0;

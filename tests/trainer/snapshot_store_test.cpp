@@ -25,12 +25,12 @@ class Snapshots : public testing::Test {
   Snapshots& operator=(const Snapshots&) = delete;
 
  protected:
-  Snapshots() { fs::remove_all(directory); }
-  ~Snapshots() override { fs::remove_all(directory.parent_path()); }
+  Snapshots() { fs::remove_all(directory_); }
+  ~Snapshots() override { fs::remove_all(directory_.parent_path()); }
 
   std::unique_ptr<SnapshotStore> begin_round(std::uint64_t round = 0, std::size_t keep = 2) {
     auto store = SnapshotStore::claim(
-        {.directory = directory, .keep = keep, .run_id = "job", .round = round});
+        {.directory = directory_, .keep = keep, .run_id = "job", .round = round});
     EXPECT_TRUE(store) << store.error().detail;
     return store ? *std::move(store) : nullptr;
   }
@@ -52,7 +52,7 @@ class Snapshots : public testing::Test {
 
   std::size_t count(std::string_view prefix) const {
     std::size_t found = 0;
-    for (const auto& entry : fs::directory_iterator(directory)) {
+    for (const auto& entry : fs::directory_iterator(directory_)) {
       found += entry.path().filename().string().starts_with(prefix) ? 1U : 0U;
     }
     return found;
@@ -66,7 +66,7 @@ class Snapshots : public testing::Test {
     stream.put(static_cast<char>(byte ^ 1));
   }
 
-  fs::path directory =
+  fs::path directory_ =
       fs::temp_directory_path() / ("ddprun_snapshots_" + std::to_string(::getpid())) / "new";
 };
 
@@ -121,7 +121,7 @@ TEST_F(Snapshots, WithOneByteFlippedInAnyFileArePassedOver) {
     ASSERT_EQ(found->damaged.size(), 1U);
     EXPECT_THAT(found->damaged[0].detail, HasSubstr(newest.string()));
     EXPECT_THAT(found->damaged[0].detail, HasSubstr("manifest"));
-    fs::remove_all(directory);
+    fs::remove_all(directory_);
   }
 }
 
@@ -182,8 +182,8 @@ TEST_F(Snapshots, R10AnOlderRoundCanSaveNoMore) {
 TEST_F(Snapshots, R10WhatAKilledWriterLeftIsSweptByTheNextRound) {
   const auto older = begin_round();
   const SnapshotName name = {.claim = older->claim_number(), .step = 9};
-  fs::create_directory(directory / partial_name(name));
-  fs::create_directory(directory / swept_name(name.claim, "snapshot"));
+  fs::create_directory(directory_ / partial_name(name));
+  fs::create_directory(directory_ / swept_name(name.claim, "snapshot"));
   begin_round();
   EXPECT_EQ(count("partial-"), 0U);
   EXPECT_EQ(count("swept-"), 0U);
@@ -193,22 +193,22 @@ TEST_F(Snapshots, R10WhatAKilledWriterLeftIsSweptByTheNextRound) {
 TEST_F(Snapshots, R10WhatANewerRoundIsWritingIsLeftAlone) {
   begin_round();
   const SnapshotName name = {.claim = 100, .step = 9};
-  fs::create_directories(directory / partial_name(name));
+  fs::create_directories(directory_ / partial_name(name));
   const auto later = begin_round();
   EXPECT_EQ(later->claim_number(), 101U);
   EXPECT_EQ(count("partial-"), 0U);
 
-  fs::create_directories(directory / partial_name({.claim = 102, .step = 9}));
+  fs::create_directories(directory_ / partial_name({.claim = 102, .step = 9}));
   EXPECT_FALSE(later->write(TrainingState(2, kBytes).state()));
   EXPECT_EQ(count("partial-"), 1U);
 }
 
 TEST_F(Snapshots, InAPlaceThatIsAFileAreRefusedWithTheRemedy) {
-  fs::create_directories(directory.parent_path());
-  ASSERT_TRUE(replace_file(directory, "a file"));
-  const auto store = SnapshotStore::claim({.directory = directory, .run_id = "job"});
+  fs::create_directories(directory_.parent_path());
+  ASSERT_TRUE(replace_file(directory_, "a file"));
+  const auto store = SnapshotStore::claim({.directory = directory_, .run_id = "job"});
   ASSERT_FALSE(store);
-  EXPECT_THAT(store.error().detail, HasSubstr(directory.string()));
+  EXPECT_THAT(store.error().detail, HasSubstr(directory_.string()));
   EXPECT_THAT(store.error().detail, HasSubstr("--snapshot-dir"));
 }
 
@@ -219,21 +219,21 @@ TEST_F(Snapshots, InAnUnwritablePlaceAreRefusedWithTheRemedy) {
 }
 
 TEST_F(Snapshots, AreLookedAtWithoutAClaim) {
-  const auto none = peek_newest(directory);
+  const auto none = peek_newest(directory_);
   ASSERT_TRUE(none);
   EXPECT_FALSE(*none);
-  EXPECT_FALSE(fs::exists(directory));
+  EXPECT_FALSE(fs::exists(directory_));
 
   const auto owner = begin_round();
   save(*owner, 1);
   const auto newest = save(*owner, 2);
-  const auto seen = peek_newest(directory);
+  const auto seen = peek_newest(directory_);
   ASSERT_TRUE(seen && *seen);
   EXPECT_EQ((*seen)->name, newest);
   EXPECT_TRUE(owner->write(TrainingState(3, kBytes).state())) << "the owner goes on";
 
   damage(owner->path_of({.claim = newest.claim, .step = 3}) / "manifest.json");
-  const auto sound = peek_newest(directory);
+  const auto sound = peek_newest(directory_);
   ASSERT_TRUE(sound && *sound);
   EXPECT_EQ((*sound)->name, newest);
 }
@@ -245,7 +245,7 @@ TEST_F(Snapshots, LoadByPathForTheOtherRanks) {
   ASSERT_TRUE(loaded) << loaded.error().detail;
   EXPECT_EQ((*loaded)->name(), name);
   EXPECT_TRUE(TrainingState(4, kBytes).equals((*loaded)->state()));
-  EXPECT_FALSE(load_snapshot(directory / "none"));
+  EXPECT_FALSE(load_snapshot(directory_ / "none"));
 }
 
 }  // namespace
