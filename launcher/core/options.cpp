@@ -96,7 +96,7 @@ Result<void> settle_meeting(Options& options) {
 
 /// Tee includes the file, so it wins over redirect for the same stream.
 void settle_streams(Options& options) {
-  const auto modes_of = [&options](int redirect, int tee) {
+  const auto modes_of = [](int redirect, int tee) {
     const auto mode = [&](int bit) {
       if ((tee & bit) != 0) return StreamMode::kTee;
       return (redirect & bit) != 0 ? StreamMode::kFile : StreamMode::kInherit;

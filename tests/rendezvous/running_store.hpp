@@ -12,6 +12,9 @@
 #include <boost/asio/post.hpp>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <future>
 #include <string>
 #include <thread>
@@ -27,10 +30,9 @@ class RunningStore {
  public:
   explicit RunningStore(const StoreLimits& limits = {})
       : stop_(context_, kNever),
-        server_(std::move(
-            StoreServer::listen(
-                context_, {.endpoint = {.host = "127.0.0.1", .port = 0}, .limits = limits})
-                .value())) {
+        server_(StoreServer::listen(
+                    context_, {.endpoint = {.host = "127.0.0.1", .port = 0}, .limits = limits})
+                    .value()) {
     asio::co_spawn(context_, serve(), [](const std::exception_ptr& thrown) {
       if (thrown) std::terminate();
     });
@@ -38,7 +40,14 @@ class RunningStore {
   }
   RunningStore(const RunningStore&) = delete;
   RunningStore& operator=(const RunningStore&) = delete;
-  ~RunningStore() { stop(); }
+  ~RunningStore() {
+    try {
+      stop();
+    } catch (const std::exception& error) {  // its thread would outlive what it serves
+      std::fprintf(stderr, "a store cannot be stopped: %s\n", error.what());
+      std::abort();
+    }
+  }
 
   /// Ends serve() in order.
   void stop() {
@@ -78,7 +87,7 @@ class RawClient {
  public:
   /// Connects and says `opening`.
   explicit RawClient(const RunningStore& store, std::string_view opening = validate())
-      : socket_(std::move(connect_to(store.endpoint(), Clock::now() + kPatience).value())) {
+      : socket_(connect_to(store.endpoint(), Clock::now() + kPatience).value()) {
     say(opening);
   }
 

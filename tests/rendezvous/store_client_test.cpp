@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 class StoreClientTest : public ::testing::Test {
  protected:
   std::unique_ptr<StoreClient> join() {
-    return std::move(StoreClient::connect(store_.endpoint(), {}, Clock::now() + kPatience).value());
+    return StoreClient::connect(store_.endpoint(), {}, Clock::now() + kPatience).value();
   }
   static TimePoint soon() { return Clock::now() + kPatience; }
 
@@ -70,8 +70,8 @@ TEST_F(StoreClientTest, SaysSoWhenTheServerIsGone) {
 }
 
 TEST_F(StoreClientTest, AsksAnOldServerNothingItDoesNotKnow) {
-  const auto client = std::move(
-      StoreClient::connect(store_.endpoint(), {.dialect = StoreDialect::kTorch22}, soon()).value());
+  const auto client =
+      StoreClient::connect(store_.endpoint(), {.dialect = StoreDialect::kTorch22}, soon()).value();
   EXPECT_TRUE(client->list_keys().error().is(Errc::kInvalidArgument));
   EXPECT_TRUE(client->queue_pop("q").error().is(Errc::kInvalidArgument));
   EXPECT_EQ(*client->num_keys(), 0);
