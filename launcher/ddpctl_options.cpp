@@ -51,8 +51,11 @@ void add_bench(CLI::App& store, RawBench& raw) {
   bench->add_option("--depth", options.depth, "Requests that a client sends before it reads")
       ->check(count(1, kDepthMax))
       ->capture_default_str();
-  bench->add_option("--workload", raw.workload, "What an operation is")
-      ->check(one_of(workload_names()))
+  bench
+      ->add_option(
+          "--workload",
+          raw.workload,
+          fmt::format("What an operation is: {}", fmt::join(workload_names(), ", ")))
       ->capture_default_str();
   bench->add_option("--server-pid", options.server_pid, "Report this process's CPU time too")
       ->check(count(1, std::numeric_limits<pid_t>::max()));
@@ -92,7 +95,9 @@ Result<DdpctlCommand> checked(RawBench raw) {
         Errc::kInvalidArgument, fmt::format("--endpoint '{}': give HOST:PORT", raw.endpoint));
   }
   raw.options.endpoint = *parsed;
-  raw.options.workload = *workload_of(raw.workload);  // one_of() has checked
+  const auto workload = workload_of(raw.workload);
+  if (!workload) return with_context("--workload", workload.error());
+  raw.options.workload = *workload;
   return {raw.options};
 }
 

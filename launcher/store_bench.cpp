@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 
@@ -78,6 +79,8 @@ void print_for_people(const nlohmann::ordered_json& report) {
 
 Result<void> bench_store(const StoreBenchOptions& options) {
   static_cast<void>(raise_descriptor_limit());
+  // A server that goes away is to be told as an error: sendfile() has no MSG_NOSIGNAL.
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   StoreLoad load(options);
   auto connected = load.connect();
   if (!connected) return connected;

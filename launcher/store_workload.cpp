@@ -152,9 +152,13 @@ std::string_view name_of(StoreWorkload workload) {
   return kNames.at(static_cast<std::size_t>(workload));
 }
 
-std::optional<StoreWorkload> workload_of(std::string_view name) {
+Result<StoreWorkload> workload_of(std::string_view name) {
   const auto* const found = std::ranges::find(kNames, name);
-  if (found == kNames.end()) return std::nullopt;
+  if (found == kNames.end()) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format("'{}' is not one of {}", name, fmt::join(kNames, ", ")));
+  }
   return static_cast<StoreWorkload>(found - kNames.begin());
 }
 

@@ -5,7 +5,6 @@
 #include "launcher/store_bench.hpp"
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,9 +30,10 @@ StoreBatch fanout_wait(std::int64_t round);
 /// The SET that ends `round`, and removes the key of the round before.
 StoreBatch fanout_set(std::int64_t round);
 
-/// The name of a workload on the command line, and back; nothing if there is no such workload.
+/// The name of a workload on the command line, and back. Fails with kInvalidArgument if there is no
+/// such workload.
 std::string_view name_of(StoreWorkload workload);
-std::optional<StoreWorkload> workload_of(std::string_view name);
+Result<StoreWorkload> workload_of(std::string_view name);
 std::vector<std::string> workload_names();
 
 }  // namespace ddprun

@@ -20,8 +20,9 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
   return hash ^ (hash >> 32U);
 }
 
-/// Eight bytes at a time, the last eight of a long key twice where they overlap: keys are short, and
-/// std::hash is a call for each. Who may write to a store may harm it anyhow, so it needs no secret.
+/// Eight bytes at a time, the last eight of a long key twice where they overlap: keys are short,
+/// and std::hash is a call for each. Who may write to a store may harm it anyhow, so it needs no
+/// secret.
 std::size_t hash_of(std::string_view key) {
   std::uint64_t word = 0;
   std::uint64_t hash = mix(0, key.size());

@@ -39,7 +39,7 @@ void StoreReplies::put_value(const Value& value) {
 
 // Small ones, the common case, take room once for all.
 void StoreReplies::put_values(std::span<const Value* const> values) {
-  static const Value kEmpty;
+  const Value empty;
   std::size_t total = 0;
   bool small = true;
   for (const Value* value : values) {
@@ -49,7 +49,7 @@ void StoreReplies::put_values(std::span<const Value* const> values) {
   }
   if (!small) {
     for (const Value* value : values) {
-      put_value(value != nullptr ? *value : kEmpty);
+      put_value(value != nullptr ? *value : empty);
     }
     return;
   }

@@ -96,6 +96,28 @@ TEST(StoreParser, AcceptsEveryLimitItself) {
   EXPECT_TRUE(accepted(wait(std::vector<std::string>(131'072, "k"))));
 }
 
+TEST(StoreParser, ReadsAListTheSameWhereverItIsCut) {
+  const std::vector<std::string> names = {"", "abc", "12345678", "absent", std::string(60, 'k')};
+  const std::string request = multi_get(names);
+  const std::string reply = str("e") + str("3") + str("8") + str("") + str("60");
+  for (std::size_t cut = 0; cut <= request.size(); ++cut) {
+    StoreWorld world;
+    world.say(1, multi_set({{names[0], "e"}, {names[1], "3"}, {names[2], "8"}, {names[4], "60"}}));
+    world.feed(1, request.substr(0, cut));
+    world.feed(1, request.substr(cut) + request);
+    EXPECT_EQ(world.hear(1), reply + reply) << cut;
+  }
+}
+
+TEST(StoreParser, LimitsEveryKeyOfAListAndTheListAsAWhole) {
+  const StoreLimits short_keys{.key_bytes_max = 4};
+  EXPECT_TRUE(accepted(wait({"abcd", "abcd"}), short_keys));
+  EXPECT_TRUE(refused(wait({"abcd", "abcde", "a"}), short_keys).is(Errc::kLimit));
+  const StoreLimits short_requests{.request_bytes_max = 36};
+  EXPECT_TRUE(accepted(wait({"abcd", "abcd", "abcd"}), short_requests));
+  EXPECT_TRUE(refused(wait({"abcd", "abcd", "abcde"}), short_requests).is(Errc::kLimit));
+}
+
 TEST(StoreParser, LimitsTheWholeRequest) {
   const StoreLimits limits{.request_bytes_max = 100};
   EXPECT_TRUE(accepted(set("k", std::string(83, 'v')), limits));

@@ -17,6 +17,24 @@ TEST(Store, AnAbsentKeyReadsAsAnEmptyValue) {
   EXPECT_EQ(world.ask(1, set("b", "2") + multi_get({"a", "b"})), str("") + str("2"));
 }
 
+TEST(Store, ManyValuesComeInTheirOrderWhateverTheirSizes) {
+  StoreWorld world;
+  const std::string large(10'000, 'l');
+  const std::string larger(100'000, 'L');
+  world.say(1, set("s", "small") + set("l", large) + set("L", larger));
+  EXPECT_EQ(
+      world.ask(1, multi_get({"s", "l", "s", "absent", "L", "L", "s"})),
+      str("small") + str(large) + str("small") + str("") + str(larger) + str(larger) +
+          str("small"));
+  // As many as are looked up at once, and one more.
+  const std::vector<std::string> many(KeyTable::kAtOnceMax + 1, "s");
+  std::string expected;
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    expected += str("small");
+  }
+  EXPECT_EQ(world.ask(1, multi_get(many)), expected);
+}
+
 TEST(Store, TheLastOfADuplicateInOneMultiSetWins) {
   StoreWorld world;
   EXPECT_EQ(world.ask(1, multi_set({{"a", "1"}, {"a", "2"}}) + get("a")), str("2"));

@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   }
   const auto workload = ddprun::workload_of(argv[1]);
   if (!workload) {
-    std::fprintf(stderr, "bare_store: no workload '%s'\n", argv[1]);
+    std::fprintf(stderr, "bare_store: %s\n", workload.error().detail.c_str());
     return 2;
   }
   ddprun::BareStore store(
