@@ -117,7 +117,7 @@ class Serve(unittest.TestCase):
                       "multi_set, set64k, get64k, value64k, wait_fanout", refused)
         refused = ddpctl(*bench, "--ops", "x").stderr
         self.assertIn("--ops: 'x' is not a whole number from 1 to 1000000000000;", refused)
-        self.assertIn("wait_fanout}=get", ddpctl("store", "bench", "--help").stdout)
+        self.assertIn("value64k, wait_fanout", ddpctl("store", "bench", "--help").stdout)
 
     def test_survives_running_out_of_descriptors(self):
         """G1: old clients are served meanwhile, new ones once some have gone."""
