@@ -1,5 +1,8 @@
 #include "base/descriptor.hpp"
 
+#include <cerrno>
+
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -7,6 +10,14 @@ namespace ddprun {
 void Descriptor::reset() noexcept {
   // Linux closes it even when interrupted, so a second try could close somebody else's.
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+void fill_closed_streams() noexcept {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number is given, and those below are taken.
+    static_cast<void>(::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+  }
 }
 
 }  // namespace ddprun

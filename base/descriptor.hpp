@@ -34,6 +34,10 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
+/// Were stdin, stdout or stderr closed, the next file opened would get its number, and with it what
+/// is printed. Each that is closed is filled by one that refuses all use. Call it first in main().
+void fill_closed_streams() noexcept;
+
 /// Both ends of a pipe, close-on-exec.
 struct Pipe {
   Descriptor read_end;

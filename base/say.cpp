@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 
 #include <poll.h>
 #include <unistd.h>
@@ -43,6 +44,12 @@ void say(std::string_view text) noexcept {
       return;
     }
   }
+}
+
+Result<void> answer(std::string_view text) {
+  const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written == text.size() && std::fflush(stdout) == 0) return {};
+  return make_errno_error(errno, "cannot write to stdout");
 }
 
 }  // namespace ddprun

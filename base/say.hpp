@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/error.hpp"
+
 #include <string_view>
 
 namespace ddprun {
@@ -8,5 +10,9 @@ namespace ddprun {
 /// read by nobody, the words are lost: nothing is thrown, no SIGPIPE is raised, and a reader that
 /// has stopped reading holds the caller up for two seconds at most.
 void say(std::string_view text) noexcept;
+
+/// Writes what a program was asked for to stdout. Unlike a remark, an answer that is lost is a
+/// failure: kIo when stdout is closed or its disk is full.
+Result<void> answer(std::string_view text);
 
 }  // namespace ddprun

@@ -1,12 +1,13 @@
 // ddpctl: the operator's tool. One verb per subcommand; each lives in a file of its own.
 
+#include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/say.hpp"
 #include "launcher/ddpctl_options.hpp"
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
@@ -19,15 +20,12 @@ int status_of(const Error& error) {
 }
 
 int fail(const Error& error) {
-  fmt::print(stderr, "ddpctl: {}\n", error.detail);
+  say(fmt::format("ddpctl: {}\n", error.detail));
   return status_of(error);
 }
 
 struct Run {
-  Result<void> operator()(const ShowText& show) const {
-    fmt::print("{}", show.text);
-    return {};
-  }
+  Result<void> operator()(const ShowText& show) const { return answer(show.text); }
   Result<void> operator()(const StoreServeOptions& options) const { return serve_store(options); }
   Result<void> operator()(const StoreBenchOptions& options) const { return bench_store(options); }
 };
@@ -47,10 +45,12 @@ int run(int argc, char** argv) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
+  ddprun::fill_closed_streams();
   try {
     return ddprun::run(argc, argv);
   } catch (const std::exception& defect) {
-    fmt::print(stderr, "ddpctl: this is a defect of ddprun, please report it: {}\n", defect.what());
+    ddprun::say(
+        fmt::format("ddpctl: this is a defect of ddprun, please report it: {}\n", defect.what()));
     return ddprun::kExitDefect;
   }
 }

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <exception>
 #include <span>
 #include <string>
@@ -20,12 +19,19 @@ namespace {
 int exit_status_of(const Error& error) {
   if (error.is(Errc::kNotFound)) return kExitNotFound;
   if (error.is(Errc::kNotExecutable)) return kExitNotExecutable;
+  if (error.is(Errc::kIo)) return kExitTryAgain;
   return kExitUsage;
 }
 
 int refuse(const Error& error) {
   say(fmt::format("ddprun: {}\n", error.detail));
   return exit_status_of(error);
+}
+
+/// Answers with `text`.
+int tell(const std::string& text) {
+  const auto told = answer(text);
+  return told ? kExitOk : refuse(told.error());
 }
 
 int launch(std::span<const std::string> arguments) {
@@ -41,11 +47,9 @@ int launch(std::span<const std::string> arguments) {
   }
   switch (request->asks) {
     case Asks::kHelp:
-      fmt::print("{}", help_text());
-      return kExitOk;
+      return tell(help_text());
     case Asks::kVersion:
-      fmt::print("ddprun {}\n", DDPRUN_VERSION);
-      return kExitOk;
+      return tell(fmt::format("ddprun {}\n", DDPRUN_VERSION));
     case Asks::kRun:
       return run(request->plan);
   }
@@ -60,8 +64,8 @@ int main(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     return ddprun::launch(arguments);
   } catch (const std::exception& thrown) {
-    std::fprintf(
-        stderr, "ddprun: this is a defect of ddprun, please report it: %s\n", thrown.what());
+    ddprun::say(
+        fmt::format("ddprun: this is a defect of ddprun, please report it: {}\n", thrown.what()));
     return ddprun::kExitDefect;
   }
 }

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/parse.hpp"
+#include "base/say.hpp"
 #include "launcher/store_load.hpp"
 #include "launcher/store_workload.hpp"
 #include "rendezvous/listener.hpp"
@@ -69,10 +70,13 @@ nlohmann::ordered_json report_of(
   return report;
 }
 
-void print_for_people(const nlohmann::ordered_json& report) {
+std::string table_of(const nlohmann::ordered_json& report) {
+  std::string table;
   for (const auto& [name, value] : report.items()) {
-    fmt::print("{:<28} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
+    table += fmt::format(
+        "{:<28} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
   }
+  return table;
 }
 
 }  // namespace
@@ -105,12 +109,7 @@ Result<void> bench_store(const StoreBenchOptions& options) {
   }
   const nlohmann::ordered_json report =
       report_of(options, *result, *own_after - *own_before, server_cpu);
-  if (options.json) {
-    fmt::print("{}\n", report.dump());
-  } else {
-    print_for_people(report);
-  }
-  return {};
+  return answer(options.json ? report.dump() + "\n" : table_of(report));
 }
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/say.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/store_server.hpp"
 
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <csignal>
-#include <cstdio>
 #include <exception>
 
 namespace ddprun {
@@ -44,8 +44,8 @@ Result<void> serve_store(const StoreServeOptions& options) {
     auto written = replace_file(options.port_file, fmt::format("{}\n", (*server)->port()));
     if (!written) return with_context("--port-file", written.error());
   }
-  fmt::print("listening on port {}\n", (*server)->port());
-  std::fflush(stdout);
+  const auto told = answer(fmt::format("listening on port {}\n", (*server)->port()));
+  if (!told) spdlog::warn("port {}: {}", (*server)->port(), told.error().detail);
 
   std::exception_ptr thrown;
   asio::co_spawn(

@@ -1,7 +1,9 @@
 // ddptrain: the C++ DDP trainer. Alone it is a world of one; ddprun makes it one rank of many.
 
+#include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
+#include "base/say.hpp"
 #include "base/worker_contract.hpp"
 #include "trainer/core/failure.hpp"
 #include "trainer/core/worker_place.hpp"
@@ -10,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +20,6 @@
 #include <optional>
 #include <string>
 
-#include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -35,11 +35,11 @@ std::optional<std::string> variable(const char* name) {
 /// Says why on stderr, and to the agent in the error file; yields the exit status.
 int fail(const TrainFailure& failure) {
   const std::string rank = variable(contract::kRank).value_or("0");
-  fmt::print(stderr, "ddptrain: rank {}: {}\n", rank, failure.message);
+  say(fmt::format("ddptrain: rank {}: {}\n", rank, failure.message));
   const auto path = variable(contract::kErrorFile);
   if (!path || path->empty()) return failure.exit_status;
   const auto written = replace_file(*path, error_file_json(failure.message, std::time(nullptr)));
-  if (!written) fmt::print(stderr, "ddptrain: no error file: {}\n", written.error().detail);
+  if (!written) say(fmt::format("ddptrain: no error file: {}\n", written.error().detail));
   return failure.exit_status;
 }
 
@@ -52,22 +52,13 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
 }
 
-/// Were stdin, stdout or stderr closed, the next file opened would get its number, and with it what
-/// is printed. Each that is closed is filled by one that refuses all use.
-void fill_closed_streams() {
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number is given, and those below are taken.
-    static_cast<void>(::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
-  }
-}
-
 int run(int argc, const char* const* argv) {
   const auto wanted = parse_train_options(argc, argv);
   if (!wanted) return fail({.exit_status = kExitUsage, .message = wanted.error().detail});
   if (const auto* print = std::get_if<PrintAndLeave>(&*wanted); print != nullptr) {
-    fmt::print("{}", print->text);
-    return kExitOk;
+    const auto printed = answer(print->text);
+    return printed ? kExitOk
+                   : fail({.exit_status = kExitTryAgain, .message = printed.error().detail});
   }
   const auto place = parse_worker_place(variable);
   if (!place) return fail({.exit_status = kExitUsage, .message = place.error().detail});

@@ -1,8 +1,9 @@
 #include "trainer/progress_bar.hpp"
 
+#include "base/say.hpp"
+
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 
 #include <unistd.h>
@@ -20,23 +21,20 @@ void ProgressBar::show(std::int64_t epoch, std::int64_t done, std::int64_t steps
   next_ = now + kBetween;
   drawn_ = true;
   const auto filled = static_cast<std::size_t>(kWidth * done / steps);
-  fmt::print(
-      stderr,
+  say(fmt::format(
       "\repoch {} [{}{}] {}/{} loss {:.4f}\x1b[K",
       epoch,
       std::string(filled, '#'),
       std::string(kWidth - filled, '.'),
       done,
       steps,
-      loss);
-  std::fflush(stderr);
+      loss));
 }
 
 void ProgressBar::clear() {
   if (!drawn_) return;
   drawn_ = false;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  say("\r\x1b[K");
 }
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "trainer/train.hpp"
 
+#include "base/say.hpp"
 #include "base/time.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/core/metrics.hpp"
@@ -19,9 +20,7 @@
 
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,14 +47,9 @@ MetricSums sum_over_ranks(Ddp& ddp, const MetricSums& sums) {
   return {.loss = sum[0], .correct = sum[1], .samples = sum[2]};
 }
 
-/// Prints what the whole job was for. Fails when stdout is closed, or its disk is full.
-Result<void> print_result(std::string line) {
-  line += '\n';
-  const bool printed = std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  if (printed) return {};
-  return with_context(
-      "training is done, but its last line is lost",
-      make_errno_error(errno, "cannot write to stdout"));
+/// A line on the way. That it is lost is no reason to end: the last one fails, too.
+void tell(const std::string& line) {
+  static_cast<void>(static_cast<bool>(answer(line)));
 }
 
 /// One rank's training, from the files to the last line.
@@ -214,8 +208,7 @@ Result<void> Training::report_epoch(double samples_before, Duration took) {
   const double trained = (at_.sums.samples - samples_before) * place_.world;
   const double samples_per_s = trained / to_seconds(took);
   if (!is_first()) return {};
-  fmt::print("{}\n", epoch_line(at_.progress, sums, samples_per_s));
-  std::fflush(stdout);
+  tell(epoch_line(at_.progress, sums, samples_per_s) + "\n");
   return metrics_.write(epoch_record(at_.progress, sums, samples_per_s, wall_s()));
 }
 
@@ -225,8 +218,9 @@ Result<void> Training::finish() {
   const Progress last{.epoch = at_.progress.epoch - 1, .step = at_.progress.step};
   const std::string hash = weights_sha256(ddp_->model());
   auto written = metrics_.write(final_record(last, sums, hash, wall_s()));
-  const auto printed = print_result(final_line(last, sums, hash));
-  return written ? printed : written;
+  const auto told = answer(final_line(last, sums, hash) + "\n");
+  if (!written || told) return written;
+  return with_context("training is done, but its last line is lost", told.error());
 }
 
 /// The test set's metrics; each rank takes its share, and no sample counts twice.
@@ -255,7 +249,7 @@ Result<void> Training::announce() {
   for (const torch::Tensor& parameter : ddp_->model().parameters()) {
     parameters += parameter.numel();
   }
-  fmt::print(
+  tell(fmt::format(
       "ddptrain dataset={} model={} parameters={} train_samples={} test_samples={} world={} "
       "batch_size={} threads={} kernels={} torch={}\n",
       name_of(options_.dataset),
@@ -267,11 +261,10 @@ Result<void> Training::announce() {
       options_.batch_size,
       options_.num_threads,
       at::get_cpu_capability(),
-      TORCH_VERSION);
+      TORCH_VERSION));
   if (at_.progress.step > 0) {
-    fmt::print("resumed epoch={} step={}\n", at_.progress.epoch, at_.progress.step);
+    tell(fmt::format("resumed epoch={} step={}\n", at_.progress.epoch, at_.progress.step));
   }
-  std::fflush(stdout);
   return metrics_.write(start_record(at_.progress, place_.world, place_.attempt, wall_s()));
 }
 

@@ -72,6 +72,23 @@ class BadInput(unittest.TestCase):
         ended = self.run_ddprun(FAKE_WORKER, "out", "started", LOGLEVEL="LOUD")
         self.assert_refused(ended, 2, "LOGLEVEL 'LOUD'", "WARNING")
 
+    def test_wrong_flag_with_stderr_closed(self):
+        """The refusal cannot be said, but the status is that of the refusal."""
+        words = ["sh", "-c", 'exec "$0" "$@" 2>&-', DDPRUN, "--nproc-per-nodes", "2", "script"]
+        ended = subprocess.run(words, env=environment(), timeout=SECONDS_MAX)
+        self.assertEqual(2, ended.returncode)
+
+    def test_help_that_cannot_be_written(self):
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run(
+                [DDPRUN, "--help"], stdout=full, stderr=subprocess.PIPE, text=True,
+                env=environment(), timeout=SECONDS_MAX,
+            )  # fmt: skip
+        self.assertEqual(75, ended.returncode, ended.stderr)
+        self.assertEqual(
+            "ddprun: cannot write to stdout: No space left on device\n", ended.stderr
+        )
+
     def test_no_script(self):
         self.assert_refused(self.run_ddprun("--standalone"), 2, "no script given")
 
