@@ -3,6 +3,7 @@
 #include "agent/core/prefix.hpp"
 #include "agent/core/tail.hpp"
 #include "agent/stream_pump.hpp"
+#include "base/file.hpp"
 
 #include <fmt/format.h>
 
@@ -87,13 +88,12 @@ Result<Pipe> make_pipe(int bytes) {
 
 /// The end of a file, as much as a report may want.
 std::string end_of_file(const std::string& path) {
-  // A worker may have put a FIFO in its place, which would hold us.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const auto file = open_regular(path);  // a worker may have put something else in its place
   struct stat about {};
-  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return {};
+  if (!file || ::fstat(file->get(), &about) != 0) return {};
   std::string text(kTailBytes, '\0');
   const off_t from = std::max<off_t>(0, about.st_size - static_cast<off_t>(text.size()));
-  const ssize_t got = ::pread(file.get(), text.data(), text.size(), from);
+  const ssize_t got = ::pread(file->get(), text.data(), text.size(), from);
   text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
   return text;
 }

@@ -1,10 +1,9 @@
 #include "base/file.hpp"
 
-#include "base/descriptor.hpp"
-
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -33,30 +32,36 @@ Result<void> sync_directory(const std::filesystem::path& directory) {
   return {};
 }
 
-Result<void> write_synced(const std::filesystem::path& path, std::string_view content) {
+/// `name` is what people know the file by.
+Result<void> write_synced(
+    const std::filesystem::path& path, std::string_view content, const std::string& name) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
-  if (!file) return make_errno_error(errno, path.string());
-  auto written = write_all(file.get(), content, path.string());
+  if (!file) return make_errno_error(errno, name);
+  auto written = write_all(file.get(), content, name);
   if (!written) return written;
-  if (::fsync(file.get()) != 0) return make_errno_error(errno, path.string());
+  if (::fsync(file.get()) != 0) return make_errno_error(errno, name);
   return {};
 }
 
 }  // namespace
 
-Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max) {
-  // A FIFO in its place would hold us until somebody writes to it.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+Result<Descriptor> open_regular(const std::filesystem::path& path) {
+  // Without O_NONBLOCK, opening a FIFO waits until somebody writes to it.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return make_errno_error(errno, path.string());
-  if (!S_ISREG(about.st_mode)) {
-    return make_error(Errc::kIo, fmt::format("{}: not a regular file", path.string()));
-  }
+  if (S_ISREG(about.st_mode)) return {std::move(file)};
+  return make_error(Errc::kIo, fmt::format("{}: not a regular file", path.string()));
+}
+
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max) {
+  const auto file = open_regular(path);
+  if (!file) return file.error();
   std::string content;
   for (;;) {
     const std::size_t had = content.size();
     content.resize(had + kChunkBytes);
-    const ssize_t got = ::read(file.get(), content.data() + had, kChunkBytes);
+    const ssize_t got = ::read(file->get(), content.data() + had, kChunkBytes);
     content.resize(had + (got > 0 ? static_cast<std::size_t>(got) : 0));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return make_errno_error(errno, path.string());
@@ -70,7 +75,7 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
 
 Result<void> replace_file(const std::filesystem::path& path, std::string_view content) {
   const std::filesystem::path aside = fmt::format("{}.{}.tmp", path.string(), ::getpid());
-  auto written = write_synced(aside, content);
+  auto written = write_synced(aside, content, path.string());
   if (written && ::rename(aside.c_str(), path.c_str()) != 0) {
     written = make_errno_error(errno, path.string());
   }

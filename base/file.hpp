@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/descriptor.hpp"
 #include "base/error.hpp"
 
 #include <cstddef>
@@ -8,6 +9,10 @@
 #include <string_view>
 
 namespace ddprun {
+
+/// A regular file, to be read. A FIFO, device, directory or socket in its place is refused with
+/// kIo, and at once: nothing waits for the other end. Fails with kNotFound or kIo, naming the path.
+Result<Descriptor> open_regular(const std::filesystem::path& path);
 
 /// The whole of a regular file. Fails with kNotFound, kIo, or kLimit when it is larger than
 /// `bytes_max`.

@@ -1,6 +1,6 @@
 #include "trainer/idx_file.hpp"
 
-#include "base/descriptor.hpp"
+#include "base/file.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -47,18 +46,6 @@ class InflatedFile final : public FileBytes {
 Error too_large(const std::string& name) {
   return make_error(
       Errc::kLimit, fmt::format("{}: more than {} bytes", name, FileBytes::kBytesMax));
-}
-
-/// Refuses what is no regular file, and does not wait for the other end of a FIFO to find out.
-Result<Descriptor> open_regular(const std::filesystem::path& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!file) return make_errno_error(errno, path.string());
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return make_errno_error(errno, path.string());
-  if (!S_ISREG(status.st_mode)) {
-    return make_error(Errc::kIo, path.string() + ": not a regular file");
-  }
-  return {std::move(file)};
 }
 
 Result<std::unique_ptr<FileBytes>> map(const Descriptor& file, const std::string& name) {

@@ -49,6 +49,17 @@ TEST_F(File, DoesNotWaitForTheWriterOfAFifo) {
   EXPECT_NE(content.error().detail.find("not a regular file"), std::string::npos);
 }
 
+TEST_F(File, RefusesADirectory) {
+  const auto opened = open_regular(directory_);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().detail.find("not a regular file"), std::string::npos);
+}
+
+TEST_F(File, ARefusedReplacementNamesTheFileThatWasGiven) {
+  const auto path = directory_ / "none" / "a";
+  EXPECT_EQ(replace_file(path, "x").error().detail, path.string() + ": No such file or directory");
+}
+
 TEST_F(File, TellsWhatDoesNotExist) {
   EXPECT_TRUE(read_file(directory_ / "none", 100).error().is(Errc::kNotFound));
   EXPECT_TRUE(replace_file(directory_ / "none" / "a", "x").error().is(Errc::kNotFound));

@@ -103,6 +103,27 @@ class Serve(unittest.TestCase):
             self.assertEqual(refused.returncode, 2, arguments)
             self.assertEqual(refused.stderr.count("\n"), 1, refused.stderr)
 
+    def test_refuses_with_its_status_where_stderr_is_closed(self):
+        for arguments, status in ((["stroe"], 2),
+                                  (["store", "serve", "--host", "127.0.0.1", "--port-file",
+                                    "/no/such/directory/port"], 75)):
+            refused = subprocess.run(["sh", "-c", 'exec "$0" "$@" 2>&-', options.ddpctl,
+                                      *arguments], timeout=PATIENCE_S)
+            self.assertEqual(refused.returncode, status, arguments)
+
+    def test_an_answer_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run([options.ddpctl, "store", "serve", "--help"], stdout=full,
+                                   stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+        self.assertEqual(ended.returncode, 75, ended.stderr)
+        self.assertEqual(ended.stderr,
+                         "ddpctl: cannot write to stdout: No space left on device\n")
+
+    def test_a_port_file_that_cannot_be_written_is_named_as_given(self):
+        refused = ddpctl("store", "serve", "--port-file", "/no/such/directory/port")
+        self.assertEqual(refused.stderr, "ddpctl: --port-file: /no/such/directory/port: "
+                                         "No such file or directory\n")
+
     def test_names_the_word_that_it_does_not_know(self):
         refused = ddpctl("stroe", "serve").stderr
         self.assertIn("unknown argument 'stroe'; did you mean store?", refused)
