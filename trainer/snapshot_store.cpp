@@ -233,14 +233,7 @@ Result<void> SnapshotStore::write_aside(
   const std::filesystem::path aside = path_aside(name);
   auto made = make_new_directory(aside);
   if (!made) return made;
-  Manifest manifest = {
-      .name = name,
-      .epoch = state.epoch,
-      .consumed = state.consumed,
-      .batches = state.batches,
-      .world = std::ssize(state.ranks),
-      .arguments = state.arguments,
-      .files = {}};
+  Manifest manifest = manifest_of(state, name);
   for (const auto& [file, tensors] : encode_state(state)) {
     std::vector<std::span<const std::byte>> pieces = {bytes_of(tensors.head)};
     pieces.insert(pieces.end(), tensors.bodies.begin(), tensors.bodies.end());

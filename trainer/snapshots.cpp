@@ -1,6 +1,7 @@
 #include "trainer/snapshots.hpp"
 
-#include "base/check.hpp"
+#include "base/say.hpp"
+#include "trainer/named_tensors.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -18,102 +18,7 @@
 namespace ddprun {
 namespace {
 
-constexpr char kMomentum[] = "momentum_buffer.";
 constexpr std::array kSumNames = {"loss", "correct", "samples"};
-
-// ---- bytes of tensors
-// ----------------------------------------------------------------------------
-
-std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
-  DDPRUN_CHECK(tensor.is_contiguous());
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
-DType dtype_of(const torch::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case torch::kFloat32:
-      return DType::kF32;
-    case torch::kInt64:
-      return DType::kI64;
-    default:
-      DDPRUN_CHECK(tensor.scalar_type() == torch::kUInt8);
-      return DType::kU8;
-  }
-}
-
-TensorView view_of(std::string name, const torch::Tensor& tensor) {
-  return {
-      .name = std::move(name),
-      .dtype = dtype_of(tensor),
-      .shape = tensor.sizes().vec(),
-      .bytes = bytes_of(tensor)};
-}
-
-/// Overwrites `tensor` by the view of that name. Fails with kCorrupt when there is none that fits.
-Result<void> copy_named(
-    const std::vector<TensorView>& views, const std::string& name, const torch::Tensor& tensor) {
-  const auto found = std::ranges::find(views, name, &TensorView::name);
-  const bool fits = found != views.end() && found->dtype == dtype_of(tensor) &&
-                    found->shape == tensor.sizes().vec();
-  if (!fits) {
-    return make_error(
-        Errc::kCorrupt,
-        fmt::format("tensor '{}' is missing or of another shape than the model's", name));
-  }
-  std::memcpy(tensor.mutable_data_ptr(), found->bytes.data(), found->bytes.size());
-  return {};
-}
-
-// ---- what is saved
-// --------------------------------------------------------------------------------
-
-using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
-
-/// Parameters and buffers, as in Python's state_dict.
-NamedTensors model_tensors(const Model& model) {
-  NamedTensors tensors;
-  for (const auto& item : model.named_parameters()) {
-    tensors.emplace_back(item.key(), item.value().detach());
-  }
-  for (const auto& item : model.named_buffers()) {
-    tensors.emplace_back(item.key(), item.value());
-  }
-  return tensors;
-}
-
-/// The momentum of each parameter; none before the first step, or without momentum.
-NamedTensors momentum_tensors(const Model& model, torch::optim::SGD& optimizer) {
-  NamedTensors tensors;
-  for (const auto& item : model.named_parameters()) {
-    const auto found = optimizer.state().find(item.value().unsafeGetTensorImpl());
-    if (found == optimizer.state().end()) continue;
-    const auto& state = static_cast<const torch::optim::SGDParamState&>(*found->second);
-    if (!state.momentum_buffer().defined()) continue;
-    tensors.emplace_back(kMomentum + item.key(), state.momentum_buffer());
-  }
-  return tensors;
-}
-
-/// Gives every parameter a momentum of its own, to be overwritten.
-NamedTensors make_momentum(const Model& model, torch::optim::SGD& optimizer) {
-  for (const torch::Tensor& parameter : model.parameters()) {
-    auto state = std::make_unique<torch::optim::SGDParamState>();
-    state->momentum_buffer(torch::zeros_like(parameter.detach()));
-    optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
-  }
-  return momentum_tensors(model, optimizer);
-}
-
-std::vector<TensorView> views_of(const NamedTensors& tensors) {
-  std::vector<TensorView> views;
-  for (const auto& [name, tensor] : tensors) {
-    views.push_back(view_of(name, tensor));
-  }
-  return views;
-}
-
-// ---- what each rank holds for itself
-// ----------------------------------------------------------------
 
 /// The generator's state, then the metric sums, as bytes: one row of what is gathered.
 torch::Tensor row_of_this_rank(const MetricSums& sums) {
@@ -138,10 +43,10 @@ MetricSums sums_of(const torch::Tensor& row) {
 
 RankState rank_state_of(const torch::Tensor& row) {
   const torch::Tensor rng = rng_of(row);
-  const auto bytes = bytes_of(rng);
+  const auto* const bytes = static_cast<const std::byte*>(rng.const_data_ptr());
   const MetricSums sums = sums_of(row);
   return {
-      .rng = {bytes.begin(), bytes.end()},
+      .rng = {bytes, bytes + rng.nbytes()},
       .sums = {
           {kSumNames[0], sums.loss}, {kSumNames[1], sums.correct}, {kSumNames[2], sums.samples}}};
 }
@@ -205,7 +110,7 @@ Result<std::unique_ptr<LoadedSnapshot>> Snapshots::take_over() {
   auto found = store_->newest();
   if (!found) return with_context("--snapshot-dir", found.error());
   for (const Error& damaged : found->damaged) {
-    fmt::print(stderr, "ddptrain: passed over a damaged snapshot: {}\n", damaged.detail);
+    say(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
   }
   if (!found->snapshot) return std::unique_ptr<LoadedSnapshot>();
   // Again: another job may have saved since, or the newest manifest was of a damaged snapshot.
@@ -221,16 +126,11 @@ Result<Snapshots::Told> Snapshots::put_back(Model& model, torch::optim::SGD& opt
   const SnapshotState& state = (*loaded)->state();
   const std::string path = store_->path_of((*loaded)->name()).string();
 
-  for (const auto& [name, tensor] : model_tensors(model)) {
-    const auto copied = copy_named(state.model, name, tensor);
-    if (!copied) return with_context(path, copied.error());
+  auto filled = fill(model_tensors(model), state.model);
+  if (filled && !state.optimizer.empty()) {
+    filled = fill(make_momentum(model, optimizer), state.optimizer);
   }
-  if (!state.optimizer.empty()) {
-    for (const auto& [name, tensor] : make_momentum(model, optimizer)) {
-      const auto copied = copy_named(state.optimizer, name, tensor);
-      if (!copied) return with_context(path, copied.error());
-    }
-  }
+  if (!filled) return with_context(path, filled.error());
   std::vector<torch::Tensor> rows;
   for (const RankState& rank : state.ranks) {
     auto row = row_of(rank);
@@ -333,11 +233,8 @@ Result<void> Snapshots::write(const SnapshotState& state) {
   if (name) return {};
   if (name.error().is(Errc::kCancelled)) return name.error();
   // The snapshot before this one is still whole, so there is nothing to lose by going on.
-  fmt::print(
-      stderr,
-      "ddptrain: no snapshot at step {}, training goes on: {}\n",
-      state.step,
-      name.error().detail);
+  say(fmt::format(
+      "ddptrain: no snapshot at step {}, training goes on: {}\n", state.step, name.error().detail));
   return {};
 }
 

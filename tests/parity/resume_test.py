@@ -113,7 +113,7 @@ class Resume(unittest.TestCase):
         self.finish(2, *snapshots)
         results = jobs.Run(command(*snapshots, "--seed", "1"), 2).wait()
         self.assertEqual([status for status, _, _ in results], [BAD_FILE, BAD_FILE])
-        self.assertIn("saved with --sampler-seed 0, but this run has 1", results[0][2])
+        self.assertIn("saved with --seed 0, but this run has 1", results[0][2])
 
     def test_a_job_that_is_refused_for_its_flags_leaves_the_directory_to_its_owner(self):
         snapshots = ["--snapshot-dir", self.path("snapshots")]
@@ -138,6 +138,12 @@ class Resume(unittest.TestCase):
         self.assertEqual(ended.returncode, BAD_FILE, ended.stderr)
         self.assertIn("cannot write to stdout: Bad file descriptor", ended.stderr)
         self.assertEqual(jobs.records(metrics)[-1]["event"], "final")
+
+    def test_a_refusal_keeps_its_status_where_stderr_is_closed(self):
+        for flags, status in ((["--epochs", "none"], 2),
+                              (["--data-dir", self.path("none")], BAD_FILE)):
+            ended = subprocess.run(["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", *command(*flags)])
+            self.assertEqual(ended.returncode, status, flags)
 
     def test_a_snapshot_that_cannot_be_saved_is_told_with_its_own_remedy_only(self):
         def limit():

@@ -135,6 +135,14 @@ TEST(CheckSameJob, NamesTheFlagAndBothValues) {
       same.error().detail, HasSubstr("saved with --limit-train-samples all, but this run has 7"));
 }
 
+TEST(CheckSameJob, NamesTheSeedThatWasGivenRatherThanTheOneThatFollowsIt) {
+  TrainOptions later;
+  later.seed = later.sampler_seed = 1;
+  const auto same = check_same_job(arguments_of_job(TrainOptions()), later);
+  ASSERT_FALSE(same);
+  EXPECT_THAT(same.error().detail, HasSubstr("saved with --seed 0, but this run has 1"));
+}
+
 TEST(CheckSameJob, RefusesASnapshotThatDoesNotSay) {
   EXPECT_FALSE(check_same_job({}, TrainOptions()));
 }

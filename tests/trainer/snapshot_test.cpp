@@ -15,7 +15,8 @@ using testing::HasSubstr;
 /// The files of a snapshot in memory, as they would come back from the disk.
 class Files {
  public:
-  explicit Files(const SnapshotState& state) {
+  explicit Files(const SnapshotState& state)
+      : manifest_(manifest_of(state, {.claim = 1, .step = state.step})) {
     for (const auto& [name, encoded] : encode_state(state)) {
       const auto head = std::as_bytes(std::span(encoded.head));
       std::vector<std::byte>& bytes = bytes_[name];
@@ -24,14 +25,6 @@ class Files {
         bytes.insert(bytes.end(), body.begin(), body.end());
       }
     }
-    manifest_ = {
-        .name = {.claim = 1, .step = state.step},
-        .epoch = state.epoch,
-        .consumed = state.consumed,
-        .batches = state.batches,
-        .world = std::ssize(state.ranks),
-        .arguments = state.arguments,
-        .files = {}};
   }
 
   Manifest& manifest() { return manifest_; }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <ranges>
+
 namespace ddprun {
 
 const char* name_of(DatasetKind kind) {
@@ -37,7 +39,9 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
 
 Result<void> check_same_job(
     const std::map<std::string, std::string>& saved, const TrainOptions& options) {
-  for (const auto& [flag, value] : arguments_of_job(options)) {
+  // From the back: --sampler-seed follows --seed, so where both differ --seed is what was given.
+  const auto ours = arguments_of_job(options);
+  for (const auto& [flag, value] : std::views::reverse(ours)) {
     const auto found = saved.find(flag);
     if (found != saved.end() && found->second == value) continue;
     return make_error(

@@ -100,6 +100,17 @@ Result<DecodedTensors> read_tensors(
 
 }  // namespace
 
+Manifest manifest_of(const SnapshotState& state, const SnapshotName& name) {
+  return {
+      .name = name,
+      .epoch = state.epoch,
+      .consumed = state.consumed,
+      .batches = state.batches,
+      .world = std::ssize(state.ranks),
+      .arguments = state.arguments,
+      .files = {}};
+}
+
 std::map<std::string, EncodedTensors> encode_state(const SnapshotState& state) {
   DDPRUN_CHECK(!state.ranks.empty());
   // Tools that know only torch's tensors ask for this entry.

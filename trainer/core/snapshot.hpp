@@ -36,6 +36,9 @@ struct SnapshotState {
   std::vector<TensorView> optimizer;
 };
 
+/// The manifest of `state` saved as `name`, but for the files: whoever writes them lists them.
+Manifest manifest_of(const SnapshotState& state, const SnapshotName& name);
+
 /// The files of a snapshot besides the manifest: tensors by file name. The views in it point into
 /// `state`. REQUIRES: at least one rank.
 std::map<std::string, EncodedTensors> encode_state(const SnapshotState& state);
