@@ -10,7 +10,8 @@ namespace ddprun {
 /// The word of `words` that `typed` was most likely meant to be, for "did you mean …?".
 ///
 /// By Levenshtein distance with a swap of neighbours counted once (optimal string alignment); none
-/// if even the nearest differs in more than a third of its letters.
+/// if even the nearest differs in more than a third of its letters. Where no whole word is near,
+/// the beginning of one will do: "--nporc" for --nproc-per-node.
 std::optional<std::string> nearest(std::string_view typed, std::span<const std::string> words);
 
 }  // namespace ddprun

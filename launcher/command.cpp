@@ -96,9 +96,20 @@ Result<std::string> find_python(const Environment& environment) {
 
 enum class Kind : std::uint8_t { kPython, kElf, kOtherInterpreter };
 
+Result<void> check_readable(const std::string& script) {
+  if (::access(script.c_str(), R_OK) == 0) return {};
+  return make_error(
+      Errc::kNotExecutable,
+      fmt::format("script '{}' cannot be read: {}; try chmod +r", script, std::strerror(errno)));
+}
+
 /// By the first bytes. A shebang that names Python makes a Python script, as the suffix .py does.
 Result<Kind> kind_of(const std::string& script) {
-  if (script.ends_with(".py")) return Kind::kPython;
+  if (script.ends_with(".py")) {
+    auto readable = check_readable(script);
+    if (!readable) return readable.error();
+    return Kind::kPython;
+  }
   // What is read from a pipe is gone for the interpreter behind us.
   std::error_code unknown;
   if (!fs::is_regular_file(script, unknown)) return Kind::kPython;
@@ -110,7 +121,7 @@ Result<Kind> kind_of(const std::string& script) {
     if (errno == EACCES && is_program(script)) return Kind::kElf;
     return make_error(
         Errc::kNotExecutable,
-        fmt::format("script '{}' cannot be read: {}", script, std::strerror(errno)));
+        fmt::format("script '{}' cannot be read: {}; try chmod +r", script, std::strerror(errno)));
   }
   const std::string_view beginning(bytes.data(), static_cast<std::size_t>(got));
   const std::string_view first_line = beginning.substr(0, beginning.find('\n'));
@@ -214,6 +225,7 @@ Result<WorkerCommand> resolve_command(const Options& options, const Environment&
     case Runs::kRunPath: {
       Options absolute = options;
       auto checked = check_script(absolute.rest.front());
+      if (checked) checked = check_readable(absolute.rest.front());
       if (!checked) return checked.error();
       std::error_code gone;  // the working directory, deleted
       const fs::path path = fs::absolute(absolute.rest.front(), gone);

@@ -80,6 +80,7 @@ Result<Request> read_request(
   const auto workers = count_workers(options->workers, environment, plan.usable_cpus);
   if (!workers) return workers.error();
   plan.workers = *workers;
+  warn_of_no_effect(*line, *options);
   if (plan.run_id.empty()) plan.run_id = random_id();
   auto checked = check_devices(plan, environment);
   if (!checked) return checked.error();

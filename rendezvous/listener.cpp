@@ -103,8 +103,10 @@ Error listen_error(int errno_value, const Endpoint& endpoint) {
   if (errno_value == EADDRNOTAVAIL) remedy = "give an address of this machine";
   const std::string where =
       endpoint.host.empty() ? fmt::format("port {}", endpoint.port) : endpoint.to_string();
+  // Another try would be refused as well.
+  const bool is_value = errno_value == EADDRNOTAVAIL || errno_value == EACCES;
   return make_error(
-      errno_value == EADDRNOTAVAIL ? Errc::kInvalidArgument : Errc::kIo,
+      is_value ? Errc::kInvalidArgument : Errc::kIo,
       fmt::format("cannot listen on {}: {}; {}", where, std::strerror(errno_value), remedy));
 }
 

@@ -63,6 +63,11 @@ struct Options {
 /// Fails with kInvalidArgument, naming flag or variable, value, reason and remedy.
 Result<Options> read_options(const CommandLine& line, const Environment& environment);
 
+/// Adds a warning for each output flag that has no effect: it names local ranks that do not exist,
+/// or filters a stream that is not tee'd. torchrun accepts them, and so do scripts that are run
+/// with any number of workers. REQUIRES: options.plan.workers is set.
+void warn_of_no_effect(const CommandLine& line, Options& options);
+
 // One for each row of the table.
 namespace setters {
 

@@ -15,6 +15,12 @@ TEST(Nearest, FindsTheFlagThatWasMeant) {
   EXPECT_EQ(nearest("--teh", kFlags), "--tee");
 }
 
+TEST(Nearest, TakesTheBeginningOfAFlagWhereNoWholeOneIsNear) {
+  EXPECT_EQ(nearest("--nporc", kFlags), "--nproc-per-node");
+  EXPECT_EQ(nearest("--max-rse", kFlags), "--max-restarts");
+  EXPECT_EQ(nearest("--x", kFlags), std::nullopt);
+}
+
 TEST(Nearest, SuggestsNothingForSomethingElse) {
   EXPECT_EQ(nearest("--verbose-output", kFlags), std::nullopt);
   EXPECT_EQ(nearest("--x", {}), std::nullopt);

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import ctypes
 import os
 import re
 import shutil
@@ -25,12 +26,26 @@ def environment(**more):
     return {**kept, **more}
 
 
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_BIND_SERVICE = 1, 2, 10
+
+
+def without(*capabilities):
+    """For preexec_fn: root becomes an ordinary user in these respects; others are one already."""
+
+    def drop():
+        libc = ctypes.CDLL(None, use_errno=True)
+        for capability in capabilities:
+            libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+    return drop
+
+
 class BadInput(unittest.TestCase):
     def setUp(self):
         self.room = tempfile.mkdtemp(prefix="ddprun_bad_input_")
         self.addCleanup(shutil.rmtree, self.room, ignore_errors=True)
 
-    def run_ddprun(self, *words, **more):
+    def run_ddprun(self, *words, preexec_fn=None, **more):
         return subprocess.run(
             [DDPRUN, *words],
             cwd=self.room,
@@ -39,6 +54,7 @@ class BadInput(unittest.TestCase):
             capture_output=True,
             text=True,
             timeout=SECONDS_MAX,
+            preexec_fn=preexec_fn,
         )
 
     def assert_refused(self, ended, status, *parts):
@@ -118,6 +134,16 @@ class BadInput(unittest.TestCase):
             file.write("#!/bin/sh\n")
         self.assert_refused(self.run_ddprun(script), 126, script, "chmod +x")
 
+    def test_script_that_cannot_be_read(self):
+        script = os.path.join(self.room, "train.py")
+        open(script, "w").close()
+        os.chmod(script, 0)
+        for words in ([script], ["--run-path", script]):
+            ended = self.run_ddprun(
+                *words, preexec_fn=without(CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH)
+            )
+            self.assert_refused(ended, 126, script, "Permission denied", "chmod +r")
+
     def test_missing_python(self):
         script = os.path.join(self.room, "train.py")
         open(script, "w").close()
@@ -129,6 +155,22 @@ class BadInput(unittest.TestCase):
             port = str(taken.getsockname()[1])
             ended = self.run_ddprun("--master-port", port, FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 75, port, "Address already in use")
+
+    def test_port_that_only_root_may_take(self):
+        with open("/proc/sys/net/ipv4/ip_unprivileged_port_start") as file:
+            port = int(file.read()) - 1
+        if port < 1:
+            self.skipTest("every user may take every port here")
+        ended = self.run_ddprun(
+            "--master-port", str(port), FAKE_WORKER, "out", "started",
+            preexec_fn=without(CAP_NET_BIND_SERVICE),
+        )  # fmt: skip
+        self.assert_refused(ended, 2, str(port), "Permission denied", "choose a port from 1024 on")
+
+    def test_flags_for_ranks_that_do_not_exist_are_told(self):
+        ended = self.run_ddprun("--local-ranks-filter", "0,9", FAKE_WORKER, "exit", "0")
+        self.assertEqual(0, ended.returncode, ended.stderr)
+        self.assertIn("ddprun: warning: --local-ranks-filter '0,9': there is no local rank 9", ended.stderr)
 
     def test_unwritable_log_directory(self):
         # /proc can be written by nobody, root included.

@@ -17,6 +17,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 using testing::StartsWith;
 
 using Words = std::vector<std::string>;
@@ -283,6 +284,39 @@ TEST(Options, LetRunPathWinOverNoPython) {
   EXPECT_EQ(options_of({"--no-python", "--run-path", "x"}).runs, Runs::kRunPath);
   EXPECT_EQ(options_of({"-m", "x"}).runs, Runs::kModule);
   EXPECT_EQ(options_of({"--no_python", "x"}).runs, Runs::kProgram);
+}
+
+/// What a job of `workers` is warned of.
+std::vector<std::string> warnings_of(Words words, int workers) {
+  words.emplace_back("train.py");
+  const auto line = read_command_line(words, {});
+  auto options = options_of(words);
+  options.plan.workers = workers;
+  if (line) warn_of_no_effect(*line, options);
+  return options.warnings;
+}
+
+TEST(Warnings, NameTheLocalRanksThatDoNotExist) {
+  EXPECT_THAT(
+      warnings_of({"-t", "0:3,4:1,5:2", "-r", "2:1", "--local-ranks-filter=1,2"}, 2),
+      ElementsAre(
+          HasSubstr(
+              "-r '2:1': there is no local rank 2; with --nproc-per-node 2 the last one is 1"),
+          HasSubstr("-t '0:3,4:1,5:2': there is no local rank 4, 5;"),
+          HasSubstr("--local-ranks-filter '1,2': there is no local rank 2")));
+  EXPECT_THAT(warnings_of({"-t", "0:3,1:1", "--local-ranks-filter", "0,1"}, 2), IsEmpty());
+}
+
+TEST(Warnings, TellThatAFilterHasNothingToFilter) {
+  EXPECT_THAT(
+      warnings_of({"--duplicate-stdout-filters", "loss", "-t", "2", "-r", "1"}, 2),
+      ElementsAre(AllOf(HasSubstr("--duplicate-stdout-filters 'loss'"), HasSubstr("give -t 1"))));
+  EXPECT_THAT(
+      warnings_of({"--duplicate-stderr-filters", "x", "-t", "2", "--log-dir", "/dev/null"}, 2),
+      ElementsAre(HasSubstr("a --log-dir other than /dev/null")));
+  EXPECT_THAT(warnings_of({"--duplicate-stderr-filters", "x", "-t", "1:2"}, 2), IsEmpty());
+  // The only rank with a tee does not exist.
+  EXPECT_THAT(warnings_of({"--duplicate-stderr-filters", "x", "-t", "1:2"}, 1), SizeIs(2));
 }
 
 }  // namespace
