@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -58,6 +59,11 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
   const auto file = open_regular(path);
   if (!file) return file.error();
   std::string content;
+  struct stat about {};
+  // Only a hint: files of /proc have no size, and others may grow meanwhile.
+  if (::fstat(file->get(), &about) == 0) {
+    content.reserve(std::min(static_cast<std::size_t>(about.st_size), bytes_max) + kChunkBytes);
+  }
   for (;;) {
     const std::size_t had = content.size();
     content.resize(had + kChunkBytes);

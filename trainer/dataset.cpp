@@ -27,8 +27,7 @@ Normalisation normalisation_of(DatasetKind kind) {
   return {.mean = 0, .deviation = 1};
 }
 
-Result<std::unique_ptr<FileBytes>> open_named(
-    const std::string& directory, const std::string& stem) {
+Result<std::string> read_named(const std::string& directory, const std::string& stem) {
   const auto path = find_data_file(directory, stem);
   if (!path) {
     return make_error(
@@ -37,7 +36,7 @@ Result<std::unique_ptr<FileBytes>> open_named(
             "; name the directory of the IDX files with --data-dir (Debian's package "
             "dataset-fashion-mnist puts them into /usr/share/datasets/fashion-mnist)");
   }
-  return FileBytes::open(*path);
+  return read_data_file(*path);
 }
 
 }  // namespace
@@ -52,16 +51,16 @@ Result<std::unique_ptr<ImageDataset>> ImageDataset::open(
   const std::string label_name = stem + "-labels-idx1-ubyte";
   std::unique_ptr<ImageDataset> data(new ImageDataset);
 
-  auto file = open_named(directory, image_name);
+  auto file = read_named(directory, image_name);
   if (!file) return file.error();
-  data->image_file_ = std::move(*file);
-  file = open_named(directory, label_name);
+  data->image_file_ = *std::move(file);
+  file = read_named(directory, label_name);
   if (!file) return file.error();
-  data->label_file_ = std::move(*file);
+  data->label_file_ = *std::move(file);
 
-  const auto images = parse_idx_images(data->image_file_->bytes());
+  const auto images = parse_idx_images(std::as_bytes(std::span(data->image_file_)));
   if (!images) return with_context(directory + "/" + image_name, images.error());
-  const auto labels = parse_idx_labels(data->label_file_->bytes(), kClasses);
+  const auto labels = parse_idx_labels(std::as_bytes(std::span(data->label_file_)), kClasses);
   if (!labels) return with_context(directory + "/" + label_name, labels.error());
   if (images->count != labels->count || images->rows != kSide || images->columns != kSide) {
     return make_error(

@@ -50,8 +50,8 @@ class ImageDataset {
  private:
   ImageDataset() = default;
 
-  std::unique_ptr<FileBytes> image_file_;
-  std::unique_ptr<FileBytes> label_file_;
+  std::string image_file_;
+  std::string label_file_;
   IdxImages images_;
   IdxLabels labels_;
   std::int64_t size_ = 0;

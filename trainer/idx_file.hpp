@@ -4,32 +4,19 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <memory>
-#include <span>
+#include <string>
 
 namespace ddprun {
 
-/// The content of a data file for as long as it lives: a plain file is mapped, so that nothing is
-/// read before it is used and all ranks share the pages; a file whose name ends in ".gz" is
-/// inflated.
-class FileBytes {
- public:
-  /// No data file is larger than this, inflated.
-  static constexpr std::size_t kBytesMax = std::size_t{4} << 30U;
+/// No data file is larger than this, inflated.
+inline constexpr std::size_t kDataFileBytesMax = std::size_t{4} << 30U;
 
-  /// Fails with kNotFound or kIo; with kCorrupt when a ".gz" is no gzip data, cut off or damaged;
-  /// with kLimit above kBytesMax.
-  static Result<std::unique_ptr<FileBytes>> open(const std::filesystem::path& path);
-
-  virtual ~FileBytes() = default;
-  FileBytes(const FileBytes&) = delete;
-  FileBytes& operator=(const FileBytes&) = delete;
-
-  virtual std::span<const std::byte> bytes() const = 0;
-
- protected:
-  FileBytes() = default;
-};
+/// The content of a data file; one whose name ends in ".gz" is inflated.
+///
+/// A copy of our own: were the file mapped instead, whoever cuts it off or writes into it later
+/// would end training with SIGBUS, or change its result. Fails with kNotFound or kIo; with kCorrupt
+/// when a ".gz" is no gzip data, cut off or damaged; with kLimit above kDataFileBytesMax.
+Result<std::string> read_data_file(const std::filesystem::path& path);
 
 /// The first of `stem` and `stem`.gz that lies in `directory`; plain files come first because they
 /// need no inflating. Fails with kNotFound, naming both.

@@ -1,6 +1,7 @@
 #include "trainer/snapshot_files.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 
@@ -45,9 +46,8 @@ std::string_view remedy_of(int errno_value) {
   }
 }
 
-/// The failure of the last system call, which was to `verb` `path`.
-Error failed_to(std::string_view verb, const std::filesystem::path& path) {
-  const int errno_value = errno;
+/// The failure of a system call, by default the last one, which was to `verb` `path`.
+Error failed_to(std::string_view verb, const std::filesystem::path& path, int errno_value = errno) {
   Error error = make_errno_error(errno_value, fmt::format("cannot {} {}", verb, path.string()));
   error.detail += remedy_of(errno_value);
   return error;
@@ -94,17 +94,16 @@ Result<void> finish_file(Descriptor file, const std::filesystem::path& path) {
 }  // namespace
 
 Result<void> make_directories(const std::filesystem::path& path) {
-  if (::mkdir(path.c_str(), kDirectoryMode) == 0) return sync_entries(parent_of(path));
-  const int why = errno;
-  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) return {};
+  const auto make = [&path] { return ::mkdir(path.c_str(), kDirectoryMode) == 0 ? 0 : errno; };
+  int why = make();
   if (why == ENOENT && path.has_relative_path() && parent_of(path) != path && path != ".") {
     auto above = make_directories(parent_of(path));
     if (!above) return above;
-    if (::mkdir(path.c_str(), kDirectoryMode) == 0 || errno == EEXIST) {
-      return sync_entries(parent_of(path));
-    }
+    why = make();
   }
-  return failed_to("make the directory", path);
+  if (why == 0) return sync_entries(parent_of(path));
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) return {};
+  return failed_to("make the directory", path, why);
 }
 
 Result<void> make_new_directory(const std::filesystem::path& path) {
@@ -152,25 +151,22 @@ Result<bool> create_claim(const std::filesystem::path& path, std::string_view te
 }
 
 Result<std::vector<std::byte>> read_exactly(const std::filesystem::path& path, std::size_t size) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return failed_to("open", path);
+  const auto file = open_regular(path);
+  if (!file) return file.error();
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return failed_to("read", path);
+  if (::fstat(file->get(), &status) != 0) return failed_to("read", path);
   const auto wrong_size = [&](std::size_t found) {
     return make_error(
         Errc::kCorrupt,
         fmt::format("{}: {} bytes, and the manifest says {}", path.string(), found, size));
   };
-  if (!S_ISREG(status.st_mode)) {
-    return make_error(Errc::kCorrupt, fmt::format("{}: not a file", path.string()));
-  }
   if (std::cmp_not_equal(status.st_size, size)) {
     return wrong_size(static_cast<std::size_t>(status.st_size));
   }
   std::vector<std::byte> content(size);
   std::size_t place = 0;
   while (place < size) {
-    const ssize_t got = ::read(file.get(), content.data() + place, size - place);
+    const ssize_t got = ::read(file->get(), content.data() + place, size - place);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failed_to("read", path);
     if (got == 0) return wrong_size(place);

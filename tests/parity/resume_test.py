@@ -1,5 +1,7 @@
 """A rank is killed in mid-epoch, all are started again, and nobody can tell from the weights."""
 
+import ctypes
+import gzip
 import json
 import os
 import pathlib
@@ -22,6 +24,13 @@ TRY_AGAIN, BAD_FILE = 75, 78
 def command(*more):
     dataset, directory = jobs.find_data()
     return [jobs.DDPTRAIN, *FLAGS, "--dataset", dataset, "--data-dir", directory, *more]
+
+
+def as_an_ordinary_user():
+    """For preexec_fn: takes from root its right to every file; nobody else has it anyway."""
+    libc = ctypes.CDLL(None)
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
 class Steps:
@@ -178,6 +187,33 @@ class Resume(unittest.TestCase):
         results = jobs.Run([jobs.DDPTRAIN, "--data-dir", self.directory.name], 1).wait()
         self.assertEqual(results[0][0], BAD_FILE)
         self.assertIn("cut off", results[0][2])
+
+    def test_a_data_file_cut_off_while_training_disturbs_nothing(self):
+        """Mapped, the file would end the worker with SIGBUS at the next sample behind the cut."""
+        dataset, directory = jobs.find_data()
+        for source in pathlib.Path(directory).glob("*-ubyte.gz"):
+            plain = pathlib.Path(self.directory.name, source.stem)
+            plain.write_bytes(gzip.decompress(source.read_bytes()))
+        steps = Steps(self.path("steps"))
+        run = jobs.Run(command("--data-dir", self.directory.name, "--metrics-file", steps.path), 1)
+        steps.wait_for(event="step", step=2)
+        for plain in pathlib.Path(self.directory.name).glob("*-ubyte"):
+            os.truncate(plain, 0)
+        threading.Thread(target=steps.file.read, daemon=True).start()
+        self.assertEqual(jobs.final(run.wait()), self.finish(1))
+
+    def test_a_snapshot_directory_without_the_right_to_write_is_refused_before_training(self):
+        directory = pathlib.Path(self.path("snapshots"))
+        directory.mkdir(mode=0o555)
+        for name in (directory, directory / "of-this-job"):
+            ended = subprocess.run(
+                command("--snapshot-dir", str(name)), preexec_fn=as_an_ordinary_user,
+                capture_output=True, text=True)
+            self.assertEqual(ended.returncode, BAD_FILE, ended.stderr)
+            self.assertIn("--snapshot-dir", ended.stderr)
+            self.assertIn(str(name), ended.stderr)
+            self.assertIn("Permission denied; make it writable for this user", ended.stderr)
+            self.assertEqual(ended.stdout, "", "training began")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 
 /// A fresh directory, removed with all that is in it.
-class FileBytesTest : public ::testing::Test {
+class DataFile : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = std::filesystem::temp_directory_path() / "ddprun_idx_XXXXXX";
@@ -44,36 +44,31 @@ class FileBytesTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  static std::string text_of(const FileBytes& file) {
-    const auto bytes = file.bytes();
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
-
   static std::string refusal_of(const std::filesystem::path& path) {
-    const auto file = FileBytes::open(path);
+    const auto file = read_data_file(path);
     return file ? "accepted" : file.error().detail;
   }
 
   std::filesystem::path directory_;
 };
 
-TEST_F(FileBytesTest, AreTheSamePlainAndGzipped) {
+TEST_F(DataFile, IsTheSamePlainAndGzipped) {
   const std::string content(3'000'000, 'x');
-  const auto plain = FileBytes::open(write("a", content));
-  const auto gzipped = FileBytes::open(write_gzip("a.gz", content));
+  const auto plain = read_data_file(write("a", content));
+  const auto gzipped = read_data_file(write_gzip("a.gz", content));
   ASSERT_TRUE(plain);
   ASSERT_TRUE(gzipped);
-  EXPECT_EQ(text_of(**plain), content);
-  EXPECT_EQ(text_of(**gzipped), content);
+  EXPECT_EQ(*plain, content);
+  EXPECT_EQ(*gzipped, content);
 }
 
-TEST_F(FileBytesTest, AreNoneInAnEmptyFile) {
-  const auto file = FileBytes::open(write("empty", ""));
+TEST_F(DataFile, MayBeEmpty) {
+  const auto file = read_data_file(write("empty", ""));
   ASSERT_TRUE(file);
-  EXPECT_TRUE((*file)->bytes().empty());
+  EXPECT_EQ(*file, "");
 }
 
-TEST_F(FileBytesTest, RefuseGzipDataThatIsCutOff) {
+TEST_F(DataFile, IsRefusedWithGzipDataThatIsCutOff) {
   std::string content;
   for (int i = 0; i < 100'000; ++i) {
     content += std::to_string(i * 7919);
@@ -87,34 +82,34 @@ TEST_F(FileBytesTest, RefuseGzipDataThatIsCutOff) {
       HasSubstr("cut off"));
 }
 
-TEST_F(FileBytesTest, RefuseGzipDataWithAFlippedBit) {
+TEST_F(DataFile, IsRefusedWithAFlippedBit) {
   std::string whole = slurp(write_gzip("whole.gz", std::string(100'000, 'x') + "end"));
   whole[whole.size() - 6] = static_cast<char>(whole[whole.size() - 6] ^ 1);  // in the checksum
   EXPECT_THAT(refusal_of(write("flipped.gz", whole)), HasSubstr("damaged gzip data"));
 }
 
-TEST_F(FileBytesTest, RefuseAPlainFileThatIsCalledGzip) {
+TEST_F(DataFile, IsRefusedWhenAPlainOneIsCalledGzip) {
   EXPECT_THAT(refusal_of(write("plain.gz", "not gzip at all")), HasSubstr("no gzip data"));
 }
 
-TEST_F(FileBytesTest, RefuseADirectory) {
+TEST_F(DataFile, IsNoDirectory) {
   EXPECT_THAT(refusal_of(directory_), HasSubstr("not a regular file"));
 }
 
-TEST_F(FileBytesTest, RefuseAFifoRatherThanWaitForItsWriter) {
+TEST_F(DataFile, IsNoFifoWhoseWriterWouldBeWaitedFor) {
   for (const char* name : {"fifo", "fifo.gz"}) {
     ASSERT_EQ(::mkfifo((directory_ / name).c_str(), 0600), 0);
     EXPECT_THAT(refusal_of(directory_ / name), HasSubstr("not a regular file"));
   }
 }
 
-TEST_F(FileBytesTest, AreTakenFromThePlainFileWhereBothExist) {
+TEST_F(DataFile, IsThePlainOneWhereBothExist) {
   write_gzip("a.gz", "old");
   write("a", "new");
   EXPECT_EQ(*find_data_file(directory_, "a"), directory_ / "a");
 }
 
-TEST_F(FileBytesTest, AreMissedByBothNames) {
+TEST_F(DataFile, IsMissedByBothNames) {
   const auto path = find_data_file(directory_, "train");
   ASSERT_FALSE(path);
   EXPECT_TRUE(path.error().is(Errc::kNotFound));
