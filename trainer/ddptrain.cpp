@@ -58,7 +58,7 @@ int run(int argc, const char* const* argv) {
   if (const auto* print = std::get_if<PrintAndLeave>(&*wanted); print != nullptr) {
     const auto printed = answer(print->text);
     return printed ? kExitOk
-                   : fail({.exit_status = kExitTryAgain, .message = printed.error().detail});
+                   : fail({.exit_status = kExitBadFile, .message = printed.error().detail});
   }
   const auto place = parse_worker_place(variable);
   if (!place) return fail({.exit_status = kExitUsage, .message = place.error().detail});

@@ -122,7 +122,7 @@ Result<std::variant<TrainOptions, PrintAndLeave>> parse_train_options(
   CLI::App app("Trains an image classifier by DDP. Start it alone, or with ddprun.", "ddptrain");
   app.option_defaults()->always_capture_default();
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.set_version_flag("--version", "ddptrain 0.1.0");
+  app.set_version_flag("--version", "ddptrain " DDPRUN_VERSION);
   add_data_flags(app, raw);
   add_training_flags(app, raw);
   add_output_flags(app, raw);
