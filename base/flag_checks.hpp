@@ -39,6 +39,16 @@ inline CLI::Validator count(std::int64_t min, std::int64_t max) {
       fmt::format("{}..{}", min, max)};
 }
 
+/// Refuses the empty text that a shell makes of a variable that is not set: to take it for a flag
+/// that was left out could train on other data, or listen on every address.
+inline CLI::Validator not_empty() {
+  return {
+      [](const std::string& text) -> std::string {
+        return text.empty() ? "'' names nothing; give a name, or leave the flag out" : "";
+      },
+      ""};
+}
+
 /// Accepts these words alone, and tells all of them in --help and in a refusal. CLI11's own
 /// CheckedTransformer garbles both for an enum.
 inline CLI::Validator one_of(std::vector<std::string> words) {

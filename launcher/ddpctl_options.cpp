@@ -23,12 +23,13 @@ constexpr std::int64_t kOperationsMax = 1'000'000'000'000;
 
 void add_serve(CLI::App& store, StoreServeOptions& options) {
   CLI::App* const serve = store.add_subcommand("serve", "Serve a store until SIGTERM or SIGINT");
-  serve->add_option("--host", options.endpoint.host, "Address to listen on (default: all)");
+  serve->add_option("--host", options.endpoint.host, "Address to listen on (default: all)")
+      ->check(not_empty());
   serve->add_option("--port", options.endpoint.port, "Port to listen on; 0: any free one")
       ->check(count(0, kPortMax))
       ->capture_default_str();
-  serve->add_option(
-      "--port-file", options.port_file, "Write the port to this file once it listens");
+  serve->add_option("--port-file", options.port_file, "Write the port to this file once it listens")
+      ->check(not_empty());
 }
 
 /// The flags of `store bench` before they are parsed further.

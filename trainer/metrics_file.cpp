@@ -14,7 +14,11 @@ MetricsFile::MetricsFile(Descriptor file, std::string path)
 Result<MetricsFile> MetricsFile::open(const std::string& path) {
   constexpr mode_t kMode = 0644;
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
-  if (!file) return make_errno_error(errno, path);
+  if (!file) {
+    Error error = make_errno_error(errno, path);
+    error.detail += "; name a file that this user may write, in a directory that exists";
+    return error;
+  }
   return MetricsFile(std::move(file), path);
 }
 

@@ -38,6 +38,7 @@ void add_data_flags(CLI::App& app, Raw& raw) {
   TrainOptions& options = raw.options;
   app.add_option("--dataset", raw.dataset, "The images")->check(one_of(words_of(kDatasets)));
   app.add_option("--data-dir", options.data_dir, "Directory of the IDX files, gzipped or not")
+      ->check(not_empty())
       ->type_name("DIR");
   app.add_option("--limit-train-samples", options.limit_train_samples, "Use the first N only")
       ->check(count(1, kCountMax));
@@ -68,9 +69,11 @@ void add_training_flags(CLI::App& app, Raw& raw) {
 void add_output_flags(CLI::App& app, Raw& raw) {
   TrainOptions& options = raw.options;
   app.add_option("--metrics-file", options.metrics_file, "JSON lines, appended to by rank 0")
+      ->check(not_empty())
       ->type_name("FILE");
   app.add_option(
          "--snapshot-dir", options.snapshot_dir, "Save snapshots here, and resume from them")
+      ->check(not_empty())
       ->type_name("DIR");
   app.add_option("--snapshot-every-steps", options.snapshot_every_steps, "Steps between snapshots")
       ->check(count(1, kCountMax));

@@ -206,7 +206,8 @@ Result<void> local_addr(const Given& given, Options& options) {
 
 Result<void> max_restarts(const Given& given, Options& options) {
   const auto number = parse_int<int>(given.text);
-  if (!number || *number < 0) return refused("expected a whole number from 0 on");
+  constexpr int kMax = std::numeric_limits<int>::max();
+  if (!number || *number < 0) return refused(fmt::format("expected a number from 0 to {}", kMax));
   options.plan.max_restarts = *number;
   return {};
 }

@@ -103,7 +103,7 @@ TEST(CommandLine, SaysWhatAFlagNeeds) {
 TEST(CommandLine, TakesANegativeNumberAsAValueAndRefusesIt) {
   EXPECT_EQ(
       complaint({"--max-restarts", "-1"}),
-      "--max-restarts '-1': expected a whole number from 0 on");
+      "--max-restarts '-1': expected a number from 0 to 2147483647");
 }
 
 TEST(CommandLine, AsksForHelpOrVersionWhateverElseIsMissing) {
@@ -125,7 +125,7 @@ TEST(Variables, CanSayNoToASwitch) {
 TEST(Variables, AreNamedInErrors) {
   EXPECT_EQ(
       complaint({}, {{"PET_MAX_RESTARTS", "many"}}),
-      "PET_MAX_RESTARTS 'many': expected a whole number from 0 on");
+      "PET_MAX_RESTARTS 'many': expected a number from 0 to 2147483647");
   EXPECT_EQ(
       complaint({}, {{"PET_STANDALONE", "maybe"}}),
       "PET_STANDALONE 'maybe': expected 1 or 0, true or false, yes or no");

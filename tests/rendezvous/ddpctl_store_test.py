@@ -97,6 +97,8 @@ class Serve(unittest.TestCase):
         for arguments in (["store", "serve", "--port", "70000"], ["store", "serve", "--prot", "1"],
                           ["store"], ["stroe"], ["store", "bench"],
                           ["store", "bench", "--endpoint", "h"],
+                          ["store", "serve", "--host", ""],
+                          ["store", "serve", "--port-file", ""],
                           ["store", "serve", "--host", "no.such.host.invalid"],
                           ["store", "bench", "--endpoint", "h:1", "--workload", "x"]):
             refused = ddpctl(*arguments)

@@ -110,6 +110,15 @@ TEST(TrainOptions, TellTheFlagTheValueAndTheWordsThatAreAllowed) {
       refusal_of({"--device", "cuda"}), "--device: 'cuda' is not one of cpu; see ddptrain --help");
 }
 
+TEST(TrainOptions, DoNotTakeAnUnsetVariableForAFlagThatWasLeftOut) {
+  for (const char* flag : {"--data-dir", "--metrics-file", "--snapshot-dir"}) {
+    EXPECT_EQ(
+        refusal_of({flag, ""}),
+        std::string(flag) +
+            ": '' names nothing; give a name, or leave the flag out; see ddptrain --help");
+  }
+}
+
 TEST(TrainOptions, RefuseMnistWithoutItsDirectory) {
   EXPECT_THAT(refusal_of({"--dataset", "mnist"}), HasSubstr("needs --data-dir"));
 }
