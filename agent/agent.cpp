@@ -1,23 +1,16 @@
 #include "agent/agent.hpp"
 
+#include "agent/console.hpp"
 #include "agent/descendants.hpp"
-#include "agent/error_file.hpp"
-#include "agent/report.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
-#include "base/worker_contract.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
-#include <cerrno>
-#include <cstddef>
-#include <cstdlib>
 #include <utility>
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -26,8 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kUnkillableAfter = 5s;
-constexpr int kLastLines = 20;
-constexpr auto kStreamsPatience = 2s;  // for a slow disk or console, once no worker is left
+constexpr auto kPatience = 2s;  // for each slow disk, pipe and console, once no worker is left
 
 SupervisorPolicy policy_of(const LaunchPlan& plan) {
   SupervisorPolicy policy;
@@ -43,21 +35,6 @@ std::string host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
   return name.data();
-}
-
-/// A port that was free a moment ago, for a store that rank 0 hosts. Somebody else may take it
-/// first: that is why the shared store is the default.
-Result<std::uint16_t> free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t size = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (!socket || ::bind(socket.get(), generic, size) != 0 ||
-      ::getsockname(socket.get(), generic, &size) != 0) {
-    return make_errno_error(errno, "no free port for rank 0's store");
-  }
-  return ntohs(address.sin_port);
 }
 
 /// Why a worker could not be started, as the core takes it.
@@ -77,45 +54,56 @@ Supervisor::SpawnFailed spawn_failed(int local_rank, const Error& error) {
 
 Result<std::unique_ptr<Agent>> Agent::open(
     asio::io_context& context, const LaunchPlan& plan, std::vector<std::string> inherited) {
-  auto streams = Streams::open(plan);
+  auto consoles = Consoles::create();
+  if (!consoles) return consoles.error();
+  // Now, so that whatever goes wrong from here on can be said without waiting for a reader.
+  auto err = (*consoles)->of(STDERR_FILENO);
+  if (!err) return err.error();
+  log_to(*err);
+  auto meeting = open_meeting_point(context, plan);
+  if (!meeting) return meeting.error();
+  auto streams = Streams::open(plan, **consoles);
   if (!streams) return streams.error();
-  std::unique_ptr<StoreServer> store;
-  if (plan.shared_store) {
-    StoreServerOptions options;
-    options.endpoint.port = plan.master_port.value_or(0);
-    auto listening = StoreServer::listen(context, options);
-    if (!listening) return with_context("the store for the workers", listening.error());
-    store = *std::move(listening);
-  }
-  LaunchPlan settled = plan;
-  if (store) settled.master_port = store->port();
-  if (!settled.master_port) {
-    const auto port = free_port();
-    if (!port) return port.error();
-    settled.master_port = *port;
+  const auto& directory = (*streams)->directory();
+  auto journal = Journal::open(
+      directory.empty() ? std::filesystem::path() : directory / kJournalName, *std::move(err));
+  if (!journal) {
+    (*streams)->tidy_up(true);
+    return journal.error();
   }
   return std::unique_ptr<Agent>(new Agent(
-      context, std::move(settled), std::move(inherited), *std::move(streams), std::move(store)));
+      context,
+      plan,
+      std::move(inherited),
+      {.consoles = *std::move(consoles),
+       .streams = *std::move(streams),
+       .journal = *std::move(journal),
+       .meeting = *std::move(meeting)}));
 }
 
 Agent::Agent(
     asio::io_context& context,
-    LaunchPlan plan,
+    const LaunchPlan& plan,
     std::vector<std::string> inherited,
-    std::unique_ptr<Streams> streams,
-    std::unique_ptr<StoreServer> store)
-    : plan_(std::move(plan)),
+    Opened opened)
+    : plan_(plan),
       host_(host_name()),
-      streams_(std::move(streams)),
-      store_(std::move(store)),
-      journal_(
-          streams_->directory().empty() ? std::filesystem::path()
-                                        : streams_->directory() / kJournalName),
+      consoles_(std::move(opened.consoles)),
+      streams_(std::move(opened.streams)),
+      journal_(std::move(opened.journal)),
+      meeting_(std::move(opened.meeting)),
       supervisor_(policy_of(plan_)),
       timer_(context, kNever),
       finished_(context, kNever),
       tasks_(context.get_executor()),
-      workers_(context, plan_, std::move(inherited), *streams_, tasks_) {
+      workers_(context, plan_, std::move(inherited), *streams_, tasks_),
+      reporter_(
+          {.plan = plan_,
+           .host = host_,
+           .streams = *streams_,
+           .workers = workers_,
+           .journal = *journal_}) {
+  plan_.master_port = meeting_.port;
   workers_.listen(
       {.ended =
            [this](int local_rank, pid_t pid, ProcessEnd end) {
@@ -127,39 +115,56 @@ Agent::Agent(
 Agent::~Agent() = default;
 
 asio::awaitable<int> Agent::run() {
-  if (store_) tasks_.spawn(store_->serve());
+  if (meeting_.store) tasks_.spawn(meeting_.store->serve());
   tasks_.spawn(keep_time());
+  tasks_.spawn(do_the_job());
+  co_await tasks_.join();  // throws what one of them threw; the kernel then ends the workers
+  co_return exit_status_ ? wind_up(*exit_status_) : kExitDefect;
+}
+
+asio::awaitable<void> Agent::do_the_job() {
   JournalEntry started = entry("job_started");
   started.text = plan_.command.title;
-  journal_.record(started);
+  journal_->record(started);
   feed(Supervisor::Begin{});
   while (!exit_status_) {
     co_await finished_.async_wait(kTuple);
   }
   tasks_.cancel();
-  co_await tasks_.join();
+}
 
-  const int status = *exit_status_;
+/// Gives everything that was said time to arrive; each reader and each disk may be stuck.
+int Agent::wind_up(int status) {
+  streams_->finish(Clock::now() + kPatience);
   if (stopped_by_ != 0) {
-    journal_.tell([signal = stopped_by_, status] {
+    journal_->tell([signal = stopped_by_, status] {
       return fmt::format(
           "ddprun: told to stop by {}; all workers have ended; exit status {}\n",
           signal_name(signal),
           status);
     });
   }
+  static_cast<void>(journal_->flush(Clock::now() + kPatience));  // if not, the second one says so
+  for (const int stuck : consoles_->flush(kPatience)) {
+    JournalEntry lost = entry("output_lost");
+    lost.text = stuck == STDOUT_FILENO ? "stdout" : "stderr";
+    journal_->record(lost);
+  }
   JournalEntry ended = entry("job_ended");
   ended.exit_status = status;
-  journal_.record(ended);
-  journal_.finish();
-  streams_->finish(Clock::now() + kStreamsPatience, status == kExitOk);
-  co_return status;
+  journal_->record(ended);
+  if (journal_->flush(Clock::now() + kPatience)) {
+    streams_->tidy_up(status == kExitOk);
+  } else {
+    say("ddprun: the disk of the log directory does not answer; the last events are lost\n");
+  }
+  return status;
 }
 
 void Agent::stop_by(int signal) {
   JournalEntry told = entry("told_to_stop");
   told.signal = signal;
-  journal_.record(told);
+  journal_->record(told);
   if (stopped_by_ == 0) stopped_by_ = signal;
   feed(Supervisor::Signalled{.signal = signal});
 }
@@ -189,7 +194,7 @@ void Agent::feed(const Supervisor::Event& event) {
   }
   feeding_ = false;
   timer_.expires_at(supervisor_.next_deadline().value_or(kNever));  // ends keep_time's wait early
-  if (auto report = std::exchange(untold_, std::nullopt)) tell(*std::move(report));
+  reporter_.tell();
 }
 
 asio::awaitable<void> Agent::keep_time() {
@@ -201,29 +206,25 @@ asio::awaitable<void> Agent::keep_time() {
 
 void Agent::perform(const Supervisor::StartAttempt& effect) {
   restart_reason_ = effect.reason;
-  if (store_ && effect.attempt > 0) store_->begin_round();
+  if (meeting_.store && effect.attempt > 0) meeting_.store->begin_round();
   JournalEntry started = entry("attempt_started");
   started.text = effect.reason;
-  journal_.record(started);
+  journal_->record(started);
 }
 
 void Agent::perform(const Supervisor::Spawn& effect) {
   const int local_rank = effect.local_rank;
   const auto pid = workers_.start(place_of(local_rank));
   if (!pid) return feed(spawn_failed(local_rank, pid.error()));
-  journal_.record(entry("worker_started", local_rank, *pid));
+  journal_->record(entry("worker_started", local_rank, *pid));
   feed(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
 }
 
 void Agent::worker_ended(int local_rank, pid_t pid, ProcessEnd end) {
   JournalEntry news = entry(end.ok() ? "worker_succeeded" : "worker_failed", local_rank, pid);
   news.end = end;
-  journal_.record(news);
+  journal_->record(news);
   feed(Supervisor::Ended{.local_rank = local_rank, .end = end});
-}
-
-WorkerId Agent::id_of(int local_rank, int attempt) const {
-  return {.attempt = attempt, .local_rank = local_rank, .rank = local_rank};
 }
 
 WorkerPlace Agent::place_of(int local_rank) const {
@@ -235,7 +236,7 @@ WorkerPlace Agent::place_of(int local_rank) const {
   place.round = supervisor_.attempt() + 1;
   place.restart_reason = restart_reason_;
   place.previous_world_size = plan_.workers;
-  place.master_port = plan_.master_port.value_or(0);  // settled by open()
+  place.master_port = meeting_.port;
   place.nodes = host_;
   return place;
 }
@@ -265,27 +266,7 @@ void Agent::perform(const Supervisor::Sweep& effect) {
 }
 
 void Agent::perform(const Supervisor::Report& effect) {
-  const AttemptReport& report = effect.report;
-  // Workers that we stopped because a person asked for it are no news.
-  if (report.stopped_by != 0 && report.failures.front().stopped_by_us) return;
-  FailureReport out;
-  out.title = plan_.command.title;
-  out.host = host_;
-  out.workers = plan_.workers;
-  out.attempt = report;
-  for (const auto& failure : report.failures) {
-    const WorkerId id = id_of(failure.local_rank, report.attempt);
-    FailureDetails details;
-    details.failure = failure;
-    details.rank = id.rank;
-    details.wall_time = wall_time(failure.at);
-    details.error_file = workers_.error_file_of(failure.local_rank);
-    details.log = streams_->log_of(id);
-    out.others.push_back(std::move(details));
-  }
-  out.culprit = std::move(out.others.front());
-  out.others.erase(out.others.begin());
-  untold_ = std::move(out);
+  reporter_.note(effect.report);
 }
 
 void Agent::perform(const Supervisor::GiveUp& effect) {
@@ -306,16 +287,6 @@ void Agent::perform(const Supervisor::GiveUp& effect) {
 void Agent::perform(const Supervisor::Finish& effect) {
   exit_status_ = effect.exit_status;
   finished_.cancel();
-}
-
-void Agent::tell(FailureReport report) {
-  const WorkerFailure& failure = report.culprit.failure;
-  report.culprit.last_lines =
-      streams_->last_lines(id_of(failure.local_rank, report.attempt.attempt), kLastLines);
-  const char* const own = std::getenv(contract::kErrorFile);  // NOLINT(concurrency-mt-unsafe)
-  const std::string pass_up_to = own == nullptr || report.attempt.restarts ? "" : own;
-  journal_.tell(
-      [report = std::move(report), pass_up_to] { return tell_failure(report, pass_up_to); });
 }
 
 }  // namespace ddprun

@@ -5,16 +5,16 @@
 //
 // Everything here runs on the main thread, since a worker dies with the thread that started it.
 
-#include "agent/core/failure_report.hpp"
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/supervisor.hpp"
 #include "agent/core/worker_environment.hpp"
 #include "agent/journal.hpp"
+#include "agent/meeting_point.hpp"
+#include "agent/reporter.hpp"
 #include "agent/streams.hpp"
 #include "agent/worker_group.hpp"
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
-#include "rendezvous/store_server.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -28,10 +28,13 @@
 
 namespace ddprun {
 
+class Consoles;
+
 class Agent {
  public:
-  /// Opens the log directory and the store's port; starts no worker. `inherited` is what workers
-  /// get beside what we set. Fails with kInvalidArgument, kNotFound or kIo, naming the value.
+  /// Opens the log directory and the store's port, and has log lines go by a thread of their own;
+  /// starts no worker. `inherited` is what workers get beside what we set. Fails with
+  /// kInvalidArgument, kNotFound or kIo, naming the value.
   static Result<std::unique_ptr<Agent>> open(
       asio::io_context& context, const LaunchPlan& plan, std::vector<std::string> inherited);
 
@@ -39,7 +42,8 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// The job, from first to last. Yields the exit status. REQUIRES: called once.
+  /// The job, from first to last. Yields the exit status. What nobody reads, and what a disk does
+  /// not take, holds up the end by two seconds each. REQUIRES: called once.
   asio::awaitable<int> run();
 
   /// One of the signals to handle came.
@@ -55,13 +59,21 @@ class Agent {
   [[noreturn]] void end_without_front();
 
  private:
+  struct Opened {
+    std::unique_ptr<Consoles> consoles;
+    std::unique_ptr<Streams> streams;
+    std::unique_ptr<Journal> journal;
+    MeetingPoint meeting;
+  };
+
   Agent(
       asio::io_context& context,
-      LaunchPlan plan,
+      const LaunchPlan& plan,
       std::vector<std::string> inherited,
-      std::unique_ptr<Streams> streams,
-      std::unique_ptr<StoreServer> store);
+      Opened opened);
 
+  asio::awaitable<void> do_the_job();
+  int wind_up(int status);
   void feed(const Supervisor::Event& event);
   void perform(const Supervisor::StartAttempt& effect);
   void perform(const Supervisor::Spawn& effect);
@@ -73,28 +85,27 @@ class Agent {
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end);
   WorkerPlace place_of(int local_rank) const;
-  WorkerId id_of(int local_rank, int attempt) const;
   JournalEntry entry(std::string event) const;
   JournalEntry entry(std::string event, int local_rank, pid_t pid) const;
   asio::awaitable<void> keep_time();
-  void tell(FailureReport report);
 
   LaunchPlan plan_;  // its master_port is settled
   std::string host_;
+  std::unique_ptr<Consoles> consoles_;
   std::unique_ptr<Streams> streams_;
-  std::unique_ptr<StoreServer> store_;  // none: rank 0 hosts its own
-  Journal journal_;
+  std::unique_ptr<Journal> journal_;
+  MeetingPoint meeting_;
   Supervisor supervisor_;
   std::string restart_reason_;
   std::deque<Supervisor::Event> events_;  // that arose while effects were performed
   bool feeding_ = false;
-  std::optional<FailureReport> untold_;  // said after the new workers run: a restart comes first
   std::optional<int> exit_status_;
   int stopped_by_ = 0;
   Timer timer_;
   Timer finished_;  // never expires; cancelled by Finish
   TaskScope tasks_;
   WorkerGroup workers_;
+  Reporter reporter_;
 };
 
 }  // namespace ddprun

@@ -1,40 +1,46 @@
 #include "agent/console.hpp"
 
-#include "agent/quiet_thread.hpp"
+#include "base/log.hpp"
 
 #include <climits>
 #include <fmt/format.h>
+#include <spdlog/sinks/base_sink.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace ddprun {
 
 struct Console::Shared {
-  Shared(int out, Descriptor eventfd) : descriptor(out), wake(std::move(eventfd)) {}
+  Shared(int out, std::shared_ptr<const Descriptor> eventfd)
+      : descriptor(out), wake(std::move(eventfd)) {}
 
   const int descriptor;
-  const Descriptor wake;
+  const std::shared_ptr<const Descriptor> wake;
 
   std::mutex mutex;  // for all below
-  std::condition_variable changed;
   std::string pending;
   std::size_t skipped = 0;
   bool wants_room = false;
-  bool writing = false;
-  bool gone = false;  // nobody reads it any more; what comes is dropped
-  bool stopping = false;
+  bool in_mid_line = false;
+  bool scheduled = false;  // a task of the writer will take what is pending
+  bool gone = false;       // nobody reads it any more; what comes is dropped
 };
 
 namespace {
+
+mode_t kind_of(int descriptor) {
+  struct stat about {};
+  return ::fstat(descriptor, &about) == 0 ? about.st_mode & S_IFMT : 0;
+}
 
 /// How much of `lines` to hand to one write. Writes to a pipe are atomic up to PIPE_BUF only, and
 /// others may write to the same one, so they are whole lines of that size where possible.
@@ -45,7 +51,8 @@ std::size_t chunk_of(std::string_view lines, bool is_pipe) {
 }
 
 /// Writes all of `lines`. Yields false when the descriptor takes no more, ever.
-bool write_lines(int descriptor, std::string_view lines, bool is_pipe) {
+bool write_lines(int descriptor, std::string_view lines) {
+  const bool is_pipe = kind_of(descriptor) == S_IFIFO;
   while (!lines.empty()) {
     const ssize_t written = ::write(descriptor, lines.data(), chunk_of(lines, is_pipe));
     if (written >= 0) {
@@ -60,65 +67,72 @@ bool write_lines(int descriptor, std::string_view lines, bool is_pipe) {
   return true;
 }
 
-mode_t kind_of(int descriptor) {
-  struct stat about {};
-  return ::fstat(descriptor, &about) == 0 ? about.st_mode & S_IFMT : 0;
-}
-
+/// Takes what is pending and writes it. On the writer's thread.
 template <class SharedState>
-void write_until_stopped(SharedState& shared) {
-  const bool is_pipe = kind_of(shared.descriptor) == S_IFIFO;
+void write_pending(SharedState& shared) {
   std::string lines;
   std::unique_lock lock(shared.mutex);
-  for (;;) {
-    shared.changed.wait(lock, [&] { return !shared.pending.empty() || shared.stopping; });
-    if (shared.stopping) return;
-    lines.clear();
-    lines.swap(shared.pending);
-    if (shared.skipped > 0) {  // they would have come behind what was queued
-      lines += fmt::format(
-          "ddprun: {} lines are not shown: this console is slower than the workers; their log "
-          "files have all of them\n",
-          std::exchange(shared.skipped, 0));
-    }
-    const bool tell = std::exchange(shared.wants_room, false);
-    const bool gone = shared.gone;
-    shared.writing = true;
-    lock.unlock();
-    if (tell) {
-      const std::uint64_t one = 1;
-      static_cast<void>(::write(shared.wake.get(), &one, sizeof one));  // full means awake already
-    }
-    const bool written = !gone && write_lines(shared.descriptor, lines, is_pipe);
-    lock.lock();
-    shared.writing = false;
-    shared.gone = !written;
-    shared.changed.notify_all();
+  shared.scheduled = false;
+  lines.swap(shared.pending);
+  if (shared.skipped > 0) {  // they would have come behind what was queued
+    lines += fmt::format(
+        "ddprun: {} lines are not shown: this console is slower than the workers; their log "
+        "files have all of them\n",
+        std::exchange(shared.skipped, 0));
   }
+  const bool tell = std::exchange(shared.wants_room, false);
+  const bool gone = shared.gone;
+  lock.unlock();
+  if (tell) {
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(shared.wake->get(), &one, sizeof one));  // full means awake already
+  }
+  if (gone || write_lines(shared.descriptor, lines)) return;
+  lock.lock();
+  shared.gone = true;
 }
+
+/// The two output streams may be one file, terminal or pipe (2>&1); it then has one writer.
+int key_of(int descriptor) {
+  struct stat out {};
+  struct stat err {};
+  const bool same = ::fstat(STDOUT_FILENO, &out) == 0 && ::fstat(STDERR_FILENO, &err) == 0 &&
+                    out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+  return same ? STDOUT_FILENO : descriptor;
+}
+
+/// Formats on the thread that logs; writing is for the console.
+class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit ConsoleSink(std::shared_ptr<Console> console) : console_(std::move(console)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    console_->say({line.data(), line.size()});
+  }
+  void flush_() override {}
+
+ private:
+  std::shared_ptr<Console> console_;
+};
 
 }  // namespace
 
-Console::Console(int descriptor, Descriptor wake)
-    : shared_(std::make_shared<Shared>(descriptor, std::move(wake))),
-      is_file_(kind_of(descriptor) == S_IFREG) {
-  writer_ = start_quiet_thread([shared = shared_] { write_until_stopped(*shared); });
+Result<std::shared_ptr<Console>> Console::open(
+    int descriptor, std::shared_ptr<const Descriptor> wake) {
+  auto writer = WriterThread::start("cannot start a thread for ddprun's output");
+  if (!writer) return writer.error();
+  auto shared = std::make_shared<Shared>(descriptor, std::move(wake));
+  return std::shared_ptr<Console>(
+      new Console(std::move(shared), *std::move(writer), kind_of(descriptor) == S_IFREG));
 }
 
-Console::~Console() {
-  bool stuck = false;
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->stopping = true;
-    stuck = shared_->writing;
-  }
-  shared_->changed.notify_all();
-  if (stuck) {
-    writer_.detach();
-  } else {
-    writer_.join();
-  }
-}
+Console::Console(std::shared_ptr<Shared> shared, std::unique_ptr<WriterThread> writer, bool is_file)
+    : shared_(std::move(shared)), writer_(std::move(writer)), is_file_(is_file) {}
+
+Console::~Console() = default;
 
 bool Console::has_room() {
   const std::lock_guard lock(shared_->mutex);
@@ -128,11 +142,11 @@ bool Console::has_room() {
 }
 
 void Console::append(std::string_view lines) {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->pending.append(lines);
-  }
-  shared_->changed.notify_all();
+  const std::lock_guard lock(shared_->mutex);
+  if (lines.empty()) return;
+  shared_->pending.append(lines);
+  shared_->in_mid_line = !lines.ends_with('\n');
+  write_soon();
 }
 
 void Console::skip(std::size_t lines) {
@@ -140,12 +154,62 @@ void Console::skip(std::size_t lines) {
   shared_->skipped += lines;
 }
 
+void Console::say(std::string_view lines) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->pending.size() >= 2 * kQueueBytesMax) {  // more than the workers' lines alone can
+    ++shared_->skipped;
+    return;
+  }
+  if (std::exchange(shared_->in_mid_line, false)) shared_->pending += '\n';
+  shared_->pending.append(lines);
+  write_soon();
+}
+
+/// REQUIRES: the mutex is held.
+void Console::write_soon() {
+  if (std::exchange(shared_->scheduled, true)) return;
+  writer_->post([shared = shared_] { write_pending(*shared); });
+}
+
 bool Console::flush(TimePoint deadline) {
-  std::unique_lock lock(shared_->mutex);
-  const auto is_done = [this] {
-    return shared_->gone || (shared_->pending.empty() && !shared_->writing);
-  };
-  return shared_->changed.wait_until(lock, deadline, is_done);
+  return writer_->flush(deadline);
+}
+
+Result<std::unique_ptr<Consoles>> Consoles::create() {
+  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake) return make_errno_error(errno, "cannot watch the workers' output");
+  return std::unique_ptr<Consoles>(new Consoles(std::move(wake)));
+}
+
+Consoles::Consoles(Descriptor wake) : wake_(std::make_shared<const Descriptor>(std::move(wake))) {}
+
+Result<std::shared_ptr<Console>> Consoles::of(int descriptor) {
+  auto& found = consoles_[key_of(descriptor)];
+  if (found) return found;
+  auto opened = Console::open(descriptor, wake_);
+  if (!opened) return opened.error();
+  found = *std::move(opened);
+  return found;
+}
+
+std::vector<int> Consoles::flush(Duration patience) {
+  std::vector<int> stuck;
+  for (const auto& [descriptor, console] : consoles_) {
+    if (!console || console->flush(Clock::now() + patience)) continue;
+    stuck.push_back(descriptor);
+    const auto err = consoles_.find(STDERR_FILENO);
+    if (descriptor == STDERR_FILENO || err == consoles_.end() || !err->second) continue;
+    err->second->say(
+        "ddprun: stdout took no more output; what is missing there is in the log files, if any\n");
+  }
+  return stuck;
+}
+
+void log_to(std::shared_ptr<Console> console) {
+  auto logger = spdlog::default_logger()->clone(spdlog::default_logger()->name());
+  logger->sinks() = {std::make_shared<ConsoleSink>(std::move(console))};
+  logger->set_pattern(kLogPattern);
+  spdlog::set_default_logger(std::move(logger));
 }
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 
 #include "agent/core/process_end.hpp"
 #include "agent/descendants.hpp"
+#include "base/error.hpp"
 #include "base/exit_status.hpp"
 #include "base/say.hpp"
 
@@ -10,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -91,7 +91,7 @@ int watch(pid_t agent, const sigset_t& signals) {
 std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    say(fmt::format("ddprun: cannot make a pipe: {}\n", std::strerror(errno)));
+    say(fmt::format("ddprun: {}\n", make_errno_error(errno, "cannot make a pipe").detail));
     return FrontEnded{.exit_status = kExitTryAgain};
   }
   Descriptor lifeline(ends[0]);
@@ -101,7 +101,8 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
   std::fflush(nullptr);  // or both processes would write what is buffered
   const pid_t agent = ::fork();
   if (agent < 0) {
-    say(fmt::format("ddprun: cannot fork: {}\n", std::strerror(errno)));
+    const Error error = make_process_error(errno, "cannot start the agent's process");
+    say(fmt::format("ddprun: {}\n", error.detail));
     return FrontEnded{.exit_status = kExitTryAgain};
   }
   if (agent > 0) return FrontEnded{.exit_status = watch(agent, signals)};

@@ -1,12 +1,13 @@
 #include "agent/journal.hpp"
 
-#include <boost/asio/post.hpp>
+#include "agent/console.hpp"
+#include "base/descriptor.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -59,47 +60,53 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
 
 }  // namespace
 
-Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {}
+/// The writer's thread only.
+struct Journal::File {
+  std::filesystem::path path;  // empty: none
+  std::shared_ptr<Console> console;
+  Descriptor descriptor;
+  bool broken = false;
 
-Journal::~Journal() {
-  finish();
+  void append(const std::string& line) {
+    if (broken) return;
+    if (!descriptor) {
+      descriptor =
+          Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+    }
+    if (descriptor && write_all(descriptor.get(), line)) return;
+    broken = true;
+    const Error error = make_errno_error(errno, fmt::format("cannot write {}", path.string()));
+    console->say(fmt::format("ddprun: {}; no more events are recorded\n", error.detail));
+  }
+};
+
+Result<std::unique_ptr<Journal>> Journal::open(
+    std::filesystem::path path, std::shared_ptr<Console> console) {
+  auto writer = WriterThread::start("cannot start a thread for events and reports");
+  if (!writer) return writer.error();
+  auto file = std::make_shared<File>();
+  file->path = std::move(path);
+  file->console = std::move(console);
+  return std::unique_ptr<Journal>(new Journal(std::move(file), *std::move(writer)));
 }
+
+Journal::Journal(std::shared_ptr<File> file, std::unique_ptr<WriterThread> writer)
+    : file_(std::move(file)), writer_(std::move(writer)) {}
+
+Journal::~Journal() = default;
 
 void Journal::record(const JournalEntry& entry) {
   const std::int64_t sequence = ++sequence_;
-  if (path_.empty()) return;
-  post([this, entry, sequence] { append(to_line(entry, sequence)); });
+  if (file_->path.empty()) return;
+  writer_->post([file = file_, entry, sequence] { file->append(to_line(entry, sequence)); });
 }
 
 void Journal::tell(std::function<std::string()> compose) {
-  post([compose = std::move(compose)] {
-    // Nobody is left to be told that stderr is gone.
-    static_cast<void>(write_all(STDERR_FILENO, compose()));
-  });
+  writer_->post([file = file_, compose = std::move(compose)] { file->console->say(compose()); });
 }
 
-void Journal::finish() {
-  if (writer_) writer_->join();
-  writer_.reset();
-}
-
-void Journal::post(std::function<void()> task) {
-  if (!writer_) writer_.emplace(1);
-  boost::asio::post(*writer_, std::move(task));
-}
-
-void Journal::append(const std::string& line) {
-  if (broken_) return;
-  if (!file_) {
-    file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
-  }
-  if (file_ && write_all(file_.get(), line)) return;
-  broken_ = true;
-  const std::string warning = fmt::format(
-      "ddprun: cannot write {}: {}; no more events are recorded\n",
-      path_.string(),
-      std::strerror(errno));
-  static_cast<void>(write_all(STDERR_FILENO, warning));
+bool Journal::flush(TimePoint deadline) {
+  return writer_->flush(deadline);
 }
 
 }  // namespace ddprun

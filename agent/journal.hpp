@@ -1,22 +1,25 @@
 #pragma once
 
-// What the agent writes down: events.jsonl for programs, reports on stderr for people. One thread
-// of its own does the writing, so that neither a slow disk nor a stopped terminal holds up the
-// agent (docs/worker_contract.md describes the fields).
+// What the agent writes down: events.jsonl for programs, reports on stderr for people. A thread of
+// its own reads and writes files, so that no slow disk holds up the agent; stderr is for the
+// console's thread, so that no stopped terminal holds up the events (docs/worker_contract.md
+// describes the fields).
 
 #include "agent/core/process_end.hpp"
-#include "base/descriptor.hpp"
+#include "agent/writer_thread.hpp"
+#include "base/error.hpp"
 #include "base/time.hpp"
-
-#include <boost/asio/thread_pool.hpp>
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 namespace ddprun {
+
+class Console;
 
 /// Its name in the directory of a launch.
 inline constexpr char kJournalName[] = "events.jsonl";
@@ -37,8 +40,11 @@ struct JournalEntry {
 
 class Journal {
  public:
-  /// Appends to `path`; empty: keeps no file. Starts no thread before the first line.
-  explicit Journal(std::filesystem::path path);
+  /// Appends to `path`; empty: keeps no file. Reports go to `console`. Fails with kIo where no
+  /// thread can be started.
+  static Result<std::unique_ptr<Journal>> open(
+      std::filesystem::path path, std::shared_ptr<Console> console);
+  /// Leaves what is not yet written unwritten; call flush() before.
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
@@ -47,21 +53,23 @@ class Journal {
   /// the job goes on.
   void record(const JournalEntry& entry);
 
-  /// Runs `compose` on the writer's thread and prints what it yields on stderr, in one piece.
+  /// Runs `compose` on the journal's thread and gives what it yields to the console, in one piece.
+  /// `compose` owns what it touches: it may be left behind.
   void tell(std::function<std::string()> compose);
 
-  /// Returns once everything is written.
-  void finish();
+  /// Waits until every line is in the file and every report with the console, but not past
+  /// `deadline`. Yields false if the disk does not answer.
+  bool flush(TimePoint deadline);
 
  private:
-  void post(std::function<void()> task);
-  void append(const std::string& line);
+  struct File;
 
-  std::filesystem::path path_;
+  Journal(std::shared_ptr<File> file, std::unique_ptr<WriterThread> writer);
+
+  // Two owners: the writer may have to be left behind in the middle of a write.
+  std::shared_ptr<File> file_;
+  std::unique_ptr<WriterThread> writer_;
   std::int64_t sequence_ = 0;
-  Descriptor file_;      // the writer's thread only
-  bool broken_ = false;  // the writer's thread only
-  std::optional<boost::asio::thread_pool> writer_;
 };
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "agent/process.hpp"
 
+#include "agent/quiet_thread.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
 
@@ -11,7 +12,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -102,7 +105,7 @@ Error spawn_error(const SpawnRequest& request, ChildNews news) {
   const int errno_value = news.errno_value;
   const char* reason = std::strerror(errno_value);
   if (news.failed_at != SpawnStep::kExec) {
-    return make_error(Errc::kIo, fmt::format("cannot start {}: {}", request.program, reason));
+    return make_process_error(errno_value, fmt::format("cannot start {}", request.program));
   }
   if (errno_value == ENOENT || errno_value == ENOTDIR) {
     return make_error(
@@ -113,7 +116,7 @@ Error spawn_error(const SpawnRequest& request, ChildNews news) {
             reason));
   }
   if (errno_value == ENOMEM || errno_value == EAGAIN || errno_value == ENFILE) {
-    return make_error(Errc::kIo, fmt::format("cannot run {}: {}", request.program, reason));
+    return make_process_error(errno_value, fmt::format("cannot run {}", request.program));
   }
   return make_error(
       Errc::kNotExecutable, fmt::format("cannot run {}: {}", request.program, reason));
@@ -133,10 +136,7 @@ Result<Process> spawn(const SpawnRequest& request) {
   Descriptor write_end(ends[1]);
 
   // No handler of ours may run in the child, which shares our memory.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::optional<SignalsBlocked> blocked(std::in_place);
   // posix_spawn can do neither the parent-death signal nor the check of the parent.
   const pid_t pid = ::vfork();  // NOLINT(bugprone-unsafe-functions)
   if (pid == 0) {
@@ -151,7 +151,7 @@ Result<Process> spawn(const SpawnRequest& request) {
   const int fork_errno = errno;
   // Taken before anybody could reap the child, so it cannot be a stranger's.
   Process process{.pid = pid, .pidfd = pid > 0 ? open_pidfd(pid) : Descriptor()};
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  blocked.reset();
   if (pid < 0)
     return spawn_error(request, {.failed_at = SpawnStep::kNone, .errno_value = fork_errno});
 

@@ -1,24 +1,43 @@
 #pragma once
 
+#include "base/error.hpp"
+
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
-#include <pthread.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigfillset and pthread_sigmask are POSIX
 
 namespace ddprun {
 
-/// Starts a thread that takes no signal: those of the process belong to the agent's thread, and a
-/// SIGPIPE of a write in here must not end the agent.
+/// No signal reaches this thread, nor a thread that it starts, while this lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+/// Has `thread` run `body` and take no signal: those of the process belong to the agent's thread.
+/// Fails with kIo, saying `what` cannot be done, where the kernel allows no further thread.
 template <class Body>
-std::thread start_quiet_thread(Body body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
-  std::thread thread(std::move(body));
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+Result<void> start_quiet_thread(std::thread& thread, std::string_view what, Body body) {
+  const SignalsBlocked blocked;  // inherited by the new thread
+  try {
+    thread = std::thread(std::move(body));
+  } catch (const std::system_error& thrown) {
+    return make_process_error(thrown.code().value(), what);
+  }
+  return {};
 }
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "agent/streams.hpp"
 
+#include "agent/console.hpp"
 #include "agent/core/prefix.hpp"
 #include "agent/core/tail.hpp"
 #include "agent/stream_pump.hpp"
@@ -100,7 +101,9 @@ std::string end_of_file(const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<Streams>> Streams::open(const LaunchPlan& plan) {
+Result<std::unique_ptr<Streams>> Streams::open(const LaunchPlan& plan, Consoles& consoles) {
+  auto pump = StreamPump::create(consoles.wake());
+  if (!pump) return pump.error();
   std::filesystem::path directory;
   const bool is_ours = !plan.streams.log_directory;
   if (!plan.streams.no_files) {
@@ -119,16 +122,16 @@ Result<std::unique_ptr<Streams>> Streams::open(const LaunchPlan& plan) {
     if (!made) return made.error();
     directory = std::move(*made);
   }
-  auto pump = StreamPump::create();
-  if (!pump) return pump.error();
-  std::unique_ptr<Streams> streams(new Streams(plan, std::move(directory), is_ours));
+  std::unique_ptr<Streams> streams(new Streams(plan, consoles, std::move(directory), is_ours));
   streams->pump_ = std::move(*pump);
   return streams;
 }
 
-Streams::Streams(const LaunchPlan& plan, std::filesystem::path directory, bool is_ours)
+Streams::Streams(
+    const LaunchPlan& plan, Consoles& consoles, std::filesystem::path directory, bool is_ours)
     : plan_(plan.streams),
       role_(plan.role),
+      consoles_(consoles),
       directory_(std::move(directory)),
       is_ours_(is_ours && !directory_.empty()) {
   if (plan_.prefix_template.empty()) plan_.prefix_template = kDefaultPrefixTemplate;
@@ -161,13 +164,12 @@ Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
   const bool shown = reaches_console(worker.local_rank);
   PipedStream piped;
   piped.worker = worker;
-  piped.console = number;
   piped.keeps_tail = !is_out;
   if (mode == StreamMode::kInherit) {
     if (is_out && !shown) return open_log("/dev/null");
     if (is_out || (shown && ::isatty(kErr) == 1)) return Descriptor();
     if (shown) piped.use = ConsoleUse::kPassed;
-    return attach_pipe(std::move(piped));
+    return attach_pipe(std::move(piped), number);
   }
 
   const auto path = directory_of(worker) / (is_out ? "stdout.log" : "stderr.log");
@@ -189,10 +191,16 @@ Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
     if (!filtered) return filtered.error();
     piped.filtered = std::move(*filtered);
   }
-  return attach_pipe(std::move(piped));
+  return attach_pipe(std::move(piped), number);
 }
 
-Result<Descriptor> Streams::attach_pipe(PipedStream piped) {
+/// Yields the end of a new pipe that the worker gets as descriptor `number`.
+Result<Descriptor> Streams::attach_pipe(PipedStream piped, int number) {
+  if (piped.use != ConsoleUse::kHidden) {
+    auto console = consoles_.of(number);
+    if (!console) return console.error();
+    piped.console = *std::move(console);
+  }
   auto pipe = make_pipe(piped.log ? kPipeBytes : 0);
   if (!pipe) return pipe.error();
   piped.pipe = std::move(pipe->read_end);
@@ -216,8 +224,11 @@ std::string Streams::log_of(const WorkerId& worker) const {
   return directory_of(worker);
 }
 
-void Streams::finish(TimePoint deadline, bool succeeded) {
+void Streams::finish(TimePoint deadline) {
   pump_->finish(deadline);
+}
+
+void Streams::tidy_up(bool succeeded) {
   if (!succeeded || !is_ours_ || has_logs_) return;
   std::error_code ignored;  // a leftover of ours under $TMPDIR is no failure of the job
   std::filesystem::remove_all(directory_.parent_path(), ignored);

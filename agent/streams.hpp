@@ -25,6 +25,7 @@
 
 namespace ddprun {
 
+class Consoles;
 class StreamPump;
 struct PipedStream;
 
@@ -35,6 +36,11 @@ struct WorkerId {
   int rank = 0;        // in the world
   auto operator<=>(const WorkerId&) const = default;
 };
+
+/// On one node a worker's rank is its local rank.
+constexpr WorkerId worker_id(int attempt, int local_rank) {
+  return {.attempt = attempt, .local_rank = local_rank, .rank = local_rank};
+}
 
 /// What a worker is started with, close-on-exec. The agent closes its copies once the worker runs.
 struct WorkerStreams {
@@ -47,20 +53,21 @@ class Streams {
  public:
   /// Makes `<log-dir>/<run_id>_<random>` unless there are to be no files. Starts no thread. Fails
   /// where a directory cannot be made or written, naming it: with kInvalidArgument if it is the
-  /// wrong one, else with kIo.
-  static Result<std::unique_ptr<Streams>> open(const LaunchPlan& plan);
+  /// wrong one, else with kIo. `consoles` outlive the streams.
+  static Result<std::unique_ptr<Streams>> open(const LaunchPlan& plan, Consoles& consoles);
 
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  /// Files and pipes for one worker about to start, in `attempt_<n>/<local_rank>/`. Fails with kIo.
+  /// Files and pipes for one worker about to start, in `attempt_<n>/<local_rank>/`. Fails with kIo,
+  /// for want of a thread too.
   Result<WorkerStreams> attach(const WorkerId& worker);
 
   /// The last lines this worker wrote to stderr, where they passed through us or a file; at most
   /// `lines_max`, each cut at 4 KiB, without a newline at the end. Reads first what a worker that
-  /// has ended left in its pipe; waits at most 0.2 s for that, should a disk be slow. The two
-  /// newest attempts are remembered.
+  /// has ended left in its pipes, and gives it to the console; waits at most 0.2 s for that, should
+  /// a disk be slow. The two newest attempts are remembered.
   std::string last_lines(const WorkerId& worker, int lines_max) const;
 
   /// Where a person finds this worker's output: a file, or the directory of both its files; empty
@@ -70,11 +77,14 @@ class Streams {
   /// The directory of this launch; empty if there is none.
   const std::filesystem::path& directory() const { return directory_; }
 
-  /// Writes what is still in the pipes of ended workers, waiting at most until `deadline` for
-  /// grandchildren that hold them open and for a slow console, then removes the directory if it is
-  /// ours to remove (`succeeded`, not asked for by --log-dir, and no log in it). To be called once,
-  /// last; without it, the destructor does the same at once and removes nothing.
-  void finish(TimePoint deadline, bool succeeded);
+  /// Reads what is still in the pipes of ended workers, waiting at most until `deadline` for
+  /// processes that hold them open and for a console that is full, and gives it to the consoles.
+  /// To be called once; without it, what is in the pipes is lost.
+  void finish(TimePoint deadline);
+
+  /// Removes the directory if it is ours to remove (`succeeded`, not asked for by --log-dir, and no
+  /// log in it). To be called last, when nobody writes into it any more.
+  void tidy_up(bool succeeded);
 
  private:
   struct Logs {  // of one worker; empty where a stream has no file
@@ -82,16 +92,18 @@ class Streams {
     std::string err;
   };
 
-  Streams(const LaunchPlan& plan, std::filesystem::path directory, bool is_ours);
+  Streams(
+      const LaunchPlan& plan, Consoles& consoles, std::filesystem::path directory, bool is_ours);
 
   Result<Descriptor> attach_one(const WorkerId& worker, int number);
-  Result<Descriptor> attach_pipe(PipedStream piped);
+  Result<Descriptor> attach_pipe(PipedStream piped, int number);
   StreamsPlan::Modes modes(int local_rank) const;
   std::filesystem::path directory_of(const WorkerId& worker) const;
   bool reaches_console(int local_rank) const;
 
   StreamsPlan plan_;
   std::string role_;
+  Consoles& consoles_;
   std::filesystem::path directory_;
   bool is_ours_;           // made under $TMPDIR, not asked for
   bool has_logs_ = false;  // a log file was made

@@ -2,9 +2,11 @@
 
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
+#include "base/say.hpp"
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -53,16 +56,37 @@ Errc errc_of(int errno_value) {
   return Errc::kIo;
 }
 
+/// How much of something this process may have now, for people.
+std::string limit_of(decltype(RLIMIT_NOFILE) resource) {
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "unlimited";
+  return std::to_string(limit.rlim_cur);
+}
+
+/// What a person can do about it; empty: nothing that we know.
+std::string remedy_of(int errno_value) {
+  if (errno_value == EMFILE) {
+    return fmt::format(
+        "; this process may open {} files: raise the limit (ulimit -n)", limit_of(RLIMIT_NOFILE));
+  }
+  if (errno_value == ENFILE) {
+    return "; all processes of this machine together have too many files open (fs.file-max)";
+  }
+  return "";
+}
+
 }  // namespace
 
 void check_failed(const char* claim, const char* file, int line) noexcept {
-  std::fprintf(
-      stderr,
+  std::array<char, 1024> text{};
+  std::snprintf(
+      text.data(),
+      text.size(),
       "ddprun: this is a defect of ddprun, please report it: %s does not hold (%s:%d)\n",
       claim,
       file,
       line);
-  std::fflush(stderr);
+  say(text.data());
   ::_exit(kExitDefect);
 }
 
@@ -81,7 +105,19 @@ Error make_error(Errc code, std::string detail) {
 
 Error make_errno_error(int errno_value, std::string_view what) {
   // strerror of glibc is thread-safe for the numbers it knows.
-  return make_error(errc_of(errno_value), fmt::format("{}: {}", what, std::strerror(errno_value)));
+  return make_error(
+      errc_of(errno_value),
+      fmt::format("{}: {}{}", what, std::strerror(errno_value), remedy_of(errno_value)));
+}
+
+Error make_process_error(int errno_value, std::string_view what) {
+  Error error = make_errno_error(errno_value, what);
+  if (errno_value != EAGAIN) return error;
+  error.detail += fmt::format(
+      "; this user may have {} processes and threads: raise the limit (ulimit -u), or that of the "
+      "container (pids.max)",
+      limit_of(RLIMIT_NPROC));
+  return error;
 }
 
 Error with_context(std::string_view context, Error error) {

@@ -38,8 +38,12 @@ struct Error {
 Error make_error(Errc code, std::string detail);
 
 /// kIo, kNotFound or kNotExecutable by `errno_value`, with its text behind `what`: "what: No such
-/// file or directory".
+/// file or directory". Where it is the limit of open files, that limit and the remedy follow.
 Error make_errno_error(int errno_value, std::string_view what);
+
+/// The same where a process or a thread could not be made, so that EAGAIN means the limit of
+/// processes.
+Error make_process_error(int errno_value, std::string_view what);
 
 /// The same failure, told from one level further up: "context: detail".
 Error with_context(std::string_view context, Error error);

@@ -32,7 +32,7 @@ Result<void> start_log(std::string_view program, std::string_view level) {
   // One thread logs at a time in every program of ours but the trainer, which does not log.
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   auto logger = std::make_shared<spdlog::logger>(std::string(program), std::move(sink));
-  logger->set_pattern("%H:%M:%S.%e %n %^%l%$ %v");
+  logger->set_pattern(kLogPattern);
   logger->set_level(found->second);
   spdlog::set_default_logger(std::move(logger));
   return {};

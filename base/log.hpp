@@ -11,8 +11,11 @@
 
 namespace ddprun {
 
-/// Sends spdlog's default logger to stderr as "HH:MM:SS.mmm program LEVEL text", coloured only on a
-/// terminal. `level` is DEBUG, INFO, WARNING, ERROR or CRITICAL in any case; empty means WARNING.
+/// "HH:MM:SS.mmm program LEVEL text"; the level is coloured by a sink that can.
+inline constexpr char kLogPattern[] = "%H:%M:%S.%e %n %^%l%$ %v";
+
+/// Sends spdlog's default logger to stderr in the form of kLogPattern, coloured only on a terminal.
+/// `level` is DEBUG, INFO, WARNING, ERROR or CRITICAL in any case; empty means WARNING.
 /// Fails with kInvalidArgument on any other word.
 Result<void> start_log(std::string_view program, std::string_view level);
 

@@ -22,6 +22,20 @@ bool is_abort(const std::exception_ptr& thrown) {
   }
 }
 
+/// `task`, such that its end is always heard of. Asio sends one that was never suspended through
+/// its queue once more; if it was cancelled by then, as by itself, that would throw out of the
+/// queue.
+asio::awaitable<void> to_the_end(asio::awaitable<void> task) {
+  std::exception_ptr thrown;
+  try {
+    co_await std::move(task);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  co_await asio::this_coro::throw_if_cancelled(false);
+  if (thrown) std::rethrow_exception(thrown);
+}
+
 }  // namespace
 
 TaskScope::TaskScope(asio::any_io_executor executor)
@@ -36,7 +50,9 @@ void TaskScope::spawn(asio::awaitable<void> task) {
   const auto self = running_.emplace(running_.end());
   auto on_end = [this, self](const std::exception_ptr& thrown) { ended(self, thrown); };
   asio::co_spawn(
-      executor_, std::move(task), asio::bind_cancellation_slot(self->slot(), std::move(on_end)));
+      executor_,
+      to_the_end(std::move(task)),
+      asio::bind_cancellation_slot(self->slot(), std::move(on_end)));
 }
 
 void TaskScope::cancel() {

@@ -11,10 +11,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -92,19 +93,19 @@ std::optional<int> next_signal(Stream& signals) {
   return static_cast<int>(info.ssi_signo);
 }
 
-void heed(Agent& agent, const LaunchPlan& plan, int signal, const asio::any_io_executor& executor) {
-  // Behind the pidfds that are ready by now, which know the order of the deaths.
-  if (signal == SIGCHLD) return asio::post(executor, [&agent] { agent.reap(); });
-  if (ends_the_job(plan, signal)) return agent.stop_by(signal);
-  agent.pass_on(signal);
-}
-
 asio::awaitable<void> heed_signals(Agent& agent, const LaunchPlan& plan, Stream signals) {
-  const auto executor = co_await asio::this_coro::executor;
   for (;;) {
     co_await signals.async_wait(Stream::wait_read, kTuple);
     while (const auto signal = next_signal(signals)) {
-      heed(agent, plan, *signal, executor);
+      if (*signal == SIGCHLD) {
+        // Behind the pidfds that are ready by now, which know the order of the deaths.
+        co_await asio::post(asio::use_awaitable);
+        agent.reap();
+      } else if (ends_the_job(plan, *signal)) {
+        agent.stop_by(*signal);
+      } else {
+        agent.pass_on(*signal);
+      }
     }
   }
 }
@@ -114,14 +115,19 @@ asio::awaitable<void> mind_the_front(Agent& agent, Stream lifeline) {
   if (!error) agent.end_without_front();
 }
 
+asio::awaitable<void> do_the_job(Agent& agent, TaskScope& all, int& status) {
+  status = co_await agent.run();
+  all.cancel();
+}
+
+/// Throws what the agent or a listener threw, once none of them runs any more.
 asio::awaitable<void> be_the_agent(
     Agent& agent, const LaunchPlan& plan, Stream signals, Stream lifeline, int& status) {
-  TaskScope listeners(co_await asio::this_coro::executor);
-  listeners.spawn(heed_signals(agent, plan, std::move(signals)));
-  listeners.spawn(mind_the_front(agent, std::move(lifeline)));
-  status = co_await agent.run();
-  listeners.cancel();
-  co_await listeners.join();
+  TaskScope all(co_await asio::this_coro::executor);
+  all.spawn(heed_signals(agent, plan, std::move(signals)));
+  all.spawn(mind_the_front(agent, std::move(lifeline)));
+  all.spawn(do_the_job(agent, all, status));
+  co_await all.join();
 }
 
 /// 75 where the operating system refused, which may pass; 2 where a value makes no sense.
@@ -129,18 +135,16 @@ int status_of(const Error& error) {
   return error.is(Errc::kIo) || error.is(Errc::kTimedOut) ? kExitTryAgain : kExitUsage;
 }
 
-int run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifeline) {
-  ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that has gone is no reason to end the job
+Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifeline) {
   ::sigaddset(&signals, SIGCHLD);
+  Descriptor signal_queue(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!signal_queue) return make_errno_error(errno, "cannot wait for signals");
   asio::io_context context(1);
-  Stream signal_stream(context, ::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
+  Stream signal_stream(context, signal_queue.release());
   Stream lifeline_stream(context, lifeline.release());
 
   auto agent = Agent::open(context, plan, inherited_environment());
-  if (!agent) {
-    say(fmt::format("ddprun: {}\n", agent.error().detail));
-    return status_of(agent.error());
-  }
+  if (!agent) return agent.error();
   int status = kExitDefect;
   std::exception_ptr thrown;
   asio::co_spawn(
@@ -152,15 +156,31 @@ int run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifeline) {
   return status;
 }
 
+/// The same, with what Asio throws where the operating system refuses it a descriptor or memory.
+Result<int> try_run_agent(const LaunchPlan& plan, const sigset_t& signals, Descriptor lifeline) {
+  try {
+    return run_agent(plan, signals, std::move(lifeline));
+  } catch (const boost::system::system_error& thrown) {
+    if (thrown.code().category() != boost::system::system_category()) throw;
+    return make_errno_error(thrown.code().value(), "the operating system refuses");
+  }
+}
+
 }  // namespace
 
 int run(const LaunchPlan& plan) {
   open_missing_streams();
+  // A reader of our output that has gone is no reason to end the job, nor the front.
+  ::signal(SIGPIPE, SIG_IGN);
   const sigset_t signals = signals_of(plan);
   block(signals);
   auto process = fork_agent(signals);
   if (const auto* front = std::get_if<FrontEnded>(&process)) return front->exit_status;
-  return run_agent(plan, signals, std::move(std::get<AgentBegins>(process).lifeline));
+  const auto status =
+      try_run_agent(plan, signals, std::move(std::get<AgentBegins>(process).lifeline));
+  if (status) return *status;
+  say(fmt::format("ddprun: {}\n", status.error().detail));
+  return status_of(status.error());
 }
 
 }  // namespace ddprun

@@ -11,8 +11,8 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# Programs whose tests have the label "threads": all else runs on one thread.
-threaded=(streams_test)
+# Programs that tests with the label "threads" run: all else runs on one thread.
+threaded=(streams_test records_test run_plan fake_worker)
 
 with_torch=yes
 setup_flags=()

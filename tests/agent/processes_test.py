@@ -133,7 +133,7 @@ class Case(unittest.TestCase):
     @staticmethod
     def clean_up(job):
         job.kill()
-        job.communicate()
+        job.communicate(timeout=PATIENCE_S)
 
     def run_job(self, *words, **how):
         return self.end_of(self.start(*words, **how))
@@ -251,6 +251,48 @@ class NobodyToTalkTo(Case):
         os.close(read_end)
         job.kill()
         await_ends([agent, worker])
+
+    def full_pipe(self):
+        """The write end of a pipe that is full and that nobody reads."""
+        read_end, write_end = os.pipe()
+        self.addCleanup(os.close, read_end)
+        self.addCleanup(os.close, write_end)
+        os.set_blocking(write_end, False)
+        for size in (1 << 16, 1):
+            try:
+                while True:
+                    os.write(write_end, b"x" * size)
+            except BlockingIOError:
+                pass
+        os.set_blocking(write_end, True)
+        return write_end
+
+    def test_a_full_stderr_pipe_does_not_hold_up_the_end(self):
+        ended = self.run_job("exit", "7", stderr=self.full_pipe())
+        self.assertEqual(ended.status, 7)
+        lost, last = self.events()[-2:]
+        self.assertEqual((lost["event"], lost["text"]), ("output_lost", "stderr"))
+        self.assertEqual((last["event"], last["exit_status"]), ("job_ended", 7))
+
+    def test_a_log_line_that_nobody_reads_does_not_hold_up_the_agent(self):
+        script = ("exec 3<>/dev/tcp/127.0.0.1/$MASTER_PORT; echo no protocol at all >&3; "
+                  "cat <&3; exit 5")  # the store logs that it closes this connection
+        ended = self.run_job("-c", script, program=["/bin/bash"], stderr=self.full_pipe())
+        self.assertEqual(ended.status, 5)
+
+    def test_a_reader_that_goes_away_does_not_end_the_front(self):
+        job, _, worker = self.family()
+        job.send_signal(signal.SIGPIPE)
+        job.send_signal(signal.SIGTERM)
+        await_ends([worker])
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+
+
+class WhatIsSaid(Case):
+    def test_what_a_worker_said_last_stands_before_the_report_of_its_end(self):
+        ended = self.run_job("-c", "printf 'last words' >&2; exit 7", program=["/bin/sh"])
+        self.assertTrue(ended.err.startswith("last words\n"), ended.err)
+        self.assertIn("    | last words\n", ended.err)
 
 
 class ExitStatus(Case):

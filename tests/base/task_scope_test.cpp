@@ -62,6 +62,21 @@ TEST(TaskScope, StartsNothingAfterCancel) {
   });
 }
 
+asio::awaitable<void> cancel_at_once(TaskScope& scope) {
+  scope.cancel();
+  co_return;
+}
+
+TEST(TaskScope, HearsOfATaskThatEndsItAllBeforeItEverWaited) {
+  run([]() -> asio::awaitable<void> {
+    TaskScope scope(co_await asio::this_coro::executor);
+    scope.spawn(sleep_for_ever());
+    scope.spawn(cancel_at_once(scope));
+    co_await scope.join();
+    EXPECT_EQ(scope.size(), 0U);
+  });
+}
+
 TEST(TaskScope, ACancelledOwnerTakesItsTasksAlong) {
   bool joined = false;
   const auto story = [&joined]() -> asio::awaitable<void> {  // NOLINT(*-lambda-coroutines): named

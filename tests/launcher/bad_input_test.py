@@ -8,6 +8,7 @@ import argparse
 import ctypes
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -243,6 +244,56 @@ class BadInput(unittest.TestCase):
         self.assertEqual(count, passed)
         if "sanitized" not in os.environ.get("DDPRUN_TEST_BUILD", ""):
             self.assertLess(usage.ru_maxrss, 64 * 1024, "KiB")
+
+
+SANITIZED = "sanitized" in os.environ.get("DDPRUN_TEST_BUILD", "")
+
+
+class Limits(unittest.TestCase):
+    """However far ddprun comes before the kernel refuses it something, it says what and ends."""
+
+    def setUp(self):
+        self.room = tempfile.mkdtemp(prefix="ddprun_limits_")
+        self.addCleanup(shutil.rmtree, self.room, ignore_errors=True)
+        os.chmod(self.room, 0o777)
+
+    def run_under(self, kind, limit, **how):
+        """Two workers under the limit; the programs lie where every user may go."""
+        ddprun, worker = (shutil.copy(path, self.room) for path in (DDPRUN, FAKE_WORKER))
+        return subprocess.run(
+            [ddprun, "--nproc-per-node", "2", worker, "out", "started"],
+            cwd=self.room,
+            env=environment(TMPDIR=self.room, ASAN_OPTIONS="detect_leaks=0"),  # it forks as well
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)),
+            **how,
+        )
+
+    def refused_until_it_runs(self, limits, kind, remedy, **how):
+        """How many limits were too low, each with a message that names it and the remedy."""
+        for refused, limit in enumerate(limits):
+            ended = self.run_under(kind, limit, **how)
+            if ended.returncode == 0:
+                self.assertEqual(("started\n" * 2, ""), (ended.stdout, ended.stderr))
+                return refused
+            self.assertEqual(75, ended.returncode, (limit, ended.stderr))
+            self.assertRegex(ended.stderr, rf"may (have|open) {limit} .*raise the limit.*{remedy}")
+        self.fail(f"it ran under none of {limits}")
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can become a user with no other process")
+    def test_too_few_processes_for_the_agent_for_a_thread_of_its_or_for_a_worker(self):
+        nobody_else = {"user": 100_000 + os.getpid(), "group": 65534, "extra_groups": []}
+        refused = self.refused_until_it_runs(
+            range(1, 32), resource.RLIMIT_NPROC, "ulimit -u", **nobody_else)
+        self.assertGreaterEqual(refused, 5)  # the agent, three threads, a worker
+
+    @unittest.skipIf(SANITIZED, "UBSan opens files of its own to look at memory")
+    def test_too_few_open_files(self):
+        refused = self.refused_until_it_runs(range(6, 64), resource.RLIMIT_NOFILE, "ulimit -n")
+        self.assertGreaterEqual(refused, 5)
 
 
 if __name__ == "__main__":

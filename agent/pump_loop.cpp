@@ -1,0 +1,228 @@
+#include "agent/pump_loop.hpp"
+
+#include "agent/console.hpp"
+#include "agent/core/prefix.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kReadBytes = std::size_t{256} * 1024;
+/// What a pipe can hold, at most, so that draining one ends though its writer does not.
+constexpr std::size_t kDrainBytesMax = std::size_t{2} * 1024 * 1024;
+/// How long a passed-on stream may stop in mid-line (a prompt, a progress bar) before its half line
+/// is shown.
+constexpr Duration kHalfLinePatience = 200ms;
+
+Result<void> write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return make_errno_error(errno, "write");
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+std::size_t count_lines(std::string_view lines) {
+  const auto newlines = static_cast<std::size_t>(std::ranges::count(lines, '\n'));
+  return newlines + (lines.ends_with('\n') ? 0 : 1);
+}
+
+/// No if the stream must lose nothing on the console, and that is full.
+bool has_room_for(const PumpedStream& stream) {
+  if (stream.to.use == ConsoleUse::kHidden) return true;
+  Console& out = *stream.to.console;
+  const bool may_leave_out = stream.to.use == ConsoleUse::kPrefixed && !out.is_file();
+  return may_leave_out || out.has_room();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PumpLoop>> PumpLoop::create(std::shared_ptr<const Descriptor> wake) {
+  Descriptor poller(::epoll_create1(EPOLL_CLOEXEC));
+  std::unique_ptr<PumpLoop> loop(new PumpLoop(std::move(poller), std::move(wake)));
+  if (!loop->poller_ || !loop->watch(loop->wake_->get())) {
+    return make_errno_error(errno, "cannot watch the workers' output");
+  }
+  return loop;
+}
+
+PumpLoop::PumpLoop(Descriptor poller, std::shared_ptr<const Descriptor> wake)
+    : poller_(std::move(poller)), wake_(std::move(wake)) {}
+
+void PumpLoop::run() {
+  buffer_.resize(kReadBytes);
+  std::array<epoll_event, 64> events{};
+  while (serve_requests()) {
+    const int count =
+        ::epoll_wait(poller_.get(), events.data(), static_cast<int>(events.size()), patience_ms());
+    for (int i = 0; i < count; ++i) {
+      const int ready = events[static_cast<std::size_t>(i)].data.fd;
+      if (ready != wake_->get()) {
+        read_ready(ready);
+        continue;
+      }
+      std::uint64_t calls = 0;
+      static_cast<void>(::read(ready, &calls, sizeof calls));
+      resume_held_back();
+    }
+    if (show_by_ && Clock::now() >= *show_by_) show_unfinished_lines();
+  }
+  for (auto stream = streams_.begin(); stream != streams_.end();) {
+    drain(stream->second);
+    stream = end(stream);
+  }
+}
+
+/// Does what the agent's thread asked for. Yields false when it is time to stop.
+bool PumpLoop::serve_requests() {
+  std::set<WorkerId> asked;
+  {
+    const std::lock_guard lock(requests.mutex);
+    streams_.merge(requests.arriving);
+    asked = requests.to_drain;
+    finish_by_ = requests.finish_by;
+  }
+  for (const WorkerId& worker : asked) {
+    for (auto& [pipe, stream] : streams_) {
+      if (stream.to.worker != worker) continue;
+      drain(stream);
+      show_rest(stream);
+    }
+  }
+  if (!asked.empty()) {
+    const std::lock_guard lock(requests.mutex);
+    for (const WorkerId& worker : asked)
+      requests.to_drain.erase(worker);
+    requests.drained.notify_all();
+  }
+  return !finish_by_ || (!streams_.empty() && Clock::now() < *finish_by_);
+}
+
+void PumpLoop::read_ready(int pipe) {
+  const auto stream = streams_.find(pipe);
+  if (stream == streams_.end() || !can_take(stream->second)) return;
+  if (read_once(stream->second) == Read::kEnded) end(stream);
+}
+
+/// Takes what is in the pipe now. Its end is seen by the next read_once().
+void PumpLoop::drain(PumpedStream& stream) {
+  const std::size_t reads_max = kDrainBytesMax / kReadBytes;
+  for (std::size_t reads = 0; reads < reads_max; ++reads) {
+    if (!has_room_for(stream) || read_once(stream) != Read::kSome) return;
+  }
+}
+
+void PumpLoop::resume_held_back() {
+  for (const int pipe : held_back_)
+    watch(pipe);
+  held_back_.clear();
+}
+
+/// A passed-on stream that stopped in mid-line is shown as it is; the next worker's line may follow
+/// on the same line then, as it does when they share a descriptor.
+void PumpLoop::show_unfinished_lines() {
+  show_by_.reset();
+  for (auto& [pipe, stream] : streams_) {
+    if (stream.to.use == ConsoleUse::kPassed) show_rest(stream);
+  }
+}
+
+int PumpLoop::patience_ms() const {
+  if (!show_by_ && !finish_by_) return -1;
+  const TimePoint until = std::min(show_by_.value_or(kNever), finish_by_.value_or(kNever));
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+}
+
+/// Holds the stream back, and yields false, if it has to wait for the console.
+bool PumpLoop::can_take(const PumpedStream& stream) {
+  if (has_room_for(stream)) return true;
+  // Taken off entirely: a pipe that has hung up is reported whatever one asks for.
+  ::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, stream.to.pipe.get(), nullptr);
+  held_back_.insert(stream.to.pipe.get());
+  return false;
+}
+
+bool PumpLoop::watch(int pipe) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = pipe;
+  return ::epoll_ctl(poller_.get(), EPOLL_CTL_ADD, pipe, &event) == 0;
+}
+
+PumpLoop::Read PumpLoop::read_once(PumpedStream& stream) {
+  const ssize_t got = ::read(stream.to.pipe.get(), buffer_.data(), buffer_.size());
+  if (got < 0) return errno == EAGAIN || errno == EINTR ? Read::kNothing : Read::kEnded;
+  if (got == 0) return Read::kEnded;
+  take(stream, {buffer_.data(), static_cast<std::size_t>(got)});
+  return Read::kSome;
+}
+
+void PumpLoop::take(PumpedStream& stream, std::string_view bytes) {
+  write_log(stream, bytes);
+  if (stream.to.keeps_tail) {
+    const std::lock_guard lock(requests.mutex);
+    const auto tail = requests.tails.find(stream.to.worker);
+    if (tail != requests.tails.end()) tail->second.append(bytes);
+  }
+  if (stream.to.use == ConsoleUse::kHidden && !stream.to.filtered) return;
+  stream.lines.feed(bytes, [&](std::string_view lines) { show(stream, lines); });
+  const bool is_half = stream.to.use == ConsoleUse::kPassed && stream.lines.held_bytes() > 0;
+  if (is_half) show_by_ = Clock::now() + kHalfLinePatience;
+}
+
+void PumpLoop::write_log(PumpedStream& stream, std::string_view bytes) {
+  if (!stream.to.log) return;
+  const auto written = write_all(stream.to.log.get(), bytes);
+  if (written) return;
+  stream.to.log.reset();
+  if (std::exchange(told_of_bad_disk_, true)) return;
+  spdlog::error(
+      "{}: {}; this log ends here, the worker goes on (further logs that end so are not named)",
+      stream.to.log_path,
+      written.error().detail);
+}
+
+void PumpLoop::show(PumpedStream& stream, std::string_view lines) {
+  if (stream.to.filtered) {
+    batch_.clear();
+    append_matching(lines, stream.to.prefix, stream.to.filters, batch_);
+    if (!write_all(stream.to.filtered.get(), batch_)) stream.to.filtered.reset();
+  }
+  if (stream.to.use == ConsoleUse::kHidden) return;
+  Console& out = *stream.to.console;
+  if (stream.to.use == ConsoleUse::kPassed) return out.append(lines);
+  if (!out.has_room()) return out.skip(count_lines(lines));
+  batch_.clear();
+  append_prefixed(lines, stream.to.prefix, batch_);
+  out.append(batch_);
+}
+
+void PumpLoop::show_rest(PumpedStream& stream) {
+  stream.lines.finish([&](std::string_view lines) { show(stream, lines); });
+}
+
+PumpedStreams::iterator PumpLoop::end(PumpedStreams::iterator stream) {
+  show_rest(stream->second);
+  held_back_.erase(stream->first);
+  // Closing alone would not do while a child of ours, not yet in exec, holds a copy.
+  ::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, stream->first, nullptr);
+  return streams_.erase(stream);
+}
+
+}  // namespace ddprun

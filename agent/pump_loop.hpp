@@ -1,0 +1,94 @@
+#pragma once
+
+// The pump's own thread: what it reads, and where the bytes go. The agent's thread never comes in
+// here; it asks by PumpRequests (stream_pump.cpp).
+//
+// The log file gets the bytes as they come, so it never lacks a line that the console had. The
+// console gets whole lines: those of two workers never mix. Where the console cannot keep up, tee'd
+// lines are left out there, and counted, since the log has them. A stream that goes nowhere else is
+// held back, as if its worker wrote to the console itself; so is a tee'd one if the console is a
+// file, which is no slower than the log.
+
+#include "agent/core/line_splitter.hpp"
+#include "agent/core/tail.hpp"
+#include "agent/stream_pump.hpp"
+#include "agent/streams.hpp"
+#include "base/descriptor.hpp"
+#include "base/error.hpp"
+#include "base/time.hpp"
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+/// A stream in the pump, with the line that is not complete yet.
+struct PumpedStream {
+  PipedStream to;
+  LineSplitter lines;
+};
+using PumpedStreams = std::map<int, PumpedStream>;  // by descriptor of the pipe
+
+/// What the agent's thread asks of the pump's, and the tails, which both need.
+struct PumpRequests {
+  std::mutex mutex;  // for all below
+  std::condition_variable drained;
+  PumpedStreams arriving;
+  std::set<WorkerId> to_drain;
+  std::map<WorkerId, Tail> tails;
+  std::optional<TimePoint> finish_by;
+};
+
+class PumpLoop {
+ public:
+  /// `wake` becomes readable when there is a request, or room on a console. Fails with kIo if the
+  /// kernel gives no descriptors.
+  static Result<std::unique_ptr<PumpLoop>> create(std::shared_ptr<const Descriptor> wake);
+
+  /// Reads until PumpRequests::finish_by, or until every pipe has ended once that is set.
+  void run();
+
+  /// Has the loop look at `pipe`, or at `wake` once more. From any thread.
+  bool watch(int pipe) const;
+
+  PumpRequests requests;
+
+ private:
+  enum class Read : std::uint8_t { kSome, kNothing, kEnded };
+
+  PumpLoop(Descriptor poller, std::shared_ptr<const Descriptor> wake);
+
+  bool serve_requests();
+  void read_ready(int pipe);
+  void drain(PumpedStream& stream);
+  void resume_held_back();
+  void show_unfinished_lines();
+  int patience_ms() const;
+  bool can_take(const PumpedStream& stream);
+  Read read_once(PumpedStream& stream);
+  void take(PumpedStream& stream, std::string_view bytes);
+  void write_log(PumpedStream& stream, std::string_view bytes);
+  void show(PumpedStream& stream, std::string_view lines);
+  void show_rest(PumpedStream& stream);
+  PumpedStreams::iterator end(PumpedStreams::iterator stream);
+
+  const Descriptor poller_;
+  const std::shared_ptr<const Descriptor> wake_;
+  std::optional<TimePoint> finish_by_;
+  PumpedStreams streams_;
+  std::set<int> held_back_;           // pipes that wait for room on the console
+  std::optional<TimePoint> show_by_;  // when unfinished lines are passed on nevertheless
+  std::vector<char> buffer_;
+  std::string batch_;
+  bool told_of_bad_disk_ = false;
+};
+
+}  // namespace ddprun
