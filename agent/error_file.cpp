@@ -5,6 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <system_error>
+
 namespace ddprun {
 namespace {
 
@@ -14,8 +21,41 @@ constexpr bool kNoThrow = false;
 constexpr std::size_t kMessageBytesMax = 1 << 16;
 constexpr int kDepthMax = 100;  // of nesting: what reads deeper JSON uses up the stack
 
+/// The code unit of the \uXXXX that `text` begins with; none if it begins otherwise.
+std::optional<unsigned> escaped_unit(std::string_view text) {
+  if (text.size() < 6 || !text.starts_with("\\u")) return std::nullopt;
+  unsigned unit = 0;
+  const auto [end, error] = std::from_chars(text.data() + 2, text.data() + 6, unit, 16);
+  if (error != std::errc() || end != text.data() + 6) return std::nullopt;
+  return unit;
+}
+
+/// Half a character, as Python escapes a byte that it could not decode, is no JSON to the parser:
+/// each \uD800 to \uDFFF without its other half becomes U+FFFD.
+std::string with_whole_characters(std::string_view content) {
+  std::string out;
+  while (!content.empty()) {
+    std::size_t take = content.starts_with('\\') ? std::min<std::size_t>(2, content.size()) : 1;
+    const auto unit = escaped_unit(content);
+    if (unit && *unit >= 0xD800 && *unit <= 0xDFFF) {
+      const auto next = escaped_unit(content.substr(6));
+      const bool is_pair = *unit <= 0xDBFF && next && *next >= 0xDC00 && *next <= 0xDFFF;
+      if (!is_pair) {
+        out += "\\uFFFD";
+        content.remove_prefix(6);
+        continue;
+      }
+      take = 12;
+    }
+    out += content.substr(0, take);
+    content.remove_prefix(take);
+  }
+  return out;
+}
+
 /// The JSON of a worker, discarded when it is none or nested too deep.
-Json parse(std::string_view content) {
+Json parse(std::string_view text) {
+  const std::string content = with_whole_characters(text);
   bool too_deep = false;
   const auto watch_depth = [&too_deep](int depth, Json::parse_event_t, Json&) {
     too_deep = too_deep || depth > kDepthMax;

@@ -97,6 +97,9 @@ Descriptor try_listen(Address address, std::uint16_t port, bool both_families) {
 }
 
 Error listen_error(int errno_value, const Endpoint& endpoint) {
+  if (errno_value == EMFILE || errno_value == ENFILE) {
+    return make_errno_error(errno_value, fmt::format("cannot listen on port {}", endpoint.port));
+  }
   const char* remedy = "check the host and the port";
   if (errno_value == EADDRINUSE) remedy = "choose another port, or 0 for any free one";
   if (errno_value == EACCES) remedy = "choose a port from 1024 on";

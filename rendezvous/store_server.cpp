@@ -27,21 +27,24 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(
   if (!sockets) return sockets.error();
   auto ready = ReadySet::open();
   if (!ready) return ready.error();
-  return std::unique_ptr<StoreServer>(
-      new StoreServer(context, options.limits, std::move(*sockets), std::move(*ready)));
+  // Asio closes what it is given, so it gets a descriptor of its own for the same set.
+  Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (!any_ready) return make_errno_error(errno, "cannot watch the store's connections");
+  return std::unique_ptr<StoreServer>(new StoreServer(
+      context, options.limits, std::move(*sockets), std::move(*ready), std::move(any_ready)));
 }
 
 StoreServer::StoreServer(
     asio::io_context& context,
     const StoreLimits& limits,
     std::vector<Descriptor> sockets,
-    ReadySet ready)
+    ReadySet ready,
+    Descriptor any_ready)
     : executor_(context.get_executor()),
       limits_(limits),
       port_(port_of(sockets.front().get())),
       ready_(std::move(ready)),
-      // Asio closes what it is given, so it gets a descriptor of its own for the same set.
-      any_ready_(executor_, ::fcntl(ready_.descriptor(), F_DUPFD_CLOEXEC, 0)),
+      any_ready_(executor_, any_ready.release()),
       buffer_(kReadBytes),
       store_(std::make_unique<Store>(limits_)),
       timer_(executor_, kNever),

@@ -73,7 +73,8 @@ class StoreServer {
       asio::io_context& context,
       const StoreLimits& limits,
       std::vector<Descriptor> sockets,
-      ReadySet ready);
+      ReadySet ready,
+      Descriptor any_ready);
 
   asio::awaitable<void> accept_from(Listening& listening);
   asio::awaitable<void> keep_time();

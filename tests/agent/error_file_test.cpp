@@ -40,6 +40,20 @@ TEST(ErrorFile, NestedHalfAMillionTimesIsTextAndNoEndOfTheAgent) {
   EXPECT_EQ(with_error_code(deep, 4), deep);
 }
 
+TEST(ErrorFile, HalfACharacterIsReplacedAndNothingElseIs) {
+  const auto message_of = [](const std::string& text) {
+    return parse_error_file(R"({"message": ")" + text + "\"}")->message;
+  };
+  EXPECT_EQ(
+      message_of(R"(a\udcffb)"),
+      "a\xEF\xBF\xBD"
+      "b");
+  EXPECT_EQ(message_of(R"(\ud83d)"), "\xEF\xBF\xBD");
+  EXPECT_EQ(message_of(R"(\ud83dx\ude00)"), "\xEF\xBF\xBDx\xEF\xBF\xBD");
+  EXPECT_EQ(message_of(R"(\ud83d\ude00)"), "\xF0\x9F\x98\x80") << "both halves";
+  EXPECT_EQ(message_of(R"(\\udcff)"), R"(\udcff)") << "a backslash, and no escape";
+}
+
 TEST(ErrorFile, YieldsNothingWhenEmpty) {
   EXPECT_EQ(parse_error_file(" \n"), std::nullopt);
 }

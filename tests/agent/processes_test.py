@@ -216,6 +216,12 @@ class KillsOfDdprunItself(Case):
     def test_no_worker_outlives_both_without_root(self):
         self.kill_often(self.kill_both, ("worker",), user=NOBODY)
 
+    def test_an_agent_that_is_stopped_wakes_when_its_front_is_killed_and_clears_up(self):
+        job, agent, family = self.start_family(None)
+        os.kill(agent.pid, signal.SIGSTOP)
+        job.kill()
+        await_ends([agent, *(process for _, process in family)])
+
     def test_the_front_says_that_the_agent_was_killed(self):
         job, agent, _ = self.start_family(None)
         agent.kill()
@@ -478,6 +484,14 @@ class Records(Case):
         passed_up = json.loads(above.read_text())
         self.assertEqual(passed_up["message"]["errorCode"], 3)
         self.assertEqual(passed_up["message"]["message"], "ValueError: boom")
+
+    def test_half_a_character_in_an_error_file_does_not_spoil_its_text(self):
+        # A lone UTF-16 surrogate: Python writes it for a byte that it could not decode.
+        error = json.dumps({"message": {"message": "no file \udcff.bin", "extraInfo": {
+            "py_callstack": "Traceback:\n  boom", "timestamp": "1"}}})
+        script = f"printf '%s' '{error}' > $TORCHELASTIC_ERROR_FILE; exit 3"
+        ended = self.run_job("-c", script, program=["/bin/sh"])
+        self.assertIn("it said: no file \ufffd.bin\n", ended.err)
 
     def test_a_broken_error_file_is_shown_as_text(self):
         script = "echo '{no json' > $TORCHELASTIC_ERROR_FILE; exit 3"
