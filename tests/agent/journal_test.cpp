@@ -74,7 +74,7 @@ TEST_F(JournalTest, LeavesADiskThatDoesNotAnswerBehind) {
   auto disk = std::make_shared<std::promise<void>>();
   auto breath = std::make_shared<LastBreath>();
   auto began = std::make_shared<std::promise<void>>();
-  std::future<void> gone = breath->promise.get_future();
+  const std::future<void> gone = breath->promise.get_future();
   {
     const auto journal = open();
     journal->tell([began, answer = disk->get_future().share(), breath = std::move(breath)] {
