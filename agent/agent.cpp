@@ -106,8 +106,8 @@ Agent::Agent(
   plan_.master_port = meeting_.port;
   workers_.listen(
       {.ended =
-           [this](int local_rank, pid_t pid, ProcessEnd end) {
-             worker_ended(local_rank, pid, end);
+           [this](int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
+             worker_ended(local_rank, pid, end, leaves_group);
            },
        .alone = [this] { feed(Supervisor::Alone{}); }});
 }
@@ -220,11 +220,11 @@ void Agent::perform(const Supervisor::Spawn& effect) {
   feed(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
 }
 
-void Agent::worker_ended(int local_rank, pid_t pid, ProcessEnd end) {
+void Agent::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
   JournalEntry news = entry(end.ok() ? "worker_succeeded" : "worker_failed", local_rank, pid);
   news.end = end;
   journal_->record(news);
-  feed(Supervisor::Ended{.local_rank = local_rank, .end = end});
+  feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
 }
 
 WorkerPlace Agent::place_of(int local_rank) const {
@@ -262,7 +262,7 @@ void Agent::perform(const Supervisor::Send& effect) {
 }
 
 void Agent::perform(const Supervisor::Sweep& effect) {
-  workers_.sweep(effect.signal);
+  workers_.sweep(effect.signal, effect.told_groups);
 }
 
 void Agent::perform(const Supervisor::Report& effect) {

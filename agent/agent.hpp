@@ -83,7 +83,7 @@ class Agent {
   void perform(const Supervisor::GiveUp& effect);
   void perform(const Supervisor::Finish& effect);
 
-  void worker_ended(int local_rank, pid_t pid, ProcessEnd end);
+  void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   WorkerPlace place_of(int local_rank) const;
   JournalEntry entry(std::string event) const;
   JournalEntry entry(std::string event, int local_rank, pid_t pid) const;

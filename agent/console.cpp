@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <spdlog/sinks/base_sink.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
@@ -33,6 +34,8 @@ struct Console::Shared {
   bool in_mid_line = false;
   bool scheduled = false;  // a task of the writer will take what is pending
   bool gone = false;       // nobody reads it any more; what comes is dropped
+  std::size_t lost = 0;    // lines that a full disk did not take, and that were not told of yet
+  bool is_whole = true;    // no line was ever lost
 };
 
 namespace {
@@ -50,8 +53,8 @@ std::size_t chunk_of(std::string_view lines, bool is_pipe) {
   return end == std::string_view::npos ? PIPE_BUF : end + 1;
 }
 
-/// Writes all of `lines`. Yields false when the descriptor takes no more, ever.
-bool write_lines(int descriptor, std::string_view lines) {
+/// Writes `lines` and takes off what was written. Yields 0, or why the rest was not.
+int write_lines(int descriptor, std::string_view& lines) {
   const bool is_pipe = kind_of(descriptor) == S_IFIFO;
   while (!lines.empty()) {
     const ssize_t written = ::write(descriptor, lines.data(), chunk_of(lines, is_pipe));
@@ -61,10 +64,15 @@ bool write_lines(int descriptor, std::string_view lines) {
       pollfd room{.fd = descriptor, .events = POLLOUT, .revents = 0};
       ::poll(&room, 1, -1);
     } else if (errno != EINTR) {
-      return false;
+      return errno;
     }
   }
-  return true;
+  return 0;
+}
+
+/// Room may come back: somebody tidies up. Others (EPIPE, EIO) mean that the reader has gone.
+bool is_want_of_room(int errno_value) {
+  return errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG;
 }
 
 /// Takes what is pending and writes it. On the writer's thread.
@@ -80,6 +88,14 @@ void write_pending(SharedState& shared) {
         "files have all of them\n",
         std::exchange(shared.skipped, 0));
   }
+  if (shared.lost > 0) {
+    lines.insert(
+        0,
+        fmt::format(
+            "\nddprun: {} lines are missing here: the disk was full; log files, if any, have "
+            "them\n",
+            std::exchange(shared.lost, 0)));
+  }
   const bool tell = std::exchange(shared.wants_room, false);
   const bool gone = shared.gone;
   lock.unlock();
@@ -87,9 +103,14 @@ void write_pending(SharedState& shared) {
     const std::uint64_t one = 1;
     static_cast<void>(::write(shared.wake->get(), &one, sizeof one));  // full means awake already
   }
-  if (gone || write_lines(shared.descriptor, lines)) return;
+  if (gone) return;
+  std::string_view rest = lines;
+  const int why = write_lines(shared.descriptor, rest);
+  if (why == 0) return;
   lock.lock();
-  shared.gone = true;
+  shared.gone = !is_want_of_room(why);
+  shared.lost += static_cast<std::size_t>(std::ranges::count(rest, '\n'));
+  shared.is_whole = false;
 }
 
 /// The two output streams may be one file, terminal or pipe (2>&1); it then has one writer.
@@ -175,6 +196,11 @@ bool Console::flush(TimePoint deadline) {
   return writer_->flush(deadline);
 }
 
+bool Console::is_whole() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->is_whole;
+}
+
 Result<std::unique_ptr<Consoles>> Consoles::create() {
   Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return make_errno_error(errno, "cannot watch the workers' output");
@@ -195,12 +221,12 @@ Result<std::shared_ptr<Console>> Consoles::of(int descriptor) {
 std::vector<int> Consoles::flush(Duration patience) {
   std::vector<int> stuck;
   for (const auto& [descriptor, console] : consoles_) {
-    if (!console || console->flush(Clock::now() + patience)) continue;
+    if (!console || (console->flush(Clock::now() + patience) && console->is_whole())) continue;
     stuck.push_back(descriptor);
     const auto err = consoles_.find(STDERR_FILENO);
     if (descriptor == STDERR_FILENO || err == consoles_.end() || !err->second) continue;
     err->second->say(
-        "ddprun: stdout took no more output; what is missing there is in the log files, if any\n");
+        "ddprun: stdout did not take all output; what is missing is in the log files, if any\n");
   }
   return stuck;
 }

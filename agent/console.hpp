@@ -55,6 +55,9 @@ class Console {
   /// false if it takes no more.
   bool flush(TimePoint deadline);
 
+  /// Whether everything written so far was taken: by a reader that stayed, on a disk with room.
+  bool is_whole() const;
+
  private:
   struct Shared;
 
@@ -81,8 +84,8 @@ class Consoles {
   /// Readable (an eventfd) when a console that was full has room again.
   const std::shared_ptr<const Descriptor>& wake() const { return wake_; }
 
-  /// Waits until both are written, for each no longer than `patience`. Yields those that take no
-  /// more, by descriptor.
+  /// Waits until both are written, for each no longer than `patience`. Yields those that did not
+  /// take everything, by descriptor.
   std::vector<int> flush(Duration patience);
 
  private:

@@ -119,6 +119,10 @@ std::multimap<pid_t, pid_t> children_of_all() {
   return children;
 }
 
+bool is_one_of(const std::vector<pid_t>& few, pid_t pid) {
+  return std::ranges::find(few, pid) != few.end();
+}
+
 /// Not a stranger that got the number of one that has just ended: the descriptor is opened first,
 /// and whether its parent is one of the family is looked up after.
 bool signal_one(pid_t pid, const std::set<pid_t>& family, int signal) {
@@ -156,46 +160,55 @@ void become_subreaper() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-std::vector<pid_t> descendants_of(pid_t root, Search search) {
+std::vector<pid_t> descendants_of(pid_t root, Search search, const Spared& spared) {
   const bool quick = search == Search::kQuick && has_children_lists();
   std::multimap<pid_t, pid_t> all;
   if (!quick) all = children_of_all();
 
   std::vector<pid_t> found{root};
+  const auto add = [&](pid_t child) {
+    if (!is_one_of(spared.families, child)) found.push_back(child);
+  };
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (quick) {
-      const auto children = children_of(found[i]);
-      found.insert(found.end(), children.begin(), children.end());
+      std::ranges::for_each(children_of(found[i]), add);
       continue;
     }
     const auto [first, last] = all.equal_range(found[i]);
     for (auto child = first; child != last; ++child) {
-      found.push_back(child->second);
+      add(child->second);
     }
   }
   found.erase(found.begin());
-  std::erase_if(found, [](pid_t pid) {
+  std::erase_if(found, [&](pid_t pid) {
     const Parentage is = parentage_of(pid);
-    return is.parent == 0 || is.is_zombie;
+    return is.parent == 0 || is.is_zombie || is_one_of(spared.groups, ::getpgid(pid));
   });
   return found;
 }
 
-int signal_descendants(int signal, Search search) {
-  const auto descendants = descendants_of(::getpid(), search);
+int signal_descendants(int signal, Search search, const Spared& spared) {
+  const auto descendants = descendants_of(::getpid(), search, spared);
   std::set<pid_t> family(descendants.begin(), descendants.end());
   family.insert(::getpid());
   const auto reaches = [&](pid_t pid) { return signal_one(pid, family, signal); };
   return static_cast<int>(std::ranges::count_if(descendants, reaches));
 }
 
-std::vector<pid_t> kill_descendants(TimePoint deadline) {
+std::vector<pid_t> kill_descendants(TimePoint deadline, const Spared& spared) {
   Search search = Search::kQuick;
   for (;;) {
-    signal_descendants(SIGKILL, search);
+    const bool reached_any = signal_descendants(SIGKILL, search, spared) > 0;
     bool reaped_any = false;
     if (!reap(reaped_any)) return {};
-    if (Clock::now() >= deadline) return descendants_of(::getpid(), Search::kThorough);
+    if (Clock::now() >= deadline) return descendants_of(::getpid(), Search::kThorough, spared);
+    // With some spared we never are without a child.
+    const bool quiet = !reached_any && !reaped_any && !spared.families.empty();
+    if (quiet && search == Search::kThorough) return {};
+    if (quiet) {
+      search = Search::kThorough;
+      continue;
+    }
     // What a dead parent leaves becomes our child before we can reap the parent, so after each
     // death there may be something new to kill, and after none for a while a quick look missed one.
     search = Search::kQuick;

@@ -22,16 +22,22 @@ enum class Search {
   kThorough,  // every process of the machine by its parent
 };
 
+/// Whom to leave alone.
+struct Spared {
+  std::vector<pid_t> families;  // these processes, and whoever descends from them
+  std::vector<pid_t> groups;    // who is in one of these process groups
+};
+
 /// Living descendants of `root`, parents before their children; zombies are not among them.
-std::vector<pid_t> descendants_of(pid_t root, Search search);
+std::vector<pid_t> descendants_of(pid_t root, Search search, const Spared& spared = {});
 
 /// Sends `signal` to every descendant of ours. Returns how many it reached.
-int signal_descendants(int signal, Search search);
+int signal_descendants(int signal, Search search, const Spared& spared = {});
 
 /// SIGKILL to all our descendants, again and again until none is left, reaping them. Whoever is
 /// still there at `deadline` is returned: in uninterruptible sleep, or not ours to kill.
 ///
 /// REQUIRES: SIGCHLD is blocked in the calling thread.
-std::vector<pid_t> kill_descendants(TimePoint deadline);
+std::vector<pid_t> kill_descendants(TimePoint deadline, const Spared& spared = {});
 
 }  // namespace ddprun

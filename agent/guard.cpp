@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -66,10 +67,13 @@ bool is_a_defect(int signal) {
          signal == SIGILL || signal == SIGSYS;
 }
 
-int watch(pid_t agent, const sigset_t& signals) {
+/// `earlier`: children of whoever became us by exec, `tensorboard & exec ddprun` for one. They are
+/// not of the job.
+int watch(pid_t agent, const sigset_t& signals, std::vector<pid_t> earlier) {
   be_ready();
   const int status = await_agent(agent, signals);
-  const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
+  const auto left = kill_descendants(
+      Clock::now() + kUnkillableAfter, {.families = std::move(earlier), .groups = {}});
   for (const pid_t pid : left) {
     say(fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
   }
@@ -97,6 +101,7 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
   Descriptor lifeline(ends[0]);
   const Descriptor kept_by_the_front(ends[1]);
 
+  auto earlier = descendants_of(::getpid(), Search::kQuick);
   become_subreaper();    // before there is anybody to be orphaned
   std::fflush(nullptr);  // or both processes would write what is buffered
   const pid_t agent = ::fork();
@@ -105,7 +110,7 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
     say(fmt::format("ddprun: {}\n", error.detail));
     return FrontEnded{.exit_status = kExitTryAgain};
   }
-  if (agent > 0) return FrontEnded{.exit_status = watch(agent, signals)};
+  if (agent > 0) return FrontEnded{.exit_status = watch(agent, signals, std::move(earlier))};
 
   become_subreaper();  // fork does not hand this down
   // One that is stopped when the front is killed wakes, finds the lifeline closed, and clears up.

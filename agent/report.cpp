@@ -31,7 +31,7 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
   if (!content) return "";
   const ProcessEnd& end = culprit.failure.end;
   const int code = end.signal != 0 ? -end.signal : end.code;
-  const auto written = replace_file(path, with_error_code(*content, code));
+  const auto written = overwrite_file(path, with_error_code(*content, code));
   if (written) return "";
   return fmt::format("ddprun: cannot hand the error file on: {}\n", written.error().detail);
 }

@@ -93,7 +93,9 @@ void WorkerGroup::ended(pid_t pid, int wait_status) {
   const auto found = std::ranges::find(pids_, pid);
   if (found == pids_.end()) return;  // an orphan that we adopted, and have now buried
   *found = 0;
-  listener_.ended(static_cast<int>(found - pids_.begin()), pid, end_of(wait_status));
+  const bool leaves_group = ::kill(-pid, 0) == 0 || errno == EPERM;
+  const auto local_rank = static_cast<int>(found - pids_.begin());
+  listener_.ended(local_rank, pid, end_of(wait_status), leaves_group);
 }
 
 void WorkerGroup::send(int local_rank, int signal) {
@@ -109,11 +111,12 @@ void WorkerGroup::pass_on(int signal) {
   }
 }
 
-void WorkerGroup::sweep(int signal) {
+void WorkerGroup::sweep(int signal, std::vector<pid_t> told) {
   sweeping_ = signal;
   reap();
   if (sweeping_ == 0) return;  // nobody was left
-  signal_descendants(signal, signal == SIGKILL ? Search::kThorough : Search::kQuick);
+  const Search search = signal == SIGKILL ? Search::kThorough : Search::kQuick;
+  signal_descendants(signal, search, {.families = {}, .groups = std::move(told)});
 }
 
 }  // namespace ddprun

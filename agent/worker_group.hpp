@@ -28,7 +28,8 @@ class WorkerGroup {
  public:
   /// Whom it tells.
   struct Listener {
-    std::function<void(int local_rank, pid_t pid, ProcessEnd end)> ended;
+    // `leaves_group`: others of its process group live on.
+    std::function<void(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group)> ended;
     std::function<void()> alone;  // after sweep(): nothing descends from this process any more
   };
 
@@ -52,9 +53,9 @@ class WorkerGroup {
   /// To each worker that has a handler for it.
   void pass_on(int signal);
 
-  /// To everything that descends from this process, and again to what turns up later if it is
-  /// SIGKILL; then Listener::alone is called once.
-  void sweep(int signal);
+  /// To everything that descends from this process and is in none of the process groups `told`, and
+  /// again to what turns up later if it is SIGKILL; then Listener::alone is called once.
+  void sweep(int signal, std::vector<pid_t> told);
 
   /// SIGCHLD: somebody below us has ended, a worker or an orphan that we adopted.
   void reap();

@@ -80,16 +80,33 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
 }
 
 Result<void> replace_file(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path aside = fmt::format("{}.{}.tmp", path.string(), ::getpid());
+  std::error_code error;
+  const auto found = std::filesystem::status(path, error);
+  if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
+    return make_error(Errc::kIo, fmt::format("{}: not a regular file", path.string()));
+  }
+  std::filesystem::path target = path;
+  if (std::filesystem::is_symlink(path, error)) {
+    target = std::filesystem::weakly_canonical(path, error);
+    if (error) return make_errno_error(error.value(), path.string());
+  }
+  const std::filesystem::path aside = fmt::format("{}.{}.tmp", target.string(), ::getpid());
   auto written = write_synced(aside, content, path.string());
-  if (written && ::rename(aside.c_str(), path.c_str()) != 0) {
+  if (written && ::rename(aside.c_str(), target.c_str()) != 0) {
     written = make_errno_error(errno, path.string());
   }
   if (!written) {
     ::unlink(aside.c_str());
     return written;
   }
-  return sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+  return sync_directory(target.has_parent_path() ? target.parent_path() : ".");
+}
+
+Result<void> overwrite_file(const std::filesystem::path& path, std::string_view content) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  const Descriptor file(::open(path.c_str(), kFlags, kMode));
+  if (!file) return make_errno_error(errno, path.string());
+  return write_all(file.get(), content, path.string());
 }
 
 }  // namespace ddprun

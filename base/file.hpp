@@ -18,9 +18,14 @@ Result<Descriptor> open_regular(const std::filesystem::path& path);
 /// `bytes_max`.
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max);
 
-/// Replaces `path` in one step: a reader sees the old content or all of the new one, after a crash
-/// of the machine too. Written beside it, synced, renamed, directory synced. Fails with kIo or
-/// kNotFound, and leaves nothing behind then.
+/// Replaces `path`, or the target of a link, in one step: a reader sees the old content or all of
+/// the new one, after a crash of the machine too. Written beside it, synced, renamed, directory
+/// synced. Fails with kIo or kNotFound, also where a device, FIFO or directory stands in its place,
+/// and leaves nothing behind then.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view content);
+
+/// Writes into what `path` names, be it a link, a device, or a file in a directory that takes no
+/// new ones; a file that is not there is made. Waits for nobody. Fails with kIo or kNotFound.
+Result<void> overwrite_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace ddprun

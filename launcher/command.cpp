@@ -1,5 +1,6 @@
 #include "launcher/command.hpp"
 
+#include "agent/core/worker_environment.hpp"
 #include "base/descriptor.hpp"
 #include "base/parse.hpp"
 
@@ -152,7 +153,9 @@ Result<WorkerCommand> as_it_is(const Options& options, const Environment& enviro
     return make_error(
         Errc::kNotExecutable,
         fmt::format(
-            "program '{}' may not be executed; try chmod +x, or leave --no-python out", name));
+            "program '{}' may not be executed; try chmod +x{}",
+            name,
+            options.runs == Runs::kProgram ? ", or leave --no-python out" : ""));
   }
   // exec looks on PATH for a name without a slash.
   if (name.find('/') == std::string::npos) command.program = "./" + name;
@@ -212,9 +215,8 @@ Result<WorkerCommand> script_command(const Options& options, const Environment& 
   return by_python(options, environment, {});
 }
 
-}  // namespace
-
-Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment) {
+/// The command for a name as it stands.
+Result<WorkerCommand> command_of(const Options& options, const Environment& environment) {
   switch (options.runs) {
     case Runs::kScript:
       return script_command(options, environment);
@@ -236,6 +238,37 @@ Result<WorkerCommand> resolve_command(const Options& options, const Environment&
     }
   }
   return make_error(Errc::kInvalidArgument, "nothing to run");
+}
+
+/// `name` at the end of `text`, if it is there, becomes `pattern` again.
+bool put_back(std::string& text, const std::string& name, const std::string& pattern) {
+  if (!text.ends_with(name)) return false;
+  text.replace(text.size() - name.size(), name.size(), pattern);
+  return true;
+}
+
+}  // namespace
+
+Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment) {
+  const std::string& pattern = options.rest.front();
+  if (with_local_rank(pattern, 0) == pattern) return command_of(options, environment);
+  // Each rank has a script of its own, and all have to be there.
+  Options of_rank = options;
+  for (int rank = options.plan.workers - 1; rank > 0; --rank) {
+    of_rank.rest.front() = with_local_rank(pattern, rank);
+    auto command = command_of(of_rank, environment);
+    if (!command) return command;
+  }
+  const std::string name = with_local_rank(pattern, 0);
+  of_rank.rest.front() = name;
+  auto command = command_of(of_rank, environment);
+  if (!command) return command;
+  put_back(command->title, name, pattern);
+  if (put_back(command->program, name, pattern)) return command;
+  for (std::string& argument : command->arguments) {
+    if (put_back(argument, name, pattern)) break;
+  }
+  return command;
 }
 
 }  // namespace ddprun

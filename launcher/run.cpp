@@ -172,6 +172,8 @@ int run(const LaunchPlan& plan) {
   open_missing_streams();
   // A reader of our output that has gone is no reason to end the job, nor the front.
   ::signal(SIGPIPE, SIG_IGN);
+  // Under a limit on the size of files (ulimit -f) a write of ours fails; the job goes on.
+  ::signal(SIGXFSZ, SIG_IGN);
   const sigset_t signals = signals_of(plan);
   block(signals);
   auto process = fork_agent(signals);

@@ -38,7 +38,7 @@ int fail(const TrainFailure& failure) {
   say(fmt::format("ddptrain: rank {}: {}\n", rank, failure.message));
   const auto path = variable(contract::kErrorFile);
   if (!path || path->empty()) return failure.exit_status;
-  const auto written = replace_file(*path, error_file_json(failure.message, std::time(nullptr)));
+  const auto written = overwrite_file(*path, error_file_json(failure.message, std::time(nullptr)));
   if (!written) say(fmt::format("ddptrain: no error file: {}\n", written.error().detail));
   return failure.exit_status;
 }

@@ -114,8 +114,9 @@ std::string what_happens_next(const FailureReport& report) {
         attempt.exit_status);
   }
   return fmt::format(
-      "the {} restarts of --max-restarts are used up; ddprun ends with this worker's status, {}.",
-      attempt.restarts_max,
+      "the {} of --max-restarts {} used up; ddprun ends with this worker's status, {}.",
+      attempt.restarts_max == 1 ? "one restart" : fmt::format("{} restarts", attempt.restarts_max),
+      attempt.restarts_max == 1 ? "is" : "are",
       attempt.exit_status);
 }
 

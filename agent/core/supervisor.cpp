@@ -75,7 +75,8 @@ void Supervisor::on(const SpawnFailed& event, TimePoint now, Effects& out) {
 }
 
 void Supervisor::on(const Ended& event, TimePoint now, Effects& out) {
-  const Worker& worker = workers_[static_cast<std::size_t>(event.local_rank)];
+  Worker& worker = workers_[static_cast<std::size_t>(event.local_rank)];
+  worker.leaves_group = event.leaves_group;
   worker_ended(
       WorkerFailure{
           .local_rank = event.local_rank,
@@ -118,7 +119,7 @@ void Supervisor::kill_all(TimePoint now, Effects& out) {
   killing_ = true;
   deadline_ = now + policy_.unkillable_after;
   if (phase_ == Phase::kSweeping) {
-    out.emplace_back(Sweep{.signal = SIGKILL});
+    out.emplace_back(Sweep{.signal = SIGKILL, .told_groups = {}});
     return;
   }
   for (int rank = 0; rank < policy_.workers; ++rank) {
@@ -128,20 +129,40 @@ void Supervisor::kill_all(TimePoint now, Effects& out) {
 
 void Supervisor::sweep(TimePoint now, Effects& out) {
   phase_ = Phase::kSweeping;
-  // Who was told to hurry does not get a second grace.
-  deadline_ = now + (killing_ ? policy_.unkillable_after : policy_.leftover_grace);
-  out.emplace_back(Sweep{.signal = killing_ ? SIGKILL : SIGTERM});
+  if (killing_) {  // who was told to hurry does not get a second grace
+    deadline_ = now + policy_.unkillable_after;
+    out.emplace_back(Sweep{.signal = SIGKILL, .told_groups = {}});
+    return;
+  }
+  // A shell dies of the signal that its child still works on, to save what it did: such a child
+  // keeps the grace that its worker had.
+  std::vector<int> told;
+  for (const Worker& worker : workers_) {
+    if (worker.stopped_by_us && worker.leaves_group) told.push_back(worker.pid);
+  }
+  const TimePoint soon = now + policy_.leftover_grace;
+  deadline_ = told.empty() || !deadline_ ? soon : std::max(*deadline_, soon);
+  out.emplace_back(Sweep{.signal = SIGTERM, .told_groups = std::move(told)});
 }
 
 void Supervisor::on(const Alone& /*event*/, TimePoint now, Effects& out) {
   if (phase_ != Phase::kSweeping) return;
   deadline_.reset();
   if (!failures_.empty()) report(out);
-  if (!restart_due_) {
-    phase_ = Phase::kEnded;
-    out.emplace_back(Finish{.exit_status = exit_status_});
-    return;
-  }
+  if (!restart_due_) return finish(out);
+  if (failures_.front().start_error.empty()) return restart(now, out);
+  // Whatever the operating system lacked, it will not have it in the next microsecond.
+  phase_ = Phase::kPausing;
+  deadline_ = now + policy_.start_pause;
+}
+
+void Supervisor::finish(Effects& out) {
+  phase_ = Phase::kEnded;
+  deadline_.reset();
+  out.emplace_back(Finish{.exit_status = exit_status_});
+}
+
+void Supervisor::restart(TimePoint now, Effects& out) {
   ++attempt_;
   start_attempt(reason_of(failures_.front()), now, out);
 }
@@ -160,6 +181,7 @@ void Supervisor::on(const Signalled& event, TimePoint now, Effects& out) {
   if (!verdict || restart_due_) exit_status_ = exit_status_of_signal(event.signal);
   restart_due_ = false;
   if (phase_ == Phase::kIdle || phase_ == Phase::kRunning) stop_all(event.signal, now, out);
+  if (phase_ == Phase::kPausing) finish(out);
 }
 
 bool Supervisor::is_again(int signal, TimePoint now) const {
@@ -168,6 +190,7 @@ bool Supervisor::is_again(int signal, TimePoint now) const {
 
 void Supervisor::on(const Tick& /*event*/, TimePoint now, Effects& out) {
   if (!deadline_ || now < *deadline_) return;
+  if (phase_ == Phase::kPausing) return restart(now, out);
   if (killing_) return give_up(out);
   kill_all(now, out);
 }
@@ -178,12 +201,10 @@ void Supervisor::give_up(Effects& out) {
     const auto state = workers_[static_cast<std::size_t>(rank)].state;
     if (state == WorkerState::kKilling) unkillable.local_ranks.push_back(rank);
   }
-  phase_ = Phase::kEnded;
-  deadline_.reset();
   restart_due_ = false;  // R2: this node gets no worker while an old one may come back to life
   if (!failures_.empty()) report(out);
   out.emplace_back(std::move(unkillable));
-  out.emplace_back(Finish{.exit_status = exit_status_});
+  finish(out);
 }
 
 void Supervisor::report(Effects& out) const {

@@ -8,7 +8,9 @@
 //                    |  +--- all ended with 0 ---------------------------------> sweeping   |   |
 //                    |                                                                      |   |
 //                    +------------------- Alone, and a restart is due ----------------------+   |
-//                                                       ended <---- Alone, and none is due -----+
+//                    |                                  ended <---- Alone, and none is due -----+
+//                    +--- start_pause is over --- pausing <---- Alone, where a worker could not
+//                    start
 //
 // *sweeping* ends what the workers left behind (children of their own, in any session): no process
 // of one attempt lives on into the next (R2). agent/agent.cpp performs the effects in order and
@@ -34,6 +36,7 @@ struct SupervisorPolicy {
   Duration grace = std::chrono::seconds(30);            // from the stop signal to SIGKILL
   Duration leftover_grace = std::chrono::seconds(1);    // the same, for what workers left behind
   Duration unkillable_after = std::chrono::seconds(5);  // from SIGKILL to giving up on a process
+  Duration start_pause = std::chrono::seconds(1);       // after a worker could not be started
   // Terminals, Slurm and timeout(1) deliver one stop both to us and to our parent, which passes it
   // on: the same signal within this time is one signal.
   Duration same_signal_within = std::chrono::milliseconds(200);
@@ -83,6 +86,7 @@ class Supervisor {
   struct Ended {
     int local_rank = 0;
     ProcessEnd end;
+    bool leaves_group = false;  // others of its process group live on
   };
   struct Alone {};  // no process descends from us any more
   struct Signalled {
@@ -105,6 +109,7 @@ class Supervisor {
   };
   struct Sweep {  // to everything that descends from us; answered by Alone when nothing is left
     int signal = 0;
+    std::vector<int> told_groups;  // process groups that have had it, and are not told again
   };
   struct Report {
     AttemptReport report;
@@ -132,12 +137,13 @@ class Supervisor {
   int attempt() const { return attempt_; }
 
  private:
-  enum class Phase : std::uint8_t { kIdle, kRunning, kStopping, kSweeping, kEnded };
+  enum class Phase : std::uint8_t { kIdle, kRunning, kStopping, kSweeping, kPausing, kEnded };
 
   struct Worker {
     WorkerState state = WorkerState::kIdle;
     int pid = 0;
     bool stopped_by_us = false;
+    bool leaves_group = false;
   };
 
   void on(const Begin& event, TimePoint now, Effects& out);
@@ -155,6 +161,8 @@ class Supervisor {
   void stop_all(int signal, TimePoint now, Effects& out);
   void kill_all(TimePoint now, Effects& out);
   void sweep(TimePoint now, Effects& out);
+  void restart(TimePoint now, Effects& out);
+  void finish(Effects& out);
   void give_up(Effects& out);
   void report(Effects& out) const;
   bool none_running() const;

@@ -131,10 +131,12 @@ Result<CommandLine> read_command_line(
     std::span<const std::string> arguments, const Environment& environment) {
   CommandLine line;
   std::size_t at = 0;
+  bool separated = false;
   for (; at < arguments.size(); ++at) {
     const std::string& word = arguments[at];
     if (word.size() < 2 || word[0] != '-') break;  // the script
     if (word == "--") {
+      separated = true;
       ++at;
       break;
     }
@@ -159,6 +161,10 @@ Result<CommandLine> read_command_line(
     line.given.insert_or_assign(flag->name, std::move(given));  // the last one counts
   }
   line.rest.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
+  // As argparse has it, and torchrun with it: the first "--" goes where it frames the script.
+  if (!separated && line.rest.size() > 1 && line.rest[1] == "--") {
+    line.rest.erase(line.rest.begin() + 1);
+  }
   auto read = read_variables(environment, line);
   if (!read) return read.error();
   return line;

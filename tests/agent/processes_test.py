@@ -372,11 +372,51 @@ class Restarts(Case):
         self.assertTrue(select.select([left.pidfd], [], [], 0)[0], "R2")
         self.assertEqual(self.end_of(job).status, 0)
 
+    def test_a_shells_child_saves_its_work_in_the_grace_of_its_worker(self):
+        """bash dies of the signal that its child still works on; the child is told once."""
+        gate = self.directory / "gate"
+        os.mkfifo(gate)
+        program = self.directory / "wrapped.sh"
+        program.write_text(f"""#!/bin/bash
+            python3 -c '
+import signal, sys
+def save(*_):
+    with open("{self.directory}/saved", "a") as file: file.write(open("{gate}").read())
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+open("{self.fifo.path}", "w").write("up rank=0 attempt=0 pid=1\\n")
+signal.pause()
+'
+            echo not reached
+        """)
+        program.chmod(0o755)
+        job = self.start(program=[str(program)])
+        self.fifo.read(1)
+        (agent,) = children_of(job.pid)
+        (shell,) = map(Watched, children_of(agent))
+        job.terminate()
+        await_ends([shell])
+        with open(gate, "w") as opened:
+            opened.write("saved once")
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+        self.assertEqual((self.directory / "saved").read_text(), "saved once")
+
     def test_nothing_is_left_after_a_success(self):
         job = self.start("daemon", "daemon", self.fifo.path, "exit", "0")
         left = Watched(self.fifo.read(1)[0].pid)
         self.assertEqual(self.end_of(job).status, 0)
         self.assertTrue(select.select([left.pidfd], [], [], 0)[0])
+
+    def test_a_neighbour_that_the_shell_started_before_is_not_of_the_job(self):
+        """`tensorboard & exec ddprun train.py` makes tensorboard a child of ddprun's."""
+        neighbour = self.directory / "neighbour"
+        os.mkfifo(neighbour)
+        ended = self.run_job("exit", "0", before=(
+            "sh", "-c", f'cat {neighbour} >/dev/null 2>&1 & echo $!; exec "$@"', "sh"))
+        self.assertEqual(ended.status, 0)
+        alive = Watched(int(ended.out.split()[0]))
+        self.assertEqual(select.select([alive.pidfd], [], [], 0)[0], [])
+        alive.kill()
 
     def test_a_worker_that_ignores_sigterm_is_killed_when_its_grace_is_over(self):
         job = self.start("ignore", "SIGTERM", "note", self.fifo.path, "worker", "hang",
@@ -492,6 +532,28 @@ class Records(Case):
         script = f"printf '%s' '{error}' > $TORCHELASTIC_ERROR_FILE; exit 3"
         ended = self.run_job("-c", script, program=["/bin/sh"])
         self.assertIn("it said: no file \ufffd.bin\n", ended.err)
+
+    def test_it_is_passed_up_into_what_the_variable_names_be_it_a_link_or_a_device(self):
+        target = self.directory / "target"
+        target.write_text("old")
+        for place in (target, pathlib.Path("/dev/null")):
+            with self.subTest(place=place):
+                link = self.directory / f"link to {place.name}"
+                link.symlink_to(place)
+                environment = os.environ | {"TORCHELASTIC_ERROR_FILE": str(link)}
+                script = f"printf '%s' '{self.ERROR}' > $TORCHELASTIC_ERROR_FILE; exit 3"
+                ended = self.run_job("-c", script, program=["/bin/sh"], env=environment)
+                self.assertNotIn("cannot hand", ended.err)
+                self.assertTrue(link.is_symlink())
+        self.assertEqual(json.loads(target.read_text())["message"]["message"],
+                         "ValueError: boom")
+
+    def test_a_limit_on_the_size_of_files_ends_the_record_and_not_the_job(self):
+        ended = self.run_job("out", "trained", flags=("--nproc-per-node", "8"),
+                             before=("bash", "-c", 'ulimit -f 1; exec "$@"', "bash"))
+        self.assertEqual(ended.status, 0)
+        self.assertIn("no more events are recorded", ended.err)
+        self.assertEqual(ended.out.count("trained"), 8)
 
     def test_a_broken_error_file_is_shown_as_text(self):
         script = "echo '{no json' > $TORCHELASTIC_ERROR_FILE; exit 3"

@@ -30,8 +30,8 @@ class Node {
   explicit Node(const SupervisorPolicy& policy) : supervisor_(policy) {}
 
   void begin() { feed(Supervisor::Begin{}); }
-  void ends(int local_rank, ProcessEnd end) {
-    feed(Supervisor::Ended{.local_rank = local_rank, .end = end});
+  void ends(int local_rank, ProcessEnd end, bool leaves_group = false) {
+    feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
   }
   void signalled(int signal) { feed(Supervisor::Signalled{.signal = signal}); }
   void alone() { feed(Supervisor::Alone{}); }
@@ -40,6 +40,8 @@ class Node {
     feed(Supervisor::Tick{});
   }
   void cannot_start(int local_rank) { refused_.insert(local_rank); }
+  void lacks_memory_for(int local_rank) { short_of_.insert(local_rank); }
+  void has_memory_again() { short_of_.clear(); }
 
   /// What was done since the last call.
   std::vector<std::string> did() { return std::exchange(done_, {}); }
@@ -71,6 +73,11 @@ class Node {
           .local_rank = rank, .exit_status = 127, .can_be_retried = false, .why = "no such file"});
       return;
     }
+    if (short_of_.contains(rank)) {
+      feed(Supervisor::SpawnFailed{
+          .local_rank = rank, .exit_status = 75, .can_be_retried = true, .why = "no memory"});
+      return;
+    }
     feed(Supervisor::Spawned{.local_rank = rank, .pid = 100 + 10 * supervisor_.attempt() + rank});
   }
   void perform(const Supervisor::Send& effect) {
@@ -78,6 +85,9 @@ class Node {
   }
   void perform(const Supervisor::Sweep& effect) {
     done_.push_back(fmt::format("sweep {}", signal_name(effect.signal)));
+    for (const int group : effect.told_groups) {
+      done_.back() += fmt::format(" but {}", group);
+    }
   }
   void perform(const Supervisor::Report& effect) { reports_.push_back(effect.report); }
   void perform(const Supervisor::GiveUp& effect) {
@@ -92,6 +102,7 @@ class Node {
   std::vector<std::string> done_;
   std::vector<AttemptReport> reports_;
   std::set<int> refused_;
+  std::set<int> short_of_;
   std::string reason_;
 };
 
@@ -295,6 +306,57 @@ TEST(Supervisor, DoesNotTryTheOthersWhenOneCannotBeExecuted) {
   node.alone();
   EXPECT_EQ(node.did(), (Words{"attempt 0", "spawn 0", "sweep SIGTERM", "finish 127"}));
   EXPECT_FALSE(node.reports().front().restarts);
+}
+
+TEST(Supervisor, PausesBeforeItTriesAgainWhatTheSystemRefused) {
+  Node node(with_restarts(2));
+  node.lacks_memory_for(0);
+  node.begin();
+  node.alone();
+  EXPECT_EQ(node.did(), (Words{"attempt 0", "spawn 0", "sweep SIGTERM"}));
+  EXPECT_EQ(node.due_in(), 1s);
+  node.pass(1s);
+  node.alone();
+  EXPECT_EQ(node.did(), (Words{"attempt 1", "spawn 0", "sweep SIGTERM"}));
+  node.has_memory_again();
+  node.pass(1s);
+  EXPECT_EQ(node.did(), (Words{"attempt 2", "spawn 0", "spawn 1"}));
+  EXPECT_EQ(node.due_in(), std::nullopt);
+  EXPECT_EQ(node.reports().size(), 2U);
+}
+
+TEST(Supervisor, EndsAtOnceWhenTheSignalComesInAPause) {
+  Node node(with_restarts(2));
+  node.lacks_memory_for(0);
+  node.begin();
+  node.alone();
+  node.did();
+  node.signalled(SIGTERM);
+  EXPECT_EQ(node.did(), (Words{"finish 143"}));
+  EXPECT_EQ(node.due_in(), std::nullopt);
+}
+
+TEST(Supervisor, LeavesAShellsChildTheGraceOfItsWorker) {
+  Node node(two_workers());
+  node.begin();
+  node.signalled(SIGTERM);
+  node.did();
+  node.pass(2s);
+  node.ends(0, killed_by(SIGTERM), /*leaves_group=*/true);
+  node.ends(1, killed_by(SIGTERM));
+  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM but 100"}));
+  EXPECT_EQ(node.due_in(), 28s);
+  node.pass(28s);
+  EXPECT_EQ(node.did(), (Words{"sweep SIGKILL"}));
+}
+
+TEST(Supervisor, GivesWhatAFailedWorkerLeftBehindAShortGrace) {
+  Node node(two_workers());
+  node.begin();
+  node.ends(0, exited(1), /*leaves_group=*/true);
+  node.ends(1, killed_by(SIGTERM));
+  EXPECT_EQ(node.did().back(), "sweep SIGTERM");
+  EXPECT_EQ(node.due_in(), 1s);
 }
 
 TEST(Supervisor, StartsNothingWhenTheSignalCameFirst) {

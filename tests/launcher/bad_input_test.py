@@ -46,13 +46,14 @@ class BadInput(unittest.TestCase):
         self.room = tempfile.mkdtemp(prefix="ddprun_bad_input_")
         self.addCleanup(shutil.rmtree, self.room, ignore_errors=True)
 
-    def run_ddprun(self, *words, preexec_fn=None, **more):
+    def run_ddprun(self, *words, preexec_fn=None, stdout=subprocess.PIPE, **more):
         return subprocess.run(
             [DDPRUN, *words],
             cwd=self.room,
             env=environment(TMPDIR=self.room, **more),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             timeout=SECONDS_MAX,
             preexec_fn=preexec_fn,
@@ -211,6 +212,17 @@ class BadInput(unittest.TestCase):
         self.assertEqual("[default0]:said before\n", ended.stdout)
         with open(self.log("0/stdout.log")) as log:
             self.assertEqual("said before\n", log.read())
+
+    def test_console_on_a_full_disk(self):
+        with open("/dev/full", "w") as full:
+            ended = self.run_ddprun("-t", "3", "--log-dir", "logs", FAKE_WORKER, "out", "said",
+                                    stdout=full)
+        self.assertEqual(0, ended.returncode, ended.stderr)
+        self.assertIn("stdout did not take all output", ended.stderr)
+        with open(self.log("0/stdout.log")) as log:
+            self.assertEqual("said\n", log.read())
+        with open(self.log("events.jsonl")) as events:
+            self.assertIn("output_lost", events.read())
 
     def test_worker_that_writes_a_gigabyte_without_a_newline(self):
         count = 1 << (26 if "sanitized" in os.environ.get("DDPRUN_TEST_BUILD", "") else 30)

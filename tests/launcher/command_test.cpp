@@ -42,10 +42,11 @@ class Command : public testing::Test {
     return path;
   }
 
-  Result<WorkerCommand> resolve(Runs runs, std::vector<std::string> rest) const {
+  Result<WorkerCommand> resolve(Runs runs, std::vector<std::string> rest, int workers = 1) const {
     Options options;
     options.runs = runs;
     options.rest = std::move(rest);
+    options.plan.workers = workers;
     return resolve_command(options, environment_);
   }
 
@@ -92,6 +93,26 @@ TEST_F(Command, NeverFallsBackFromAnInterpreterThatWasAskedFor) {
   environment_["PYTHON_EXEC"] = "/no/such/python";
   const auto missing = resolve(Runs::kScript, {script});
   EXPECT_THAT(missing.error().detail, HasSubstr("PYTHON_EXEC '/no/such/python'"));
+}
+
+TEST_F(Command, ChecksTheScriptOfEveryRank) {
+  const auto python = file("bin/python3", "", true);
+  file("train_0.py", "");
+  const auto last = file("train_1.py", "");
+  const std::string pattern = room_ / "train_${local_rank}.py";
+  const auto command = resolve(Runs::kScript, {pattern, "x"}, 2);
+  EXPECT_EQ(command->program, python);
+  EXPECT_THAT(command->arguments, ElementsAre("-u", pattern, "x"));
+  fs::remove(last);
+  EXPECT_THAT(resolve(Runs::kScript, {pattern}, 2).error().detail, HasSubstr("train_1.py"));
+}
+
+TEST_F(Command, FindsTheProgramOfEveryRankOnPath) {
+  const fs::path zeroth = file("bin/job0", "", true);
+  file("bin/job1", "", true);
+  EXPECT_EQ(
+      resolve(Runs::kProgram, {"job${local_rank}"}, 2)->program,
+      zeroth.parent_path() / "job${local_rank}");
 }
 
 TEST_F(Command, RunsAModule) {

@@ -52,6 +52,8 @@ TEST(CommandLine, EndsAtTheScriptAndPassesItsArgumentsByteForByte) {
 
 TEST(CommandLine, DropsADoubleDashBeforeTheScriptOnly) {
   EXPECT_THAT(options_of({"--", "train.py", "--"}).rest, ElementsAre("train.py", "--"));
+  EXPECT_THAT(options_of({"train.py", "--", "--", "x"}).rest, ElementsAre("train.py", "--", "x"));
+  EXPECT_THAT(options_of({"train.py", "a", "--"}).rest, ElementsAre("train.py", "a", "--"));
   EXPECT_THAT(options_of({"--", "--odd.py"}).rest, ElementsAre("--odd.py"));
 }
 
