@@ -34,7 +34,7 @@ Error silent() {
 }  // namespace
 
 Result<void> StoreLoad::connect() {
-  auto ready = ReadySet::open();
+  auto ready = ReadySet::open(ReadySet::Trigger::kLevel);
   if (!ready) return ready.error();
   ready_ = std::move(*ready);
   std::array<char, kOpeningReplyMax> answer{};

@@ -6,21 +6,18 @@
 #include <utility>
 
 namespace ddprun {
-namespace {
-
-epoll_event event_of(ReadySet::Interest interest, std::uint64_t token) {
-  epoll_event event{};
-  event.events = (interest.readable ? EPOLLIN : 0U) | (interest.writable ? EPOLLOUT : 0U);
-  event.data.u64 = token;
-  return event;
-}
-
-}  // namespace
-
-Result<ReadySet> ReadySet::open() {
+Result<ReadySet> ReadySet::open(Trigger trigger) {
   Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return make_errno_error(errno, "epoll_create1");
-  return ReadySet(std::move(epoll));
+  return ReadySet(std::move(epoll), trigger);
+}
+
+epoll_event ReadySet::event_of(Interest interest, std::uint64_t token) const {
+  epoll_event event{};
+  event.events = (interest.readable ? EPOLLIN : 0U) | (interest.writable ? EPOLLOUT : 0U);
+  if (trigger_ == Trigger::kEdge) event.events |= EPOLLET | EPOLLRDHUP;
+  event.data.u64 = token;
+  return event;
 }
 
 Result<void> ReadySet::add(int descriptor, Interest interest, std::uint64_t token) {

@@ -5,7 +5,7 @@
 // A store has thousands of connections and answers most requests in a microsecond, so waiting for
 // each by itself would cost more than the request: Asio takes a system call to re-arm every wait.
 // Here Asio waits once for the set, and one call then names all connections that are ready. They
-// stay registered, level-triggered: what was left unread is reported again, after the others.
+// stay registered.
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
@@ -27,11 +27,21 @@ class ReadySet {
     bool operator==(const Interest&) const = default;
   };
 
+  /// When one that is ready is reported.
+  enum class Trigger {
+    // By each poll(), while it is ready.
+    kLevel,
+    // Once, when it becomes ready and when change() finds it so: in the order in which they became
+    // ready, so that nobody is passed by one that was reported a moment ago. Tells by EPOLLRDHUP
+    // that the peer sends no more, which a read that took all data does not.
+    kEdge,
+  };
+
   /// Fails with kIo if the kernel has no descriptor left.
-  static Result<ReadySet> open();
+  static Result<ReadySet> open(Trigger trigger);
 
   /// A set that nothing can be added to, to be replaced by an open one.
-  static ReadySet none() { return ReadySet(Descriptor()); }
+  static ReadySet none() { return {Descriptor(), Trigger::kLevel}; }
 
   /// Watches `descriptor`, reported as `token`. Closing the descriptor removes it. Fails with kIo.
   Result<void> add(int descriptor, Interest interest, std::uint64_t token);
@@ -49,9 +59,12 @@ class ReadySet {
   int descriptor() const { return epoll_.get(); }
 
  private:
-  explicit ReadySet(Descriptor epoll) : epoll_(std::move(epoll)) {}
+  ReadySet(Descriptor epoll, Trigger trigger) : epoll_(std::move(epoll)), trigger_(trigger) {}
+
+  epoll_event event_of(Interest interest, std::uint64_t token) const;
 
   Descriptor epoll_;
+  Trigger trigger_;
 };
 
 }  // namespace ddprun

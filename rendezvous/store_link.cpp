@@ -70,6 +70,8 @@ Result<std::size_t> StoreLink::receive_some(
     std::span<char> buffer, Store& store, std::vector<Link>& released) {
   const std::span<char> place = parser_.value_space();
   const ssize_t got = receive_into(socket_.get(), place, buffer);
+  unread_ =
+      got < 0 ? errno == EINTR : static_cast<std::size_t>(got) == place.size() + buffer.size();
   if (got < 0) {
     if (errno == EAGAIN || errno == EINTR) return 0;
     return lost_peer(errno);
@@ -119,9 +121,14 @@ Result<void> StoreLink::send() {
 
 ReadySet::Interest StoreLink::interest() const {
   // What waits to be carried out goes on as soon as there is room for its replies.
-  const bool held_up = protocol_ == Protocol::kStore && !backlog_.empty();
-  const bool blocked = held_up || replies_.unsent() > limits_.unsent_bytes_max;
-  return {.readable = !ended_ && !blocked, .writable = held_up || replies_.unsent() > 0};
+  const bool blocked = is_held_up() || replies_.unsent() > limits_.unsent_bytes_max;
+  return {.readable = !ended_ && !blocked, .writable = is_held_up() || replies_.unsent() > 0};
+}
+
+bool StoreLink::is_unfinished() const {
+  const bool may_read = (unread_ || end_expected_) && interest().readable;
+  const bool may_carry_out = is_held_up() && replies_.unsent() == 0;
+  return may_read || may_carry_out;
 }
 
 void StoreLink::shut() {

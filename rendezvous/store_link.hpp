@@ -48,6 +48,13 @@ class StoreLink {
   /// What to wait for now.
   ReadySet::Interest interest() const;
 
+  /// Says that behind what is still to be received the stream ends.
+  void expect_end() { end_expected_ = true; }
+
+  /// Whether it could go on at once, and only lets the others have their turn: its socket may hold
+  /// more than the last read took, or what was received can be carried out further.
+  bool is_unfinished() const;
+
   /// Lets no more be sent, so that the peer sees an orderly end.
   void shut();
 
@@ -75,6 +82,7 @@ class StoreLink {
  private:
   Result<std::size_t> receive_some(
       std::span<char> buffer, Store& store, std::vector<Link>& released);
+  bool is_held_up() const { return protocol_ == Protocol::kStore && !backlog_.empty(); }
   Result<void> take(std::string_view input, Store& store, std::vector<Link>& released);
   Result<void> carry_out(std::string_view input, Store& store, std::vector<Link>& released);
 
@@ -83,6 +91,8 @@ class StoreLink {
   const StoreLimits& limits_;
   Protocol protocol_ = Protocol::kUndecided;
   bool ended_ = false;   // the peer sends no more
+  bool unread_ = false;  // the last read was as large as it could be
+  bool end_expected_ = false;
   std::string backlog_;  // received; while undecided, or not yet carried out
   StoreParser parser_;
   StoreReplies replies_;

@@ -25,7 +25,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(
     asio::io_context& context, const StoreServerOptions& options) {
   auto sockets = listen_on(options.endpoint);
   if (!sockets) return sockets.error();
-  auto ready = ReadySet::open();
+  auto ready = ReadySet::open(ReadySet::Trigger::kEdge);
   if (!ready) return ready.error();
   // Asio closes what it is given, so it gets a descriptor of its own for the same set.
   Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
@@ -142,7 +142,9 @@ void StoreServer::admit(Descriptor socket) {
 void StoreServer::turn() {
   for (const epoll_event& event : ready_.poll(events_)) {
     const auto found = links_.find(Link{event.data.u64});
-    if (found != links_.end()) attend(*found->second);
+    if (found == links_.end()) continue;
+    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0U) found->second->expect_end();
+    attend(*found->second);
   }
 }
 
@@ -175,7 +177,8 @@ void StoreServer::settle(StoreLink& link, const Result<void>& outcome) {
     return dispatch(link);
   }
   const ReadySet::Interest interest = link.interest();
-  if (interest == link.registered) return;
+  // The socket will not be reported anew for what was left there: asking again does that.
+  if (interest == link.registered && !link.is_unfinished()) return;
   ready_.change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
   link.registered = interest;
 }

@@ -141,6 +141,35 @@ TEST_F(StoreServerTest, B5AnswersWhatCameBeforeAHalfClose) {
   EXPECT_EQ(client.hear(100), u32(1) + i64(5));
 }
 
+TEST_F(StoreServerTest, SeesTheEndThatCameWithTheLastRequest) {
+  // The server is kept busy meanwhile, so that request and end are there when it looks.
+  const auto client = store_.ask([this](StoreServer&) {
+    auto opened = std::make_unique<RawClient>(store_, validate() + ping(7));
+    opened->end_sending();
+    return opened;
+  });
+  EXPECT_EQ(client->hear(4), u32(7));
+  EXPECT_TRUE(client->is_closed());
+}
+
+TEST_F(StoreServerTest, GoesOnWithWhatItHeldBackOnceTheRepliesAreTaken) {
+  constexpr std::size_t kRequests = 10'000;
+  RunningStore small({.unsent_bytes_max = 1'000});
+  RawClient client(small);
+  const std::string reply = str(std::string(500, 'v'));
+  std::string requests = set("k", std::string(500, 'v'));
+  for (std::size_t i = 0; i < kRequests; ++i) {
+    requests += get("k");
+  }
+  std::thread speaker([&] { client.say(requests); });
+  std::size_t right = 0;
+  while (right < kRequests && client.hear(reply.size()) == reply) {
+    ++right;
+  }
+  speaker.join();
+  EXPECT_EQ(right, kRequests);
+}
+
 TEST_F(StoreServerTest, B6KeepsHalfARequestAndHarmsNobody) {
   RawClient half(store_);
   const std::string request = set("k", "value") + get("k");
