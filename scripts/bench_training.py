@@ -105,7 +105,8 @@ class Bench:
         lines = ["| figure | ddptrain | Python DDP | ratio |", "|---|---:|---:|---:|"]
         for what, by in self.figures.items():
             ours, theirs = (statistics.median(by[who]) for who in ("ddptrain", "Python"))
-            lines.append(f"| {what} | {ours:.3g} | {theirs:.3g} | {ours / theirs:.2f} |")
+            digits = 0 if ours >= 100 else 3
+            lines.append(f"| {what} | {ours:,.{digits}f} | {theirs:,.{digits}f} | {ours / theirs:.2f} |")
         return "\n".join(lines)
 
 
