@@ -154,7 +154,7 @@ TEST_F(StoreServerTest, SeesTheEndThatCameWithTheLastRequest) {
 
 TEST_F(StoreServerTest, GoesOnWithWhatItHeldBackOnceTheRepliesAreTaken) {
   constexpr std::size_t kRequests = 10'000;
-  RunningStore small({.unsent_bytes_max = 1'000});
+  const RunningStore small({.unsent_bytes_max = 1'000});
   RawClient client(small);
   const std::string reply = str(std::string(500, 'v'));
   std::string requests = set("k", std::string(500, 'v'));
