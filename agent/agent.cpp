@@ -103,7 +103,6 @@ Agent::Agent(
            .streams = *streams_,
            .workers = workers_,
            .journal = *journal_}) {
-  plan_.master_port = meeting_.port;
   workers_.listen(
       {.ended =
            [this](int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {

@@ -89,7 +89,7 @@ class Agent {
   JournalEntry entry(std::string event, int local_rank, pid_t pid) const;
   asio::awaitable<void> keep_time();
 
-  LaunchPlan plan_;  // its master_port is settled
+  const LaunchPlan plan_;
   std::string host_;
   std::unique_ptr<Consoles> consoles_;
   std::unique_ptr<Streams> streams_;

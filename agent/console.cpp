@@ -88,13 +88,11 @@ void write_pending(SharedState& shared) {
         "files have all of them\n",
         std::exchange(shared.skipped, 0));
   }
+  std::string missing;
   if (shared.lost > 0) {
-    lines.insert(
-        0,
-        fmt::format(
-            "\nddprun: {} lines are missing here: the disk was full; log files, if any, have "
-            "them\n",
-            std::exchange(shared.lost, 0)));
+    missing = fmt::format(
+        "\nddprun: {} lines are missing here: the disk was full; log files, if any, have them\n",
+        shared.lost);
   }
   const bool tell = std::exchange(shared.wants_room, false);
   const bool gone = shared.gone;
@@ -104,10 +102,15 @@ void write_pending(SharedState& shared) {
     static_cast<void>(::write(shared.wake->get(), &one, sizeof one));  // full means awake already
   }
   if (gone) return;
+  std::string_view note = missing;
   std::string_view rest = lines;
-  const int why = write_lines(shared.descriptor, rest);
-  if (why == 0) return;
+  int why = write_lines(shared.descriptor, note);
+  const bool noted = why == 0;
+  if (noted) why = write_lines(shared.descriptor, rest);
+  if (why == 0 && missing.empty()) return;
   lock.lock();
+  if (noted) shared.lost = 0;
+  if (why == 0) return;
   shared.gone = !is_want_of_room(why);
   shared.lost += static_cast<std::size_t>(std::ranges::count(rest, '\n'));
   shared.is_whole = false;

@@ -22,16 +22,6 @@ using Json = nlohmann::ordered_json;
 constexpr mode_t kMode = 0644;
 constexpr int kGeneration = 1;  // one node has one leader for ever
 
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 /// `at` as wall-clock seconds. Only for people: the wall clock may jump.
 double wall_seconds(TimePoint at) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch() - (Clock::now() - at);

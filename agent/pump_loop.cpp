@@ -27,16 +27,6 @@ constexpr std::size_t kDrainBytesMax = std::size_t{2} * 1024 * 1024;
 /// is shown.
 constexpr Duration kHalfLinePatience = 200ms;
 
-Result<void> write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return make_errno_error(errno, "write");
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
 std::size_t count_lines(std::string_view lines) {
   const auto newlines = static_cast<std::size_t>(std::ranges::count(lines, '\n'));
   return newlines + (lines.ends_with('\n') ? 0 : 1);
@@ -188,14 +178,14 @@ void PumpLoop::take(PumpedStream& stream, std::string_view bytes) {
 
 void PumpLoop::write_log(PumpedStream& stream, std::string_view bytes) {
   if (!stream.to.log) return;
-  const auto written = write_all(stream.to.log.get(), bytes);
-  if (written) return;
+  if (write_all(stream.to.log.get(), bytes)) return;
+  const Error error = make_errno_error(errno, "write");
   stream.to.log.reset();
   if (std::exchange(told_of_bad_disk_, true)) return;
   spdlog::error(
       "{}: {}; this log ends here, the worker goes on (further logs that end so are not named)",
       stream.to.log_path,
-      written.error().detail);
+      error.detail);
 }
 
 void PumpLoop::show(PumpedStream& stream, std::string_view lines) {

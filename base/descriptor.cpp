@@ -1,6 +1,7 @@
 #include "base/descriptor.hpp"
 
 #include <cerrno>
+#include <cstddef>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,6 +11,16 @@ namespace ddprun {
 void Descriptor::reset() noexcept {
   // Linux closes it even when interrupted, so a second try could close somebody else's.
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+bool write_all(int descriptor, std::string_view bytes) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
 }
 
 void fill_closed_streams() noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <utility>
 
 namespace ddprun {
@@ -37,6 +38,10 @@ class Descriptor {
 /// Were stdin, stdout or stderr closed, the next file opened would get its number, and with it what
 /// is printed. Each that is closed is filled by one that refuses all use. Call it first in main().
 void fill_closed_streams() noexcept;
+
+/// Writes all of `bytes`. Yields false, with errno set, when the descriptor takes no more.
+/// REQUIRES: it is not non-blocking.
+bool write_all(int descriptor, std::string_view bytes) noexcept;
 
 /// Both ends of a pipe, close-on-exec.
 struct Pipe {

@@ -16,16 +16,6 @@ namespace {
 constexpr std::size_t kChunkBytes = 65'536;
 constexpr mode_t kMode = 0644;
 
-Result<void> write_all(int descriptor, std::string_view content, const std::string& name) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return make_errno_error(errno, name);
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
 Result<void> sync_directory(const std::filesystem::path& directory) {
   const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return make_errno_error(errno, directory.string());
@@ -38,9 +28,8 @@ Result<void> write_synced(
     const std::filesystem::path& path, std::string_view content, const std::string& name) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
   if (!file) return make_errno_error(errno, name);
-  auto written = write_all(file.get(), content, name);
-  if (!written) return written;
-  if (::fsync(file.get()) != 0) return make_errno_error(errno, name);
+  const bool written = write_all(file.get(), content) && ::fsync(file.get()) == 0;
+  if (!written) return make_errno_error(errno, name);
   return {};
 }
 
@@ -106,7 +95,8 @@ Result<void> overwrite_file(const std::filesystem::path& path, std::string_view 
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   const Descriptor file(::open(path.c_str(), kFlags, kMode));
   if (!file) return make_errno_error(errno, path.string());
-  return write_all(file.get(), content, path.string());
+  if (!write_all(file.get(), content)) return make_errno_error(errno, path.string());
+  return {};
 }
 
 }  // namespace ddprun

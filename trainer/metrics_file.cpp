@@ -24,12 +24,7 @@ Result<MetricsFile> MetricsFile::open(const std::string& path) {
 
 Result<void> MetricsFile::write(std::string_view record) {
   if (!file_) return {};
-  while (!record.empty()) {
-    const ssize_t written = ::write(file_.get(), record.data(), record.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return make_errno_error(errno, path_);
-    record.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (!write_all(file_.get(), record)) return make_errno_error(errno, path_);
   return {};
 }
 

@@ -57,24 +57,13 @@ std::filesystem::path parent_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-Result<void> write_piece(
-    int file, std::span<const std::byte> piece, const std::filesystem::path& path) {
-  while (!piece.empty()) {
-    const ssize_t written = ::write(file, piece.data(), piece.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed_to("write", path);
-    piece = piece.subspan(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
 Result<void> write_hashed(
     int file, std::span<const std::byte> bytes, Sha256& sha, const std::filesystem::path& path) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), kPieceBytes));
     sha.add(piece);
-    auto written = write_piece(file, piece, path);
-    if (!written) return written;
+    const std::string_view text(reinterpret_cast<const char*>(piece.data()), piece.size());
+    if (!write_all(file, text)) return failed_to("write", path);
     bytes = bytes.subspan(piece.size());
   }
   return {};
@@ -143,8 +132,8 @@ Result<bool> create_claim(const std::filesystem::path& path, std::string_view te
   Descriptor file = open_new(path);
   if (!file && errno == EEXIST) return false;
   if (!file) return failed_to("create", path);
-  auto written = write_piece(file.get(), std::as_bytes(std::span(text)), path);
-  if (written) written = finish_file(std::move(file), path);
+  if (!write_all(file.get(), text)) return failed_to("write", path);
+  auto written = finish_file(std::move(file), path);
   if (written) written = sync_entries(parent_of(path));
   if (!written) return written.error();
   return true;

@@ -28,8 +28,8 @@ TEST_F(ConsoleTest, NeverMixTheLinesOfTwoRanksOnTheConsole) {
       const std::string half(40, static_cast<char>('a' + rank));
       workers.push_back(start({.attempt = 0, .local_rank = rank, .rank = rank}, [&] {
         for (int i = 0; i < kLines; ++i) {  // two writes for each line, as print() may do
-          write_all(1, half);
-          write_all(1, half + "\n");
+          print(1, half);
+          print(1, half + "\n");
         }
       }));
     }
@@ -69,7 +69,7 @@ TEST_F(ConsoleTest, LoseNoLineOnDiskAndBlockNoWorkerWhenNobodyReadsTheConsole) {
               for (int i = 0; i < 1000; ++i)
                 block += line;
               for (std::size_t i = 0; i < kLines / 1000; ++i)
-                write_all(1, block);
+                print(1, block);
             }),
         0);
     streams_->finish(Clock::now() + 1ms);  // the console is given up, the log is not
@@ -95,7 +95,7 @@ TEST_F(ConsoleTest, SayHowManyLinesASlowConsoleMissed) {
         run(kFirst,
             [&] {
               for (int i = 0; i < 160; ++i)
-                write_all(1, block);
+                print(1, block);
             }),
         0);
     // The worker has ended; what its pipe still holds is small, and no console has been read yet.
@@ -128,7 +128,7 @@ TEST_F(ConsoleTest, LeaveNoLineOutWhenTheConsoleIsAFile) {
               static char block[kMegabyte];
               std::ranges::fill(block, '\n');
               for (std::size_t i = 0; i < kLines / kMegabyte; ++i)
-                write_all(1, {block, kMegabyte});
+                print(1, {block, kMegabyte});
             }),
         0);
     finish();
@@ -141,7 +141,7 @@ TEST_F(ConsoleTest, PassStderrOnByteForByteAndRememberItsEnd) {
   open();
   {
     const auto captured = capture(2, "stderr");
-    run(kFirst, [] { write_all(2, "one\ntwo\nthree, without a newline"); });
+    run(kFirst, [] { print(2, "one\ntwo\nthree, without a newline"); });
     EXPECT_EQ(streams_->last_lines(kFirst, 2), "two\nthree, without a newline");
     finish();
   }
@@ -163,7 +163,7 @@ TEST_F(ConsoleTest, PassAllOfALargeStderrThroughASlowConsole) {
     const pid_t worker = start(kFirst, [&] {
       const std::string block(std::size_t{64} * 1024, '\n');
       for (std::size_t i = 0; i < kBytes / block.size(); ++i)
-        write_all(2, block);
+        print(2, block);
     });
     std::array<char, 65536> buffer{};
     while (passed < kBytes) {
@@ -187,8 +187,8 @@ TEST_F(ConsoleTest, ShowOnlyTheChosenRanks) {
     const auto captured_too = capture(2, "stderr");
     for (const WorkerId& worker : {kFirst, kSecond}) {
       run(worker, [] {
-        write_all(1, "out\n");
-        write_all(2, "err\n");
+        print(1, "out\n");
+        print(2, "err\n");
       });
     }
     finish();
@@ -203,7 +203,7 @@ TEST_F(ConsoleTest, SaysWhatAWorkerSaidBeforeTheReportOfItsEnd) {
   open();
   {
     const auto captured = capture(2, "stderr");
-    run(kFirst, [] { write_all(2, "one\nhalf a line"); });
+    run(kFirst, [] { print(2, "one\nhalf a line"); });
     EXPECT_EQ(streams_->last_lines(kFirst, 1), "half a line");
     consoles_->of(2).value()->say("the report\n");
     finish();

@@ -45,12 +45,8 @@ inline std::string content_of(const std::filesystem::path& path) {
 }
 
 /// What a child may do between fork and its end: only system calls.
-inline void write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0) ::_exit(9);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+inline void print(int descriptor, std::string_view text) {
+  if (!write_all(descriptor, text)) ::_exit(9);
 }
 
 /// Our own stdout or stderr, exchanged for another descriptor while this lives.

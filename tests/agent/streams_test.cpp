@@ -33,7 +33,7 @@ TEST_F(StreamsTest, KeepTheLastLineBeforeASigkillInARedirectedLog) {
     const WorkerId worker{.attempt = i, .local_rank = 0, .rank = 0};
     const std::string line = "last line of " + std::to_string(i) + "\n";
     run(worker, [&] {
-      write_all(1, line);
+      print(1, line);
       ::kill(::getpid(), SIGKILL);
     });
     ASSERT_EQ(content_of(log(worker, "stdout.log")), line);
@@ -49,7 +49,7 @@ TEST_F(StreamsTest, KeepTheLastLineBeforeASigkillInATeedLog) {
     const WorkerId worker{.attempt = i, .local_rank = 0, .rank = 0};
     expected.emplace_back(worker, "last line of " + std::to_string(i) + "\n");
     run(worker, [&] {
-      write_all(1, expected.back().second);
+      print(1, expected.back().second);
       ::kill(::getpid(), SIGKILL);
     });
   }
@@ -62,7 +62,7 @@ TEST_F(StreamsTest, KeepTheLastLineBeforeASigkillInATeedLog) {
 TEST_F(StreamsTest, RememberTheEndOfARedirectedStderr) {
   plan_.streams.all = kRedirect;
   open();
-  run(kFirst, [] { write_all(2, "a\nb\nc\n"); });
+  run(kFirst, [] { print(2, "a\nb\nc\n"); });
   EXPECT_EQ(streams_->last_lines(kFirst, 2), "b\nc");
   EXPECT_EQ(streams_->log_of(kFirst), log(kFirst, "").parent_path());
 }
@@ -73,7 +73,7 @@ TEST_F(StreamsTest, OutliveAWorkerThatClosesItsOutputs) {
   const auto captured = capture(1, "console");
   const auto captured_too = capture(2, "stderr");
   const int status = run(kFirst, [] {
-    write_all(1, "before\n");
+    print(1, "before\n");
     ::close(1);
     ::close(2);
   });
@@ -93,7 +93,7 @@ TEST_F(StreamsTest, TakeAGigabyteWithoutANewlineInBoundedMemory) {
     const pid_t worker = start(kFirst, [&] {
       static char block[kMegabyte];
       for (std::size_t i = 0; i < kBytes / kMegabyte; ++i)
-        write_all(1, {block, kMegabyte});
+        print(1, {block, kMegabyte});
     });
     EXPECT_EQ(wait(worker), 0);
     finish();
@@ -112,7 +112,7 @@ TEST_F(StreamsTest, StopTheLogAndNotTheWorkerWhenTheDiskIsFull) {
         run(kFirst,
             [] {
               for (int i = 0; i < 100; ++i)
-                write_all(1, "line\n");
+                print(1, "line\n");
             }),
         0);
     finish();
@@ -128,7 +128,7 @@ TEST_F(StreamsTest, SetFilteredLinesAsideForTheWholeAttempt) {
   open();
   {
     const auto captured = capture(1, "console");
-    run(kFirst, [] { write_all(1, "loss 1\nother\n"); });
+    run(kFirst, [] { print(1, "loss 1\nother\n"); });
     finish();
   }
   EXPECT_EQ(content_of(streams_->directory() / "attempt_0" / "filtered_stdout.log"), "0|loss 1\n");
@@ -184,7 +184,7 @@ TEST_F(StreamsTest, DoNotWaitForAGrandchildBeyondTheDeadline) {
   Descriptor writer(ends[1]);
   const pid_t holder = start(kFirst, [&] {  // keeps its stdout open until we let it go
     ::close(writer.get());
-    write_all(1, "said\n");
+    print(1, "said\n");
     char byte = 0;
     static_cast<void>(::read(reader.get(), &byte, 1));
   });
