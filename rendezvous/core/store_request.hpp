@@ -2,6 +2,7 @@
 
 // One request of the c10d TCPStore protocol, parsed.
 
+#include "rendezvous/core/link.hpp"
 #include "rendezvous/core/value.hpp"
 
 #include <cstddef>
@@ -11,9 +12,6 @@
 #include <vector>
 
 namespace ddprun {
-
-/// One accepted connection. Never used twice, so late news of an old one cannot hit a new one.
-enum class Link : std::uint64_t {};
 
 /// The opcodes, as torch 2.2 to 2.15 send them (upstream: QueryType in TCPStoreBackend.hpp).
 enum class StoreOp : std::uint8_t {

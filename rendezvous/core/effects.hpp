@@ -1,0 +1,101 @@
+#pragma once
+
+// What the shell does for Peer, in the order given.
+
+#include "base/time.hpp"
+#include "rendezvous/core/link.hpp"
+#include "rendezvous/core/messages.hpp"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::effects {
+
+/// Connect, and tell of it as `link`: Peer::Connected, or Peer::Closed if it cannot be done.
+struct Call {
+  Link link{};
+  Endpoint to;
+};
+
+struct Send {
+  Link to{};
+  Message message;
+};
+
+/// Send what was given before, then close. No more is told of this link.
+struct Close {
+  Link link{};
+};
+
+/// Open this node's life line to the leader that `uplink` reaches, in place of any earlier one.
+struct OpenLine {
+  Link uplink{};
+  std::int64_t generation = 0;
+};
+
+/// This node may run workers until then; kNever: nobody else could.
+struct SetLease {
+  TimePoint until;
+};
+
+/// We lead: an empty store for this round, and no connection of an earlier one (R7).
+struct BeginStore {
+  RoundId round;
+};
+
+/// Start the workers, if the lease has not run out at that very moment (R8).
+struct StartWorkers {
+  RoundId round;
+  Place place;
+  Endpoint master;
+  std::string hosts;
+  Progress progress;
+};
+
+/// End the workers: the stop signal, a grace, SIGKILL. Told again, nothing happens.
+struct StopWorkers {
+  StopRound order;
+};
+
+/// SIGKILL to the workers, now: the lease ran out.
+struct KillWorkers {
+  std::string why;
+};
+
+/// The leader that our life line led to is not ours any more.
+struct DropLine {};
+
+/// A line for the log.
+struct Note {
+  std::string text;
+};
+
+/// Leave, once no worker is left.
+struct Finish {
+  int exit_status = 0;
+  std::string why;  // a clause for people; empty: nothing to say
+};
+
+using Effect = std::variant<
+    Call,
+    Send,
+    Close,
+    OpenLine,
+    SetLease,
+    BeginStore,
+    StartWorkers,
+    StopWorkers,
+    KillWorkers,
+    DropLine,
+    Note,
+    Finish>;
+
+}  // namespace ddprun::effects
+
+namespace ddprun {
+
+using Effect = effects::Effect;
+using Effects = std::vector<Effect>;
+
+}  // namespace ddprun

@@ -1,0 +1,281 @@
+#pragma once
+
+// What agents say to each other, as values. docs/rendezvous.md describes each field; on the wire
+// they are JSON (message_json.hpp). Whoever connected is the caller, and begins with a Hello.
+
+#include "base/endpoint.hpp"
+#include "base/time.hpp"
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+/// One life of one agent, drawn by chance when it starts: whoever starts anew is somebody else, and
+/// nothing that was promised or granted to the earlier life holds for it (E4).
+enum class Incarnation : std::uint64_t {};
+
+/// Rounds are counted through all generations, so a larger number is a later round.
+struct RoundId {
+  std::int64_t generation = 0;  // of the leader that offered it; 0: no round
+  std::int64_t number = 0;
+
+  auto operator<=>(const RoundId&) const = default;
+};
+
+/// Who an agent is. Never changes while it lives.
+struct NodeInfo {
+  Incarnation incarnation{};
+  std::string host;  // for people, and for the order of nodes
+  Endpoint listens;  // where the others reach it; host "": where its connection comes from
+  std::optional<int> node_rank;  // the place it asks for
+  int workers = 1;               // that it starts in a round, >= 1
+
+  bool operator==(const NodeInfo&) const = default;
+};
+
+/// How the job ends, on every node.
+struct Verdict {
+  int exit_status = 0;
+  std::string why;  // a clause for people
+
+  bool operator==(const Verdict&) const = default;
+};
+
+/// Who may elect: the nodes of a round and the spares that were there (E1), as one of them knows
+/// it.
+struct Electorate {
+  RoundId round;           // number 0: none yet
+  int size = 0;            // less those who were proved dead and cannot have promised
+  bool is_member = false;  // the node that says so belongs to it
+
+  bool operator==(const Electorate&) const = default;
+};
+
+/// How far the job has come. Travels with every offer, so that whoever leads next knows it.
+struct Progress {
+  int attempt = 0;         // restarts for any reason: TORCHELASTIC_RESTART_COUNT
+  int restarts_used = 0;   // of the budget (R5)
+  int previous_world = 0;  // workers of the round before; 0: there was none
+  std::string reason;      // why the round before ended; empty for the first
+
+  bool operator==(const Progress&) const = default;
+};
+
+/// What a node can tell a successor of the job's past (E5).
+struct Standing {
+  std::int64_t generation = 0;  // the newest that it obeyed or promised
+  Electorate committed;         // of the newest round that it knows was started
+  Electorate offered;           // of the newest round that it acknowledged; may be the same
+  int offered_nodes = 0;        // that were to run in it
+  bool was_to_run = false;      // it is one of those
+  int group_rank = -1;          // its place in the newest round it ran in; -1: none
+  Progress progress;            // with the newest round it acknowledged
+  std::optional<Verdict> verdict;
+
+  bool operator==(const Standing&) const = default;
+};
+
+/// The workers of one node.
+enum class WorkersState : std::uint8_t {
+  kStopped,    // none of them runs, nor anything they left behind
+  kRunning,    // started
+  kFailed,     // one of them ended badly; the others are being stopped
+  kSucceeded,  // all exited 0, and nothing is left behind
+};
+
+/// The worker that failed first on its node.
+struct FailureNews {
+  int rank = 0;
+  int local_rank = 0;
+  int pid = 0;
+  std::string host;
+  std::string how;             // "exited with status 3"
+  int exit_status = 0;         // what the job ends with if it is not restarted
+  int signal = 0;              // that ended the worker; 0: none
+  bool can_be_retried = true;  // false: the program cannot be executed
+  bool needs_pause = false;    // it could not be started: no process, no memory
+
+  bool operator==(const FailureNews&) const = default;
+};
+
+// From the caller. -----------------------------------------------------------------------------
+
+/// The first words on every connection.
+struct Hello {
+  std::string job;
+  NodeInfo node;
+  int nodes_min = 1;  // --nnodes, which has to be the same everywhere
+  int nodes_max = 1;
+  Standing standing;
+
+  bool operator==(const Hello&) const = default;
+};
+
+/// "I am alive." Counted from 1 on each connection.
+struct Beat {
+  std::int64_t number = 0;
+  std::int64_t heard = 0;  // the newest Answer that arrived here; 0: the Welcome
+
+  bool operator==(const Beat&) const = default;
+};
+
+/// The offer arrived; a start of this round will be obeyed.
+struct Acknowledge {
+  RoundId round;
+
+  bool operator==(const Acknowledge&) const = default;
+};
+
+/// What its workers do, told whenever it changes and after every Welcome.
+struct WorkerNews {
+  RoundId round;
+  WorkersState state = WorkersState::kStopped;
+  std::optional<FailureNews> failure;  // with kFailed
+  std::vector<int> pids;               // by local rank, with kRunning; 0: ended
+
+  bool operator==(const WorkerNews&) const = default;
+};
+
+/// This node was told to stop.
+struct Leaving {
+  int signal = 0;
+  bool whole_job = false;  // the signal means the job, not the node (a Slurm step)
+
+  bool operator==(const Leaving&) const = default;
+};
+
+/// "I obey nobody older than this generation, and promised it to no other." (E4)
+struct Promise {
+  std::int64_t generation = 0;
+  bool leader_is_dead = false;  // given on proof, before the earlier leader's lease ran out
+  Standing standing;            // as it was before the promise
+
+  bool operator==(const Promise&) const = default;
+};
+
+/// The verdict is known here.
+struct VerdictHeard {
+  bool operator==(const VerdictHeard&) const = default;
+};
+
+// From whom was called. ------------------------------------------------------------------------
+
+/// "You are with me: I lead."
+struct Welcome {
+  std::int64_t generation = 0;
+  NodeInfo leader;
+  Duration lease{};
+  Duration margin{};
+
+  bool operator==(const Welcome&) const = default;
+};
+
+/// Answers a Beat; the newest one may be answered again when there is more to grant.
+struct Answer {
+  std::int64_t number = 0;  // of the beat
+  Duration grant{};         // the node's workers may run so long from when that beat was sent (E3)
+  RoundId electorate;       // whose size this is
+  int electorate_size = 0;
+
+  bool operator==(const Answer&) const = default;
+};
+
+/// "The leader of this generation is there."
+struct Redirect {
+  std::int64_t generation = 0;
+  Endpoint leader;
+
+  bool operator==(const Redirect&) const = default;
+};
+
+/// A successor asks for a promise.
+struct Ask {
+  std::int64_t generation = 0;
+
+  bool operator==(const Ask&) const = default;
+};
+
+/// What this node gets in a round.
+struct Place {
+  int group_rank = 0;  // 0 <= group_rank < group_size
+  int group_size = 1;
+  int first_rank = 0;  // of its first worker
+  int world_size = 1;
+
+  bool operator==(const Place&) const = default;
+};
+
+/// A round, before it starts.
+struct OfferRound {
+  RoundId round;
+  RoundId committed;           // the newest round that was started
+  std::optional<Place> place;  // none: a spare
+  int nodes = 0;               // that run in it
+  int electorate_size = 0;     // those and the spares
+  Endpoint master;             // where the workers meet; host "": where the leader was reached
+  std::vector<Endpoint> successors;  // in the order in which they are tried
+  std::string hosts;                 // of the nodes, with commas
+  Progress progress;
+
+  bool operator==(const OfferRound&) const = default;
+};
+
+/// All have acknowledged: start it.
+struct StartRound {
+  RoundId round;
+
+  bool operator==(const StartRound&) const = default;
+};
+
+/// End the workers of this round.
+struct StopRound {
+  RoundId round;
+  std::string why;
+  std::optional<FailureNews> culprit;  // none: no worker failed
+  bool restarts = false;               // another round is to follow
+  int restarts_used = 0;               // that one included
+  int restarts_max = 0;
+
+  bool operator==(const StopRound&) const = default;
+};
+
+/// How the job ends. An agent leaves once it is final, which it is when a majority has heard it.
+struct TellVerdict {
+  Verdict verdict;
+  bool is_final = false;
+
+  bool operator==(const TellVerdict&) const = default;
+};
+
+/// "Not with me." The agent ends.
+struct Refuse {
+  int exit_status = 0;
+  std::string why;
+
+  bool operator==(const Refuse&) const = default;
+};
+
+using Message = std::variant<
+    Hello,
+    Beat,
+    Acknowledge,
+    WorkerNews,
+    Leaving,
+    Promise,
+    VerdictHeard,
+    Welcome,
+    Answer,
+    Redirect,
+    Ask,
+    OfferRound,
+    StartRound,
+    StopRound,
+    TellVerdict,
+    Refuse>;
+
+}  // namespace ddprun

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "base/node_range.hpp"
+#include "base/time.hpp"
+#include "rendezvous/core/messages.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+/// How one agent takes part. Every wait that the rendezvous knows is here; docs/rendezvous.md gives
+/// the reason of each default.
+struct RendezvousPolicy {
+  std::string job;
+  NodeInfo node;
+  NodeRange nodes{1, 1};
+  int max_restarts = 0;
+  std::optional<Duration> restart_window;
+
+  bool founds = true;            // it leads the first generation, having bound the endpoint
+  std::optional<Endpoint> meet;  // the endpoint; none: nobody else is to come
+  Endpoint master;               // where our own store listens, when we lead
+
+  Duration lease = std::chrono::seconds(3);
+  Duration margin = std::chrono::milliseconds(500);
+  bool trusts_reset =
+      true;  // the end of a life line proves a death (--trust-reset=off: it does not)
+
+  Duration join_timeout = std::chrono::seconds(600);  // to get MIN nodes
+  Duration last_call = std::chrono::seconds(30);      // for more, before the first round
+  Duration seek_timeout = std::chrono::seconds(30);   // without any leader, for a node that had one
+  Duration start_pause = std::chrono::seconds(1);     // after a worker could not be started
+  Duration verdict_timeout = std::chrono::seconds(5);    // for the last to hear the verdict
+  Duration patience = std::chrono::milliseconds(500);    // with one of several that might lead
+  Duration retry_pause = std::chrono::milliseconds(50);  // between two calls to the same address
+
+  std::uint64_t seed = 0;  // of chance in the pauses, so that two do not keep in step
+};
+
+}  // namespace ddprun
