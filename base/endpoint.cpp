@@ -47,4 +47,9 @@ std::string Endpoint::to_string() const {
   return brackets ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
+bool is_any(std::string_view host) {
+  // Of the many ways to write zero, these are the ones that people use and getnameinfo writes.
+  return host == "0.0.0.0" || host == "0" || host == "::";
+}
+
 }  // namespace ddprun

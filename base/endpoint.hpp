@@ -27,4 +27,8 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
+/// Whether `host` is a numeric address that stands for all addresses of a machine: fine to listen
+/// on, and nothing to tell others.
+bool is_any(std::string_view host);
+
 }  // namespace ddprun

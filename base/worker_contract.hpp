@@ -36,6 +36,10 @@ inline constexpr char kNodes[] = "DDPRUN_NODES";
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";
 inline constexpr char kRound[] = "DDPRUN_ROUND";
 
+// What nodes prove to each other that they know. Not for workers, which print their environment.
+inline constexpr char kSecret[] = "DDPRUN_SECRET";
+inline constexpr char kSecretFile[] = "DDPRUN_SECRET_FILE";
+
 // Defaults for libraries, set where the user did not.
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";

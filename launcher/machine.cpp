@@ -1,20 +1,14 @@
 #include "launcher/machine.hpp"
 
-#include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
 
-#include <netdb.h>
 #include <sched.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -109,27 +103,6 @@ int visible_gpus(const Environment& environment, const fs::path& root) {
   const int amd = amd_gpus(root);
   const int by_runtime = visible(environment, "ROCR_VISIBLE_DEVICES", amd);
   return visible(environment, "HIP_VISIBLE_DEVICES", by_runtime);
-}
-
-Result<void> check_own_host(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* raw = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &raw);
-  if (error != 0) {
-    return make_error(
-        Errc::kInvalidArgument, fmt::format("cannot be resolved: {}", ::gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> found(
-      raw, [](addrinfo* list) { ::freeaddrinfo(list); });
-  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
-    const Descriptor socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    // Without a port, so that one which is taken is told apart from an address which is not ours.
-    if (socket && ::bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0) return {};
-  }
-  return make_error(
-      Errc::kInvalidArgument,
-      "is not an address of this machine; several nodes come with a later version of ddprun");
 }
 
 }  // namespace ddprun

@@ -2,11 +2,9 @@
 
 // What the flags want to know of this machine.
 
-#include "base/error.hpp"
 #include "launcher/core/flags.hpp"
 
 #include <filesystem>
-#include <string>
 
 namespace ddprun {
 
@@ -18,9 +16,5 @@ int usable_cpus(const std::filesystem::path& root = "/");
 /// else AMD ones, cut by HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES. Looks at device files under
 /// `root` only: no driver library is loaded and no context is made.
 int visible_gpus(const Environment& environment, const std::filesystem::path& root = "/");
-
-/// Fails with kInvalidArgument unless `host` names an address of this machine, which is proved by
-/// binding it.
-Result<void> check_own_host(const std::string& host);
 
 }  // namespace ddprun

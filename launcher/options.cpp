@@ -5,6 +5,8 @@
 #include "launcher/command.hpp"
 #include "launcher/core/options.hpp"
 #include "launcher/machine.hpp"
+#include "launcher/secret.hpp"
+#include "rendezvous/address.hpp"
 
 #include <fmt/format.h>
 
@@ -60,6 +62,72 @@ Result<void> check_devices(const LaunchPlan& plan, const Environment& environmen
           plan.workers));
 }
 
+/// Fails unless `own` is this machine, or may become it when its name resolves.
+Result<void> check_own_host(const OwnHost& own) {
+  const auto& [host, remedy, may_be_unknown] = own;
+  const std::string named = fmt::format("{} '{}'", host.source, host.text);
+  const auto address = own_address(host.text);
+  if (!address) {
+    if (may_be_unknown) return {};
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format("{}: {}; correct it, or give an address", named, address.error().detail));
+  }
+  if (*address) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format("{}: is not an address of this machine, {}", named, remedy));
+}
+
+/// What --local-addr stands for, as others can use it: numeric, and of this machine.
+Result<std::string> local_address(const Options& options) {
+  const auto refused = [](const Given& given, std::string why) {
+    return make_error(
+        Errc::kInvalidArgument, fmt::format("{} '{}': {}", given.source, given.text, why));
+  };
+  if (const auto& interface = options.local_interface) {
+    const auto& endpoint = options.plan.meeting.endpoint;
+    const bool meets_by_ipv6 = endpoint && endpoint->host.find(':') != std::string::npos;
+    auto address =
+        interface_address(interface->text, meets_by_ipv6 ? Family::kIpv6 : Family::kIpv4);
+    if (!address) return refused(*interface, address.error().detail);
+    return address;
+  }
+  const Given& given = *options.local_address;
+  const auto address = own_address(given.text);
+  if (!address) return refused(given, address.error().detail);
+  if (!*address) {
+    return refused(given, "is not an address of this machine; give one that is, or iface:NAME");
+  }
+  if (is_any(**address)) return refused(given, "stands for all addresses; give one of them");
+  return **address;
+}
+
+Result<void> settle_local_address(Options& options) {
+  LaunchPlan& plan = options.plan;
+  const bool is_named = options.local_address || options.local_interface;
+  // On one node workers see the very words of --local-addr, as under torchrun.
+  if (!is_named || (!plan.meeting.has_others() && options.local_address)) return {};
+  auto address = local_address(options);
+  if (!address) return address.error();
+  plan.master_address = *address;
+  if (plan.meeting.has_others()) plan.meeting.local_address = *std::move(address);
+  return {};
+}
+
+/// The last step, so that all else that is wrong with such a job is told first.
+Result<void> refuse_several_nodes(const CommandLine& line, const MeetingPlan& meeting) {
+  if (!meeting.has_others()) return {};
+  const Given& nodes = line.given.at("nnodes");
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "{} '{}': several nodes come with a later version of ddprun; this one runs on one; leave "
+          "it out or give 1",
+          nodes.source,
+          nodes.text));
+}
+
 }  // namespace
 
 Result<Request> read_request(
@@ -70,12 +138,16 @@ Result<Request> read_request(
   auto options = read_options(*line, environment);
   if (!options) return options.error();
 
-  for (const Given& host : options->own_hosts) {
-    auto checked = check_own_host(host.text);
-    if (checked) continue;
-    return with_context(fmt::format("{} '{}'", host.source, host.text), checked.error());
+  for (const OwnHost& own : options->own_hosts) {
+    auto checked = check_own_host(own);
+    if (!checked) return checked.error();
   }
   LaunchPlan& plan = options->plan;
+  auto settled = settle_local_address(*options);
+  if (!settled) return settled.error();
+  auto secret = read_secret(*options, environment);
+  if (!secret) return secret.error();
+  plan.meeting.secret = *std::move(secret);
   plan.usable_cpus = usable_cpus();
   const auto workers = count_workers(options->workers, environment, plan.usable_cpus);
   if (!workers) return workers.error();
@@ -87,6 +159,8 @@ Result<Request> read_request(
   auto command = resolve_command(*options, environment);
   if (!command) return command.error();
   plan.command = std::move(*command);
+  auto accepted = refuse_several_nodes(*line, plan.meeting);
+  if (!accepted) return accepted.error();
   return Request{
       .asks = Asks::kRun, .plan = std::move(plan), .warnings = std::move(options->warnings)};
 }

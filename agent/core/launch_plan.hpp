@@ -3,6 +3,8 @@
 // What the command line asks of one node, as values that cannot be wrong: launcher/ makes a
 // LaunchPlan, agent/ carries it out. Nothing behind this line reads a flag or a PET_ variable.
 
+#include "base/endpoint.hpp"
+#include "base/node_range.hpp"
 #include "base/time.hpp"
 
 #include <cstdint>
@@ -50,9 +52,38 @@ struct WorkerCommand {
   std::string title;                   // what the failure report calls it, e.g. "train.py"
 };
 
+/// Whether this node leads first, and so listens where the others look for a leader.
+enum class Founds : std::uint8_t {
+  kYes,          // static: node rank 0; c10d: is_host=true
+  kNo,           // the other node ranks; is_host=false
+  kIfItCanBind,  // c10d: the endpoint is an address of this machine, and its port is free
+};
+
+/// How this node and the others find each other. Every time-out is on this node's own clock.
+struct MeetingPlan {
+  static constexpr Duration kLeaseMin =
+      std::chrono::milliseconds(500);  // some beats have to fit in
+  static constexpr Duration kLeaseMax = std::chrono::hours(1);
+
+  NodeRange nodes{1, 1};
+  std::optional<int> node_rank;      // static: this node's place; c10d: the one it wishes for
+  std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
+  Founds founds = Founds::kYes;
+  std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free one
+  std::string local_address;  // numeric, for the others; empty: where this node's calls come from
+  std::string secret;         // that all nodes know; empty: none
+  Duration lease = std::chrono::seconds(3);          // silence after which a node is lost
+  Duration join_timeout = std::chrono::minutes(10);  // to get nodes.min()
+  Duration last_call = std::chrono::seconds(30);     // for more than nodes.min(), first round only
+  Duration connect_timeout = std::chrono::seconds(5);  // of one attempt
+  bool trusts_reset = true;                            // the end of a life line proves a death
+
+  bool has_others() const { return endpoint.has_value(); }
+};
+
 /// One node's part of a job.
 struct LaunchPlan {
-  std::string run_id;                      // --rdzv-id, or a random one
+  std::string run_id;                      // --rdzv-id; else random, or "none" with several nodes
   std::string role = "default";            // --role
   int workers = 1;                         // on this node, >= 1
   int max_restarts = 0;                    // of the whole job, >= 0
@@ -60,8 +91,9 @@ struct LaunchPlan {
   Duration shutdown_timeout = std::chrono::seconds(30);  // from the stop signal to SIGKILL
   std::vector<int> signals_to_handle;                    // end the job, and are passed to workers
   std::string signals_text;  // as given, for TORCHELASTIC_SIGNALS_TO_HANDLE
-  std::string master_address = "127.0.0.1";
-  std::optional<std::uint16_t> master_port;  // none: a free one
+  MeetingPlan meeting;
+  std::string master_address = "127.0.0.1";  // empty: the address that this node is reached at
+  std::optional<std::uint16_t> master_port;  // of a job of one node; none: a free one
   bool shared_store = true;  // false: rank 0 hosts its own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
   bool virtual_local_rank = false;
   int usable_cpus = 1;  // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it

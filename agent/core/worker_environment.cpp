@@ -125,6 +125,7 @@ Result<std::vector<std::string>> worker_environment(
   set_ranks(plan, place, environment);
   set_job(plan, place, environment);
   set_restart(place, environment);
+  environment.remove(contract::kSecret);
   environment.set_default(contract::kNcclAsyncErrorHandling, "1");
   const int threads = std::max(1, plan.usable_cpus / plan.workers);
   environment.set_default(contract::kOmpNumThreads, fmt::to_string(threads));

@@ -2,6 +2,7 @@
 
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
+#include "launcher/core/meeting.hpp"
 
 #include <fmt/format.h>
 
@@ -57,43 +58,6 @@ Result<void> settle_what_runs(const CommandLine& line, Options& options) {
   return {};
 }
 
-/// Makes address and port of the store, and the id, of the flags that overlap.
-Result<void> settle_meeting(Options& options) {
-  LaunchPlan& plan = options.plan;
-  if (options.run_id && !options.standalone) plan.run_id = options.run_id->text;
-  if (options.local_address) options.own_hosts.push_back(*options.local_address);
-  if (options.standalone) {
-    if (options.local_address) plan.master_address = options.local_address->text;
-    return {};
-  }
-  if (options.endpoint) {
-    constexpr std::uint16_t kNoPort = 0;
-    constexpr std::uint16_t kDefaultPort = 29400;
-    const bool is_static = options.backend == "static";
-    const auto& [text, source] = *options.endpoint;
-    auto endpoint = Endpoint::parse(text, is_static ? kNoPort : kDefaultPort);
-    if (!endpoint) return with_context(source, endpoint.error());
-    if (is_static && endpoint->port == kNoPort) {
-      return bad_usage(fmt::format(
-          "{} '{}': the static backend needs a port, as in '{}:29500'; or give --rdzv-backend c10d",
-          source,
-          text,
-          endpoint->host));
-    }
-    plan.master_address = endpoint->host;
-    if (endpoint->port != 0) plan.master_port = endpoint->port;
-    options.own_hosts.push_back({.text = endpoint->host, .source = source});
-  } else {
-    if (options.master_address) {
-      plan.master_address = options.master_address->text;
-      options.own_hosts.push_back(*options.master_address);
-    }
-    if (options.master_port.value_or(0) != 0) plan.master_port = options.master_port;
-  }
-  if (options.local_address) plan.master_address = options.local_address->text;
-  return {};
-}
-
 /// Tee includes the file, so it wins over redirect for the same stream.
 void settle_streams(Options& options) {
   const auto modes_of = [](int redirect, int tee) {
@@ -133,7 +97,7 @@ Result<Options> read_options(const CommandLine& line, const Environment& environ
   if (!set) return set.error();
   set = settle_what_runs(line, options);
   if (!set) return set.error();
-  set = settle_meeting(options);
+  set = settle_meeting(line, options);
   if (!set) return set.error();
   settle_streams(options);
 

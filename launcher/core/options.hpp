@@ -38,6 +38,22 @@ struct StreamChoice {
   std::map<int, int> by_rank;  // in a map, ranks that are not named have 0
 };
 
+/// A host that has to be this machine, and what to do if it is not.
+struct OwnHost {
+  Given host;
+  std::string remedy;
+  bool may_be_unknown = false;  // its name may resolve later
+};
+
+/// What --rdzv-conf says that other flags have a word in.
+struct RendezvousSettings {
+  std::optional<bool> is_host;
+  std::optional<Duration> join_timeout;
+  std::optional<Duration> timeout;  // static's name for it
+  std::optional<Duration> keep_alive_interval;
+  std::optional<int> keep_alive_attempts;
+};
+
 struct Options {
   LaunchPlan plan;  // as far as it needs no look at the machine
   WorkerCount workers;
@@ -52,11 +68,14 @@ struct Options {
   std::optional<Given> run_id;
   std::optional<Given> master_address;
   std::optional<std::uint16_t> master_port;
-  std::optional<Given> local_address;
+  std::optional<Given> local_address;    // --local-addr HOST
+  std::optional<Given> local_interface;  // --local-addr iface:NAME, the name alone
+  RendezvousSettings settings;
+  std::optional<Given> secret_file;
   StreamChoice redirects;
   StreamChoice tee;
 
-  std::vector<Given> own_hosts;       // each must be an address of this machine
+  std::vector<OwnHost> own_hosts;
   std::vector<std::string> warnings;  // one line each
 };
 
@@ -88,6 +107,11 @@ Result<void> rdzv_conf(const Given& given, Options& options);
 Result<void> master_addr(const Given& given, Options& options);
 Result<void> master_port(const Given& given, Options& options);
 Result<void> local_addr(const Given& given, Options& options);
+Result<void> listen_port(const Given& given, Options& options);
+Result<void> lease(const Given& given, Options& options);
+Result<void> trust_reset(const Given& given, Options& options);
+Result<void> secret_file(const Given& given, Options& options);
+Result<void> fence_dir(const Given& given, Options& options);
 Result<void> max_restarts(const Given& given, Options& options);
 Result<void> restart_window(const Given& given, Options& options);
 Result<void> shutdown_timeout(const Given& given, Options& options);

@@ -34,6 +34,13 @@ WorkerPlace place_of(int rank, int world) {
   return place;
 }
 
+TEST(WorkerEnvironment, DoesNotTellTheSecret) {
+  const auto environment =
+      worker_environment(plan_of(1), place_of(0, 1), {"DDPRUN_SECRET=0123456789abcdef", "MINE=1"});
+  EXPECT_THAT(*environment, Contains("MINE=1"));
+  EXPECT_THAT(*environment, Each(Not(StartsWith("DDPRUN_SECRET"))));
+}
+
 TEST(WorkerEnvironment, IsTheCompleteListOfTheContract) {
   const auto environment = worker_environment(plan_of(2), place_of(1, 2), {});
   EXPECT_THAT(

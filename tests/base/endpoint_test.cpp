@@ -39,5 +39,12 @@ TEST(Endpoint, RefusesWhatIsNoEndpointAndSaysWhichPart) {
   }
 }
 
+TEST(Endpoint, KnowsTheHostsThatStandForAllAddresses) {
+  EXPECT_TRUE(is_any("0.0.0.0"));
+  EXPECT_TRUE(is_any("::"));
+  EXPECT_FALSE(is_any("127.0.0.1"));
+  EXPECT_FALSE(is_any("::1"));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -115,12 +115,42 @@ class BadInput(unittest.TestCase):
         self.assert_refused(ended, 2, "--nnodes '1:2:3'", "expected N or MIN:MAX")
 
     def test_several_nodes(self):
-        ended = self.run_ddprun("--nnodes", "2", FAKE_WORKER, "out", "started")
+        words = ["--nnodes", "2", "--master-addr", "127.0.0.1"]
+        ended = self.run_ddprun(*words, FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 2, "--nnodes '2'", "several nodes come with a later version")
+
+    def test_several_nodes_without_a_place_to_meet(self):
+        ended = self.run_ddprun("--nnodes", "2", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--nnodes '2'", "give --master-addr")
+
+    def test_several_nodes_without_ranks_and_another_machine_as_the_first(self):
+        words = ["--nnodes", "2", "--master-addr", "192.0.2.1"]
+        ended = self.run_ddprun(*words, FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--master-addr '192.0.2.1'", "give --node-rank")
+
+    def test_local_address_of_another_machine(self):
+        words = ["--nnodes", "2", "--master-addr", "127.0.0.1"]
+        for address, why in (
+            ("192.0.2.1", "is not an address of this machine"),
+            ("0.0.0.0", "stands for all addresses"),
+            ("iface:eth-none", "there is no interface 'eth-none' here, only lo"),
+        ):
+            ended = self.run_ddprun(*words, "--local-addr", address, FAKE_WORKER, "out", "started")
+            self.assert_refused(ended, 2, "--local-addr '", why)
+
+    def test_interface_as_the_local_address_of_one_node(self):
+        ended = self.run_ddprun(
+            "--local-addr", "iface:lo", "--no-python", "sh", "-c", "echo at $MASTER_ADDR"
+        )
+        self.assertEqual((0, "at 127.0.0.1\n"), (ended.returncode, ended.stdout), ended.stderr)
+
+    def test_secret_file_that_is_not_there(self):
+        ended = self.run_ddprun("--secret-file", "none", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--secret-file: none: No such file", "the secret of the job")
 
     def test_another_machine_as_endpoint(self):
         ended = self.run_ddprun("--master-addr", "192.0.2.1", FAKE_WORKER, "out", "started")
-        self.assert_refused(ended, 2, "--master-addr '192.0.2.1'", "several nodes")
+        self.assert_refused(ended, 2, "--master-addr '192.0.2.1'", "--nnodes")
 
     def test_missing_script(self):
         ended = self.run_ddprun("no_such.py")
