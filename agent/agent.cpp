@@ -1,7 +1,6 @@
 #include "agent/agent.hpp"
 
 #include "agent/console.hpp"
-#include "agent/descendants.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
@@ -166,15 +165,6 @@ void Agent::stop_by(int signal) {
   journal_->record(told);
   if (stopped_by_ == 0) stopped_by_ = signal;
   feed(Supervisor::Signalled{.signal = signal});
-}
-
-void Agent::end_without_front() {
-  const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
-  say("ddprun: the process that was started is gone (killed?); every process of the job was "
-      "killed");
-  say(left.empty() ? "\n" : ", but for some that do not end\n");
-  // Threads may be in the middle of a write, and nobody is left to be told a status.
-  ::_exit(kExitDefect);
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.

@@ -55,9 +55,6 @@ class Agent {
   /// SIGCHLD: somebody below us has ended.
   void reap() { workers_.reap(); }
 
-  /// The front is gone: ends every process below us, then this one. Does not return.
-  [[noreturn]] void end_without_front();
-
  private:
   struct Opened {
     std::unique_ptr<Consoles> consoles;

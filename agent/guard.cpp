@@ -10,15 +10,21 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,56 +36,172 @@ using namespace std::chrono_literals;
 constexpr auto kUnkillableAfter = 5s;
 constexpr int kPriority = -5;
 
+/// What the front waits with; made before the fork, so that failing starts nothing.
+struct Watch {
+  Descriptor signals;  // signalfd
+  Descriptor timer;    // timerfd, for the lease
+  Descriptor orders;   // from the agent
+  SharedLease* lease = nullptr;
+};
+
 /// Where it is allowed, the front gets the processor before what it guards, and is never waited
 /// for by the disk it was paged out to. Pages are locked as they are touched, so it stays small.
 void be_ready() {
   ::setpriority(PRIO_PROCESS, 0, kPriority);
   ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+  rlimit files{};  // it holds a life line of every node
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/// Reaps what has ended, orphans that were left to us included (as PID 1 of a container, those of
-/// the whole container). Yields the agent's status once it is among them.
-std::optional<int> reap(pid_t agent) {
-  std::optional<int> ended;
-  for (;;) {
-    int status = 0;
-    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-    if (pid == agent) ended = status;
-    if (pid == 0 || (pid < 0 && errno != EINTR)) return ended;
-  }
-}
-
-int await_agent(pid_t agent, sigset_t signals) {
-  ::sigaddset(&signals, SIGCHLD);
-  for (;;) {
-    const int signal = ::sigwaitinfo(&signals, nullptr);
-    if (signal == SIGCHLD) {
-      const auto ended = reap(agent);
-      if (ended) return *ended;
-    } else if (signal > 0) {
-      ::kill(agent, signal);  // not reaped yet, so the number is still the agent's
+/// The life lines that the agent asked the front to hold.
+class Held {
+ public:
+  void take(GuardOrders& orders) {
+    for (std::size_t i = 0; i < orders.count; ++i) {
+      take(orders.orders[i], std::move(orders.copies[i]));
     }
   }
-}
+
+  std::vector<int> ends() const {
+    std::vector<int> out;
+    for (const One& one : lines_) {
+      if (one.is_end) out.push_back(one.line.get());
+    }
+    return out;
+  }
+
+ private:
+  struct One {
+    Descriptor line;
+    bool is_end = false;
+  };
+
+  void take(const GuardOrder& order, Descriptor copy) {
+    if (order.kind == GuardOrder::Kind::kLook || order.descriptor < 0) return;
+    const auto index = static_cast<std::size_t>(order.descriptor);
+    if (order.kind == GuardOrder::Kind::kLetGo) {
+      if (index < lines_.size()) lines_[index] = {};
+      return;
+    }
+    if (!copy) return complain();
+    if (index >= lines_.size()) lines_.resize(index + 1);
+    lines_[index] = {.line = std::move(copy), .is_end = order.kind == GuardOrder::Kind::kHoldEnd};
+  }
+
+  void complain() {
+    if (std::exchange(has_complained_, true)) return;
+    say("ddprun: the front may not open as many files as there are nodes: some of them will have "
+        "to "
+        "wait for the lease if this agent is killed; raise the limit (ulimit -Hn)\n");
+  }
+
+  std::vector<One> lines_;  // by their number in the agent
+  bool has_complained_ = false;
+};
+
+/// How the agent's time ended: the status that the kernel tells, or none where the lease ran out.
+using AgentEnd = std::optional<int>;
+
+class Guard {
+ public:
+  Guard(pid_t agent, Watch watch) : agent_(agent), watch_(std::move(watch)) {}
+
+  /// Until the agent has ended, or has to.
+  AgentEnd await_agent() {
+    for (;;) {
+      arm();
+      std::array<pollfd, 3> waits = {
+          {{.fd = watch_.signals.get(), .events = POLLIN, .revents = 0},
+           {.fd = watch_.orders.get(), .events = POLLIN, .revents = 0},
+           {.fd = watch_.timer.get(), .events = POLLIN, .revents = 0}}};
+      ::poll(waits.data(), waits.size(), -1);
+      const bool is_over = Clock::now() >= watch_.lease->get();
+      const AgentEnd ended = heed_signals();
+      take_orders();  // after its end no more can come
+      if (ended) return ended;
+      if (is_over) return std::nullopt;
+      if ((waits[1].revents & POLLHUP) != 0) watch_.orders.reset();  // SIGCHLD is on its way
+    }
+  }
+
+  void take_orders() {
+    while (watch_.orders && receive_orders(watch_.orders.get(), orders_)) {
+      held_.take(orders_);
+    }
+  }
+
+  const Held& held() const { return held_; }
+
+ private:
+  /// By CLOCK_BOOTTIME, and so that a lease which ended while the machine slept is seen at once.
+  void arm() {
+    const TimePoint until = watch_.lease->get();
+    if (until == armed_for_) return;
+    armed_for_ = until;
+    itimerspec when{};  // zero: not at all
+    if (until != kNever) {
+      const std::int64_t ns = until.time_since_epoch().count();
+      constexpr std::int64_t kSecond = 1'000'000'000;
+      when.it_value = {.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond};
+    }
+    ::timerfd_settime(watch_.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  }
+
+  AgentEnd heed_signals() {
+    AgentEnd ended;
+    signalfd_siginfo info{};
+    while (::read(watch_.signals.get(), &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo == SIGCHLD) {
+        ended = reap();
+        if (ended) return ended;
+      } else {
+        ::kill(agent_, static_cast<int>(info.ssi_signo));  // not reaped, so the number is its own
+      }
+    }
+    return ended;
+  }
+
+  /// Reaps what has ended, orphans that were left to us included (as PID 1 of a container, those of
+  /// the whole container). Yields the agent's status once it is among them.
+  AgentEnd reap() const {
+    AgentEnd ended;
+    for (;;) {
+      int status = 0;
+      const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+      if (pid == agent_) ended = status;
+      if (pid == 0 || (pid < 0 && errno != EINTR)) return ended;
+    }
+  }
+
+  pid_t agent_;
+  Watch watch_;
+  TimePoint armed_for_ = kNever;
+  Held held_;
+  GuardOrders orders_;
+};
 
 bool is_a_defect(int signal) {
   return signal == SIGABRT || signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE ||
          signal == SIGILL || signal == SIGSYS;
 }
 
-/// `earlier`: children of whoever became us by exec, `tensorboard & exec ddprun` for one. They are
-/// not of the job.
-int watch(pid_t agent, const sigset_t& signals, std::vector<pid_t> earlier) {
-  be_ready();
-  const int status = await_agent(agent, signals);
-  const auto left = kill_descendants(
-      Clock::now() + kUnkillableAfter, {.families = std::move(earlier), .groups = {}});
-  for (const pid_t pid : left) {
-    say(fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
+/// Tells a person why the job ended here, unless the agent did, and yields the exit status.
+int conclude(pid_t agent, const AgentEnd& end) {
+  if (!end) {
+    say(fmt::format(
+        "ddprun: this node's lease ran out: it may no longer hear the node that leads the job, "
+        "which "
+        "goes on without it; and the agent here (pid {}) did not stop the workers itself, being "
+        "stopped or without processor time. It and every process of the job on this node were "
+        "killed. Start ddprun here again to take part; exit status {}\n",
+        agent,
+        kExitTryAgain));
+    return kExitTryAgain;
   }
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
-
-  const int signal = WTERMSIG(status);
+  if (WIFEXITED(*end)) return WEXITSTATUS(*end);
+  const int signal = WTERMSIG(*end);
   const int exit_status = is_a_defect(signal) ? kExitDefect : exit_status_of_signal(signal);
   say(fmt::format(
       "ddprun: the agent (pid {}) was ended by {}; every process of the job was killed; "
@@ -90,33 +212,77 @@ int watch(pid_t agent, const sigset_t& signals, std::vector<pid_t> earlier) {
   return exit_status;
 }
 
+/// `earlier`: children of whoever became us by exec, `tensorboard & exec ddprun` for one. They are
+/// not of the job.
+int watch_agent(pid_t agent, Watch watch, std::vector<pid_t> earlier) {
+  be_ready();
+  Guard guard(agent, std::move(watch));
+  const AgentEnd end = guard.await_agent();
+  // Before its workers: it must not start one more, nor take their deaths for a failure.
+  if (!end) ::kill(agent, SIGKILL);
+  const auto left = kill_descendants(
+      Clock::now() + kUnkillableAfter, {.families = std::move(earlier), .groups = {}});
+  guard.take_orders();  // of one that was alive until now
+  if (left.empty()) say_farewell(guard.held().ends());
+  for (const pid_t pid : left) {
+    say(fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
+  }
+  return conclude(agent, end);
+}
+
+Result<Watch> open_watch(sigset_t signals, Descriptor orders) {
+  ::sigaddset(&signals, SIGCHLD);
+  Watch watch;
+  watch.signals = Descriptor(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
+  watch.timer = Descriptor(::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!watch.signals || !watch.timer) return make_errno_error(errno, "cannot watch the agent");
+  watch.orders = std::move(orders);
+  const auto lease = SharedLease::create();
+  if (!lease) return lease.error();
+  watch.lease = *lease;
+  return watch;
+}
+
+FrontEnded refuse(const Error& error) {
+  say(fmt::format("ddprun: {}\n", error.detail));
+  return {.exit_status = kExitTryAgain};
+}
+
 }  // namespace
 
 std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    say(fmt::format("ddprun: {}\n", make_errno_error(errno, "cannot make a pipe").detail));
-    return FrontEnded{.exit_status = kExitTryAgain};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return refuse(make_errno_error(errno, "cannot make a pair of sockets"));
   }
-  Descriptor lifeline(ends[0]);
-  const Descriptor kept_by_the_front(ends[1]);
+  Descriptor of_the_agent(ends[0]);
+  auto watch = open_watch(signals, Descriptor(ends[1]));
+  if (!watch) return refuse(watch.error());
 
   auto earlier = descendants_of(::getpid(), Search::kQuick);
   become_subreaper();    // before there is anybody to be orphaned
   std::fflush(nullptr);  // or both processes would write what is buffered
   const pid_t agent = ::fork();
-  if (agent < 0) {
-    const Error error = make_process_error(errno, "cannot start the agent's process");
-    say(fmt::format("ddprun: {}\n", error.detail));
-    return FrontEnded{.exit_status = kExitTryAgain};
+  if (agent < 0) return refuse(make_process_error(errno, "cannot start the agent's process"));
+  if (agent > 0) {
+    of_the_agent.reset();
+    return FrontEnded{.exit_status = watch_agent(agent, *std::move(watch), std::move(earlier))};
   }
-  if (agent > 0) return FrontEnded{.exit_status = watch(agent, signals, std::move(earlier))};
-
   become_subreaper();  // fork does not hand this down
-  // One that is stopped when the front is killed wakes, finds the lifeline closed, and clears up.
+  // One that is stopped when the front is killed wakes, finds the front gone, and clears up.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   ::prctl(PR_SET_NAME, "ddprun-agent");
-  return AgentBegins{.lifeline = std::move(lifeline)};
+  return AgentBegins{.front = std::move(of_the_agent), .lease = watch->lease};
+}
+
+void end_without_front(std::span<const int> ends) {
+  const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
+  if (left.empty()) say_farewell(ends);
+  say("ddprun: the process that was started is gone (killed?); every process of the job was "
+      "killed");
+  say(left.empty() ? "\n" : ", but for some that do not end\n");
+  // Threads may be in the middle of a write, and nobody is left to be told a status.
+  ::_exit(kExitDefect);
 }
 
 }  // namespace ddprun

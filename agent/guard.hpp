@@ -5,14 +5,21 @@
 //     front (guard)  ⊃  agent  ⊃  workers  ⊃  whatever they start
 //
 // Front and agent are both sub-reapers, and each ends every process below it when it sees the other
-// die: the front hears of its child, the agent of the end of a pipe that only the front holds. If
-// both are killed at one blow, the kernel kills the workers by their parent-death signal.
+// die: the front hears of its child, the agent of the end of a socket whose other end only the
+// front holds. If both are killed at one blow, the kernel kills the workers by their parent-death
+// signal.
+//
+// Whichever of the two is left says, once nothing else is, farewell to the nodes that this one led.
+// And when this node's lease runs out while its agent does nothing about it, stopped or starved,
+// the front kills the agent first and then the rest (R8).
 //
 // The front is forked before any thread exists, has no memory of its own to speak of, waits in one
 // system call, passes signals down and the exit status up.
 
+#include "agent/guard_channel.hpp"
 #include "base/descriptor.hpp"
 
+#include <span>
 #include <variant>
 
 #include <signal.h>
@@ -21,7 +28,8 @@ namespace ddprun {
 
 /// This process is the agent now.
 struct AgentBegins {
-  Descriptor lifeline;  // readable, at its end, once the front has ended
+  Descriptor front;  // orders go there; readable, at its end, once the front has ended
+  SharedLease* lease = nullptr;
 };
 
 /// This process was the front, and the agent has ended.
@@ -35,5 +43,9 @@ struct FrontEnded {
 /// REQUIRES: no thread but the caller's exists, and `signals` with SIGCHLD are blocked; the front
 /// sends each of them that it gets on to the agent.
 std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals);
+
+/// For the agent, once the front is gone: ends every process below it, says farewell on `ends`, and
+/// ends this process, without waiting for its threads.
+[[noreturn]] void end_without_front(std::span<const int> ends);
 
 }  // namespace ddprun

@@ -83,6 +83,8 @@ SpawnStep become_worker(const SpawnRequest& request, pid_t parent) {
   if (!put(request.out, STDOUT_FILENO) || !put(request.err, STDERR_FILENO)) {
     return SpawnStep::kStreams;
   }
+  // vfork shares the memory and not the table of descriptors: nobody else's flag changes.
+  if (request.keep >= 0 && ::fcntl(request.keep, F_SETFD, 0) != 0) return SpawnStep::kStreams;
   restore_signals();
   return SpawnStep::kExec;
 }

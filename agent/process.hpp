@@ -21,6 +21,7 @@ struct SpawnRequest {
   std::vector<std::string> environment;  // "NAME=value"; all of it
   int out = -1;                          // descriptor for stdout; -1: ours
   int err = -1;
+  int keep = -1;  // open in the worker as well, under the same number: its node's life line
 };
 
 /// A started process. Whoever started it reaps it, and only on the thread that also signals it.

@@ -1,6 +1,7 @@
 #include "launcher/run.hpp"
 
 #include "agent/agent.hpp"
+#include "agent/front.hpp"
 #include "agent/guard.hpp"
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
@@ -63,7 +64,8 @@ void block(sigset_t signals) {
   ::signal(SIGCHLD, SIG_DFL);
 }
 
-/// Else the next thing opened, our lifeline for one, would pass for the stream that is missing.
+/// Else the next thing opened, our socket to the front for one, would pass for the stream that is
+/// missing.
 void open_missing_streams() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // the lowest free one: `stream`
@@ -110,11 +112,6 @@ asio::awaitable<void> heed_signals(Agent& agent, const LaunchPlan& plan, Stream 
   }
 }
 
-asio::awaitable<void> mind_the_front(Agent& agent, Stream lifeline) {
-  const auto [error] = co_await lifeline.async_wait(Stream::wait_read, kTuple);
-  if (!error) agent.end_without_front();
-}
-
 asio::awaitable<void> do_the_job(Agent& agent, TaskScope& all, int& status) {
   status = co_await agent.run();
   all.cancel();
@@ -122,10 +119,11 @@ asio::awaitable<void> do_the_job(Agent& agent, TaskScope& all, int& status) {
 
 /// Throws what the agent or a listener threw, once none of them runs any more.
 asio::awaitable<void> be_the_agent(
-    Agent& agent, const LaunchPlan& plan, Stream signals, Stream lifeline, int& status) {
+    Agent& agent, Front& front, const LaunchPlan& plan, Stream signals, int& status) {
   TaskScope all(co_await asio::this_coro::executor);
   all.spawn(heed_signals(agent, plan, std::move(signals)));
-  all.spawn(mind_the_front(agent, std::move(lifeline)));
+  all.spawn(front.end_with_it());
+  all.spawn(front.serve());
   all.spawn(do_the_job(agent, all, status));
   co_await all.join();
 }
@@ -135,13 +133,13 @@ int status_of(const Error& error) {
   return error.is(Errc::kIo) || error.is(Errc::kTimedOut) ? kExitTryAgain : kExitUsage;
 }
 
-Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifeline) {
+Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, AgentBegins began) {
   ::sigaddset(&signals, SIGCHLD);
   Descriptor signal_queue(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!signal_queue) return make_errno_error(errno, "cannot wait for signals");
   asio::io_context context(1);
   Stream signal_stream(context, signal_queue.release());
-  Stream lifeline_stream(context, lifeline.release());
+  Front front(context, std::move(began));
 
   auto agent = Agent::open(context, plan, inherited_environment());
   if (!agent) return agent.error();
@@ -149,7 +147,7 @@ Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifel
   std::exception_ptr thrown;
   asio::co_spawn(
       context,
-      be_the_agent(**agent, plan, std::move(signal_stream), std::move(lifeline_stream), status),
+      be_the_agent(**agent, front, plan, std::move(signal_stream), status),
       [&thrown](const std::exception_ptr& what) { thrown = what; });
   context.run();
   if (thrown) std::rethrow_exception(thrown);
@@ -157,9 +155,9 @@ Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, Descriptor lifel
 }
 
 /// The same, with what Asio throws where the operating system refuses it a descriptor or memory.
-Result<int> try_run_agent(const LaunchPlan& plan, const sigset_t& signals, Descriptor lifeline) {
+Result<int> try_run_agent(const LaunchPlan& plan, const sigset_t& signals, AgentBegins began) {
   try {
-    return run_agent(plan, signals, std::move(lifeline));
+    return run_agent(plan, signals, std::move(began));
   } catch (const boost::system::system_error& thrown) {
     if (thrown.code().category() != boost::system::system_category()) throw;
     return make_errno_error(thrown.code().value(), "the operating system refuses");
@@ -178,8 +176,7 @@ int run(const LaunchPlan& plan) {
   block(signals);
   auto process = fork_agent(signals);
   if (const auto* front = std::get_if<FrontEnded>(&process)) return front->exit_status;
-  const auto status =
-      try_run_agent(plan, signals, std::move(std::get<AgentBegins>(process).lifeline));
+  const auto status = try_run_agent(plan, signals, std::move(std::get<AgentBegins>(process)));
   if (status) return *status;
   say(fmt::format("ddprun: {}\n", status.error().detail));
   return status_of(status.error());

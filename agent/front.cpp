@@ -1,0 +1,107 @@
+#include "agent/front.hpp"
+
+#include "base/log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using Channel = asio::posix::stream_descriptor;
+using Kind = GuardOrder::Kind;
+
+bool holds(const GuardOrder& order) {
+  return order.kind == Kind::kHoldLine || order.kind == Kind::kHoldEnd;
+}
+
+}  // namespace
+
+Front::Front(asio::io_context& context, AgentBegins began)
+    : channel_(context, began.front.release()), lease_(began.lease), ordered_(context, kNever) {}
+
+asio::awaitable<void> Front::end_with_it() {
+  // It never writes, so there is nothing to read but the end.
+  const auto [cancelled] = co_await channel_.async_wait(Channel::wait_read, kTuple);
+  if (!cancelled) end_without_front(std::vector<int>(ends_.begin(), ends_.end()));
+}
+
+asio::awaitable<void> Front::serve() {
+  for (;;) {
+    while (!waiting_.empty()) {
+      if (!send_some()) co_await channel_.async_wait(Channel::wait_write, kTuple);
+    }
+    co_await ordered_.async_wait(kTuple);
+  }
+}
+
+/// False if the front has to read first.
+bool Front::send_some() {
+  const auto sent = send_orders(channel_.native_handle(), waiting_);
+  if (sent) {
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(*sent));
+    return *sent > 0;
+  }
+  if (!sent.error().is(Errc::kPeerLost)) {
+    spdlog::warn(
+        "phase=unguarded: {}: if this agent is killed, other nodes wait for the lease before they "
+        "go on",
+        sent.error().detail);
+    std::erase_if(waiting_, holds);
+  } else {
+    waiting_.clear();  // await_end() tells
+  }
+  return true;
+}
+
+void Front::order(GuardOrder order) {
+  waiting_.push_back(order);
+  ordered_.cancel();
+}
+
+Result<void> Front::hold_line(int line) {
+  // What waits may let go of another descriptor that had this number.
+  while (!waiting_.empty() && send_some()) {}
+  const std::array orders{GuardOrder{.kind = Kind::kHoldLine, .descriptor = line}};
+  const auto sent =
+      waiting_.empty() ? send_orders(channel_.native_handle(), orders) : Result<std::size_t>(0);
+  if (!sent) return sent.error();
+  if (*sent > 0) return {};
+  return make_error(Errc::kIo, "the front does not take this node's life line: is it stopped?");
+}
+
+void Front::hold_end(int end) {
+  ends_.insert(end);
+  order({.kind = Kind::kHoldEnd, .descriptor = end});
+}
+
+void Front::let_go(int descriptor) {
+  ends_.erase(descriptor);
+  const auto taken_back = std::erase_if(waiting_, [descriptor](const GuardOrder& one) {
+    return holds(one) && one.descriptor == descriptor;
+  });
+  if (taken_back == 0) order({.kind = Kind::kLetGo, .descriptor = descriptor});
+}
+
+void Front::workers_run(bool run) {
+  run_ = run;
+  tell_lease();
+}
+
+void Front::allow_until(TimePoint until) {
+  until_ = until;
+  tell_lease();
+}
+
+void Front::tell_lease() {
+  const TimePoint before = lease_->get();
+  const TimePoint now = run_ ? until_ : kNever;
+  lease_->set(now);
+  if (now >= before) return;  // it looks again when the earlier one is over
+  // At once, since the agent may be stopped in the next moment. If there is no room for this one,
+  // there are others for the front to read, after which it looks as well.
+  static_cast<void>(send_orders(channel_.native_handle(), std::array{GuardOrder{}}));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,74 @@
+#pragma once
+
+// What the agent tells the front that guards it: which life lines to hold, and how long anything
+// may run here. docs/rendezvous.md says what a life line proves.
+//
+// Descriptors go through a socket pair made before the fork; the lease lies in memory that both
+// share, so that an agent which is stopped need not be asked. No Asio: the front uses this.
+
+#include "base/descriptor.hpp"
+#include "base/error.hpp"
+#include "base/time.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ddprun {
+
+/// Until when processes of the job may run on this node, for whoever else of its processes looks.
+class SharedLease {
+ public:
+  /// The front and the agent of this launch share it, and never give it back. Fails with kIo.
+  static Result<SharedLease*> create();
+
+  /// kNever: without limit.
+  void set(TimePoint until) { until_ns_.store(until.time_since_epoch().count()); }
+  TimePoint get() const { return TimePoint(Duration(until_ns_.load())); }
+
+ private:
+  SharedLease() { set(kNever); }
+
+  std::atomic<std::int64_t> until_ns_{};
+  static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // or it would end at the fork
+};
+
+/// One wish of the agent.
+struct GuardOrder {
+  enum class Kind : std::int32_t {
+    kHoldLine,  // our own life line: open until nothing of this node is left
+    kHoldEnd,   // another node's, while we lead: and then a farewell is said on it
+    kLetGo,     // of either
+    kLook,      // the lease has become shorter
+  };
+  Kind kind = Kind::kLook;
+  int descriptor = -1;  // in the agent, and its name here as long as it is held
+};
+
+/// As many as go into one message: the kernel takes 253 descriptors.
+inline constexpr std::size_t kGuardOrdersMax = 128;
+
+/// Orders as they arrive at the front.
+struct GuardOrders {
+  std::size_t count = 0;
+  std::array<GuardOrder, kGuardOrdersMax> orders;
+  std::array<Descriptor, kGuardOrdersMax> copies;  // by order; empty where the limit was reached
+};
+
+/// Sends the first of `orders`, and yields how many: 0 if the front reads too slowly just now. What
+/// was sent is held even if the agent ends before the front has read it. Does not wait. Fails with
+/// kPeerLost once the front has ended, kIo where the kernel takes no more descriptors.
+Result<std::size_t> send_orders(int channel, std::span<const GuardOrder> orders);
+
+/// Takes the next message. False if none is there, or nobody is left to send one.
+bool receive_orders(int channel, GuardOrders& out);
+
+/// "Nothing of this node runs any more": the one byte that is ever written on a life line.
+inline constexpr char kFarewell = 'F';
+
+/// Writes it to each, as far as that can be done without a wait.
+void say_farewell(std::span<const int> ends);
+
+}  // namespace ddprun

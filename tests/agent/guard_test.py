@@ -1,0 +1,224 @@
+"""What the front holds and ends for its agent, with real processes and sockets:
+
+    guard_test.py --guarded GUARDED --worker FAKE_WORKER [unittest arguments]
+
+GUARDED is the front with an agent that does what its arguments say (tests/support). This test is the
+node at the other end of its life lines.
+"""
+
+import argparse
+import os
+import resource
+import select
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import unittest
+
+import processes_test
+from processes_test import PATIENCE_S, Watched, await_ends, children_of
+
+NODES = 1000
+
+
+def have_ended(watched):
+    """Whether each of the processes has ended by now."""
+    return [bool(select.select([process.pidfd], [], [], 0)[0]) for process in watched]
+
+
+class Case(processes_test.Case):
+    def setUp(self):
+        super().setUp()
+        self.server = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        self.server.settimeout(PATIENCE_S)
+        self.addCleanup(self.server.close)
+        self.port = str(self.server.getsockname()[1])
+        # A worker, a child that ignores SIGTERM, and a grandchild in a session of its own.
+        path = self.fifo.path
+        self.family = ("worker", self.worker, "child", "child", path, "daemon", "daemon", path,
+                       "note", path, "worker", "ignore", "SIGTERM", "hang", ";")
+
+    def start_guarded(self, *words):
+        """The front, the agent that does `words`."""
+        job = subprocess.Popen([options.guarded, *words], stdin=subprocess.DEVNULL, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               start_new_session=True)
+        self.addCleanup(self.clean_up, job)
+        return job
+
+    def agent_of(self, job):
+        """Once it has done something."""
+        (agent,) = children_of(job.pid)
+        return self.watch(agent)
+
+    def watch(self, pid):
+        watched = Watched(pid)
+        self.addCleanup(os.close, watched.pidfd)
+        self.addCleanup(watched.kill)
+        return watched
+
+    def members(self):
+        """The family, once all three are there, by what they are."""
+        return {note.text: self.watch(note.pid) for note in self.fifo.read(3)}
+
+    def accept(self):
+        line, _ = self.server.accept()
+        line.settimeout(PATIENCE_S)
+        self.addCleanup(line.close)
+        return line
+
+    def assert_farewell(self, line):
+        self.assertEqual(line.recv(2), b"F")
+        self.assertEqual(line.recv(1), b"")
+
+
+class OtherNodesLines(Case):
+    """What a node that leads says to those it led."""
+
+    def start_family(self):
+        job = self.start_guarded("ends", self.port, "1", *self.family)
+        line = self.accept()
+        members = self.members()
+        return job, self.agent_of(job), line, list(members.values())
+
+    def test_the_farewell_of_a_killed_agent_comes_when_nothing_of_its_node_is_left(self):
+        for _ in range(20):
+            _, agent, line, members = self.start_family()
+            agent.kill()
+            self.assertEqual(line.recv(2), b"F")
+            self.assertEqual(have_ended([agent, *members]), [True] * 4)
+            self.assertEqual(line.recv(1), b"")
+
+    def test_the_agent_says_it_where_the_front_was_killed(self):
+        for _ in range(20):
+            job, _, line, members = self.start_family()
+            job.kill()
+            self.assertEqual(line.recv(2), b"F")
+            self.assertEqual(have_ended(members), [True] * 3)
+            self.assertEqual(line.recv(1), b"")
+
+    def test_nobody_says_it_where_both_were_killed(self):
+        job, _, line, _ = self.start_family()
+        os.killpg(job.pid, signal.SIGKILL)
+        self.assertEqual(line.recv(1), b"")
+
+    def test_an_agent_that_ends_in_order_leaves_with_it(self):
+        job = self.start_guarded("ends", self.port, "1", "exit", "3")
+        self.assert_farewell(self.accept())
+        self.assertEqual(self.end_of(job).status, 3)
+
+    def test_a_line_that_was_let_go_ends_at_once_and_without_it(self):
+        job = self.start_guarded("ends", self.port, "1", "drop", *self.family)
+        self.assertEqual(self.accept().recv(1), b"")
+        self.assertIsNone(job.poll())
+
+    def test_a_thousand_nodes_are_told(self):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        # Orders are heeded in turn: once the line let go has ended, the front holds all others.
+        job = self.start_guarded("ends", self.port, str(NODES + 1), "drop")
+        lines = [self.accept() for _ in range(NODES + 1)]
+        self.assertEqual(lines.pop(0).recv(1), b"")
+        self.agent_of(job).kill()
+        for line in lines:
+            self.assert_farewell(line)
+
+    def test_a_front_that_was_stopped_gets_all_it_missed(self):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        path = str(self.directory / "go")
+        os.mkfifo(path)
+        # One order at a time, so that what the kernel keeps for the front is full.
+        job = self.start_guarded(*self.family, "read", path,
+                                 *(("ends", self.port, "1") * (NODES + 1)), "drop")
+        self.members()
+        agent = self.agent_of(job)
+        job.send_signal(signal.SIGSTOP)
+        with open(path, "wb") as go:
+            go.write(b"x")
+        lines = [self.accept() for _ in range(NODES + 1)]
+        job.send_signal(signal.SIGCONT)
+        self.assertEqual(lines.pop(0).recv(1), b"")
+        agent.kill()
+        for line in lines:
+            self.assert_farewell(line)
+
+
+class OurLine(Case):
+    def test_it_ends_without_a_word_when_nothing_of_the_node_is_left(self):
+        for _ in range(20):
+            job = self.start_guarded("line", self.port, *self.family)
+            line = self.accept()
+            members = self.members()
+            agent = self.agent_of(job)
+            agent.kill()
+            self.assertEqual(line.recv(1), b"")
+            self.assertEqual(have_ended([agent, *members.values()]), [True] * 4)
+
+    def test_whom_nobody_is_left_to_end_keeps_it_open(self):
+        job = self.start_guarded("line", self.port, *self.family)
+        line = self.accept()
+        members = self.members()
+        agent = self.agent_of(job)
+        os.killpg(job.pid, signal.SIGKILL)
+        await_ends([agent, self.watch(job.pid), members["worker"]])
+        line.setblocking(False)
+        self.assertRaises(BlockingIOError, line.recv, 1)
+        line.settimeout(PATIENCE_S)
+        for member in members.values():
+            member.kill()
+        self.assertEqual(line.recv(1), b"")
+
+
+class Lease(Case):
+    """R8: a node whose lease ran out has no workers."""
+
+    def test_the_front_ends_everything_where_the_agent_is_stopped(self):
+        late_ms = []
+        for _ in range(10):
+            job = self.start_guarded("ends", self.port, "1", *self.family, "running", "1",
+                                     "lease", "200", "stop")
+            line = self.accept()
+            members = self.members()
+            agent = self.agent_of(job)
+            until_ns = int(job.stdout.readline())
+            select.select([process.pidfd for process in members.values()], [], [], PATIENCE_S)
+            late_ms.append((time.clock_gettime_ns(time.CLOCK_BOOTTIME) - until_ns) / 1e6)
+            await_ends([agent, *members.values()])
+            self.assert_farewell(line)
+            ended = self.end_of(job)
+            self.assertEqual(ended.status, 75)
+            self.assertIn("this node's lease ran out", ended.err)
+            self.assertNotIn("was ended by SIGKILL", ended.err)
+        print(f"\n{self.id()}: the first worker was dead {statistics.median(late_ms):.1f} ms "
+              f"(median) to {max(late_ms):.1f} ms after the end of the lease", flush=True)
+
+    def test_one_that_is_over_when_workers_begin_to_run_counts_at_once(self):
+        job = self.start_guarded("lease", "0", *self.family, "running", "1")
+        self.assertEqual(self.end_of(job).status, 75)
+
+    def status_after_sigterm(self, *words):
+        """The front looks at the lease before it passes the signal on."""
+        job = self.start_guarded(*words, "ends", self.port, "1", "drop")
+        self.assertEqual(self.accept().recv(1), b"")
+        job.send_signal(signal.SIGTERM)
+        return self.end_of(job).status
+
+    def test_it_matters_only_while_workers_run(self):
+        self.assertEqual(self.status_after_sigterm("lease", "0"), 128 + signal.SIGTERM)
+        self.assertEqual(self.status_after_sigterm("running", "1", "running", "0", "lease", "0"),
+                         128 + signal.SIGTERM)
+
+    def test_the_latest_one_counts(self):
+        words = ("lease", "0", "lease", "none", "running", "1")
+        self.assertEqual(self.status_after_sigterm(*words), 128 + signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--guarded", required=True)
+    parser.add_argument("--worker", required=True)
+    options, rest = parser.parse_known_args(namespace=processes_test.options)
+    options.launcher = options.guarded
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,172 @@
+// The front and what an agent tells it, without an agent's decisions: the agent of this program
+// does what its arguments say, word by word, from left to right, and then waits for its end.
+//
+//   worker PROGRAM WORD… ;   starts a worker, which inherits the life line
+//   line PORT                connects to 127.0.0.1:PORT, and holds that as this node's life line
+//   ends PORT N              connects N times, and holds those as life lines of other nodes
+//   drop                     lets the oldest of these connections go, and closes it
+//   lease MS                 processes may run so long from now, until what is printed (boot time
+//   in
+//                            ns); "none": for ever
+//   running 0|1              whether workers are said to run
+//   read FILE                waits for one byte from a FIFO
+//   stop                     stops itself, as a debugger would
+//   exit N                   ends with status N
+
+#include "agent/front.hpp"
+#include "agent/process.hpp"
+#include "base/task_scope.hpp"
+#include "rendezvous/listener.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace ddprun;
+
+std::vector<std::string> environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    entries.emplace_back(*entry);
+  }
+  return entries;
+}
+
+class Script {
+ public:
+  Script(Front& front, int argc, char** argv) : front_(front), words_(argv + 1, argv + argc) {}
+
+  asio::awaitable<void> play() {
+    while (next_ < words_.size()) {
+      perform(word());
+      co_await asio::post(asio::use_awaitable);  // the orders of a moment go together
+    }
+  }
+
+ private:
+  const std::string& word() { return words_.at(next_++); }
+  int number() { return std::atoi(word().c_str()); }
+
+  void perform(const std::string& what) {
+    if (what == "worker") {
+      start_worker();
+    } else if (what == "line") {
+      if (!front_.hold_line(connect_to(word()))) std::abort();
+      line_ = lines_.back().get();
+    } else if (what == "ends") {
+      const std::string& port = word();
+      for (int left = number(); left > 0; --left) {
+        front_.hold_end(connect_to(port));
+      }
+    } else if (what == "drop") {
+      front_.let_go(lines_.front().get());
+      lines_.pop_front();
+    } else if (what == "lease") {
+      allow(word());
+    } else if (what == "running") {
+      front_.workers_run(number() != 0);
+    } else if (what == "read") {
+      read_byte(word());
+    } else if (what == "stop") {
+      ::raise(SIGSTOP);
+    } else if (what == "exit") {
+      std::exit(number());
+    } else {
+      std::abort();
+    }
+  }
+
+  int connect_to(const std::string& port) {
+    Descriptor line(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(std::atoi(port.c_str())));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(line.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) std::abort();
+    lines_.push_back(std::move(line));
+    return lines_.back().get();
+  }
+
+  void allow(const std::string& ms) {
+    if (ms == "none") return front_.allow_until(kNever);
+    const TimePoint until = Clock::now() + std::chrono::milliseconds(std::atoi(ms.c_str()));
+    std::printf("%lld\n", static_cast<long long>(until.time_since_epoch().count()));
+    std::fflush(stdout);
+    front_.allow_until(until);
+  }
+
+  static void read_byte(const std::string& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    char byte = 0;
+    if (::read(file.get(), &byte, 1) != 1) std::abort();
+  }
+
+  void start_worker() {
+    SpawnRequest request;
+    request.program = word();
+    for (std::string next = word(); next != ";"; next = word()) {
+      request.arguments.push_back(next);
+    }
+    request.environment = environment();
+    request.keep = line_;
+    auto worker = spawn(request);
+    if (!worker) std::abort();
+    workers_.push_back(*std::move(worker));
+  }
+
+  Front& front_;
+  std::vector<std::string> words_;
+  std::size_t next_ = 0;
+  int line_ = -1;
+  std::deque<Descriptor> lines_;
+  std::vector<Process> workers_;
+};
+
+asio::awaitable<void> be_the_agent(Front& front, Script& script) {
+  TaskScope all(co_await asio::this_coro::executor);
+  all.spawn(front.serve());
+  all.spawn(front.end_with_it());
+  all.spawn(script.play());
+  co_await all.join();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  sigset_t blocked = signals;
+  ::sigaddset(&blocked, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  auto process = fork_agent(signals);
+  if (const auto* front = std::get_if<FrontEnded>(&process)) return front->exit_status;
+  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);  // the front's alone to heed
+  raise_descriptor_limit();
+  asio::io_context context(1);
+  Front front(context, std::move(std::get<AgentBegins>(process)));
+  Script script(front, argc, argv);
+  asio::co_spawn(context, be_the_agent(front, script), [](const std::exception_ptr&) {});
+  context.run();
+  return 0;
+}
