@@ -31,7 +31,7 @@ class SharedLease {
  private:
   SharedLease() { set(kNever); }
 
-  std::atomic<std::int64_t> until_ns_{};
+  std::atomic<std::int64_t> until_ns_;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // or it would end at the fork
 };
 

@@ -150,9 +150,7 @@ asio::awaitable<void> be_the_agent(Front& front, Script& script) {
   co_await all.join();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
@@ -169,4 +167,14 @@ int main(int argc, char** argv) {
   asio::co_spawn(context, be_the_agent(front, script), [](const std::exception_ptr&) {});
   context.run();
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception&) {
+    return 98;  // a broken test
+  }
 }
