@@ -19,6 +19,7 @@ namespace {
 constexpr int kClientsMax = 60'000;
 constexpr int kDepthMax = 10'000;
 constexpr int kPortMax = 65'535;
+constexpr double kTimeoutMaxS = 3'600;
 constexpr std::int64_t kOperationsMax = 1'000'000'000'000;
 
 void add_serve(CLI::App& store, StoreServeOptions& options) {
@@ -63,6 +64,21 @@ void add_bench(CLI::App& store, RawBench& raw) {
   bench->add_flag("--json", options.json, "Print one JSON object");
 }
 
+/// The flags of `status` before they are parsed further.
+struct RawStatus {
+  StatusOptions options;
+  std::string endpoint;
+};
+
+void add_status(CLI::App& app, RawStatus& raw) {
+  CLI::App* const status = app.add_subcommand("status", "Ask a job what it does");
+  status->add_option("endpoint", raw.endpoint, "HOST:PORT of any node of the job")->required();
+  status->add_option("--timeout", raw.options.timeout_s, "Seconds for all of it")
+      ->check(between(0.01, kTimeoutMaxS))
+      ->capture_default_str();
+  status->add_flag("--json", raw.options.json, "Print what the leader sent: one JSON object");
+}
+
 /// The subcommands and flags of `app` and of what was chosen below it.
 void collect_known(const CLI::App& app, std::vector<std::string>& known) {
   for (const CLI::Option* option : app.get_options()) {
@@ -88,14 +104,25 @@ Error refused(const CLI::App& app, const CLI::ParseError& error) {
   return make_error(Errc::kInvalidArgument, text + "; see ddpctl --help");
 }
 
+/// A server's: it has a port.
+Result<Endpoint> server_at(const char* flag, const std::string& text) {
+  auto parsed = Endpoint::parse(text, 0);
+  if (!parsed) return with_context(flag, parsed.error());
+  if (parsed->port != 0) return parsed;
+  return make_error(Errc::kInvalidArgument, fmt::format("{} '{}': give HOST:PORT", flag, text));
+}
+
+Result<DdpctlCommand> checked(RawStatus raw) {
+  auto endpoint = server_at("status", raw.endpoint);
+  if (!endpoint) return endpoint.error();
+  raw.options.endpoint = *std::move(endpoint);
+  return {raw.options};
+}
+
 Result<DdpctlCommand> checked(RawBench raw) {
-  auto parsed = Endpoint::parse(raw.endpoint, 0);
-  if (!parsed) return with_context("--endpoint", parsed.error());
-  if (parsed->port == 0) {
-    return make_error(
-        Errc::kInvalidArgument, fmt::format("--endpoint '{}': give HOST:PORT", raw.endpoint));
-  }
-  raw.options.endpoint = *parsed;
+  auto endpoint = server_at("--endpoint", raw.endpoint);
+  if (!endpoint) return endpoint.error();
+  raw.options.endpoint = *std::move(endpoint);
   const auto workload = workload_of(raw.workload);
   if (!workload) return with_context("--workload", workload.error());
   raw.options.workload = *workload;
@@ -106,11 +133,13 @@ Result<DdpctlCommand> checked(RawBench raw) {
 
 Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   StoreServeOptions serve;
+  RawStatus status;
   RawBench bench;
 
   CLI::App app("ddpctl: the operator's tool of ddprun", "ddpctl");
   app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
   app.require_subcommand(1);
+  add_status(app, status);
   CLI::App* const store = app.add_subcommand("store", "The c10d key-value store");
   store->require_subcommand(1);
   add_serve(*store, serve);
@@ -125,6 +154,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return refused(app, error);
   }
+  if (app.got_subcommand("status")) return checked(std::move(status));
   if (store->got_subcommand("serve")) return serve;
   return checked(std::move(bench));
 }

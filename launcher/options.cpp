@@ -79,39 +79,45 @@ Result<void> check_own_host(const OwnHost& own) {
       fmt::format("{}: is not an address of this machine, {}", named, remedy));
 }
 
-/// What --local-addr stands for, as others can use it: numeric, and of this machine.
-Result<std::string> local_address(const Options& options) {
-  const auto refused = [](const Given& given, std::string why) {
-    return make_error(
-        Errc::kInvalidArgument, fmt::format("{} '{}': {}", given.source, given.text, why));
-  };
-  if (const auto& interface = options.local_interface) {
-    const auto& endpoint = options.plan.meeting.endpoint;
-    const bool meets_by_ipv6 = endpoint && endpoint->host.find(':') != std::string::npos;
-    auto address =
-        interface_address(interface->text, meets_by_ipv6 ? Family::kIpv6 : Family::kIpv4);
-    if (!address) return refused(*interface, address.error().detail);
-    return address;
-  }
-  const Given& given = *options.local_address;
+Error refused(const Given& given, std::string_view why) {
+  return make_error(
+      Errc::kInvalidArgument, fmt::format("{} '{}': {}", given.source, given.text, why));
+}
+
+/// `given` as others can use it: numeric, and of this machine.
+Result<std::string> address_of_host(const Given& given) {
   const auto address = own_address(given.text);
   if (!address) return refused(given, address.error().detail);
-  if (!*address) {
+  std::string numeric = address->value_or("");
+  if (numeric.empty()) {
     return refused(given, "is not an address of this machine; give one that is, or iface:NAME");
   }
-  if (is_any(**address)) return refused(given, "stands for all addresses; give one of them");
-  return **address;
+  if (is_any(numeric)) return refused(given, "stands for all addresses; give one of them");
+  return numeric;
+}
+
+Result<std::string> address_of_interface(const Given& name, const MeetingPlan& meeting) {
+  const bool meets_by_ipv6 =
+      meeting.endpoint && meeting.endpoint->host.find(':') != std::string::npos;
+  auto address = interface_address(name.text, meets_by_ipv6 ? Family::kIpv6 : Family::kIpv4);
+  if (!address) return refused(name, address.error().detail);
+  return address;
 }
 
 Result<void> settle_local_address(Options& options) {
   LaunchPlan& plan = options.plan;
-  const bool is_named = options.local_address || options.local_interface;
-  // On one node workers see the very words of --local-addr, as under torchrun.
-  if (!is_named || (!plan.meeting.has_others() && options.local_address)) return {};
-  auto address = local_address(options);
+  const bool has_others = plan.meeting.has_others();
+  Result<std::string> address = std::string();
+  if (options.local_interface) {
+    address = address_of_interface(*options.local_interface, plan.meeting);
+  } else if (options.local_address && has_others) {
+    address = address_of_host(*options.local_address);
+  } else {
+    return {};  // on one node workers see the very words of --local-addr, as under torchrun
+  }
   if (!address) return address.error();
   plan.master_address = *address;
-  if (plan.meeting.has_others()) plan.meeting.local_address = *std::move(address);
+  if (has_others) plan.meeting.local_address = *std::move(address);
   return {};
 }
 

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "base/time.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+struct HttpAnswer {
+  int status = 0;        // 200
+  std::string location;  // of a redirect; else empty
+  std::string body;
+};
+
+/// What the server at `endpoint` answers to GET `path`. Fails with kInvalidArgument (the host is
+/// unknown), kPeerLost (refused, or cut off before the end), kTimedOut, kLimit (a body of more than
+/// `body_bytes_max`) or kProtocol (no HTTP/1.x); the error names the endpoint.
+Result<HttpAnswer> http_get(
+    const Endpoint& endpoint,
+    std::string_view path,
+    std::size_t body_bytes_max,
+    TimePoint deadline);
+
+}  // namespace ddprun

@@ -1,0 +1,83 @@
+#include "launcher/status.hpp"
+
+#include "base/parse.hpp"
+#include "base/say.hpp"
+#include "launcher/core/status_text.hpp"
+#include "launcher/http_get.hpp"
+#include "rendezvous/core/status_json.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kPath = "/status";
+// Leadership may pass on while we ask; more than a few times is a loop.
+constexpr int kRedirectsMax = 4;
+constexpr std::size_t kShownBytesMax = 200;
+
+/// Where "http://HOST:PORT/status" is.
+Result<Endpoint> leader_at(std::string_view location) {
+  constexpr std::string_view kScheme = "http://";
+  const auto refused = [location] {
+    return make_error(
+        Errc::kProtocol,
+        fmt::format("it names '{}' as the leader", location.substr(0, kShownBytesMax)));
+  };
+  if (!location.starts_with(kScheme) || !location.ends_with(kPath)) return refused();
+  location.remove_prefix(kScheme.size());
+  location.remove_suffix(kPath.size());
+  auto leader = Endpoint::parse(location, 0);
+  if (!leader || leader->port == 0) return refused();
+  return leader;
+}
+
+Error no_status(const HttpAnswer& answer) {
+  const std::string_view said = trim(answer.body);
+  return make_error(
+      Errc::kPeerLost,
+      fmt::format(
+          "it answers {}{}{}; give the address and port of a node of the job",
+          answer.status,
+          said.empty() ? "" : ": ",
+          said.substr(0, std::min(said.find('\n'), kShownBytesMax))));
+}
+
+Result<std::string> ask(Endpoint endpoint, TimePoint deadline) {
+  for (int redirects = 0; redirects <= kRedirectsMax; ++redirects) {
+    auto answer = http_get(endpoint, kPath, kStatusBytesMax, deadline);
+    if (!answer) return answer.error();
+    if (answer->status == 200) return std::move(answer->body);
+    const std::string where = endpoint.to_string();
+    const bool names_another = answer->status == 307 && !answer->location.empty();
+    if (!names_another) return with_context(where, no_status(*answer));
+    auto leader = leader_at(answer->location);
+    if (!leader) return with_context(where, leader.error());
+    endpoint = *std::move(leader);
+  }
+  return make_error(
+      Errc::kPeerLost,
+      fmt::format("{}: every node names another as the leader; try again", endpoint.to_string()));
+}
+
+}  // namespace
+
+Result<void> show_status(const StatusOptions& options) {
+  const auto timeout = std::chrono::duration<double>(options.timeout_s);
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Duration>(timeout);
+  const auto body = ask(options.endpoint, deadline);
+  if (!body) return body.error();
+  const auto status = parse_status(*body);
+  if (!status) {
+    return with_context(
+        fmt::format("{}: its answer is not understood", options.endpoint.to_string()),
+        status.error());
+  }
+  return answer(options.json ? *body : status_text(*status));
+}
+
+}  // namespace ddprun

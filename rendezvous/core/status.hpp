@@ -1,0 +1,75 @@
+#pragma once
+
+// What a leader tells of its job to whoever asks (GET /status), as values. docs/operations.md
+// describes each field; as JSON they are in status_json.hpp.
+
+#include "base/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct JobStatus {
+  enum class State : std::uint8_t {
+    kGathering,  // waits for nodes, or for their answer to an offer
+    kRunning,    // a round runs
+    kStopping,   // its workers are being stopped; another round or the end follows
+    kEnded,      // the verdict is out
+  };
+
+  struct Worker {
+    enum class State : std::uint8_t { kRunning, kSucceeded, kFailed, kStopped };
+
+    int rank = 0;
+    int local_rank = 0;
+    int pid = 0;
+    State state = State::kRunning;
+
+    bool operator==(const Worker&) const = default;
+  };
+
+  struct Node {
+    enum class State : std::uint8_t {
+      kWaiting,    // belongs to the round, and its workers have not begun
+      kRunning,    // its workers run
+      kFailed,     // one of its workers failed
+      kStopped,    // its workers were stopped
+      kSucceeded,  // its workers all exited 0
+      kSpare,      // stands by
+      kSuspected,  // its connection is gone or silent; neither its death nor its lease is proved
+    };
+
+    std::string host;
+    std::string address;            // where it listens, "10.0.0.1:29400"
+    std::uint64_t incarnation = 0;  // of its agent
+    State state = State::kWaiting;
+    bool is_leader = false;
+    std::optional<int> group_rank;     // none: a spare
+    std::optional<Duration> beat_age;  // since its last beat came in; none: the leader itself
+    std::vector<Worker> workers;       // of this round, by local rank
+
+    bool operator==(const Node&) const = default;
+  };
+
+  std::string job;      // its id
+  std::string version;  // of the leader's ddprun
+  State state = State::kGathering;
+  std::int64_t generation = 0;
+  std::int64_t round = 0;  // 0: none yet
+  int attempt = 0;
+  int restarts_used = 0;
+  int restarts_max = 0;
+  int nodes_min = 1;
+  int nodes_max = 1;
+  Duration lease{};
+  std::string reason;              // why the round before ended; empty: there was none
+  std::optional<int> exit_status;  // with kEnded
+  std::vector<Node> nodes;         // by group rank, then the spares
+
+  bool operator==(const JobStatus&) const = default;
+};
+
+}  // namespace ddprun

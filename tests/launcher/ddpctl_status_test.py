@@ -1,0 +1,157 @@
+"""`ddpctl status` as a program: who answers, who does not, and what it says then.
+
+    ddpctl_status_test.py --ddpctl PROGRAM [unittest arguments]
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+options = argparse.Namespace()
+PATIENCE_S = 60
+
+NODE = {"host": "n0", "address": "127.0.0.1:1", "incarnation": "00000000000000ff",
+        "state": "running", "is_leader": True, "group_rank": 0, "beat_age_s": None,
+        "workers": [{"rank": 0, "local_rank": 0, "pid": 812, "state": "running"}]}
+STATUS = {"job": "run7", "version": "0.1.0", "state": "running", "generation": 1, "round": 5,
+          "attempt": 2, "restarts_used": 1, "restarts_max": 3, "nodes_min": 1, "nodes_max": 2,
+          "lease_s": 3.0, "reason": "", "exit_status": None, "nodes": [NODE], "later": 1}
+
+
+def ddpctl(*arguments, **more):
+    return subprocess.run([options.ddpctl, "status", *arguments], capture_output=True, text=True,
+                          timeout=PATIENCE_S, **more)
+
+
+def http(status, body=b"", **headers):
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+@contextlib.contextmanager
+def server(*answers, piece=1 << 20):
+    """Answers one connection with each of `answers`, in pieces; yields HOST:PORT and requests."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = "127.0.0.1:%d" % listener.getsockname()[1]
+    requests = []
+
+    def serve():
+        for answer in answers:
+            client, _ = listener.accept()
+            with client, contextlib.suppress(OSError):  # it may have heard enough
+                requests.append(client.recv(4096).decode())
+                answer = answer.replace(b"SELF", address.encode())
+                for at in range(0, len(answer), piece):
+                    client.sendall(answer[at:at + piece])
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield address, requests
+    finally:
+        thread.join(PATIENCE_S)
+        listener.close()
+
+
+class DdpctlStatus(unittest.TestCase):
+    def assert_refused(self, ended, status, *parts):
+        self.assertEqual((status, ""), (ended.returncode, ended.stdout), ended.stderr)
+        self.assertEqual(1, ended.stderr.count("\n"), ended.stderr)
+        self.assertTrue(ended.stderr.startswith("ddpctl: "), ended.stderr)
+        for part in parts:
+            self.assertIn(part, ended.stderr)
+
+    def ask(self, *answers, piece=1 << 20):
+        with server(*answers, piece=piece) as (address, _):
+            return ddpctl(address), address
+
+    def test_prints_the_job_for_people(self):
+        with server(http("200 OK", json.dumps(STATUS).encode())) as (address, requests):
+            ended = ddpctl(address)
+        self.assertEqual(0, ended.returncode, ended.stderr)
+        self.assertIn("job run7 runs: round 5, attempt 2, 1 of 3 restarts used\n", ended.stdout)
+        self.assertIn("n0                       running            -  0:812\n", ended.stdout)
+        self.assertTrue(requests[0].startswith("GET /status HTTP/1.1\r\n"), requests)
+
+    def test_prints_what_the_leader_sent_with_json(self):
+        body = json.dumps(STATUS)
+        with server(http("200 OK", body.encode()), piece=1) as (address, _):
+            ended = ddpctl(address, "--json")
+        self.assertEqual((0, body), (ended.returncode, ended.stdout), ended.stderr)
+
+    def test_follows_the_name_of_the_leader(self):
+        away = http("307 Temporary Redirect", Location="http://SELF/status")
+        ended, _ = self.ask(away, http("200 OK", json.dumps(STATUS).encode()))
+        self.assertEqual(0, ended.returncode, ended.stderr)
+
+    def test_does_not_follow_for_ever(self):
+        away = http("307 Temporary Redirect", Location="http://SELF/status")
+        ended, address = self.ask(*[away] * 5)
+        self.assert_refused(ended, 75, address, "every node names another as the leader")
+
+    def test_follows_nothing_but_the_name_of_a_leader(self):
+        for location in ("https://127.0.0.1:1/status", "http://127.0.0.1/status", "/else", "x" * 9999):
+            ended, address = self.ask(http("307 Temporary Redirect", Location=location))
+            self.assert_refused(ended, 75, address, f"names '{location[:200]}' as the leader")
+
+    def test_refuses_bad_usage(self):
+        self.assert_refused(ddpctl(), 2, "endpoint")
+        self.assert_refused(ddpctl("node"), 2, "'node': give HOST:PORT")
+        self.assert_refused(ddpctl("node:99999"), 2, "from 0 to 65535")
+        self.assert_refused(ddpctl("node:1", "--timeout", "0"), 2, "--timeout")
+        self.assert_refused(ddpctl("a" * 300 + ":1"), 2, "a" * 300)
+
+    def test_says_that_nobody_is_there(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+        ended = ddpctl(f"127.0.0.1:{port}")
+        self.assert_refused(ended, 75, f"127.0.0.1:{port}", "Connection refused")
+
+    def test_does_not_wait_for_ever(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            address = "127.0.0.1:%d" % silent.getsockname()[1]
+            ended = ddpctl(address, "--timeout", "0.1")
+        self.assert_refused(ended, 75, address, "no answer by the deadline")
+
+    def test_refuses_what_is_no_status(self):
+        whole = http("200 OK", json.dumps(STATUS).encode())
+        for answer, why in (
+            (b"SSH-2.0-OpenSSH\r\n", "does not speak HTTP"),
+            (b"HTTP/1.1 200 OK\r\n\r\n", "does not speak HTTP"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "does not speak HTTP"),
+            (b"HTTP/1.1 200 OK\r\nX: " + b"x" * (1 << 20), "does not speak HTTP"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "more than 33554432 bytes"),
+            (whole[:-1], "closed the connection"),
+            (whole[:20], "closed the connection"),
+            (b"", "closed the connection"),
+            (http("200 OK", b"hello"), "is not understood: is no JSON"),
+            (http("200 OK", b'{"job":1}'), "is not understood: field 'job': expected a text"),
+            (http("503 Service Unavailable", b"no leader now\nx"), "it answers 503: no leader now;"),
+        ):
+            ended, address = self.ask(answer)
+            self.assert_refused(ended, 75, address, why)
+
+    def test_a_store_that_stands_alone_has_no_status(self):
+        serve = subprocess.Popen([options.ddpctl, "store", "serve", "--host", "127.0.0.1"],
+                                 stdout=subprocess.PIPE, text=True)
+        try:
+            port = serve.stdout.readline().split()[-1]
+            self.assert_refused(ddpctl(f"127.0.0.1:{port}"), 75, "it answers 404")
+        finally:
+            serve.terminate()
+            serve.communicate(timeout=PATIENCE_S)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ddpctl", required=True)
+    options, rest = parser.parse_known_args()
+    options.ddpctl = os.path.abspath(options.ddpctl)
+    unittest.main(argv=[sys.argv[0], *rest])
