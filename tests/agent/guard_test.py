@@ -42,12 +42,19 @@ class Case(processes_test.Case):
                        "note", path, "worker", "ignore", "SIGTERM", "hang", ";")
 
     def start_guarded(self, *words):
-        """The front, the agent that does `words`."""
-        job = subprocess.Popen([options.guarded, *words], stdin=subprocess.DEVNULL, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               start_new_session=True)
+        """The front, the agent that does `words`; with as few descriptors as a login gives."""
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        job = subprocess.Popen(
+            [options.guarded, *words], stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, most)))
         self.addCleanup(self.clean_up, job)
         return job
+
+    @staticmethod
+    def allow_descriptors(count):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, most))
 
     def agent_of(self, job):
         """Once it has done something."""
@@ -116,7 +123,7 @@ class OtherNodesLines(Case):
         self.assertIsNone(job.poll())
 
     def test_a_thousand_nodes_are_told(self):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        self.allow_descriptors(2 * NODES)
         # Orders are heeded in turn: once the line let go has ended, the front holds all others.
         job = self.start_guarded("ends", self.port, str(NODES + 1), "drop")
         lines = [self.accept() for _ in range(NODES + 1)]
@@ -126,7 +133,7 @@ class OtherNodesLines(Case):
             self.assert_farewell(line)
 
     def test_a_front_that_was_stopped_gets_all_it_missed(self):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        self.allow_descriptors(2 * NODES)
         path = str(self.directory / "go")
         os.mkfifo(path)
         # One order at a time, so that what the kernel keeps for the front is full.
