@@ -16,7 +16,7 @@ packages=(
   libboost1.81-dev libboost-filesystem1.81-dev libcli11-dev libfmt-dev libspdlog-dev
   nlohmann-json3-dev libssl-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  iproute2 procps python3
+  iproute2 nftables procps python3
 )
 torch_packages=(libgloo-dev dataset-fashion-mnist python3-venv)
 lint_packages=(clang-format-14 clang-tidy-19 shellcheck)

@@ -1,0 +1,140 @@
+"""A job on several nodes whose workers write down when they ran.
+
+    with netns.Network(3) as network, Drill(network, ddprun, round_worker) as drill:
+        for node in range(3):
+            drill.start(node, "--nnodes", "3", ...)
+        first = drill.await_round(workers=3)       # all have begun
+        os.kill(first.pid_of(rank=1), signal.SIGKILL)
+        second = drill.await_round(workers=3)      # of a later round
+        drill.finish()                             # every worker exits 0
+        drill.judge(self)                          # never two rounds at once
+
+What happened is known by what the workers said, and nothing is waited for by the clock: the one
+deadline is there to end a drill that hangs.
+"""
+
+import contextlib
+import os
+import select
+import shutil
+import tempfile
+import time
+
+import rounds
+
+PATIENCE_S = 120
+
+
+class Round:
+    """A round in which `workers` have begun, by their own word."""
+
+    def __init__(self, moments):
+        self.moments = moments
+        self.key = moments[0].key
+        self.first_ns = min(moment.ns for moment in moments)
+        self.last_ns = max(moment.ns for moment in moments)  # when the last one began
+
+    def _one(self, rank):
+        return next(moment for moment in self.moments if moment.rank == rank)
+
+    def pid_of(self, rank):
+        return self._one(rank).pid
+
+    def node_of(self, rank):
+        return int(self._one(rank).node.removeprefix("n"))
+
+
+class Drill:
+    def __init__(self, network, ddprun, round_worker):
+        self.network = network
+        self._ddprun = os.path.abspath(ddprun)
+        self._worker = os.path.abspath(round_worker)
+        self.room = tempfile.mkdtemp(prefix="ddprun_drill_")
+        self._log, self._stop, notes = (
+            os.path.join(self.room, name) for name in ("log", "stop", "notes"))
+        os.mkfifo(notes)
+        # Open for both, so that it has no end when no worker runs, and none waits for us.
+        self._notes = os.open(notes, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._unread = b""
+        self._begun = {}  # key of a round → its first moments
+        self._awaited = (0, 0)  # the newest round that was yielded
+        self.jobs = {}  # node → its ddprun
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for node in self.jobs:
+            self.network[node].kill()
+        for job in self.jobs.values():
+            job.wait(PATIENCE_S)
+        os.close(self._notes)
+        shutil.rmtree(self.room, ignore_errors=True)
+
+    def start(self, node, *flags):
+        """Starts ddprun on a node, in place of one that has ended there."""
+        words = [self._ddprun, "--log-dir", os.path.join(self.room, f"n{node}"), *flags,
+                 self._worker, self._log, self._stop, os.path.join(self.room, "notes")]
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_SECRET"))}
+        with open(os.path.join(self.room, f"n{node}.said"), "ab") as said:
+            self.jobs[node] = self.network[node].popen(words, stdout=said, stderr=said, env=kept)
+        return self.jobs[node]
+
+    def said(self, node):
+        """What ddprun said on a node, on both streams."""
+        with open(os.path.join(self.room, f"n{node}.said"), errors="replace") as file:
+            return file.read()
+
+    def await_round(self, workers):
+        """The next round of which `workers` have begun; those that never had so many are passed
+        over."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            for key in sorted(self._begun):
+                if key > self._awaited and len(self._begun[key]) >= workers:
+                    self._awaited = key
+                    return Round(self._begun[key])
+            self._read_notes(deadline)
+
+    def await_begun(self, workers):
+        """The first moments of so many workers or more, of whatever rounds, since the drill began."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            moments = [moment for begun in self._begun.values() for moment in begun]
+            if len(moments) >= workers:
+                return moments
+            self._read_notes(deadline)
+
+    def _read_notes(self, deadline):
+        ready, _, _ = select.select([self._notes], [], [], max(0, deadline - time.monotonic()))
+        if not ready:
+            raise TimeoutError(f"no further round has begun in {PATIENCE_S} s:\n{self.account()}")
+        self._unread += os.read(self._notes, 1 << 16)
+        whole, end, self._unread = self._unread.rpartition(b"\n")
+        for moment in rounds.parse((whole + end).decode()):
+            self._begun.setdefault(moment.key, []).append(moment)
+
+    def account(self):
+        """What all said, for a test that fails."""
+        return "".join(f"n{node} ({'runs' if job.poll() is None else job.returncode}):\n"
+                       f"{self.said(node)}" for node, job in sorted(self.jobs.items()))
+
+    def finish(self, expected=0):
+        """Lets every worker exit with 0. Fails unless each ddprun ends with `expected`."""
+        open(self._stop, "w").close()
+        statuses = {node: job.wait(PATIENCE_S) for node, job in self.jobs.items()}
+        if set(statuses.values()) != {expected}:
+            raise AssertionError(f"ended with {statuses}:\n{self.account()}")
+
+    def moments(self):
+        with contextlib.suppress(FileNotFoundError), open(self._log) as log:
+            return rounds.parse(log.read())
+        return []
+
+    def stopped_ns(self, key):
+        """When the last worker of a round ran for the last time."""
+        return rounds.rounds_of(self.moments())[key][-1].ns
+
+    def judge(self, test):
+        found = rounds.violations(self.moments())
+        test.assertEqual([], found, "\n".join([*found[:10], self.account()]))

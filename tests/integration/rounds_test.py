@@ -1,0 +1,64 @@
+"""That the judge of rounds.py condemns the guilty and nobody else."""
+
+import unittest
+
+import rounds
+
+
+def log(*lines):
+    return rounds.parse("".join(f"{line}\n" for line in lines))
+
+
+class Judge(unittest.TestCase):
+    def test_has_nothing_against_rounds_that_follow_each_other(self):
+        self.assertEqual([], rounds.violations(log(
+            "100 1 1 n0 0 11", "100 1 1 n1 1 21", "200 1 1 n0 0 11", "201 1 1 n1 1 21",
+            "202 1 2 n0 0 12", "203 1 2 n1 1 22", "300 2 3 n1 0 23")))
+
+    def test_has_nothing_against_an_empty_log(self):
+        self.assertEqual([], rounds.violations(log()))
+
+    def test_condemns_an_earlier_round_that_still_runs_on_another_node(self):
+        found = rounds.violations(log(
+            "1000000 1 1 n0 0 11", "1000000 1 1 n1 1 21", "2000000 1 2 n0 0 12",
+            "3500000 1 1 n1 1 21"))
+        self.assertEqual(["R2: rank 1 on n1 (pid 21) in round 1 of generation 1 still ran 1.500 ms "
+                          "after rank 0 on n0 (pid 12) in round 2 of generation 1 had begun"], found)
+
+    def test_condemns_the_same_instant(self):
+        self.assertEqual(1, len(rounds.violations(log("5 1 1 n0 0 1", "5 1 2 n1 0 2"))))
+
+    def test_condemns_a_leader_who_goes_on_beside_his_successor(self):
+        found = rounds.violations(log("1 1 7 n0 0 1", "2 2 8 n1 0 2", "3 1 7 n0 0 1"))
+        self.assertEqual(1, len(found))
+        self.assertIn("generation 1 still ran", found[0])
+
+    def test_condemns_an_overlap_with_a_round_that_is_not_the_next(self):
+        found = rounds.violations(log("1 1 1 n0 0 1", "2 1 2 n1 0 2", "3 1 3 n1 0 3", "4 1 1 n0 0 1"))
+        self.assertEqual(2, len(found))
+
+    def test_looks_at_times_and_not_at_the_order_of_lines(self):
+        late = log("9 1 2 n0 0 2", "1 1 1 n0 0 1", "8 1 1 n0 0 1")
+        self.assertEqual([], rounds.violations(late))
+
+    def test_condemns_a_rank_that_two_nodes_have(self):
+        found = rounds.violations(log("1 1 1 n0 0 1", "2 1 1 n1 0 2"))
+        self.assertEqual(1, len(found))
+        self.assertTrue(found[0].startswith("R3: "), found)
+
+    def test_condemns_a_worker_that_is_started_twice_in_a_round(self):
+        self.assertEqual(1, len(rounds.violations(log("1 1 1 n0 0 1", "2 1 1 n0 0 2"))))
+
+
+class Log(unittest.TestCase):
+    def test_may_end_within_a_line(self):
+        self.assertEqual(1, len(rounds.parse("1 1 1 n0 0 1\n2 1 1 n0")))
+
+    def test_is_refused_if_a_line_is_torn(self):
+        for torn in ("1 1 1 n0 0\n", "1 1 1 n0 0 1 7\n", "x 1 1 n0 0 1\n", "\n"):
+            with self.assertRaisesRegex(ValueError, "line 1 is no moment"):
+                rounds.parse(torn)
+
+
+if __name__ == "__main__":
+    unittest.main()
