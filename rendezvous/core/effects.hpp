@@ -28,10 +28,12 @@ struct Close {
   Link link{};
 };
 
-/// Open this node's life line to the leader that `uplink` reaches, in place of any earlier one.
+/// Open this node's life line to the leader that `uplink` reaches, unless there is one to this
+/// generation. Earlier ones stay open: the end of a line proves a death.
 struct OpenLine {
   Link uplink{};
   std::int64_t generation = 0;
+  Incarnation node{};  // this one
 };
 
 /// This node may run workers until then; kNever: nobody else could.
@@ -42,6 +44,8 @@ struct SetLease {
 /// We lead: an empty store for this round, and no connection of an earlier one (R7).
 struct BeginStore {
   RoundId round;
+  std::vector<std::string>
+      hosts;  // addresses of the round's nodes; "": one that we do not know yet
 };
 
 /// Start the workers, if the lease has not run out at that very moment (R8).
@@ -53,7 +57,8 @@ struct StartWorkers {
   Progress progress;
 };
 
-/// End the workers: the stop signal, a grace, SIGKILL. Told again, nothing happens.
+/// End the workers: the stop signal, a grace, SIGKILL. Told again, nothing happens; where they have
+/// ended by themselves, it says what follows.
 struct StopWorkers {
   StopRound order;
 };
@@ -62,9 +67,6 @@ struct StopWorkers {
 struct KillWorkers {
   std::string why;
 };
-
-/// The leader that our life line led to is not ours any more.
-struct DropLine {};
 
 /// A line for the log.
 struct Note {
@@ -87,7 +89,6 @@ using Effect = std::variant<
     StartWorkers,
     StopWorkers,
     KillWorkers,
-    DropLine,
     Note,
     Finish>;
 

@@ -60,7 +60,8 @@ struct Electorate {
 struct Progress {
   int attempt = 0;         // restarts for any reason: TORCHELASTIC_RESTART_COUNT
   int restarts_used = 0;   // of the budget (R5)
-  int previous_world = 0;  // workers of the round before; 0: there was none
+  int world = 0;           // workers of the round that is offered
+  int previous_world = 0;  // and of the round before; 0: there was none
   std::string reason;      // why the round before ended; empty for the first
 
   bool operator==(const Progress&) const = default;
@@ -69,6 +70,7 @@ struct Progress {
 /// What a node can tell a successor of the job's past (E5).
 struct Standing {
   std::int64_t generation = 0;  // the newest that it obeyed or promised
+  std::int64_t obeyed = 0;      // the newest whose leader has welcomed it
   Electorate committed;         // of the newest round that it knows was started
   Electorate offered;           // of the newest round that it acknowledged; may be the same
   int offered_nodes = 0;        // that were to run in it
@@ -135,7 +137,7 @@ struct Acknowledge {
 struct WorkerNews {
   RoundId round;
   WorkersState state = WorkersState::kStopped;
-  std::optional<FailureNews> failure;  // with kFailed
+  std::optional<FailureNews> failure;  // with kFailed, and with the kStopped that follows
   std::vector<int> pids;               // by local rank, with kRunning; 0: ended
 
   bool operator==(const WorkerNews&) const = default;
@@ -149,11 +151,19 @@ struct Leaving {
   bool operator==(const Leaving&) const = default;
 };
 
+/// "I have lost my leader, my workers are stopped: ask me." (E4)
+struct Eligible {
+  std::int64_t dead = 0;  // the generation whose leader is proved dead to this node; 0: none
+  Standing standing;
+
+  bool operator==(const Eligible&) const = default;
+};
+
 /// "I obey nobody older than this generation, and promised it to no other." (E4)
 struct Promise {
   std::int64_t generation = 0;
-  bool leader_is_dead = false;  // given on proof, before the earlier leader's lease ran out
-  Standing standing;            // as it was before the promise
+  std::int64_t dead = 0;  // the generation whose leader is proved dead to this node; 0: none
+  Standing standing;      // as it was before the promise
 
   bool operator==(const Promise&) const = default;
 };
@@ -210,16 +220,24 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+/// A node that may lead next.
+struct Successor {
+  Incarnation node{};
+  Endpoint at;
+
+  bool operator==(const Successor&) const = default;
+};
+
 /// A round, before it starts.
 struct OfferRound {
   RoundId round;
-  RoundId committed;           // the newest round that was started
+  Electorate committed;        // of the newest round that was started, as far as this node is in it
   std::optional<Place> place;  // none: a spare
   int nodes = 0;               // that run in it
   int electorate_size = 0;     // those and the spares
   Endpoint master;             // where the workers meet; host "": where the leader was reached
-  std::vector<Endpoint> successors;  // in the order in which they are tried
-  std::string hosts;                 // of the nodes, with commas
+  std::vector<Successor> successors;  // in the order in which they are tried
+  std::string hosts;                  // of the nodes, with commas
   Progress progress;
 
   bool operator==(const OfferRound&) const = default;
@@ -266,6 +284,7 @@ using Message = std::variant<
     Acknowledge,
     WorkerNews,
     Leaving,
+    Eligible,
     Promise,
     VerdictHeard,
     Welcome,

@@ -32,9 +32,12 @@ struct RendezvousPolicy {
   Duration last_call = std::chrono::seconds(30);      // for more, before the first round
   Duration seek_timeout = std::chrono::seconds(30);   // without any leader, for a node that had one
   Duration start_pause = std::chrono::seconds(1);     // after a worker could not be started
+  Duration newcomer_pause =
+      std::chrono::seconds(1);  // for more newcomers, before a restart for one
   Duration verdict_timeout = std::chrono::seconds(5);    // for the last to hear the verdict
   Duration patience = std::chrono::milliseconds(500);    // with one of several that might lead
-  Duration retry_pause = std::chrono::milliseconds(50);  // between two calls to the same address
+  Duration retry_pause = std::chrono::milliseconds(20);  // after all were called in vain; doubles
+  Duration retry_pause_max = std::chrono::milliseconds(500);
 
   std::uint64_t seed = 0;  // of chance in the pauses, so that two do not keep in step
 };

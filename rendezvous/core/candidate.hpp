@@ -1,0 +1,67 @@
+#pragma once
+
+// Candidate: gathers promises for one node, once its leader is lost (E4 to E6).
+//
+// A promise tells the newest round that its giver acknowledged and the newest that it knows was
+// started. The candidate needs a majority of the electorate of the newest round started, and, where
+// a later one was offered, of that electorate too: it may have been started without anybody here
+// knowing. Each giver tells whether it belongs to these, so no list of nodes has to travel.
+
+#include "base/time.hpp"
+#include "rendezvous/core/messages.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace ddprun {
+
+/// An electorate as a leader knows it.
+struct KnownElectorate {
+  RoundId round;
+  int size = 0;
+  std::set<Incarnation> members;  // those that are known; the others have not said so
+};
+
+/// What a leader begins with.
+struct Mandate {
+  std::int64_t generation = 0;
+  std::vector<KnownElectorate> electorates;  // it needs a majority of each (one or two)
+  std::int64_t last_round = 0;
+  Progress progress;
+  bool has_history = false;  // some round was offered before
+  std::optional<Verdict> verdict;
+  Duration wait{};  // before a round is started: nodes that are not heard of may still run workers
+};
+
+class Candidate {
+ public:
+  struct Timing {
+    Duration lease{};
+    Duration margin{};
+  };
+
+  Candidate(Incarnation self, Timing timing) : self_(self), timing_(timing) {}
+
+  /// The generation that is asked for; 0: none yet.
+  std::int64_t generation() const { return generation_; }
+
+  /// Starts over with a newer generation. REQUIRES: own.generation > generation().
+  void ask_for(const Promise& own);
+
+  /// A promise came from `node`. One for another generation than the present is ignored.
+  void promised(Incarnation node, const Promise& promise);
+
+  /// What it may lead with; none: too few promises.
+  std::optional<Mandate> mandate() const;
+
+ private:
+  Incarnation self_{};
+  Timing timing_;
+  std::int64_t generation_ = 0;
+  std::map<Incarnation, Promise> promises_;  // its own included
+};
+
+}  // namespace ddprun

@@ -1,0 +1,740 @@
+#include "rendezvous/core/coordinator.hpp"
+
+#include "base/exit_status.hpp"
+#include "rendezvous/core/rank_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kAnswersKept = 16;
+constexpr std::size_t kSuccessorsMax = 8;
+constexpr std::size_t kHostsShownMax = 64;
+constexpr auto kNoticeWindow = 1s;
+constexpr int kRefreshesPerLease = 64;
+
+}  // namespace
+
+Coordinator::Coordinator(
+    const RendezvousPolicy& policy, NodeInfo self, const Mandate& mandate, TimePoint now)
+    : policy_(policy),
+      self_(std::move(self)),
+      generation_(mandate.generation),
+      electorates_(mandate.electorates),
+      last_round_(mandate.last_round),
+      progress_(mandate.progress),
+      budget_(
+          policy.max_restarts,
+          policy.restart_window,
+          std::min(policy.max_restarts, mandate.progress.restarts_used)),
+      has_history_(mandate.has_history),
+      began_(now),
+      leads_until_(now),
+      grants_until_(now),
+      expire_at_(kNever),
+      gather_since_(now),
+      not_before_(now + mandate.wait),
+      verdict_(mandate.verdict) {
+  if (!has_history_) return;
+  ++progress_.attempt;
+  progress_.previous_world = progress_.world;
+  progress_.reason = "the leader was lost";
+}
+
+// Who is here. ---------------------------------------------------------------------------------
+
+std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
+  if (hello.nodes_min != policy_.nodes.min() || hello.nodes_max != policy_.nodes.max()) {
+    return Refuse{
+        .exit_status = kExitUsage,
+        .why = fmt::format(
+            "--nnodes {}:{} on {}, but {}:{} on the leader {}; give the same on every node",
+            hello.nodes_min,
+            hello.nodes_max,
+            hello.node.host,
+            policy_.nodes.min(),
+            policy_.nodes.max(),
+            self_.host)};
+  }
+  if (!hello.node.node_rank) return std::nullopt;
+  for (const auto& [incarnation, node] : nodes_) {
+    const bool is_other = incarnation != hello.node.incarnation && node.link.has_value();
+    if (is_other && node.info.node_rank == hello.node.node_rank) {
+      return Refuse{
+          .exit_status = kExitUsage,
+          .why = fmt::format(
+              "--node-rank {} is taken by {}; give each node a rank of its own",
+              *hello.node.node_rank,
+              node.info.host)};
+    }
+  }
+  return std::nullopt;
+}
+
+void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& out) {
+  if (is_fenced_) return;
+  if (auto no = objection(hello)) {
+    out.emplace_back(
+        effects::Note{.text = fmt::format("{} was refused: {}", hello.node.host, no->why)});
+    out.emplace_back(effects::Send{.to = link, .message = *std::move(no)});
+    out.emplace_back(effects::Close{.link = link});
+    return;
+  }
+  const Incarnation incarnation = hello.node.incarnation;
+  const auto [found, is_new] = nodes_.try_emplace(incarnation);
+  Node& node = found->second;
+  if (node.link) {  // it connected again before the end of the old connection was seen
+    links_.erase(*node.link);
+    out.emplace_back(effects::Close{.link = *node.link});
+    withdraw_offer_to(incarnation);
+  }
+  if (is_new) {
+    node.joined = ++joins_;
+    node.group_rank = hello.standing.group_rank;
+    last_call_until_.reset();  // a newcomer restarts it
+  }
+  node.info = hello.node;
+  node.link = link;
+  node.heard_at = now;
+  node.has_told = false;
+  node.acknowledged = {};
+  node.beat = 0;
+  node.answers.clear();
+  node.answers.emplace_back(0, now);
+  links_.emplace(link, incarnation);
+  for (KnownElectorate& electorate : electorates_) {
+    const Standing& standing = hello.standing;
+    for (const Electorate* told : {&standing.committed, &standing.offered}) {
+      if (told->is_member && told->round == electorate.round && told->size != 0)
+        electorate.members.insert(incarnation);
+    }
+  }
+  if (incarnation != self()) {
+    expire_at_ = std::min(expire_at_, now + policy_.lease + policy_.margin);
+    send(
+        node,
+        Welcome{
+            .generation = generation_,
+            .leader = self_,
+            .lease = policy_.lease,
+            .margin = policy_.margin},
+        out);
+  }
+  if (verdict_) send(node, TellVerdict{.verdict = *verdict_, .is_final = is_final_}, out);
+  settle(now, out);
+}
+
+void Coordinator::received(Link link, const Message& message, TimePoint now, Effects& out) {
+  Node* const node = find(link);
+  if (node == nullptr || is_fenced_) return;
+  node->heard_at = now;
+  std::visit([&](const auto& what) { on(*node, what, now, out); }, message);
+  settle(now, out);
+}
+
+void Coordinator::lost(Link link, TimePoint now, Effects& out) {
+  Node* const node = find(link);
+  if (node == nullptr || is_fenced_) return;
+  links_.erase(link);
+  node->link.reset();
+  node->has_told = false;
+  node->acknowledged = {};
+  const Incarnation incarnation = node->info.incarnation;
+  // Suspected, no more: a round is never started on the strength of a closed connection.
+  withdraw_offer_to(incarnation);
+  settle(now, out);
+}
+
+void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& out) {
+  if (is_fenced_ || incarnation == self()) return;
+  const auto found = nodes_.find(incarnation);
+  if (found == nodes_.end()) return;
+  const Node& node = found->second;
+  // E6: while what it confirmed held it, it promised itself to nobody, and now it never will.
+  const bool held =
+      node.has_confirmed && now < node.confirmed_sent + policy_.lease + policy_.margin;
+  if (held) subtract(incarnation);
+  remove(incarnation, "nothing of it runs any more", out);
+  settle(now, out);
+}
+
+/// It is not going to acknowledge, or its acknowledgement went with its connection.
+void Coordinator::withdraw_offer_to(Incarnation node) {
+  const bool has_it = phase_ == Phase::kOffered && round_->electorate.members.contains(node);
+  if (has_it) phase_ = Phase::kGathering;
+}
+
+void Coordinator::subtract(Incarnation node) {
+  for (KnownElectorate& electorate : electorates_) {
+    if (electorate.members.erase(node) != 0) --electorate.size;
+  }
+  refreshed_at_ = {};
+}
+
+void Coordinator::remove(Incarnation incarnation, const std::string& why, Effects& out) {
+  const auto found = nodes_.find(incarnation);
+  const std::string host = found->second.info.host;
+  const int group_rank = found->second.group_rank;
+  if (found->second.link) {
+    links_.erase(*found->second.link);
+    out.emplace_back(effects::Close{.link = *found->second.link});
+  }
+  nodes_.erase(found);
+  withdraw_offer_to(incarnation);
+  out.emplace_back(
+      effects::Note{.text = fmt::format("node {} (group rank {}): {}", host, group_rank, why)});
+  if (!is_to_run(incarnation)) return;
+  const bool was_running = round_->ended.insert(incarnation).second;
+  if (phase_ != Phase::kRunning || !was_running) return;
+  StopRound order;
+  order.why = fmt::format("node {} is lost: {}", host, why);
+  order.restarts = true;
+  break_round(std::move(order), out);
+}
+
+void Coordinator::expire(TimePoint now, Effects& out) {
+  if (now < expire_at_) return;
+  std::vector<Incarnation> overdue;
+  expire_at_ = kNever;
+  for (const auto& [incarnation, node] : nodes_) {
+    if (incarnation == self()) continue;
+    const TimePoint at = node.heard_at + policy_.lease + policy_.margin;
+    if (now >= at) {
+      overdue.push_back(incarnation);
+    } else {
+      expire_at_ = std::min(expire_at_, at);
+    }
+  }
+  for (const Incarnation incarnation : overdue) {
+    remove(
+        incarnation,
+        fmt::format("not heard for {:.1f} s", to_seconds(policy_.lease + policy_.margin)),
+        out);
+  }
+}
+
+// Beats, and the lease of the leader. ----------------------------------------------------------
+
+void Coordinator::on(Node& node, const Beat& beat, TimePoint now, Effects& out) {
+  node.beat = std::max(node.beat, beat.number);
+  node.beat_at = now;
+  while (!node.answers.empty() && node.answers.front().first <= beat.heard) {
+    node.has_confirmed = true;
+    node.confirmed_sent = std::max(node.confirmed_sent, node.answers.front().second);
+    node.answers.pop_front();
+  }
+  node.answers.emplace_back(beat.number, now);
+  if (node.answers.size() > kAnswersKept) node.answers.pop_front();
+  refresh(now);
+  answer(node, out);
+}
+
+/// E3: no more than remains of our own lease of a majority, from when the beat came.
+void Coordinator::answer(Node& node, Effects& out) {
+  if (node.info.incarnation == self() || !node.link) return;
+  Answer answer;
+  answer.number = node.beat;
+  const bool is_limited = grants_until_ < node.beat_at + policy_.lease;
+  answer.grant =
+      is_limited ? std::max(Duration::zero(), grants_until_ - node.beat_at) : policy_.lease;
+  answer.electorate = electorates_.front().round;
+  answer.electorate_size = electorates_.front().size;
+  send(node, answer, out);
+}
+
+/// Until when a majority of it has promised to nobody else.
+TimePoint Coordinator::held_until(const KnownElectorate& electorate) const {
+  std::vector<TimePoint> held;
+  for (const Incarnation member : electorate.members) {
+    if (member == self()) {
+      held.push_back(kNever);
+      continue;
+    }
+    const auto found = nodes_.find(member);
+    if (found == nodes_.end() || !found->second.has_confirmed) continue;
+    held.push_back(found->second.confirmed_sent + policy_.lease);
+  }
+  const auto needed = static_cast<std::size_t>(electorate.size / 2);  // and one more
+  if (held.size() <= needed) return {};
+  const auto last = held.begin() + static_cast<std::ptrdiff_t>(needed);
+  std::ranges::nth_element(held, last, std::greater<>());
+  return *last;
+}
+
+void Coordinator::refresh(TimePoint now) {
+  const bool is_large = nodes_.size() > 16;
+  if (is_large && now < refreshed_at_ + policy_.lease / kRefreshesPerLease) return;
+  refreshed_at_ = now;
+  TimePoint until = kNever;
+  for (const KnownElectorate& electorate : electorates_) {
+    until = std::min(until, held_until(electorate));
+  }
+  // A death that is subtracted may cost the majority: it ends now, and has not ended before.
+  leads_until_ = until >= now ? until : std::clamp(now, until, std::max(until, leads_until_));
+  // What is granted while a round is on offer has to hold under its electorate as well.
+  grants_until_ =
+      phase_ == Phase::kOffered ? std::min(until, held_until(round_->electorate)) : until;
+  if (until > now) is_confirmed_ = true;
+}
+
+// A round. -------------------------------------------------------------------------------------
+
+bool Coordinator::is_idle(const Node& node) const {
+  return node.has_told && node.news.state != WorkersState::kRunning &&
+         node.news.state != WorkersState::kFailed;
+}
+
+bool Coordinator::is_ready(const Node& node) const {
+  return node.link.has_value() && is_idle(node) && !node.is_leaving;
+}
+
+bool Coordinator::is_to_run(Incarnation node) const {
+  return round_ && std::ranges::find(round_->to_run, node) != round_->to_run.end();
+}
+
+void Coordinator::gather(TimePoint now, Effects& out) {
+  const auto self_found = nodes_.find(self());
+  const bool can_lead = self_found != nodes_.end() && is_ready(self_found->second);
+  if (verdict_ || !can_lead || now < not_before_) return;
+  int ready = 0;
+  bool one_may_return = false;
+  for (const auto& [incarnation, node] : nodes_) {
+    if (is_ready(node)) ++ready;
+    // Its connection ended a moment ago: it calls again, or its death is known soon.
+    if (!node.link && !node.is_leaving) one_may_return = true;
+    if (node.may_run) return;  // R2: a round of an earlier leader
+  }
+  if (ready < policy_.nodes.min()) {
+    last_call_until_.reset();
+    if (now < gather_since_ + policy_.join_timeout) return;
+    return decide(
+        {.exit_status = kExitTryAgain,
+         .why = fmt::format(
+             "{} of at least {} nodes came within {:.0f} s: {}",
+             ready,
+             policy_.nodes.min(),
+             to_seconds(policy_.join_timeout),
+             attendance())},
+        {},
+        now,
+        out);
+  }
+  if (ready < policy_.nodes.max()) {
+    if (one_may_return) return;
+    if (!has_history_ && !last_call_until_) last_call_until_ = now + policy_.last_call;
+    if (!has_history_ && now < *last_call_until_) return;
+  }
+  offer(now, out);
+}
+
+std::string Coordinator::attendance() const {
+  std::string out = "here were";
+  std::size_t shown = 0;
+  for (const auto& [incarnation, node] : nodes_) {
+    if (++shown > kHostsShownMax) break;
+    out += fmt::format("{} {}", shown == 1 ? "" : ",", node.info.host);
+    if (node.info.node_rank) out += fmt::format(" (node rank {})", *node.info.node_rank);
+  }
+  std::string missing;
+  for (int rank = 0; rank < policy_.nodes.max() && missing.size() < 200; ++rank) {
+    const auto has_rank = [rank](const auto& entry) { return entry.second.info.node_rank == rank; };
+    if (std::ranges::none_of(nodes_, has_rank)) missing += fmt::format(" {}", rank);
+  }
+  const auto is_ranked = [](const auto& entry) { return entry.second.info.node_rank.has_value(); };
+  if (std::ranges::any_of(nodes_, is_ranked)) out += "; missing node ranks:" + missing;
+  return out;
+}
+
+void Coordinator::offer(TimePoint now, Effects& out) {
+  std::vector<Seat> seats;
+  for (const auto& [incarnation, node] : nodes_) {
+    if (!is_ready(node)) continue;
+    seats.push_back(
+        {.node = incarnation,
+         .host = node.info.host,
+         .node_rank = node.info.node_rank,
+         .previous = node.group_rank,
+         .joined = node.joined,
+         .workers = node.info.workers});
+  }
+  Round round;
+  round.id = {.generation = generation_, .number = ++last_round_};
+  round.electorate.round = round.id;
+  for (const Seat& seat : seats) {
+    round.electorate.members.insert(seat.node);
+  }
+  round.electorate.size = static_cast<int>(seats.size());
+  const auto seated =
+      plan_ranks(choose_seats(std::move(seats), self(), policy_.nodes.max()), self());
+
+  OfferRound offer;
+  offer.round = round.id;
+  offer.nodes = static_cast<int>(seated.size());
+  offer.electorate_size = round.electorate.size;
+  offer.master = policy_.master;
+  for (const auto& [incarnation, place] : seated) {
+    const Node& node = nodes_.at(incarnation);
+    round.to_run.push_back(incarnation);
+    round.world = place.world_size;
+    if (offer.hosts.size() < 65'536)
+      offer.hosts += (offer.hosts.empty() ? "" : ",") + node.info.host;
+    if (incarnation != self() && offer.successors.size() < kSuccessorsMax) {
+      offer.successors.push_back({.node = incarnation, .at = node.info.listens});
+    }
+  }
+  for (const Incarnation spare : round.electorate.members) {
+    if (offer.successors.size() >= kSuccessorsMax) break;
+    if (std::ranges::find(round.to_run, spare) == round.to_run.end()) {
+      offer.successors.push_back({.node = spare, .at = nodes_.at(spare).info.listens});
+    }
+  }
+  progress_.world = round.world;
+  offer.progress = progress_;
+  std::map<Incarnation, Place> places;
+  for (const auto& [incarnation, place] : seated) {
+    places.emplace(incarnation, place);
+  }
+  phase_ = Phase::kOffered;
+  round_ = std::move(round);
+  const KnownElectorate& committed = electorates_.front();
+  for (const Incarnation member : round_->electorate.members) {
+    const auto place = places.find(member);
+    offer.place = place == places.end() ? std::nullopt : std::optional(place->second);
+    offer.committed = {
+        .round = committed.round,
+        .size = committed.size,
+        .is_member = committed.members.contains(member)};
+    Node& node = nodes_.at(member);
+    node.group_rank = offer.place ? offer.place->group_rank : node.group_rank;
+    send(node, offer, out);
+  }
+  refreshed_at_ = {};
+  refresh(now);
+}
+
+void Coordinator::on(
+    Node& node, const Acknowledge& acknowledge, TimePoint /*now*/, Effects& /*out*/) {
+  node.acknowledged = acknowledge.round;
+}
+
+bool Coordinator::may_start(TimePoint now) const {
+  const auto has_acknowledged = [this](Incarnation incarnation) {
+    const auto found = nodes_.find(incarnation);
+    return found != nodes_.end() && found->second.acknowledged == round_->id;
+  };
+  if (!std::ranges::all_of(round_->to_run, has_acknowledged)) return false;
+  const auto majority_has = [&](const KnownElectorate& electorate) {
+    const auto count = std::ranges::count_if(electorate.members, has_acknowledged);
+    return count > electorate.size / 2;
+  };
+  return std::ranges::all_of(electorates_, majority_has) && majority_has(round_->electorate) &&
+         grants_until_ > now;
+}
+
+void Coordinator::start(TimePoint now, Effects& out) {
+  Round& round = *round_;
+  phase_ = Phase::kRunning;
+  electorates_ = {round.electorate};
+  has_history_ = true;
+  round.started_at = now;
+  newcomer_at_.reset();
+  refreshed_at_ = {};
+  refresh(now);
+  effects::BeginStore store{.round = round.id, .hosts = {}};
+  for (const Incarnation incarnation : round.to_run) {
+    Node& node = nodes_.at(incarnation);
+    node.may_run = true;
+    store.hosts.push_back(node.info.listens.host);
+  }
+  out.emplace_back(std::move(store));
+  for (const Incarnation member : round.electorate.members) {
+    const auto found = nodes_.find(member);
+    if (found == nodes_.end() || !found->second.link) continue;
+    Node& node = found->second;
+    if (is_to_run(member)) round.started_on.emplace(member, *node.link);
+    answer(node, out);  // its lease, under the electorate that holds from now on
+    send(node, StartRound{.round = round.id}, out);
+  }
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "round {} of generation {} starts on {} nodes with {} workers",
+          round.id.number,
+          round.id.generation,
+          round.to_run.size(),
+          round.world)});
+}
+
+void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects& out) {
+  const bool is_first = !std::exchange(node.has_told, true);
+  node.news = news;
+  const Incarnation incarnation = node.info.incarnation;
+  const bool is_under_way = phase_ == Phase::kRunning || phase_ == Phase::kStopping;
+  if (!is_under_way || !is_to_run(incarnation)) {
+    node.may_run = !is_idle(node);
+    return;
+  }
+  const bool is_of_round = news.round == round_->id;
+  if (!is_of_round) {
+    // Told right after its Welcome: the start was lost with the connection it was sent on.
+    const auto started_on = round_->started_on.find(incarnation);
+    const bool lost_start = is_first && started_on != round_->started_on.end() &&
+                            started_on->second != *node.link && is_idle(node);
+    if (!lost_start) return;
+  }
+  node.may_run = !is_idle(node);
+  if (is_idle(node)) round_->ended.insert(incarnation);
+  if (is_of_round && news.state == WorkersState::kSucceeded) round_->succeeded.insert(incarnation);
+  if (phase_ == Phase::kStopping && !is_idle(node)) {
+    StopRound order;
+    order.round = round_->id;
+    order.why = round_->why;
+    order.restarts = !verdict_;
+    if (is_first) send(node, order, out);  // the order was lost with the connection it was sent on
+    return;
+  }
+  if (phase_ != Phase::kRunning) return;
+  if (is_of_round && news.failure) return fail(*news.failure, now, out);
+  if (is_idle(node) && !round_->succeeded.contains(incarnation)) {
+    StopRound order;
+    order.why = fmt::format("node {} has stopped its workers", node.info.host);
+    order.restarts = true;
+    break_round(std::move(order), out);
+  }
+}
+
+void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) {
+  StopRound order;
+  order.culprit = culprit;
+  order.why = fmt::format(
+      "rank {} on {} (local rank {}, pid {}) {}",
+      culprit.rank,
+      culprit.host,
+      culprit.local_rank,
+      culprit.pid,
+      culprit.how);
+  const bool is_notice =
+      notice_ && culprit.signal == notice_->first && now - notice_->second < kNoticeWindow;
+  if (is_notice) {
+    order.restarts = true;
+    return break_round(std::move(order), out);
+  }
+  order.restarts = culprit.can_be_retried && budget_.try_take(now - round_->started_at);
+  if (order.restarts && culprit.needs_pause) not_before_ = now + policy_.start_pause;
+  if (order.restarts) return break_round(std::move(order), out);
+  const std::string why = order.why;
+  decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), now, out);
+}
+
+void Coordinator::break_round(StopRound order, Effects& out) {
+  phase_ = Phase::kStopping;
+  order.round = round_->id;
+  order.restarts = order.restarts && !verdict_;
+  order.restarts_used = budget_.used();
+  order.restarts_max = budget_.max();
+  round_->why = order.why;
+  progress_.reason = order.why;
+  progress_.restarts_used = budget_.used();
+  for (const Incarnation incarnation : round_->to_run) {
+    const auto found = nodes_.find(incarnation);
+    if (found == nodes_.end() || !found->second.link) continue;
+    if (!round_->ended.contains(incarnation) || order.culprit) send(found->second, order, out);
+  }
+}
+
+void Coordinator::round_ended(TimePoint now) {
+  phase_ = Phase::kGathering;
+  gather_since_ = now;
+  ++progress_.attempt;
+  progress_.previous_world = round_->world;
+}
+
+void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
+  const auto is_newcomer = [this](const auto& entry) {
+    return is_ready(entry.second) && !is_to_run(entry.first);
+  };
+  const bool has_room = std::ssize(round_->to_run) < policy_.nodes.max();
+  const auto newcomer = std::ranges::find_if(nodes_, is_newcomer);
+  if (verdict_ || !has_room || newcomer == nodes_.end() || !round_->succeeded.empty()) {
+    newcomer_at_.reset();
+    return;
+  }
+  if (!newcomer_at_) newcomer_at_ = now;
+  if (now < *newcomer_at_ + policy_.newcomer_pause) return;
+  StopRound order;
+  order.why = fmt::format("node {} joins", newcomer->second.info.host);
+  order.restarts = true;
+  break_round(std::move(order), out);
+}
+
+// Leaving, and the end. ------------------------------------------------------------------------
+
+void Coordinator::on(Node& node, const Leaving& leaving, TimePoint now, Effects& out) {
+  if (std::exchange(node.is_leaving, true)) return;
+  node.leaving_by = leaving.signal;
+  notice_ = {leaving.signal, now};
+  const auto stays = [](const auto& entry) {
+    return entry.second.link.has_value() && !entry.second.is_leaving;
+  };
+  const auto remain = std::ranges::count_if(nodes_, stays);
+  const std::string host = node.info.host;
+  const Incarnation incarnation = node.info.incarnation;
+  if (leaving.whole_job || remain < policy_.nodes.min()) {
+    return decide(
+        {.exit_status = exit_status_of_signal(leaving.signal),
+         .why = fmt::format("{} was told to stop by signal {}", host, leaving.signal)},
+        {},
+        now,
+        out);
+  }
+  withdraw_offer_to(incarnation);
+  const bool runs =
+      phase_ == Phase::kRunning && is_to_run(incarnation) && !round_->ended.contains(incarnation);
+  if (!runs) return;
+  StopRound order;
+  order.why = fmt::format("node {} leaves, told by signal {}", host, leaving.signal);
+  order.restarts = true;
+  break_round(std::move(order), out);
+}
+
+void Coordinator::dismiss_leavers(Effects& out) {
+  const bool round_is_over = phase_ == Phase::kGathering || phase_ == Phase::kOffered;
+  for (auto& [incarnation, node] : nodes_) {
+    if (!node.is_leaving || !node.link || !is_idle(node) || node.has_heard_verdict) continue;
+    // The leader goes last, so that the others stop in order before they look for another.
+    if (incarnation == self() && !round_is_over) continue;
+    if (verdict_) continue;
+    node.has_heard_verdict = true;  // told once
+    send(
+        node,
+        TellVerdict{
+            .verdict = {.exit_status = exit_status_of_signal(node.leaving_by), .why = ""},
+            .is_final = true},
+        out);
+  }
+}
+
+void Coordinator::decide(Verdict verdict, StopRound order, TimePoint /*now*/, Effects& out) {
+  if (verdict_) return;
+  verdict_ = std::move(verdict);
+  for (const auto& [incarnation, node] : nodes_) {
+    if (node.link) send(node, TellVerdict{.verdict = *verdict_, .is_final = false}, out);
+  }
+  if (phase_ == Phase::kOffered) phase_ = Phase::kGathering;
+  if (phase_ != Phase::kRunning) return;
+  order.why = verdict_->why;
+  break_round(std::move(order), out);
+}
+
+void Coordinator::on(
+    Node& node, const VerdictHeard& /*heard*/, TimePoint /*now*/, Effects& /*out*/) {
+  if (verdict_) node.has_heard_verdict = true;
+}
+
+void Coordinator::spread_verdict(TimePoint now, Effects& out) {
+  const auto has_heard = [this](Incarnation incarnation) {
+    const auto found = nodes_.find(incarnation);
+    return found != nodes_.end() && found->second.has_heard_verdict;
+  };
+  const auto majority_has = [&](const KnownElectorate& electorate) {
+    const auto count = std::ranges::count_if(electorate.members, has_heard);
+    return count > electorate.size / 2;
+  };
+  if (!is_final_ && std::ranges::all_of(electorates_, majority_has)) {
+    is_final_ = true;
+    final_at_ = now;
+    for (const auto& [incarnation, node] : nodes_) {
+      const TellVerdict final{.verdict = *verdict_, .is_final = true};
+      if (node.link && incarnation != self()) send(node, final, out);
+    }
+  }
+  if (!is_final_ || final_at_ == kNever) return;
+  // The store lives until the last worker of the job has ended, and the leader until all know.
+  const auto is_with_us = [this](const auto& entry) {
+    return entry.first != self() && entry.second.link.has_value();
+  };
+  const bool is_stopping = phase_ == Phase::kStopping;
+  if (is_stopping) final_at_ = std::max(final_at_, now);
+  const bool others_gone = std::ranges::none_of(nodes_, is_with_us);
+  if (is_stopping || (!others_gone && now < final_at_ + policy_.verdict_timeout)) return;
+  const auto own = nodes_.find(self());
+  if (own == nodes_.end()) return;
+  final_at_ = kNever;  // told once
+  send(own->second, TellVerdict{.verdict = *verdict_, .is_final = true}, out);
+}
+
+// Everything that follows from where things stand. ----------------------------------------------
+
+void Coordinator::settle(TimePoint now, Effects& out) {
+  seen_ = now;
+  expire(now, out);
+  refresh(now);
+  if (now >= leads_until_) {
+    refreshed_at_ = {};
+    refresh(now);
+  }
+  // Until a majority has answered for the first time, nothing was granted or started.
+  const bool may_wait = !is_confirmed_ && now < began_ + policy_.lease + policy_.margin;
+  if (now >= leads_until_ && !may_wait) {
+    is_fenced_ = true;
+    return;
+  }
+  if (now >= leads_until_) return;
+  if (phase_ == Phase::kStopping) {
+    const auto has_ended = [this](Incarnation node) { return round_->ended.contains(node); };
+    if (std::ranges::all_of(round_->to_run, has_ended)) round_ended(now);
+  }
+  dismiss_leavers(out);
+  if (phase_ == Phase::kGathering) gather(now, out);
+  if (phase_ == Phase::kOffered && may_start(now)) start(now, out);
+  if (phase_ == Phase::kRunning) {
+    if (round_->succeeded.size() == round_->to_run.size()) {
+      decide({.exit_status = kExitOk, .why = ""}, {}, now, out);
+    } else {
+      consider_newcomers(now, out);
+    }
+  }
+  if (verdict_) spread_verdict(now, out);
+}
+
+void Coordinator::tick(TimePoint now, Effects& out) {
+  if (is_fenced_) return;
+  settle(now, out);
+}
+
+std::optional<TimePoint> Coordinator::next_deadline() const {
+  if (is_fenced_) return std::nullopt;
+  TimePoint next = kNever;
+  // What was due by the last event has been done, or waits for something else.
+  const auto not_after = [&](TimePoint at) {
+    if (at > seen_) next = std::min(next, at);
+  };
+  not_after(expire_at_);
+  not_after(is_confirmed_ ? leads_until_ : began_ + policy_.lease + policy_.margin);
+  if (phase_ == Phase::kGathering && !verdict_) {
+    not_after(gather_since_ + policy_.join_timeout);
+    if (last_call_until_) not_after(*last_call_until_);
+    not_after(not_before_);
+  }
+  if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
+  if (verdict_ && is_final_ && final_at_ != kNever) not_after(final_at_ + policy_.verdict_timeout);
+  if (next == kNever) return std::nullopt;
+  return next;
+}
+
+Coordinator::Node* Coordinator::find(Link link) {
+  const auto found = links_.find(link);
+  return found == links_.end() ? nullptr : &nodes_.at(found->second);
+}
+
+void Coordinator::send(const Node& node, Message message, Effects& out) const {
+  out.emplace_back(effects::Send{.to = *node.link, .message = std::move(message)});
+}
+
+}  // namespace ddprun

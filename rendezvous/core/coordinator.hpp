@@ -1,0 +1,173 @@
+#pragma once
+
+// Coordinator: who takes part in a round, and how the job goes on, decided in one place for as long
+// as this node leads. Every node, its own included, is a link; what arrives there comes in, what is
+// to be sent goes out.
+//
+//                 enough nodes                all acknowledged
+//   gathering ----------------> offered -------------------------> running
+//      ^  ^                        |                                  |
+//      |  +--- one of them lost ---+        a worker failed, a node is lost, leaves or joins
+//      |                                                              |
+//      +---- none of its workers runs any more ---- stopping <--------+
+//
+// A node of the round is done with (*ended*) when it said so, its death is proved, or its lease has
+// run out: never by a closed connection alone (R2). Once there is a verdict no round follows.
+
+#include "base/time.hpp"
+#include "rendezvous/core/candidate.hpp"
+#include "rendezvous/core/effects.hpp"
+#include "rendezvous/core/link.hpp"
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/policy.hpp"
+#include "rendezvous/core/restart_budget.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class Coordinator {
+ public:
+  enum class Phase : std::uint8_t { kGathering, kOffered, kRunning, kStopping };
+
+  /// A node that this one has met since it leads.
+  struct Node {
+    NodeInfo info;
+    std::optional<Link> link;  // none: its connection ended, it may come back
+    std::uint64_t joined = 0;
+    TimePoint heard_at;  // anything of it
+    WorkerNews news;
+    bool has_told = false;  // `news`, on this link
+    bool may_run = true;    // workers, for all that is known (R2)
+    bool is_leaving = false;
+    int leaving_by = 0;  // the signal
+    bool has_heard_verdict = false;
+    int group_rank = -1;  // its place in the newest round it was in
+    RoundId acknowledged;
+    // Beats, and what it surely knows of us.
+    std::int64_t beat = 0;
+    TimePoint beat_at;
+    bool has_confirmed = false;                              // an answer of ours
+    TimePoint confirmed_sent;                                // when we sent the newest of these
+    std::deque<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
+  };
+
+  /// The present or the last round.
+  struct Round {
+    RoundId id;
+    std::vector<Incarnation> to_run;  // by group rank
+    std::set<Incarnation> ended;      // none of their workers runs
+    std::set<Incarnation> succeeded;  // and all exited 0
+    std::map<Incarnation, Link> started_on;
+    KnownElectorate electorate;
+    TimePoint started_at;
+    int world = 0;
+    std::string why;  // it ended
+  };
+
+  /// `policy` outlives it. `self` leads from `now` on, if a majority answers.
+  Coordinator(const RendezvousPolicy& policy, NodeInfo self, const Mandate& mandate, TimePoint now);
+
+  void join(Link link, const Hello& hello, TimePoint now, Effects& out);
+  void received(Link link, const Message& message, TimePoint now, Effects& out);
+  void lost(Link link, TimePoint now, Effects& out);
+  /// Nothing of that node runs any more.
+  void line_ended(Incarnation node, TimePoint now, Effects& out);
+  void tick(TimePoint now, Effects& out);
+
+  /// Until when a majority keeps anybody else from leading; kNever: nobody else could.
+  TimePoint leads_until() const { return leads_until_; }
+  /// It may not lead any more (E2).
+  bool is_fenced() const { return is_fenced_; }
+  std::optional<TimePoint> next_deadline() const;
+
+  std::int64_t generation() const { return generation_; }
+  Phase phase() const { return phase_; }
+  const std::map<Incarnation, Node>& nodes() const { return nodes_; }
+  const std::optional<Round>& round() const { return round_; }
+  const Progress& progress() const { return progress_; }
+  const RestartBudget& budget() const { return budget_; }
+  const std::optional<Verdict>& verdict() const { return verdict_; }
+
+ private:
+  void on(Node& node, const Beat& beat, TimePoint now, Effects& out);
+  void on(Node& node, const Acknowledge& acknowledge, TimePoint now, Effects& out);
+  void on(Node& node, const WorkerNews& news, TimePoint now, Effects& out);
+  void on(Node& node, const Leaving& leaving, TimePoint now, Effects& out);
+  void on(Node& node, const VerdictHeard& heard, TimePoint now, Effects& out);
+  template <class Other>
+  void on(Node& /*node*/, const Other& /*not for leaders*/, TimePoint /*now*/, Effects& /*out*/) {}
+
+  std::optional<Refuse> objection(const Hello& hello) const;
+  void settle(TimePoint now, Effects& out);
+  void expire(TimePoint now, Effects& out);
+  void refresh(TimePoint now);
+  TimePoint held_until(const KnownElectorate& electorate) const;
+  void answer(Node& node, Effects& out);
+  void remove(Incarnation node, const std::string& why, Effects& out);
+  void withdraw_offer_to(Incarnation node);
+  void subtract(Incarnation node);
+
+  void gather(TimePoint now, Effects& out);
+  void offer(TimePoint now, Effects& out);
+  bool may_start(TimePoint now) const;
+  void start(TimePoint now, Effects& out);
+  void fail(const FailureNews& culprit, TimePoint now, Effects& out);
+  void break_round(StopRound order, Effects& out);
+  void round_ended(TimePoint now);
+  void consider_newcomers(TimePoint now, Effects& out);
+
+  void decide(Verdict verdict, StopRound order, TimePoint now, Effects& out);
+  void spread_verdict(TimePoint now, Effects& out);
+  void dismiss_leavers(Effects& out);
+
+  bool is_idle(const Node& node) const;
+  bool is_ready(const Node& node) const;
+  bool is_to_run(Incarnation node) const;
+  std::string attendance() const;
+  Node* find(Link link);
+  void send(const Node& node, Message message, Effects& out) const;
+  Incarnation self() const { return self_.incarnation; }
+
+  const RendezvousPolicy& policy_;
+  NodeInfo self_;
+  std::int64_t generation_ = 0;
+  std::vector<KnownElectorate> electorates_;  // a majority of each is needed
+  std::int64_t last_round_ = 0;
+  Progress progress_;
+  RestartBudget budget_;
+  bool has_history_ = false;
+
+  Phase phase_ = Phase::kGathering;
+  std::map<Incarnation, Node> nodes_;
+  std::map<Link, Incarnation> links_;
+  std::uint64_t joins_ = 0;
+  std::optional<Round> round_;  // offered, running, stopping, or the last one
+
+  TimePoint seen_;  // the present, as of the last event
+  TimePoint began_;
+  TimePoint leads_until_;
+  TimePoint grants_until_;  // the same, with the electorate of the round on offer
+  TimePoint refreshed_at_;
+  bool is_confirmed_ = false;  // a majority has answered once
+  bool is_fenced_ = false;
+  TimePoint expire_at_;  // no node is overdue before
+
+  TimePoint gather_since_;
+  TimePoint not_before_;  // no offer
+  std::optional<TimePoint> last_call_until_;
+  std::optional<TimePoint> newcomer_at_;
+  std::optional<std::pair<int, TimePoint>> notice_;  // a signal somebody was told to stop by
+
+  std::optional<Verdict> verdict_;
+  bool is_final_ = false;
+  TimePoint final_at_;
+};
+
+}  // namespace ddprun

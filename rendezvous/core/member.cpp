@@ -1,0 +1,528 @@
+#include "rendezvous/core/member.hpp"
+
+#include "base/exit_status.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kBeatsKept = 16;
+constexpr int kRedirectsMax = 4;
+constexpr auto kLeavePatience = 2s;  // for the leader's word, once no worker is left
+
+}  // namespace
+
+Member::Member(const RendezvousPolicy& policy)
+    : policy_(policy),
+      node_(policy.node),
+      dice_(static_cast<std::minstd_rand::result_type>(policy.seed)),
+      pause_(policy.retry_pause),
+      lease_(policy.lease),
+      margin_(policy.margin) {}
+
+bool Member::runs_workers() const {
+  return news_.state == WorkersState::kRunning || news_.state == WorkersState::kFailed;
+}
+
+// Whom to follow. ------------------------------------------------------------------------------
+
+void Member::begin(TimePoint now, Effects& out) {
+  sought_since_ = now;
+  advance(now, out);
+}
+
+void Member::connected(Link link, TimePoint now, Effects& out) {
+  if (uplink_ != Uplink::kCalling || link != link_) return;
+  uplink_ = Uplink::kWaiting;
+  patience_until_ = now + jittered(policy_.patience);
+  send(
+      Hello{
+          .job = policy_.job,
+          .node = node_,
+          .nodes_min = policy_.nodes.min(),
+          .nodes_max = policy_.nodes.max(),
+          .standing = standing_},
+      out);
+  advance(now, out);
+}
+
+void Member::closed(Link link, TimePoint now, Effects& out) {
+  const bool is_ours = uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link == link_;
+  if (!is_ours || link == kSelfLink) return;
+  lose_uplink(now);
+  advance(now, out);
+}
+
+void Member::received(Link link, const Message& message, TimePoint now, Effects& out) {
+  const bool speaks = uplink_ == Uplink::kWaiting || uplink_ == Uplink::kFollowing;
+  if (!speaks || link != link_ || ended_) return;
+  if (uplink_ == Uplink::kFollowing) hold_until_ = now + lease_ + margin_;
+  std::visit([&](const auto& what) { on(what, now, out); }, message);
+  advance(now, out);
+}
+
+void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
+  if (uplink_ != Uplink::kWaiting) return;
+  const bool is_older = welcome.generation < standing_.generation;
+  const bool is_dead = welcome.generation <= dead_;
+  if (is_older || is_dead) return hang_up(now, out);
+  uplink_ = Uplink::kFollowing;
+  redirects_ = 0;
+  redirected_to_.reset();
+  standing_.generation = welcome.generation;
+  standing_.obeyed = welcome.generation;
+  leader_ = welcome.leader.listens;
+  lease_ = welcome.lease;
+  margin_ = welcome.margin;
+  hold_until_ = now + lease_ + margin_;
+  beats_ = 0;
+  heard_ = 0;
+  sent_.clear();
+  out.emplace_back(effects::OpenLine{
+      .uplink = link_, .generation = welcome.generation, .node = node_.incarnation});
+  tell_workers(out);
+  if (leaving_) send(*leaving_, out);
+  beat(now, out);
+  // What runs here belongs to a round that its leader will not start again.
+  if (runs_workers() && news_.round.generation < welcome.generation) {
+    stop_workers("another node leads", out);
+  }
+}
+
+void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
+  if (uplink_ != Uplink::kWaiting) return;
+  const bool has_waited = now >= promised_at_ + lease_ + margin_;
+  const bool is_behind = redirect.generation < standing_.generation &&
+                         standing_.generation > standing_.obeyed && has_waited;
+  // It promised itself to somebody who did not come to lead, and may not obey who does. As somebody
+  // else, without a vote, it can join (E4).
+  if (is_behind && redirect.generation > dead_ && !runs_workers()) begin_anew();
+  const bool is_news = redirect.generation >= standing_.generation && redirect.generation > dead_ &&
+                       redirect.leader != node_.listens;
+  if (is_news && ++redirects_ <= kRedirectsMax) {
+    redirected_to_ = redirect.leader;
+  } else {
+    redirects_ = 0;
+  }
+  hang_up(now, out);
+}
+
+void Member::begin_anew() {
+  constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15;  // odd, so that no number comes twice
+  node_.incarnation = Incarnation{static_cast<std::uint64_t>(node_.incarnation) + kStep};
+  standing_ = {};
+  successors_.clear();
+  walk_.clear();
+  news_ = {};
+  dead_ = 0;
+  led_ = 0;
+  was_leader_ = false;
+}
+
+void Member::abdicate(TimePoint now, Effects& out) {
+  begin_anew();
+  lose_uplink(now);
+  sought_since_ = now;
+  advance(now, out);
+}
+
+void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
+  const bool is_news = redirect.generation > standing_.generation;
+  if (is_news && uplink_ != Uplink::kFollowing) redirected_to_ = redirect.leader;
+  advance(now, out);
+}
+
+void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
+  if (standing_.obeyed == 0) return finish(refuse.exit_status, refuse.why, out);
+  hang_up(now, out);  // a stranger, where somebody of ours was to be
+}
+
+void Member::stop_workers(std::string why, Effects& out) {
+  StopRound order;
+  order.round = news_.round;
+  order.why = std::move(why);
+  order.restarts = true;
+  out.emplace_back(effects::StopWorkers{.order = std::move(order)});
+}
+
+bool Member::is_lost(TimePoint now) const {
+  const bool led_itself = led_ == standing_.obeyed;  // and does not any more
+  return standing_.obeyed == 0 || led_itself || dead_ >= standing_.obeyed || now >= hold_until_;
+}
+
+void Member::farewell(std::int64_t generation, TimePoint now, Effects& out) {
+  dead_ = std::max(dead_, generation);
+  if (dead_ >= standing_.obeyed && standing_.obeyed != 0 && !leads()) {
+    if (uplink_ == Uplink::kFollowing) hang_up(now, out);
+    walk_.clear();
+    retry_at_ = now;
+    pause_ = policy_.retry_pause;
+    if (runs_workers()) stop_workers("the leader's node is gone", out);
+  }
+  advance(now, out);
+}
+
+void Member::hang_up(TimePoint now, Effects& out) {
+  out.emplace_back(effects::Close{.link = link_});
+  lose_uplink(now);
+}
+
+void Member::lose_uplink(TimePoint now) {
+  if (uplink_ == Uplink::kFollowing) {
+    sought_since_ = now;
+    walk_.clear();
+    // The first try at a connection that has just ended is at once.
+    retry_at_ = now;
+    pause_ = policy_.retry_pause;
+  }
+  uplink_ = Uplink::kNone;
+  offer_.reset();  // only on the connection of its offer is a start obeyed
+  asked_ = 0;
+  has_told_eligible_ = false;
+}
+
+void Member::seek(TimePoint now, Effects& out) {
+  // Of a job that never began, as far as it knows, nobody can be elected: it waits for another
+  // founder, after those who may know better had the time to ask it.
+  const bool began = standing_.committed.round.number != 0;
+  const bool may_forget = standing_.obeyed != 0 && !began && !runs_workers() && is_lost(now);
+  if (may_forget && now >= forget_at()) {
+    begin_anew();
+    sought_since_ = now;
+  }
+  if (uplink_ == Uplink::kOwnTurn && now >= patience_until_) uplink_ = Uplink::kNone;
+  const bool waits = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
+  if (waits && now >= patience_until_) hang_up(now, out);
+  if (uplink_ == Uplink::kNone && now >= retry_at_) next_target(now, out);
+}
+
+void Member::begin_walk(TimePoint now) {
+  walk_.clear();
+  walk_at_ = 0;
+  const auto add = [this](const Endpoint& to) {
+    const auto is_same = [&to](const Target& target) { return !target.is_self && target.to == to; };
+    const bool is_own = to == node_.listens || to.port == 0;
+    if (!is_own && std::ranges::none_of(walk_, is_same)) walk_.push_back({.to = to});
+  };
+  const Target self{.is_self = true, .to = {}};
+  if (!is_lost(now)) return add(leader_);
+  bool has_self = false;
+  for (const Successor& successor : successors_) {
+    const bool is_self = successor.node == node_.incarnation;
+    has_self |= is_self;
+    if (is_self) {
+      walk_.push_back(self);
+    } else {
+      add(successor.at);
+    }
+  }
+  if (is_voter() && !has_self) walk_.push_back(self);
+  if (dead_ < standing_.obeyed && led_ != standing_.obeyed) add(leader_);
+  if (policy_.meet) add(*policy_.meet);
+}
+
+void Member::next_target(TimePoint now, Effects& out) {
+  std::optional<Target> target;
+  if (redirected_to_) {
+    target = Target{.is_self = false, .to = *std::exchange(redirected_to_, std::nullopt)};
+  } else {
+    if (walk_at_ >= walk_.size()) begin_walk(now);
+    if (walk_.empty()) return pause(now);
+    target = walk_[walk_at_++];
+    if (walk_at_ >= walk_.size()) pause(now);
+    if (target->is_self && !may_promise(now)) return pause(now);
+  }
+  if (target->is_self) {
+    uplink_ = Uplink::kOwnTurn;
+    patience_until_ = now + jittered(2 * policy_.patience);
+    return;
+  }
+  uplink_ = Uplink::kCalling;
+  link_ = Link{2 * ++calls_ - 1};
+  patience_until_ = now + jittered(policy_.patience);
+  out.emplace_back(effects::Call{.link = link_, .to = target->to});
+}
+
+void Member::pause(TimePoint now) {
+  retry_at_ = now + jittered(pause_);
+  pause_ = std::min(2 * pause_, policy_.retry_pause_max);
+}
+
+// Promises. ------------------------------------------------------------------------------------
+
+void Member::on(const Ask& ask, TimePoint now, Effects& /*out*/) {
+  if (uplink_ != Uplink::kWaiting) return;
+  asked_ = ask.generation;
+  patience_until_ = now + jittered(2 * policy_.patience);
+}
+
+bool Member::may_promise(TimePoint now) const {
+  return is_voter() && is_lost(now) && !runs_workers();
+}
+
+void Member::try_promise(TimePoint now, Effects& out) {
+  // Who led promises only itself: whoever has proof of its death subtracts it from the electorate.
+  if (uplink_ != Uplink::kWaiting || !may_promise(now) || was_leader_) return;
+  if (!std::exchange(has_told_eligible_, true)) send(eligible(), out);
+  const std::int64_t generation = std::exchange(asked_, 0);
+  if (generation <= standing_.generation) return;
+  send(Promise{.generation = generation, .dead = dead_, .standing = standing_}, out);
+  standing_.generation = generation;
+  promised_at_ = now;
+}
+
+Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
+  Promise promise{.generation = generation, .dead = dead_, .standing = standing_};
+  standing_.generation = generation;
+  promised_at_ = now;
+  return promise;
+}
+
+void Member::lead(std::int64_t generation, TimePoint now, Effects& out) {
+  uplink_ = Uplink::kFollowing;
+  link_ = kSelfLink;
+  standing_.generation = generation;
+  standing_.obeyed = generation;
+  was_leader_ = true;
+  led_ = generation;
+  lease_ = policy_.lease;
+  margin_ = policy_.margin;
+  tell_workers(out);
+  if (leaving_) send(*leaving_, out);
+  advance(now, out);
+}
+
+void Member::depose(TimePoint now, Effects& out) {
+  lose_uplink(now);
+  sought_since_ = now;
+  advance(now, out);
+}
+
+std::optional<Redirect> Member::leader() const {
+  if (uplink_ != Uplink::kFollowing) return std::nullopt;
+  const Endpoint& at = link_ == kSelfLink ? node_.listens : leader_;
+  return Redirect{.generation = standing_.obeyed, .leader = at};
+}
+
+// Beats and the lease. -------------------------------------------------------------------------
+
+void Member::beat(TimePoint now, Effects& out) {
+  if (link_ == kSelfLink) return;
+  send(Beat{.number = ++beats_, .heard = heard_}, out);
+  sent_.push_back({.number = beats_, .at = now});
+  if (sent_.size() > kBeatsKept) sent_.pop_front();
+  beat_at_ = now + beat_interval();
+}
+
+void Member::on(const Answer& answer, TimePoint /*now*/, Effects& out) {
+  if (uplink_ != Uplink::kFollowing) return;
+  heard_ = std::max(heard_, answer.number);
+  while (!sent_.empty() && sent_.front().number < answer.number)
+    sent_.pop_front();
+  if (!sent_.empty() && sent_.front().number == answer.number) {
+    const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);
+    if (until > lease_until_) {
+      lease_until_ = until;
+      out.emplace_back(effects::SetLease{.until = until});
+    }
+  }
+  Electorate& committed = standing_.committed;
+  if (answer.electorate == committed.round && answer.electorate_size > 0) {
+    committed.size = std::min(committed.size, answer.electorate_size);
+  }
+}
+
+void Member::set_own_lease(TimePoint until, TimePoint now, Effects& out) {
+  if (until != lease_until_) {
+    lease_until_ = until;
+    out.emplace_back(effects::SetLease{.until = until});
+  }
+  keep_lease(now, out);
+}
+
+void Member::keep_lease(TimePoint now, Effects& out) {
+  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;
+  out.emplace_back(effects::KillWorkers{.why = "the leader has not been heard for a lease"});
+}
+
+void Member::keep_following(TimePoint now, Effects& out) {
+  if (uplink_ != Uplink::kFollowing || link_ == kSelfLink) return;
+  if (now >= hold_until_) return hang_up(now, out);
+  if (now >= beat_at_) beat(now, out);
+}
+
+// Rounds. --------------------------------------------------------------------------------------
+
+void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
+  const bool is_ours = offer.round.generation == standing_.obeyed &&
+                       offer.round > standing_.offered.round &&
+                       standing_.generation == standing_.obeyed;
+  if (uplink_ != Uplink::kFollowing || !is_ours || runs_workers()) return;
+  if (offer.committed.round >= standing_.committed.round) standing_.committed = offer.committed;
+  standing_.offered = {.round = offer.round, .size = offer.electorate_size, .is_member = true};
+  standing_.offered_nodes = offer.nodes;
+  standing_.was_to_run = offer.place.has_value();
+  standing_.group_rank = offer.place ? offer.place->group_rank : -1;
+  standing_.progress = offer.progress;
+  successors_ = offer.successors;
+  offer_ = offer;
+  send(Acknowledge{.round = offer.round}, out);
+}
+
+void Member::on(const StartRound& start, TimePoint now, Effects& out) {
+  // R7: the start of a round that was not offered here, or was offered before this connection.
+  if (uplink_ != Uplink::kFollowing || !offer_ || offer_->round != start.round) return;
+  const OfferRound offer = *std::exchange(offer_, std::nullopt);
+  standing_.committed = standing_.offered;
+  if (link_ != kSelfLink) was_leader_ = false;
+  if (!offer.place) return;
+  news_ = {.round = start.round, .state = WorkersState::kStopped, .failure = {}, .pids = {}};
+  killed_ = false;
+  // R8: whoever was held up (a frozen agent that thaws) finds that its lease is over.
+  if (now >= lease_until_) return tell_workers(out);
+  news_.state = WorkersState::kRunning;
+  out.emplace_back(effects::StartWorkers{
+      .round = start.round,
+      .place = *offer.place,
+      .master = offer.master,
+      .hosts = offer.hosts,
+      .progress = offer.progress});
+}
+
+void Member::on(const StopRound& stop, TimePoint /*now*/, Effects& out) {
+  if (uplink_ != Uplink::kFollowing) return;
+  if (offer_ && offer_->round <= stop.round) offer_.reset();
+  const bool was_ours = news_.round.number != 0 && news_.round <= stop.round;
+  if (was_ours) out.emplace_back(effects::StopWorkers{.order = stop});
+  if (!runs_workers()) tell_workers(out);
+}
+
+void Member::workers(const WorkerNews& news, TimePoint now, Effects& out) {
+  if (news.round < news_.round) return;
+  auto failure = news.failure ? news.failure : std::move(news_.failure);
+  news_ = news;
+  if (news_.state == WorkersState::kFailed || news_.state == WorkersState::kStopped) {
+    news_.failure = std::move(failure);
+  }
+  if (!runs_workers()) stopped_at_ = now;
+  tell_workers(out);
+  advance(now, out);
+}
+
+void Member::tell_workers(Effects& out) {
+  if (uplink_ == Uplink::kFollowing) send(news_, out);
+}
+
+void Member::send(Message message, Effects& out) {
+  out.emplace_back(effects::Send{.to = link_, .message = std::move(message)});
+}
+
+// The end. -------------------------------------------------------------------------------------
+
+void Member::on(const TellVerdict& told, TimePoint /*now*/, Effects& out) {
+  if (uplink_ != Uplink::kFollowing) return;
+  standing_.verdict = told.verdict;
+  if (told.is_final) final_ = told.verdict;
+  send(VerdictHeard{}, out);
+}
+
+void Member::signalled(int signal, bool whole_job, TimePoint now, Effects& out) {
+  if (!leaving_) {
+    leaving_ = Leaving{.signal = signal, .whole_job = whole_job};
+    stopped_at_ = now;
+    if (uplink_ == Uplink::kFollowing) send(*leaving_, out);
+  }
+  advance(now, out);
+}
+
+void Member::consider_end(TimePoint now, Effects& out) {
+  if (runs_workers()) return;
+  if (final_) return finish(final_->exit_status, final_->why, out);
+  const bool has_leader = uplink_ == Uplink::kFollowing;
+  if (leaving_ && (!has_leader || (link_ != kSelfLink && now >= stopped_at_ + kLeavePatience))) {
+    return finish(exit_status_of_signal(leaving_->signal), "", out);
+  }
+  if (has_leader) return;
+  const bool is_new = standing_.obeyed == 0;
+  const Duration patience = is_new ? policy_.join_timeout : policy_.seek_timeout;
+  if (now < sought_since_ + patience) return;
+  // Told, though not yet that a majority knows: as far as can be known here, it ended so.
+  if (standing_.verdict) {
+    return finish(standing_.verdict->exit_status, standing_.verdict->why, out);
+  }
+  const std::string why =
+      is_new ? fmt::format(
+                   "{} did not answer as this job within {:.0f} s",
+                   policy_.meet ? policy_.meet->to_string() : "nobody",
+                   to_seconds(patience))
+             : fmt::format(
+                   "the leader is lost, and no majority of the job's nodes could be reached within "
+                   "{:.0f} s",
+                   to_seconds(patience));
+  finish(kExitTryAgain, why, out);
+}
+
+void Member::finish(int exit_status, std::string why, Effects& out) {
+  if (std::exchange(ended_, true)) return;
+  if (uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link_ != kSelfLink) {
+    out.emplace_back(effects::Close{.link = link_});
+  }
+  uplink_ = Uplink::kNone;
+  out.emplace_back(effects::Finish{.exit_status = exit_status, .why = std::move(why)});
+}
+
+// Time. ----------------------------------------------------------------------------------------
+
+void Member::tick(TimePoint now, Effects& out) {
+  advance(now, out);
+}
+
+void Member::advance(TimePoint now, Effects& out) {
+  if (ended_) return;
+  seen_ = now;
+  keep_lease(now, out);
+  keep_following(now, out);
+  try_promise(now, out);
+  consider_end(now, out);
+  if (!ended_ && uplink_ != Uplink::kFollowing) seek(now, out);
+}
+
+Duration Member::jittered(Duration duration) {
+  std::uniform_int_distribution<Duration::rep> spread(0, duration.count() / 2);
+  return duration * 3 / 4 + Duration(spread(dice_));
+}
+
+std::optional<TimePoint> Member::next_deadline() const {
+  if (ended_) return std::nullopt;
+  TimePoint next = kNever;
+  // What was due by the last event has been done, or waits for something else.
+  const auto not_after = [&](TimePoint at) {
+    if (at > seen_) next = std::min(next, at);
+  };
+  if (runs_workers() && !killed_) not_after(lease_until_);
+  const bool has_leader = uplink_ == Uplink::kFollowing;
+  if (has_leader && link_ != kSelfLink) {
+    not_after(hold_until_);
+    not_after(beat_at_);
+    if (leaving_ && !runs_workers()) not_after(stopped_at_ + kLeavePatience);
+  }
+  if (!has_leader) {
+    not_after(uplink_ == Uplink::kNone ? retry_at_ : patience_until_);
+    if (uplink_ == Uplink::kWaiting) not_after(hold_until_);
+    if (!runs_workers()) {
+      if (standing_.obeyed != 0 && standing_.committed.round.number == 0) not_after(forget_at());
+      not_after(
+          sought_since_ + (standing_.obeyed == 0 ? policy_.join_timeout : policy_.seek_timeout));
+    }
+  }
+  if (next == kNever) return std::nullopt;
+  return next;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,184 @@
+#pragma once
+
+// Member: one node's side of the rendezvous. It finds whoever leads, obeys, keeps its lease, and
+// promises itself to a successor once its leader is lost.
+//
+//              call taken         Welcome
+//    seeking -----------> waiting -------> following ---> (final verdict) ---> ended
+//       ^  ^                |  ^              |
+//       |  +--- patience ---+  +-- Redirect   | the connection ends, or nothing is heard for
+//       +-------------------------------------+ lease + margin
+//
+// Seeking, it calls its leader again for as long as that one may still lead (*not lost*). A leader
+// is lost once nothing was heard of it for lease + margin, or its death is proved; then the
+// successors are called in order, and when the turn comes to this node itself it gathers promises
+// (candidate.hpp). The rules E3 and E4 of docs/rendezvous.md are kept here and nowhere else:
+//
+//   lease   how long workers may run: from when the newest answered beat was *sent*
+//   hold    how long nobody is promised: from when the leader was last *heard*, plus the margin,
+//           so the lease that anybody was granted has ended before a successor can lead
+
+#include "base/time.hpp"
+#include "rendezvous/core/effects.hpp"
+#include "rendezvous/core/link.hpp"
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/policy.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// The way from a node to the coordinator beside it, when it leads itself.
+inline constexpr Link kSelfLink{0};
+
+class Member {
+ public:
+  /// `policy` outlives it.
+  explicit Member(const RendezvousPolicy& policy);
+
+  // Events. Each appends what follows.
+  void begin(TimePoint now, Effects& out);
+  void connected(Link link, TimePoint now, Effects& out);
+  void closed(Link link, TimePoint now, Effects& out);
+  void received(Link link, const Message& message, TimePoint now, Effects& out);
+  void farewell(std::int64_t generation, TimePoint now, Effects& out);
+  void workers(const WorkerNews& news, TimePoint now, Effects& out);
+  void signalled(int signal, bool whole_job, TimePoint now, Effects& out);
+  void tick(TimePoint now, Effects& out);
+  /// Somebody called here to say who leads.
+  void told_of_leader(const Redirect& redirect, TimePoint now, Effects& out);
+
+  /// This node leads `generation` from now on.
+  void lead(std::int64_t generation, TimePoint now, Effects& out);
+  /// It does not lead any more: its own lease of a majority has ended (E2).
+  void depose(TimePoint now, Effects& out);
+  /// While it leads: until when a majority keeps anybody else from leading.
+  void set_own_lease(TimePoint until, TimePoint now, Effects& out);
+
+  /// It led nobody yet, and somebody else leads: joins as if it had never founded anything.
+  void abdicate(TimePoint now, Effects& out);
+
+  /// Its turn to gather promises has come; ends by itself.
+  bool is_candidate() const { return uplink_ == Uplink::kOwnTurn; }
+  Eligible eligible() const { return {.dead = dead_, .standing = standing_}; }
+  /// Promises a generation to itself, in its own turn. REQUIRES: newer than any it knows.
+  Promise promise_to_itself(std::int64_t generation, TimePoint now);
+
+  /// What whoever calls here is told, if there is a leader.
+  std::optional<Redirect> leader() const;
+  bool leads() const { return uplink_ == Uplink::kFollowing && link_ == kSelfLink; }
+  bool has_ended() const { return ended_; }
+  std::int64_t generation() const { return standing_.generation; }
+  const Standing& standing() const { return standing_; }
+  /// This node, in its present incarnation.
+  const NodeInfo& node() const { return node_; }
+  /// Whether it may elect and be elected.
+  bool is_voter() const { return standing_.committed.is_member || standing_.offered.is_member; }
+  bool runs_workers() const;
+
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  enum class Uplink : std::uint8_t { kNone, kCalling, kWaiting, kFollowing, kOwnTurn };
+
+  struct Target {
+    bool is_self = false;
+    Endpoint to;
+  };
+  struct SentBeat {
+    std::int64_t number = 0;
+    TimePoint at;
+  };
+
+  void on(const Welcome& welcome, TimePoint now, Effects& out);
+  void on(const Answer& answer, TimePoint now, Effects& out);
+  void on(const Redirect& redirect, TimePoint now, Effects& out);
+  void on(const Ask& ask, TimePoint now, Effects& out);
+  void on(const OfferRound& offer, TimePoint now, Effects& out);
+  void on(const StartRound& start, TimePoint now, Effects& out);
+  void on(const StopRound& stop, TimePoint now, Effects& out);
+  void on(const TellVerdict& told, TimePoint now, Effects& out);
+  void on(const Refuse& refuse, TimePoint now, Effects& out);
+  template <class Other>
+  void on(const Other& /*not for members*/, TimePoint /*now*/, Effects& /*out*/) {}
+
+  void advance(TimePoint now, Effects& out);
+  void keep_lease(TimePoint now, Effects& out);
+  void keep_following(TimePoint now, Effects& out);
+  void seek(TimePoint now, Effects& out);
+  void next_target(TimePoint now, Effects& out);
+  void begin_walk(TimePoint now);
+  void hang_up(TimePoint now, Effects& out);
+  void lose_uplink(TimePoint now);
+  void beat(TimePoint now, Effects& out);
+  void send(Message message, Effects& out);
+  void tell_workers(Effects& out);
+  void stop_workers(std::string why, Effects& out);
+  void try_promise(TimePoint now, Effects& out);
+  void begin_anew();
+  void consider_end(TimePoint now, Effects& out);
+  void finish(int exit_status, std::string why, Effects& out);
+  bool is_lost(TimePoint now) const;
+  bool may_promise(TimePoint now) const;
+  void pause(TimePoint now);
+  Duration jittered(Duration duration);
+  TimePoint forget_at() const { return sought_since_ + 2 * (lease_ + margin_); }
+  Duration beat_interval() const { return lease_ / 6; }
+
+  const RendezvousPolicy& policy_;
+  NodeInfo node_;
+  std::minstd_rand dice_;
+
+  // The connection to whoever leads or may lead.
+  Uplink uplink_ = Uplink::kNone;
+  Link link_{};
+  std::uint64_t calls_ = 0;  // made so far; links of calls are odd
+  std::vector<Target> walk_;
+  std::size_t walk_at_ = 0;  // the next of walk_ to try
+  TimePoint retry_at_;       // with kNone: no call before
+  Duration pause_;           // after a walk in vain; grows
+  TimePoint patience_until_;
+  int redirects_ = 0;  // in a row
+  std::optional<Endpoint> redirected_to_;
+  TimePoint sought_since_;  // with no leader
+
+  // The leader.
+  Endpoint leader_;
+  Duration lease_;
+  Duration margin_;
+  TimePoint hold_until_;
+  std::int64_t dead_ = 0;    // generation whose leader is proved dead
+  std::int64_t led_ = 0;     // the newest generation that it led itself; 0: none
+  bool was_leader_ = false;  // led since it was last in a round of another; promises only itself
+  std::int64_t asked_ = 0;   // on this link, not promised yet
+  bool has_told_eligible_ = false;  // on this link
+  TimePoint promised_at_;
+
+  // Beats on this link.
+  std::int64_t beats_ = 0;
+  std::int64_t heard_ = 0;
+  std::deque<SentBeat> sent_;  // those that may still be answered
+  TimePoint beat_at_;
+
+  // The round.
+  Standing standing_;
+  std::vector<Successor> successors_;
+  std::optional<OfferRound> offer_;  // acknowledged on this link, not started yet
+  WorkerNews news_;
+  TimePoint lease_until_;
+  bool killed_ = false;  // for this round's lease
+
+  // The end.
+  std::optional<Leaving> leaving_;
+  std::optional<Verdict> final_;
+  TimePoint stopped_at_;
+  bool ended_ = false;
+  TimePoint seen_;  // the present, as of the last event
+};
+
+}  // namespace ddprun

@@ -1,0 +1,295 @@
+#include "rendezvous/core/peer.hpp"
+
+#include "base/exit_status.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kNoticeInterval = 1s;
+constexpr std::size_t kCallersMax = 16'384;
+constexpr std::uint64_t kFirstNotice = 1ULL << 62U;  // apart from the links of Member's calls
+
+}  // namespace
+
+Peer::Peer(RendezvousPolicy policy) : policy_(std::move(policy)), member_(policy_) {}
+
+void Peer::apply(const Event& event, TimePoint now, Effects& out) {
+  std::visit([&](const auto& what) { on(what, now); }, event);
+  route(now, out);
+  mind_candidacy(now);
+  route(now, out);
+  mind_leadership(now, out);
+}
+
+void Peer::on(const Begin& /*event*/, TimePoint now) {
+  founds_ = policy_.founds;
+  if (!founds_) return member_.begin(now, from_member_);
+  Mandate mandate;
+  mandate.generation = 1;
+  mandate.electorates.push_back({.round = {}, .size = 1, .members = {member_.node().incarnation}});
+  lead(mandate, now);
+}
+
+void Peer::lead(const Mandate& mandate, TimePoint now) {
+  candidate_.reset();
+  coordinator_.emplace(policy_, member_.node(), mandate, now);
+  Hello own;
+  own.job = policy_.job;
+  own.node = member_.node();
+  own.nodes_min = policy_.nodes.min();
+  own.nodes_max = policy_.nodes.max();
+  own.standing = member_.standing();
+  coordinator_->join(kSelfLink, own, now, from_coordinator_);
+  member_.lead(mandate.generation, now, from_member_);
+  notice_at_ = now;
+  const auto waiting = std::exchange(callers_, {});
+  for (const auto& [link, caller] : waiting) {
+    coordinator_->join(link, caller.hello, now, from_coordinator_);
+  }
+}
+
+/// This node founded what has been founded before, and nobody has joined it yet.
+void Peer::give_way(TimePoint now) {
+  founds_ = false;
+  coordinator_.reset();
+  member_.abdicate(now, from_member_);
+}
+
+void Peer::on(const Connected& event, TimePoint now) {
+  if (notice_ == event.link) {
+    const auto leader = member_.leader();
+    if (leader) from_member_.emplace_back(effects::Send{.to = event.link, .message = *leader});
+    from_member_.emplace_back(effects::Close{.link = event.link});
+    notice_.reset();
+    return;
+  }
+  member_.connected(event.link, now, from_member_);
+}
+
+void Peer::on(const Closed& event, TimePoint now) {
+  if (notice_ == event.link) notice_.reset();
+  callers_.erase(event.link);
+  if (coordinator_) coordinator_->lost(event.link, now, from_coordinator_);
+  member_.closed(event.link, now, from_member_);
+}
+
+void Peer::on(const Received& event, TimePoint now) {
+  const bool from_our_call = static_cast<std::uint64_t>(event.link) % 2 == 1;
+  if (from_our_call) return member_.received(event.link, event.message, now, from_member_);
+  if (const auto* hello = std::get_if<Hello>(&event.message)) return greet(event.link, *hello, now);
+  if (const auto* redirect = std::get_if<Redirect>(&event.message)) {
+    // A survivor calls on the endpoint, where this node was about to found what is there already.
+    from_member_.emplace_back(effects::Close{.link = event.link});
+    const bool is_newer = coordinator_ && redirect->generation > coordinator_->generation();
+    if (is_newer && founds_ && !coordinator_->round()) give_way(now);
+    member_.told_of_leader(*redirect, now, from_member_);
+    return;
+  }
+  if (const auto* promise = std::get_if<Promise>(&event.message)) {
+    const auto caller = callers_.find(event.link);
+    if (candidate_ && caller != callers_.end()) {
+      candidate_->promised(caller->second.hello.node.incarnation, *promise);
+    }
+    return;
+  }
+  if (const auto* eligible = std::get_if<Eligible>(&event.message)) {
+    const auto caller = callers_.find(event.link);
+    if (caller == callers_.end()) return;
+    caller->second.eligible = *eligible;
+    if (candidate_) ask(caller->first, caller->second);
+    return;
+  }
+  if (coordinator_) coordinator_->received(event.link, event.message, now, from_coordinator_);
+}
+
+void Peer::greet(Link link, const Hello& hello, TimePoint now) {
+  const auto send = [&](Message message) {
+    from_member_.emplace_back(effects::Send{.to = link, .message = std::move(message)});
+  };
+  const auto close = [&] { from_member_.emplace_back(effects::Close{.link = link}); };
+  if (hello.node.incarnation == member_.node().incarnation) return close();  // our own call
+  if (hello.job != policy_.job) {
+    from_member_.emplace_back(effects::Note{
+        .text = fmt::format(
+            "{} of job '{}' called here, where job '{}' runs; it was refused",
+            hello.node.host,
+            hello.job,
+            policy_.job)});
+    send(Refuse{
+        .exit_status = kExitUsage,
+        .why = fmt::format(
+            "job '{}' runs there (on {}), not '{}'; give another endpoint, or the same --rdzv-id",
+            policy_.job,
+            policy_.node.host,
+            hello.job)});
+    return close();
+  }
+  if (coordinator_) {
+    const bool is_older = hello.standing.generation < coordinator_->generation() ||
+                          hello.standing.obeyed == coordinator_->generation();
+    if (is_older) return coordinator_->join(link, hello, now, from_coordinator_);
+    // It promised itself to somebody newer: either we are past, and find that out by our lease, or
+    // that somebody did not come to lead, and the caller can join as somebody else.
+    const auto leader = member_.leader();
+    if (leader) send(*leader);
+    if (founds_ && !coordinator_->round()) give_way(now);
+    return close();
+  }
+  if (const auto leader = member_.leader()) {
+    send(*leader);
+    return close();
+  }
+  if (callers_.size() >= kCallersMax) return close();
+  callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}});
+}
+
+void Peer::ask(Link link, const Caller& caller) {
+  if (!caller.eligible) return;
+  if (caller.eligible->standing.generation >= candidate_->generation()) {
+    candidate_.reset();  // asks again, for a newer generation
+    return;
+  }
+  from_member_.emplace_back(
+      effects::Send{.to = link, .message = Ask{.generation = candidate_->generation()}});
+}
+
+/// Whether those who wait here could make this node the leader. Asking in vain would bind them to a
+/// generation that nobody leads.
+bool Peer::would_win() const {
+  Candidate trial(member_.node().incarnation, {.lease = policy_.lease, .margin = policy_.margin});
+  constexpr std::int64_t kAny = 1;
+  const auto as_promise = [](const Eligible& eligible) {
+    return Promise{.generation = kAny, .dead = eligible.dead, .standing = eligible.standing};
+  };
+  trial.ask_for(as_promise(member_.eligible()));
+  for (const auto& [link, caller] : callers_) {
+    if (!caller.eligible) continue;
+    trial.promised(caller.hello.node.incarnation, as_promise(*caller.eligible));
+  }
+  return trial.mandate().has_value();
+}
+
+/// Gathers promises while it is this node's turn.
+void Peer::mind_candidacy(TimePoint now) {
+  if (!member_.is_candidate() || coordinator_) {
+    candidate_.reset();
+    if (coordinator_) return;
+    const auto leader = member_.leader();
+    if (!leader) return;
+    // Those who waited here find the leader as this node did.
+    for (const auto& [link, caller] : std::exchange(callers_, {})) {
+      from_member_.emplace_back(effects::Send{.to = link, .message = *leader});
+      from_member_.emplace_back(effects::Close{.link = link});
+    }
+    return;
+  }
+  if (!candidate_) {
+    if (!would_win()) return;
+    std::int64_t newest = member_.generation();
+    for (const auto& [link, caller] : callers_) {
+      if (caller.eligible) newest = std::max(newest, caller.eligible->standing.generation);
+    }
+    candidate_.emplace(
+        member_.node().incarnation,
+        Candidate::Timing{.lease = policy_.lease, .margin = policy_.margin});
+    candidate_->ask_for(member_.promise_to_itself(newest + 1, now));
+    for (const auto& [link, caller] : callers_) {
+      if (candidate_) ask(link, caller);
+    }
+  }
+  if (const auto mandate = candidate_->mandate()) lead(*mandate, now);
+}
+
+void Peer::on(const LineEnded& event, TimePoint now) {
+  if (coordinator_ && policy_.trusts_reset) {
+    coordinator_->line_ended(event.node, now, from_coordinator_);
+  }
+}
+
+void Peer::on(const Farewell& event, TimePoint now) {
+  member_.farewell(event.generation, now, from_member_);
+}
+
+void Peer::on(const Workers& event, TimePoint now) {
+  member_.workers(event.news, now, from_member_);
+}
+
+void Peer::on(const Signalled& event, TimePoint now) {
+  member_.signalled(event.signal, event.whole_job, now, from_member_);
+}
+
+void Peer::on(const Tick& /*event*/, TimePoint now) {
+  if (coordinator_) coordinator_->tick(now, from_coordinator_);
+  member_.tick(now, from_member_);
+}
+
+/// Hands on what the parts have to say: to each other, or to the shell.
+void Peer::route(TimePoint now, Effects& out) {
+  while (!from_coordinator_.empty() || !from_member_.empty()) {
+    const bool is_told = !from_coordinator_.empty();
+    if (is_told && coordinator_) {
+      member_.set_own_lease(coordinator_->leads_until(), now, from_member_);
+    }
+    for (Effect& effect : std::exchange(is_told ? from_coordinator_ : from_member_, {})) {
+      auto* const send = std::get_if<effects::Send>(&effect);
+      if (send == nullptr || send->to != kSelfLink) {
+        out.push_back(std::move(effect));
+      } else if (is_told) {
+        member_.received(kSelfLink, send->message, now, from_member_);
+      } else if (coordinator_) {
+        coordinator_->received(kSelfLink, send->message, now, from_coordinator_);
+      }
+    }
+  }
+}
+
+void Peer::mind_leadership(TimePoint now, Effects& out) {
+  if (!coordinator_) return;
+  if (coordinator_->is_fenced()) {
+    for (const auto& [incarnation, node] : coordinator_->nodes()) {
+      if (node.link && *node.link != kSelfLink)
+        out.emplace_back(effects::Close{.link = *node.link});
+    }
+    out.emplace_back(effects::Note{
+        .text = fmt::format(
+            "generation {}: no majority has answered for a lease; this node does not lead any more",
+            coordinator_->generation())});
+    coordinator_.reset();
+    member_.depose(now, from_member_);
+    return route(now, out);
+  }
+  member_.set_own_lease(coordinator_->leads_until(), now, from_member_);
+  mind_the_endpoint(now);
+  route(now, out);
+}
+
+void Peer::mind_the_endpoint(TimePoint now) {
+  const bool is_elsewhere =
+      policy_.meet && *policy_.meet != member_.node().listens && coordinator_->generation() > 1;
+  if (!is_elsewhere || notice_ || now < notice_at_) return;
+  notice_at_ = now + kNoticeInterval;
+  notice_ = Link{kFirstNotice + 2 * ++notices_ - 1};
+  from_member_.emplace_back(effects::Call{.link = *notice_, .to = *policy_.meet});
+}
+
+std::optional<TimePoint> Peer::next_deadline() const {
+  if (member_.has_ended()) return std::nullopt;
+  TimePoint next = member_.next_deadline().value_or(kNever);
+  if (coordinator_) {
+    next = std::min(next, coordinator_->next_deadline().value_or(kNever));
+    const bool is_elsewhere =
+        policy_.meet && *policy_.meet != member_.node().listens && coordinator_->generation() > 1;
+    if (is_elsewhere && !notice_) next = std::min(next, notice_at_);
+  }
+  if (next == kNever) return std::nullopt;
+  return next;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,604 @@
+#include "tests/sim/cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+namespace ddprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kGrace = 5s;
+
+Endpoint endpoint_of(int node) {
+  return {.host = fmt::format("n{}", node), .port = 1};
+}
+
+}  // namespace
+
+Cluster::Cluster(World& world, Setting setting)
+    : world_(world), setting_(setting), network_(world, setting.nodes), nodes_(at(setting.nodes)) {
+  for (Node& node : nodes_) {
+    node.rate = 1 + 0.01 * (world_.roll(-100, 100) / 100.0);
+  }
+}
+
+// A node's own clock runs a little faster or slower, from another beginning.
+TimePoint Cluster::local(const Node& node, TimePoint at) const {
+  const double since = static_cast<double>(at.time_since_epoch().count()) * node.rate;
+  return TimePoint(Duration(static_cast<Duration::rep>(since)));
+}
+
+TimePoint Cluster::global(const Node& node, TimePoint at) const {
+  if (at == kNever) return kNever;
+  const double since = static_cast<double>(at.time_since_epoch().count()) / node.rate;
+  return TimePoint(Duration(static_cast<Duration::rep>(since)));
+}
+
+void Cluster::note(int node, const std::string& text) {
+  if (!keeps_log) return;
+  log_.push_back(
+      fmt::format("{:9.4f} n{} {}", to_seconds(world_.now() - TimePoint(1h)), node, text));
+}
+
+void Cluster::violated(const std::string& rule, const std::string& what) {
+  violations_.push_back(
+      fmt::format("{:.4f} {} {}", to_seconds(world_.now() - TimePoint(1h)), rule, what));
+  note(-1, "VIOLATED " + rule + " " + what);
+}
+
+// Agents. --------------------------------------------------------------------------------------
+
+void Cluster::start(int index) {
+  Node& node = nodes_[at(index)];
+  // A new incarnation waits until the guard of the one before has ended.
+  if (node.agent_up || node.guard_up || node.runs || !network_.is_up(index)) return;
+  const bool is_first = node.life == 0;
+  ++node.life;
+  node.agent_up = node.guard_up = true;
+  node.frozen = false;
+  node.missed.clear();
+  node.acts_left = -1;
+  node.tick_at = kNever;
+  node.lease_until = {};
+  node.round = {};
+  RendezvousPolicy policy;
+  policy.job = "job";
+  std::uint64_t incarnation = world_.number() | 1U;
+  while (!incarnations_.insert(incarnation).second)
+    ++incarnation;
+  policy.node = {
+      .incarnation = Incarnation{incarnation},
+      .host = endpoint_of(index).host,
+      .listens = endpoint_of(index),
+      .node_rank = {},
+      .workers = 1 + index % 2};
+  policy.nodes = setting_.range;
+  policy.max_restarts = setting_.max_restarts;
+  policy.founds = index == 0 && is_first;
+  policy.meet = endpoint_of(0);
+  policy.master = endpoint_of(index);
+  policy.lease = setting_.lease;
+  policy.join_timeout = 60s;
+  policy.last_call = 2s;
+  policy.seed = world_.number();
+  node.peer = std::make_unique<Peer>(std::move(policy));
+  note(index, fmt::format("starts, incarnation {:x}", incarnation));
+  feed(index, Peer::Begin{});
+}
+
+void Cluster::feed(int index, const Peer::Event& event) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up) return;
+  if (node.frozen) {
+    node.missed.push_back(event);
+    return;
+  }
+  // Effects never lead back here at once: whatever they cause happens later.
+  Effects effects;
+  node.peer->apply(event, local(node, world_.now()), effects);
+  const int life = node.life;
+  for (const Effect& effect : effects) {
+    if (node.acts_left == 0) kill_agent(index);
+    if (!node.agent_up || node.life != life) return;
+    if (node.acts_left > 0) --node.acts_left;
+    std::visit([&](const auto& what) { perform(index, what); }, effect);
+  }
+  check_leaders();
+  arm(index);
+}
+
+void Cluster::arm(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up) return;
+  const auto deadline = node.peer->next_deadline();
+  if (!deadline) return;
+  // A real timer is late by a little, and so never early.
+  const TimePoint due = global(node, *deadline) + 20us;
+  if (due >= node.tick_at && node.tick_at > world_.now()) return;
+  node.tick_at = std::max(due, world_.now());
+  world_.at(node.tick_at, [this, index, life = node.life, when = node.tick_at] {
+    Node& mine = nodes_[at(index)];
+    if (mine.life != life || mine.tick_at != when) return;
+    mine.tick_at = kNever;
+    feed(index, Peer::Tick{});
+  });
+}
+
+void Cluster::freeze(int index, Duration for_how_long) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up || node.frozen || !node.guard_up) return;
+  note(index, fmt::format("frozen for {:.2f} s", to_seconds(for_how_long)));
+  node.frozen = true;
+  world_.in(for_how_long, [this, index, life = node.life] {
+    Node& thawed = nodes_[at(index)];
+    if (thawed.life != life || !thawed.agent_up) return;
+    note(index, "thaws");
+    thawed.frozen = false;
+    for (const auto& event : std::exchange(thawed.missed, {})) {
+      feed(index, event);
+    }
+    feed(index, Peer::Tick{});
+  });
+}
+
+void Cluster::kill_agent(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up) return;
+  note(index, "agent killed");
+  agent_gone(index);
+  if (!node.guard_up) return end_lines(index);
+  // The guard ends what is left, says farewell, and goes.
+  world_.in(world_.between(100us, 20ms), [this, index, life = node.life] {
+    Node& mine = nodes_[at(index)];
+    if (mine.life != life || !mine.guard_up) return;
+    if (mine.runs) workers_ended(index, mine.run, false);
+    say_farewell(index);
+    mine.guard_up = false;
+    end_lines(index);
+  });
+}
+
+void Cluster::kill_agent_in_act(int index) {
+  Node& node = nodes_[at(index)];
+  if (node.agent_up && node.acts_left < 0)
+    node.acts_left = world_.roll(0, world_.chance(50) ? 12 : 60);
+}
+
+void Cluster::kill_guard(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up || !node.guard_up) return;
+  note(index, "guard killed");
+  node.guard_up = false;
+  node.frozen = false;  // the kernel wakes a stopped agent when its guard dies
+  world_.in(world_.between(100us, 5ms), [this, index, life = node.life] {
+    Node& mine = nodes_[at(index)];
+    if (mine.life != life || !mine.agent_up || mine.frozen) return;
+    if (mine.runs) workers_ended(index, mine.run, false);
+    say_farewell(index);
+    agent_gone(index);
+    end_lines(index);
+  });
+}
+
+void Cluster::kill_both(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up) return;
+  note(index, "agent and guard killed");
+  node.guard_up = false;
+  agent_gone(index);
+  if (node.runs) workers_ended(index, node.run, false);
+  end_lines(index);
+}
+
+void Cluster::power_off(int index) {
+  Node& node = nodes_[at(index)];
+  if (!network_.is_up(index)) return;
+  note(index, "power off");
+  network_.set_up(index, false);
+  if (node.runs) workers_ended(index, node.run, false);
+  node.agent_up = node.guard_up = false;
+  ++node.life;
+  node.ends.clear();
+  node.lines.clear();
+  node.kept.clear();
+}
+
+/// The agent's process is no more: its connections end, in whatever order.
+void Cluster::agent_gone(int index) {
+  Node& node = nodes_[at(index)];
+  node.agent_up = false;
+  for (const auto& [link, end] : std::exchange(node.ends, {})) {
+    world_.in(
+        world_.between(1us, 3ms), [this, end = end] { close_end(end.connection, !end.is_caller); });
+  }
+}
+
+/// By whoever is left of the node of a leader, when none of its workers runs.
+void Cluster::say_farewell(int index) {
+  for (const auto& line : nodes_[at(index)].kept) {
+    network_.send(line->to_member, [this, line] {
+      const Node& member = nodes_[at(line->member)];
+      if (member.life == line->member_life) {
+        feed(line->member, Peer::Farewell{.generation = line->generation});
+      }
+    });
+  }
+  nodes_[at(index)].kept.clear();
+}
+
+/// The last holder of the node's life lines is gone.
+void Cluster::end_lines(int index) {
+  Node& node = nodes_[at(index)];
+  if (node.agent_up || node.guard_up || node.runs) return;
+  for (const auto& line : std::exchange(node.lines, {})) {
+    network_.send(line->to_leader, [this, line] {
+      const Node& leader = nodes_[at(line->leader)];
+      if (line->is_open && leader.life == line->leader_life) {
+        feed(line->leader, Peer::LineEnded{.node = line->incarnation});
+      }
+    });
+  }
+}
+
+void Cluster::perform(int index, const effects::OpenLine& open) {
+  Node& node = nodes_[at(index)];
+  const auto is_same = [&open](const auto& line) {
+    return line->generation == open.generation && line->incarnation == open.node;
+  };
+  if (std::ranges::any_of(node.lines, is_same)) return;
+  const auto end = node.ends.find(open.uplink);
+  if (end == node.ends.end()) return;
+  const int leader = end->second.connection->callee;
+  auto line = std::make_shared<Line>();
+  line->member = index;
+  line->member_life = node.life;
+  line->incarnation = open.node;
+  line->leader = leader;
+  line->leader_life = nodes_[at(leader)].life;
+  line->generation = open.generation;
+  line->to_leader = network_.pipe(index, leader);
+  line->to_member = network_.pipe(leader, index);
+  node.lines.push_back(line);
+  network_.send(line->to_leader, [this, line] {
+    Node& there = nodes_[at(line->leader)];
+    if (!there.agent_up || there.life != line->leader_life) return;
+    line->is_open = true;
+    there.kept.push_back(line);
+  });
+}
+
+// Connections. ---------------------------------------------------------------------------------
+
+void Cluster::perform(int index, const effects::Call& call) {
+  Node& node = nodes_[at(index)];
+  auto connection = std::make_shared<Connection>();
+  connection->caller = index;
+  connection->callee = node_of(call.to);
+  connection->caller_life = node.life;
+  connection->caller_link = call.link;
+  connection->there = network_.pipe(connection->caller, connection->callee);
+  connection->back = network_.pipe(connection->callee, connection->caller);
+  node.ends.emplace(call.link, End{.connection = connection, .is_caller = true});
+  network_.send(connection->there, [this, connection] { accept(connection); });
+}
+
+void Cluster::accept(const std::shared_ptr<Connection>& connection) {
+  if (!connection->caller_open) return;
+  Node& callee = nodes_[at(connection->callee)];
+  const bool listens = callee.agent_up;
+  if (listens) {
+    connection->callee_open = true;
+    connection->callee_life = callee.life;
+    connection->callee_link = Link{callee.last_link += 2};
+    callee.ends.emplace(connection->callee_link, End{.connection = connection, .is_caller = false});
+  }
+  network_.send(connection->back, [this, connection, listens] {
+    Node& caller = nodes_[at(connection->caller)];
+    if (!connection->caller_open || caller.life != connection->caller_life) return;
+    if (listens) return feed(connection->caller, Peer::Connected{.link = connection->caller_link});
+    connection->caller_open = false;
+    caller.ends.erase(connection->caller_link);
+    feed(connection->caller, Peer::Closed{.link = connection->caller_link});
+  });
+}
+
+void Cluster::perform(int index, const effects::Send& send) {
+  Node& node = nodes_[at(index)];
+  const auto found = node.ends.find(send.to);
+  if (found == node.ends.end()) return;
+  const auto connection = found->second.connection;
+  const bool to_callee = found->second.is_caller;
+  network_.send(
+      to_callee ? connection->there : connection->back,
+      [this, connection, to_callee, message = send.message] {
+        deliver(connection, to_callee, message);
+      });
+}
+
+void Cluster::deliver(
+    const std::shared_ptr<Connection>& connection, bool to_callee, const Message& message) {
+  const bool is_open = to_callee ? connection->callee_open : connection->caller_open;
+  const int to = to_callee ? connection->callee : connection->caller;
+  const int life = to_callee ? connection->callee_life : connection->caller_life;
+  if (!is_open || nodes_[at(to)].life != life) return;
+  const Link link = to_callee ? connection->callee_link : connection->caller_link;
+  feed(to, Peer::Received{.link = link, .message = message});
+}
+
+void Cluster::perform(int index, const effects::Close& close) {
+  Node& node = nodes_[at(index)];
+  const auto found = node.ends.find(close.link);
+  if (found == node.ends.end()) return;
+  const End end = found->second;
+  node.ends.erase(found);
+  close_end(end.connection, !end.is_caller);
+}
+
+/// One side has closed; the other hears of it behind what was sent before.
+void Cluster::close_end(const std::shared_ptr<Connection>& connection, bool at_callee) {
+  (at_callee ? connection->callee_open : connection->caller_open) = false;
+  network_.send(at_callee ? connection->back : connection->there, [this, connection, at_callee] {
+    bool& other_open = at_callee ? connection->caller_open : connection->callee_open;
+    if (!std::exchange(other_open, false)) return;
+    const int other = at_callee ? connection->caller : connection->callee;
+    const int life = at_callee ? connection->caller_life : connection->callee_life;
+    const Link link = at_callee ? connection->caller_link : connection->callee_link;
+    Node& node = nodes_[at(other)];
+    if (node.life != life) return;
+    node.ends.erase(link);
+    feed(other, Peer::Closed{.link = link});
+  });
+}
+
+// Workers. -------------------------------------------------------------------------------------
+
+void Cluster::perform(int index, const effects::SetLease& lease) {
+  Node& node = nodes_[at(index)];
+  node.lease_until = global(node, lease.until);
+}
+
+void Cluster::perform(int index, const effects::BeginStore& store) {
+  const auto nodes = static_cast<int>(store.hosts.size());
+  note(
+      index,
+      fmt::format(
+          "begins round {}/{} of {} nodes", store.round.generation, store.round.number, nodes));
+  round_nodes_[store.round] = nodes;
+  if (nodes < setting_.range.min() || nodes > setting_.range.max()) {
+    violated("R9", fmt::format("a round of {} nodes", nodes));
+  }
+  if (!round_nodes_.empty() && round_nodes_.rbegin()->first > store.round) {
+    violated("R1", "a round that is older than one before");
+  }
+}
+
+void Cluster::perform(int index, const effects::StartWorkers& start) {
+  Node& node = nodes_[at(index)];
+  note(
+      index,
+      fmt::format(
+          "starts workers of {}/{}, attempt {}: {}",
+          start.round.generation,
+          start.round.number,
+          start.progress.attempt,
+          start.progress.reason));
+  for (int other = 0; other < setting_.nodes; ++other) {
+    const Node& running = nodes_[at(other)];
+    if (running.runs && running.round != start.round) {
+      violated(
+          "R2",
+          fmt::format(
+              "n{} starts round {}/{} while n{} runs {}/{}",
+              index,
+              start.round.generation,
+              start.round.number,
+              other,
+              running.round.generation,
+              running.round.number));
+    }
+  }
+  if (node.runs) violated("R2", "workers are started twice");
+  if (is_done_) violated("R6", "a round starts after the job was reported done");
+  auto& places = places_[start.round];
+  places.emplace(index, start.place);
+  check_rounds();
+  if (start.progress.restarts_used > setting_.max_restarts) violated("R5", "the budget is passed");
+  if (start.progress.reason.starts_with("rank ")) paid_.insert(start.round);
+  if (static_cast<int>(paid_.size()) > setting_.max_restarts) violated("R5", "too many restarts");
+  newest_generation_ = std::max(newest_generation_, start.round.generation);
+
+  node.round = start.round;
+  node.runs = true;
+  node.stopping = false;
+  node.has_failed = false;
+  const int run = ++node.run;
+  const int life = node.life;
+  world_.in(world_.between(100us, 5ms), [this, index, run, life, round = start.round] {
+    Node& mine = nodes_[at(index)];
+    if (mine.life != life || mine.run != run || !mine.runs || mine.has_failed) return;
+    WorkerNews news;
+    news.round = round;
+    news.state = WorkersState::kRunning;
+    feed(index, Peer::Workers{.news = news});
+  });
+  world_.in(setting_.work + world_.between(0s, 200ms), [this, index, run] {
+    Node& mine = nodes_[at(index)];
+    if (mine.run == run && mine.runs && !mine.stopping) workers_ended(index, run, true);
+  });
+  guard_minds_lease(index, life, run);
+}
+
+/// The guard kills agent and workers if the agent itself did not end them when the lease was over.
+void Cluster::guard_minds_lease(int index, int life, int run) {
+  const Node& node = nodes_[at(index)];
+  const TimePoint due = node.lease_until == kNever ? world_.now() + 1s : node.lease_until + 250ms;
+  world_.at(due, [this, index, life, run] {
+    Node& mine = nodes_[at(index)];
+    if (mine.life != life || mine.run != run || !mine.runs || !mine.guard_up) return;
+    const bool is_over = mine.lease_until != kNever && world_.now() >= mine.lease_until + 250ms;
+    if (!is_over) return guard_minds_lease(index, life, run);
+    note(index, "the guard ends all: the lease is over");
+    agent_gone(index);
+    workers_ended(index, run, false);
+    say_farewell(index);
+    mine.guard_up = false;
+    end_lines(index);
+  });
+}
+
+void Cluster::perform(int index, const effects::StopWorkers& stop) {
+  Node& node = nodes_[at(index)];
+  note(index, fmt::format("stops workers: {}", stop.order.why));
+  if (!node.runs || std::exchange(node.stopping, true)) return;
+  // Most end at once, some use their grace.
+  const Duration after =
+      world_.chance(80) ? world_.between(1ms, 20ms) : world_.between(1ms, kGrace);
+  end_workers(index, after, false);
+}
+
+void Cluster::perform(int index, const effects::KillWorkers& kill) {
+  note(index, "kills workers: " + kill.why);
+  end_workers(index, world_.between(1ms, 60ms), false);
+}
+
+void Cluster::end_workers(int index, Duration after, bool well) {
+  world_.in(
+      after, [this, index, run = nodes_[at(index)].run, well] { workers_ended(index, run, well); });
+}
+
+void Cluster::workers_ended(int index, int run, bool well) {
+  Node& node = nodes_[at(index)];
+  if (node.run != run || !node.runs) return;
+  node.runs = false;
+  note(index, well ? "workers succeeded" : "workers ended");
+  if (node.lease_until != kNever && world_.now() > node.lease_until + 500ms) {
+    violated(
+        "R8",
+        fmt::format(
+            "n{} ran workers {:.3f} s after its lease",
+            index,
+            to_seconds(world_.now() - node.lease_until)));
+  }
+  if (well) {
+    succeeded_[node.round].insert(index);
+    if (world_.chance(3)) kill_agent_in_act(leader());  // the verdict is about to be told
+  }
+  if (!node.agent_up) return end_lines(index);
+  WorkerNews news;
+  news.round = node.round;
+  news.state = well ? WorkersState::kSucceeded : WorkersState::kStopped;
+  feed(index, Peer::Workers{.news = news});
+}
+
+void Cluster::fail_worker(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up || !node.runs || node.stopping || node.frozen) return;
+  note(index, "a worker fails");
+  node.has_failed = true;
+  node.stopping = true;
+  WorkerNews news;
+  news.round = node.round;
+  news.state = WorkersState::kFailed;
+  news.failure = FailureNews{};
+  news.failure->host = endpoint_of(index).host;
+  news.failure->how = "exited with status 3";
+  news.failure->exit_status = 3;
+  end_workers(index, world_.between(1ms, 500ms), false);
+  feed(index, Peer::Workers{.news = news});
+}
+
+void Cluster::tell_to_stop(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up || node.frozen) return;
+  note(index, "is told to stop");
+  if (node.runs && !std::exchange(node.stopping, true))
+    end_workers(index, world_.between(1ms, 300ms), false);
+  feed(index, Peer::Signalled{.signal = 15, .whole_job = false});
+}
+
+// The end. -------------------------------------------------------------------------------------
+
+void Cluster::perform(int index, const effects::Note& text) {
+  note(index, text.text);
+}
+
+void Cluster::perform(int index, const effects::Finish& finish) {
+  Node& node = nodes_[at(index)];
+  note(index, fmt::format("ends with {}: {}", finish.exit_status, finish.why));
+  if (node.runs) violated("R8", "an agent ends before its workers");
+  if (finish.exit_status == 0) {
+    const auto is_whole = [this](const auto& entry) {
+      return static_cast<int>(entry.second.size()) == round_nodes_.at(entry.first);
+    };
+    if (std::ranges::none_of(succeeded_, is_whole)) violated("R6", "reported done");
+    is_done_ = true;
+  }
+  finished_[index] = finish.exit_status;
+  say_farewell(index);
+  agent_gone(index);
+  node.guard_up = false;
+  end_lines(index);
+}
+
+bool Cluster::all_ended() const {
+  return std::ranges::none_of(
+      nodes_, [](const Node& node) { return node.agent_up || node.guard_up; });
+}
+
+// Rules. ---------------------------------------------------------------------------------------
+
+/// R1. A frozen one does not act, however long it believes in its lease.
+void Cluster::check_leaders() {
+  int acting = 0;
+  for (int index = 0; index < setting_.nodes; ++index) {
+    const Node& node = nodes_[at(index)];
+    if (!node.agent_up || node.frozen) continue;
+    const Coordinator* const coordinator = node.peer->coordinator();
+    if (coordinator == nullptr) continue;
+    const auto [found, is_new] = led_by_.try_emplace(coordinator->generation(), index);
+    if (found->second != index)
+      violated("R1", fmt::format("two lead generation {}", coordinator->generation()));
+    if (coordinator->is_fenced()) continue;
+    if (local(node, world_.now()) < coordinator->leads_until()) ++acting;
+  }
+  if (acting > 1) violated("R1", "two leaders act");
+}
+
+/// R3. The same world everywhere, ranks contiguous, each given once.
+void Cluster::check_rounds() {
+  for (const auto& [round, places] : places_) {
+    std::set<int> group_ranks;
+    std::map<int, int> first_ranks;
+    for (const auto& [index, place] : places) {
+      group_ranks.insert(place.group_rank);
+      first_ranks.emplace(place.first_rank, 1 + index % 2);
+      const bool differs = place.world_size != places.begin()->second.world_size ||
+                           place.group_size != places.begin()->second.group_size;
+      if (differs) violated("R3", "worlds differ");
+    }
+    if (group_ranks.size() != places.size()) violated("R3", "a group rank is given twice");
+    int end = 0;
+    for (const auto& [first, workers] : first_ranks) {
+      if (first < end) violated("R3", "ranks overlap");
+      end = first + workers;
+    }
+  }
+}
+
+void Cluster::check_settled() {
+  for (int index = 0; index < setting_.nodes; ++index) {
+    const Node& node = nodes_[at(index)];
+    if (!node.agent_up) continue;
+    violated(
+        "R4",
+        fmt::format(
+            "n{} is left in between (generation {})", index, node.peer->member().generation()));
+  }
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,169 @@
+#pragma once
+
+// A cluster in one thread: the real Peer of every node, and around it what the real shell, kernel,
+// guard and workers would do, at the mercy of the dice. Every rule that can be seen from outside is
+// checked as things happen.
+
+#include "rendezvous/core/peer.hpp"
+#include "tests/sim/network.hpp"
+#include "tests/sim/world.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddprun::sim {
+
+struct Setting {
+  int nodes = 5;
+  NodeRange range{3, 5};
+  int max_restarts = 3;
+  Duration lease = std::chrono::seconds(3);
+  Duration work = std::chrono::seconds(20);  // how long workers have to run undisturbed
+};
+
+class Cluster {
+ public:
+  Cluster(World& world, Setting setting);
+
+  // What may happen to a node. All of them do nothing where it makes no sense.
+  void start(int node);
+  void kill_agent(int node);         // the guard ends the workers, then says farewell
+  void kill_agent_in_act(int node);  // the same, between two effects
+  void kill_guard(int node);         // the agent ends everything
+  void kill_both(int node);          // the kernel ends the workers; nobody says farewell
+  void power_off(int node);
+  void freeze(int node, Duration for_how_long);  // the agent alone
+  void fail_worker(int node);
+  void tell_to_stop(int node);
+  Network& network() { return network_; }
+
+  /// Whoever leads the newest generation, or did so last.
+  int leader() const { return led_by_.empty() ? 0 : led_by_.rbegin()->second; }
+  bool is_alive(int node) const { return nodes_[at(node)].agent_up; }
+  bool all_ended() const;
+  bool any_finished() const { return !finished_.empty(); }
+
+  /// Nobody is left in between: each living node runs in the one round, stands by, or has ended.
+  void check_settled();
+
+  /// What was violated; empty: nothing.
+  const std::vector<std::string>& violations() const { return violations_; }
+  const std::vector<std::string>& log() const { return log_; }
+  bool keeps_log = false;
+
+  // What was seen, for statistics.
+  int rounds_started() const { return static_cast<int>(places_.size()); }
+  std::int64_t newest_generation() const { return newest_generation_; }
+  const std::map<int, int>& finished() const { return finished_; }  // node → exit status
+
+ private:
+  struct Connection;
+  struct End {
+    std::shared_ptr<Connection> connection;
+    bool is_caller = false;
+  };
+  struct Line {
+    int member = 0;
+    int member_life = 0;
+    Incarnation incarnation{};
+    int leader = 0;
+    int leader_life = 0;
+    std::int64_t generation = 0;
+    bool is_open = false;
+    std::shared_ptr<Pipe> to_leader;
+    std::shared_ptr<Pipe> to_member;
+  };
+  struct Node {
+    int life = 0;  // of the agent; what was planned for an earlier one is void
+    bool agent_up = false;
+    bool guard_up = false;
+    bool frozen = false;
+    std::deque<Peer::Event> missed;  // while frozen
+    std::unique_ptr<Peer> peer;
+    double rate = 1;  // of its clock
+    TimePoint tick_at = kNever;
+    bool acting = false;
+    int acts_left = -1;  // effects until it is killed; -1: it is not going to be
+    std::map<Link, End> ends;
+    std::uint64_t last_link = 0;
+    std::vector<std::shared_ptr<Line>> lines;  // that it opened
+    std::vector<std::shared_ptr<Line>> kept;   // of those that it leads
+    // Its workers.
+    RoundId round;
+    bool runs = false;
+    bool stopping = false;
+    bool has_failed = false;
+    int run = 0;
+    int world = 0;
+    TimePoint lease_until{};  // by the world's clock
+  };
+  struct Connection {
+    int caller = 0;
+    int callee = 0;
+    int caller_life = 0;
+    int callee_life = 0;
+    Link caller_link{};
+    Link callee_link{};
+    bool caller_open = true;
+    bool callee_open = false;
+    std::shared_ptr<Pipe> there;
+    std::shared_ptr<Pipe> back;
+  };
+
+  static std::size_t at(int node) { return static_cast<std::size_t>(node); }
+  static int node_of(const Endpoint& endpoint) { return std::stoi(endpoint.host.substr(1)); }
+  TimePoint local(const Node& node, TimePoint at) const;
+  TimePoint global(const Node& node, TimePoint at) const;
+
+  void feed(int node, const Peer::Event& event);
+  void arm(int node);
+  void perform(int node, const effects::Call& call);
+  void perform(int node, const effects::Send& send);
+  void perform(int node, const effects::Close& close);
+  void perform(int node, const effects::OpenLine& open);
+  void perform(int node, const effects::SetLease& lease);
+  void perform(int node, const effects::BeginStore& store);
+  void perform(int node, const effects::StartWorkers& start);
+  void perform(int node, const effects::StopWorkers& stop);
+  void perform(int node, const effects::KillWorkers& kill);
+  void perform(int node, const effects::Note& note);
+  void perform(int node, const effects::Finish& finish);
+
+  void accept(const std::shared_ptr<Connection>& connection);
+  void deliver(
+      const std::shared_ptr<Connection>& connection, bool to_callee, const Message& message);
+  void close_end(const std::shared_ptr<Connection>& connection, bool at_callee);
+  void agent_gone(int node);
+  void say_farewell(int node);
+  void end_lines(int node);
+  void end_workers(int node, Duration after, bool well);
+  void workers_ended(int node, int run, bool well);
+  void guard_minds_lease(int node, int life, int run);
+  void check_leaders();
+  void check_rounds();
+  void violated(const std::string& rule, const std::string& what);
+  void note(int node, const std::string& text);
+
+  World& world_;
+  Setting setting_;
+  Network network_;
+  std::vector<Node> nodes_;
+  std::set<std::uint64_t> incarnations_;
+  std::map<std::int64_t, int> led_by_;  // generation → node
+  std::map<RoundId, std::map<int, Place>> places_;
+  std::map<RoundId, std::set<int>> succeeded_;
+  std::map<RoundId, int> round_nodes_;
+  std::set<RoundId> paid_;  // rounds that followed a failure
+  std::int64_t newest_generation_ = 0;
+  std::map<int, int> finished_;
+  bool is_done_ = false;  // an agent has ended with the news that the job is done
+  std::vector<std::string> violations_;
+  std::vector<std::string> log_;
+};
+
+}  // namespace ddprun::sim

@@ -1,0 +1,160 @@
+"""Shows that the simulation finds bugs: each mutant breaks one rule of the protocol, in one place,
+and has to be caught within a bounded number of schedules. docs/rendezvous.md lists them.
+
+Each mutant is a copy of the sources with one text replaced, compiled and run; a text that is not
+found exactly once is an error, so that the list cannot rot.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CORE = "rendezvous/core"
+SOURCES = [
+    *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "coordinator", "peer", "rank_plan")),
+    *(f"tests/sim/{name}.cpp" for name in ("cluster", "schedule", "ddprun_sim")),
+    *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "say", "descriptor")),
+]
+SEEDS = "1:20000"
+
+# name: [(file, what stands there, what the mutant has instead)]
+MUTANTS = {
+    "lease counted from receipt": [
+        ("member.cpp", "void Member::on(const Answer& answer, TimePoint /*now*/, Effects& out) {",
+         "void Member::on(const Answer& answer, TimePoint now, Effects& out) {"),
+        ("member.cpp", "const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);",
+         "const TimePoint until = now + std::min(answer.grant, lease_);")],
+    "promise without expiry": [
+        ("member.cpp", "dead_ >= standing_.obeyed || now >= hold_until_;",
+         "dead_ >= standing_.obeyed || now >= hold_until_ - lease_;")],
+    "proof without majority": [
+        ("candidate.cpp", "    if (!has_majority(electorate)) return std::nullopt;",
+         "    if (!has_majority(electorate) && newest_dead(promises_) == 0) return std::nullopt;")],
+    "leader without majority": [
+        ("coordinator.cpp", "  if (now >= leads_until_ && !may_wait) {", "  if (false) {"),
+        ("coordinator.cpp", "  if (now >= leads_until_) return;\n", ""),
+        ("coordinator.cpp", "  leads_until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
+         "  leads_until_ = until >= now ?")],
+    "start without acknowledgement": [
+        ("coordinator.cpp",
+         "  if (!std::ranges::all_of(round_->to_run, has_acknowledged)) return false;\n", ""),
+        ("coordinator.cpp",
+         "  return std::ranges::all_of(electorates_, majority_has) && majority_has(round_->electorate) &&\n"
+         "         grants_until_ > now;",
+         "  static_cast<void>(majority_has);\n  return leads_until_ > now;")],
+    "a thawed agent that spawns": [
+        ("member.cpp", "  if (now >= lease_until_) return tell_workers(out);\n", ""),
+        ("member.cpp", "  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;",
+         "  if (!runs_workers() || now < lease_until_ + 2 * lease_ || std::exchange(killed_, true)) return;")],
+    "a voter restarted with its vote": [
+        ("member.hpp", "  bool is_voter() const { return", "  bool is_voter() const { return true ||"),
+        ("candidate.cpp", "    const Standing& standing = promise.standing;\n    for (const Electorate* told",
+         "    const Standing& standing = promise.standing;\n"
+         "    if (standing.committed.size == 0) found.members.insert(node);\n    for (const Electorate* told")],
+    "budget forgotten": [
+        ("coordinator.cpp", "std::min(policy.max_restarts, mandate.progress.restarts_used)", "0")],
+    "verdict not repeated": [
+        ("candidate.cpp", "    if (standing.verdict) mandate.verdict = standing.verdict;\n", "")],
+    "a round while an old one may run": [
+        ("coordinator.cpp", "    if (node.may_run) return;", "    if (node.may_run) continue;")],
+    "death taken from a closed connection": [
+        ("coordinator.cpp",
+         "  // Suspected, no more: a round is never started on the strength of a closed connection.\n",
+         "  if (is_to_run(incarnation)) round_->ended.insert(incarnation);\n  node->may_run = false;\n")],
+    "a successor that does not wait for leases": [
+        ("candidate.cpp", "  if (!all_known && on_proof) mandate.wait = timing_.lease + timing_.margin;\n",
+         "  static_cast<void>(all_known && on_proof);\n")],
+    "an electorate that was not started, left out": [
+        ("candidate.cpp",
+         "  if (offered > committed) mandate.electorates.push_back(electorate_of(offered, promises_));\n", "")],
+    "a death subtracted, whatever was promised": [
+        ("coordinator.cpp", "  if (held) subtract(incarnation);", "  static_cast<void>(held);\n  subtract(incarnation);")],
+    "grants beyond the leader's own lease": [
+        ("coordinator.cpp", "  const bool is_limited = grants_until_ < node.beat_at + policy_.lease;",
+         "  const bool is_limited = false;")],
+}
+
+
+def mutate(text, old, new, what):
+    if text.count(old) != 1:
+        sys.exit(f"mutant '{what}': its text stands {text.count(old)} times in the source; mend the list")
+    return text.replace(old, new)
+
+
+def compile_one(compiler, tree, source, out):
+    command = [compiler, "-std=c++20", "-O1", "-I", str(tree), "-c", str(tree / source), "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{source} does not compile:\n{done.stderr[-4000:]}")
+    return out
+
+
+def object_of(source):
+    return source.replace("/", "_").replace(".cpp", ".o")
+
+
+def link_and_run(compiler, objects, program, seeds):
+    subprocess.run([compiler, *map(str, objects), "-o", str(program), "-lfmt"], check=True)
+    return subprocess.run([str(program), "--seeds", seeds], capture_output=True, text=True, check=False)
+
+
+def hunt(compiler, base, name, changes):
+    """How the mutant `name` is caught: the first broken rule."""
+    tree = base / "mutant" / name.replace(" ", "_")
+    for room in ("rendezvous", "base", "tests/sim"):
+        shutil.copytree(ROOT / room, tree / room)
+    touched = set()
+    for file, old, new in changes:
+        path = tree / CORE / file
+        path.write_text(mutate(path.read_text(), old, new, name))
+        touched.add(f"{CORE}/{file}")
+    # A header reaches everything that includes it.
+    dirty = set(SOURCES) if any(f.endswith(".hpp") for f in touched) else touched
+    objects = []
+    for source in SOURCES:
+        out = base / object_of(source)
+        if source in dirty:
+            out = compile_one(compiler, tree, source, tree / object_of(source))
+        objects.append(out)
+    done = link_and_run(compiler, objects, tree / "sim", SEEDS)
+    if done.returncode == 0:
+        return None
+    return done.stdout.splitlines()[0] if done.stdout else f"status {done.returncode}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--compiler", default="c++")
+    parser.add_argument("--only", default="", help="mutants whose name has this in it")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mutants_") as folder:
+        base = pathlib.Path(folder)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            jobs = [pool.submit(compile_one, options.compiler, ROOT, source, base / object_of(source))
+                    for source in SOURCES]
+            objects = [job.result() for job in jobs]
+            healthy = link_and_run(options.compiler, objects, base / "sim", "1:1000")
+            if healthy.returncode != 0:
+                sys.exit(f"without a mutant:\n{healthy.stdout}")
+            wanted = {name: changes for name, changes in MUTANTS.items() if options.only in name}
+            found = {name: pool.submit(hunt, options.compiler, base, name, changes)
+                     for name, changes in wanted.items()}
+            escaped = []
+            for name, job in found.items():
+                caught = job.result()
+                print(f"{'ESCAPED' if caught is None else 'caught '}  {name}: {caught}", flush=True)
+                if caught is None:
+                    escaped.append(name)
+    if escaped:
+        sys.exit(f"{len(escaped)} of {len(found)} mutants escaped within the seeds {SEEDS}")
+    print(f"all {len(found)} mutants are caught")
+
+
+if __name__ == "__main__":
+    main()

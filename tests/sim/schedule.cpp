@@ -1,0 +1,120 @@
+#include "tests/sim/schedule.hpp"
+
+#include <algorithm>
+
+namespace ddprun::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTrouble = 60s;
+constexpr auto kQuiet = 240s;  // long enough for every timeout, one after the other
+constexpr std::uint64_t kHappeningsMax = 300'000;
+
+/// Cuts a part of the nodes off from the rest, both ways or one way, for a while.
+void partition(World& world, Cluster& cluster, int nodes) {
+  const bool both_ways = world.chance(60);
+  const int first = world.roll(0, nodes - 1);
+  const int size = world.roll(1, std::max(1, nodes / 2));
+  const auto is_inside = [=](int node) { return (node - first + nodes) % nodes < size; };
+  const Duration for_how_long =
+      world.chance(50) ? world.between(100ms, 3s) : world.between(3s, 15s);
+  for (int a = 0; a < nodes; ++a) {
+    for (int b = 0; b < nodes; ++b) {
+      if (!is_inside(a) || is_inside(b)) continue;
+      cluster.network().cut(a, b);
+      if (both_ways) cluster.network().cut(b, a);
+      world.in(for_how_long, [&cluster, a, b] {
+        cluster.network().mend(a, b);
+        cluster.network().mend(b, a);
+      });
+    }
+  }
+}
+
+void one_fault(World& world, Cluster& cluster, int nodes) {
+  if (cluster.any_finished()) return;  // there is no job any more to return to
+  // Leaders are struck more often than others: the hard part is theirs.
+  const int node = world.chance(35) ? cluster.leader() : world.roll(0, nodes - 1);
+  switch (world.roll(0, 13)) {
+    case 0:
+    case 1:
+      return cluster.kill_agent(node);
+    case 2:
+    case 11:
+      return cluster.kill_agent_in_act(node);
+    case 3:
+      return cluster.kill_guard(node);
+    case 4:
+      return cluster.kill_both(node);
+    case 5:
+      return cluster.power_off(node);
+    case 6:
+      return cluster.freeze(
+          node, world.chance(50) ? world.between(10ms, 3s) : world.between(3s, 20s));
+    case 7:
+    case 8:
+      return partition(world, cluster, nodes);
+    case 9:
+      return cluster.fail_worker(node);
+    case 10:
+      if (world.chance(40)) cluster.tell_to_stop(node);
+      return;
+    default:  // whoever is gone comes back
+      for (int i = 0; i < nodes; ++i) {
+        if (cluster.is_alive(i) || !world.chance(60)) continue;
+        cluster.network().set_up(i, true);
+        world.in(world.between(0s, 2s), [&cluster, i] {
+          if (!cluster.any_finished()) cluster.start(i);
+        });
+      }
+  }
+}
+
+}  // namespace
+
+Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
+  World world(seed);
+  Setting setting;
+  setting.nodes = world.roll(5, 8);
+  const int max = world.roll(2, setting.nodes);
+  setting.range = NodeRange(world.roll(std::min(2, max), max), max);
+  setting.max_restarts = world.roll(0, 4);
+  setting.lease = world.chance(70) ? 3s : 1s;
+  setting.work = world.between(5s, 30s);
+  Cluster cluster(world, setting);
+  cluster.keeps_log = keeps_log;
+  cluster.network().slowest = world.chance(80) ? Duration(2ms) : Duration(150ms);
+
+  for (int node = 0; node < setting.nodes; ++node) {
+    const Duration late = world.chance(80) ? world.between(0s, 500ms) : world.between(0s, 20s);
+    world.in(late, [&cluster, node] { cluster.start(node); });
+  }
+  const int faults = world.roll(10, 16);
+  for (int i = 0; i < faults; ++i) {
+    world.in(world.between(300ms, kTrouble), [&] { one_fault(world, cluster, setting.nodes); });
+  }
+  world.in(kTrouble + 16s, [&cluster] { cluster.network().mend_all(); });
+
+  const bool ended = world.run(world.now() + kTrouble + kQuiet, kHappeningsMax, [&] {
+    return !cluster.violations().empty();
+  });
+  Outcome outcome;
+  outcome.violations = cluster.violations();
+  if (!ended) outcome.violations.push_back("a busy loop: too much happens");
+  if (outcome.violations.empty()) {
+    cluster.check_settled();
+    outcome.violations = cluster.violations();
+  }
+  outcome.log = cluster.log();
+  outcome.happenings = world.happened();
+  outcome.rounds = cluster.rounds_started();
+  outcome.generations = cluster.newest_generation();
+  for (const auto& [node, status] : cluster.finished()) {
+    if (status == 0) ++outcome.succeeded;
+    if (status == 75) ++outcome.gave_up;
+  }
+  return outcome;
+}
+
+}  // namespace ddprun::sim

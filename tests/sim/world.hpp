@@ -1,0 +1,72 @@
+#pragma once
+
+// Virtual time and chance: what happens next is the earliest of what was planned, and nothing else
+// in a simulated cluster decides anything. One seed is one run.
+
+#include "base/time.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace ddprun::sim {
+
+class World {
+ public:
+  explicit World(std::uint64_t seed) : dice_(seed) {}
+
+  TimePoint now() const { return now_; }
+  std::uint64_t happened() const { return happened_; }
+
+  /// Does `what` after `delay`, behind whatever was planned for the same instant before.
+  void in(Duration delay, std::function<void()> what) {
+    plans_.push({.at = now_ + delay, .sequence = ++sequence_, .what = std::move(what)});
+  }
+  void at(TimePoint when, std::function<void()> what) {
+    in(std::max(Duration::zero(), when - now_), std::move(what));
+  }
+
+  /// Runs until `end`, or until `is_over`, or for `happenings_max`. Yields false at that limit.
+  bool run(TimePoint end, std::uint64_t happenings_max, const std::function<bool()>& is_over) {
+    while (!plans_.empty() && plans_.top().at <= end && !is_over()) {
+      if (++happened_ > happenings_max) return false;
+      // The queue yields const, since an order could be broken; the element leaves it right away.
+      Plan next = std::move(const_cast<Plan&>(plans_.top()));
+      plans_.pop();
+      now_ = next.at;
+      next.what();
+    }
+    return true;
+  }
+
+  /// least <= number <= most
+  int roll(int least, int most) { return std::uniform_int_distribution<>(least, most)(dice_); }
+  bool chance(int percent) { return roll(1, 100) <= percent; }
+  Duration between(Duration least, Duration most) {
+    return Duration(
+        std::uniform_int_distribution<Duration::rep>(least.count(), most.count())(dice_));
+  }
+  std::uint64_t number() { return dice_(); }
+
+ private:
+  struct Plan {
+    TimePoint at;
+    std::uint64_t sequence = 0;
+    std::function<void()> what;
+
+    bool operator<(const Plan& other) const {  // the earliest on top
+      return at != other.at ? at > other.at : sequence > other.sequence;
+    }
+  };
+
+  std::mt19937_64 dice_;
+  TimePoint now_{std::chrono::hours(1)};
+  std::uint64_t sequence_ = 0;
+  std::uint64_t happened_ = 0;
+  std::priority_queue<Plan> plans_;
+};
+
+}  // namespace ddprun::sim
