@@ -1,8 +1,8 @@
 #include "agent/process.hpp"
 
-#include "agent/quiet_thread.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
+#include "base/quiet_thread.hpp"
 
 #include <fmt/format.h>
 

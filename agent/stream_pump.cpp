@@ -1,7 +1,7 @@
 #include "agent/stream_pump.hpp"
 
 #include "agent/pump_loop.hpp"
-#include "agent/quiet_thread.hpp"
+#include "base/quiet_thread.hpp"
 
 #include <cerrno>
 #include <cstdint>

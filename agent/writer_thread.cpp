@@ -1,6 +1,6 @@
 #include "agent/writer_thread.hpp"
 
-#include "agent/quiet_thread.hpp"
+#include "base/quiet_thread.hpp"
 
 #include <condition_variable>
 #include <deque>

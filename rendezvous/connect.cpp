@@ -8,10 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <string>
 
-#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -43,39 +42,42 @@ Error lost(int errno_value) {
   return make_error(Errc::kPeerLost, std::strerror(errno_value));
 }
 
-Result<Descriptor> try_connect(const addrinfo& address, TimePoint deadline) {
-  Descriptor socket(
-      ::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-  if (!socket) return make_errno_error(errno, "socket");
-  tune_connection(socket.get());
-  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return socket;
-  if (errno != EINPROGRESS) return lost(errno);
-  auto ready = wait_ready(socket.get(), POLLOUT, deadline);
+Result<Descriptor> try_connect(const Address& address, TimePoint deadline) {
+  auto socket = start_connect(address);
+  if (!socket) return socket.error();
+  auto ready = wait_ready(socket->get(), POLLOUT, deadline);
   if (!ready) return ready.error();
-  int failed = 0;
-  socklen_t size = sizeof(failed);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failed, &size) != 0) return lost(errno);
-  if (failed != 0) return lost(failed);
+  auto connected = finish_connect(socket->get());
+  if (!connected) return connected.error();
   return socket;
 }
 
 }  // namespace
 
+Result<Descriptor> start_connect(const Address& address) {
+  Descriptor socket(
+      ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket) return make_errno_error(errno, "socket");
+  tune_connection(socket.get());
+  if (::connect(socket.get(), address.get(), address.size) == 0) return socket;
+  if (errno != EINPROGRESS) return lost(errno);
+  return socket;
+}
+
+Result<void> finish_connect(int socket) {
+  int failed = 0;
+  socklen_t size = sizeof(failed);
+  if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &failed, &size) != 0) return lost(errno);
+  if (failed != 0) return lost(failed);
+  return {};
+}
+
 Result<Descriptor> connect_to(const Endpoint& endpoint, TimePoint deadline) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const std::string port = std::to_string(endpoint.port);
-  const int failed = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &list);
-  if (failed != 0) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format("{}: {}", endpoint.to_string(), ::gai_strerror(failed)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  const auto addresses = look_up(endpoint);
+  if (!addresses) return addresses.error();
   Result<Descriptor> socket = lost(ECONNREFUSED);
-  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
-    socket = try_connect(*each, deadline);
+  for (const Address& address : *addresses) {
+    socket = try_connect(address, deadline);
     if (socket) return socket;
   }
   return with_context(fmt::format("cannot connect to {}", endpoint.to_string()), socket.error());

@@ -17,16 +17,21 @@ namespace {
 constexpr std::size_t kRequestBytesMax = 8'192;
 constexpr std::string_view kHeaderEnd = "\r\n\r\n";
 
-std::string answer(std::string_view status, std::string_view body, bool with_body) {
+std::string answer(std::string_view status, const HttpPage& page, bool with_body) {
   return fmt::format(
-      "HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
+      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n"
       "Connection: close\r\nCache-Control: no-store\r\n\r\n{}",
       status,
-      body.size(),
-      with_body ? body : "");
+      page.content_type,
+      page.body.size(),
+      with_body ? page.body : "");
 }
 
-std::string answer_to(std::string_view request) {
+HttpPage plain(std::string_view body) {
+  return {.content_type = "text/plain", .body = std::string(body)};
+}
+
+std::string answer_to(std::string_view request, const HttpPages& pages) {
   const std::string_view line = request.substr(0, request.find("\r\n"));
   const std::size_t method_end = line.find(' ');
   const std::string_view method = line.substr(0, method_end);
@@ -34,10 +39,13 @@ std::string answer_to(std::string_view request) {
   const std::string_view path = rest.substr(0, rest.find_first_of(" ?"));
   const bool with_body = method != "HEAD";
   if (method != "GET" && method != "HEAD") {
-    return answer("405 Method Not Allowed", "only GET and HEAD\n", with_body);
+    return answer("405 Method Not Allowed", plain("only GET and HEAD\n"), with_body);
   }
-  if (path != "/healthz") return answer("404 Not Found", "try /healthz\n", with_body);
-  return answer("200 OK", "ok\n", with_body);
+  if (path == "/healthz") return answer("200 OK", plain("ok\n"), with_body);
+  const auto page = pages ? pages(path) : std::nullopt;
+  if (page) return answer("200 OK", *page, with_body);
+  const std::string_view others = pages ? ", /status or /metrics" : "";
+  return answer("404 Not Found", plain(fmt::format("try /healthz{}\n", others)), with_body);
 }
 
 using Stream = asio::posix::stream_descriptor;
@@ -54,13 +62,14 @@ asio::awaitable<Transferred> write_all(Stream& stream, const std::string& bytes)
 
 }  // namespace
 
-asio::awaitable<void> serve_http(Descriptor socket, std::string received, TimePoint deadline) {
+asio::awaitable<void> serve_http(
+    Descriptor socket, std::string received, TimePoint deadline, HttpPages pages) {
   Stream stream(co_await asio::this_coro::executor, socket.release());
   if (received.find(kHeaderEnd) == std::string::npos) {
     const auto got = co_await before(deadline, read_header(stream, received));
     if (!got || std::get<0>(*got)) co_return;
   }
-  const std::string reply = answer_to(received);
+  const std::string reply = answer_to(received, pages);
   // A peer that has gone needs no answer.
   static_cast<void>(co_await before(deadline, write_all(stream, reply)));
   ::shutdown(stream.native_handle(), SHUT_WR);

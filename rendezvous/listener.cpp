@@ -1,17 +1,14 @@
 #include "rendezvous/listener.hpp"
 
+#include "rendezvous/address.hpp"
+
 #include <fmt/format.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
-#include <optional>
 #include <utility>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -29,49 +26,9 @@ constexpr int kUserTimeoutMs = 120'000;
 // With port 0 the first address picks, and the others of the host may find that port taken.
 constexpr int kPortTriesMax = 16;
 
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-  int family() const { return storage.ss_family; }
-
-  void set_port(std::uint16_t port) {
-    if (family() == AF_INET6) {
-      reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = htons(port);
-    } else {
-      reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(port);
-    }
-  }
-};
-
 void set_option(int socket, int level, int name, int value) {
   // Tuning only: a kernel that refuses one of these still serves.
   static_cast<void>(::setsockopt(socket, level, name, &value, sizeof(value)));
-}
-
-Result<std::vector<Address>> addresses_of(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* list = nullptr;
-  const int failed = ::getaddrinfo(host.c_str(), "0", &hints, &list);
-  if (failed != 0) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "host '{}': {}; give an address of this machine", host, ::gai_strerror(failed)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
-  std::vector<Address> addresses;
-  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
-    Address address;
-    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
-    address.size = each->ai_addrlen;
-    addresses.push_back(address);
-  }
-  return addresses;
 }
 
 Address any_address(int family) {
@@ -144,8 +101,12 @@ std::vector<Descriptor> try_listen_all(const std::vector<Address>& addresses, st
 
 Result<std::vector<Descriptor>> listen_on(const Endpoint& endpoint) {
   if (endpoint.host.empty()) return listen_on_any(endpoint);
-  const auto addresses = addresses_of(endpoint.host);
-  if (!addresses) return addresses.error();
+  const auto addresses = look_up(endpoint);
+  if (!addresses) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format("{}; give an address of this machine", addresses.error().detail));
+  }
   for (int tries = 1;; ++tries) {
     std::vector<Descriptor> sockets = try_listen_all(*addresses, endpoint.port);
     if (!sockets.empty()) return sockets;
@@ -158,29 +119,13 @@ std::uint16_t port_of(int socket) {
   Address address;
   address.size = sizeof(address.storage);
   if (::getsockname(socket, address.get(), &address.size) != 0) return 0;
-  if (address.family() == AF_INET6) {
-    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_port);
-  }
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+  return address.port();
 }
 
 std::string peer_of(int socket) {
-  Address address;
-  address.size = sizeof(address.storage);
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (::getpeername(socket, address.get(), &address.size) != 0) return "a peer that has gone";
-  const int failed = ::getnameinfo(
-      address.get(),
-      address.size,
-      host.data(),
-      host.size(),
-      port.data(),
-      port.size(),
-      NI_NUMERICHOST | NI_NUMERICSERV);
-  if (failed != 0) return "an unknown peer";
-  const auto number = static_cast<std::uint16_t>(std::strtoul(port.data(), nullptr, 10));
-  return Endpoint{.host = host.data(), .port = number}.to_string();
+  const auto address = peer_address(socket);
+  if (!address) return "a peer that has gone";
+  return Endpoint{.host = address->host(), .port = address->port()}.to_string();
 }
 
 void tune_connection(int socket) {

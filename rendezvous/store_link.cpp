@@ -148,6 +148,7 @@ Result<void> StoreLink::take(std::string_view input, Store& store, std::vector<L
   backlog_.append(input);
   protocol_ = detect(backlog_);
   if (protocol_ != Protocol::kStore) return {};
+  if (!barred_.empty()) return make_error(Errc::kProtocol, barred_);
   const std::string all = std::exchange(backlog_, std::string());
   return carry_out(all, store, released);
 }

@@ -55,6 +55,9 @@ class StoreLink {
   /// more than the last read took, or what was received can be carried out further.
   bool is_unfinished() const;
 
+  /// From here on it must not use the store: closed, with `why`, when it says that it wants to.
+  void bar(std::string_view why) { barred_ = why; }
+
   /// Lets no more be sent, so that the peer sees an orderly end.
   void shut();
 
@@ -90,6 +93,7 @@ class StoreLink {
   Descriptor socket_;
   const StoreLimits& limits_;
   Protocol protocol_ = Protocol::kUndecided;
+  std::string barred_;   // why it must not use the store; empty: it may
   bool ended_ = false;   // the peer sends no more
   bool unread_ = false;  // the last read was as large as it could be
   bool end_expected_ = false;

@@ -1,8 +1,9 @@
 #include "rendezvous/store_server.hpp"
 
 #include "base/log.hpp"
-#include "rendezvous/http_session.hpp"
+#include "rendezvous/address.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -16,6 +17,18 @@ namespace {
 constexpr std::size_t kReadBytes = 131'072;
 
 constexpr std::size_t kAcceptsPerTurn = 64;
+
+// Of people and programs that look at the job, at one time.
+constexpr std::size_t kHttpSessionsMax = 256;
+
+constexpr std::string_view kOfEarlierRound = "a store client of an earlier round";
+
+/// Whether both ends of `socket` are on this machine.
+bool is_local(int socket, const std::string& peer) {
+  Address own;
+  own.size = sizeof(own.storage);
+  return ::getsockname(socket, own.get(), &own.size) == 0 && own.host() == peer;
+}
 
 constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
 
@@ -31,17 +44,19 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(
   Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
   if (!any_ready) return make_errno_error(errno, "cannot watch the store's connections");
   return std::unique_ptr<StoreServer>(new StoreServer(
-      context, options.limits, std::move(*sockets), std::move(*ready), std::move(any_ready)));
+      context, options, std::move(*sockets), std::move(*ready), std::move(any_ready)));
 }
 
 StoreServer::StoreServer(
     asio::io_context& context,
-    const StoreLimits& limits,
+    StoreServerOptions options,
     std::vector<Descriptor> sockets,
     ReadySet ready,
     Descriptor any_ready)
     : executor_(context.get_executor()),
-      limits_(limits),
+      limits_(options.limits),
+      for_agents_(std::move(options.for_agents)),
+      pages_(std::move(options.pages)),
       port_(port_of(sockets.front().get())),
       ready_(std::move(ready)),
       any_ready_(executor_, any_ready.release()),
@@ -78,13 +93,41 @@ asio::awaitable<void> StoreServer::serve() {
   close_all();
 }
 
-void StoreServer::begin_round() {
-  // A connection that nobody has accepted yet is of the earlier round too, and may hold requests.
-  for (Listening& listening : listening_) {
-    Descriptor stale;
-    while (acceptor_.accept(listening.native_handle(), stale) != Acceptor::Outcome::kNothing) {}
+void StoreServer::begin_round(const std::vector<std::string>& hosts) {
+  const auto is_address = [](const std::string& host) {
+    return numeric_address({.host = host, .port = 0}).has_value();
+  };
+  hosts_.clear();
+  if (std::ranges::all_of(hosts, is_address)) hosts_.insert(hosts.begin(), hosts.end());
+  std::vector<Link> stale;
+  for (const auto& [id, link] : links_) {
+    link->bar(kOfEarlierRound);
+    if (link->protocol() == Protocol::kStore) stale.push_back(id);
   }
-  close_all();
+  for (const Link id : stale) {
+    StoreLink& link = *links_.at(id);
+    // What is still unsent has been offered already; now the kernel gets a last try.
+    static_cast<void>(link.send());
+    link.shut();
+    close(link);
+  }
+  store_ = std::make_unique<Store>(limits_);
+  expire_backlog();
+}
+
+// A connection that nobody has accepted yet was opened in the earlier round too. Who it is shows in
+// its first bytes: only a store client is of that round.
+void StoreServer::expire_backlog() {
+  for (Listening& listening : listening_) {
+    for (;;) {
+      Descriptor socket;
+      const auto outcome = acceptor_.accept(listening.native_handle(), socket);
+      if (outcome == Acceptor::Outcome::kNothing) break;
+      const bool full = links_.size() >= limits_.connections_max;
+      if (outcome == Acceptor::Outcome::kTurnedAway || full) continue;
+      if (StoreLink* const link = admit(std::move(socket))) link->bar(kOfEarlierRound);
+    }
+  }
 }
 
 asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
@@ -124,17 +167,26 @@ asio::awaitable<void> StoreServer::keep_time() {
   }
 }
 
-void StoreServer::admit(Descriptor socket) {
+StoreLink* StoreServer::admit(Descriptor socket) {
   tune_connection(socket.get());
   const Link id{++last_link_};
   auto link = std::make_unique<StoreLink>(id, std::move(socket), limits_);
   link->registered = kReadable;
+  if (!may_use_store(link->socket())) link->bar("a store client from no node of this round");
   if (const auto added = ready_.add(link->socket(), kReadable, last_link_); !added) {
     spdlog::error("store port={}: a client was turned away: {}", port_, added.error().detail);
-    return;
+    return nullptr;
   }
   set_deadline(*link, Clock::now() + limits_.handshake);
-  links_.emplace(id, std::move(link));
+  return links_.emplace(id, std::move(link)).first->second.get();
+}
+
+bool StoreServer::may_use_store(int socket) const {
+  if (hosts_.empty()) return true;
+  const auto peer = peer_address(socket);
+  if (!peer) return true;  // it has gone
+  const std::string host = peer->host();
+  return hosts_.contains(host) || is_local(socket, host);
 }
 
 // One look at all connections that are ready: each is read once, so each waits for at most one
@@ -185,20 +237,22 @@ void StoreServer::settle(StoreLink& link, const Result<void>& outcome) {
 
 // Somebody else's protocol: the socket goes to whoever speaks it, or is closed.
 void StoreServer::dispatch(StoreLink& link) {
-  if (link.protocol() == Protocol::kHttp) {
+  const Protocol protocol = link.protocol();
+  const bool is_agent = protocol == Protocol::kAgent || protocol == Protocol::kLifeLine;
+  const bool is_http = protocol == Protocol::kHttp && sessions_.size() < kHttpSessionsMax;
+  if (is_http || (is_agent && for_agents_)) {
     const TimePoint deadline = link.deadline.value_or(Clock::now());
     ready_.remove(link.socket());
     StoreLink::Handover taken = link.hand_over();
-    sessions_.spawn(serve_http(std::move(taken.socket), std::move(taken.received), deadline));
-    return close(link);
+    close(link);
+    if (is_agent) return for_agents_(protocol, std::move(taken.socket), std::move(taken.received));
+    return sessions_.spawn(
+        serve_http(std::move(taken.socket), std::move(taken.received), deadline, pages_));
   }
-  const bool agent = link.protocol() == Protocol::kAgent;
-  close_with(
-      link,
-      make_error(
-          Errc::kProtocol,
-          agent ? "an agent; this port serves a store only"
-                : "neither a c10d store client, nor an agent, nor HTTP"));
+  std::string why = "neither a c10d store client, nor an agent, nor HTTP";
+  if (is_agent) why = "an agent; this port serves a store only";
+  if (protocol == Protocol::kHttp) why = fmt::format("more than {} askers", kHttpSessionsMax);
+  close_with(link, make_error(Errc::kProtocol, why));
 }
 
 void StoreServer::watch_progress(StoreLink& link) {

@@ -14,6 +14,7 @@
 #include "base/task_scope.hpp"
 #include "rendezvous/core/store.hpp"
 #include "rendezvous/core/store_limits.hpp"
+#include "rendezvous/http_session.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/ready_set.hpp"
 #include "rendezvous/store_link.hpp"
@@ -23,17 +24,24 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace ddprun {
 
+/// Takes over a connection of Protocol::kAgent or kLifeLine, of which `received` has been read.
+using ForAgents = std::function<void(Protocol protocol, Descriptor socket, std::string received)>;
+
 struct StoreServerOptions {
   Endpoint endpoint;  // host "": every address, IPv6 and IPv4; port 0: any free one
   StoreLimits limits;
+  ForAgents for_agents;  // none: they are turned away
+  HttpPages pages;       // beside /healthz; none: there are none
 };
 
 class StoreServer {
@@ -54,9 +62,12 @@ class StoreServer {
   /// REQUIRES: called once.
   asio::awaitable<void> serve();
 
-  /// Begins a new, empty key space and closes every connection of the earlier round (R7), those
-  /// included that wait to be accepted.
-  void begin_round();
+  /// Begins a new, empty key space, and closes every store connection of the earlier round, those
+  /// included that have not said yet that they are one (R7). Agents and HTTP are left alone.
+  ///
+  /// From here on only `hosts`, numeric addresses, and this machine itself may open store
+  /// connections; everybody may if `hosts` is empty or holds something else than an address.
+  void begin_round(const std::vector<std::string>& hosts = {});
 
   /// Connections that are open now.
   std::size_t connections() const { return links_.size(); }
@@ -71,7 +82,7 @@ class StoreServer {
 
   StoreServer(
       asio::io_context& context,
-      const StoreLimits& limits,
+      StoreServerOptions options,
       std::vector<Descriptor> sockets,
       ReadySet ready,
       Descriptor any_ready);
@@ -79,7 +90,9 @@ class StoreServer {
   asio::awaitable<void> accept_from(Listening& listening);
   asio::awaitable<void> keep_time();
 
-  void admit(Descriptor socket);
+  StoreLink* admit(Descriptor socket);
+  void expire_backlog();
+  bool may_use_store(int socket) const;
   void turn();
   void attend(StoreLink& link);
   void settle(StoreLink& link, const Result<void>& outcome);
@@ -93,6 +106,8 @@ class StoreServer {
 
   asio::any_io_executor executor_;
   StoreLimits limits_;
+  ForAgents for_agents_;
+  HttpPages pages_;
   std::vector<Listening> listening_;
   std::uint16_t port_ = 0;
   Acceptor acceptor_;
@@ -103,6 +118,7 @@ class StoreServer {
   std::array<epoll_event, kReadyMax> events_{};
   std::vector<char> buffer_;      // what is being read, of whichever link
   std::unique_ptr<Store> store_;  // replaced by begin_round()
+  std::set<std::string> hosts_;   // that may open store connections; empty: all
   Links links_;
   std::uint64_t last_link_ = 0;
   std::vector<Link> released_;

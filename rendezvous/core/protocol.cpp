@@ -8,9 +8,10 @@ namespace {
 
 using Opening = std::pair<std::string_view, Protocol>;
 
-constexpr std::array<Opening, 11> kOpenings = {{
+constexpr std::array<Opening, 12> kOpenings = {{
     {std::string_view("\0", 1), Protocol::kStore},
     {"\xDDRN", Protocol::kAgent},
+    {"\xDDRL", Protocol::kLifeLine},
     {"GET ", Protocol::kHttp},
     {"HEAD ", Protocol::kHttp},
     {"POST ", Protocol::kHttp},

@@ -9,7 +9,8 @@ namespace ddprun {
 enum class Protocol : std::uint8_t {
   kUndecided,  // too few bytes yet
   kStore,      // a c10d client: the VALIDATE opcode
-  kAgent,      // 0xDD 'R' 'N'
+  kAgent,      // 0xDD 'R' 'N', then a version
+  kLifeLine,   // 0xDD 'R' 'L', then a version
   kHttp,       // a method of HTTP/1
   kUnknown,    // none of ours
 };

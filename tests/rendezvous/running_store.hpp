@@ -28,11 +28,12 @@ constexpr auto kPatience = std::chrono::seconds(60);
 
 class RunningStore {
  public:
-  explicit RunningStore(const StoreLimits& limits = {})
+  explicit RunningStore(const StoreLimits& limits = {}) : RunningStore(with(limits)) {}
+
+  /// Whatever their endpoint, on a free port of loopback.
+  explicit RunningStore(StoreServerOptions options)
       : stop_(context_, kNever),
-        server_(StoreServer::listen(
-                    context_, {.endpoint = {.host = "127.0.0.1", .port = 0}, .limits = limits})
-                    .value()) {
+        server_(StoreServer::listen(context_, on_loopback(std::move(options))).value()) {
     asio::co_spawn(context_, serve(), [](const std::exception_ptr& thrown) {
       if (thrown) std::terminate();
     });
@@ -68,6 +69,16 @@ class RunningStore {
   Endpoint endpoint() const { return {.host = "127.0.0.1", .port = server_->port()}; }
 
  private:
+  static StoreServerOptions with(const StoreLimits& limits) {
+    StoreServerOptions options;
+    options.limits = limits;
+    return options;
+  }
+  static StoreServerOptions on_loopback(StoreServerOptions options) {
+    options.endpoint = {.host = "127.0.0.1", .port = 0};
+    return options;
+  }
+
   asio::awaitable<void> serve() {
     TaskScope scope(context_.get_executor());
     scope.spawn(server_->serve());
@@ -88,6 +99,16 @@ class RawClient {
   /// Connects and says `opening`.
   explicit RawClient(const RunningStore& store, std::string_view opening = validate())
       : socket_(connect_to(store.endpoint(), Clock::now() + kPatience).value()) {
+    say(opening);
+  }
+
+  /// The same from `host`, an address of this machine.
+  RawClient(const RunningStore& store, const std::string& host, std::string_view opening)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const Address from = numeric_address({.host = host, .port = 0}).value();
+    const Address to = numeric_address(store.endpoint()).value();
+    EXPECT_EQ(::bind(socket_.get(), from.get(), from.size), 0);
+    EXPECT_EQ(::connect(socket_.get(), to.get(), to.size), 0);
     say(opening);
   }
 

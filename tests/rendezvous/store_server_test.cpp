@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -346,19 +348,101 @@ TEST_F(StoreServerTest, H1AClientOfAnEarlierRoundCanNeitherReadNorWrite) {
   RawClient waiting(store_);
   waiting.say(wait({"new"}));
   ASSERT_TRUE(waiting.has_heard_all());
-  store_.ask([&](StoreServer& server) {
+  const auto backlogged = store_.ask([&](StoreServer& server) {
     // Still in the backlog, since the server's thread is here.
-    RawClient backlogged(store_, validate() + set("stale", "1"));
+    auto client = std::make_unique<RawClient>(store_, validate() + set("stale", "1"));
     server.begin_round();
-    EXPECT_TRUE(backlogged.is_closed());
-    return 0;
+    return client;
   });
+  EXPECT_TRUE(backlogged->is_closed());
   accepted.say(set("stale", "1"));
   EXPECT_TRUE(accepted.is_closed());
   EXPECT_TRUE(waiting.is_closed());
   RawClient next(store_);
   EXPECT_EQ(next.ask(num_keys(), 8), i64(0));
   EXPECT_EQ(next.ask(add("init/", 1), 8), i64(1));
+}
+
+TEST(StoreServer, ANewRoundClosesNoAgentNoLifeLineAndNoAsker) {
+  std::mutex mutex;
+  std::vector<Descriptor> handed;
+  StoreServerOptions options;
+  options.for_agents = [&](Protocol, Descriptor socket, const std::string&) {
+    const std::lock_guard lock(mutex);
+    EXPECT_TRUE(send_all(socket.get(), "taken", Clock::now() + kPatience));
+    handed.push_back(std::move(socket));
+  };
+  RunningStore store(std::move(options));
+  RawClient undecided(store, "\xDD");
+  RawClient taken(store, "\xDDRL\x01");
+  EXPECT_EQ(taken.hear(5), "taken");
+  RawClient asker(store, "GET /heal");
+  RawClient silent(store, "");
+  std::vector<std::unique_ptr<RawClient>> backlog;
+  store.ask([&](StoreServer& server) {
+    // Still in the backlog, since the server's thread is here.
+    for (const std::string_view opening :
+         {"\xDDRN\x01", "GET /healthz HTTP/1.1\r\n\r\n", "\xDDR"}) {
+      backlog.push_back(std::make_unique<RawClient>(store, opening));
+    }
+    server.begin_round();
+    return 0;
+  });
+  undecided.say("RN\x01");
+  EXPECT_EQ(undecided.hear(5), "taken");
+  asker.say("thz HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(asker.hear(4'096).starts_with("HTTP/1.1 200 "));
+  EXPECT_EQ(backlog[0]->hear(5), "taken");
+  EXPECT_TRUE(backlog[1]->hear(4'096).starts_with("HTTP/1.1 200 "));
+  backlog[2]->say("L\x01");
+  EXPECT_EQ(backlog[2]->hear(5), "taken");
+  // Connected in the earlier round, it is of that round, however late it says so.
+  silent.say(validate() + ping(1));
+  EXPECT_TRUE(silent.is_closed());
+  EXPECT_TRUE(RawClient(store).has_heard_all());
+}
+
+TEST_F(StoreServerTest, OnlyNodesOfTheRoundMayUseItsStore) {
+  const auto allow = [this](const std::vector<std::string>& hosts) {
+    store_.ask([&](StoreServer& server) {
+      server.begin_round(hosts);
+      return 0;
+    });
+  };
+  // Another address of loopback is another node's.
+  const auto ask_from = [this](const std::string& host) {
+    RawClient client(store_, host, validate() + set("k", "1") + ping(1));
+    return client.hear(4) == u32(1);
+  };
+  EXPECT_TRUE(ask_from("127.0.0.2"));
+  allow({"127.0.0.3"});
+  EXPECT_FALSE(ask_from("127.0.0.2"));
+  EXPECT_TRUE(ask_from("127.0.0.3"));
+  EXPECT_TRUE(ask_from("127.0.0.1")) << "the leader's own workers";
+  allow({"127.0.0.2"});
+  EXPECT_FALSE(ask_from("127.0.0.3"));
+  allow({"127.0.0.2", "a name"});
+  EXPECT_TRUE(ask_from("127.0.0.3")) << "a name cannot be compared";
+  allow({});
+  EXPECT_TRUE(ask_from("127.0.0.3"));
+}
+
+TEST(StoreServer, ServesThePagesItWasGiven) {
+  StoreServerOptions options;
+  options.pages = [](std::string_view path) -> std::optional<HttpPage> {
+    if (path != "/status") return std::nullopt;
+    return HttpPage{.content_type = "application/json", .body = "{\"round\":3}"};
+  };
+  const RunningStore store(std::move(options));
+  RawClient asks(store, "GET /status?now HTTP/1.1\r\n\r\n");
+  const std::string page = asks.hear(4'096);
+  EXPECT_TRUE(page.starts_with("HTTP/1.1 200 ")) << page;
+  EXPECT_NE(page.find("Content-Type: application/json\r\n"), std::string::npos) << page;
+  EXPECT_TRUE(page.ends_with("\r\n\r\n{\"round\":3}")) << page;
+  RawClient head(store, "HEAD /status HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(head.hear(4'096).ends_with("\r\n\r\n"));
+  RawClient other(store, "GET /nothing HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(other.hear(4'096).starts_with("HTTP/1.1 404 "));
 }
 
 TEST_F(StoreServerTest, AWaiterSeesTheEndWhenTheServerStops) {
@@ -386,7 +470,9 @@ TEST_F(StoreServerTest, AnswersHealthOverHttp) {
 TEST(StoreServer, NamesAPortThatIsTaken) {
   const RunningStore store;
   asio::io_context context(1);
-  const auto second = StoreServer::listen(context, {.endpoint = store.endpoint(), .limits = {}});
+  StoreServerOptions options;
+  options.endpoint = store.endpoint();
+  const auto second = StoreServer::listen(context, options);
   ASSERT_FALSE(second);
   EXPECT_TRUE(second.error().is(Errc::kIo));
   EXPECT_NE(second.error().detail.find(store.endpoint().to_string()), std::string::npos);
@@ -395,7 +481,8 @@ TEST(StoreServer, NamesAPortThatIsTaken) {
 
 TEST(StoreServer, RefusesAnAddressThatIsNotOurs) {
   asio::io_context context(1);
-  const StoreServerOptions options{.endpoint = {.host = "192.0.2.1", .port = 0}, .limits = {}};
+  StoreServerOptions options;
+  options.endpoint = {.host = "192.0.2.1", .port = 0};
   const auto server = StoreServer::listen(context, options);
   ASSERT_FALSE(server);
   EXPECT_TRUE(server.error().is(Errc::kInvalidArgument));
@@ -403,7 +490,7 @@ TEST(StoreServer, RefusesAnAddressThatIsNotOurs) {
 
 TEST(StoreServer, AnEmptyHostTakesBothFamilies) {
   asio::io_context context(1);
-  const auto server = StoreServer::listen(context, {.endpoint = {}, .limits = {}}).value()->port();
+  const auto server = StoreServer::listen(context, {}).value()->port();
   EXPECT_NE(server, 0);
 }
 

@@ -1,0 +1,116 @@
+#include "rendezvous/agent_link.hpp"
+
+#include "rendezvous/address.hpp"
+#include "rendezvous/core/message_json.hpp"
+#include "rendezvous/listener.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <sys/socket.h>
+
+namespace ddprun {
+
+AgentLink::AgentLink(Link link, Descriptor socket) : link_(link), socket_(std::move(socket)) {}
+
+AgentLink::AgentLink(Link link, Descriptor socket, Endpoint called)
+    : link_(link),
+      socket_(std::move(socket)),
+      called_(std::move(called)),
+      is_opened_(true),  // only the caller says an opening
+      outbox_(opening_of(Protocol::kAgent)) {}
+
+Result<void> AgentLink::receive(std::span<char> buffer, std::vector<Message>& into) {
+  const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (got > 0) return take({buffer.data(), static_cast<std::size_t>(got)}, into);
+  if (got == 0) return make_error(Errc::kPeerLost, "it closed the connection");
+  if (errno == EAGAIN || errno == EINTR) return {};
+  return make_error(Errc::kPeerLost, std::strerror(errno));
+}
+
+Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into) {
+  if (is_ending_) return {};
+  if (!is_opened_) {
+    const std::size_t missing = opening_of(Protocol::kAgent).size() - opening_.size();
+    opening_ += bytes.substr(0, missing);
+    bytes.remove_prefix(std::min(missing, bytes.size()));
+    const auto whole = check_opening(opening_);
+    if (!whole) return whole.error();
+    is_opened_ = *whole;
+  }
+  for (;;) {
+    const auto body = frames_.next(bytes);
+    if (!body) return body.error();
+    if (!*body) return {};
+    auto taken = take_message(**body, into);
+    if (!taken) return taken;
+  }
+}
+
+Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>& into) {
+  auto message = decode(body);
+  if (!message) return message.error();
+  const bool is_hello = std::holds_alternative<Hello>(*message);
+  if (is_hello != (was_called() && !has_spoken_)) {
+    return make_error(
+        Errc::kProtocol, is_hello ? "a second hello" : "its first message is no hello");
+  }
+  has_spoken_ = true;
+  complete(*message);
+  into.push_back(std::move(*message));
+  return {};
+}
+
+// An agent need not know under which address others reach it: that is seen from outside.
+void AgentLink::complete(Message& message) const {
+  const auto fill = [](Endpoint& endpoint, const std::string& host) {
+    if (endpoint.host.empty()) endpoint.host = host;
+  };
+  if (auto* const hello = std::get_if<Hello>(&message)) {
+    if (const auto peer = peer_address(socket_.get())) fill(hello->node.listens, peer->host());
+  } else if (auto* const welcome = std::get_if<Welcome>(&message)) {
+    if (called_) fill(welcome->leader.listens, called_->host);
+  } else if (auto* const offer = std::get_if<OfferRound>(&message)) {
+    if (called_) fill(offer->master, called_->host);
+  }
+}
+
+Result<void> AgentLink::send(const Message& message, std::size_t unsent_bytes_max) {
+  if (sent_ > kFrameBytesMax) outbox_.erase(0, std::exchange(sent_, 0));
+  auto framed = append_frame(outbox_, encode(message));
+  if (!framed) return framed;
+  auto flushed = flush();
+  if (!flushed) return flushed;
+  if (unsent() <= unsent_bytes_max) return {};
+  return make_error(Errc::kLimit, fmt::format("it has not taken {} bytes", unsent()));
+}
+
+Result<void> AgentLink::flush() {
+  while (unsent() > 0) {
+    const ssize_t sent =
+        ::send(socket_.get(), outbox_.data() + sent_, unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) return {};
+    if (sent < 0) return make_error(Errc::kPeerLost, std::strerror(errno));
+    sent_ += static_cast<std::size_t>(sent);
+  }
+  outbox_.clear();
+  sent_ = 0;
+  // The peer reads to the end before it closes, so that nothing of it is lost to a reset.
+  if (is_ending_ && !std::exchange(is_shut_, true)) ::shutdown(socket_.get(), SHUT_WR);
+  return {};
+}
+
+void AgentLink::end() {
+  is_ending_ = true;
+}
+
+std::string AgentLink::peer() const {
+  return called_ ? called_->to_string() : peer_of(socket_.get());
+}
+
+}  // namespace ddprun

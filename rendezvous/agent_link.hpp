@@ -1,0 +1,79 @@
+#pragma once
+
+// One connection between two agents: its socket, what has come of the next frame, and what is to be
+// sent. Non-blocking and without a coroutine of its own; Links calls it when its socket is ready.
+
+#include "base/descriptor.hpp"
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "base/time.hpp"
+#include "rendezvous/core/frame.hpp"
+#include "rendezvous/core/link.hpp"
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/ready_set.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+class AgentLink {
+ public:
+  /// From somebody who called us; says who he is later.
+  AgentLink(Link link, Descriptor socket);
+  /// To `called`, whom we called.
+  AgentLink(Link link, Descriptor socket, Endpoint called);
+
+  /// Receives what is there, once, into `buffer`, and appends the messages that are complete.
+  /// Fails, after those, when the connection is to be closed: kPeerLost at its end, kProtocol.
+  Result<void> receive(std::span<char> buffer, std::vector<Message>& into);
+
+  /// The same for bytes that were received elsewhere.
+  Result<void> take(std::string_view bytes, std::vector<Message>& into);
+
+  /// Sends `message`, or as much of it as the peer takes now. Fails with kPeerLost, or with kLimit
+  /// if more than `unsent_bytes_max` would wait.
+  Result<void> send(const Message& message, std::size_t unsent_bytes_max);
+
+  /// Sends what waits, as far as the peer takes it. Fails with kPeerLost.
+  Result<void> flush();
+
+  /// Nothing more is to be sent after what waits, and what comes is dropped.
+  void end();
+
+  Link link() const { return link_; }
+  int socket() const { return socket_.get(); }
+  std::size_t unsent() const { return outbox_.size() - sent_; }
+  bool was_called() const { return !called_; }
+  bool has_spoken() const { return has_spoken_; }
+  bool is_ending() const { return is_ending_; }
+
+  /// Who it is, for people.
+  std::string peer() const;
+
+  // Kept here for Links, which alone changes it.
+  ReadySet::Interest registered;      // with the ReadySet
+  std::optional<TimePoint> deadline;  // by which it must have gone on
+
+ private:
+  Result<void> take_message(std::string_view body, std::vector<Message>& into);
+  void complete(Message& message) const;
+
+  Link link_;
+  Descriptor socket_;
+  std::optional<Endpoint> called_;
+  std::string opening_;      // while it is not whole
+  bool is_opened_ = false;   // it has been read
+  bool has_spoken_ = false;  // a message has come
+  bool is_ending_ = false;
+  bool is_shut_ = false;
+  FrameReader frames_;
+  std::string outbox_;
+  std::size_t sent_ = 0;  // of the outbox
+};
+
+}  // namespace ddprun

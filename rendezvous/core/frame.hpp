@@ -1,0 +1,49 @@
+#pragma once
+
+// How messages are cut out of the stream between two agents: after four bytes that say who speaks
+// and in which version come frames, each a length of four bytes, big-endian, and so many bytes.
+
+#include "base/error.hpp"
+#include "rendezvous/core/protocol.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// The largest body of a frame.
+inline constexpr std::size_t kFrameBytesMax = 65'536;
+
+/// Of the streams between agents. Agents of two versions do not work together.
+inline constexpr int kAgentVersion = 1;
+
+/// What a caller says first. REQUIRES: kAgent or kLifeLine.
+std::string_view opening_of(Protocol protocol);
+
+/// Whether `opening` is complete; it is not, while more bytes are needed. Fails with kProtocol,
+/// naming both versions, if the other side speaks another one. REQUIRES: detect(opening) is kAgent
+/// or kLifeLine.
+Result<bool> check_opening(std::string_view opening);
+
+/// Appends a frame of `body` to `out`. Fails with kLimit if the body is larger than kFrameBytesMax.
+Result<void> append_frame(std::string& out, std::string_view body);
+
+/// Cuts a stream of bytes, given in pieces as they came, into frames.
+class FrameReader {
+ public:
+  explicit FrameReader(std::size_t bytes_max = kFrameBytesMax) : bytes_max_(bytes_max) {}
+
+  /// Takes bytes off the front of `input`. Yields the body of the next frame, valid until the next
+  /// call and while `input`'s bytes are; none if more bytes are needed, and then all of `input` was
+  /// taken. Fails with kLimit when a length is read that exceeds the limit.
+  Result<std::optional<std::string_view>> next(std::string_view& input);
+
+ private:
+  std::size_t bytes_max_;
+  std::string partial_;     // the beginning of a frame, with its length
+  bool delivered_ = false;  // what partial_ holds was yielded
+};
+
+}  // namespace ddprun

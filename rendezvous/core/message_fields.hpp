@@ -1,0 +1,273 @@
+#pragma once
+
+// The form of each message on the wire, written once: for each type its fields in order, with name
+// and limits. A visitor of message_json.cpp writes them, reads them quickly, or reads them with a
+// reason for each refusal. docs/rendezvous.md tells the same to people.
+//
+// What one visitor is called with:
+//
+//   visit("name", number, Range)      visit("name", text, Length)      visit("name", flag)
+//   visit("name", list, Length, Range or nothing)                      visit("name", optional)
+//   visit("name", value of a type that has fields() here)              visit.require(claim, why)
+
+#include "base/node_range.hpp"
+#include "rendezvous/core/line_hello.hpp"
+#include "rendezvous/core/messages.hpp"
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+namespace ddprun::wire {
+
+/// Inclusive.
+struct Range {
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+};
+
+constexpr Range between(std::int64_t min, std::int64_t max) {
+  return {.min = min, .max = max};
+}
+
+/// Bytes of a text or items of a list, at most.
+struct Length {
+  std::size_t max = 0;
+};
+
+// So large that nothing real comes near, and small enough to be exact in every reader of JSON.
+inline constexpr Range kCount = between(0, 1'000'000'000'000'000);
+inline constexpr Range kNanoseconds = between(0, 1'000'000'000LL * 86'400 * 3'650);  // ten years
+inline constexpr int kNodesMax = NodeRange::kMaxNodes;
+inline constexpr int kWorkersMax = 4'096;  // of one node
+inline constexpr Range kNodes = between(0, kNodesMax);
+inline constexpr Range kRanks{0, std::int64_t{kNodesMax} * kWorkersMax};
+inline constexpr Range kTimes = between(0, 1'000'000'000);  // how often something was done
+inline constexpr Range kExitStatus = between(0, 255);
+inline constexpr Range kSignal = between(0, 64);
+inline constexpr Range kPid = between(0, 4'194'304);  // PID_MAX_LIMIT of the kernel
+
+inline constexpr Length kJob{1'024};
+inline constexpr Length kHost{255};
+inline constexpr Length kClause{4'096};  // a sentence for people
+inline constexpr Length kHosts{40'960};  // of all nodes, with commas
+inline constexpr Length kSuccessors{16};
+
+/// By the order of the alternatives of Message.
+inline constexpr auto kTypes = std::to_array<std::string_view>(
+    {"hello",
+     "beat",
+     "acknowledge",
+     "workers",
+     "leaving",
+     "eligible",
+     "promise",
+     "verdict_heard",
+     "welcome",
+     "answer",
+     "redirect",
+     "ask",
+     "offer_round",
+     "start_round",
+     "stop_round",
+     "verdict",
+     "refuse"});
+static_assert(kTypes.size() == std::variant_size_v<Message>);
+
+inline constexpr std::array<std::string_view, 4> kWorkersStates = {
+    "stopped", "running", "failed", "succeeded"};
+
+template <class T, class Value>
+concept Is = std::same_as<std::remove_const_t<T>, Value>;
+
+constexpr bool is_host(std::string_view text) {
+  return text.find_first_of(" \t/@[]") == std::string_view::npos;
+}
+
+void fields(auto& visit, Is<Endpoint> auto& endpoint) {
+  visit("host", endpoint.host, kHost);
+  visit("port", endpoint.port, between(0, 65'535));
+  visit.require(is_host(endpoint.host), "its host is neither a name nor an address");
+}
+
+void fields(auto& visit, Is<RoundId> auto& round) {
+  visit("generation", round.generation, kCount);
+  visit("number", round.number, kCount);
+}
+
+void fields(auto& visit, Is<NodeInfo> auto& node) {
+  visit("incarnation", node.incarnation);
+  visit("host", node.host, kHost);
+  visit("listens", node.listens);
+  visit("node_rank", node.node_rank, between(0, kNodesMax - 1));
+  visit("workers", node.workers, between(1, kWorkersMax));
+}
+
+void fields(auto& visit, Is<Verdict> auto& verdict) {
+  visit("exit_status", verdict.exit_status, kExitStatus);
+  visit("why", verdict.why, kClause);
+}
+
+void fields(auto& visit, Is<Electorate> auto& electorate) {
+  visit("round", electorate.round);
+  visit("size", electorate.size, kNodes);
+  visit("is_member", electorate.is_member);
+}
+
+void fields(auto& visit, Is<Progress> auto& progress) {
+  visit("attempt", progress.attempt, kTimes);
+  visit("restarts_used", progress.restarts_used, kTimes);
+  visit("world", progress.world, kRanks);
+  visit("previous_world", progress.previous_world, kRanks);
+  visit("reason", progress.reason, kClause);
+}
+
+void fields(auto& visit, Is<Standing> auto& standing) {
+  visit("generation", standing.generation, kCount);
+  visit("obeyed", standing.obeyed, kCount);
+  visit("committed", standing.committed);
+  visit("offered", standing.offered);
+  visit("offered_nodes", standing.offered_nodes, kNodes);
+  visit("was_to_run", standing.was_to_run);
+  visit("group_rank", standing.group_rank, between(-1, kNodesMax - 1));
+  visit("progress", standing.progress);
+  visit("verdict", standing.verdict);
+}
+
+void fields(auto& visit, Is<FailureNews> auto& failure) {
+  visit("rank", failure.rank, kRanks);
+  visit("local_rank", failure.local_rank, between(0, kWorkersMax - 1));
+  visit("pid", failure.pid, kPid);
+  visit("host", failure.host, kHost);
+  visit("how", failure.how, kClause);
+  visit("exit_status", failure.exit_status, kExitStatus);
+  visit("signal", failure.signal, kSignal);
+  visit("can_be_retried", failure.can_be_retried);
+  visit("needs_pause", failure.needs_pause);
+}
+
+void fields(auto& visit, Is<Hello> auto& hello) {
+  visit("job", hello.job, kJob);
+  visit("node", hello.node);
+  visit("nodes_min", hello.nodes_min, between(1, kNodesMax));
+  visit("nodes_max", hello.nodes_max, between(1, kNodesMax));
+  visit("standing", hello.standing);
+  visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
+}
+
+void fields(auto& visit, Is<Beat> auto& beat) {
+  visit("number", beat.number, kCount);
+  visit("heard", beat.heard, kCount);
+}
+
+void fields(auto& visit, Is<Acknowledge> auto& acknowledge) {
+  visit("round", acknowledge.round);
+}
+
+void fields(auto& visit, Is<WorkerNews> auto& news) {
+  visit("round", news.round);
+  visit("state", news.state);
+  visit("failure", news.failure);
+  visit("pids", news.pids, Length{kWorkersMax}, kPid);
+}
+
+void fields(auto& visit, Is<Leaving> auto& leaving) {
+  visit("signal", leaving.signal, kSignal);
+  visit("whole_job", leaving.whole_job);
+}
+
+void fields(auto& visit, Is<Eligible> auto& eligible) {
+  visit("dead", eligible.dead, kCount);
+  visit("standing", eligible.standing);
+}
+
+void fields(auto& visit, Is<Promise> auto& promise) {
+  visit("generation", promise.generation, kCount);
+  visit("dead", promise.dead, kCount);
+  visit("standing", promise.standing);
+}
+
+void fields(auto& /*visit*/, Is<VerdictHeard> auto& /*heard*/) {}
+
+void fields(auto& visit, Is<Welcome> auto& welcome) {
+  visit("generation", welcome.generation, kCount);
+  visit("leader", welcome.leader);
+  visit("lease_ns", welcome.lease, kNanoseconds);
+  visit("margin_ns", welcome.margin, kNanoseconds);
+}
+
+void fields(auto& visit, Is<Answer> auto& answer) {
+  visit("number", answer.number, kCount);
+  visit("grant_ns", answer.grant, kNanoseconds);
+  visit("electorate", answer.electorate);
+  visit("electorate_size", answer.electorate_size, kNodes);
+}
+
+void fields(auto& visit, Is<Redirect> auto& redirect) {
+  visit("generation", redirect.generation, kCount);
+  visit("leader", redirect.leader);
+}
+
+void fields(auto& visit, Is<Ask> auto& ask) {
+  visit("generation", ask.generation, kCount);
+}
+
+void fields(auto& visit, Is<Place> auto& place) {
+  visit("group_rank", place.group_rank, between(0, kNodesMax - 1));
+  visit("group_size", place.group_size, between(1, kNodesMax));
+  visit("first_rank", place.first_rank, kRanks);
+  visit("world_size", place.world_size, between(1, kRanks.max));
+  visit.require(place.group_rank < place.group_size, "group_rank is not below group_size");
+  visit.require(place.first_rank < place.world_size, "first_rank is not below world_size");
+}
+
+void fields(auto& visit, Is<Successor> auto& successor) {
+  visit("incarnation", successor.node);
+  visit("at", successor.at);
+}
+
+void fields(auto& visit, Is<OfferRound> auto& offer) {
+  visit("round", offer.round);
+  visit("committed", offer.committed);
+  visit("place", offer.place);
+  visit("nodes", offer.nodes, kNodes);
+  visit("electorate_size", offer.electorate_size, kNodes);
+  visit("master", offer.master);
+  visit("successors", offer.successors, kSuccessors);
+  visit("hosts", offer.hosts, kHosts);
+  visit("progress", offer.progress);
+}
+
+void fields(auto& visit, Is<StartRound> auto& start) {
+  visit("round", start.round);
+}
+
+void fields(auto& visit, Is<StopRound> auto& stop) {
+  visit("round", stop.round);
+  visit("why", stop.why, kClause);
+  visit("culprit", stop.culprit);
+  visit("restarts", stop.restarts);
+  visit("restarts_used", stop.restarts_used, kTimes);
+  visit("restarts_max", stop.restarts_max, kTimes);
+}
+
+void fields(auto& visit, Is<TellVerdict> auto& told) {
+  visit("verdict", told.verdict);
+  visit("is_final", told.is_final);
+}
+
+void fields(auto& visit, Is<Refuse> auto& refuse) {
+  visit("exit_status", refuse.exit_status, kExitStatus);
+  visit("why", refuse.why, kClause);
+}
+
+void fields(auto& visit, Is<LineHello> auto& line) {
+  visit("job", line.job, kJob);
+  visit("incarnation", line.node);
+  visit("generation", line.generation, kCount);
+}
+
+}  // namespace ddprun::wire

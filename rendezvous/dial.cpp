@@ -1,0 +1,208 @@
+#include "rendezvous/dial.hpp"
+
+#include "base/quiet_thread.hpp"
+#include "rendezvous/connect.hpp"
+#include "rendezvous/ready_set.hpp"
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+// Long enough for an answer on a good network, short enough not to be felt where the first of
+// several addresses leads nowhere.
+constexpr Duration kNextAddressAfter = std::chrono::milliseconds(100);
+
+using Stream = asio::posix::stream_descriptor;
+
+/// Waits until `descriptor` is readable; false once `limit` has fired before.
+asio::awaitable<bool> readable_before(Stream& descriptor, Timer& limit) {
+  using namespace asio::experimental::awaitable_operators;
+  const auto first =
+      co_await (descriptor.async_wait(Stream::wait_read, kTuple) || limit.async_wait(kTuple));
+  co_return first.index() == 0 && !std::get<0>(std::get<0>(first));
+}
+
+/// A descriptor of its own for what `descriptor` is, since Asio closes what it is given.
+Result<Descriptor> duplicate(int descriptor) {
+  Descriptor copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (!copy) return make_errno_error(errno, "cannot connect");
+  return copy;
+}
+
+/// Sockets on their way to the addresses of one endpoint.
+class Attempts {
+ public:
+  static Result<Attempts> of(std::vector<Address> addresses) {
+    auto ready = ReadySet::open(ReadySet::Trigger::kLevel);
+    if (!ready) return ready.error();
+    return Attempts(std::move(addresses), std::move(*ready));
+  }
+
+  /// Sets out for the next address that does not refuse at once.
+  void begin_next() {
+    while (next_ < addresses_.size()) {
+      auto socket = start_connect(addresses_[next_++]);
+      if (socket) {
+        const auto added =
+            ready_.add(socket->get(), {.readable = false, .writable = true}, sockets_.size());
+        if (added) return sockets_.push_back(std::move(*socket));
+        why_ = added.error();
+      } else {
+        why_ = socket.error();
+      }
+    }
+  }
+
+  /// The one that has arrived; those that were refused are forgotten.
+  Descriptor arrived() {
+    std::array<epoll_event, 8> events{};
+    for (const epoll_event& event : ready_.poll(events)) {
+      Descriptor& socket = sockets_[event.data.u64];
+      const auto connected = finish_connect(socket.get());
+      if (connected) {
+        ready_.remove(socket.get());
+        return std::move(socket);
+      }
+      why_ = connected.error();
+      socket.reset();
+    }
+    return {};
+  }
+
+  bool has_next() const { return next_ < addresses_.size(); }
+  bool is_waiting() const {
+    return std::ranges::any_of(sockets_, [](const Descriptor& it) { return bool(it); });
+  }
+  int descriptor() const { return ready_.descriptor(); }
+  const Error& why() const { return why_; }
+
+ private:
+  Attempts(std::vector<Address> addresses, ReadySet ready)
+      : addresses_(std::move(addresses)), ready_(std::move(ready)) {}
+
+  std::vector<Address> addresses_;
+  std::size_t next_ = 0;
+  ReadySet ready_;
+  std::vector<Descriptor> sockets_;
+  Error why_ = make_error(Errc::kPeerLost, "it has no address");
+};
+
+asio::awaitable<Result<Descriptor>> connect_to_any(std::vector<Address> addresses, Timer& limit) {
+  auto attempts = Attempts::of(std::move(addresses));
+  if (!attempts) co_return attempts.error();
+  auto copy = duplicate(attempts->descriptor());
+  if (!copy) co_return copy.error();
+  const auto executor = co_await asio::this_coro::executor;
+  Stream any_ready(executor, copy->release());
+  for (;;) {
+    attempts->begin_next();
+    if (!attempts->is_waiting() && !attempts->has_next()) co_return attempts->why();
+    const TimePoint until = Clock::now() + kNextAddressAfter;
+    Timer next(executor, attempts->has_next() ? std::min(until, limit.expiry()) : kNever);
+    Timer& first = attempts->has_next() ? next : limit;
+    // One condition, for g++ 12 awaits what stands behind a && whatever stands before it.
+    while (attempts->is_waiting()) {
+      const bool is_ready = co_await readable_before(any_ready, first);
+      if (!is_ready) break;
+      if (Descriptor socket = attempts->arrived()) co_return std::move(socket);
+    }
+    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
+    if (asked.cancelled() != asio::cancellation_type::none) {
+      co_return make_error(Errc::kCancelled, "asked to stop while connecting");
+    }
+    if (Clock::now() >= limit.expiry()) {
+      co_return make_error(Errc::kTimedOut, "it does not answer");
+    }
+  }
+}
+
+}  // namespace
+
+struct NameService::Query {
+  Endpoint endpoint;
+  Descriptor done;  // an eventfd, readable from then on
+  std::mutex mutex;
+  std::optional<Result<std::vector<Address>>> answer;
+
+  void run() {
+    auto found = ddprun::look_up(endpoint);
+    const std::lock_guard lock(mutex);
+    answer = std::move(found);
+    static_cast<void>(::eventfd_write(done.get(), 1));  // the counter is 0, so it is taken
+  }
+
+  std::optional<Result<std::vector<Address>>> answered() {
+    const std::lock_guard lock(mutex);
+    return answer;
+  }
+};
+
+NameService::NameService() = default;
+NameService::~NameService() = default;
+
+asio::awaitable<Result<std::vector<Address>>> NameService::look_up(
+    Endpoint endpoint, Timer& limit) {
+  const auto started = query_for(endpoint);
+  if (!started) co_return started.error();
+  const std::shared_ptr<Query> query = *started;
+  auto copy = duplicate(query->done.get());
+  if (!copy) co_return copy.error();
+  Stream done(co_await asio::this_coro::executor, copy->release());
+  // Too late, or too early because we were cancelled, shows in that there is no answer.
+  static_cast<void>(co_await readable_before(done, limit));
+  auto answer = query->answered();
+  if (!answer) co_return make_error(Errc::kTimedOut, "the name service does not answer");
+  co_return std::move(*answer);
+}
+
+Result<std::shared_ptr<NameService::Query>> NameService::query_for(const Endpoint& endpoint) {
+  // Whoever asks later than the answer came wants to know it anew.
+  std::erase_if(running_, [](const auto& it) { return it.second->answered().has_value(); });
+  const std::string name = endpoint.to_string();
+  if (const auto found = running_.find(name); found != running_.end()) return found->second;
+  if (running_.size() >= kQueriesMax) {
+    return make_error(Errc::kLimit, fmt::format("{} other names are being looked up", kQueriesMax));
+  }
+  auto query = std::make_shared<Query>();
+  query->endpoint = endpoint;
+  query->done = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!query->done) return make_errno_error(errno, "cannot look up a name");
+  std::thread thread;
+  const auto started =
+      start_quiet_thread(thread, "cannot look up a name", [query] { query->run(); });
+  if (!started) return started.error();
+  thread.detach();  // it may outlive us; what it touches is shared
+  running_.emplace(name, query);
+  return query;
+}
+
+asio::awaitable<Result<Descriptor>> dial(Endpoint endpoint, NameService& names, Timer& limit) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  Result<std::vector<Address>> addresses = std::vector<Address>();
+  if (const auto number = numeric_address(endpoint)) {
+    addresses->push_back(*number);
+  } else {
+    addresses = co_await names.look_up(endpoint, limit);
+  }
+  const std::string context = fmt::format("cannot connect to {}", endpoint.to_string());
+  if (!addresses) co_return with_context(context, addresses.error());
+  auto socket = co_await connect_to_any(std::move(*addresses), limit);
+  if (!socket) co_return with_context(context, socket.error());
+  co_return socket;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+#pragma once
+
+// Connecting without stopping for it: names are looked up by a thread of their own, and the
+// addresses of both families are tried side by side. For the few connections that an agent opens.
+
+#include "base/deadline.hpp"
+#include "base/descriptor.hpp"
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "rendezvous/address.hpp"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// The look-ups of one process, on its io_context. A name service that does not answer holds a
+/// thread up for half a minute: so there are few of them, and all who ask for a name wait for one.
+class NameService {
+ public:
+  NameService();
+  ~NameService();  // does not wait: a look-up that nobody waits for ends by itself
+  NameService(const NameService&) = delete;
+  NameService& operator=(const NameService&) = delete;
+
+  /// The addresses of `endpoint`. Fails with kInvalidArgument if the host is unknown, kTimedOut
+  /// once `limit` has fired, kLimit if too many names are being looked up.
+  asio::awaitable<Result<std::vector<Address>>> look_up(Endpoint endpoint, Timer& limit);
+
+ private:
+  struct Query;
+  static constexpr std::size_t kQueriesMax = 16;
+
+  /// Shared with its thread, which may outlive us.
+  Result<std::shared_ptr<Query>> query_for(const Endpoint& endpoint);
+
+  std::map<std::string, std::shared_ptr<Query>> running_;  // by host and port
+};
+
+/// A connected, non-blocking, tuned socket to `endpoint`: the first of its addresses to answer,
+/// where each is tried a moment after the one before. Fails as look_up() does, with kTimedOut once
+/// `limit` has fired, or with kPeerLost. Whoever wants to give up sets `limit` to the past.
+/// REQUIRES: `names` and `limit` live until it has ended.
+asio::awaitable<Result<Descriptor>> dial(Endpoint endpoint, NameService& names, Timer& limit);
+
+}  // namespace ddprun

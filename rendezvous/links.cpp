@@ -1,0 +1,271 @@
+#include "rendezvous/links.hpp"
+
+#include "base/check.hpp"
+#include "base/exit_status.hpp"
+#include "base/log.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kReadBytes = 131'072;
+
+constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
+
+}  // namespace
+
+Result<std::unique_ptr<Links>> Links::open(
+    asio::io_context& context, const LinkLimits& limits, OnEvent on_event) {
+  auto ready = ReadySet::open(ReadySet::Trigger::kLevel);
+  if (!ready) return ready.error();
+  // Asio closes what it is given, so it gets a descriptor of its own for the same set.
+  Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (!any_ready) return make_errno_error(errno, "cannot watch the agents' connections");
+  return std::unique_ptr<Links>(
+      new Links(context, limits, std::move(on_event), std::move(*ready), std::move(any_ready)));
+}
+
+Links::Links(
+    asio::io_context& context,
+    const LinkLimits& limits,
+    OnEvent on_event,
+    ReadySet ready,
+    Descriptor any_ready)
+    : executor_(context.get_executor()),
+      limits_(limits),
+      on_event_(std::move(on_event)),
+      ready_(std::move(ready)),
+      any_ready_(executor_, any_ready.release()),
+      buffer_(kReadBytes),
+      calls_(executor_),
+      timer_(executor_, kNever) {}
+
+asio::awaitable<void> Links::serve() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  TaskScope scope(executor_);
+  scope.spawn(keep_time());
+  for (;;) {
+    const auto [error] =
+        co_await any_ready_.async_wait(asio::posix::descriptor_base::wait_read, kTuple);
+    if (error) break;  // we were cancelled
+    turn();
+  }
+  calls_.cancel();
+  co_await calls_.join();
+  co_await leave();
+  scope.cancel();
+  co_await scope.join();
+  deadlines_.clear();
+  links_.clear();
+}
+
+asio::awaitable<void> Links::leave() {
+  using namespace asio::experimental::awaitable_operators;
+  co_await asio::this_coro::reset_cancellation_state();
+  co_await asio::this_coro::throw_if_cancelled(false);
+  events_.clear();
+  std::vector<Link> all;
+  for (const auto& [link, connection] : links_) {
+    all.push_back(link);
+  }
+  for (const Link link : all) {
+    close(link);
+  }
+  Timer limit(executor_, Clock::now() + limits_.linger);
+  while (!links_.empty() && Clock::now() < limit.expiry()) {
+    const auto first = co_await (
+        any_ready_.async_wait(asio::posix::descriptor_base::wait_read, kTuple) ||
+        limit.async_wait(kTuple));
+    if (first.index() == 1) co_return;
+    turn();
+  }
+}
+
+void Links::call(Link link, Endpoint to) {
+  DDPRUN_CHECK(static_cast<std::uint64_t>(link) % 2 == 1 && !calling_.contains(link));
+  auto limit = std::make_unique<Timer>(executor_, Clock::now() + limits_.call);
+  calling_.emplace(link, limit.get());
+  calls_.spawn(carry_out(link, std::move(to), std::move(limit)));
+}
+
+asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::unique_ptr<Timer> limit) {
+  auto socket = co_await dial(to, names_, *limit);
+  if (calling_.erase(link) == 0) co_return;  // given up by close()
+  if (!socket) {
+    spdlog::debug("agents link={}: {}", static_cast<std::uint64_t>(link), socket.error().detail);
+    tell(Closed{.link = link, .why = socket.error()});
+    co_return;
+  }
+  AgentLink* const admitted =
+      admit(std::make_unique<AgentLink>(link, std::move(*socket), std::move(to)));
+  if (admitted != nullptr) tell(Connected{.link = link});
+}
+
+void Links::send(Link link, const Message& message) {
+  AgentLink* const found = find(link);
+  if (found == nullptr || found->is_ending()) return;
+  settle(*found, found->send(message, limits_.unsent_bytes_max), false);
+}
+
+void Links::close(Link link) {
+  std::erase_if(events_, [link](const Event& event) {
+    return std::visit([](const auto& it) { return it.link; }, event) == link;
+  });
+  if (const auto calling = calling_.find(link); calling != calling_.end()) {
+    calling->second->expires_at(Clock::now());
+    calling_.erase(calling);
+  }
+  if (AgentLink* const found = find(link); found != nullptr && !found->is_ending()) end(*found);
+}
+
+void Links::adopt(Descriptor socket, std::string_view received) {
+  if (links_.size() >= limits_.connections_max) {
+    if (!std::exchange(turned_away_, true)) {
+      spdlog::error(
+          "agents connections={}: an agent was turned away, connections_max is reached",
+          links_.size());
+    }
+    return;
+  }
+  turned_away_ = false;
+  last_caller_ += 2;
+  AgentLink* const link = admit(std::make_unique<AgentLink>(Link{last_caller_}, std::move(socket)));
+  if (link == nullptr) return;
+  set_deadline(*link, Clock::now() + limits_.handshake);
+  settle(*link, link->take(received, messages_), false);
+}
+
+AgentLink* Links::find(Link link) {
+  const auto found = links_.find(link);
+  return found == links_.end() ? nullptr : found->second.get();
+}
+
+AgentLink* Links::admit(std::unique_ptr<AgentLink> link) {
+  const Link id = link->link();
+  link->registered = kReadable;
+  const auto added = ready_.add(link->socket(), kReadable, static_cast<std::uint64_t>(id));
+  if (!added) {
+    tell(Closed{.link = id, .why = added.error()});
+    return nullptr;
+  }
+  return links_.emplace(id, std::move(link)).first->second.get();
+}
+
+void Links::turn() {
+  will_deliver_ = true;
+  for (const epoll_event& event : ready_.poll(polled_)) {
+    if (AgentLink* const link = find(Link{event.data.u64})) attend(*link);
+    deliver();
+  }
+  will_deliver_ = false;
+}
+
+void Links::attend(AgentLink& link) {
+  const std::size_t unsent = link.unsent();
+  auto outcome = link.flush();
+  const bool progressed = link.unsent() < unsent;
+  if (outcome) outcome = link.receive(buffer_, messages_);
+  settle(link, outcome, progressed);
+}
+
+void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed) {
+  for (Message& message : std::exchange(messages_, {})) {
+    tell(Received{.link = link.link(), .message = std::move(message)});
+  }
+  if (!outcome) return fail(link, outcome.error());
+  const bool is_waited_for = link.is_ending() || (link.was_called() && !link.has_spoken());
+  if (!is_waited_for && link.unsent() == 0) {
+    set_deadline(link, std::nullopt);
+  } else if (!is_waited_for && (progressed || !link.deadline)) {
+    set_deadline(link, Clock::now() + limits_.slow_reader);
+  }
+  const ReadySet::Interest interest{.readable = true, .writable = link.unsent() > 0};
+  if (interest == link.registered) return;
+  ready_.change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
+  link.registered = interest;
+}
+
+// The other side reads to our end and then closes, or time runs out: closing before it has read
+// could take from it what was sent last.
+void Links::end(AgentLink& link) {
+  link.end();
+  set_deadline(link, Clock::now() + limits_.linger);
+  settle(link, link.flush(), false);
+}
+
+void Links::fail(AgentLink& link, const Error& why) {
+  if (link.is_ending()) return erase(link);
+  const bool is_stranger = link.was_called() && !link.has_spoken();
+  const auto level = why.is(Errc::kPeerLost) ? spdlog::level::debug : spdlog::level::warn;
+  spdlog::log(level, "agents peer={} closed: {}", link.peer(), why.detail);
+  if (!is_stranger) {
+    tell(Closed{.link = link.link(), .why = why});
+    return erase(link);
+  }
+  // It may be a ddprun of another version, which reads this much.
+  const Refuse refusal{.exit_status = kExitUsage, .why = why.detail};
+  const bool can_tell = why.is(Errc::kProtocol) && link.send(refusal, limits_.unsent_bytes_max);
+  can_tell ? end(link) : erase(link);
+}
+
+void Links::erase(AgentLink& link) {
+  set_deadline(link, std::nullopt);
+  links_.erase(link.link());
+}
+
+void Links::set_deadline(AgentLink& link, std::optional<TimePoint> deadline) {
+  if (link.deadline) deadlines_.erase({*link.deadline, link.link()});
+  link.deadline = deadline;
+  if (!deadline) return;  // a timer that fires for nobody does no harm
+  deadlines_.emplace(*deadline, link.link());
+  if (*deadline < timer_.expiry()) timer_.expires_at(*deadline);
+}
+
+void Links::close_overdue(TimePoint now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    AgentLink& link = *links_.at(deadlines_.begin()->second);
+    fail(
+        link,
+        make_error(
+            Errc::kTimedOut,
+            link.unsent() > 0 ? fmt::format("it has not taken {} bytes", link.unsent())
+                              : fmt::format("no hello in {} s", to_seconds(limits_.handshake))));
+  }
+}
+
+asio::awaitable<void> Links::keep_time() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  for (;;) {
+    const auto [re_armed] = co_await timer_.async_wait(kTuple);
+    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
+    if (asked.cancelled() != asio::cancellation_type::none) co_return;
+    if (re_armed) continue;
+    will_deliver_ = true;
+    close_overdue(Clock::now());
+    deliver();
+    will_deliver_ = false;
+    timer_.expires_at(deadlines_.empty() ? kNever : deadlines_.begin()->first);
+  }
+}
+
+// Told later, by turn() or keep_time(): whoever caused it may be in the middle of something.
+void Links::tell(Event event) {
+  events_.push_back(std::move(event));
+  if (!will_deliver_ && timer_.expiry() > Clock::now()) timer_.expires_at(Clock::now());
+}
+
+void Links::deliver() {
+  while (!events_.empty()) {
+    const Event event = std::move(events_.front());
+    events_.pop_front();
+    on_event_(event);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,144 @@
+#pragma once
+
+// The connections of one agent to the others: those it opened, and those that were opened to it and
+// came in through the one port. A shell; who is called and what is said is decided in Peer.
+//
+// Runs on the thread of its io_context. Asio waits for all connections at once (ready_set.hpp). No
+// event is told from within call(), send(), close() or adopt(), so they may be used while one is
+// being answered.
+
+#include "base/deadline.hpp"
+#include "base/descriptor.hpp"
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "base/task_scope.hpp"
+#include "rendezvous/agent_link.hpp"
+#include "rendezvous/core/link.hpp"
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/dial.hpp"
+#include "rendezvous/ready_set.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+/// What one other agent, or who pretends to be one, may cost.
+struct LinkLimits {
+  std::size_t connections_max = 20'000;             // of those who called us
+  std::size_t unsent_bytes_max = 1U << 20U;         // to one that does not read
+  Duration call = std::chrono::seconds(10);         // to be connected
+  Duration handshake = std::chrono::seconds(10);    // of who called us, to his hello
+  Duration slow_reader = std::chrono::seconds(10);  // unsent bytes without any progress
+  Duration linger = std::chrono::seconds(2);        // from close() to the other's own close
+};
+
+class Links {
+ public:
+  // What happened; Peer has the same events.
+  struct Connected {  // the other side of a call() of ours listens
+    Link link{};
+  };
+  struct Received {
+    Link link{};
+    Message message;
+  };
+  struct Closed {  // ended or refused, by the other side, the network or a limit
+    Link link{};
+    Error why;
+  };
+  using Event = std::variant<Connected, Received, Closed>;
+  using OnEvent = std::function<void(const Event&)>;
+
+  /// Fails with kIo if the kernel has no descriptor left.
+  static Result<std::unique_ptr<Links>> open(
+      asio::io_context& context, const LinkLimits& limits, OnEvent on_event);
+
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  /// Serves until it is cancelled, then sends what was given and closes every link, within
+  /// LinkLimits::linger. REQUIRES: called once.
+  asio::awaitable<void> serve();
+
+  /// Connects to `to`: Connected, or Closed, follows. REQUIRES: `link` is odd, and new.
+  void call(Link link, Endpoint to);
+
+  /// Sends `message`; does nothing on a link that is no more.
+  void send(Link link, const Message& message);
+
+  /// Sends what was given before, then closes. No more is told of `link`.
+  void close(Link link);
+
+  /// Takes over a connection that somebody opened to us, of which `received` has been read. It gets
+  /// an even link, and is first heard of by the Received of its Hello.
+  void adopt(Descriptor socket, std::string_view received);
+
+  /// Connections that are open now.
+  std::size_t connections() const { return links_.size(); }
+
+ private:
+  // Connections served between two looks at Asio's other work.
+  static constexpr std::size_t kReadyMax = 256;
+
+  Links(
+      asio::io_context& context,
+      const LinkLimits& limits,
+      OnEvent on_event,
+      ReadySet ready,
+      Descriptor any_ready);
+
+  asio::awaitable<void> keep_time();
+  asio::awaitable<void> carry_out(Link link, Endpoint to, std::unique_ptr<Timer> limit);
+  asio::awaitable<void> leave();
+
+  AgentLink* find(Link link);
+  AgentLink* admit(std::unique_ptr<AgentLink> link);
+  void turn();
+  void attend(AgentLink& link);
+  void settle(AgentLink& link, const Result<void>& outcome, bool progressed);
+  void end(AgentLink& link);
+  void fail(AgentLink& link, const Error& why);
+  void erase(AgentLink& link);
+  void set_deadline(AgentLink& link, std::optional<TimePoint> deadline);
+  void close_overdue(TimePoint now);
+  void tell(Event event);
+  void deliver();
+
+  asio::any_io_executor executor_;
+  LinkLimits limits_;
+  OnEvent on_event_;
+  ReadySet ready_;
+  asio::posix::stream_descriptor any_ready_;  // ready_'s, for Asio to wait on
+  std::array<epoll_event, kReadyMax> polled_{};
+  std::vector<char> buffer_;  // what is being read, of whichever link
+  std::vector<Message> messages_;
+
+  std::unordered_map<Link, std::unique_ptr<AgentLink>> links_;
+  std::uint64_t last_caller_ = 0;
+  bool turned_away_ = false;  // said so once
+
+  NameService names_;
+  std::unordered_map<Link, Timer*> calling_;  // each call's limit
+  TaskScope calls_;
+
+  std::deque<Event> events_;   // not yet told
+  bool will_deliver_ = false;  // they are told before anything else is waited for
+  std::set<std::pair<TimePoint, Link>> deadlines_;
+  Timer timer_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,276 @@
+// Agents' connections over real sockets: what is told, in which order, and what harms nobody.
+
+#include "rendezvous/links.hpp"
+
+#include "tests/rendezvous/running_agent.hpp"
+#include "tests/rendezvous/sample_messages.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using namespace testing;  // NOLINT(google-build-using-namespace): the verbs of this test
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+constexpr Link kCall{1};
+
+Hello hello_of(const std::string& host = "") {
+  Hello hello;
+  hello.job = "j";
+  hello.node.listens = {.host = host, .port = 4'711};
+  return hello;
+}
+
+/// A leader, and a member who has called it.
+class LinksTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    member_.call(kCall, leader_.endpoint());
+    ASSERT_EQ(member_.next_is<Links::Connected>(), kCall);
+    member_.send(kCall, hello_of());
+    hello_ = leader_.hears<Hello>(&caller_);
+  }
+
+  RunningAgent leader_;
+  RunningAgent member_;
+  Link caller_{};  // the member's link, at the leader
+  Hello hello_;    // as it arrived
+};
+
+TEST_F(LinksTest, ACallerIsFirstHeardOfByHisHelloAndHasAnEvenLink) {
+  EXPECT_EQ(static_cast<std::uint64_t>(caller_) % 2, 0U);
+  EXPECT_EQ(hello_.job, "j");
+}
+
+TEST_F(LinksTest, AHostThatIsNotSaidIsSeenFromOutside) {
+  EXPECT_EQ(hello_.node.listens.host, "127.0.0.1");
+  EXPECT_EQ(hello_.node.listens.port, 4'711);
+  Welcome welcome;
+  leader_.send(caller_, welcome);
+  EXPECT_EQ(member_.hears<Welcome>().leader.listens.host, "127.0.0.1");
+  leader_.send(caller_, OfferRound());
+  EXPECT_EQ(member_.hears<OfferRound>().master.host, "127.0.0.1");
+  welcome.leader.listens.host = "n1";
+  leader_.send(caller_, welcome);
+  EXPECT_EQ(member_.hears<Welcome>().leader.listens.host, "n1");
+}
+
+TEST_F(LinksTest, EachMessageArrivesInOrder) {
+  for (const Message& message : sample_messages()) {
+    if (!std::holds_alternative<Hello>(message)) leader_.send(caller_, message);
+  }
+  for (const Message& message : sample_messages()) {
+    if (std::holds_alternative<Hello>(message)) continue;
+    const auto event = member_.next();
+    ASSERT_TRUE(event && std::holds_alternative<Links::Received>(*event));
+    EXPECT_EQ(std::get<Links::Received>(*event).message, message);
+  }
+}
+
+TEST_F(LinksTest, WhatWasSentBeforeACloseArrives) {
+  leader_.run([&](Links& links) {
+    links.send(caller_, Refuse{.exit_status = 2, .why = std::string(4'000, 'x')});
+    links.close(caller_);
+    links.send(caller_, Ask{.generation = 1});  // too late
+  });
+  EXPECT_EQ(member_.hears<Refuse>().exit_status, 2);
+  EXPECT_EQ(member_.next_is<Links::Closed>(), kCall);
+}
+
+TEST_F(LinksTest, TheEndOfALinkIsToldOnceAndToTheOtherSideAlone) {
+  member_.close(kCall);
+  EXPECT_EQ(leader_.next_is<Links::Closed>(), caller_);
+  // Whatever were told of the old link would come before this.
+  member_.call(Link{3}, leader_.endpoint());
+  EXPECT_EQ(member_.next_is<Links::Connected>(), Link{3});
+  member_.send(Link{3}, hello_of());
+  Link again{};
+  leader_.hears<Hello>(&again);
+  EXPECT_NE(again, caller_);
+}
+
+TEST_F(LinksTest, WhatWasSentBeforeLeavingArrives) {
+  leader_.run([&](Links& links) { links.send(caller_, Ask{.generation = 7}); });
+  leader_.stop();
+  EXPECT_EQ(member_.hears<Ask>().generation, 7);
+  EXPECT_EQ(member_.next_is<Links::Closed>(), kCall);
+}
+
+TEST_F(LinksTest, AnAgentThatIsNoMoreClosesItsLinks) {
+  {
+    RawAgent other(leader_);
+    other.say(hello_of());
+    Link link{};
+    leader_.hears<Hello>(&link);
+    EXPECT_NE(link, caller_);
+  }
+  EXPECT_NE(leader_.next_is<Links::Closed>(), caller_);
+}
+
+TEST_F(LinksTest, ASecondHelloEndsTheLink) {
+  member_.send(kCall, hello_of());
+  EXPECT_EQ(leader_.next_is<Links::Closed>(), caller_);
+  EXPECT_EQ(member_.next_is<Links::Closed>(), kCall);
+}
+
+TEST_F(LinksTest, ACallNobodyTakesIsClosed) {
+  const Endpoint gone = [] {
+    const RunningAgent other;
+    return other.endpoint();
+  }();
+  member_.call(Link{3}, gone);
+  const auto refused = member_.next();
+  ASSERT_TRUE(refused && std::holds_alternative<Links::Closed>(*refused));
+  EXPECT_THAT(std::get<Links::Closed>(*refused).why.detail, HasSubstr(gone.to_string()));
+  member_.call(Link{5}, {.host = "no such host.invalid", .port = 1});
+  const auto unknown = member_.next();
+  ASSERT_TRUE(unknown && std::holds_alternative<Links::Closed>(*unknown));
+  EXPECT_EQ(std::get<Links::Closed>(*unknown).link, Link{5});
+  EXPECT_THAT(std::get<Links::Closed>(*unknown).why.detail, HasSubstr("no such host"));
+}
+
+TEST_F(LinksTest, ANameIsLookedUpAndEachOfItsAddressesTried) {
+  // localhost may be ::1 first, where nobody listens.
+  member_.call(Link{3}, {.host = "localhost", .port = leader_.endpoint().port});
+  EXPECT_EQ(member_.next_is<Links::Connected>(), Link{3});
+}
+
+TEST_F(LinksTest, NothingIsToldOfACallThatWasGivenUp) {
+  member_.run([&](Links& links) {
+    links.call(Link{3}, leader_.endpoint());
+    links.close(Link{3});
+    links.call(Link{5}, {.host = "localhost", .port = leader_.endpoint().port});
+    links.close(Link{5});
+    links.call(Link{7}, leader_.endpoint());
+  });
+  EXPECT_EQ(member_.next_is<Links::Connected>(), Link{7});
+}
+
+TEST(Links, OneMayAnswerWhileItIsTold) {
+  RunningAgent leader({}, [](Links& links, const Links::Event& event) {
+    const auto* const received = std::get_if<Links::Received>(&event);
+    if (received == nullptr) return;
+    links.send(received->link, Ask{.generation = 1});
+    links.send(received->link, Ask{.generation = 2});
+    links.close(received->link);
+  });
+  RawAgent caller(leader);
+  caller.say_bytes(RawAgent::framed(encode(hello_of())) + RawAgent::framed(encode(Beat())));
+  EXPECT_EQ(std::get<Ask>(caller.hear().value()).generation, 1);
+  EXPECT_EQ(std::get<Ask>(caller.hear().value()).generation, 2);
+  EXPECT_TRUE(caller.is_closed());
+  leader.hears<Hello>();
+  RawAgent next(leader);
+  next.say(hello_of());
+  leader.hears<Hello>();  // and not the beat, since that link was closed
+}
+
+TEST(Links, AStreamMayBeCutAnywhere) {
+  RunningAgent leader;
+  RawAgent caller(leader, "");
+  const std::string stream = std::string(opening_of(Protocol::kAgent)) +
+                             RawAgent::framed(encode(hello_of("n1"))) +
+                             RawAgent::framed(encode(Beat{.number = 1, .heard = 0}));
+  for (const char byte : stream) {
+    caller.say_bytes(std::string_view(&byte, 1));
+  }
+  EXPECT_EQ(leader.hears<Hello>().node.listens.host, "n1");
+  EXPECT_EQ(leader.hears<Beat>().number, 1);
+}
+
+TEST(Links, AnotherVersionIsToldBothVersions) {
+  RunningAgent leader;
+  RawAgent other(leader, "\xDDRN\x02");
+  const auto answer = other.hear();
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 2"));
+  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 1"));
+  EXPECT_TRUE(other.is_closed());
+}
+
+TEST(Links, AStrangerIsClosedAndTheOthersAreUnharmed) {
+  RunningAgent leader;
+  RawAgent member(leader);
+  member.say(hello_of());
+  Link link{};
+  leader.hears<Hello>(&link);
+  for (const std::string& bytes :
+       {RawAgent::framed("no JSON"),
+        RawAgent::framed(encode(Beat())),
+        RawAgent::framed(R"({"type":"hello"})"),
+        std::string("\xFF\xFF\xFF\xFF"),
+        std::string("GET / HTTP/1.1\r\n\r\n")}) {
+    RawAgent stranger(leader);
+    stranger.say_bytes(bytes);
+    while (stranger.hear()) {}  // a refusal, perhaps
+  }
+  leader.send(link, Ask{.generation = 3});
+  EXPECT_EQ(std::get<Ask>(member.hear().value()).generation, 3);
+}
+
+TEST(Links, WhoNeverSaysHelloIsClosed) {
+  const RunningAgent leader({.handshake = 50ms});
+  RawAgent silent(leader);
+  EXPECT_TRUE(silent.is_closed());
+}
+
+TEST(Links, WhoDoesNotReadIsClosed) {
+  RunningAgent leader({.unsent_bytes_max = 10'000});
+  RawAgent deaf(leader);
+  deaf.say(hello_of());
+  Link link{};
+  leader.hears<Hello>(&link);
+  leader.run([&](Links& links) {
+    // More than the sockets of both sides hold.
+    for (int i = 0; i < 10'000; ++i) {
+      links.send(link, Refuse{.exit_status = 2, .why = std::string(4'000, 'x')});
+    }
+  });
+  EXPECT_EQ(leader.next_is<Links::Closed>(), link);
+}
+
+TEST(Links, WhoReadsNothingForTooLongIsClosed) {
+  RunningAgent leader({.unsent_bytes_max = 100'000'000, .slow_reader = 50ms});
+  RawAgent deaf(leader);
+  deaf.say(hello_of());
+  Link link{};
+  leader.hears<Hello>(&link);
+  leader.run([&](Links& links) {
+    for (int i = 0; i < 10'000; ++i) {
+      links.send(link, Refuse{.exit_status = 2, .why = std::string(4'000, 'x')});
+    }
+  });
+  EXPECT_EQ(leader.next_is<Links::Closed>(), link);
+}
+
+TEST(Links, MoreThanTheLimitAreTurnedAway) {
+  RunningAgent leader({.connections_max = 1});
+  RawAgent first(leader);
+  first.say(hello_of());
+  Link link{};
+  leader.hears<Hello>(&link);
+  RawAgent second(leader);
+  EXPECT_TRUE(second.is_closed());
+  leader.send(link, Ask{.generation = 3});
+  EXPECT_EQ(std::get<Ask>(first.hear().value()).generation, 3);
+}
+
+TEST(Links, WhatIsNoAgentAtTheEndpointIsNotTakenForOne) {
+  RunningAgent member;
+  asio::io_context context(1);
+  auto listening = listen_on({.host = "127.0.0.1", .port = 0}).value();
+  const std::uint16_t port = port_of(listening.front().get());
+  member.call(kCall, {.host = "127.0.0.1", .port = port});
+  EXPECT_EQ(member.next_is<Links::Connected>(), kCall);
+  Acceptor acceptor;
+  Descriptor accepted;
+  ASSERT_EQ(acceptor.accept(listening.front().get(), accepted), Acceptor::Outcome::kAccepted);
+  ASSERT_TRUE(send_all(accepted.get(), "SSH-2.0-OpenSSH_9.2\r\n", Clock::now() + kAgentPatience));
+  EXPECT_EQ(member.next_is<Links::Closed>(), kCall);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,217 @@
+#include "rendezvous/core/message_json.hpp"
+
+#include "rendezvous/core/frame.hpp"
+#include "tests/rendezvous/sample_messages.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace ddprun {
+namespace {
+
+using namespace testing;  // NOLINT(google-build-using-namespace): the samples
+using ::testing::HasSubstr;
+
+/// The clause with which `text` is refused; "" if it is taken.
+std::string refusal(std::string_view text) {
+  const auto decoded = decode(text);
+  if (decoded) return "";
+  EXPECT_TRUE(decoded.error().is(Errc::kProtocol));
+  return decoded.error().detail;
+}
+
+/// `message`, as JSON with the fields in another order and with blanks.
+std::string rewritten(const Message& message) {
+  return nlohmann::json::parse(encode(message)).dump(1);
+}
+
+TEST(MessageJson, ThereIsASampleOfEachMessage) {
+  const auto samples = sample_messages();
+  ASSERT_EQ(samples.size(), std::variant_size_v<Message>);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    EXPECT_EQ(samples[i].index(), i);
+  }
+}
+
+TEST(MessageJson, EachMessageComesBackAsItWent) {
+  for (const Message& message : sample_messages()) {
+    const auto decoded = decode(encode(message));
+    ASSERT_TRUE(decoded) << encode(message) << decoded.error().detail;
+    EXPECT_EQ(*decoded, message) << encode(message);
+  }
+}
+
+TEST(MessageJson, TheOrderOfFieldsAndBlanksMeanNothing) {
+  for (const Message& message : sample_messages()) {
+    const auto decoded = decode(rewritten(message));
+    ASSERT_TRUE(decoded) << rewritten(message) << decoded.error().detail;
+    EXPECT_EQ(*decoded, message);
+  }
+}
+
+TEST(MessageJson, OptionalFieldsMayBeMissing) {
+  Hello hello;
+  hello.job = "j";
+  for (const Message& message :
+       {Message(hello), Message(WorkerNews()), Message(OfferRound()), Message(StopRound())}) {
+    EXPECT_EQ(decode(encode(message)).value(), message) << encode(message);
+    EXPECT_EQ(decode(rewritten(message)).value(), message);
+  }
+}
+
+TEST(MessageJson, AnyOtherFieldMustBeThere) {
+  for (const Message& message : sample_messages()) {
+    const auto whole = nlohmann::json::parse(encode(message));
+    for (const auto& [name, value] : whole.items()) {
+      auto without = whole;
+      without.erase(name);
+      const bool optional = name == "failure" || name == "place" || name == "culprit";
+      EXPECT_EQ(refusal(without.dump()).empty(), optional) << without.dump();
+    }
+  }
+}
+
+TEST(MessageJson, LooksOnTheWireAsTheDocumentSays) {
+  EXPECT_EQ(encode(Beat{.number = 17, .heard = 16}), R"({"type":"beat","number":17,"heard":16})");
+  EXPECT_EQ(
+      encode(Answer{
+          .number = 17,
+          .grant = std::chrono::seconds(3),
+          .electorate = {.generation = 4, .number = 10},
+          .electorate_size = 5}),
+      R"({"type":"answer","number":17,"grant_ns":3000000000,)"
+      R"("electorate":{"generation":4,"number":10},"electorate_size":5})");
+  EXPECT_EQ(encode(VerdictHeard{}), R"({"type":"verdict_heard"})");
+  EXPECT_EQ(
+      encode(LineHello{.job = "j", .node = Incarnation{0xA1}, .generation = 4}),
+      R"({"job":"j","incarnation":"00000000000000a1","generation":4})");
+}
+
+TEST(MessageJson, RefusesByTheNameOfTheField) {
+  EXPECT_EQ(
+      refusal(R"({"type":"ask","generation":-1})"),
+      "message: ask.generation is -1; expected 0 to 1000000000000000");
+  EXPECT_EQ(refusal(R"({"type":"ask"})"), "message: ask.generation is missing");
+  EXPECT_EQ(
+      refusal(R"({"type":"ask","generation":"1"})"), "message: ask.generation is no whole number");
+  EXPECT_EQ(
+      refusal(R"({"type":"ask","generation":1.0})"), "message: ask.generation is no whole number");
+  EXPECT_EQ(
+      refusal(R"({"type":"ask","generation":18446744073709551615})"),
+      "message: ask.generation is 18446744073709551615; expected 0 to 1000000000000000");
+  EXPECT_EQ(
+      refusal(R"({"type":"ask","generation":1,"colour":2})"),
+      "message: ask.\"colour\" is no field of it");
+  EXPECT_EQ(
+      refusal(R"({"type":"ask","generation":1,"generation":2})"),
+      "message: \"generation\" is given twice");
+  EXPECT_EQ(
+      refusal(R"({"type":"leaving","signal":15,"whole_job":1})"),
+      "message: leaving.whole_job is neither true nor false");
+  EXPECT_EQ(
+      refusal(R"({"type":"start_round","round":{"generation":1}})"),
+      "message: start_round.round.number is missing");
+  EXPECT_EQ(
+      refusal(R"({"type":"start_round","round":7})"), "message: start_round.round is no object");
+  EXPECT_EQ(
+      refusal(
+          R"({"type":"workers","round":{"generation":1,"number":1},"state":"asleep","pids":[]})"),
+      "message: workers.state is '\"asleep\"'");
+  EXPECT_EQ(
+      refusal(
+          R"({"type":"workers","round":{"generation":1,"number":1},"state":"failed","pids":[1,-2]})"),
+      "message: workers.pids is -2; expected 0 to 4194304");
+  EXPECT_EQ(
+      refusal(R"({"type":"redirect","generation":1,"leader":{"host":"a b","port":1}})"),
+      "message: redirect.leader cannot be: its host is neither a name nor an address");
+}
+
+TEST(MessageJson, RefusesWhatIsNoMessage) {
+  EXPECT_EQ(refusal(""), "message: it is no JSON");
+  EXPECT_EQ(refusal("\xFF\xFE"), "message: it is no JSON");
+  EXPECT_EQ(
+      refusal(R"({"type":"ask","generation":1} )"
+              "x"),
+      "message: it is no JSON");
+  EXPECT_EQ(refusal(R"({"type":"ask","generation":1)"), "message: it is no JSON");
+  EXPECT_EQ(refusal("[]"), "message: it is no JSON object");
+  EXPECT_EQ(refusal("{}"), "message: it has no type");
+  EXPECT_EQ(refusal(R"({"type":7})"), "message: it has no type");
+  EXPECT_EQ(refusal(R"({"type":"dance"})"), "message: type \"dance\" is unknown");
+  EXPECT_EQ(
+      refusal(std::string(10'000, '[') + std::string(10'000, ']')),
+      "message: it is nested deeper than 8");
+}
+
+TEST(MessageJson, RefusesWhatIsTooLongOrUnprintable) {
+  const auto refuse_with = [](std::string_view why) {
+    return R"({"type":"refuse","exit_status":2,"why":")" + std::string(why) + "\"}";
+  };
+  EXPECT_EQ(refusal(refuse_with(std::string(4'096, 'x'))), "");
+  EXPECT_EQ(
+      refusal(refuse_with(std::string(4'097, 'x'))),
+      "message: refuse.why has 4097 bytes; at most 4096");
+  EXPECT_EQ(refusal(refuse_with(R"(a\nb)")), "message: refuse.why has control characters");
+  std::string pids;
+  for (int i = 0; i < 4'097; ++i) {
+    pids += i == 0 ? "1" : ",1";
+  }
+  EXPECT_EQ(
+      refusal(
+          R"({"type":"workers","round":{"generation":1,"number":1},"state":"running","pids":[)" +
+          pids + "]}"),
+      "message: workers.pids has 4097 items; at most 4096");
+}
+
+TEST(MessageJson, RefusesValuesThatContradictEachOther) {
+  Hello hello;
+  hello.nodes_min = 3;
+  hello.nodes_max = 2;
+  EXPECT_THAT(refusal(encode(hello)), HasSubstr("nodes_min exceeds nodes_max"));
+  OfferRound offer;
+  offer.place = Place{.group_rank = 2, .group_size = 2, .first_rank = 0, .world_size = 1};
+  EXPECT_THAT(refusal(encode(offer)), HasSubstr("offer_round.place"));
+}
+
+TEST(MessageJson, WhateverATextHoldsItCanBeSent) {
+  for (const std::string& why :
+       {std::string("two\nlines\tand\0more", 18),
+        std::string("\xFF is no UTF-8"),
+        std::string(10'000, '\xFF'),
+        std::string(4'095, 'x') + "\xC3\xA9",
+        std::string(10'000, '"')}) {
+    const auto decoded = decode(encode(Refuse{.exit_status = 2, .why = why}));
+    ASSERT_TRUE(decoded) << decoded.error().detail;
+    EXPECT_LE(std::get<Refuse>(*decoded).why.size(), 4'096U);
+  }
+  const auto lines = decode(encode(Refuse{.exit_status = 2, .why = "two\nlines"}));
+  EXPECT_EQ(std::get<Refuse>(*lines).why, "two lines");
+}
+
+TEST(MessageJson, TheLargestMessageFitsInAFrame) {
+  OfferRound offer;
+  offer.hosts = std::string(100'000, 'n');
+  offer.progress.reason = std::string(100'000, '"');
+  offer.successors.assign(
+      16, {.node = Incarnation{1}, .at = {.host = std::string(300, 'h'), .port = 65'535}});
+  std::string frame;
+  EXPECT_TRUE(append_frame(frame, encode(offer)));
+  WorkerNews news;
+  news.pids.assign(4'096, 4'194'304);
+  news.failure = sample_failure();
+  news.failure->how = std::string(100'000, '"');
+  EXPECT_TRUE(append_frame(frame, encode(news)));
+}
+
+TEST(MessageJson, AHelloOfALifeLineComesBackAsItWent) {
+  const LineHello hello{.job = "j\xC3\xA9", .node = Incarnation{UINT64_MAX}, .generation = 7};
+  EXPECT_EQ(decode_line(encode(hello)).value(), hello);
+  EXPECT_EQ(
+      decode_line(R"({"job":"j","incarnation":"A1","generation":7})").error().detail,
+      "life line: hello.incarnation is not 16 small hex digits");
+  EXPECT_EQ(decode_line("no").error().detail, "life line: it is no JSON");
+}
+
+}  // namespace
+}  // namespace ddprun

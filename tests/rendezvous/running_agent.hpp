@@ -1,0 +1,191 @@
+#pragma once
+
+// The connections of one agent behind a real port of loopback, served by a thread of its own; its
+// events are kept for the test to read.
+
+#include "base/task_scope.hpp"
+#include "rendezvous/connect.hpp"
+#include "rendezvous/core/frame.hpp"
+#include "rendezvous/core/message_json.hpp"
+#include "rendezvous/links.hpp"
+#include "rendezvous/store_server.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace ddprun::testing {
+
+/// Longer than anything here takes; passed only when something is wrong.
+constexpr auto kAgentPatience = std::chrono::seconds(60);
+
+class RunningAgent {
+ public:
+  /// What an agent answers at once, on its own thread.
+  using Answers = std::function<void(Links&, const Links::Event&)>;
+
+  explicit RunningAgent(const LinkLimits& limits = {}, Answers answers = {})
+      : answers_(std::move(answers)), stop_(context_, kNever) {
+    links_ = Links::open(context_, limits, [this](const Links::Event& event) {
+               if (answers_) answers_(*links_, event);
+               const std::lock_guard lock(mutex_);
+               events_.push_back(event);
+               changed_.notify_all();
+             }).value();
+    StoreServerOptions options;
+    options.endpoint = {.host = "127.0.0.1", .port = 0};
+    options.for_agents = [this](Protocol, Descriptor socket, const std::string& received) {
+      links_->adopt(std::move(socket), received);
+    };
+    server_ = StoreServer::listen(context_, options).value();
+    asio::co_spawn(context_, serve(), [](const std::exception_ptr& thrown) {
+      if (thrown) std::terminate();
+    });
+    thread_ = std::thread([this] { context_.run(); });
+  }
+  RunningAgent(const RunningAgent&) = delete;
+  RunningAgent& operator=(const RunningAgent&) = delete;
+  ~RunningAgent() {
+    try {
+      stop();
+    } catch (const std::exception& error) {  // its thread would outlive what it serves
+      std::fprintf(stderr, "an agent cannot be stopped: %s\n", error.what());
+      std::abort();
+    }
+  }
+
+  /// Leaves in order.
+  void stop() {
+    if (!thread_.joinable()) return;
+    asio::post(context_, [this] { stop_.cancel(); });
+    thread_.join();
+  }
+
+  /// Runs `deed` on the agent's thread and waits for it.
+  void run(const std::function<void(Links&)>& deed) {
+    std::packaged_task<void()> task([&] { deed(*links_); });
+    auto done = task.get_future();
+    asio::post(context_, [&task] { task(); });
+    done.get();
+  }
+
+  void send(Link link, const Message& message) {
+    run([&](Links& links) { links.send(link, message); });
+  }
+  void close(Link link) {
+    run([&](Links& links) { links.close(link); });
+  }
+  void call(Link link, const Endpoint& to) {
+    run([&](Links& links) { links.call(link, to); });
+  }
+
+  /// The next event; none if there is none for too long.
+  std::optional<Links::Event> next() {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, kAgentPatience, [this] { return !events_.empty(); })) return {};
+    Links::Event event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+  /// The link of the next event, which has to be an E.
+  template <class E>
+  Link next_is() {
+    const auto event = next();
+    const E* const is = event ? std::get_if<E>(&*event) : nullptr;
+    EXPECT_NE(is, nullptr) << "event " << (event ? static_cast<int>(event->index()) : -1);
+    return is != nullptr ? is->link : Link{};
+  }
+
+  /// The next event, which has to be the arrival of an M.
+  template <class M>
+  M hears(Link* from = nullptr) {
+    const auto event = next();
+    const auto* const received = event ? std::get_if<Links::Received>(&*event) : nullptr;
+    const M* const message = received != nullptr ? std::get_if<M>(&received->message) : nullptr;
+    EXPECT_NE(message, nullptr) << "event " << (event ? static_cast<int>(event->index()) : -1);
+    if (message == nullptr) return M();
+    if (from != nullptr) *from = received->link;
+    return *message;
+  }
+
+  Endpoint endpoint() const { return {.host = "127.0.0.1", .port = server_->port()}; }
+
+ private:
+  asio::awaitable<void> serve() {
+    co_await asio::this_coro::throw_if_cancelled(false);
+    TaskScope scope(context_.get_executor());
+    scope.spawn(server_->serve());
+    scope.spawn(links_->serve());
+    co_await stop_.async_wait(kTuple);
+    scope.cancel();
+    co_await scope.join();
+  }
+
+  Answers answers_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Links::Event> events_;
+
+  asio::io_context context_{1};
+  Timer stop_;
+  std::unique_ptr<Links> links_;
+  std::unique_ptr<StoreServer> server_;
+  std::thread thread_;
+};
+
+/// One who calls an agent, and says and hears bytes.
+class RawAgent {
+ public:
+  explicit RawAgent(
+      const RunningAgent& agent, std::string_view opening = opening_of(Protocol::kAgent))
+      : socket_(connect_to(agent.endpoint(), Clock::now() + kAgentPatience).value()) {
+    say_bytes(opening);
+  }
+
+  /// Sends; a peer that has closed meanwhile is for the next question to find.
+  void say_bytes(std::string_view bytes) {
+    static_cast<void>(
+        static_cast<bool>(send_all(socket_.get(), bytes, Clock::now() + kAgentPatience)));
+  }
+  void say(const Message& message) { say_bytes(framed(encode(message))); }
+
+  static std::string framed(std::string_view body) {
+    std::string frame;
+    EXPECT_TRUE(append_frame(frame, body));
+    return frame;
+  }
+
+  /// The next message; none at the end.
+  std::optional<Message> hear() {
+    std::array<char, 1> byte{};
+    for (;;) {
+      const auto got = receive_some(socket_.get(), byte, Clock::now() + kAgentPatience);
+      if (!got) return std::nullopt;
+      std::string_view input(byte.data(), *got);
+      if (const auto body = frames_.next(input).value()) return decode(*body).value();
+    }
+  }
+
+  /// Whether the connection ends without another message.
+  bool is_closed() { return !hear().has_value(); }
+
+ private:
+  Descriptor socket_;
+  FrameReader frames_;
+};
+
+}  // namespace ddprun::testing

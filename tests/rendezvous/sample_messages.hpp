@@ -1,0 +1,107 @@
+#pragma once
+
+// One of each message, with every optional field given.
+
+#include "rendezvous/core/messages.hpp"
+
+#include <vector>
+
+namespace ddprun::testing {
+
+inline NodeInfo sample_node() {
+  return {
+      .incarnation = Incarnation{0x00F3'0000'0000'00A1},
+      .host = "n1",
+      .listens = {.host = "fe80::1%eth0", .port = 29'500},
+      .node_rank = 3,
+      .workers = 8};
+}
+
+inline FailureNews sample_failure() {
+  return {
+      .rank = 13,
+      .local_rank = 5,
+      .pid = 4'711,
+      .host = "n1",
+      .how = "said \"no\" in C:\\ and ended with caf\xC3\xA9",
+      .exit_status = 137,
+      .signal = 9,
+      .can_be_retried = false,
+      .needs_pause = true};
+}
+
+inline Standing sample_standing() {
+  return {
+      .generation = 4,
+      .obeyed = 3,
+      .committed = {.round = {.generation = 3, .number = 9}, .size = 5, .is_member = true},
+      .offered = {.round = {.generation = 4, .number = 10}, .size = 4, .is_member = true},
+      .offered_nodes = 4,
+      .was_to_run = true,
+      .group_rank = 2,
+      .progress =
+          {.attempt = 7,
+           .restarts_used = 2,
+           .world = 12,
+           .previous_world = 16,
+           .reason = "node n2 is lost"},
+      .verdict = Verdict{.exit_status = 75, .why = "nobody came"}};
+}
+
+inline std::vector<Message> sample_messages() {
+  const RoundId round{.generation = 4, .number = 10};
+  return {
+      Hello{
+          .job = "job 7",
+          .node = sample_node(),
+          .nodes_min = 2,
+          .nodes_max = 4,
+          .standing = sample_standing()},
+      Beat{.number = 17, .heard = 16},
+      Acknowledge{.round = round},
+      WorkerNews{
+          .round = round,
+          .state = WorkersState::kFailed,
+          .failure = sample_failure(),
+          .pids = {101, 0, 103}},
+      Leaving{.signal = 15, .whole_job = true},
+      Eligible{.dead = 4, .standing = sample_standing()},
+      Promise{.generation = 5, .dead = 4, .standing = sample_standing()},
+      VerdictHeard{},
+      Welcome{
+          .generation = 4,
+          .leader = sample_node(),
+          .lease = std::chrono::seconds(3),
+          .margin = std::chrono::milliseconds(500)},
+      Answer{
+          .number = 17,
+          .grant = std::chrono::nanoseconds(2'999'999'999),
+          .electorate = round,
+          .electorate_size = 5},
+      Redirect{.generation = 5, .leader = {.host = "10.0.0.7", .port = 4'000}},
+      Ask{.generation = 6},
+      OfferRound{
+          .round = round,
+          .committed = {.round = {.generation = 3, .number = 9}, .size = 5, .is_member = true},
+          .place = Place{.group_rank = 1, .group_size = 2, .first_rank = 8, .world_size = 16},
+          .nodes = 2,
+          .electorate_size = 3,
+          .master = {.host = "10.0.0.1", .port = 29'500},
+          .successors =
+              {{.node = Incarnation{1}, .at = {.host = "10.0.0.2", .port = 1}},
+               {.node = Incarnation{2}, .at = {.host = "::1", .port = 65'535}}},
+          .hosts = "n1,n2",
+          .progress = sample_standing().progress},
+      StartRound{.round = round},
+      StopRound{
+          .round = round,
+          .why = "rank 13 failed",
+          .culprit = sample_failure(),
+          .restarts = true,
+          .restarts_used = 3,
+          .restarts_max = 5},
+      TellVerdict{.verdict = {.exit_status = 1, .why = "rank 13 failed"}, .is_final = true},
+      Refuse{.exit_status = 2, .why = "this is job 'a', not 'b'"}};
+}
+
+}  // namespace ddprun::testing
