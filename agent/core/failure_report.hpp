@@ -23,10 +23,22 @@ struct FailureDetails {
   std::string log;         // where its output lies; empty if nowhere
 };
 
+/// How an attempt ended, and what follows.
+struct AttemptReport {
+  int attempt = 0;
+  Duration ran_for{};     // from the attempt's start to the culprit's end
+  bool restarts = false;  // the next attempt is about to begin
+  int restarts_used = 0;  // that one included
+  int restarts_max = 0;
+  bool can_be_retried = true;  // false: the program cannot be executed, so no restart would help
+  int exit_status = 0;         // what ddprun ends with, unless it restarts
+  int stopped_by = 0;          // the signal that ended the job meanwhile; 0: none
+};
+
 struct FailureReport {
   std::string title;  // the program: "train.py"
   std::string host;
-  int workers = 1;
+  int workers = 1;  // of all nodes
   AttemptReport attempt;
   FailureDetails culprit;              // the first in time
   std::vector<FailureDetails> others;  // in order of time

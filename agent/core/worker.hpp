@@ -9,7 +9,7 @@
 namespace ddprun {
 
 enum class WorkerState : std::uint8_t {
-  kIdle,      // not started in this attempt
+  kIdle,      // not started in this round
   kRunning,   // started; may have ended without our knowing yet
   kStopping,  // was sent the stop signal, has its grace
   kKilling,   // was sent SIGKILL
@@ -17,10 +17,10 @@ enum class WorkerState : std::uint8_t {
 };
 
 enum class WorkerInput : std::uint8_t {
-  kStart,      // begin an attempt
-  kStop,       // the attempt is over, or ddprun was told to stop
-  kGraceOver,  // no more patience
-  kReaped,     // the kernel told how it ended, or it could not be started
+  kStart,   // begin a round
+  kStop,    // the round is over
+  kKill,    // the grace is over, or there is none
+  kReaped,  // the kernel told how it ended, or it could not be started
 };
 
 enum class WorkerDeed : std::uint8_t { kNothing, kSpawn, kSendStop, kSendKill, kReport, kBug };
@@ -41,9 +41,9 @@ constexpr WorkerStep step(WorkerState state, WorkerInput input) {
   using enum WorkerDeed;
   // clang-format off
   constexpr WorkerStep kTable[kWorkerStates][kWorkerInputs] = {
-      // kStart            kStop                   kGraceOver              kReaped
+      // kStart            kStop                   kKill                   kReaped
       {{kRunning, kSpawn}, {kIdle, kNothing},      {kIdle, kNothing},      {kIdle, kBug}},       // kIdle
-      {{kRunning, kBug},   {kStopping, kSendStop}, {kRunning, kNothing},   {kExited, kReport}},  // kRunning
+      {{kRunning, kBug},   {kStopping, kSendStop}, {kKilling, kSendKill},  {kExited, kReport}},  // kRunning
       {{kStopping, kBug},  {kStopping, kNothing},  {kKilling, kSendKill},  {kExited, kReport}},  // kStopping
       {{kKilling, kBug},   {kKilling, kNothing},   {kKilling, kNothing},   {kExited, kReport}},  // kKilling
       {{kRunning, kSpawn}, {kExited, kNothing},    {kExited, kNothing},    {kExited, kBug}},     // kExited

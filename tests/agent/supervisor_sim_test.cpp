@@ -1,10 +1,12 @@
 // A supervisor and workers that do what the dice say: end well or badly, ignore signals, leave
-// processes behind, while a person presses Ctrl-C now and then. What must hold however they fall:
+// processes behind, while rounds are stopped from outside, leases run out, and a person presses
+// Ctrl-C now and then. What must hold however they fall:
 //
-//   R2  a worker starts only when nothing of the attempt before it is left
-//   R5  restarts never exceed the budget
-//   R6  0 is reported only if every worker of the last attempt exited 0
-//   and the job ends, once, within a bounded time of the last worker's or the person's last word
+//   R2  a worker starts, and an end of the round is told, only when nothing of it is left
+//   R6  success is told only if every worker of the round exited with 0, untold
+//   R8  after Kill everything is dead within the time of one kill
+//   and each round is told to run once at most, to have failed once at most, and to be over once,
+//   within a bounded time of the last worker's or the person's last word
 //
 // One seed is one run; a failure prints it.
 
@@ -28,22 +30,28 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kSeeds = 3000;
+constexpr int kRounds = 4;
 constexpr int kStepsMax = 10'000;
-constexpr int kRestartsMax = 3;
 
 class World {
  public:
   explicit World(std::uint64_t seed) : dice_(seed), supervisor_(policy()) {}
 
   void run() {
-    feed(Supervisor::Begin{});
-    for (int steps = 0; !finished_; ++steps) {
-      ASSERT_LT(steps, kStepsMax) << "the job does not end";
-      advance();
-      if (testing::Test::HasFatalFailure()) return;
+    for (int round = 0; round < kRounds; ++round) {
+      begin_round();
+      for (int steps = 0; !over_; ++steps) {
+        ASSERT_LT(steps, kStepsMax) << "the round does not end";
+        advance();
+        if (testing::Test::HasFailure()) return;
+      }
+      EXPECT_TRUE(supervisor_.is_idle());
+      EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
+      if (over_ == WorkersState::kSucceeded) {
+        EXPECT_EQ(good_ends_, workers_) << "R6";
+        EXPECT_EQ(told_failed_, 0) << "R6";
+      }
     }
-    EXPECT_LE(attempts_ - 1, kRestartsMax) << "R5";
-    EXPECT_TRUE(*finished_ != 0 || good_ends_ == workers_) << "R6";
   }
 
  private:
@@ -57,16 +65,36 @@ class World {
     int incarnation = 0;
   };
   struct CtrlC {};
-  using Happening = std::variant<WorkerEnds, LeftoverEnds, CtrlC>;
+  struct Stopped {
+    int round = 0;
+  };
+  struct LeaseOver {
+    int round = 0;
+  };
+  using Happening = std::variant<WorkerEnds, LeftoverEnds, CtrlC, Stopped, LeaseOver>;
 
   SupervisorPolicy policy() {
     SupervisorPolicy policy;
     policy.workers = workers_ = roll(1, 4);
-    policy.max_restarts = kRestartsMax;
     policy.grace = 30s;
-    if (roll(0, 3) == 0) at_.emplace(seconds_between(0, 100), CtrlC{});
-    if (roll(0, 5) == 0) at_.emplace(seconds_between(0, 100), CtrlC{});
     return policy;
+  }
+
+  void begin_round() {
+    EXPECT_FALSE(any_alive()) << "R2";
+    ++round_;
+    over_.reset();
+    good_ends_ = told_running_ = told_failed_ = 0;
+    is_killed_ = false;
+    if (roll(0, 2) == 0) plan(Stopped{.round = round_});
+    if (roll(0, 3) == 0) plan(Stopped{.round = round_});
+    if (roll(0, 3) == 0) plan(LeaseOver{.round = round_});
+    if (roll(0, 5) == 0) plan(CtrlC{});
+    feed(Supervisor::StartRound{});
+  }
+
+  void plan(const Happening& what) {
+    at_.emplace((now_ + seconds_between(0, 100)).time_since_epoch(), what);
   }
 
   int roll(int least, int most) { return std::uniform_int_distribution<>(least, most)(dice_); }
@@ -85,6 +113,7 @@ class World {
     at_.erase(at_.begin());
     now_ = std::max(now_, TimePoint(when));
     std::visit([this](const auto& happens) { happen(happens); }, what);
+    EXPECT_TRUE(!is_killed_ || over_ || now_ <= killed_at_ + 10ms) << "R8";
   }
 
   void happen(const WorkerEnds& worker) {
@@ -100,6 +129,15 @@ class World {
     tell_if_alone();
   }
   void happen(const CtrlC& /*pressed*/) { feed(Supervisor::Signalled{.signal = SIGINT}); }
+  void happen(const Stopped& order) {
+    if (order.round == round_) feed(Supervisor::StopRound{.signal = SIGTERM});
+  }
+  void happen(const LeaseOver& order) {
+    if (order.round != round_ || over_) return;
+    is_killed_ = true;
+    killed_at_ = now_;
+    feed(Supervisor::Kill{});
+  }
 
   bool any_alive() const {
     for (const auto& [rank, incarnation] : alive_) {
@@ -130,17 +168,12 @@ class World {
     feeding_ = false;
   }
 
-  void perform(const Supervisor::StartAttempt& /*effect*/) {
-    EXPECT_FALSE(any_alive()) << "R2";
-    ++attempts_;
-    good_ends_ = 0;
-  }
-
   void perform(const Supervisor::Spawn& effect) {
-    EXPECT_FALSE(finished_);
+    EXPECT_FALSE(over_) << "R2";
+    EXPECT_FALSE(is_killed_) << "R8";
     alive_[effect.local_rank] = ++incarnations_;
-    const int fate = roll(0, 4);  // 3 and 4 are bad ends
-    const ProcessEnd end{.code = fate == 3 ? 3 : 0, .signal = fate == 4 ? SIGSEGV : 0};
+    const int fate = roll(0, 6);  // 5 and 6 are bad ends
+    const ProcessEnd end{.code = fate == 5 ? 3 : 0, .signal = fate == 6 ? SIGSEGV : 0};
     schedule(effect.local_rank, seconds_between(0, 60), end);
     if (roll(0, 4) == 0) leftovers_.insert({++incarnations_, roll(0, 2) == 0});
     feed(Supervisor::Spawned{.local_rank = effect.local_rank, .pid = incarnations_});
@@ -168,12 +201,24 @@ class World {
     feed(Supervisor::Alone{});
   }
 
-  void perform(const Supervisor::Report& /*effect*/) {}
   void perform(const Supervisor::GiveUp& /*effect*/) { ADD_FAILURE() << "all obey SIGKILL here"; }
-  void perform(const Supervisor::Finish& effect) {
-    EXPECT_FALSE(finished_) << "the job ends once";
-    EXPECT_FALSE(any_alive()) << "R2";
-    finished_ = effect.exit_status;
+
+  void perform(const Supervisor::News& news) {
+    EXPECT_FALSE(over_) << "there is news of a round that was over";
+    switch (news.state) {
+      case WorkersState::kRunning:
+        EXPECT_EQ(++told_running_, 1);
+        return;
+      case WorkersState::kFailed:
+        EXPECT_EQ(++told_failed_, 1);
+        EXPECT_EQ(news.failures.size(), 1U);
+        EXPECT_FALSE(news.failures.front().stopped_by_us);
+        return;
+      case WorkersState::kStopped:
+      case WorkersState::kSucceeded:
+        EXPECT_FALSE(any_alive()) << "R2";
+        over_ = news.state;
+    }
   }
 
   std::mt19937_64 dice_;
@@ -187,9 +232,13 @@ class World {
   std::map<int, int> alive_;       // local rank → incarnation; 0: not running
   std::map<int, bool> leftovers_;  // incarnation → ignores SIGTERM
   int incarnations_ = 0;
-  int attempts_ = 0;
-  int good_ends_ = 0;  // of the present attempt
-  std::optional<int> finished_;
+  int round_ = 0;
+  std::optional<WorkersState> over_;
+  int good_ends_ = 0;
+  int told_running_ = 0;
+  int told_failed_ = 0;
+  bool is_killed_ = false;
+  TimePoint killed_at_;
 };
 
 TEST(SupervisorSim, HoldsItsRulesHoweverTheDiceFall) {

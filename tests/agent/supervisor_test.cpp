@@ -6,6 +6,7 @@
 #include <csignal>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -24,12 +25,31 @@ constexpr ProcessEnd killed_by(int signal) {
   return {.code = 0, .signal = signal};
 }
 
-/// A node: a supervisor, and what it did, as words. Workers are pids 100 + 10 × attempt + rank.
+std::string word_for(WorkersState state) {
+  switch (state) {
+    case WorkersState::kStopped:
+      return "stopped";
+    case WorkersState::kRunning:
+      return "running";
+    case WorkersState::kFailed:
+      return "failed";
+    case WorkersState::kSucceeded:
+      return "succeeded";
+  }
+  return "?";
+}
+
+/// A node: a supervisor, and what it did, as words. Workers are pids 100 × round + rank.
 class Node {
  public:
   explicit Node(const SupervisorPolicy& policy) : supervisor_(policy) {}
 
-  void begin() { feed(Supervisor::Begin{}); }
+  void start() {
+    ++round_;
+    feed(Supervisor::StartRound{});
+  }
+  void stop(int signal = SIGTERM) { feed(Supervisor::StopRound{.signal = signal}); }
+  void kill() { feed(Supervisor::Kill{}); }
   void ends(int local_rank, ProcessEnd end, bool leaves_group = false) {
     feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
   }
@@ -40,17 +60,18 @@ class Node {
     feed(Supervisor::Tick{});
   }
   void cannot_start(int local_rank) { refused_.insert(local_rank); }
-  void lacks_memory_for(int local_rank) { short_of_.insert(local_rank); }
-  void has_memory_again() { short_of_.clear(); }
 
   /// What was done since the last call.
   std::vector<std::string> did() { return std::exchange(done_, {}); }
-  const std::vector<AttemptReport>& reports() const { return reports_; }
+  /// What was told last.
+  const Supervisor::News& news() const { return news_; }
   std::optional<Duration> due_in() const {
     const auto due = supervisor_.next_deadline();
     if (!due) return std::nullopt;
     return *due - now_;
   }
+  bool is_idle() const { return supervisor_.is_idle(); }
+  bool has_succeeded() const { return supervisor_.has_succeeded(); }
 
  private:
   void feed(const Supervisor::Event& event) {
@@ -61,10 +82,6 @@ class Node {
     }
   }
 
-  void perform(const Supervisor::StartAttempt& effect) {
-    done_.push_back(fmt::format("attempt {}", effect.attempt));
-    reason_ = effect.reason;
-  }
   void perform(const Supervisor::Spawn& effect) {
     const int rank = effect.local_rank;
     done_.push_back(fmt::format("spawn {}", rank));
@@ -73,12 +90,7 @@ class Node {
           .local_rank = rank, .exit_status = 127, .can_be_retried = false, .why = "no such file"});
       return;
     }
-    if (short_of_.contains(rank)) {
-      feed(Supervisor::SpawnFailed{
-          .local_rank = rank, .exit_status = 75, .can_be_retried = true, .why = "no memory"});
-      return;
-    }
-    feed(Supervisor::Spawned{.local_rank = rank, .pid = 100 + 10 * supervisor_.attempt() + rank});
+    feed(Supervisor::Spawned{.local_rank = rank, .pid = 100 * round_ + rank});
   }
   void perform(const Supervisor::Send& effect) {
     done_.push_back(fmt::format("{} to {}", signal_name(effect.signal), effect.local_rank));
@@ -89,21 +101,20 @@ class Node {
       done_.back() += fmt::format(" but {}", group);
     }
   }
-  void perform(const Supervisor::Report& effect) { reports_.push_back(effect.report); }
+  void perform(const Supervisor::News& effect) {
+    done_.push_back(word_for(effect.state));
+    news_ = effect;
+  }
   void perform(const Supervisor::GiveUp& effect) {
     done_.push_back(fmt::format("give up on {}", effect.local_ranks.size()));
-  }
-  void perform(const Supervisor::Finish& effect) {
-    done_.push_back(fmt::format("finish {}", effect.exit_status));
   }
 
   Supervisor supervisor_;
   TimePoint now_;
+  int round_ = 0;
   std::vector<std::string> done_;
-  std::vector<AttemptReport> reports_;
+  Supervisor::News news_;
   std::set<int> refused_;
-  std::set<int> short_of_;
-  std::string reason_;
 };
 
 using Words = std::vector<std::string>;
@@ -117,52 +128,100 @@ SupervisorPolicy two_workers() {
   return policy;
 }
 
-SupervisorPolicy with_restarts(int restarts) {
-  SupervisorPolicy policy = two_workers();
-  policy.max_restarts = restarts;
-  return policy;
+/// One whose round runs.
+Node running() {
+  Node node(two_workers());
+  node.start();
+  node.did();
+  return node;
 }
 
-TEST(Supervisor, StartsInLocalRankOrderAndEndsWithZeroWhenAllDid) {
+TEST(Supervisor, StartsInLocalRankOrderAndSucceedsWhenAllExitedWithZero) {  // R6
   Node node(two_workers());
-  node.begin();
-  EXPECT_EQ(node.did(), (Words{"attempt 0", "spawn 0", "spawn 1"}));
+  node.start();
+  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
   node.ends(1, kGood);
   EXPECT_EQ(node.did(), Words{});  // one rank leaving early is normal
+  EXPECT_FALSE(node.has_succeeded());
   node.ends(0, kGood);
+  EXPECT_TRUE(node.has_succeeded());
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "finish 0"}));
-  EXPECT_TRUE(node.reports().empty());
+  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "succeeded"}));
+  EXPECT_TRUE(node.news().failures.empty());
 }
 
-TEST(Supervisor, StopsTheOthersWhenOneFailsAndEndsWithItsStatus) {
-  Node node(two_workers());
-  node.begin();
-  node.did();
+TEST(Supervisor, TellsOfTheFirstFailureAtOnceAndStopsTheOthersUnasked) {
+  Node node = running();
+  node.pass(7s);
   node.ends(1, exited(7));
-  EXPECT_EQ(node.did(), Words{"SIGTERM to 0"});
+  EXPECT_EQ(node.did(), (Words{"failed", "SIGTERM to 0"}));
+  ASSERT_EQ(node.news().failures.size(), 1U);
+  EXPECT_EQ(node.news().failures[0].local_rank, 1);
+  EXPECT_EQ(node.news().failures[0].pid, 101);
+  EXPECT_EQ(node.news().failures[0].end, exited(7));
+  EXPECT_EQ(node.news().ran_for, 7s);
   node.ends(0, killed_by(SIGTERM));
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "finish 7"}));
+  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "stopped"}));
 }
 
 TEST(Supervisor, NamesTheFirstInTimeAsTheCulpritAndMarksWhomItStopped) {
-  Node node(two_workers());
-  node.begin();
+  Node node = running();
   node.ends(1, killed_by(SIGKILL));
   node.ends(0, exited(1));
   node.alone();
-  ASSERT_EQ(node.reports().size(), 1U);
-  const auto& failures = node.reports().front().failures;
+  const auto& failures = node.news().failures;
+  ASSERT_EQ(failures.size(), 2U);
   EXPECT_EQ(failures[0].local_rank, 1);
   EXPECT_FALSE(failures[0].stopped_by_us);
   EXPECT_TRUE(failures[1].stopped_by_us);
-  EXPECT_EQ(node.reports().front().exit_status, 137);
+}
+
+TEST(Supervisor, StopsARoundWithTheSignalAskedForAndTellsNoFailure) {
+  Node node = running();
+  node.stop(SIGINT);
+  EXPECT_EQ(node.did(), (Words{"SIGINT to 0", "SIGINT to 1"}));
+  node.ends(0, kGood);
+  node.ends(1, exited(1));
+  node.alone();
+  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "stopped"}));
+}
+
+TEST(Supervisor, IsStoppedWhereAllExitedWithZeroOnlyBecauseTheyWereTold) {  // R6
+  Node node = running();
+  node.stop();
+  node.ends(0, kGood);
+  node.ends(1, kGood);
+  EXPECT_FALSE(node.has_succeeded());
+  node.alone();
+  EXPECT_EQ(node.did().back(), "stopped");
+}
+
+TEST(Supervisor, StaysSucceededWhereTheOrderToStopComesAfterTheLastGoodEnd) {
+  Node node = running();
+  node.ends(0, kGood);
+  node.ends(1, kGood);
+  node.did();
+  node.stop();
+  EXPECT_EQ(node.did(), Words{});
+  node.alone();
+  EXPECT_EQ(node.did(), Words{"succeeded"});
+}
+
+TEST(Supervisor, DoesNothingWhenToldToStopAgainOrWhenNothingRuns) {
+  Node node(two_workers());
+  node.stop();
+  node.kill();
+  EXPECT_EQ(node.did(), Words{});
+  node.start();
+  node.ends(0, exited(1));
+  node.did();
+  node.stop();
+  EXPECT_EQ(node.did(), Words{});
 }
 
 TEST(Supervisor, KillsWhoIgnoresTheStopSignalWhenItsGraceIsOver) {
-  Node node(two_workers());
-  node.begin();
+  Node node = running();
   node.ends(0, exited(1));
   node.did();
   node.pass(29s);
@@ -171,92 +230,77 @@ TEST(Supervisor, KillsWhoIgnoresTheStopSignalWhenItsGraceIsOver) {
   EXPECT_EQ(node.did(), Words{"SIGKILL to 1"});
 }
 
-TEST(Supervisor, GivesUpOnAWorkerThatEvenSigkillDoesNotEnd) {
-  Node node(with_restarts(3));
-  node.begin();
+TEST(Supervisor, KillsRunningWorkersWithoutAGraceWhenTheLeaseIsOver) {  // R8
+  Node node = running();
+  node.kill();
+  EXPECT_EQ(node.did(), (Words{"SIGKILL to 0", "SIGKILL to 1"}));
+  node.kill();
+  EXPECT_EQ(node.did(), Words{});
+  node.ends(0, killed_by(SIGKILL));
+  node.ends(1, killed_by(SIGKILL));
+  node.alone();
+  EXPECT_EQ(node.did(), (Words{"sweep SIGKILL", "stopped"}));
+}
+
+TEST(Supervisor, KillsWhatWorkersLeftBehindWhenTheLeaseIsOver) {  // R8
+  Node node = running();
+  node.ends(0, kGood);
+  node.ends(1, kGood);
+  node.did();
+  node.kill();
+  EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
+}
+
+TEST(Supervisor, GivesUpOnAWorkerThatEvenSigkillDoesNotEndAndNeverSaysItStopped) {  // R2
+  Node node = running();
   node.ends(0, exited(1));
   node.pass(30s);
   node.did();
   node.pass(5s);
-  // R2: no new worker beside one that may come back to life.
-  EXPECT_EQ(node.did(), (Words{"give up on 1", "finish 1"}));
+  EXPECT_EQ(node.did(), Words{"give up on 1"});
+  node.ends(1, killed_by(SIGKILL));
+  node.alone();
+  EXPECT_EQ(node.did(), Words{});
+  EXPECT_FALSE(node.is_idle());
 }
 
-TEST(Supervisor, RestartsAllUntilTheBudgetIsUsedUp) {  // R5
-  Node node(with_restarts(1));
-  node.begin();
+TEST(Supervisor, StartsTheNextRoundAfresh) {
+  Node node = running();
   node.ends(0, exited(3));
   node.ends(1, killed_by(SIGTERM));
+  node.alone();
   node.did();
+  node.start();
+  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
+  EXPECT_EQ(node.due_in(), std::nullopt);
+  node.ends(0, kGood);
+  node.ends(1, kGood);
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"attempt 1", "spawn 0", "spawn 1"}));
-  node.ends(1, exited(4));
-  node.ends(0, killed_by(SIGTERM));
-  node.alone();
-  EXPECT_EQ(node.did(), (Words{"SIGTERM to 0", "sweep SIGTERM", "finish 4"}));
-  EXPECT_TRUE(node.reports()[0].restarts);
-  EXPECT_FALSE(node.reports()[1].restarts);
+  EXPECT_EQ(node.did().back(), "succeeded");
+  EXPECT_TRUE(node.news().failures.empty());
 }
 
-TEST(Supervisor, StartsNothingWhileAnythingOfTheLastAttemptIsLeft) {  // R2
-  Node node(with_restarts(1));
-  node.begin();
+TEST(Supervisor, IsNotStoppedWhileAnythingOfTheRoundIsLeft) {  // R2
+  Node node = running();
   node.ends(0, exited(3));
   node.ends(1, kGood);
   node.did();
   node.pass(1s);
   EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
   node.alone();
-  EXPECT_EQ(node.did().front(), "attempt 1");
+  EXPECT_EQ(node.did(), Words{"stopped"});
 }
 
-TEST(Supervisor, SucceedsAfterARestart) {
-  Node node(with_restarts(1));
-  node.begin();
-  node.ends(0, exited(3));
-  node.ends(1, kGood);
-  node.alone();
-  node.ends(0, kGood);
-  node.ends(1, kGood);
-  node.alone();
-  EXPECT_EQ(node.did().back(), "finish 0");
-}
-
-TEST(Supervisor, ForgetsOldRestartsAfterAHealthyWindow) {
-  SupervisorPolicy policy = with_restarts(1);
-  policy.restart_window = 60s;
-  Node node(policy);
-  node.begin();
-  for (int failure = 0; failure < 3; ++failure) {
-    node.pass(60s);
-    node.ends(0, exited(3));
-    node.ends(1, kGood);
-    node.alone();
-  }
-  node.pass(59s);
-  node.ends(0, exited(3));
-  node.ends(1, kGood);
-  node.did();
-  node.alone();
-  EXPECT_EQ(node.did(), Words{"finish 3"});
-}
-
-TEST(Supervisor, PassesTheFirstSignalOnAndDrains) {
-  Node node(with_restarts(3));
-  node.begin();
-  node.did();
+TEST(Supervisor, LeavesTheAnswerToTheFirstSignalToOthers) {
+  Node node = running();
   node.signalled(SIGINT);
-  EXPECT_EQ(node.did(), (Words{"SIGINT to 0", "SIGINT to 1"}));
-  node.ends(0, kGood);
-  node.ends(1, exited(1));
-  node.alone();
-  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "finish 130"}));
+  EXPECT_EQ(node.did(), Words{});
 }
 
 TEST(Supervisor, KillsAtOnceWhenTheSecondSignalComes) {
-  Node node(two_workers());
-  node.begin();
+  Node node = running();
   node.signalled(SIGINT);
+  node.stop(SIGINT);
   node.did();
   node.pass(1s);
   node.signalled(SIGINT);
@@ -266,10 +310,18 @@ TEST(Supervisor, KillsAtOnceWhenTheSecondSignalComes) {
   EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
 }
 
-TEST(Supervisor, TakesOneSignalDeliveredTwiceForOne) {
-  Node node(two_workers());
-  node.begin();
+TEST(Supervisor, KillsAtTheSecondSignalThoughNobodyAnsweredTheFirst) {
+  Node node = running();
+  node.signalled(SIGINT);
+  node.pass(1s);
   node.signalled(SIGTERM);
+  EXPECT_EQ(node.did(), (Words{"SIGKILL to 0", "SIGKILL to 1"}));
+}
+
+TEST(Supervisor, TakesOneSignalDeliveredTwiceForOne) {
+  Node node = running();
+  node.signalled(SIGTERM);
+  node.stop();
   node.did();
   node.pass(199ms);
   node.signalled(SIGTERM);
@@ -278,68 +330,27 @@ TEST(Supervisor, TakesOneSignalDeliveredTwiceForOne) {
   EXPECT_EQ(node.did().size(), 2U);
 }
 
-TEST(Supervisor, DoesNotRestartAfterASignalThatCameWhileItWasStopping) {
-  Node node(with_restarts(3));
-  node.begin();
-  node.ends(0, exited(3));
-  node.signalled(SIGTERM);
-  node.ends(1, kGood);
-  node.did();
-  node.alone();
-  EXPECT_EQ(node.did(), Words{"finish 143"});
-}
-
-TEST(Supervisor, KeepsAVerdictThatWasReachedBeforeTheSignal) {
-  Node node(two_workers());
-  node.begin();
-  node.ends(0, kGood);
-  node.ends(1, kGood);
-  node.signalled(SIGTERM);
-  node.alone();
-  EXPECT_EQ(node.did().back(), "finish 0");
-}
-
 TEST(Supervisor, DoesNotTryTheOthersWhenOneCannotBeExecuted) {
-  Node node(with_restarts(3));
+  Node node(two_workers());
   node.cannot_start(0);
-  node.begin();
+  node.start();
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"attempt 0", "spawn 0", "sweep SIGTERM", "finish 127"}));
-  EXPECT_FALSE(node.reports().front().restarts);
+  EXPECT_EQ(node.did(), (Words{"spawn 0", "failed", "sweep SIGTERM", "stopped"}));
+  ASSERT_EQ(node.news().failures.size(), 1U);
+  EXPECT_EQ(node.news().failures[0].start_error, "no such file");
+  EXPECT_FALSE(node.news().failures[0].can_be_retried);
 }
 
-TEST(Supervisor, PausesBeforeItTriesAgainWhatTheSystemRefused) {
-  Node node(with_restarts(2));
-  node.lacks_memory_for(0);
-  node.begin();
-  node.alone();
-  EXPECT_EQ(node.did(), (Words{"attempt 0", "spawn 0", "sweep SIGTERM"}));
-  EXPECT_EQ(node.due_in(), 1s);
-  node.pass(1s);
-  node.alone();
-  EXPECT_EQ(node.did(), (Words{"attempt 1", "spawn 0", "sweep SIGTERM"}));
-  node.has_memory_again();
-  node.pass(1s);
-  EXPECT_EQ(node.did(), (Words{"attempt 2", "spawn 0", "spawn 1"}));
-  EXPECT_EQ(node.due_in(), std::nullopt);
-  EXPECT_EQ(node.reports().size(), 2U);
-}
-
-TEST(Supervisor, EndsAtOnceWhenTheSignalComesInAPause) {
-  Node node(with_restarts(2));
-  node.lacks_memory_for(0);
-  node.begin();
-  node.alone();
-  node.did();
-  node.signalled(SIGTERM);
-  EXPECT_EQ(node.did(), (Words{"finish 143"}));
-  EXPECT_EQ(node.due_in(), std::nullopt);
+TEST(Supervisor, StopsWhoRunsWhenTheNextOneCannotBeExecuted) {
+  Node node(two_workers());
+  node.cannot_start(1);
+  node.start();
+  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "failed", "SIGTERM to 0"}));
 }
 
 TEST(Supervisor, LeavesAShellsChildTheGraceOfItsWorker) {
-  Node node(two_workers());
-  node.begin();
-  node.signalled(SIGTERM);
+  Node node = running();
+  node.stop();
   node.did();
   node.pass(2s);
   node.ends(0, killed_by(SIGTERM), /*leaves_group=*/true);
@@ -351,25 +362,15 @@ TEST(Supervisor, LeavesAShellsChildTheGraceOfItsWorker) {
 }
 
 TEST(Supervisor, GivesWhatAFailedWorkerLeftBehindAShortGrace) {
-  Node node(two_workers());
-  node.begin();
+  Node node = running();
   node.ends(0, exited(1), /*leaves_group=*/true);
   node.ends(1, killed_by(SIGTERM));
   EXPECT_EQ(node.did().back(), "sweep SIGTERM");
   EXPECT_EQ(node.due_in(), 1s);
 }
 
-TEST(Supervisor, StartsNothingWhenTheSignalCameFirst) {
-  Node node(two_workers());
-  node.signalled(SIGTERM);
-  node.alone();
-  node.begin();
-  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "finish 143"}));
-}
-
 TEST(Supervisor, HasNoDeadlineWhileAllIsWell) {
-  Node node(two_workers());
-  node.begin();
+  Node node = running();
   EXPECT_EQ(node.due_in(), std::nullopt);
   node.ends(0, exited(1));
   EXPECT_EQ(node.due_in(), 30s);

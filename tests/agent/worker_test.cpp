@@ -18,15 +18,16 @@ TEST(Worker, IsSentTheStopSignalOnceHoweverOftenItIsStopped) {
   EXPECT_EQ(step(first.next, WorkerInput::kStop).deed, WorkerDeed::kNothing);
 }
 
-TEST(Worker, IsKilledOnlyAfterItWasAskedToStop) {
+TEST(Worker, IsKilledOnceAndOnlyWhileItMayRun) {
   for (const auto state : kAllStates) {
-    const auto next = step(state, WorkerInput::kGraceOver);
-    EXPECT_EQ(next.deed == WorkerDeed::kSendKill, state == WorkerState::kStopping);
+    const auto next = step(state, WorkerInput::kKill);
+    const bool may_run = state == WorkerState::kRunning || state == WorkerState::kStopping;
+    EXPECT_EQ(next.deed == WorkerDeed::kSendKill, may_run);
   }
 }
 
 TEST(Worker, IsNeverSignalledAfterItsEndIsKnown) {
-  for (const auto input : {WorkerInput::kStop, WorkerInput::kGraceOver}) {
+  for (const auto input : {WorkerInput::kStop, WorkerInput::kKill}) {
     const auto next = step(WorkerState::kExited, input);
     EXPECT_EQ(next.next, WorkerState::kExited);
     EXPECT_EQ(next.deed, WorkerDeed::kNothing);
