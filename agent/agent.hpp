@@ -1,20 +1,19 @@
 #pragma once
 
-// The agent of one node: the shell around Supervisor. It owns the workers' processes, the store
-// they meet at, their streams and the journal, and performs what the core decides.
+// The agent of one node: the shell around Peer. It owns the workers of this node, the store they
+// meet at, their streams and the journal, and performs what the core decides.
 //
-// Everything here runs on the main thread, since a worker dies with the thread that started it.
+// Everything here runs on the main thread.
 
 #include "agent/core/launch_plan.hpp"
-#include "agent/core/supervisor.hpp"
-#include "agent/core/worker_environment.hpp"
+#include "agent/front.hpp"
 #include "agent/journal.hpp"
+#include "agent/local_workers.hpp"
 #include "agent/meeting_point.hpp"
-#include "agent/reporter.hpp"
 #include "agent/streams.hpp"
-#include "agent/worker_group.hpp"
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
+#include "rendezvous/core/peer.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -24,8 +23,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
 namespace ddprun {
 
 class Consoles;
@@ -33,10 +30,13 @@ class Consoles;
 class Agent {
  public:
   /// Opens the log directory and the store's port, and has log lines go by a thread of their own;
-  /// starts no worker. `inherited` is what workers get beside what we set. Fails with
-  /// kInvalidArgument, kNotFound or kIo, naming the value.
+  /// starts no worker. `front` outlives it; `inherited` is what workers get beside what we set.
+  /// Fails with kInvalidArgument, kNotFound or kIo, naming the value.
   static Result<std::unique_ptr<Agent>> open(
-      asio::io_context& context, const LaunchPlan& plan, std::vector<std::string> inherited);
+      asio::io_context& context,
+      const LaunchPlan& plan,
+      Front& front,
+      std::vector<std::string> inherited);
 
   ~Agent();
   Agent(const Agent&) = delete;
@@ -61,48 +61,53 @@ class Agent {
     std::unique_ptr<Streams> streams;
     std::unique_ptr<Journal> journal;
     MeetingPoint meeting;
+    std::string host;
   };
 
   Agent(
       asio::io_context& context,
       const LaunchPlan& plan,
+      Front& front,
       std::vector<std::string> inherited,
       Opened opened);
 
   asio::awaitable<void> do_the_job();
-  int wind_up(int status);
-  void feed(const Supervisor::Event& event);
-  void perform(const Supervisor::StartAttempt& effect);
-  void perform(const Supervisor::Spawn& effect);
-  void perform(const Supervisor::Send& effect);
-  void perform(const Supervisor::Sweep& effect);
-  void perform(const Supervisor::Report& effect);
-  void perform(const Supervisor::GiveUp& effect);
-  void perform(const Supervisor::Finish& effect);
-
-  void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
-  WorkerPlace place_of(int local_rank) const;
-  JournalEntry entry(std::string event) const;
-  JournalEntry entry(std::string event, int local_rank, pid_t pid) const;
   asio::awaitable<void> keep_time();
+  int wind_up(int status);
+
+  void feed(const Peer::Event& event);
+  void perform(const effects::Call& effect);
+  void perform(const effects::Send& effect);
+  void perform(const effects::Close& effect);
+  void perform(const effects::OpenLine& effect);
+  void perform(const effects::SetLease& effect);
+  void perform(const effects::BeginStore& effect);
+  void perform(const effects::StartWorkers& effect);
+  void perform(const effects::StopWorkers& effect);
+  void perform(const effects::KillWorkers& effect);
+  void perform(const effects::Note& effect);
+  void perform(const effects::Finish& effect);
+  void workers_told(const WorkerNews& news);
+  void leave(int exit_status);
 
   const LaunchPlan plan_;
+  Front& front_;
   std::string host_;
   std::unique_ptr<Consoles> consoles_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Journal> journal_;
   MeetingPoint meeting_;
-  Supervisor supervisor_;
-  std::string restart_reason_;
-  std::deque<Supervisor::Event> events_;  // that arose while effects were performed
+  Peer peer_;
+  std::deque<Peer::Event> events_;  // that arose while effects were performed
   bool feeding_ = false;
+  TimePoint lease_until_;
   std::optional<int> exit_status_;
   int stopped_by_ = 0;
+  std::optional<int> late_signal_;  // that came when all had succeeded
   Timer timer_;
-  Timer finished_;  // never expires; cancelled by Finish
+  Timer finished_;  // never expires; cancelled by leave()
   TaskScope tasks_;
-  WorkerGroup workers_;
-  Reporter reporter_;
+  LocalWorkers workers_;
 };
 
 }  // namespace ddprun

@@ -20,7 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr mode_t kMode = 0644;
-constexpr int kGeneration = 1;  // one node has one leader for ever
 
 /// `at` as wall-clock seconds. Only for people: the wall clock may jump.
 double wall_seconds(TimePoint at) {
@@ -33,8 +32,8 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
   json["sequence"] = sequence;
   json["time_s"] = wall_seconds(entry.at);
   json["boottime_ns"] = entry.at.time_since_epoch().count();
-  json["generation"] = kGeneration;
-  json["round"] = entry.attempt + 1;
+  json["generation"] = entry.round.generation;
+  json["round"] = entry.round.number;
   json["attempt"] = entry.attempt;
   json["event"] = entry.event;
   if (entry.rank) json["rank"] = *entry.rank;

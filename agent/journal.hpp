@@ -9,6 +9,7 @@
 #include "agent/writer_thread.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
+#include "rendezvous/core/messages.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -27,6 +28,7 @@ inline constexpr char kJournalName[] = "events.jsonl";
 /// One line of events.jsonl. What does not apply is left out of the line.
 struct JournalEntry {
   std::string event;  // "worker_failed"
+  RoundId round;
   int attempt = 0;
   std::optional<int> local_rank;
   std::optional<int> rank;

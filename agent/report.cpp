@@ -40,7 +40,7 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
 
 std::string tell_failure(FailureReport report, const std::string& pass_up_to) {
   add_error_file(report.culprit);
-  const bool is_last = !report.attempt.restarts;
+  const bool is_last = !report.outcome.restarts;
   std::string out;
   if (is_last) {
     for (auto& other : report.others) {

@@ -13,38 +13,49 @@ constexpr int kLastLines = 20;
 
 }  // namespace
 
-void Reporter::note(const AttemptReport& report) {
-  // Workers that we stopped because a person asked for it are no news.
-  if (report.stopped_by != 0 && report.failures.front().stopped_by_us) return;
+void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& round) {
+  // Workers that we stopped because a person or another node asked for it are no news.
+  if (news.failures.empty() || news.failures.front().stopped_by_us) return;
+  tell();  // of an earlier round
   FailureReport out;
   out.title = from_.plan.command.title;
   out.host = from_.host;
-  out.workers = from_.plan.workers;
-  out.attempt = report;
-  for (const auto& failure : report.failures) {
-    const WorkerId id = worker_id(report.attempt, failure.local_rank);
+  out.workers = round.place.world_size;
+  out.attempt = round.progress.attempt;
+  out.ran_for = news.ran_for;
+  for (const auto& failure : news.failures) {
     FailureDetails details;
     details.failure = failure;
-    details.rank = id.rank;
+    details.rank = round.place.first_rank + failure.local_rank;
     details.wall_time = wall_time(failure.at);
     details.error_file = from_.workers.error_file_of(failure.local_rank);
-    details.log = from_.streams.log_of(id);
+    details.log = from_.streams.log_of(
+        {.attempt = out.attempt, .local_rank = failure.local_rank, .rank = details.rank});
     out.others.push_back(std::move(details));
   }
   out.culprit = std::move(out.others.front());
   out.others.erase(out.others.begin());
   noted_ = std::move(out);
+  is_concluded_ = false;
+}
+
+void Reporter::conclude(const Outcome& outcome) {
+  noted_->outcome = outcome;
+  is_concluded_ = true;
 }
 
 void Reporter::tell() {
-  auto report = std::exchange(noted_, std::nullopt);
-  if (!report) return;
-  const WorkerId culprit = worker_id(report->attempt.attempt, report->culprit.failure.local_rank);
-  report->culprit.last_lines = from_.streams.last_lines(culprit, kLastLines);
+  if (!noted_ || !is_concluded_) return;
+  auto report = *std::exchange(noted_, std::nullopt);
+  const WorkerId culprit = {
+      .attempt = report.attempt,
+      .local_rank = report.culprit.failure.local_rank,
+      .rank = report.culprit.rank};
+  report.culprit.last_lines = from_.streams.last_lines(culprit, kLastLines);
   const char* const own = std::getenv(contract::kErrorFile);  // NOLINT(concurrency-mt-unsafe)
-  const std::string pass_up_to = own == nullptr || report->attempt.restarts ? "" : own;
+  const std::string pass_up_to = own == nullptr || report.outcome.restarts ? "" : own;
   from_.journal.tell(
-      [report = *std::move(report), pass_up_to] { return tell_failure(report, pass_up_to); });
+      [report = std::move(report), pass_up_to] { return tell_failure(report, pass_up_to); });
 }
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 #pragma once
 
-// Tells a person how an attempt failed: gathers what streams and workers know of it, and has the
+// Tells a person how a round failed: gathers what streams and workers know of it, and has the
 // journal's thread read the rest and write the paragraph.
 
 #include "agent/core/failure_report.hpp"
@@ -9,6 +9,7 @@
 #include "agent/journal.hpp"
 #include "agent/streams.hpp"
 #include "agent/worker_group.hpp"
+#include "rendezvous/core/effects.hpp"
 
 #include <optional>
 #include <string>
@@ -28,16 +29,26 @@ class Reporter {
 
   explicit Reporter(const Sources& from) : from_(from) {}
 
-  /// Notes what is known while the attempt's workers are still remembered.
-  void note(const AttemptReport& report);
+  /// Notes how this node's workers failed, while they are still remembered.
+  void note(const Supervisor::News& news, const effects::StartWorkers& round);
 
-  /// Tells what was noted, if anything. It may wait 0.2 s for the culprit's last lines, so whatever
-  /// is urgent comes first.
+  /// Notes what follows. REQUIRES: has_noted().
+  void conclude(const Outcome& outcome);
+
+  /// It was no news after all.
+  void forget() { noted_.reset(); }
+
+  /// A failure was noted, and nobody has said yet what follows.
+  bool has_noted() const { return noted_ && !is_concluded_; }
+
+  /// Tells what was noted and concluded, if anything. It may wait 0.2 s for the culprit's last
+  /// lines, so whatever is urgent comes first.
   void tell();
 
  private:
   Sources from_;
   std::optional<FailureReport> noted_;
+  bool is_concluded_ = false;
 };
 
 }  // namespace ddprun

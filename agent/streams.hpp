@@ -37,11 +37,6 @@ struct WorkerId {
   auto operator<=>(const WorkerId&) const = default;
 };
 
-/// On one node a worker's rank is its local rank.
-constexpr WorkerId worker_id(int attempt, int local_rank) {
-  return {.attempt = attempt, .local_rank = local_rank, .rank = local_rank};
-}
-
 /// What a worker is started with, close-on-exec. The agent closes its copies once the worker runs.
 struct WorkerStreams {
   Descriptor out;          // empty: inherit

@@ -141,7 +141,7 @@ Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, AgentBegins bega
   Stream signal_stream(context, signal_queue.release());
   Front front(context, std::move(began));
 
-  auto agent = Agent::open(context, plan, inherited_environment());
+  auto agent = Agent::open(context, plan, front, inherited_environment());
   if (!agent) return agent.error();
   int status = kExitDefect;
   std::exception_ptr thrown;

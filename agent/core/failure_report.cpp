@@ -88,36 +88,35 @@ std::size_t longest_line(std::string_view text) {
   return longest;
 }
 
-std::string what_happens_next(const FailureReport& report) {
-  const AttemptReport& attempt = report.attempt;
-  if (attempt.stopped_by != 0) {
+std::string what_happens_next(const Outcome& outcome, int workers) {
+  if (outcome.stopped_by != 0) {
     return fmt::format(
         "ddprun was told to stop by {} and ends with status {}.",
-        signal_name(attempt.stopped_by),
-        attempt.exit_status);
+        signal_name(outcome.stopped_by),
+        outcome.exit_status);
   }
-  if (attempt.restarts) {
+  if (outcome.restarts) {
     return fmt::format(
         "all {} workers are started anew (restart {} of {}).",
-        report.workers,
-        attempt.restarts_used,
-        attempt.restarts_max);
+        workers,
+        outcome.restarts_used,
+        outcome.restarts_max);
   }
-  if (!attempt.can_be_retried) {
+  if (!outcome.can_be_retried) {
     return fmt::format(
         "nothing, since another try would end alike; ddprun ends with status {}.",
-        attempt.exit_status);
+        outcome.exit_status);
   }
-  if (attempt.restarts_max == 0) {
+  if (outcome.restarts_max == 0) {
     return fmt::format(
         "ddprun ends with this worker's status, {} (--max-restarts would allow restarts).",
-        attempt.exit_status);
+        outcome.exit_status);
   }
   return fmt::format(
       "the {} of --max-restarts {} used up; ddprun ends with this worker's status, {}.",
-      attempt.restarts_max == 1 ? "one restart" : fmt::format("{} restarts", attempt.restarts_max),
-      attempt.restarts_max == 1 ? "is" : "are",
-      attempt.exit_status);
+      outcome.restarts_max == 1 ? "one restart" : fmt::format("{} restarts", outcome.restarts_max),
+      outcome.restarts_max == 1 ? "is" : "are",
+      outcome.exit_status);
 }
 
 std::string who_and_how(const FailureReport& report) {
@@ -134,8 +133,8 @@ std::string who_and_how(const FailureReport& report) {
       failure.local_rank,
       failure.pid,
       failure.end.to_string(),
-      to_seconds(report.attempt.ran_for),
-      report.attempt.attempt);
+      to_seconds(report.ran_for),
+      report.attempt);
 }
 
 }  // namespace
@@ -161,8 +160,31 @@ std::string failure_paragraph(const FailureReport& report) {
   if (!culprit.last_lines.empty()) {
     out += "  its last lines on stderr:\n" + indented(culprit.last_lines, "    | ");
   }
-  out += fmt::format("  next: {}\n", what_happens_next(report));
+  out += fmt::format("  next: {}\n", what_happens_next(report.outcome, report.workers));
   return out;
+}
+
+std::string stop_line(
+    const std::string& title, const StopRound& order, const Outcome& outcome, int workers) {
+  const std::string next = what_happens_next(outcome, workers);
+  if (!order.culprit) {
+    if (!order.restarts || outcome.stopped_by != 0) return "";
+    return fmt::format("ddprun: {}; next: the workers are started anew\n", order.why);
+  }
+  const FailureNews& culprit = *order.culprit;
+  if (culprit.pid == 0) {
+    return fmt::format(
+        "ddprun: {} did not start on {}: {}; next: {}\n", title, culprit.host, culprit.how, next);
+  }
+  return fmt::format(
+      "ddprun: {} failed on {}: rank {} (local rank {}, pid {}) {}; next: {}\n",
+      title,
+      culprit.host,
+      culprit.rank,
+      culprit.local_rank,
+      culprit.pid,
+      culprit.how,
+      next);
 }
 
 }  // namespace ddprun

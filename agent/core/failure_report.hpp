@@ -1,11 +1,12 @@
 #pragma once
 
 // What a person reads when workers failed: torchrun's block, which tools and eyes know, and a
-// paragraph that says who, how, where to look, and what happens next.
+// paragraph that says who, how, where to look, and what happens next. On the other nodes, a line.
 
 #include "agent/core/supervisor.hpp"
+#include "base/time.hpp"
+#include "rendezvous/core/messages.hpp"
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,8 @@ struct FailureDetails {
   std::string log;         // where its output lies; empty if nowhere
 };
 
-/// How an attempt ended, and what follows.
-struct AttemptReport {
-  int attempt = 0;
-  Duration ran_for{};     // from the attempt's start to the culprit's end
+/// What follows a failure.
+struct Outcome {
   bool restarts = false;  // the next attempt is about to begin
   int restarts_used = 0;  // that one included
   int restarts_max = 0;
@@ -39,7 +38,9 @@ struct FailureReport {
   std::string title;  // the program: "train.py"
   std::string host;
   int workers = 1;  // of all nodes
-  AttemptReport attempt;
+  int attempt = 0;
+  Duration ran_for{};  // from the attempt's start to the culprit's end
+  Outcome outcome;
   FailureDetails culprit;              // the first in time
   std::vector<FailureDetails> others;  // in order of time
 };
@@ -52,5 +53,10 @@ std::string failure_block(const FailureReport& report);
 
 /// The paragraph; ends with a newline.
 std::string failure_paragraph(const FailureReport& report);
+
+/// The line of a node on which nothing failed, where a round was stopped for another reason; ends
+/// with a newline. Empty if the end of the job, which follows, will say all there is.
+std::string stop_line(
+    const std::string& title, const StopRound& order, const Outcome& outcome, int workers);
 
 }  // namespace ddprun

@@ -77,8 +77,8 @@ void set_ranks(const LaunchPlan& plan, const WorkerPlace& place, Environment& en
 }
 
 void set_job(const LaunchPlan& plan, const WorkerPlace& place, Environment& environment) {
-  environment.set(contract::kMasterAddr, plan.master_address);
-  environment.set(contract::kMasterPort, place.master_port);
+  environment.set(contract::kMasterAddr, place.master.host);
+  environment.set(contract::kMasterPort, place.master.port);
   environment.set(contract::kUseAgentStore, plan.shared_store ? "True" : "False");
   environment.set(contract::kRunId, plan.run_id);
   environment.set(contract::kRestartCount, place.attempt);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "agent/core/launch_plan.hpp"
+#include "base/endpoint.hpp"
 #include "base/error.hpp"
 
 #include <cstdint>
@@ -18,13 +19,13 @@ struct WorkerPlace {
   int group_rank = 0;           // this node's place among the nodes
   int group_size = 1;           // nodes in this round
   int attempt = 0;              // restarts so far
-  int generation = 1;           // of leadership
+  std::int64_t generation = 1;  // of leadership
   std::int64_t round = 1;       // grows with every attempt; snapshots carry it (R10)
   std::string restart_reason;   // empty in the first attempt
   int previous_world_size = 0;  // 0: this is the first attempt
-  std::uint16_t master_port = 0;
-  std::string error_file;  // empty: none
-  std::string nodes;       // the host names of the round, comma separated
+  Endpoint master;              // where all of them meet
+  std::string error_file;       // empty: none
+  std::string nodes;            // the host names of the round, comma separated
 };
 
 /// "NAME=value" entries: `inherited` with everything of docs/worker_contract.md set in it. What we

@@ -28,8 +28,8 @@ FailureReport report_of(FailureDetails culprit, std::vector<FailureDetails> othe
   report.title = "train.py";
   report.host = "node1";
   report.workers = 2;
-  report.attempt.ran_for = 12'340ms;
-  report.attempt.exit_status = culprit.failure.end.exit_status();
+  report.ran_for = 12'340ms;
+  report.outcome.exit_status = culprit.failure.end.exit_status();
   report.culprit = std::move(culprit);
   report.others = std::move(others);
   return report;
@@ -89,9 +89,9 @@ TEST(FailureReport, SaysWhoHowWhereAndWhatHappensNext) {
   auto report = report_of(failed(0, {.code = 0, .signal = SIGKILL}), {});
   report.culprit.log = "/logs/attempt_0/0/stderr.log";
   report.culprit.last_lines = "loading\nstep 3";
-  report.attempt.restarts = true;
-  report.attempt.restarts_used = 1;
-  report.attempt.restarts_max = 3;
+  report.outcome.restarts = true;
+  report.outcome.restarts_used = 1;
+  report.outcome.restarts_max = 3;
   EXPECT_EQ(
       failure_paragraph(report),
       "ddprun: train.py failed on node1: rank 0 (local rank 0, pid 4700) was ended by signal 9 "
@@ -106,11 +106,11 @@ TEST(FailureReport, SaysWhoHowWhereAndWhatHappensNext) {
 TEST(FailureReport, SaysWhyThereIsNoRestart) {
   auto report = report_of(failed(0, {.code = 9, .signal = 0}), {});
   EXPECT_THAT(failure_paragraph(report), HasSubstr("--max-restarts would allow restarts"));
-  report.attempt.restarts_max = 3;
+  report.outcome.restarts_max = 3;
   EXPECT_THAT(failure_paragraph(report), HasSubstr("the 3 restarts of --max-restarts are used up"));
-  report.attempt.can_be_retried = false;
+  report.outcome.can_be_retried = false;
   EXPECT_THAT(failure_paragraph(report), HasSubstr("another try would end alike"));
-  report.attempt.stopped_by = SIGINT;
+  report.outcome.stopped_by = SIGINT;
   EXPECT_THAT(failure_paragraph(report), HasSubstr("told to stop by SIGINT"));
 }
 

@@ -28,7 +28,7 @@ WorkerPlace place_of(int rank, int world) {
   place.local_rank = rank;
   place.rank = rank;
   place.world_size = world;
-  place.master_port = 29'400;
+  place.master = {.host = "127.0.0.1", .port = 29'400};
   place.error_file = "/logs/error.json";
   place.nodes = "n1";
   return place;

@@ -1,0 +1,28 @@
+#include "agent/core/rendezvous_policy.hpp"
+
+namespace ddprun {
+
+RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
+  const MeetingPlan& meeting = plan.meeting;
+  RendezvousPolicy policy;
+  policy.job = plan.run_id;
+  policy.node.incarnation = Incarnation{own.chance};
+  policy.node.host = own.host;
+  policy.node.listens = own.listens;
+  policy.node.node_rank = meeting.node_rank;
+  policy.node.workers = plan.workers;
+  policy.nodes = meeting.nodes;
+  policy.max_restarts = plan.max_restarts;
+  policy.restart_window = plan.restart_window;
+  policy.founds = own.founds;
+  policy.meet = meeting.endpoint;
+  policy.master = own.master;
+  policy.lease = meeting.lease;
+  policy.trusts_reset = meeting.trusts_reset;
+  policy.join_timeout = meeting.join_timeout;
+  policy.last_call = meeting.last_call;
+  policy.seed = own.chance;
+  return policy;
+}
+
+}  // namespace ddprun

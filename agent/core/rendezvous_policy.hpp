@@ -1,0 +1,24 @@
+#pragma once
+
+#include "agent/core/launch_plan.hpp"
+#include "base/endpoint.hpp"
+#include "rendezvous/core/policy.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun {
+
+/// What this node and this launch of it are, beside what was asked for.
+struct OwnNode {
+  std::string host;
+  std::uint64_t chance = 0;  // another one in each launch: who it is, and the dice of its pauses
+  bool founds = true;        // it has bound the endpoint
+  Endpoint listens;          // where others reach it; host "": where its calls come from
+  Endpoint master;           // where its workers meet if it leads; host "": where it is reached
+};
+
+/// How this node takes part.
+RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own);
+
+}  // namespace ddprun

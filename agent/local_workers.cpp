@@ -1,0 +1,288 @@
+#include "agent/local_workers.hpp"
+
+#include "base/exit_status.hpp"
+#include "base/log.hpp"
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+SupervisorPolicy policy_of(const LaunchPlan& plan) {
+  SupervisorPolicy policy;
+  policy.workers = plan.workers;
+  policy.grace = plan.shutdown_timeout;
+  return policy;
+}
+
+/// Why a worker could not be started, as the core takes it.
+Supervisor::SpawnFailed spawn_failed(int local_rank, const Error& error) {
+  int status = kExitTryAgain;
+  if (error.is(Errc::kNotFound)) status = kExitNotFound;
+  if (error.is(Errc::kNotExecutable)) status = kExitNotExecutable;
+  if (error.is(Errc::kInvalidArgument)) status = kExitUsage;
+  return {
+      .local_rank = local_rank,
+      .exit_status = status,
+      .can_be_retried = status == kExitTryAgain,
+      .why = error.detail};
+}
+
+}  // namespace
+
+LocalWorkers::LocalWorkers(
+    asio::io_context& context,
+    const Surroundings& around,
+    std::vector<std::string> inherited,
+    Listener listener)
+    : context_(context),
+      around_(around),
+      listener_(std::move(listener)),
+      supervisor_(policy_of(around.plan)),
+      timer_(context, kNever),
+      group_(context, around.plan, std::move(inherited), around.streams, around.tasks),
+      reporter_(
+          {.plan = around.plan,
+           .host = around.host,
+           .streams = around.streams,
+           .workers = group_,
+           .journal = around.journal}) {
+  group_.listen(
+      {.ended =
+           [this](int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
+             worker_ended(local_rank, pid, end, leaves_group);
+           },
+       .alone = [this] { feed(Supervisor::Alone{}); }});
+}
+
+asio::awaitable<void> LocalWorkers::keep_time() {
+  for (;;) {
+    const auto [re_armed] = co_await timer_.async_wait(kTuple);
+    if (!re_armed) feed(Supervisor::Tick{});
+  }
+}
+
+void LocalWorkers::start(const effects::StartWorkers& round) {
+  if (reporter_.has_noted()) {  // whoever decided this did not live to say so
+    Outcome outcome;
+    outcome.restarts = true;
+    outcome.restarts_used = round.progress.restarts_used;
+    outcome.restarts_max = around_.plan.max_restarts;
+    reporter_.conclude(outcome);
+  }
+  round_ = round;
+  failed_.reset();
+  order_.reset();
+  JournalEntry started = entry("attempt_started");
+  started.text = round.progress.reason;
+  around_.journal.record(started);
+  feed(Supervisor::StartRound{});
+}
+
+void LocalWorkers::stop(const StopRound& order) {
+  const bool is_news = !order_ || (!order_->culprit && order.culprit);
+  if (is_news) {
+    order_ = order;
+    report();
+  }
+  feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
+}
+
+void LocalWorkers::kill() {
+  feed(Supervisor::Kill{});
+}
+
+void LocalWorkers::signalled(int signal) {
+  if (stopped_by_ == 0) stopped_by_ = signal;
+  feed(Supervisor::Signalled{.signal = signal});
+}
+
+void LocalWorkers::finish(int exit_status) {
+  if (reporter_.has_noted()) {
+    Outcome outcome;
+    outcome.exit_status = exit_status;
+    outcome.restarts_max = around_.plan.max_restarts;
+    outcome.stopped_by = stopped_by_;
+    reporter_.conclude(outcome);
+  }
+  reporter_.tell();
+}
+
+/// Events that arise while effects are performed wait their turn, so the core sees one at a time.
+void LocalWorkers::feed(const Supervisor::Event& event) {
+  // What became of a Spawn is told before anything else.
+  const bool is_answer = std::holds_alternative<Supervisor::Spawned>(event) ||
+                         std::holds_alternative<Supervisor::SpawnFailed>(event);
+  events_.insert(is_answer ? events_.begin() : events_.end(), event);
+  if (feeding_) return;
+  feeding_ = true;
+  while (!events_.empty()) {
+    const auto next = std::move(events_.front());
+    events_.pop_front();
+    Supervisor::Effects effects;
+    supervisor_.apply(next, Clock::now(), effects);
+    for (const auto& effect : effects) {
+      std::visit([this](const auto& what) { perform(what); }, effect);
+    }
+  }
+  feeding_ = false;
+  timer_.expires_at(supervisor_.next_deadline().value_or(kNever));  // ends keep_time's wait early
+}
+
+void LocalWorkers::perform(const Supervisor::Spawn& effect) {
+  const int local_rank = effect.local_rank;
+  const auto pid = group_.start(place_of(local_rank));
+  if (!pid) return feed(spawn_failed(local_rank, pid.error()));
+  around_.journal.record(entry("worker_started", local_rank, *pid));
+  feed(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
+}
+
+void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
+  JournalEntry news = entry(end.ok() ? "worker_succeeded" : "worker_failed", local_rank, pid);
+  news.end = end;
+  around_.journal.record(news);
+  feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
+}
+
+void LocalWorkers::perform(const Supervisor::Send& effect) {
+  group_.send(effect.local_rank, effect.signal);
+}
+
+void LocalWorkers::perform(const Supervisor::Sweep& effect) {
+  group_.sweep(effect.signal, effect.told_groups);
+}
+
+void LocalWorkers::perform(const Supervisor::News& effect) {
+  if (effect.state == WorkersState::kFailed) failed_ = failure_of(effect.failures.front());
+  if (effect.state == WorkersState::kStopped) {
+    reporter_.note(effect, round_);
+    report();
+  }
+  listener_.news(news_of(effect));
+}
+
+void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
+  for (const int local_rank : effect.local_ranks) {
+    const pid_t pid = group_.pid_of(local_rank);
+    spdlog::error(
+        "rank={} pid={} phase=unkillable: it does not end, even by SIGKILL (waits in {}); it is "
+        "left, and this node starts no worker again",
+        round_.place.first_rank + local_rank,
+        pid,
+        wait_channel(pid));
+  }
+  if (effect.local_ranks.empty()) {
+    spdlog::error("phase=unkillable: a process that a worker left behind does not end");
+  }
+  reporter_.note(effect.news, round_);
+  listener_.gave_up(exit_status_without_end(effect.news));
+}
+
+int LocalWorkers::exit_status_without_end(const Supervisor::News& news) const {
+  if (order_ && order_->culprit && !order_->restarts) return order_->culprit->exit_status;
+  if (stopped_by_ != 0) return exit_status_of_signal(stopped_by_);
+  const bool failed_here = !news.failures.empty() && !news.failures.front().stopped_by_us;
+  return failed_here ? news.failures.front().end.exit_status() : kExitTryAgain;
+}
+
+/// Tells a person how the round ended, once it is known what follows, and, where it failed here,
+/// once nothing of it runs.
+void LocalWorkers::report() {
+  if (!order_) return;
+  has_told_end_ = has_told_end_ || (order_->culprit && !order_->restarts);
+  const bool failed_here = failed_ && (!order_->culprit || order_->culprit == failed_);
+  if (failed_here && !reporter_.has_noted()) return;
+  if (failed_here) {
+    reporter_.conclude(outcome(*order_));
+    // Behind all that is urgent, the next round for one.
+    asio::post(context_, [this] { reporter_.tell(); });
+    return;
+  }
+  reporter_.forget();
+  auto line =
+      stop_line(around_.plan.command.title, *order_, outcome(*order_), round_.place.world_size);
+  if (!line.empty()) around_.journal.tell([text = std::move(line)] { return text; });
+}
+
+Outcome LocalWorkers::outcome(const StopRound& order) const {
+  const auto& culprit = order.culprit ? order.culprit : failed_;
+  Outcome outcome;
+  outcome.restarts = order.restarts;
+  outcome.restarts_used = order.restarts_used;
+  outcome.restarts_max = order.restarts_max;
+  outcome.can_be_retried = !culprit || culprit->can_be_retried;
+  outcome.exit_status = culprit ? culprit->exit_status : kExitTryAgain;
+  outcome.stopped_by = stopped_by_;
+  if (stopped_by_ != 0 && order.restarts) {
+    outcome.restarts = false;
+    outcome.exit_status = exit_status_of_signal(stopped_by_);
+  }
+  return outcome;
+}
+
+WorkerNews LocalWorkers::news_of(const Supervisor::News& news) const {
+  WorkerNews out;
+  out.round = round_.round;
+  out.state = news.state;
+  out.failure = failed_;
+  for (int rank = 0; news.state == WorkersState::kRunning && rank < around_.plan.workers; ++rank) {
+    out.pids.push_back(group_.pid_of(rank));
+  }
+  return out;
+}
+
+FailureNews LocalWorkers::failure_of(const WorkerFailure& failure) const {
+  const bool has_started = failure.start_error.empty();
+  FailureNews out;
+  out.rank = round_.place.first_rank + failure.local_rank;
+  out.local_rank = failure.local_rank;
+  out.pid = failure.pid;
+  out.host = around_.host;
+  out.how = has_started ? failure.end.to_string() : failure.start_error;
+  out.exit_status = failure.end.exit_status();
+  out.signal = failure.end.signal;
+  out.can_be_retried = failure.can_be_retried;
+  out.needs_pause = !has_started && failure.can_be_retried;
+  return out;
+}
+
+WorkerPlace LocalWorkers::place_of(int local_rank) const {
+  WorkerPlace place;
+  place.local_rank = local_rank;
+  place.rank = round_.place.first_rank + local_rank;
+  place.world_size = round_.place.world_size;
+  place.group_rank = round_.place.group_rank;
+  place.group_size = round_.place.group_size;
+  place.attempt = round_.progress.attempt;
+  place.generation = round_.round.generation;
+  place.round = round_.round.number;
+  place.restart_reason = round_.progress.reason;
+  place.previous_world_size = round_.progress.previous_world;
+  place.master = round_.master;
+  place.nodes = round_.hosts;
+  return place;
+}
+
+JournalEntry LocalWorkers::entry(std::string event) const {
+  JournalEntry entry;
+  entry.event = std::move(event);
+  entry.round = round_.round;
+  entry.attempt = round_.progress.attempt;
+  entry.at = Clock::now();
+  return entry;
+}
+
+JournalEntry LocalWorkers::entry(std::string event, int local_rank, pid_t pid) const {
+  JournalEntry about = entry(std::move(event));
+  about.local_rank = local_rank;
+  about.rank = round_.place.first_rank + local_rank;
+  about.pid = pid;
+  return about;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,116 @@
+#pragma once
+
+// The workers of this node, round after round: Supervisor, and what it has done with processes and
+// their streams, written down in the journal and, where they fail, told to a person.
+//
+// Everything here runs on the main thread, since a worker dies with the thread that started it.
+
+#include "agent/core/launch_plan.hpp"
+#include "agent/core/supervisor.hpp"
+#include "agent/core/worker_environment.hpp"
+#include "agent/journal.hpp"
+#include "agent/reporter.hpp"
+#include "agent/streams.hpp"
+#include "agent/worker_group.hpp"
+#include "base/deadline.hpp"
+#include "base/task_scope.hpp"
+#include "rendezvous/core/effects.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace ddprun {
+
+class LocalWorkers {
+ public:
+  /// Whom it tells.
+  struct Listener {
+    std::function<void(const WorkerNews&)> news;
+    // A process does not end: this node may start no worker again, and is to leave with this.
+    std::function<void(int exit_status)> gave_up;
+  };
+
+  /// All of these outlive it; coroutines run in `tasks`.
+  struct Surroundings {
+    const LaunchPlan& plan;
+    const std::string& host;
+    Streams& streams;
+    Journal& journal;
+    TaskScope& tasks;
+  };
+
+  LocalWorkers(
+      asio::io_context& context,
+      const Surroundings& around,
+      std::vector<std::string> inherited,
+      Listener listener);
+
+  /// Keeps the supervisor's time, until cancelled.
+  asio::awaitable<void> keep_time();
+
+  /// REQUIRES: nothing of an earlier round runs (is_idle()).
+  void start(const effects::StartWorkers& round);
+  void stop(const StopRound& order);
+  void kill();
+
+  /// A signal that ends the job, or this node's part in it, came. The second one kills.
+  void signalled(int signal);
+  /// One that does not.
+  void pass_on(int signal) { group_.pass_on(signal); }
+  /// SIGCHLD: somebody below us has ended.
+  void reap() { group_.reap(); }
+
+  /// The job has ended. Tells what has not been told.
+  void finish(int exit_status);
+
+  bool is_idle() const { return supervisor_.is_idle(); }
+  /// All exited with 0, though something that they left behind may still be there.
+  bool has_succeeded() const { return supervisor_.has_succeeded(); }
+  /// A person knows why the job ends.
+  bool has_told_end() const { return has_told_end_; }
+  RoundId round() const { return round_.round; }
+
+  JournalEntry entry(std::string event) const;
+
+ private:
+  void feed(const Supervisor::Event& event);
+  void perform(const Supervisor::Spawn& effect);
+  void perform(const Supervisor::Send& effect);
+  void perform(const Supervisor::Sweep& effect);
+  void perform(const Supervisor::News& effect);
+  void perform(const Supervisor::GiveUp& effect);
+
+  void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
+  void report();
+  Outcome outcome(const StopRound& order) const;
+  WorkerNews news_of(const Supervisor::News& news) const;
+  FailureNews failure_of(const WorkerFailure& failure) const;
+  int exit_status_without_end(const Supervisor::News& news) const;
+  WorkerPlace place_of(int local_rank) const;
+  JournalEntry entry(std::string event, int local_rank, pid_t pid) const;
+
+  asio::io_context& context_;
+  Surroundings around_;
+  Listener listener_;
+  Supervisor supervisor_;
+  std::deque<Supervisor::Event> events_;  // that arose while effects were performed
+  bool feeding_ = false;
+  Timer timer_;
+  WorkerGroup group_;
+  Reporter reporter_;
+
+  effects::StartWorkers round_;
+  std::optional<FailureNews> failed_;  // in this round, here
+  std::optional<StopRound> order_;     // that ended this round
+  bool has_told_end_ = false;
+  int stopped_by_ = 0;
+};
+
+}  // namespace ddprun
