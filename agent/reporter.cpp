@@ -40,13 +40,15 @@ void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& r
 }
 
 void Reporter::conclude(const Outcome& outcome) {
+  if (!noted_) return;
   noted_->outcome = outcome;
   is_concluded_ = true;
 }
 
 void Reporter::tell() {
-  if (!noted_ || !is_concluded_) return;
-  auto report = *std::exchange(noted_, std::nullopt);
+  if (!is_concluded_ || !noted_) return;
+  FailureReport report = *std::move(noted_);
+  noted_.reset();
   const WorkerId culprit = {
       .attempt = report.attempt,
       .local_rank = report.culprit.failure.local_rank,

@@ -32,7 +32,7 @@ class Reporter {
   /// Notes how this node's workers failed, while they are still remembered.
   void note(const Supervisor::News& news, const effects::StartWorkers& round);
 
-  /// Notes what follows. REQUIRES: has_noted().
+  /// Notes what follows what was noted.
   void conclude(const Outcome& outcome);
 
   /// It was no news after all.

@@ -122,5 +122,56 @@ TEST(FailureReport, SaysThatAProgramDidNotStart) {
       HasSubstr("train.py did not start on node1: cannot run /no/such: No such file"));
 }
 
+StopRound stopped_by_rank_5() {
+  StopRound order;
+  order.why = "rank 5 on node2 (local rank 1, pid 77) exited with status 3";
+  order.culprit =
+      FailureNews{.rank = 5, .local_rank = 1, .pid = 77, .host = "node2", .how = "exited with 3"};
+  order.restarts = true;
+  return order;
+}
+
+TEST(StopLine, NamesTheWorkerOfAnotherNodeAndWhatFollows) {
+  const Outcome outcome{.restarts = true, .restarts_used = 1, .restarts_max = 3};
+  EXPECT_EQ(
+      stop_line("train.py", stopped_by_rank_5(), outcome, 8),
+      "ddprun: train.py failed on node2: rank 5 (local rank 1, pid 77) exited with 3; next: all 8 "
+      "workers are started anew (restart 1 of 3).\n");
+}
+
+TEST(StopLine, SaysWithWhatDdprunEndsWhereNoRestartIsLeft) {
+  const Outcome outcome{.restarts = false, .exit_status = 3};
+  EXPECT_THAT(
+      stop_line("train.py", stopped_by_rank_5(), outcome, 8),
+      HasSubstr("next: ddprun ends with this worker's status, 3"));
+}
+
+TEST(StopLine, TellsOfAWorkerThatDidNotStart) {
+  StopRound order = stopped_by_rank_5();
+  order.culprit->pid = 0;
+  order.culprit->how = "cannot run /x: No such file or directory";
+  EXPECT_THAT(
+      stop_line("train.py", order, {}, 8),
+      HasSubstr(
+          "train.py did not start on node2: cannot run /x: No such file or directory; next:"));
+}
+
+TEST(StopLine, SaysWhyARoundEndsWithoutACulprit) {
+  StopRound order;
+  order.why = "node node2 is lost: nothing of it runs any more";
+  order.restarts = true;
+  EXPECT_EQ(
+      stop_line("train.py", order, {}, 8),
+      "ddprun: node node2 is lost: nothing of it runs any more; next: the workers are started "
+      "anew\n");
+}
+
+TEST(StopLine, IsSilentOnANodeThatWasToldToLeave) {
+  StopRound order;
+  order.why = "node node1 leaves";
+  order.restarts = true;
+  EXPECT_EQ(stop_line("train.py", order, {.stopped_by = SIGTERM}, 8), "");
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -1,0 +1,51 @@
+#include "agent/core/rendezvous_policy.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
+  LaunchPlan plan;
+  plan.run_id = "job7";
+  plan.workers = 4;
+  plan.max_restarts = 3;
+  plan.restart_window = 60s;
+  plan.meeting.nodes = NodeRange(2, 4);
+  plan.meeting.node_rank = 1;
+  plan.meeting.endpoint = Endpoint{.host = "node0", .port = 29'400};
+  plan.meeting.lease = 1s;
+  plan.meeting.join_timeout = 90s;
+  plan.meeting.last_call = 7s;
+  plan.meeting.trusts_reset = false;
+  const auto policy = rendezvous_policy(
+      plan,
+      {.host = "node1",
+       .chance = 42,
+       .founds = false,
+       .listens = {.host = "10.0.0.2", .port = 40'000},
+       .master = {.host = "", .port = 40'000}});
+  EXPECT_EQ(policy.job, "job7");
+  const NodeInfo node = {
+      .incarnation = Incarnation{42},
+      .host = "node1",
+      .listens = {.host = "10.0.0.2", .port = 40'000},
+      .node_rank = 1,
+      .workers = 4};
+  EXPECT_EQ(policy.node, node);
+  EXPECT_EQ(policy.nodes.min(), 2);
+  EXPECT_EQ(policy.nodes.max(), 4);
+  EXPECT_EQ(policy.max_restarts, 3);
+  EXPECT_EQ(policy.restart_window, 60s);
+  EXPECT_FALSE(policy.founds);
+  EXPECT_EQ(policy.meet, plan.meeting.endpoint);
+  EXPECT_EQ(policy.lease, 1s);
+  EXPECT_EQ(policy.join_timeout, 90s);
+  EXPECT_EQ(policy.last_call, 7s);
+  EXPECT_FALSE(policy.trusts_reset);
+}
+
+}  // namespace
+}  // namespace ddprun
