@@ -6,7 +6,7 @@
 #include "launcher/core/options.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/secret.hpp"
-#include "rendezvous/address.hpp"
+#include "rendezvous/own_address.hpp"
 
 #include <fmt/format.h>
 

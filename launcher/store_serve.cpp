@@ -38,7 +38,9 @@ Result<void> serve_store(const StoreServeOptions& options) {
   }
   asio::io_context context(1);
   asio::signal_set signals(context, SIGTERM, SIGINT);
-  auto server = StoreServer::listen(context, {.endpoint = options.endpoint, .limits = {}});
+  StoreServerOptions serving;
+  serving.endpoint = options.endpoint;
+  auto server = StoreServer::listen(context, serving);
   if (!server) return server.error();
   if (!options.port_file.empty()) {
     auto written = replace_file(options.port_file, fmt::format("{}\n", (*server)->port()));

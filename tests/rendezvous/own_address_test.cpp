@@ -1,4 +1,4 @@
-#include "rendezvous/address.hpp"
+#include "rendezvous/own_address.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
