@@ -69,6 +69,15 @@ def all_networks():
                 yield int(entry), os.stat(f"/proc/{entry}/ns/net").st_ino
 
 
+def is_stopped(pid):
+    """True as well of one that has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in "TtZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Namespaces:
     """A network and a host name apart from the machine's."""
 
@@ -159,7 +168,14 @@ class Node(Namespaces):
 
     def freeze(self):
         """Nothing of this node runs on until thaw(). Its kernel still answers for it."""
-        return self.signal_all(signal.SIGSTOP)
+        deadline = time.monotonic() + PATIENCE_S
+        told = self.signal_all(signal.SIGSTOP)
+        # The kernel tells nobody but a parent of a stop, so /proc has to be asked.
+        while moving := [pid for pid in self.pids() if not is_stopped(pid)]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"processes {moving} of {self.name} do not stop")
+            os.sched_yield()
+        return told
 
     def thaw(self):
         return self.signal_all(signal.SIGCONT)

@@ -149,14 +149,15 @@ class Machines(unittest.TestCase):
         with netns.Network(1) as network:
             cat = network[0].popen(["cat"], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE)
-            self.assertGreaterEqual(network[0].freeze(), 1)
-            os.waitid(os.P_PID, cat.pid, os.WSTOPPED)
+            self.assertEqual(1, network[0].freeze())
+            self.assertTrue(netns.is_stopped(cat.pid))
             network[0].thaw()
             os.waitid(os.P_PID, cat.pid, os.WCONTINUED)
             cat.communicate(timeout=PATIENCE_S)
 
     def test_nothing_of_a_network_is_left(self):
         network = netns.Network(1)
+        self.addCleanup(network.close)
         stray = network[0].popen(["sh", "-c", "setsid sleep 1000 & echo begun; exec sleep 1000"],
                                  stdout=subprocess.PIPE, text=True)
         self.assertEqual("begun\n", stray.stdout.readline())
