@@ -73,7 +73,9 @@ std::optional<Mandate> Candidate::mandate() const {
   mandate.electorates.push_back(electorate_of(committed, promises_));
   if (offered > committed) mandate.electorates.push_back(electorate_of(offered, promises_));
   for (const KnownElectorate& electorate : mandate.electorates) {
-    if (!has_majority(electorate)) return std::nullopt;
+    // Whoever leads belongs to it, or its death could not be subtracted from it.
+    const bool belongs = electorate.members.contains(self_);
+    if (!belongs || !has_majority(electorate)) return std::nullopt;
   }
   mandate.last_round = std::max(offered.number, committed.number);
   mandate.progress = newest->progress;

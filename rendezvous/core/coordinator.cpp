@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kAnswersKept = 16;
 constexpr std::size_t kSuccessorsMax = 8;
 constexpr std::size_t kHostsShownMax = 64;
+constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 constexpr auto kNoticeWindow = 1s;
 constexpr int kRefreshesPerLease = 64;
 
@@ -104,7 +105,6 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   node.link = link;
   node.heard_at = now;
   node.has_told = false;
-  node.acknowledged = {};
   node.beat = 0;
   node.answers.clear();
   node.answers.emplace_back(0, now);
@@ -124,7 +124,8 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
             .generation = generation_,
             .leader = self_,
             .lease = policy_.lease,
-            .margin = policy_.margin},
+            .margin = policy_.margin,
+            .successors = successors()},
         out);
   }
   if (verdict_) send(node, TellVerdict{.verdict = *verdict_, .is_final = is_final_}, out);
@@ -136,7 +137,13 @@ void Coordinator::received(Link link, const Message& message, TimePoint now, Eff
   if (node == nullptr || is_fenced_) return;
   node->heard_at = now;
   std::visit([&](const auto& what) { on(*node, what, now, out); }, message);
-  settle(now, out);
+  // Most of what comes is beats, which change nothing but the lease.
+  const bool is_beat = std::holds_alternative<Beat>(message);
+  if (is_beat && phase_ == Phase::kRunning && is_confirmed_) {
+    static_cast<void>(keep_lead(now, out));
+  } else {
+    settle(now, out);
+  }
 }
 
 void Coordinator::lost(Link link, TimePoint now, Effects& out) {
@@ -145,7 +152,6 @@ void Coordinator::lost(Link link, TimePoint now, Effects& out) {
   links_.erase(link);
   node->link.reset();
   node->has_told = false;
-  node->acknowledged = {};
   const Incarnation incarnation = node->info.incarnation;
   // Suspected, no more: a round is never started on the strength of a closed connection.
   withdraw_offer_to(incarnation);
@@ -296,7 +302,7 @@ bool Coordinator::is_ready(const Node& node) const {
 }
 
 bool Coordinator::is_to_run(Incarnation node) const {
-  return round_ && std::ranges::find(round_->to_run, node) != round_->to_run.end();
+  return round_ && round_->runs.contains(node);
 }
 
 void Coordinator::gather(TimePoint now, Effects& out) {
@@ -332,6 +338,23 @@ void Coordinator::gather(TimePoint now, Effects& out) {
     if (!has_history_ && now < *last_call_until_) return;
   }
   offer(now, out);
+}
+
+/// The nodes of the round by group rank, then the others.
+std::vector<Successor> Coordinator::successors() const {
+  std::vector<Successor> out;
+  const auto add = [&](Incarnation incarnation) {
+    const auto found = nodes_.find(incarnation);
+    const bool has_room = out.size() < kSuccessorsMax;
+    if (!has_room || incarnation == self() || found == nodes_.end()) return;
+    out.push_back({.node = incarnation, .at = found->second.info.listens});
+  };
+  if (round_) std::ranges::for_each(round_->to_run, add);
+  for (const auto& [incarnation, node] : nodes_) {
+    if (out.size() >= kSuccessorsMax) break;
+    if (!is_to_run(incarnation)) add(incarnation);
+  }
+  return out;
 }
 
 std::string Coordinator::attendance() const {
@@ -382,17 +405,10 @@ void Coordinator::offer(TimePoint now, Effects& out) {
   for (const auto& [incarnation, place] : seated) {
     const Node& node = nodes_.at(incarnation);
     round.to_run.push_back(incarnation);
+    round.runs.insert(incarnation);
     round.world = place.world_size;
-    if (offer.hosts.size() < 65'536)
+    if (offer.hosts.size() + node.info.host.size() < kHostsBytesMax) {
       offer.hosts += (offer.hosts.empty() ? "" : ",") + node.info.host;
-    if (incarnation != self() && offer.successors.size() < kSuccessorsMax) {
-      offer.successors.push_back({.node = incarnation, .at = node.info.listens});
-    }
-  }
-  for (const Incarnation spare : round.electorate.members) {
-    if (offer.successors.size() >= kSuccessorsMax) break;
-    if (std::ranges::find(round.to_run, spare) == round.to_run.end()) {
-      offer.successors.push_back({.node = spare, .at = nodes_.at(spare).info.listens});
     }
   }
   progress_.world = round.world;
@@ -403,6 +419,7 @@ void Coordinator::offer(TimePoint now, Effects& out) {
   }
   phase_ = Phase::kOffered;
   round_ = std::move(round);
+  offer.successors = successors();
   const KnownElectorate& committed = electorates_.front();
   for (const Incarnation member : round_->electorate.members) {
     const auto place = places.find(member);
@@ -421,13 +438,15 @@ void Coordinator::offer(TimePoint now, Effects& out) {
 
 void Coordinator::on(
     Node& node, const Acknowledge& acknowledge, TimePoint /*now*/, Effects& /*out*/) {
-  node.acknowledged = acknowledge.round;
+  const bool is_present = phase_ == Phase::kOffered && acknowledge.round == round_->id;
+  if (is_present) round_->acknowledged.insert(node.info.incarnation);
 }
 
 bool Coordinator::may_start(TimePoint now) const {
-  const auto has_acknowledged = [this](Incarnation incarnation) {
-    const auto found = nodes_.find(incarnation);
-    return found != nodes_.end() && found->second.acknowledged == round_->id;
+  // Not before there are enough: this is asked at every acknowledgement.
+  if (round_->acknowledged.size() < round_->to_run.size()) return false;
+  const auto has_acknowledged = [this](Incarnation node) {
+    return round_->acknowledged.contains(node);
   };
   if (!std::ranges::all_of(round_->to_run, has_acknowledged)) return false;
   const auto majority_has = [&](const KnownElectorate& electorate) {
@@ -560,8 +579,9 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
     return is_ready(entry.second) && !is_to_run(entry.first);
   };
   const bool has_room = std::ssize(round_->to_run) < policy_.nodes.max();
+  if (!has_room) return;
   const auto newcomer = std::ranges::find_if(nodes_, is_newcomer);
-  if (verdict_ || !has_room || newcomer == nodes_.end() || !round_->succeeded.empty()) {
+  if (verdict_ || newcomer == nodes_.end() || !round_->succeeded.empty()) {
     newcomer_at_.reset();
     return;
   }
@@ -578,6 +598,7 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
 void Coordinator::on(Node& node, const Leaving& leaving, TimePoint now, Effects& out) {
   if (std::exchange(node.is_leaving, true)) return;
   node.leaving_by = leaving.signal;
+  has_leavers_ = true;
   notice_ = {leaving.signal, now};
   const auto stays = [](const auto& entry) {
     return entry.second.link.has_value() && !entry.second.is_leaving;
@@ -671,7 +692,8 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
 
 // Everything that follows from where things stand. ----------------------------------------------
 
-void Coordinator::settle(TimePoint now, Effects& out) {
+/// Yields false while it may not act.
+bool Coordinator::keep_lead(TimePoint now, Effects& out) {
   seen_ = now;
   expire(now, out);
   refresh(now);
@@ -683,14 +705,15 @@ void Coordinator::settle(TimePoint now, Effects& out) {
   const bool may_wait = !is_confirmed_ && now < began_ + policy_.lease + policy_.margin;
   if (now >= leads_until_ && !may_wait) {
     is_fenced_ = true;
-    return;
   }
-  if (now >= leads_until_) return;
-  if (phase_ == Phase::kStopping) {
-    const auto has_ended = [this](Incarnation node) { return round_->ended.contains(node); };
-    if (std::ranges::all_of(round_->to_run, has_ended)) round_ended(now);
-  }
-  dismiss_leavers(out);
+  return now < leads_until_;
+}
+
+void Coordinator::settle(TimePoint now, Effects& out) {
+  if (!keep_lead(now, out)) return;
+  const bool is_stopping = phase_ == Phase::kStopping;
+  if (is_stopping && round_->ended.size() == round_->to_run.size()) round_ended(now);
+  if (has_leavers_) dismiss_leavers(out);
   if (phase_ == Phase::kGathering) gather(now, out);
   if (phase_ == Phase::kOffered && may_start(now)) start(now, out);
   if (phase_ == Phase::kRunning) {

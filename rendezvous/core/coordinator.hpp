@@ -49,7 +49,6 @@ class Coordinator {
     int leaving_by = 0;  // the signal
     bool has_heard_verdict = false;
     int group_rank = -1;  // its place in the newest round it was in
-    RoundId acknowledged;
     // Beats, and what it surely knows of us.
     std::int64_t beat = 0;
     TimePoint beat_at;
@@ -62,7 +61,9 @@ class Coordinator {
   struct Round {
     RoundId id;
     std::vector<Incarnation> to_run;  // by group rank
-    std::set<Incarnation> ended;      // none of their workers runs
+    std::set<Incarnation> runs;       // the same, to find one
+    std::set<Incarnation> acknowledged;
+    std::set<Incarnation> ended;      // of those to run: none of their workers runs
     std::set<Incarnation> succeeded;  // and all exited 0
     std::map<Incarnation, Link> started_on;
     KnownElectorate electorate;
@@ -105,6 +106,7 @@ class Coordinator {
   void on(Node& /*node*/, const Other& /*not for leaders*/, TimePoint /*now*/, Effects& /*out*/) {}
 
   std::optional<Refuse> objection(const Hello& hello) const;
+  bool keep_lead(TimePoint now, Effects& out);
   void settle(TimePoint now, Effects& out);
   void expire(TimePoint now, Effects& out);
   void refresh(TimePoint now);
@@ -130,6 +132,7 @@ class Coordinator {
   bool is_idle(const Node& node) const;
   bool is_ready(const Node& node) const;
   bool is_to_run(Incarnation node) const;
+  std::vector<Successor> successors() const;
   std::string attendance() const;
   Node* find(Link link);
   void send(const Node& node, Message message, Effects& out) const;
@@ -163,6 +166,7 @@ class Coordinator {
   TimePoint not_before_;  // no offer
   std::optional<TimePoint> last_call_until_;
   std::optional<TimePoint> newcomer_at_;
+  bool has_leavers_ = false;
   std::optional<std::pair<int, TimePoint>> notice_;  // a signal somebody was told to stop by
 
   std::optional<Verdict> verdict_;

@@ -78,6 +78,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   standing_.generation = welcome.generation;
   standing_.obeyed = welcome.generation;
   leader_ = welcome.leader.listens;
+  if (!welcome.successors.empty()) successors_ = welcome.successors;
   lease_ = welcome.lease;
   margin_ = welcome.margin;
   hold_until_ = now + lease_ + margin_;
@@ -176,6 +177,7 @@ void Member::hang_up(TimePoint now, Effects& out) {
 void Member::lose_uplink(TimePoint now) {
   if (uplink_ == Uplink::kFollowing) {
     sought_since_ = now;
+    walks_ = 0;
     walk_.clear();
     // The first try at a connection that has just ended is at once.
     retry_at_ = now;
@@ -205,6 +207,7 @@ void Member::seek(TimePoint now, Effects& out) {
 void Member::begin_walk(TimePoint now) {
   walk_.clear();
   walk_at_ = 0;
+  ++walks_;
   const auto add = [this](const Endpoint& to) {
     const auto is_same = [&to](const Target& target) { return !target.is_self && target.to == to; };
     const bool is_own = to == node_.listens || to.port == 0;
@@ -212,6 +215,10 @@ void Member::begin_walk(TimePoint now) {
   };
   const Target self{.is_self = true, .to = {}};
   if (!is_lost(now)) return add(leader_);
+  // Whoever led before and is back is the first to ask: without it there may be no majority. Not on
+  // the first walk: it has not been heard for a while.
+  const bool leader_may_live = dead_ < standing_.obeyed && led_ != standing_.obeyed;
+  if (leader_may_live && walks_ > 1) add(leader_);
   bool has_self = false;
   for (const Successor& successor : successors_) {
     const bool is_self = successor.node == node_.incarnation;
@@ -222,8 +229,8 @@ void Member::begin_walk(TimePoint now) {
       add(successor.at);
     }
   }
-  if (is_voter() && !has_self) walk_.push_back(self);
-  if (dead_ < standing_.obeyed && led_ != standing_.obeyed) add(leader_);
+  if (is_voter() && !has_self && !was_leader_) walk_.push_back(self);
+  if (leader_may_live) add(leader_);
   if (policy_.meet) add(*policy_.meet);
 }
 
@@ -236,11 +243,10 @@ void Member::next_target(TimePoint now, Effects& out) {
     if (walk_.empty()) return pause(now);
     target = walk_[walk_at_++];
     if (walk_at_ >= walk_.size()) pause(now);
-    if (target->is_self && !may_promise(now)) return pause(now);
   }
   if (target->is_self) {
     uplink_ = Uplink::kOwnTurn;
-    patience_until_ = now + jittered(2 * policy_.patience);
+    patience_until_ = now + jittered(lease_ + margin_);
     return;
   }
   uplink_ = Uplink::kCalling;
@@ -259,7 +265,12 @@ void Member::pause(TimePoint now) {
 void Member::on(const Ask& ask, TimePoint now, Effects& /*out*/) {
   if (uplink_ != Uplink::kWaiting) return;
   asked_ = ask.generation;
-  patience_until_ = now + jittered(2 * policy_.patience);
+  patience_until_ = now + jittered(lease_ + margin_);
+}
+
+/// All wait with the first that can be reached, so a majority comes together there.
+void Member::on(const Wait& /*wait*/, TimePoint now, Effects& /*out*/) {
+  if (uplink_ == Uplink::kWaiting) patience_until_ = now + jittered(lease_ + margin_);
 }
 
 bool Member::may_promise(TimePoint now) const {
@@ -277,6 +288,13 @@ void Member::try_promise(TimePoint now, Effects& out) {
   promised_at_ = now;
 }
 
+/// Whoever led promises only itself, so it does that all along; others have their turn.
+bool Member::is_candidate(TimePoint now) const {
+  const bool has_turn =
+      uplink_ == Uplink::kOwnTurn || (was_leader_ && uplink_ != Uplink::kFollowing);
+  return has_turn && may_promise(now);
+}
+
 Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
   Promise promise{.generation = generation, .dead = dead_, .standing = standing_};
   standing_.generation = generation;
@@ -285,6 +303,8 @@ Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
 }
 
 void Member::lead(std::int64_t generation, TimePoint now, Effects& out) {
+  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
+  if (calls) out.emplace_back(effects::Close{.link = link_});
   uplink_ = Uplink::kFollowing;
   link_ = kSelfLink;
   standing_.generation = generation;

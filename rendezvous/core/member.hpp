@@ -63,8 +63,8 @@ class Member {
   /// It led nobody yet, and somebody else leads: joins as if it had never founded anything.
   void abdicate(TimePoint now, Effects& out);
 
-  /// Its turn to gather promises has come; ends by itself.
-  bool is_candidate() const { return uplink_ == Uplink::kOwnTurn; }
+  /// Its turn to gather promises has come, and it may promise itself; ends by itself.
+  bool is_candidate(TimePoint now) const;
   Eligible eligible() const { return {.dead = dead_, .standing = standing_}; }
   /// Promises a generation to itself, in its own turn. REQUIRES: newer than any it knows.
   Promise promise_to_itself(std::int64_t generation, TimePoint now);
@@ -98,6 +98,7 @@ class Member {
   void on(const Welcome& welcome, TimePoint now, Effects& out);
   void on(const Answer& answer, TimePoint now, Effects& out);
   void on(const Redirect& redirect, TimePoint now, Effects& out);
+  void on(const Wait& wait, TimePoint now, Effects& out);
   void on(const Ask& ask, TimePoint now, Effects& out);
   void on(const OfferRound& offer, TimePoint now, Effects& out);
   void on(const StartRound& start, TimePoint now, Effects& out);
@@ -146,6 +147,7 @@ class Member {
   int redirects_ = 0;  // in a row
   std::optional<Endpoint> redirected_to_;
   TimePoint sought_since_;  // with no leader
+  int walks_ = 0;           // since then
 
   // The leader.
   Endpoint leader_;

@@ -105,6 +105,14 @@ struct FailureNews {
   bool operator==(const FailureNews&) const = default;
 };
 
+/// A node that may lead next.
+struct Successor {
+  Incarnation node{};
+  Endpoint at;
+
+  bool operator==(const Successor&) const = default;
+};
+
 // From the caller. -----------------------------------------------------------------------------
 
 /// The first words on every connection.
@@ -181,6 +189,7 @@ struct Welcome {
   NodeInfo leader;
   Duration lease{};
   Duration margin{};
+  std::vector<Successor> successors;  // as in the newest offer
 
   bool operator==(const Welcome&) const = default;
 };
@@ -203,6 +212,11 @@ struct Redirect {
   bool operator==(const Redirect&) const = default;
 };
 
+/// "I may lead next, and gather promises: stay."
+struct Wait {
+  bool operator==(const Wait&) const = default;
+};
+
 /// A successor asks for a promise.
 struct Ask {
   std::int64_t generation = 0;
@@ -218,14 +232,6 @@ struct Place {
   int world_size = 1;
 
   bool operator==(const Place&) const = default;
-};
-
-/// A node that may lead next.
-struct Successor {
-  Incarnation node{};
-  Endpoint at;
-
-  bool operator==(const Successor&) const = default;
 };
 
 /// A round, before it starts.
@@ -290,6 +296,7 @@ using Message = std::variant<
     Welcome,
     Answer,
     Redirect,
+    Wait,
     Ask,
     OfferRound,
     StartRound,

@@ -147,7 +147,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
     return close();
   }
   if (callers_.size() >= kCallersMax) return close();
-  callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}});
+  callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}, .is_told_to_wait = false});
 }
 
 void Peer::ask(Link link, const Caller& caller) {
@@ -178,8 +178,11 @@ bool Peer::would_win() const {
 
 /// Gathers promises while it is this node's turn.
 void Peer::mind_candidacy(TimePoint now) {
-  if (!member_.is_candidate() || coordinator_) {
+  if (!member_.is_candidate(now) || coordinator_) {
     candidate_.reset();
+    for (auto& [link, caller] : callers_) {
+      caller.is_told_to_wait = false;
+    }
     if (coordinator_) return;
     const auto leader = member_.leader();
     if (!leader) return;
@@ -189,6 +192,10 @@ void Peer::mind_candidacy(TimePoint now) {
       from_member_.emplace_back(effects::Close{.link = link});
     }
     return;
+  }
+  for (auto& [link, caller] : callers_) {
+    if (std::exchange(caller.is_told_to_wait, true)) continue;
+    from_member_.emplace_back(effects::Send{.to = link, .message = Wait{}});
   }
   if (!candidate_) {
     if (!would_win()) return;

@@ -87,6 +87,7 @@ class Peer {
   struct Caller {
     Hello hello;
     std::optional<Eligible> eligible;
+    bool is_told_to_wait = false;
   };
 
   void greet(Link link, const Hello& hello, TimePoint now);

@@ -150,6 +150,7 @@ void Cluster::kill_agent(int index) {
   Node& node = nodes_[at(index)];
   if (!node.agent_up) return;
   note(index, "agent killed");
+  has_to_go_on_ = false;  // not quiet yet
   agent_gone(index);
   if (!node.guard_up) return end_lines(index);
   // The guard ends what is left, says farewell, and goes.
@@ -369,11 +370,27 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
       fmt::format(
           "begins round {}/{} of {} nodes", store.round.generation, store.round.number, nodes));
   round_nodes_[store.round] = nodes;
+  electorate_ = nodes_[at(index)].peer->coordinator()->round()->electorate.members;
+  if (cuts_at_starts && world_.chance(10)) cut_off_some(index);
   if (nodes < setting_.range.min() || nodes > setting_.range.max()) {
     violated("R9", fmt::format("a round of {} nodes", nodes));
   }
   if (!round_nodes_.empty() && round_nodes_.rbegin()->first > store.round) {
     violated("R1", "a round that is older than one before");
+  }
+}
+
+/// The start of a round reaches some of its nodes and not the others.
+void Cluster::cut_off_some(int leader) {
+  const Duration for_how_long = world_.between(1s, 12s);
+  for (int other = 0; other < setting_.nodes; ++other) {
+    if (other == leader || !world_.chance(50)) continue;
+    network_.cut(leader, other);
+    network_.cut(other, leader);
+    world_.in(for_how_long, [this, leader, other] {
+      network_.mend(leader, other);
+      network_.mend(other, leader);
+    });
   }
 }
 
@@ -539,6 +556,13 @@ void Cluster::perform(int index, const effects::Finish& finish) {
     is_done_ = true;
   }
   finished_[index] = finish.exit_status;
+  // Who came back knows only the endpoint, and nobody may be there to say where the leader is.
+  const bool had_leader = node.peer->member().standing().obeyed != 0;
+  if (has_to_go_on_ && had_leader && finish.exit_status == 75) {
+    // Its patience may have been used up by the troubles; then the others may lack its vote.
+    has_to_go_on_ = world_.now() > quiet_since_ + 29s;
+    if (has_to_go_on_) violated("R4", "given up without a reason");
+  }
   say_farewell(index);
   agent_gone(index);
   node.guard_up = false;
@@ -588,6 +612,20 @@ void Cluster::check_rounds() {
       end = first + workers;
     }
   }
+}
+
+void Cluster::begin_quiet() {
+  quiet_since_ = world_.now();
+  int alive = 0;
+  int voters = 0;
+  for (const Node& node : nodes_) {
+    if (!node.agent_up) continue;
+    if (node.peer->member().standing().obeyed != 0) ++alive;
+    if (electorate_.contains(node.peer->member().node().incarnation)) ++voters;
+  }
+  has_to_go_on_ = finished_.empty() && alive >= setting_.range.min() && !electorate_.empty() &&
+                  2 * voters > static_cast<int>(electorate_.size());
+  if (has_to_go_on_) note(-1, "quiet: the job has to go on");
 }
 
 void Cluster::check_settled() {

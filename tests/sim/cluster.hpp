@@ -48,6 +48,10 @@ class Cluster {
   bool all_ended() const;
   bool any_finished() const { return !finished_.empty(); }
 
+  /// From now on nothing more is done to anybody. With a majority of the newest electorate alive
+  /// and enough nodes, the job has to go on (R4).
+  void begin_quiet();
+
   /// Nobody is left in between: each living node runs in the one round, stands by, or has ended.
   void check_settled();
 
@@ -55,6 +59,7 @@ class Cluster {
   const std::vector<std::string>& violations() const { return violations_; }
   const std::vector<std::string>& log() const { return log_; }
   bool keeps_log = false;
+  bool cuts_at_starts = false;  // while there is trouble
 
   // What was seen, for statistics.
   int rounds_started() const { return static_cast<int>(places_.size()); }
@@ -144,6 +149,7 @@ class Cluster {
   void end_workers(int node, Duration after, bool well);
   void workers_ended(int node, int run, bool well);
   void guard_minds_lease(int node, int life, int run);
+  void cut_off_some(int leader);
   void check_leaders();
   void check_rounds();
   void violated(const std::string& rule, const std::string& what);
@@ -161,6 +167,9 @@ class Cluster {
   std::set<RoundId> paid_;  // rounds that followed a failure
   std::int64_t newest_generation_ = 0;
   std::map<int, int> finished_;
+  std::set<Incarnation> electorate_;  // of the newest round
+  bool has_to_go_on_ = false;
+  TimePoint quiet_since_;
   bool is_done_ = false;  // an agent has ended with the news that the job is done
   std::vector<std::string> violations_;
   std::vector<std::string> log_;

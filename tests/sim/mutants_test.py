@@ -34,20 +34,18 @@ MUTANTS = {
         ("member.cpp", "dead_ >= standing_.obeyed || now >= hold_until_;",
          "dead_ >= standing_.obeyed || now >= hold_until_ - lease_;")],
     "proof without majority": [
-        ("candidate.cpp", "    if (!has_majority(electorate)) return std::nullopt;",
-         "    if (!has_majority(electorate) && newest_dead(promises_) == 0) return std::nullopt;")],
+        ("candidate.cpp", "    if (!belongs || !has_majority(electorate)) return std::nullopt;",
+         "    const bool has_proof = newest_dead(promises_) != 0;\n"
+         "    if (!belongs || (!has_majority(electorate) && !has_proof)) return std::nullopt;")],
+    "a leader from outside its electorate": [
+        ("candidate.cpp", "    if (!belongs || !has_majority(electorate)) return std::nullopt;",
+         "    static_cast<void>(belongs);\n    if (!has_majority(electorate)) return std::nullopt;")],
     "leader without majority": [
-        ("coordinator.cpp", "  if (now >= leads_until_ && !may_wait) {", "  if (false) {"),
-        ("coordinator.cpp", "  if (now >= leads_until_) return;\n", ""),
         ("coordinator.cpp", "  leads_until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
          "  leads_until_ = until >= now ?")],
     "start without acknowledgement": [
-        ("coordinator.cpp",
-         "  if (!std::ranges::all_of(round_->to_run, has_acknowledged)) return false;\n", ""),
-        ("coordinator.cpp",
-         "  return std::ranges::all_of(electorates_, majority_has) && majority_has(round_->electorate) &&\n"
-         "         grants_until_ > now;",
-         "  static_cast<void>(majority_has);\n  return leads_until_ > now;")],
+        ("coordinator.cpp", "  if (round_->acknowledged.size() < round_->to_run.size()) return false;\n",
+         "  if (round_.has_value()) return leads_until_ > now;\n")],
     "a thawed agent that spawns": [
         ("member.cpp", "  if (now >= lease_until_) return tell_workers(out);\n", ""),
         ("member.cpp", "  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;",
@@ -73,8 +71,6 @@ MUTANTS = {
     "an electorate that was not started, left out": [
         ("candidate.cpp",
          "  if (offered > committed) mandate.electorates.push_back(electorate_of(offered, promises_));\n", "")],
-    "a death subtracted, whatever was promised": [
-        ("coordinator.cpp", "  if (held) subtract(incarnation);", "  static_cast<void>(held);\n  subtract(incarnation);")],
     "grants beyond the leader's own lease": [
         ("coordinator.cpp", "  const bool is_limited = grants_until_ < node.beat_at + policy_.lease;",
          "  const bool is_limited = false;")],

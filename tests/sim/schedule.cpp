@@ -86,6 +86,8 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   cluster.keeps_log = keeps_log;
   cluster.network().slowest = world.chance(80) ? Duration(2ms) : Duration(150ms);
 
+  cluster.cuts_at_starts = world.chance(30);
+  world.in(kTrouble, [&cluster] { cluster.cuts_at_starts = false; });
   for (int node = 0; node < setting.nodes; ++node) {
     const Duration late = world.chance(80) ? world.between(0s, 500ms) : world.between(0s, 20s);
     world.in(late, [&cluster, node] { cluster.start(node); });
@@ -94,7 +96,10 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   for (int i = 0; i < faults; ++i) {
     world.in(world.between(300ms, kTrouble), [&] { one_fault(world, cluster, setting.nodes); });
   }
-  world.in(kTrouble + 16s, [&cluster] { cluster.network().mend_all(); });
+  world.in(kTrouble + 20s, [&cluster] {
+    cluster.network().mend_all();
+    cluster.begin_quiet();
+  });
 
   const bool ended = world.run(world.now() + kTrouble + kQuiet, kHappeningsMax, [&] {
     return !cluster.violations().empty();
