@@ -370,7 +370,9 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
       fmt::format(
           "begins round {}/{} of {} nodes", store.round.generation, store.round.number, nodes));
   round_nodes_[store.round] = nodes;
-  electorate_ = nodes_[at(index)].peer->coordinator()->round()->electorate.members;
+  const Coordinator* const leads = nodes_[at(index)].peer->coordinator();
+  if (leads == nullptr) return violated("R1", "a round begins without a leader");
+  electorate_ = leads->round()->electorate.members;
   if (cuts_at_starts && world_.chance(10)) cut_off_some(index);
   if (nodes < setting_.range.min() || nodes > setting_.range.max()) {
     violated("R9", fmt::format("a round of {} nodes", nodes));
