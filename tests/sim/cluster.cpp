@@ -152,7 +152,10 @@ void Cluster::kill_agent(int index) {
   note(index, "agent killed");
   has_to_go_on_ = false;  // not quiet yet
   agent_gone(index);
-  if (!node.guard_up) return end_lines(index);
+  if (!node.guard_up) {
+    if (node.runs) workers_ended(index, node.run, false);  // by their parent-death signal
+    return end_lines(index);
+  }
   // The guard ends what is left, says farewell, and goes.
   world_.in(world_.between(100us, 20ms), [this, index, life = node.life] {
     Node& mine = nodes_[at(index)];
