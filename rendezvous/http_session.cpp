@@ -17,18 +17,20 @@ namespace {
 constexpr std::size_t kRequestBytesMax = 8'192;
 constexpr std::string_view kHeaderEnd = "\r\n\r\n";
 
-std::string answer(std::string_view status, const HttpPage& page, bool with_body) {
+std::string answer(const HttpPage& page, bool with_body) {
+  const std::string location = page.location ? fmt::format("Location: {}\r\n", *page.location) : "";
   return fmt::format(
-      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n"
+      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}"
       "Connection: close\r\nCache-Control: no-store\r\n\r\n{}",
-      status,
+      page.status,
       page.content_type,
       page.body.size(),
+      location,
       with_body ? page.body : "");
 }
 
-HttpPage plain(std::string_view body) {
-  return {.content_type = "text/plain", .body = std::string(body)};
+HttpPage plain(std::string status, std::string body) {
+  return {.content_type = "text/plain", .body = std::move(body), .status = std::move(status)};
 }
 
 std::string answer_to(std::string_view request, const HttpPages& pages) {
@@ -39,13 +41,13 @@ std::string answer_to(std::string_view request, const HttpPages& pages) {
   const std::string_view path = rest.substr(0, rest.find_first_of(" ?"));
   const bool with_body = method != "HEAD";
   if (method != "GET" && method != "HEAD") {
-    return answer("405 Method Not Allowed", plain("only GET and HEAD\n"), with_body);
+    return answer(plain("405 Method Not Allowed", "only GET and HEAD\n"), with_body);
   }
-  if (path == "/healthz") return answer("200 OK", plain("ok\n"), with_body);
+  if (path == "/healthz") return answer(plain("200 OK", "ok\n"), with_body);
   const auto page = pages ? pages(path) : std::nullopt;
-  if (page) return answer("200 OK", *page, with_body);
+  if (page) return answer(*page, with_body);
   const std::string_view others = pages ? ", /status or /metrics" : "";
-  return answer("404 Not Found", plain(fmt::format("try /healthz{}\n", others)), with_body);
+  return answer(plain("404 Not Found", fmt::format("try /healthz{}\n", others)), with_body);
 }
 
 using Stream = asio::posix::stream_descriptor;

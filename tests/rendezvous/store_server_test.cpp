@@ -430,6 +430,13 @@ TEST_F(StoreServerTest, OnlyNodesOfTheRoundMayUseItsStore) {
 TEST(StoreServer, ServesThePagesItWasGiven) {
   StoreServerOptions options;
   options.pages = [](std::string_view path) -> std::optional<HttpPage> {
+    if (path == "/away") {
+      return HttpPage{
+          .content_type = "",
+          .body = "",
+          .status = "307 Temporary Redirect",
+          .location = "http://there/"};
+    }
     if (path != "/status") return std::nullopt;
     return HttpPage{.content_type = "application/json", .body = "{\"round\":3}"};
   };
@@ -441,6 +448,10 @@ TEST(StoreServer, ServesThePagesItWasGiven) {
   EXPECT_TRUE(page.ends_with("\r\n\r\n{\"round\":3}")) << page;
   RawClient head(store, "HEAD /status HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(head.hear(4'096).ends_with("\r\n\r\n"));
+  RawClient away(store, "GET /away HTTP/1.1\r\n\r\n");
+  const std::string way = away.hear(4'096);
+  EXPECT_TRUE(way.starts_with("HTTP/1.1 307 ")) << way;
+  EXPECT_NE(way.find("\r\nLocation: http://there/\r\n"), std::string::npos) << way;
   RawClient other(store, "GET /nothing HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(other.hear(4'096).starts_with("HTTP/1.1 404 "));
 }

@@ -1,0 +1,31 @@
+#include "rendezvous/status_page.hpp"
+
+#include "rendezvous/core/job_status.hpp"
+#include "rendezvous/core/status_json.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace ddprun {
+
+HttpPage status_page(const Peer& peer, std::string version, TimePoint now) {
+  HttpPage page;
+  if (const Coordinator* const coordinator = peer.coordinator()) {
+    page.content_type = "application/json";
+    page.body = to_json(job_status(peer.policy(), *coordinator, std::move(version), now));
+    return page;
+  }
+  page.content_type = "text/plain";
+  if (const auto known = peer.member().leader(); known && !known->leader.host.empty()) {
+    page.status = "307 Temporary Redirect";
+    page.location = fmt::format("http://{}/status", known->leader.to_string());
+    page.body = fmt::format("the leader is {}\n", known->leader.to_string());
+    return page;
+  }
+  page.status = "503 Service Unavailable";
+  page.body = "this node knows of no leader now\n";
+  return page;
+}
+
+}  // namespace ddprun
