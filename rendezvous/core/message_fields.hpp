@@ -69,6 +69,7 @@ inline constexpr auto kTypes = std::to_array<std::string_view>(
      "welcome",
      "answer",
      "redirect",
+     "wait",
      "ask",
      "offer_round",
      "start_round",
@@ -104,6 +105,11 @@ void fields(auto& visit, Is<NodeInfo> auto& node) {
   visit("listens", node.listens);
   visit("node_rank", node.node_rank, between(0, kNodesMax - 1));
   visit("workers", node.workers, between(1, kWorkersMax));
+}
+
+void fields(auto& visit, Is<Successor> auto& successor) {
+  visit("incarnation", successor.node);
+  visit("at", successor.at);
 }
 
 void fields(auto& visit, Is<Verdict> auto& verdict) {
@@ -197,6 +203,7 @@ void fields(auto& visit, Is<Welcome> auto& welcome) {
   visit("leader", welcome.leader);
   visit("lease_ns", welcome.lease, kNanoseconds);
   visit("margin_ns", welcome.margin, kNanoseconds);
+  visit("successors", welcome.successors, kSuccessors);
 }
 
 void fields(auto& visit, Is<Answer> auto& answer) {
@@ -211,6 +218,8 @@ void fields(auto& visit, Is<Redirect> auto& redirect) {
   visit("leader", redirect.leader);
 }
 
+void fields(auto& /*visit*/, Is<Wait> auto& /*wait*/) {}
+
 void fields(auto& visit, Is<Ask> auto& ask) {
   visit("generation", ask.generation, kCount);
 }
@@ -222,11 +231,6 @@ void fields(auto& visit, Is<Place> auto& place) {
   visit("world_size", place.world_size, between(1, kRanks.max));
   visit.require(place.group_rank < place.group_size, "group_rank is not below group_size");
   visit.require(place.first_rank < place.world_size, "first_rank is not below world_size");
-}
-
-void fields(auto& visit, Is<Successor> auto& successor) {
-  visit("incarnation", successor.node);
-  visit("at", successor.at);
 }
 
 void fields(auto& visit, Is<OfferRound> auto& offer) {
