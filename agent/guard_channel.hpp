@@ -9,6 +9,7 @@
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
+#include "rendezvous/core/line_hello.hpp"
 
 #include <array>
 #include <atomic>
@@ -65,10 +66,7 @@ Result<std::size_t> send_orders(int channel, std::span<const GuardOrder> orders)
 /// Takes the next message. False if none is there, or nobody is left to send one.
 bool receive_orders(int channel, GuardOrders& out);
 
-/// "Nothing of this node runs any more": the one byte that is ever written on a life line.
-inline constexpr char kFarewell = 'F';
-
-/// Writes it to each, as far as that can be done without a wait.
+/// Writes kFarewell to each, as far as that can be done without a wait.
 void say_farewell(std::span<const int> ends);
 
 }  // namespace ddprun

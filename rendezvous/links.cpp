@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "rendezvous/address.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -139,6 +140,13 @@ void Links::adopt(Descriptor socket, std::string_view received) {
   if (link == nullptr) return;
   set_deadline(*link, Clock::now() + limits_.handshake);
   settle(*link, link->take(received, messages_), false);
+}
+
+std::optional<Endpoint> Links::address_of(Link link) {
+  const AgentLink* const found = find(link);
+  const auto address = found == nullptr ? std::nullopt : peer_address(found->socket());
+  if (!address) return std::nullopt;
+  return Endpoint{.host = address->host(), .port = address->port()};
 }
 
 AgentLink* Links::find(Link link) {

@@ -26,6 +26,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -86,6 +87,9 @@ class Links {
   /// Takes over a connection that somebody opened to us, of which `received` has been read. It gets
   /// an even link, and is first heard of by the Received of its Hello.
   void adopt(Descriptor socket, std::string_view received);
+
+  /// The other side of `link` as its packets name it; none if it is no more.
+  std::optional<Endpoint> address_of(Link link);
 
   /// Connections that are open now.
   std::size_t connections() const { return links_.size(); }

@@ -1,5 +1,10 @@
 #pragma once
 
+// A life line: a second, silent connection of each node to its leader, whose descriptor on the
+// node's side is held by its front, its agent and every worker. The kernel closes it when the last
+// of them has ended, so its end proves that nothing of that node runs. The leader's side proves the
+// same of the leader, but by a byte, since too many processes would have to hold its ends.
+
 #include "rendezvous/core/messages.hpp"
 
 #include <cstdint>
@@ -7,7 +12,7 @@
 
 namespace ddprun {
 
-/// The only words on a life line: whose life it is. Silence follows.
+/// The first words on a life line: whose life it is. Silence follows.
 struct LineHello {
   std::string job;
   Incarnation node{};
@@ -15,5 +20,9 @@ struct LineHello {
 
   bool operator==(const LineHello&) const = default;
 };
+
+/// The one byte that is ever said after that, by the leader's side: "Nothing of this node runs any
+/// more."
+inline constexpr char kFarewell = 'F';
 
 }  // namespace ddprun

@@ -1,12 +1,13 @@
 #pragma once
 
-// The connections of one agent behind a real port of loopback, served by a thread of its own; its
-// events are kept for the test to read.
+// The connections and life lines of one agent behind a real port of loopback, served by a thread of
+// its own; its events are kept for the test to read.
 
 #include "base/task_scope.hpp"
 #include "rendezvous/connect.hpp"
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/message_json.hpp"
+#include "rendezvous/life_lines.hpp"
 #include "rendezvous/links.hpp"
 #include "rendezvous/store_server.hpp"
 
@@ -22,15 +23,86 @@
 #include <exception>
 #include <functional>
 #include <future>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include <unistd.h>
 
 namespace ddprun::testing {
 
 /// Longer than anything here takes; passed only when something is wrong.
 constexpr auto kAgentPatience = std::chrono::seconds(60);
+
+/// Events on their way from an agent's thread to the test.
+template <class Event>
+class EventQueue {
+ public:
+  void push(const Event& event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(event);
+    changed_.notify_all();
+  }
+
+  /// The next one; none if there is none for too long.
+  std::optional<Event> next() {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, kAgentPatience, [this] { return !events_.empty(); })) return {};
+    Event event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Event> events_;
+};
+
+/// A front for life lines: whatever it holds stays open until it is let go.
+class Holder {
+ public:
+  enum class Deed : std::uint8_t { kHeldLine, kHeldEnd, kLetGo };
+
+  LifeLines::Holders holders() {
+    return {
+        .hold_line =
+            [this](int line) {
+              if (refuses_) return Result<void>(make_error(Errc::kIo, "the front is stopped"));
+              hold(line, Deed::kHeldLine);
+              return Result<void>();
+            },
+        .hold_end = [this](int end) { hold(end, Deed::kHeldEnd); },
+        .let_go =
+            [this](int descriptor) {
+              held_.erase(descriptor);
+              deeds_.push(Deed::kLetGo);
+            }};
+  }
+
+  /// Says farewell on all that is held.
+  void say_farewell() {
+    for (const auto& [name, copy] : held_) {
+      EXPECT_EQ(::write(copy.get(), &kFarewell, 1), 1);
+    }
+  }
+
+  void refuse() { refuses_ = true; }
+  std::optional<Deed> next() { return deeds_.next(); }
+
+ private:
+  void hold(int descriptor, Deed deed) {
+    held_[descriptor] = Descriptor(::dup(descriptor));
+    deeds_.push(deed);
+  }
+
+  bool refuses_ = false;
+  std::map<int, Descriptor> held_;  // by the number it has in the agent
+  EventQueue<Deed> deeds_;
+};
 
 class RunningAgent {
  public:
@@ -41,14 +113,17 @@ class RunningAgent {
       : answers_(std::move(answers)), stop_(context_, kNever) {
     links_ = Links::open(context_, limits, [this](const Links::Event& event) {
                if (answers_) answers_(*links_, event);
-               const std::lock_guard lock(mutex_);
-               events_.push_back(event);
-               changed_.notify_all();
+               events_.push(event);
              }).value();
+    LifeLines::Options lines{.job = "j", .limits = {}, .holders = front_.holders(), .on_event = {}};
+    lines.limits.handshake = limits.handshake;
+    lines.on_event = [this](const LifeLines::Event& event) { line_events_.push(event); };
+    lines_ = LifeLines::open(context_, std::move(lines)).value();
     StoreServerOptions options;
     options.endpoint = {.host = "127.0.0.1", .port = 0};
-    options.for_agents = [this](Protocol, Descriptor socket, const std::string& received) {
-      links_->adopt(std::move(socket), received);
+    options.for_agents = [this](Protocol protocol, Descriptor socket, const std::string& received) {
+      if (protocol == Protocol::kAgent) return links_->adopt(std::move(socket), received);
+      lines_->adopt(std::move(socket), received);
     };
     server_ = StoreServer::listen(context_, options).value();
     asio::co_spawn(context_, serve(), [](const std::exception_ptr& thrown) {
@@ -76,10 +151,10 @@ class RunningAgent {
 
   /// Runs `deed` on the agent's thread and waits for it.
   void run(const std::function<void(Links&)>& deed) {
-    std::packaged_task<void()> task([&] { deed(*links_); });
-    auto done = task.get_future();
-    asio::post(context_, [&task] { task(); });
-    done.get();
+    on_thread([&] { deed(*links_); });
+  }
+  void run_lines(const std::function<void(LifeLines&, Holder&)>& deed) {
+    on_thread([&] { deed(*lines_, front_); });
   }
 
   void send(Link link, const Message& message) {
@@ -92,14 +167,9 @@ class RunningAgent {
     run([&](Links& links) { links.call(link, to); });
   }
 
-  /// The next event; none if there is none for too long.
-  std::optional<Links::Event> next() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kAgentPatience, [this] { return !events_.empty(); })) return {};
-    Links::Event event = std::move(events_.front());
-    events_.pop_front();
-    return event;
-  }
+  std::optional<Links::Event> next() { return events_.next(); }
+  std::optional<LifeLines::Event> next_of_lines() { return line_events_.next(); }
+  std::optional<Holder::Deed> next_of_front() { return front_.next(); }
 
   /// The link of the next event, which has to be an E.
   template <class E>
@@ -130,19 +200,28 @@ class RunningAgent {
     TaskScope scope(context_.get_executor());
     scope.spawn(server_->serve());
     scope.spawn(links_->serve());
+    scope.spawn(lines_->serve());
     co_await stop_.async_wait(kTuple);
     scope.cancel();
     co_await scope.join();
   }
 
+  void on_thread(const std::function<void()>& deed) {
+    std::packaged_task<void()> task(deed);
+    auto done = task.get_future();
+    asio::post(context_, [&task] { task(); });
+    done.get();
+  }
+
   Answers answers_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Links::Event> events_;
+  EventQueue<Links::Event> events_;
+  EventQueue<LifeLines::Event> line_events_;
 
   asio::io_context context_{1};
   Timer stop_;
   std::unique_ptr<Links> links_;
+  Holder front_;
+  std::unique_ptr<LifeLines> lines_;
   std::unique_ptr<StoreServer> server_;
   std::thread thread_;
 };
@@ -179,6 +258,21 @@ class RawAgent {
       if (const auto body = frames_.next(input).value()) return decode(*body).value();
     }
   }
+
+  /// The next byte, which has to be there; 0 at the end.
+  char hear_byte() {
+    std::array<char, 1> byte{};
+    const auto got = receive_some(socket_.get(), byte, Clock::now() + kAgentPatience);
+    return got ? byte[0] : '\0';
+  }
+
+  /// Closes with a reset instead of an orderly end.
+  void reset() {
+    const linger abrupt{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
+    socket_.reset();
+  }
+  void leave() { socket_.reset(); }
 
   /// Whether the connection ends without another message.
   bool is_closed() { return !hear().has_value(); }

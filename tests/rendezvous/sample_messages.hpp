@@ -72,13 +72,15 @@ inline std::vector<Message> sample_messages() {
           .generation = 4,
           .leader = sample_node(),
           .lease = std::chrono::seconds(3),
-          .margin = std::chrono::milliseconds(500)},
+          .margin = std::chrono::milliseconds(500),
+          .successors = {{.node = Incarnation{1}, .at = {.host = "n2", .port = 1}}}},
       Answer{
           .number = 17,
           .grant = std::chrono::nanoseconds(2'999'999'999),
           .electorate = round,
           .electorate_size = 5},
       Redirect{.generation = 5, .leader = {.host = "10.0.0.7", .port = 4'000}},
+      Wait{},
       Ask{.generation = 6},
       OfferRound{
           .round = round,

@@ -1,0 +1,141 @@
+#pragma once
+
+// The life lines of one agent: its own, to its leader, and those that end here while it leads.
+// core/line_hello.hpp says what they are.
+//
+// Proof is only what the other side's kernel or its last words say: an end, a reset, a farewell. A
+// line that times out, or whose network is gone, proves nothing and is dropped in silence.
+//
+// A node that lives never closes a line of its own, nor lets its kernel give one up: the reset that
+// the leader would get some day for a line unknown to that kernel would be taken for a death. So
+// the lines to earlier leaders stay open.
+//
+// Runs on the thread of its io_context. Events are told from there, never from within a call.
+
+#include "base/deadline.hpp"
+#include "base/descriptor.hpp"
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "rendezvous/core/frame.hpp"
+#include "rendezvous/core/line_hello.hpp"
+#include "rendezvous/ready_set.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+struct LifeLineLimits {
+  std::size_t lines_max = 20'000;
+  Duration handshake = std::chrono::seconds(10);  // of who opened one, to its hello
+};
+
+class LifeLines {
+ public:
+  // What happened.
+  struct LineEnded {  // the last line of that node: nothing of it runs any more
+    Incarnation node{};
+    std::int64_t generation = 0;  // of the leader that it was opened to
+  };
+  struct Farewell {  // nothing of our leader's node runs any more
+    std::int64_t generation = 0;
+  };
+  using Event = std::variant<LineEnded, Farewell>;
+
+  /// Who keeps lines open beyond this process, so that they prove what they are to prove.
+  struct Holders {
+    std::function<Result<void>(int line)> hold_line;  // our own; on failure it is not opened
+    std::function<void(int end)> hold_end;            // another node's
+    std::function<void(int descriptor)> let_go;       // of either: it is about to be closed
+  };
+
+  struct Options {
+    std::string job;
+    LifeLineLimits limits;
+    Holders holders;
+    std::function<void(const Event&)> on_event;
+  };
+
+  /// Fails with kIo if the kernel has no descriptor left.
+  static Result<std::unique_ptr<LifeLines>> open(asio::io_context& context, Options options);
+
+  LifeLines(const LifeLines&) = delete;
+  LifeLines& operator=(const LifeLines&) = delete;
+
+  /// Watches until it is cancelled. Closes nothing: that is left to the end of this object, or of
+  /// the process. REQUIRES: called once.
+  asio::awaitable<void> serve();
+
+  /// Opens our line to `leader`, a numeric address, once for each generation: not again when it has
+  /// ended, since workers that run by then would not hold it. From here on it is in lines(), though
+  /// it says whose it is a little later. Nobody is told of a line that cannot be opened.
+  void open_line(const Endpoint& leader, std::int64_t generation, Incarnation node);
+
+  /// Our lines, for each worker that is started to hold.
+  std::vector<int> lines() const;
+
+  /// Takes over a line that somebody opened to us, of which `received` has been read.
+  void adopt(Descriptor socket, std::string_view received);
+
+  /// Lines that end here.
+  std::size_t ends() const { return ends_.size(); }
+
+ private:
+  // Lines served between two looks at Asio's other work.
+  static constexpr std::size_t kReadyMax = 256;
+
+  struct OwnLine {
+    std::int64_t generation = 0;
+    Descriptor socket;
+    std::string hello;  // until it has been sent
+  };
+  struct End {
+    Descriptor socket;
+    std::string opening;                // while it is not whole
+    FrameReader frames{8'192};          // of the hello
+    std::optional<LineHello> hello;     // once it has come
+    std::optional<TimePoint> deadline;  // for it
+  };
+
+  LifeLines(asio::io_context& context, Options options, ReadySet ready, Descriptor any_ready);
+
+  asio::awaitable<void> keep_time();
+  void turn();
+  void attend_own(std::uint64_t token);
+  Result<void> say_hello(OwnLine& line);
+  void close_own(std::uint64_t token, std::string_view why);
+  void attend(std::uint64_t token);
+  Result<void> hear_hello(End& end, std::string_view& bytes);
+  void take(std::uint64_t token, std::string_view bytes);
+  void drop_end(std::uint64_t token, std::string_view why);
+  void end_line(std::uint64_t token);
+  void forget(std::uint64_t token);
+
+  asio::any_io_executor executor_;
+  Options options_;
+  ReadySet ready_;
+  asio::posix::stream_descriptor any_ready_;  // ready_'s, for Asio to wait on
+  std::array<epoll_event, kReadyMax> polled_{};
+
+  // By token, so by age.
+  std::map<std::uint64_t, OwnLine> own_;
+  std::map<std::uint64_t, End> ends_;
+  std::map<Incarnation, std::size_t> lines_of_;
+  std::int64_t newest_ = 0;  // generation that a line was opened to
+  std::uint64_t last_token_ = 0;
+  Timer timer_;
+};
+
+}  // namespace ddprun
