@@ -2,7 +2,6 @@
 
 #include "agent/console.hpp"
 #include "agent/core/rendezvous_policy.hpp"
-#include "base/check.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
@@ -35,31 +34,18 @@ std::uint64_t chance() {
   return (static_cast<std::uint64_t>(device()) << 32U) | device();
 }
 
-RendezvousPolicy policy_of(
-    const LaunchPlan& plan, const std::string& host, const MeetingPoint& meeting) {
-  OwnNode own;
-  own.host = host;
-  own.chance = chance();
-  own.listens = {.host = "", .port = meeting.port};
-  own.master = {.host = plan.master_address, .port = meeting.port};
-  return rendezvous_policy(plan, own);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Agent>> Agent::open(
-    asio::io_context& context,
-    const LaunchPlan& plan,
-    Front& front,
-    std::vector<std::string> inherited) {
+    asio::io_context& context, const LaunchPlan& plan, Front& front, Inherited inherited) {
   auto consoles = Consoles::create();
   if (!consoles) return consoles.error();
   // Now, so that whatever goes wrong from here on can be said without waiting for a reader.
   auto err = (*consoles)->of(STDERR_FILENO);
   if (!err) return err.error();
   log_to(*err);
-  auto meeting = open_meeting_point(context, plan);
-  if (!meeting) return meeting.error();
+  auto network = PeerNetwork::open(context, plan, front);
+  if (!network) return network.error();
   auto streams = Streams::open(plan, **consoles);
   if (!streams) return streams.error();
   const auto& directory = (*streams)->directory();
@@ -77,7 +63,7 @@ Result<std::unique_ptr<Agent>> Agent::open(
       {.consoles = *std::move(consoles),
        .streams = *std::move(streams),
        .journal = *std::move(journal),
-       .meeting = *std::move(meeting),
+       .network = *std::move(network),
        .host = host_name()}));
 }
 
@@ -85,7 +71,7 @@ Agent::Agent(
     asio::io_context& context,
     const LaunchPlan& plan,
     Front& front,
-    std::vector<std::string> inherited,
+    Inherited inherited,
     Opened opened)
     : plan_(plan),
       front_(front),
@@ -93,8 +79,8 @@ Agent::Agent(
       consoles_(std::move(opened.consoles)),
       streams_(std::move(opened.streams)),
       journal_(std::move(opened.journal)),
-      meeting_(std::move(opened.meeting)),
-      peer_(policy_of(plan_, host_, meeting_)),
+      network_(std::move(opened.network)),
+      peer_(rendezvous_policy(plan_, network_->own_node(host_, chance()))),
       timer_(context, kNever),
       finished_(context, kNever),
       tasks_(context.get_executor()),
@@ -107,12 +93,14 @@ Agent::Agent(
            .tasks = tasks_},
           std::move(inherited),
           {.news = [this](const WorkerNews& news) { workers_told(news); },
-           .gave_up = [this](int status) { leave(status); }}) {}
+           .gave_up = [this](int status) { leave(status); }}) {
+  network_->listen([this](const Peer::Event& event) { feed(event); });
+}
 
 Agent::~Agent() = default;
 
 asio::awaitable<int> Agent::run() {
-  if (meeting_.store) tasks_.spawn(meeting_.store->serve());
+  network_->serve_in(tasks_);
   tasks_.spawn(keep_time());
   tasks_.spawn(workers_.keep_time());
   tasks_.spawn(do_the_job());
@@ -207,18 +195,6 @@ asio::awaitable<void> Agent::keep_time() {
   }
 }
 
-void Agent::perform(const effects::Call& /*effect*/) {
-  DDPRUN_CHECK(false && "a job of one node has nobody to call");
-}
-
-void Agent::perform(const effects::Send& /*effect*/) {
-  DDPRUN_CHECK(false && "a job of one node has nobody to tell");
-}
-
-void Agent::perform(const effects::Close& /*effect*/) {}
-
-void Agent::perform(const effects::OpenLine& /*effect*/) {}
-
 void Agent::perform(const effects::SetLease& effect) {
   lease_until_ = effect.until;
   // Whoever is to end the workers when the agent cannot does so once it surely has not.
@@ -226,13 +202,13 @@ void Agent::perform(const effects::SetLease& effect) {
   front_.allow_until(effect.until == kNever ? kNever : effect.until + after);
 }
 
-void Agent::perform(const effects::BeginStore& effect) {
-  if (meeting_.store && effect.round.number > 1) meeting_.store->begin_round();
-}
-
 void Agent::perform(const effects::StartWorkers& effect) {
   front_.workers_run(true);  // before the lease is looked at: from here on it is kept
-  if (Clock::now() < lease_until_) return workers_.start(effect);
+  if (Clock::now() < lease_until_) {
+    effects::StartWorkers round = effect;
+    round.master = network_->master_of_round(effect.master);
+    return workers_.start(round, network_->lines());
+  }
   WorkerNews none;
   none.round = effect.round;
   workers_told(none);

@@ -9,7 +9,7 @@
 #include "agent/front.hpp"
 #include "agent/journal.hpp"
 #include "agent/local_workers.hpp"
-#include "agent/meeting_point.hpp"
+#include "agent/peer_network.hpp"
 #include "agent/streams.hpp"
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
@@ -33,10 +33,7 @@ class Agent {
   /// starts no worker. `front` outlives it; `inherited` is what workers get beside what we set.
   /// Fails with kInvalidArgument, kNotFound or kIo, naming the value.
   static Result<std::unique_ptr<Agent>> open(
-      asio::io_context& context,
-      const LaunchPlan& plan,
-      Front& front,
-      std::vector<std::string> inherited);
+      asio::io_context& context, const LaunchPlan& plan, Front& front, Inherited inherited);
 
   ~Agent();
   Agent(const Agent&) = delete;
@@ -60,7 +57,7 @@ class Agent {
     std::unique_ptr<Consoles> consoles;
     std::unique_ptr<Streams> streams;
     std::unique_ptr<Journal> journal;
-    MeetingPoint meeting;
+    std::unique_ptr<PeerNetwork> network;
     std::string host;
   };
 
@@ -68,7 +65,7 @@ class Agent {
       asio::io_context& context,
       const LaunchPlan& plan,
       Front& front,
-      std::vector<std::string> inherited,
+      Inherited inherited,
       Opened opened);
 
   asio::awaitable<void> do_the_job();
@@ -76,12 +73,12 @@ class Agent {
   int wind_up(int status);
 
   void feed(const Peer::Event& event);
-  void perform(const effects::Call& effect);
-  void perform(const effects::Send& effect);
-  void perform(const effects::Close& effect);
-  void perform(const effects::OpenLine& effect);
+  void perform(const effects::Call& effect) { network_->call(effect); }
+  void perform(const effects::Send& effect) { network_->send(effect); }
+  void perform(const effects::Close& effect) { network_->close(effect); }
+  void perform(const effects::OpenLine& effect) { network_->open_line(effect); }
   void perform(const effects::SetLease& effect);
-  void perform(const effects::BeginStore& effect);
+  void perform(const effects::BeginStore& effect) { network_->begin_store(effect); }
   void perform(const effects::StartWorkers& effect);
   void perform(const effects::StopWorkers& effect);
   void perform(const effects::KillWorkers& effect);
@@ -96,7 +93,7 @@ class Agent {
   std::unique_ptr<Consoles> consoles_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Journal> journal_;
-  MeetingPoint meeting_;
+  std::unique_ptr<PeerNetwork> network_;
   Peer peer_;
   std::deque<Peer::Event> events_;  // that arose while effects were performed
   bool feeding_ = false;

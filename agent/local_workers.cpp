@@ -36,10 +36,7 @@ Supervisor::SpawnFailed spawn_failed(int local_rank, const Error& error) {
 }  // namespace
 
 LocalWorkers::LocalWorkers(
-    asio::io_context& context,
-    const Surroundings& around,
-    std::vector<std::string> inherited,
-    Listener listener)
+    asio::io_context& context, const Surroundings& around, Inherited inherited, Listener listener)
     : context_(context),
       around_(around),
       listener_(std::move(listener)),
@@ -67,7 +64,7 @@ asio::awaitable<void> LocalWorkers::keep_time() {
   }
 }
 
-void LocalWorkers::start(const effects::StartWorkers& round) {
+void LocalWorkers::start(const effects::StartWorkers& round, std::vector<int> lines) {
   if (reporter_.has_noted()) {  // whoever decided this did not live to say so
     Outcome outcome;
     outcome.restarts = true;
@@ -75,6 +72,7 @@ void LocalWorkers::start(const effects::StartWorkers& round) {
     outcome.restarts_max = around_.plan.max_restarts;
     reporter_.conclude(outcome);
   }
+  group_.hand_down(std::move(lines));
   round_ = round;
   failed_.reset();
   order_.reset();
@@ -88,6 +86,7 @@ void LocalWorkers::stop(const StopRound& order) {
   const bool is_news = !order_ || (!order_->culprit && order.culprit);
   if (is_news) {
     order_ = order;
+    has_told_stop_ = false;
     report();
   }
   feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
@@ -204,6 +203,7 @@ void LocalWorkers::report() {
     return;
   }
   reporter_.forget();
+  if (std::exchange(has_told_stop_, true)) return;
   auto line =
       stop_line(around_.plan.command.title, *order_, outcome(*order_), round_.place.world_size);
   if (!line.empty()) around_.journal.tell([text = std::move(line)] { return text; });

@@ -49,14 +49,14 @@ class LocalWorkers {
   LocalWorkers(
       asio::io_context& context,
       const Surroundings& around,
-      std::vector<std::string> inherited,
+      Inherited inherited,
       Listener listener);
 
   /// Keeps the supervisor's time, until cancelled.
   asio::awaitable<void> keep_time();
 
-  /// REQUIRES: nothing of an earlier round runs (is_idle()).
-  void start(const effects::StartWorkers& round);
+  /// Every worker holds the life lines `lines`. REQUIRES: nothing of an earlier round runs.
+  void start(const effects::StartWorkers& round, std::vector<int> lines);
   void stop(const StopRound& order);
   void kill();
 
@@ -70,7 +70,6 @@ class LocalWorkers {
   /// The job has ended. Tells what has not been told.
   void finish(int exit_status);
 
-  bool is_idle() const { return supervisor_.is_idle(); }
   /// All exited with 0, though something that they left behind may still be there.
   bool has_succeeded() const { return supervisor_.has_succeeded(); }
   /// A person knows why the job ends.
@@ -109,6 +108,7 @@ class LocalWorkers {
   effects::StartWorkers round_;
   std::optional<FailureNews> failed_;  // in this round, here
   std::optional<StopRound> order_;     // that ended this round
+  bool has_told_stop_ = false;         // of a reason that is not here
   bool has_told_end_ = false;
   int stopped_by_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +72,14 @@ bool put(int from, int to) {
   return ::fcntl(from, F_SETFD, 0) == 0;
 }
 
+/// We may hold more files than the worker is to have.
+void restore_limit(std::uint64_t open_files_max) {
+  rlimit limit{};
+  if (open_files_max == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(open_files_max, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /// Between vfork and execve: the stack is the parent's, so only system calls.
 SpawnStep become_worker(const SpawnRequest& request, pid_t parent) {
   // A session and group of its own, as under torchrun: one signal reaches the worker and what it
@@ -83,8 +93,11 @@ SpawnStep become_worker(const SpawnRequest& request, pid_t parent) {
   if (!put(request.out, STDOUT_FILENO) || !put(request.err, STDERR_FILENO)) {
     return SpawnStep::kStreams;
   }
-  // vfork shares the memory and not the table of descriptors: nobody else's flag changes.
-  if (request.keep >= 0 && ::fcntl(request.keep, F_SETFD, 0) != 0) return SpawnStep::kStreams;
+  // vfork shares the memory, and not the descriptors and limits: nobody else's change.
+  for (const int line : request.keep) {
+    if (::fcntl(line, F_SETFD, 0) != 0) return SpawnStep::kStreams;
+  }
+  restore_limit(request.open_files_max);
   restore_signals();
   return SpawnStep::kExec;
 }

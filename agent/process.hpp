@@ -7,6 +7,7 @@
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct SpawnRequest {
   std::vector<std::string> environment;  // "NAME=value"; all of it
   int out = -1;                          // descriptor for stdout; -1: ours
   int err = -1;
-  int keep = -1;  // open in the worker as well, under the same number: its node's life line
+  std::vector<int> keep;  // open in the worker as well, under the same numbers: life lines
+  std::uint64_t open_files_max = 0;  // its soft limit; 0: ours
 };
 
 /// A started process. Whoever started it reaps it, and only on the thread that also signals it.

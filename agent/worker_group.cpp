@@ -25,7 +25,7 @@ ProcessEnd end_of(int wait_status) {
 WorkerGroup::WorkerGroup(
     asio::io_context& context,
     const LaunchPlan& plan,
-    std::vector<std::string> inherited,
+    Inherited inherited,
     Streams& streams,
     TaskScope& tasks)
     : context_(context),
@@ -43,7 +43,7 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
   if (!streams) return streams.error();
   place.error_file = streams->error_file;
   error_files_[index] = streams->error_file;
-  auto environment = worker_environment(plan_, place, inherited_);
+  auto environment = worker_environment(plan_, place, inherited_.environment);
   if (!environment) return environment.error();
 
   SpawnRequest request;
@@ -54,6 +54,8 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
   request.environment = *std::move(environment);
   request.out = streams->out.get();
   request.err = streams->err.get();
+  request.keep = handed_down_;
+  request.open_files_max = inherited_.open_files_max;
   auto process = spawn(request);
   if (!process) return process.error();
 

@@ -16,6 +16,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,6 +24,12 @@
 #include <sys/types.h>
 
 namespace ddprun {
+
+/// What workers get from whoever started ddprun, beside what we set.
+struct Inherited {
+  std::vector<std::string> environment;  // "NAME=value"
+  std::uint64_t open_files_max = 0;      // the soft limit; 0: the agent's own
+};
 
 class WorkerGroup {
  public:
@@ -37,12 +44,15 @@ class WorkerGroup {
   WorkerGroup(
       asio::io_context& context,
       const LaunchPlan& plan,
-      std::vector<std::string> inherited,
+      Inherited inherited,
       Streams& streams,
       TaskScope& tasks);
 
   /// To be called before anything is started.
   void listen(Listener listener) { listener_ = std::move(listener); }
+
+  /// Descriptors that every worker started from here on holds.
+  void hand_down(std::vector<int> descriptors) { handed_down_ = std::move(descriptors); }
 
   /// Starts one worker. Fails with kNotFound, kNotExecutable, kInvalidArgument or kIo.
   Result<pid_t> start(WorkerPlace place);
@@ -74,13 +84,14 @@ class WorkerGroup {
 
   asio::io_context& context_;
   const LaunchPlan& plan_;
-  std::vector<std::string> inherited_;
+  Inherited inherited_;
   Streams& streams_;
   TaskScope& tasks_;
   Listener listener_;
   std::vector<pid_t> pids_;               // by local rank; 0: not running
   std::vector<std::string> error_files_;  // by local rank
-  int sweeping_ = 0;                      // the signal of the present sweep; 0: none
+  std::vector<int> handed_down_;
+  int sweeping_ = 0;  // the signal of the present sweep; 0: none
 };
 
 }  // namespace ddprun

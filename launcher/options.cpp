@@ -122,16 +122,12 @@ Result<void> settle_local_address(Options& options) {
 }
 
 /// The last step, so that all else that is wrong with such a job is told first.
-Result<void> refuse_several_nodes(const CommandLine& line, const MeetingPlan& meeting) {
-  if (!meeting.has_others()) return {};
-  const Given& nodes = line.given.at("nnodes");
+Result<void> refuse_secret(const MeetingPlan& meeting) {
+  if (!meeting.has_others() || meeting.secret.empty()) return {};
   return make_error(
       Errc::kInvalidArgument,
-      fmt::format(
-          "{} '{}': several nodes come with a later version of ddprun; this one runs on one; leave "
-          "it out or give 1",
-          nodes.source,
-          nodes.text));
+      "--secret-file: nodes that prove a secret to each other come with a later version; leave it "
+      "out, and DDPRUN_SECRET and DDPRUN_SECRET_FILE too");
 }
 
 }  // namespace
@@ -165,7 +161,7 @@ Result<Request> read_request(
   auto command = resolve_command(*options, environment);
   if (!command) return command.error();
   plan.command = std::move(*command);
-  auto accepted = refuse_several_nodes(*line, plan.meeting);
+  auto accepted = refuse_secret(plan.meeting);
   if (!accepted) return accepted.error();
   return Request{
       .asks = Asks::kRun, .plan = std::move(plan), .warnings = std::move(options->warnings)};

@@ -27,6 +27,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -79,12 +80,14 @@ bool ends_the_job(const LaunchPlan& plan, int signal) {
   return false;
 }
 
-std::vector<std::string> inherited_environment() {
-  std::vector<std::string> entries;
+Inherited inherited() {
+  Inherited out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    entries.emplace_back(*entry);
+    out.environment.emplace_back(*entry);
   }
-  return entries;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) out.open_files_max = files.rlim_cur;
+  return out;
 }
 
 /// The next signal, unless none is pending.
@@ -141,7 +144,7 @@ Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, AgentBegins bega
   Stream signal_stream(context, signal_queue.release());
   Front front(context, std::move(began));
 
-  auto agent = Agent::open(context, plan, front, inherited_environment());
+  auto agent = Agent::open(context, plan, front, inherited());
   if (!agent) return agent.error();
   int status = kExitDefect;
   std::exception_ptr thrown;

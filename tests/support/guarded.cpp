@@ -128,7 +128,7 @@ class Script {
       request.arguments.push_back(next);
     }
     request.environment = environment();
-    request.keep = line_;
+    if (line_ >= 0) request.keep.push_back(line_);
     auto worker = spawn(request);
     if (!worker) std::abort();
     workers_.push_back(*std::move(worker));
