@@ -5,6 +5,7 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
+#include "rendezvous/status_page.hpp"
 
 #include <fmt/format.h>
 
@@ -94,7 +95,9 @@ Agent::Agent(
           std::move(inherited),
           {.news = [this](const WorkerNews& news) { workers_told(news); },
            .gave_up = [this](int status) { leave(status); }}) {
-  network_->listen([this](const Peer::Event& event) { feed(event); });
+  network_->listen(
+      [this](const Peer::Event& event) { feed(event); },
+      [this] { return status_page(peer_, DDPRUN_VERSION, Clock::now()); });
 }
 
 Agent::~Agent() = default;

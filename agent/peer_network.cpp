@@ -115,6 +115,10 @@ Result<void> PeerNetwork::found_or_join(const LaunchPlan& plan) {
 Result<void> PeerNetwork::serve_at(const Endpoint& endpoint) {
   StoreServerOptions options;
   options.endpoint = endpoint;
+  options.pages = [this](std::string_view path) -> std::optional<HttpPage> {
+    if (path != "/status") return std::nullopt;
+    return status_();
+  };
   if (links_) {
     options.for_agents = [this](Protocol protocol, Descriptor socket, const std::string& received) {
       adopt(protocol, std::move(socket), received);

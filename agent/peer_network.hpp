@@ -41,8 +41,11 @@ class PeerNetwork {
   /// Whether this node founds the job, and where it listens.
   OwnNode own_node(std::string host, std::uint64_t chance) const;
 
-  /// To be called before anything is served.
-  void listen(OnEvent on_event) { on_event_ = std::move(on_event); }
+  /// To be called before anything is served. `status` is the page of /status.
+  void listen(OnEvent on_event, std::function<HttpPage()> status) {
+    on_event_ = std::move(on_event);
+    status_ = std::move(status);
+  }
 
   /// Serves in `tasks` until they are cancelled; then sends what was given.
   void serve_in(TaskScope& tasks);
@@ -73,6 +76,7 @@ class PeerNetwork {
   asio::io_context& context_;
   Front& front_;
   OnEvent on_event_;
+  std::function<HttpPage()> status_;
   bool founds_ = true;
   std::string local_address_;     // that others are told to use; empty: that they see
   std::string seen_as_;           // this node's host, as far as it is known here
