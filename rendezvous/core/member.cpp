@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kBeatsKept = 16;
-constexpr int kRedirectsMax = 4;
+constexpr int kRedirectsMax = 64;
 constexpr auto kLeavePatience = 2s;  // for the leader's word, once no worker is left
 
 }  // namespace
@@ -104,9 +104,19 @@ void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
   // It promised itself to somebody who did not come to lead, and may not obey who does. As somebody
   // else, without a vote, it can join (E4).
   if (is_behind && redirect.generation > dead_ && !runs_workers()) begin_anew();
+  const bool is_ours = redirect.generation == standing_.obeyed && is_lost(now);
+  if (redirects_ == 0) redirected_since_ = now;
+  ++redirects_;
+  if (is_ours && walk_at_ > 0 && now < redirected_since_ + 2 * beat_interval()) {
+    // It heard of our leader a little later than we did, and will miss it a little later.
+    --walk_at_;
+    hang_up(now, out);
+    retry_at_ = now + policy_.retry_pause;
+    return;
+  }
   const bool is_news = redirect.generation >= standing_.generation && redirect.generation > dead_ &&
                        redirect.leader != node_.listens;
-  if (is_news && ++redirects_ <= kRedirectsMax) {
+  if (is_news && redirects_ <= kRedirectsMax) {
     redirected_to_ = redirect.leader;
   } else {
     redirects_ = 0;

@@ -145,6 +145,7 @@ class Member {
   Duration pause_;           // after a walk in vain; grows
   TimePoint patience_until_;
   int redirects_ = 0;  // in a row
+  TimePoint redirected_since_;
   std::optional<Endpoint> redirected_to_;
   TimePoint sought_since_;  // with no leader
   int walks_ = 0;           // since then

@@ -534,6 +534,11 @@ void Cluster::fail_worker(int index) {
   feed(index, Peer::Workers{.news = news});
 }
 
+void Cluster::succeed(int index) {
+  const Node& node = nodes_[at(index)];
+  if (node.runs && !node.stopping) workers_ended(index, node.run, true);
+}
+
 void Cluster::tell_to_stop(int index) {
   Node& node = nodes_[at(index)];
   if (!node.agent_up || node.frozen) return;
@@ -572,6 +577,26 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   agent_gone(index);
   node.guard_up = false;
   end_lines(index);
+}
+
+std::vector<int> Cluster::running() const {
+  std::map<int, int> by_rank;
+  for (int index = 0; index < setting_.nodes; ++index) {
+    const Node& node = nodes_[at(index)];
+    if (node.runs) by_rank.emplace(places_.at(node.round).at(index).group_rank, index);
+  }
+  std::vector<int> out;
+  for (const auto& [rank, index] : by_rank) {
+    out.push_back(index);
+  }
+  return out;
+}
+
+RoundId Cluster::round() const {
+  for (const Node& node : nodes_) {
+    if (node.runs) return node.round;
+  }
+  return {};
 }
 
 bool Cluster::all_ended() const {

@@ -39,6 +39,7 @@ class Cluster {
   void power_off(int node);
   void freeze(int node, Duration for_how_long);  // the agent alone
   void fail_worker(int node);
+  void succeed(int node);  // its workers, before their time
   void tell_to_stop(int node);
   Network& network() { return network_; }
 
@@ -65,6 +66,13 @@ class Cluster {
   int rounds_started() const { return static_cast<int>(places_.size()); }
   std::int64_t newest_generation() const { return newest_generation_; }
   const std::map<int, int>& finished() const { return finished_; }  // node → exit status
+  /// Who runs now, by group rank; empty: nobody.
+  std::vector<int> running() const;
+  /// Of the workers that run now.
+  RoundId round() const;
+  /// The places of a round, by node.
+  const std::map<int, Place>& places(RoundId round) const { return places_.at(round); }
+  Peer& peer(int node) { return *nodes_[at(node)].peer; }
 
  private:
   struct Connection;
