@@ -60,9 +60,9 @@ PeerNetwork::PeerNetwork(asio::io_context& context, const LaunchPlan& plan, Fron
 Result<std::unique_ptr<PeerNetwork>> PeerNetwork::open(
     asio::io_context& context, const LaunchPlan& plan, Front& front) {
   std::unique_ptr<PeerNetwork> network(new PeerNetwork(context, plan, front));
-  if (plan.meeting.has_others()) {
+  if (plan.meeting.endpoint) {
     auto opened = network->open_links(plan);
-    if (opened) opened = network->found_or_join(plan);
+    if (opened) opened = network->found_or_join(plan.meeting, *plan.meeting.endpoint);
     if (!opened) return opened.error();
   } else if (plan.shared_store) {
     auto served = network->serve_at({.host = "", .port = plan.master_port.value_or(0)});
@@ -97,9 +97,7 @@ Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
   return {};
 }
 
-Result<void> PeerNetwork::found_or_join(const LaunchPlan& plan) {
-  const MeetingPlan& meeting = plan.meeting;
-  const Endpoint& endpoint = *meeting.endpoint;
+Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint) {
   const bool may = meeting.founds == Founds::kIfItCanBind && is_own(endpoint);
   if (meeting.founds == Founds::kYes || may) {
     auto served = serve_at({.host = "", .port = endpoint.port});

@@ -35,6 +35,7 @@ class PeerNetwork {
   static Result<std::unique_ptr<PeerNetwork>> open(
       asio::io_context& context, const LaunchPlan& plan, Front& front);
 
+  ~PeerNetwork() = default;
   PeerNetwork(const PeerNetwork&) = delete;
   PeerNetwork& operator=(const PeerNetwork&) = delete;
 
@@ -67,7 +68,7 @@ class PeerNetwork {
   PeerNetwork(asio::io_context& context, const LaunchPlan& plan, Front& front);
 
   Result<void> open_links(const LaunchPlan& plan);
-  Result<void> found_or_join(const LaunchPlan& plan);
+  Result<void> found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint);
   Result<void> serve_at(const Endpoint& endpoint);
   void adopt(Protocol protocol, Descriptor socket, const std::string& received);
   void tell(const Links::Event& event);

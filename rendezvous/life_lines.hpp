@@ -71,6 +71,7 @@ class LifeLines {
   /// Fails with kIo if the kernel has no descriptor left.
   static Result<std::unique_ptr<LifeLines>> open(asio::io_context& context, Options options);
 
+  ~LifeLines() = default;
   LifeLines(const LifeLines&) = delete;
   LifeLines& operator=(const LifeLines&) = delete;
 

@@ -68,6 +68,7 @@ class Links {
   static Result<std::unique_ptr<Links>> open(
       asio::io_context& context, const LinkLimits& limits, OnEvent on_event);
 
+  ~Links() = default;
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 

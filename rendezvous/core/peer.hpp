@@ -57,6 +57,7 @@ class Peer {
       variant<Begin, Connected, Received, Closed, LineEnded, Farewell, Workers, Signalled, Tick>;
 
   explicit Peer(RendezvousPolicy policy);
+  ~Peer() = default;
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
