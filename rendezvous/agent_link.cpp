@@ -1,5 +1,7 @@
 #include "rendezvous/agent_link.hpp"
 
+#include "base/check.hpp"
+#include "base/exit_status.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/core/message_json.hpp"
 #include "rendezvous/listener.hpp"
@@ -15,14 +17,19 @@
 
 namespace ddprun {
 
-AgentLink::AgentLink(Link link, Descriptor socket) : link_(link), socket_(std::move(socket)) {}
+AgentLink::AgentLink(Link link, Descriptor socket, std::optional<SecretProof> proof)
+    : link_(link), socket_(std::move(socket)), proof_(std::move(proof)) {}
 
-AgentLink::AgentLink(Link link, Descriptor socket, Endpoint called)
+AgentLink::AgentLink(
+    Link link, Descriptor socket, Endpoint called, std::optional<SecretProof> proof)
     : link_(link),
       socket_(std::move(socket)),
       called_(std::move(called)),
       is_opened_(true),  // only the caller says an opening
-      outbox_(opening_of(Protocol::kAgent)) {}
+      proof_(std::move(proof)),
+      outbox_(opening_of(Protocol::kAgent)) {
+  if (proof_) DDPRUN_CHECK(append_frame(outbox_, proof_->begin()).has_value());
+}
 
 Result<void> AgentLink::receive(std::span<char> buffer, std::vector<Message>& into) {
   const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -45,13 +52,34 @@ Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into)
   for (;;) {
     const auto body = frames_.next(bytes);
     if (!body) return body.error();
-    if (!*body) return {};
-    auto taken = take_message(**body, into);
+    const std::optional<std::string_view>& frame = *body;
+    if (!frame) return {};
+    auto taken = proof_ && !proof_->is_done() ? take_proof(*proof_, *frame, into)
+                                              : take_message(*frame, into);
     if (!taken) return taken;
   }
 }
 
+Result<void> AgentLink::take_proof(
+    SecretProof& proof, std::string_view body, std::vector<Message>& into) {
+  const auto answer = proof.answer(body);
+  if (answer) return answer->empty() ? Result<void>() : append_frame(outbox_, *answer);
+  if (was_called()) return answer.error();
+  // Whoever was called says why he wants none of us, or is told by us what would help.
+  const auto said = decode(body);
+  const auto* const refusal = said ? std::get_if<Refuse>(&*said) : nullptr;
+  const Refuse ours{.exit_status = kExitUsage, .why = with_context(peer(), answer.error()).detail};
+  into.emplace_back(refusal != nullptr ? *refusal : ours);
+  return answer.error();
+}
+
 Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>& into) {
+  if (was_called() && !has_spoken_ && asks_for_secret(body)) {
+    return make_error(
+        Errc::kProtocol,
+        "the caller has a secret, and who was called has none; give every node of the job the same "
+        "--secret-file");
+  }
   auto message = decode(body);
   if (!message) return message.error();
   const bool is_hello = std::holds_alternative<Hello>(*message);

@@ -10,6 +10,7 @@
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/secret_proof.hpp"
 #include "rendezvous/ready_set.hpp"
 
 #include <cstddef>
@@ -23,10 +24,10 @@ namespace ddprun {
 
 class AgentLink {
  public:
-  /// From somebody who called us; says who he is later.
-  AgentLink(Link link, Descriptor socket);
+  /// From somebody who called us; says who he is later. With `proof`, he proves a secret first.
+  AgentLink(Link link, Descriptor socket, std::optional<SecretProof> proof);
   /// To `called`, whom we called.
-  AgentLink(Link link, Descriptor socket, Endpoint called);
+  AgentLink(Link link, Descriptor socket, Endpoint called, std::optional<SecretProof> proof);
 
   /// Receives what is there, once, into `buffer`, and appends the messages that are complete.
   /// Fails, after those, when the connection is to be closed: kPeerLost at its end, kProtocol.
@@ -50,16 +51,20 @@ class AgentLink {
   std::size_t unsent() const { return outbox_.size() - sent_; }
   bool was_called() const { return !called_; }
   bool has_spoken() const { return has_spoken_; }
+  /// No secret is to be proved any more.
+  bool is_proved() const { return !proof_ || proof_->is_done(); }
   bool is_ending() const { return is_ending_; }
 
   /// Who it is, for people.
   std::string peer() const;
 
-  // Kept here for Links, which alone changes it.
+  // Kept here for Links, which alone changes them.
+  bool is_announced = false;          // one of ours, and told of
   ReadySet::Interest registered;      // with the ReadySet
   std::optional<TimePoint> deadline;  // by which it must have gone on
 
  private:
+  Result<void> take_proof(SecretProof& proof, std::string_view body, std::vector<Message>& into);
   Result<void> take_message(std::string_view body, std::vector<Message>& into);
   void complete(Message& message) const;
 
@@ -71,6 +76,7 @@ class AgentLink {
   bool has_spoken_ = false;  // a message has come
   bool is_ending_ = false;
   bool is_shut_ = false;
+  std::optional<SecretProof> proof_;
   FrameReader frames_;
   std::string outbox_;
   std::size_t sent_ = 0;  // of the outbox

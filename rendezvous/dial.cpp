@@ -156,9 +156,9 @@ NameService::~NameService() = default;
 
 asio::awaitable<Result<std::vector<Address>>> NameService::look_up(
     Endpoint endpoint, Timer& limit) {
-  const auto started = query_for(endpoint);
+  auto started = query_for(endpoint);
   if (!started) co_return started.error();
-  const std::shared_ptr<Query> query = *started;
+  const std::shared_ptr<Query> query = std::move(*started);
   auto copy = duplicate(query->done.get());
   if (!copy) co_return copy.error();
   Stream done(co_await asio::this_coro::executor, copy->release());

@@ -110,6 +110,7 @@ void LifeLines::open_line(const Endpoint& leader, std::int64_t generation, Incar
 
 std::vector<int> LifeLines::lines() const {
   std::vector<int> all;
+  all.reserve(own_.size());
   for (const auto& [token, line] : own_) {
     all.push_back(line.socket.get());
   }
@@ -222,16 +223,17 @@ Result<void> LifeLines::hear_hello(End& end, std::string_view& bytes) {
   if (!*whole) return {};
   const auto body = end.frames.next(bytes);
   if (!body) return body.error();
-  if (!*body) return {};
-  auto hello = decode_line(**body);
+  const std::optional<std::string_view>& frame = *body;
+  if (!frame) return {};
+  auto hello = decode_line(*frame);
   if (!hello) return hello.error();
   if (hello->job != options_.job) {
     return make_error(
         Errc::kProtocol, fmt::format("it is of job '{}', this is '{}'", hello->job, options_.job));
   }
   end.deadline.reset();
+  lines_of_[hello->node] += 1;
   end.hello = std::move(*hello);
-  lines_of_[end.hello->node] += 1;
   options_.holders.hold_end(end.socket.get());
   return {};
 }

@@ -2,8 +2,11 @@
 
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
+#include "base/hmac.hpp"
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,25 +25,41 @@ constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
 }  // namespace
 
 Result<std::unique_ptr<Links>> Links::open(
-    asio::io_context& context, const LinkLimits& limits, OnEvent on_event) {
+    asio::io_context& context,
+    const LinkLimits& limits,
+    OnEvent on_event,
+    const std::string& secret) {
+  Mac mac;
+  if (!secret.empty()) {
+    const auto hmac = HmacSha256::load();
+    if (!hmac) return hmac.error();
+    mac = [hmac = *hmac, secret](std::string_view text) { return hmac(secret, text); };
+  }
   auto ready = ReadySet::open(ReadySet::Trigger::kLevel);
   if (!ready) return ready.error();
   // Asio closes what it is given, so it gets a descriptor of its own for the same set.
   Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
   if (!any_ready) return make_errno_error(errno, "cannot watch the agents' connections");
-  return std::unique_ptr<Links>(
-      new Links(context, limits, std::move(on_event), std::move(*ready), std::move(any_ready)));
+  return std::unique_ptr<Links>(new Links(
+      context,
+      limits,
+      std::move(on_event),
+      std::move(mac),
+      std::move(*ready),
+      std::move(any_ready)));
 }
 
 Links::Links(
     asio::io_context& context,
     const LinkLimits& limits,
     OnEvent on_event,
+    Mac mac,
     ReadySet ready,
     Descriptor any_ready)
     : executor_(context.get_executor()),
       limits_(limits),
       on_event_(std::move(on_event)),
+      mac_(std::move(mac)),
       ready_(std::move(ready)),
       any_ready_(executor_, any_ready.release()),
       buffer_(kReadBytes),
@@ -72,6 +91,7 @@ asio::awaitable<void> Links::leave() {
   co_await asio::this_coro::throw_if_cancelled(false);
   events_.clear();
   std::vector<Link> all;
+  all.reserve(links_.size());
   for (const auto& [link, connection] : links_) {
     all.push_back(link);
   }
@@ -103,9 +123,11 @@ asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::unique_ptr<T
     tell(Closed{.link = link, .why = socket.error()});
     co_return;
   }
-  AgentLink* const admitted =
-      admit(std::make_unique<AgentLink>(link, std::move(*socket), std::move(to)));
-  if (admitted != nullptr) tell(Connected{.link = link});
+  AgentLink* const admitted = admit(std::make_unique<AgentLink>(
+      link, std::move(*socket), std::move(to), proof_of(SecretProof::Side::kCaller)));
+  if (admitted == nullptr) co_return;
+  set_deadline(*admitted, Clock::now() + limits_.handshake);
+  settle(*admitted, admitted->is_proved() ? Result<void>() : admitted->flush(), false);
 }
 
 void Links::send(Link link, const Message& message) {
@@ -136,7 +158,8 @@ void Links::adopt(Descriptor socket, std::string_view received) {
   }
   turned_away_ = false;
   last_caller_ += 2;
-  AgentLink* const link = admit(std::make_unique<AgentLink>(Link{last_caller_}, std::move(socket)));
+  AgentLink* const link = admit(std::make_unique<AgentLink>(
+      Link{last_caller_}, std::move(socket), proof_of(SecretProof::Side::kCalled)));
   if (link == nullptr) return;
   set_deadline(*link, Clock::now() + limits_.handshake);
   settle(*link, link->take(received, messages_), false);
@@ -147,6 +170,14 @@ std::optional<Endpoint> Links::address_of(Link link) {
   const auto address = found == nullptr ? std::nullopt : peer_address(found->socket());
   if (!address) return std::nullopt;
   return Endpoint{.host = address->host(), .port = address->port()};
+}
+
+std::optional<SecretProof> Links::proof_of(SecretProof::Side side) const {
+  constexpr std::size_t kNonceBytes = 16;
+  if (!mac_) return std::nullopt;
+  std::array<unsigned char, kNonceBytes> chance{};
+  DDPRUN_CHECK(::getentropy(chance.data(), chance.size()) == 0);
+  return SecretProof(side, mac_, fmt::format("{:02x}", fmt::join(chance, "")));
 }
 
 AgentLink* Links::find(Link link) {
@@ -183,11 +214,17 @@ void Links::attend(AgentLink& link) {
 }
 
 void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed) {
+  // A refusal may come before the proof; nobody is told of a link by what came on it.
+  const bool is_there = link.is_proved() || !messages_.empty();
+  if (!link.was_called() && is_there && !std::exchange(link.is_announced, true)) {
+    tell(Connected{.link = link.link()});
+  }
   for (Message& message : std::exchange(messages_, {})) {
     tell(Received{.link = link.link(), .message = std::move(message)});
   }
   if (!outcome) return fail(link, outcome.error());
-  const bool is_waited_for = link.is_ending() || (link.was_called() && !link.has_spoken());
+  const bool is_greeted = link.was_called() ? link.has_spoken() : link.is_announced;
+  const bool is_waited_for = link.is_ending() || !is_greeted;
   if (!is_waited_for && link.unsent() == 0) {
     set_deadline(link, std::nullopt);
   } else if (!is_waited_for && (progressed || !link.deadline)) {
@@ -242,8 +279,9 @@ void Links::close_overdue(TimePoint now) {
         link,
         make_error(
             Errc::kTimedOut,
-            link.unsent() > 0 ? fmt::format("it has not taken {} bytes", link.unsent())
-                              : fmt::format("no hello in {} s", to_seconds(limits_.handshake))));
+            link.unsent() > 0
+                ? fmt::format("it has not taken {} bytes", link.unsent())
+                : fmt::format("no handshake in {} s", to_seconds(limits_.handshake))));
   }
 }
 

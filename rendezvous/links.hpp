@@ -15,6 +15,7 @@
 #include "rendezvous/agent_link.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/secret_proof.hpp"
 #include "rendezvous/dial.hpp"
 #include "rendezvous/ready_set.hpp"
 
@@ -50,7 +51,7 @@ struct LinkLimits {
 class Links {
  public:
   // What happened; Peer has the same events.
-  struct Connected {  // the other side of a call() of ours listens
+  struct Connected {  // the other side of a call() of ours listens, and knows the secret
     Link link{};
   };
   struct Received {
@@ -64,9 +65,13 @@ class Links {
   using Event = std::variant<Connected, Received, Closed>;
   using OnEvent = std::function<void(const Event&)>;
 
-  /// Fails with kIo if the kernel has no descriptor left.
+  /// With a `secret`, the other side of each link proves that it knows it before it is told of.
+  /// Fails with kIo if the kernel has no descriptor left, kNotFound if a secret cannot be used.
   static Result<std::unique_ptr<Links>> open(
-      asio::io_context& context, const LinkLimits& limits, OnEvent on_event);
+      asio::io_context& context,
+      const LinkLimits& limits,
+      OnEvent on_event,
+      const std::string& secret = {});
 
   ~Links() = default;
   Links(const Links&) = delete;
@@ -103,6 +108,7 @@ class Links {
       asio::io_context& context,
       const LinkLimits& limits,
       OnEvent on_event,
+      Mac mac,
       ReadySet ready,
       Descriptor any_ready);
 
@@ -110,6 +116,7 @@ class Links {
   asio::awaitable<void> carry_out(Link link, Endpoint to, std::unique_ptr<Timer> limit);
   asio::awaitable<void> leave();
 
+  std::optional<SecretProof> proof_of(SecretProof::Side side) const;
   AgentLink* find(Link link);
   AgentLink* admit(std::unique_ptr<AgentLink> link);
   void turn();
@@ -126,6 +133,7 @@ class Links {
   asio::any_io_executor executor_;
   LinkLimits limits_;
   OnEvent on_event_;
+  Mac mac_;  // none: there is no secret
   ReadySet ready_;
   asio::posix::stream_descriptor any_ready_;  // ready_'s, for Asio to wait on
   std::array<epoll_event, kReadyMax> polled_{};

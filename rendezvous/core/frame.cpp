@@ -36,9 +36,8 @@ Result<bool> check_opening(std::string_view opening) {
   return make_error(
       Errc::kProtocol,
       fmt::format(
-          "it speaks version {} of the agents' protocol, and this ddprun version {}; start the "
-          "same "
-          "ddprun on every node",
+          "the caller speaks version {} of the agents' protocol, and who was called version {}; "
+          "start the same ddprun on every node",
           version,
           kAgentVersion));
 }

@@ -44,7 +44,7 @@ inline constexpr Range kNanoseconds = between(0, 1'000'000'000LL * 86'400 * 3'65
 inline constexpr int kNodesMax = NodeRange::kMaxNodes;
 inline constexpr int kWorkersMax = 4'096;  // of one node
 inline constexpr Range kNodes = between(0, kNodesMax);
-inline constexpr Range kRanks{0, std::int64_t{kNodesMax} * kWorkersMax};
+inline constexpr Range kRanks = between(0, std::int64_t{kNodesMax} * kWorkersMax);
 inline constexpr Range kTimes = between(0, 1'000'000'000);  // how often something was done
 inline constexpr Range kExitStatus = between(0, 255);
 inline constexpr Range kSignal = between(0, 64);

@@ -191,6 +191,60 @@ TEST(Links, AnotherVersionIsToldBothVersions) {
   EXPECT_TRUE(other.is_closed());
 }
 
+constexpr char kSecret[] = "correct horse battery staple";
+
+TEST(Links, WithTheSameSecretAgentsMeet) {
+  RunningAgent leader({}, {}, kSecret);
+  RunningAgent member({}, {}, kSecret);
+  member.call(kCall, leader.endpoint());
+  EXPECT_EQ(member.next_is<Links::Connected>(), kCall);
+  member.send(kCall, hello_of());
+  Link link{};
+  EXPECT_EQ(leader.hears<Hello>(&link).job, "j");
+  leader.send(link, Ask{.generation = 3});
+  EXPECT_EQ(member.hears<Ask>().generation, 3);
+}
+
+/// What an agent with the secret `ours` is told that calls one with the secret `theirs`.
+std::string refusal_between(const std::string& ours, const std::string& theirs) {
+  RunningAgent leader({}, {}, theirs);
+  RunningAgent member({}, {}, ours);
+  member.call(kCall, leader.endpoint());
+  EXPECT_EQ(member.next_is<Links::Connected>(), kCall);
+  if (ours.empty()) member.send(kCall, hello_of());
+  const Refuse refusal = member.hears<Refuse>();
+  EXPECT_EQ(refusal.exit_status, 2);
+  EXPECT_EQ(member.next_is<Links::Closed>(), kCall);
+  // The leader was told of nobody: this is the first of whom it is.
+  RawAgent marker(leader);
+  if (theirs.empty()) {
+    marker.say(hello_of("marker"));
+    EXPECT_EQ(leader.hears<Hello>().node.listens.host, "marker");
+  }
+  return refusal.why;
+}
+
+TEST(Links, WithAnotherSecretOrNoneAgentsRefuseAndSayWhatToDo) {
+  const std::string remedy = "give every node of the job the same --secret-file";
+  const std::string differ = refusal_between(kSecret, "another secret, as long");
+  EXPECT_THAT(differ, HasSubstr("the secrets of the two nodes differ"));
+  EXPECT_THAT(differ, HasSubstr(remedy));
+  const std::string none = refusal_between("", kSecret);
+  EXPECT_THAT(none, HasSubstr("no proof came"));
+  EXPECT_THAT(none, HasSubstr(remedy));
+  const std::string one = refusal_between(kSecret, "");
+  EXPECT_THAT(one, HasSubstr("who was called has none"));
+  EXPECT_THAT(one, HasSubstr(remedy));
+}
+
+TEST(Links, WhoNeverProvesTheSecretIsClosed) {
+  const RunningAgent leader({.handshake = 50ms}, {}, kSecret);
+  RawAgent silent(leader);
+  silent.say_bytes(RawAgent::framed("challenge " + std::string(32, 'a')));
+  EXPECT_EQ(silent.hear_frame().substr(0, 9), "response ");
+  EXPECT_EQ(silent.hear_byte(), '\0');
+}
+
 TEST(Links, AStrangerIsClosedAndTheOthersAreUnharmed) {
   RunningAgent leader;
   RawAgent member(leader);

@@ -109,12 +109,14 @@ class RunningAgent {
   /// What an agent answers at once, on its own thread.
   using Answers = std::function<void(Links&, const Links::Event&)>;
 
-  explicit RunningAgent(const LinkLimits& limits = {}, Answers answers = {})
+  explicit RunningAgent(
+      const LinkLimits& limits = {}, Answers answers = {}, const std::string& secret = {})
       : answers_(std::move(answers)), stop_(context_, kNever) {
-    links_ = Links::open(context_, limits, [this](const Links::Event& event) {
-               if (answers_) answers_(*links_, event);
-               events_.push(event);
-             }).value();
+    const auto on_event = [this](const Links::Event& event) {
+      if (answers_) answers_(*links_, event);
+      events_.push(event);
+    };
+    links_ = Links::open(context_, limits, on_event, secret).value();
     LifeLines::Options lines{.job = "j", .limits = {}, .holders = front_.holders(), .on_event = {}};
     lines.limits.handshake = limits.handshake;
     lines.on_event = [this](const LifeLines::Event& event) { line_events_.push(event); };
@@ -250,12 +252,18 @@ class RawAgent {
 
   /// The next message; none at the end.
   std::optional<Message> hear() {
+    const std::string body = hear_frame();
+    return body.empty() ? std::nullopt : std::optional(decode(body).value());
+  }
+
+  /// The next frame; empty at the end.
+  std::string hear_frame() {
     std::array<char, 1> byte{};
     for (;;) {
       const auto got = receive_some(socket_.get(), byte, Clock::now() + kAgentPatience);
-      if (!got) return std::nullopt;
+      if (!got) return {};
       std::string_view input(byte.data(), *got);
-      if (const auto body = frames_.next(input).value()) return decode(*body).value();
+      if (const auto body = frames_.next(input).value()) return std::string(*body);
     }
   }
 
