@@ -182,7 +182,7 @@ TEST(Links, AStreamMayBeCutAnywhere) {
 }
 
 TEST(Links, AnotherVersionIsToldBothVersions) {
-  RunningAgent leader;
+  const RunningAgent leader;
   RawAgent other(leader, "\xDDRN\x02");
   const auto answer = other.hear();
   ASSERT_TRUE(answer);
@@ -212,7 +212,7 @@ std::string refusal_between(const std::string& ours, const std::string& theirs) 
   member.call(kCall, leader.endpoint());
   EXPECT_EQ(member.next_is<Links::Connected>(), kCall);
   if (ours.empty()) member.send(kCall, hello_of());
-  const Refuse refusal = member.hears<Refuse>();
+  const auto refusal = member.hears<Refuse>();
   EXPECT_EQ(refusal.exit_status, 2);
   EXPECT_EQ(member.next_is<Links::Closed>(), kCall);
   // The leader was told of nobody: this is the first of whom it is.
@@ -314,7 +314,6 @@ TEST(Links, MoreThanTheLimitAreTurnedAway) {
 
 TEST(Links, WhatIsNoAgentAtTheEndpointIsNotTakenForOne) {
   RunningAgent member;
-  asio::io_context context(1);
   auto listening = listen_on({.host = "127.0.0.1", .port = 0}).value();
   const std::uint16_t port = port_of(listening.front().get());
   member.call(kCall, {.host = "127.0.0.1", .port = port});

@@ -1,5 +1,6 @@
 #include "rendezvous/core/secret_proof.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +67,7 @@ TEST(SecretProof, AnythingElseIsNoProof) {
         "challenge " + std::string(32, 'G'),
         "challenge " + kOne + " more",
         "response " + kOne,
-        "proof s:caller_" + kOne + "_" + kTwo}) {
+        fmt::format("proof s:caller_{}_{}", kOne, kTwo)}) {
     SecretProof caller(Side::kCaller, mac_with("s"), kOne);
     SecretProof called(Side::kCalled, mac_with("s"), kTwo);
     EXPECT_FALSE(caller.answer(words)) << words;
