@@ -29,6 +29,9 @@ struct Run {
   Result<void> operator()(const StatusOptions& options) const { return show_status(options); }
   Result<void> operator()(const StoreServeOptions& options) const { return serve_store(options); }
   Result<void> operator()(const StoreBenchOptions& options) const { return bench_store(options); }
+  Result<void> operator()(const RendezvousBenchOptions& options) const {
+    return bench_rendezvous(options);
+  }
 };
 
 int run(int argc, char** argv) {

@@ -17,6 +17,8 @@ namespace ddprun {
 namespace {
 
 constexpr int kClientsMax = 60'000;
+constexpr int kAgentsMax = 10'000;
+constexpr int kRepeatsMax = 1'000;
 constexpr int kDepthMax = 10'000;
 constexpr int kPortMax = 65'535;
 constexpr double kTimeoutMaxS = 3'600;
@@ -61,6 +63,21 @@ void add_bench(CLI::App& store, RawBench& raw) {
       ->capture_default_str();
   bench->add_option("--server-pid", options.server_pid, "Report this process's CPU time too")
       ->check(count(1, std::numeric_limits<pid_t>::max()));
+  bench->add_flag("--json", options.json, "Print one JSON object");
+}
+
+void add_bench(CLI::App& rendezvous, RendezvousBenchOptions& options) {
+  CLI::App* const bench =
+      rendezvous.add_subcommand("bench", "Load a leader of our own with simulated agents");
+  bench->add_option("--agents", options.agents, "Agents beside the leader's own")
+      ->check(count(2, kAgentsMax))
+      ->capture_default_str();
+  bench->add_option("--repeats", options.repeats, "Failures, and as many losses of an agent")
+      ->check(count(1, kRepeatsMax))
+      ->capture_default_str();
+  bench->add_option("--steady", options.steady_s, "Seconds of beats alone")
+      ->check(between(0.1, kTimeoutMaxS))
+      ->capture_default_str();
   bench->add_flag("--json", options.json, "Print one JSON object");
 }
 
@@ -135,6 +152,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   StoreServeOptions serve;
   RawStatus status;
   RawBench bench;
+  RendezvousBenchOptions rendezvous_bench;
 
   CLI::App app("ddpctl: the operator's tool of ddprun", "ddpctl");
   app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
@@ -144,6 +162,9 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   store->require_subcommand(1);
   add_serve(*store, serve);
   add_bench(*store, bench);
+  CLI::App* const rendezvous = app.add_subcommand("rendezvous", "How nodes agree");
+  rendezvous->require_subcommand(1);
+  add_bench(*rendezvous, rendezvous_bench);
 
   try {
     app.parse(argc, argv);
@@ -155,6 +176,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
     return refused(app, error);
   }
   if (app.got_subcommand("status")) return checked(std::move(status));
+  if (app.got_subcommand("rendezvous")) return rendezvous_bench;
   if (store->got_subcommand("serve")) return serve;
   return checked(std::move(bench));
 }

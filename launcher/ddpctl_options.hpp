@@ -4,6 +4,7 @@
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
+#include "launcher/rendezvous_bench.hpp"
 #include "launcher/status.hpp"
 #include "launcher/store_bench.hpp"
 #include "launcher/store_serve.hpp"
@@ -18,7 +19,8 @@ struct ShowText {
   std::string text;
 };
 
-using DdpctlCommand = std::variant<ShowText, StatusOptions, StoreServeOptions, StoreBenchOptions>;
+using DdpctlCommand = std::
+    variant<ShowText, StatusOptions, StoreServeOptions, StoreBenchOptions, RendezvousBenchOptions>;
 
 /// Fails with kInvalidArgument: bad usage, in one line.
 Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv);

@@ -1,8 +1,7 @@
 #include "launcher/store_bench.hpp"
 
-#include "base/file.hpp"
-#include "base/parse.hpp"
 #include "base/say.hpp"
+#include "launcher/process_usage.hpp"
 #include "launcher/store_load.hpp"
 #include "launcher/store_workload.hpp"
 #include "rendezvous/listener.hpp"
@@ -12,7 +11,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <string>
 
 #include <unistd.h>
@@ -21,26 +19,6 @@ namespace ddprun {
 namespace {
 
 using Microseconds = std::chrono::duration<double, std::micro>;
-
-constexpr std::size_t kProcFileBytesMax = 4096;
-
-/// CPU time of all threads of `pid` until now, from the scheduler's nanoseconds.
-Result<Duration> cpu_time_of(pid_t pid) {
-  const std::filesystem::path tasks = fmt::format("/proc/{}/task", pid);
-  std::error_code error;
-  std::filesystem::directory_iterator task(tasks, error);
-  if (error) {
-    return make_error(Errc::kInvalidArgument, fmt::format("--server-pid {}: no such process", pid));
-  }
-  Duration total{};
-  for (; task != std::filesystem::directory_iterator(); task.increment(error)) {
-    const auto text = read_file(task->path() / "schedstat", kProcFileBytesMax);
-    if (!text) continue;  // this thread has just ended
-    const auto on_cpu = parse_int<std::int64_t>(split(*text, ' ').front());
-    if (on_cpu) total += std::chrono::nanoseconds(*on_cpu);
-  }
-  return total;
-}
 
 /// The value below which `part` of the sorted `values` lie. REQUIRES: not empty.
 double percentile_us(const std::vector<Duration>& values, double part) {
@@ -94,7 +72,7 @@ Result<void> bench_store(const StoreBenchOptions& options) {
   Duration server_before{};
   if (options.server_pid) {
     const auto before = cpu_time_of(*options.server_pid);
-    if (!before) return before.error();
+    if (!before) return make_error(Errc::kInvalidArgument, "--server-pid " + before.error().detail);
     server_before = *before;
   }
   auto result = load.run();

@@ -1,0 +1,116 @@
+#include "launcher/bench_leader.hpp"
+
+#include <utility>
+#include <variant>
+
+namespace ddprun {
+
+Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
+    asio::io_context& context, RendezvousPolicy policy) {
+  std::unique_ptr<BenchLeader> leader(new BenchLeader(context));
+  BenchLeader* const self = leader.get();
+  auto links = Links::open(context, {}, [self](const Links::Event& event) {
+    std::visit([self](const auto& what) { self->tell(what); }, event);
+  });
+  if (!links) return links.error();
+  leader->links_ = *std::move(links);
+  LifeLines::Options lining;
+  lining.job = policy.job;
+  lining.holders = {
+      .hold_line = [](int) { return Result<void>(); },
+      .hold_end = [](int) {},
+      .let_go = [](int) {}};
+  lining.on_event = [self](const LifeLines::Event& event) {
+    if (const auto* ended = std::get_if<LifeLines::LineEnded>(&event)) {
+      self->feed(Peer::LineEnded{.node = ended->node});
+    }
+  };
+  auto lines = LifeLines::open(context, std::move(lining));
+  if (!lines) return lines.error();
+  leader->lines_ = *std::move(lines);
+  StoreServerOptions serving;
+  serving.endpoint = {.host = "127.0.0.1", .port = 0};
+  serving.for_agents = [self](Protocol protocol, Descriptor socket, const std::string& received) {
+    if (protocol == Protocol::kAgent) return self->links_->adopt(std::move(socket), received);
+    self->lines_->adopt(std::move(socket), received);
+  };
+  auto server = StoreServer::listen(context, serving);
+  if (!server) return server.error();
+  leader->server_ = *std::move(server);
+  policy.founds = true;
+  policy.master = {.host = "127.0.0.1", .port = leader->port()};
+  policy.node.listens = policy.master;
+  policy.meet = policy.master;
+  leader->peer_ = std::make_unique<Peer>(std::move(policy));
+  return leader;
+}
+
+asio::awaitable<void> BenchLeader::serve() {
+  TaskScope tasks(co_await asio::this_coro::executor);
+  tasks.spawn(server_->serve());
+  tasks.spawn(links_->serve());
+  tasks.spawn(lines_->serve());
+  tasks.spawn(keep_time());
+  feed(Peer::Begin{});
+  co_await tasks.join();
+}
+
+asio::awaitable<void> BenchLeader::keep_time() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  for (;;) {
+    const auto [re_armed] = co_await timer_.async_wait(kTuple);
+    const auto state = co_await asio::this_coro::cancellation_state;
+    if (state.cancelled() != asio::cancellation_type::none) co_return;
+    if (!re_armed) feed(Peer::Tick{});
+  }
+}
+
+void BenchLeader::tell(const Links::Connected& event) {
+  feed(Peer::Connected{.link = event.link});
+}
+
+void BenchLeader::tell(const Links::Received& event) {
+  feed(Peer::Received{.link = event.link, .message = event.message});
+}
+
+void BenchLeader::tell(const Links::Closed& event) {
+  feed(Peer::Closed{.link = event.link});
+}
+
+/// Events that arise while effects are performed wait their turn, so the core sees one at a time.
+void BenchLeader::feed(const Peer::Event& event) {
+  events_.push_back(event);
+  if (std::exchange(is_feeding_, true)) return;
+  while (!events_.empty()) {
+    const auto next = std::move(events_.front());
+    events_.pop_front();
+    Effects effects;
+    peer_->apply(next, Clock::now(), effects);
+    for (const auto& effect : effects) {
+      std::visit([this](const auto& what) { perform(what); }, effect);
+    }
+  }
+  is_feeding_ = false;
+  timer_.expires_at(peer_->next_deadline().value_or(kNever));
+}
+
+void BenchLeader::workers(RoundId round, WorkersState state) {
+  WorkerNews news;
+  news.round = round;
+  news.state = state;
+  feed(Peer::Workers{.news = news});
+}
+
+void BenchLeader::perform(const effects::BeginStore& effect) {
+  server_->begin_round(effect.hosts);
+}
+
+void BenchLeader::perform(const effects::StartWorkers& effect) {
+  workers(effect.round, WorkersState::kRunning);
+}
+
+void BenchLeader::perform(const effects::StopWorkers& effect) {
+  workers(effect.order.round, WorkersState::kStopped);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+#pragma once
+
+// An agent that leads and has no workers: the port, the connections, the life lines and Peer of a
+// real one. What its own workers would do is said for them.
+
+#include "base/error.hpp"
+#include "base/task_scope.hpp"
+#include "rendezvous/core/effects.hpp"
+#include "rendezvous/core/peer.hpp"
+#include "rendezvous/life_lines.hpp"
+#include "rendezvous/links.hpp"
+#include "rendezvous/store_server.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+namespace ddprun {
+
+class BenchLeader {
+ public:
+  /// Listens on a free port of loopback. Fails with kIo.
+  static Result<std::unique_ptr<BenchLeader>> open(
+      asio::io_context& context, RendezvousPolicy policy);
+
+  std::uint16_t port() const { return server_->port(); }
+
+  /// Leads until it is cancelled.
+  asio::awaitable<void> serve();
+
+ private:
+  explicit BenchLeader(asio::io_context& context) : timer_(context, kNever) {}
+
+  asio::awaitable<void> keep_time();
+  void tell(const Links::Connected& event);
+  void tell(const Links::Received& event);
+  void tell(const Links::Closed& event);
+  void feed(const Peer::Event& event);
+  void workers(RoundId round, WorkersState state);
+
+  void perform(const effects::Call& effect) { links_->call(effect.link, effect.to); }
+  void perform(const effects::Send& effect) { links_->send(effect.to, effect.message); }
+  void perform(const effects::Close& effect) { links_->close(effect.link); }
+  void perform(const effects::BeginStore& effect);
+  void perform(const effects::StartWorkers& effect);
+  void perform(const effects::StopWorkers& effect);
+  template <class Other>
+  void perform(const Other& /*for workers that run*/) {}
+
+  std::unique_ptr<Peer> peer_;
+  std::unique_ptr<Links> links_;
+  std::unique_ptr<LifeLines> lines_;
+  std::unique_ptr<StoreServer> server_;
+  Timer timer_;
+  std::deque<Peer::Event> events_;
+  bool is_feeding_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,252 @@
+#include "launcher/rendezvous_bench.hpp"
+
+#include "base/say.hpp"
+#include "launcher/bench_leader.hpp"
+#include "launcher/bench_server.hpp"
+#include "launcher/echo_floor.hpp"
+#include "launcher/process_usage.hpp"
+#include "launcher/rendezvous_fleet.hpp"
+#include "rendezvous/core/frame.hpp"
+#include "rendezvous/core/message_json.hpp"
+#include "rendezvous/listener.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+constexpr const char* kJob = "bench";
+constexpr Incarnation kLeader{1};
+constexpr double kMebibyte = 1 << 20U;
+
+/// What a run has shown.
+struct Findings {
+  Duration ranked{};
+  std::vector<Duration> stopped;  // of each failure, on each agent
+  std::vector<Duration> restarted;
+  std::vector<Duration> reranked;
+  std::vector<Duration> answered;
+  Duration steady{};
+  Duration server_cpu{};
+  Duration floor_cpu{};
+  std::int64_t server_bytes = 0;
+};
+
+int losses_of(const RendezvousBenchOptions& options) {
+  return std::min(options.repeats, options.agents - 1);
+}
+
+NodeRange nodes_of(const RendezvousBenchOptions& options) {
+  return {1 + options.agents - losses_of(options), 1 + options.agents};
+}
+
+Result<void> lead(const RendezvousBenchOptions& options, const BenchServer::Listens& listens) {
+  asio::io_context context(1);
+  RendezvousPolicy policy;
+  policy.job = kJob;
+  policy.node.incarnation = kLeader;
+  policy.node.host = "node00000";
+  policy.nodes = nodes_of(options);
+  policy.max_restarts = options.repeats;
+  auto leader = BenchLeader::open(context, std::move(policy));
+  if (!leader) return leader.error();
+  listens((*leader)->port());
+  asio::co_spawn(context, (*leader)->serve(), [](const std::exception_ptr& thrown) {
+    if (thrown) std::rethrow_exception(thrown);
+  });
+  context.run();
+  return make_error(Errc::kIo, "it does not lead any more");
+}
+
+class RendezvousBench {
+ public:
+  RendezvousBench(RendezvousBenchOptions options, const BenchServer& server)
+      : options_(options), server_(server) {}
+
+  Result<Findings> run() {
+    asio::io_context context(1);
+    auto fleet = RendezvousFleet::open(
+        context,
+        {.leader = {.host = "127.0.0.1", .port = server_.port()},
+         .job = kJob,
+         .nodes = nodes_of(options_),
+         .agents = options_.agents});
+    if (!fleet) return fleet.error();
+    Result<void> outcome;
+    asio::co_spawn(context, in_order(**fleet, outcome), [](const std::exception_ptr& thrown) {
+      if (thrown) std::rethrow_exception(thrown);
+    });
+    context.run();
+    if (!outcome) return outcome.error();
+    return findings_;
+  }
+
+ private:
+  asio::awaitable<void> in_order(RendezvousFleet& fleet, Result<void>& outcome) {
+    TaskScope tasks(co_await asio::this_coro::executor);
+    tasks.spawn(fleet.serve());
+    outcome = co_await measure(fleet);
+    tasks.cancel();
+    co_await tasks.join();
+  }
+
+  asio::awaitable<Result<void>> measure(RendezvousFleet& fleet) {
+    auto ranked = co_await fleet.rank();
+    if (!ranked) co_return ranked.error();
+    findings_.ranked = *ranked;
+    auto done = co_await be_steady(fleet);
+    for (int i = 0; done && i < options_.repeats; ++i) {
+      done = co_await fail(fleet);
+    }
+    for (int i = 0; done && i < losses_of(options_); ++i) {
+      done = co_await lose(fleet);
+    }
+    co_return done;
+  }
+
+  asio::awaitable<Result<void>> be_steady(RendezvousFleet& fleet) {
+    auto warm = co_await fleet.beat_for(fleet.beat_interval());
+    if (!warm) co_return warm.error();
+    const auto before = cpu_time_of(server_.pid());
+    const TimePoint begin = Clock::now();
+    const auto time =
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.steady_s));
+    auto answered = co_await fleet.beat_for(time);
+    if (!answered) co_return answered.error();
+    findings_.answered = *std::move(answered);
+    findings_.steady = Clock::now() - begin;
+    const auto after = cpu_time_of(server_.pid());
+    const auto bytes = resident_bytes_of(server_.pid());
+    if (!before || !after || !bytes) {
+      co_return make_error(Errc::kPeerLost, "the server has ended");
+    }
+    findings_.server_cpu = *after - *before;
+    findings_.server_bytes = *bytes;
+    co_return Result<void>();
+  }
+
+  asio::awaitable<Result<void>> fail(RendezvousFleet& fleet) {
+    auto failure = co_await fleet.fail_one();
+    if (!failure) co_return failure.error();
+    auto& stopped = findings_.stopped;
+    stopped.insert(stopped.end(), failure->stopped.begin(), failure->stopped.end());
+    findings_.restarted.push_back(failure->restarted);
+    co_return co_await let_settle(fleet);
+  }
+
+  asio::awaitable<Result<void>> lose(RendezvousFleet& fleet) {
+    auto reranked = co_await fleet.lose_one();
+    if (!reranked) co_return reranked.error();
+    findings_.reranked.push_back(*reranked);
+    co_return co_await let_settle(fleet);
+  }
+
+  /// The next event finds the job as it mostly is.
+  asio::awaitable<Result<void>> let_settle(RendezvousFleet& fleet) {
+    auto settled = co_await fleet.beat_for(fleet.beat_interval());
+    if (!settled) co_return settled.error();
+    co_return Result<void>();
+  }
+
+  const RendezvousBenchOptions options_;
+  const BenchServer& server_;
+  Findings findings_;
+};
+
+std::size_t frame_bytes(const Message& message) {
+  return sizeof(std::uint32_t) + encode(message).size();
+}
+
+/// The same beats and answers, echoed.
+Result<Duration> floor_of(const RendezvousBenchOptions& options, const Findings& findings) {
+  constexpr std::int64_t kSomeBeat = 100;
+  const RendezvousPolicy defaults;
+  return measure_echo(
+      {.connections = options.agents,
+       .interval = defaults.lease / 6,
+       .time = findings.steady,
+       .question_bytes = frame_bytes(Beat{.number = kSomeBeat, .heard = kSomeBeat - 1}),
+       .answer_bytes = frame_bytes(Answer{
+           .number = kSomeBeat,
+           .grant = defaults.lease,
+           .electorate = {.generation = 1, .number = 1},
+           .electorate_size = options.agents + 1})});
+}
+
+/// The value below which `part` of `values` lie; none if there are none.
+nlohmann::ordered_json percentile_ms(std::vector<Duration> values, double part) {
+  if (values.empty()) return nullptr;
+  const auto last = static_cast<double>(values.size() - 1);
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(part * last);
+  std::ranges::nth_element(values, at);
+  return Milliseconds(*at).count();
+}
+
+nlohmann::ordered_json report_of(const RendezvousBenchOptions& options, const Findings& findings) {
+  const auto percent = [&](Duration cpu) {
+    return 100 * to_seconds(cpu) / to_seconds(findings.steady);
+  };
+  return {
+      {"agents", options.agents},
+      {"ranked_ms", Milliseconds(findings.ranked).count()},
+      {"failures", options.repeats},
+      {"stop_orders", findings.stopped.size()},
+      {"stop_p50_ms", percentile_ms(findings.stopped, 0.50)},
+      {"stop_p99_ms", percentile_ms(findings.stopped, 0.99)},
+      {"stop_max_ms", percentile_ms(findings.stopped, 1)},
+      {"restarted_p50_ms", percentile_ms(findings.restarted, 0.50)},
+      {"restarted_max_ms", percentile_ms(findings.restarted, 1)},
+      {"losses", findings.reranked.size()},
+      {"reranked_p50_ms", percentile_ms(findings.reranked, 0.50)},
+      {"reranked_max_ms", percentile_ms(findings.reranked, 1)},
+      {"steady_s", to_seconds(findings.steady)},
+      {"beats_answered", findings.answered.size()},
+      {"beat_p50_ms", percentile_ms(findings.answered, 0.50)},
+      {"beat_p99_ms", percentile_ms(findings.answered, 0.99)},
+      {"server_cpu_percent", percent(findings.server_cpu)},
+      {"floor_cpu_percent", percent(findings.floor_cpu)},
+      {"server_rss_mib", static_cast<double>(findings.server_bytes) / kMebibyte}};
+}
+
+std::string table_of(const nlohmann::ordered_json& report) {
+  std::string table;
+  for (const auto& [name, value] : report.items()) {
+    table += fmt::format("{:<20} {}\n", name, value.dump());
+  }
+  return table;
+}
+
+}  // namespace
+
+Result<void> bench_rendezvous(const RendezvousBenchOptions& options) {
+  raise_descriptor_limit();
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+  std::optional<Findings> findings;
+  {
+    const auto server = BenchServer::start(
+        [&options](const BenchServer::Listens& listens) { return lead(options, listens); });
+    if (!server) return server.error();
+    auto found = RendezvousBench(options, *server).run();
+    if (!found) return found.error();
+    findings = *std::move(found);
+  }
+  const auto floor = floor_of(options, *findings);
+  if (!floor) return with_context("the floor", floor.error());
+  findings->floor_cpu = *floor;
+  const nlohmann::ordered_json report = report_of(options, *findings);
+  return answer(options.json ? report.dump() + "\n" : table_of(report));
+}
+
+}  // namespace ddprun

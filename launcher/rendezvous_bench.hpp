@@ -1,0 +1,20 @@
+#pragma once
+
+// What a leader costs and how fast it is: real connections of simulated agents
+// (rendezvous_fleet.hpp) to a real leader in a process of its own (bench_leader.hpp).
+
+#include "base/error.hpp"
+
+namespace ddprun {
+
+struct RendezvousBenchOptions {
+  int agents = 64;      // beside the leader's own
+  int repeats = 5;      // of a failure, and of the loss of an agent
+  double steady_s = 5;  // of beats alone
+  bool json = false;
+};
+
+/// Runs it and prints what it took. Fails with kIo, kPeerLost or kTimedOut.
+Result<void> bench_rendezvous(const RendezvousBenchOptions& options);
+
+}  // namespace ddprun

@@ -1,0 +1,242 @@
+#include "launcher/rendezvous_fleet.hpp"
+
+#include "rendezvous/connect.hpp"
+#include "rendezvous/core/frame.hpp"
+#include "rendezvous/core/message_json.hpp"
+
+#include <fmt/format.h>
+
+#include <variant>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 30s;
+constexpr std::uint64_t kFirstIncarnation = 1'000'000;
+constexpr std::uint16_t kSomePort = 29'400;  // nobody calls on it
+constexpr int kSomePid = 4'711;
+
+}  // namespace
+
+Result<std::unique_ptr<RendezvousFleet>> RendezvousFleet::open(
+    asio::io_context& context, Options options) {
+  std::unique_ptr<RendezvousFleet> fleet(new RendezvousFleet(context, std::move(options)));
+  auto links = Links::open(
+      context, {}, [self = fleet.get()](const Links::Event& event) { self->tell(event); });
+  if (!links) return links.error();
+  fleet->links_ = *std::move(links);
+  return fleet;
+}
+
+RendezvousFleet::RendezvousFleet(asio::io_context& context, Options options)
+    : options_(std::move(options)),
+      agents_(static_cast<std::size_t>(options_.agents)),
+      beat_timer_(context, kNever),
+      changed_(context, kNever) {
+  for (Agent& agent : agents_) {
+    const std::size_t index = index_of(agent);
+    agent.node.incarnation = Incarnation{kFirstIncarnation + index};
+    agent.node.host = fmt::format("node{:05}", index + 1);
+    agent.node.listens = {.host = "127.0.0.1", .port = kSomePort};
+  }
+}
+
+asio::awaitable<void> RendezvousFleet::serve() {
+  TaskScope tasks(co_await asio::this_coro::executor);
+  tasks.spawn(links_->serve());
+  tasks.spawn(keep_time());
+  co_await tasks.join();
+}
+
+asio::awaitable<void> RendezvousFleet::keep_time() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  for (;;) {
+    const auto [re_armed] = co_await beat_timer_.async_wait(kTuple);
+    const auto state = co_await asio::this_coro::cancellation_state;
+    if (state.cancelled() != asio::cancellation_type::none) co_return;
+    if (re_armed) continue;
+    const TimePoint now = Clock::now();
+    while (!beats_due_.empty() && beats_due_.begin()->first <= now) {
+      const auto [due, index] = *beats_due_.begin();
+      beats_due_.erase(beats_due_.begin());
+      if (!agents_[index].is_gone) beat(agents_[index], due + beat_interval());
+    }
+    beat_timer_.expires_at(beats_due_.empty() ? kNever : beats_due_.begin()->first);
+  }
+}
+
+asio::awaitable<Result<void>> RendezvousFleet::until(std::function<bool()> is_over) {
+  const TimePoint limit = Clock::now() + kPatience;
+  for (;;) {
+    if (failed_) co_return *failed_;
+    if (is_over()) co_return Result<void>();
+    if (Clock::now() >= limit) {
+      co_return make_error(Errc::kTimedOut, "the leader has not gone on for 30 s");
+    }
+    changed_.expires_at(limit);
+    co_await changed_.async_wait(kTuple);
+  }
+}
+
+asio::awaitable<Result<Duration>> RendezvousFleet::rank() {
+  const TimePoint begin = Clock::now();
+  started_ = 0;
+  for (const Agent& agent : agents_) {
+    links_->call(link_of(agent), options_.leader);
+  }
+  auto done = co_await until([this] { return started_ == agents(); });
+  if (!done) co_return done.error();
+  co_return last_started_ - begin;
+}
+
+asio::awaitable<Result<RendezvousFleet::Failure>> RendezvousFleet::fail_one() {
+  started_ = 0;
+  stopped_.clear();
+  Agent& culprit = agents_.back();
+  const FailureNews why{
+      .rank = 1,
+      .local_rank = 0,
+      .pid = kSomePid,
+      .host = culprit.node.host,
+      .how = "exited with status 1",
+      .exit_status = 1,
+      .signal = 0};
+  const TimePoint begin = Clock::now();
+  news(culprit, WorkersState::kFailed, why);
+  auto done = co_await until([this] { return started_ == agents(); });
+  if (!done) co_return done.error();
+  Failure failure;
+  for (const TimePoint at : stopped_) {
+    failure.stopped.push_back(at - begin);
+  }
+  failure.restarted = last_started_ - begin;
+  co_return failure;
+}
+
+asio::awaitable<Result<Duration>> RendezvousFleet::lose_one() {
+  started_ = 0;
+  Agent& victim = agents_[gone_++];
+  const TimePoint begin = Clock::now();
+  victim.is_gone = true;
+  links_->close(link_of(victim));
+  victim.line.reset();
+  auto done = co_await until([this] { return started_ == agents(); });
+  if (!done) co_return done.error();
+  co_return last_started_ - begin;
+}
+
+asio::awaitable<Result<std::vector<Duration>>> RendezvousFleet::beat_for(Duration time) {
+  answered_.clear();
+  Timer over(co_await asio::this_coro::executor, Clock::now() + time);
+  co_await over.async_wait(kTuple);
+  if (failed_) co_return *failed_;
+  co_return std::exchange(answered_, {});
+}
+
+// What the leader says. -------------------------------------------------------------------------
+
+void RendezvousFleet::tell(const Links::Event& event) {
+  if (const auto* connection = std::get_if<Links::Connected>(&event)) {
+    connected(of(connection->link));
+  } else if (const auto* received = std::get_if<Links::Received>(&event)) {
+    Agent& agent = of(received->link);
+    std::visit([&](const auto& what) { on(agent, what); }, received->message);
+  } else if (const auto* closed = std::get_if<Links::Closed>(&event)) {
+    give_up(with_context(of(closed->link).node.host, closed->why));
+  }
+}
+
+void RendezvousFleet::connected(Agent& agent) {
+  send(
+      agent,
+      Hello{
+          .job = options_.job,
+          .node = agent.node,
+          .nodes_min = options_.nodes.min(),
+          .nodes_max = options_.nodes.max(),
+          .standing = {}});
+}
+
+void RendezvousFleet::on(Agent& agent, const Welcome& welcome) {
+  lease_ = welcome.lease;
+  auto line = connect_to(options_.leader, Clock::now() + kPatience);
+  if (!line) return give_up(with_context("a life line", line.error()));
+  agent.line = std::move(*line);
+  open_line(agent, welcome.generation);
+  news(agent, WorkersState::kStopped);
+  // Real agents come at different times. Spread evenly, beats cost the leader most: it wakes for
+  // each.
+  const auto share = static_cast<std::int64_t>(index_of(agent));
+  beat(agent, Clock::now() + beat_interval() * share / options_.agents);
+}
+
+void RendezvousFleet::open_line(const Agent& agent, std::int64_t generation) {
+  std::string words(opening_of(Protocol::kLifeLine));
+  const LineHello hello{
+      .job = options_.job, .node = agent.node.incarnation, .generation = generation};
+  auto said = append_frame(words, encode(hello));
+  if (said) said = send_all(agent.line.get(), words, Clock::now() + kPatience);
+  if (!said) give_up(with_context("a life line", said.error()));
+}
+
+void RendezvousFleet::on(Agent& agent, const Answer& answer) {
+  const bool is_new = answer.number == agent.beat && answer.number > agent.heard;
+  agent.heard = std::max(agent.heard, answer.number);
+  if (is_new) answered_.push_back(Clock::now() - agent.beat_at);
+}
+
+void RendezvousFleet::on(Agent& agent, const OfferRound& offer) {
+  agent.round = offer.round;
+  send(agent, Acknowledge{.round = offer.round});
+}
+
+void RendezvousFleet::on(Agent& agent, const StartRound& /*start*/) {
+  news(agent, WorkersState::kRunning);
+  last_started_ = Clock::now();
+  if (++started_ == agents()) changed_.cancel();
+}
+
+void RendezvousFleet::on(Agent& agent, const StopRound& /*stop*/) {
+  stopped_.push_back(Clock::now());
+  news(agent, WorkersState::kStopped);
+}
+
+void RendezvousFleet::on(Agent& /*agent*/, const TellVerdict& verdict) {
+  give_up(make_error(Errc::kPeerLost, fmt::format("the job ended: {}", verdict.verdict.why)));
+}
+
+void RendezvousFleet::on(Agent& agent, const Refuse& refuse) {
+  give_up(
+      make_error(Errc::kPeerLost, fmt::format("{} was refused: {}", agent.node.host, refuse.why)));
+}
+
+// What the agents say. --------------------------------------------------------------------------
+
+void RendezvousFleet::beat(Agent& agent, TimePoint next) {
+  agent.beat_at = Clock::now();
+  send(agent, Beat{.number = ++agent.beat, .heard = agent.heard});
+  beats_due_.emplace(next, index_of(agent));
+  if (next < beat_timer_.expiry()) beat_timer_.expires_at(next);
+}
+
+void RendezvousFleet::news(Agent& agent, WorkersState state, std::optional<FailureNews> failure) {
+  WorkerNews news;
+  news.round = agent.round;
+  news.state = state;
+  news.failure = std::move(failure);
+  if (state == WorkersState::kRunning) news.pids = {kSomePid};
+  send(agent, news);
+}
+
+void RendezvousFleet::send(const Agent& agent, const Message& message) {
+  links_->send(link_of(agent), message);
+}
+
+void RendezvousFleet::give_up(Error why) {
+  if (!failed_) failed_ = std::move(why);
+  changed_.cancel();
+}
+
+}  // namespace ddprun
