@@ -245,6 +245,11 @@ class Network:
         self._cuts.add((sender, receiver))
         self._apply()
 
+    def cut_all(self, senders, receivers):
+        """What any of `senders` sends to any of `receivers` is lost."""
+        self._cuts |= {(a, b) for a in senders for b in receivers}
+        self._apply()
+
     def split(self, *groups):
         """Nodes of different groups lose sight of each other."""
         group_of = {node: group for group in groups for node in group}
