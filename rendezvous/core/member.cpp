@@ -168,9 +168,12 @@ bool Member::is_lost(TimePoint now) const {
 }
 
 void Member::farewell(std::int64_t generation, TimePoint now, Effects& out) {
+  const bool was_lost = is_lost(now);
   dead_ = std::max(dead_, generation);
   if (dead_ >= standing_.obeyed && standing_.obeyed != 0 && !leads()) {
-    if (uplink_ == Uplink::kFollowing) hang_up(now, out);
+    // A call that is under way is to the leader again, and nobody is going to take it.
+    const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
+    if (uplink_ == Uplink::kFollowing || (calls && !was_lost)) hang_up(now, out);
     walk_.clear();
     retry_at_ = now;
     pause_ = policy_.retry_pause;
