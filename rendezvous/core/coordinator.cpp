@@ -173,7 +173,7 @@ void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& ou
 
 /// It is not going to acknowledge, or its acknowledgement went with its connection.
 void Coordinator::withdraw_offer_to(Incarnation node) {
-  const bool has_it = phase_ == Phase::kOffered && round_->electorate.members.contains(node);
+  const bool has_it = phase_ == Phase::kOffered && round_.electorate.members.contains(node);
   if (has_it) phase_ = Phase::kGathering;
 }
 
@@ -188,16 +188,16 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
   const auto found = nodes_.find(incarnation);
   const std::string host = found->second.info.host;
   const int group_rank = found->second.group_rank;
-  if (found->second.link) {
-    links_.erase(*found->second.link);
-    out.emplace_back(effects::Close{.link = *found->second.link});
+  if (const auto link = found->second.link) {
+    links_.erase(*link);
+    out.emplace_back(effects::Close{.link = *link});
   }
   nodes_.erase(found);
   withdraw_offer_to(incarnation);
   out.emplace_back(
       effects::Note{.text = fmt::format("node {} (group rank {}): {}", host, group_rank, why)});
   if (!is_to_run(incarnation)) return;
-  const bool was_running = round_->ended.insert(incarnation).second;
+  const bool was_running = round_.ended.insert(incarnation).second;
   if (phase_ != Phase::kRunning || !was_running) return;
   StopRound order;
   order.why = fmt::format("node {} is lost: {}", host, why);
@@ -286,7 +286,7 @@ void Coordinator::refresh(TimePoint now) {
   leads_until_ = until >= now ? until : std::clamp(now, until, std::max(until, leads_until_));
   // What is granted while a round is on offer has to hold under its electorate as well.
   grants_until_ =
-      phase_ == Phase::kOffered ? std::min(until, held_until(round_->electorate)) : until;
+      phase_ == Phase::kOffered ? std::min(until, held_until(round_.electorate)) : until;
   if (until > now) is_confirmed_ = true;
 }
 
@@ -302,7 +302,7 @@ bool Coordinator::is_ready(const Node& node) const {
 }
 
 bool Coordinator::is_to_run(Incarnation node) const {
-  return round_ && round_->runs.contains(node);
+  return round_.runs.contains(node);
 }
 
 void Coordinator::gather(TimePoint now, Effects& out) {
@@ -349,7 +349,7 @@ std::vector<Successor> Coordinator::successors() const {
     if (!has_room || incarnation == self() || found == nodes_.end()) return;
     out.push_back({.node = incarnation, .at = found->second.info.listens});
   };
-  if (round_) std::ranges::for_each(round_->to_run, add);
+  std::ranges::for_each(round_.to_run, add);
   for (const auto& [incarnation, node] : nodes_) {
     if (out.size() >= kSuccessorsMax) break;
     if (!is_to_run(incarnation)) add(incarnation);
@@ -421,7 +421,7 @@ void Coordinator::offer(TimePoint now, Effects& out) {
   round_ = std::move(round);
   offer.successors = successors();
   const KnownElectorate& committed = electorates_.front();
-  for (const Incarnation member : round_->electorate.members) {
+  for (const Incarnation member : round_.electorate.members) {
     const auto place = places.find(member);
     offer.place = place == places.end() ? std::nullopt : std::optional(place->second);
     offer.committed = {
@@ -438,27 +438,27 @@ void Coordinator::offer(TimePoint now, Effects& out) {
 
 void Coordinator::on(
     Node& node, const Acknowledge& acknowledge, TimePoint /*now*/, Effects& /*out*/) {
-  const bool is_present = phase_ == Phase::kOffered && acknowledge.round == round_->id;
-  if (is_present) round_->acknowledged.insert(node.info.incarnation);
+  const bool is_present = phase_ == Phase::kOffered && acknowledge.round == round_.id;
+  if (is_present) round_.acknowledged.insert(node.info.incarnation);
 }
 
 bool Coordinator::may_start(TimePoint now) const {
   // Not before there are enough: this is asked at every acknowledgement.
-  if (round_->acknowledged.size() < round_->to_run.size()) return false;
+  if (round_.acknowledged.size() < round_.to_run.size()) return false;
   const auto has_acknowledged = [this](Incarnation node) {
-    return round_->acknowledged.contains(node);
+    return round_.acknowledged.contains(node);
   };
-  if (!std::ranges::all_of(round_->to_run, has_acknowledged)) return false;
+  if (!std::ranges::all_of(round_.to_run, has_acknowledged)) return false;
   const auto majority_has = [&](const KnownElectorate& electorate) {
     const auto count = std::ranges::count_if(electorate.members, has_acknowledged);
     return count > electorate.size / 2;
   };
-  return std::ranges::all_of(electorates_, majority_has) && majority_has(round_->electorate) &&
+  return std::ranges::all_of(electorates_, majority_has) && majority_has(round_.electorate) &&
          grants_until_ > now;
 }
 
 void Coordinator::start(TimePoint now, Effects& out) {
-  Round& round = *round_;
+  Round& round = round_;
   phase_ = Phase::kRunning;
   electorates_ = {round.electorate};
   has_history_ = true;
@@ -477,7 +477,7 @@ void Coordinator::start(TimePoint now, Effects& out) {
     const auto found = nodes_.find(member);
     if (found == nodes_.end() || !found->second.link) continue;
     Node& node = found->second;
-    if (is_to_run(member)) round.started_on.emplace(member, *node.link);
+    if (is_to_run(member)) round.started_on.emplace(member, node.link.value_or(Link{}));
     answer(node, out);  // its lease, under the electorate that holds from now on
     send(node, StartRound{.round = round.id}, out);
   }
@@ -499,28 +499,28 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
     node.may_run = !is_idle(node);
     return;
   }
-  const bool is_of_round = news.round == round_->id;
+  const bool is_of_round = news.round == round_.id;
   if (!is_of_round) {
     // Told right after its Welcome: the start was lost with the connection it was sent on.
-    const auto started_on = round_->started_on.find(incarnation);
-    const bool lost_start = is_first && started_on != round_->started_on.end() &&
-                            started_on->second != *node.link && is_idle(node);
+    const auto started_on = round_.started_on.find(incarnation);
+    const bool lost_start = is_first && started_on != round_.started_on.end() &&
+                            started_on->second != node.link && is_idle(node);
     if (!lost_start) return;
   }
   node.may_run = !is_idle(node);
-  if (is_idle(node)) round_->ended.insert(incarnation);
-  if (is_of_round && news.state == WorkersState::kSucceeded) round_->succeeded.insert(incarnation);
+  if (is_idle(node)) round_.ended.insert(incarnation);
+  if (is_of_round && news.state == WorkersState::kSucceeded) round_.succeeded.insert(incarnation);
   if (phase_ == Phase::kStopping && !is_idle(node)) {
     StopRound order;
-    order.round = round_->id;
-    order.why = round_->why;
+    order.round = round_.id;
+    order.why = round_.why;
     order.restarts = !verdict_;
     if (is_first) send(node, order, out);  // the order was lost with the connection it was sent on
     return;
   }
   if (phase_ != Phase::kRunning) return;
   if (is_of_round && news.failure) return fail(*news.failure, now, out);
-  if (is_idle(node) && !round_->succeeded.contains(incarnation)) {
+  if (is_idle(node) && !round_.succeeded.contains(incarnation)) {
     StopRound order;
     order.why = fmt::format("node {} has stopped its workers", node.info.host);
     order.restarts = true;
@@ -544,7 +544,7 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
     order.restarts = true;
     return break_round(std::move(order), out);
   }
-  order.restarts = culprit.can_be_retried && budget_.try_take(now - round_->started_at);
+  order.restarts = culprit.can_be_retried && budget_.try_take(now - round_.started_at);
   if (order.restarts && culprit.needs_pause) not_before_ = now + policy_.start_pause;
   if (order.restarts) return break_round(std::move(order), out);
   const std::string why = order.why;
@@ -553,17 +553,17 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
 
 void Coordinator::break_round(StopRound order, Effects& out) {
   phase_ = Phase::kStopping;
-  order.round = round_->id;
+  order.round = round_.id;
   order.restarts = order.restarts && !verdict_;
   order.restarts_used = budget_.used();
   order.restarts_max = budget_.max();
-  round_->why = order.why;
+  round_.why = order.why;
   progress_.reason = order.why;
   progress_.restarts_used = budget_.used();
-  for (const Incarnation incarnation : round_->to_run) {
+  for (const Incarnation incarnation : round_.to_run) {
     const auto found = nodes_.find(incarnation);
     if (found == nodes_.end() || !found->second.link) continue;
-    if (!round_->ended.contains(incarnation) || order.culprit) send(found->second, order, out);
+    if (!round_.ended.contains(incarnation) || order.culprit) send(found->second, order, out);
   }
 }
 
@@ -571,17 +571,17 @@ void Coordinator::round_ended(TimePoint now) {
   phase_ = Phase::kGathering;
   gather_since_ = now;
   ++progress_.attempt;
-  progress_.previous_world = round_->world;
+  progress_.previous_world = round_.world;
 }
 
 void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
   const auto is_newcomer = [this](const auto& entry) {
     return is_ready(entry.second) && !is_to_run(entry.first);
   };
-  const bool has_room = std::ssize(round_->to_run) < policy_.nodes.max();
+  const bool has_room = std::ssize(round_.to_run) < policy_.nodes.max();
   if (!has_room) return;
   const auto newcomer = std::ranges::find_if(nodes_, is_newcomer);
-  if (verdict_ || newcomer == nodes_.end() || !round_->succeeded.empty()) {
+  if (verdict_ || newcomer == nodes_.end() || !round_.succeeded.empty()) {
     newcomer_at_.reset();
     return;
   }
@@ -616,7 +616,7 @@ void Coordinator::on(Node& node, const Leaving& leaving, TimePoint now, Effects&
   }
   withdraw_offer_to(incarnation);
   const bool runs =
-      phase_ == Phase::kRunning && is_to_run(incarnation) && !round_->ended.contains(incarnation);
+      phase_ == Phase::kRunning && is_to_run(incarnation) && !round_.ended.contains(incarnation);
   if (!runs) return;
   StopRound order;
   order.why = fmt::format("node {} leaves, told by signal {}", host, leaving.signal);
@@ -643,13 +643,14 @@ void Coordinator::dismiss_leavers(Effects& out) {
 
 void Coordinator::decide(Verdict verdict, StopRound order, TimePoint /*now*/, Effects& out) {
   if (verdict_) return;
+  const Verdict decided = verdict;
   verdict_ = std::move(verdict);
   for (const auto& [incarnation, node] : nodes_) {
-    if (node.link) send(node, TellVerdict{.verdict = *verdict_, .is_final = false}, out);
+    if (node.link) send(node, TellVerdict{.verdict = decided, .is_final = false}, out);
   }
   if (phase_ == Phase::kOffered) phase_ = Phase::kGathering;
   if (phase_ != Phase::kRunning) return;
-  order.why = verdict_->why;
+  order.why = decided.why;
   break_round(std::move(order), out);
 }
 
@@ -659,6 +660,8 @@ void Coordinator::on(
 }
 
 void Coordinator::spread_verdict(TimePoint now, Effects& out) {
+  if (!verdict_) return;
+  const TellVerdict final{.verdict = *verdict_, .is_final = true};
   const auto has_heard = [this](Incarnation incarnation) {
     const auto found = nodes_.find(incarnation);
     return found != nodes_.end() && found->second.has_heard_verdict;
@@ -671,7 +674,6 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
     is_final_ = true;
     final_at_ = now;
     for (const auto& [incarnation, node] : nodes_) {
-      const TellVerdict final{.verdict = *verdict_, .is_final = true};
       if (node.link && incarnation != self()) send(node, final, out);
     }
   }
@@ -687,7 +689,7 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
   const auto own = nodes_.find(self());
   if (own == nodes_.end()) return;
   final_at_ = kNever;  // told once
-  send(own->second, TellVerdict{.verdict = *verdict_, .is_final = true}, out);
+  send(own->second, final, out);
 }
 
 // Everything that follows from where things stand. ----------------------------------------------
@@ -712,12 +714,12 @@ bool Coordinator::keep_lead(TimePoint now, Effects& out) {
 void Coordinator::settle(TimePoint now, Effects& out) {
   if (!keep_lead(now, out)) return;
   const bool is_stopping = phase_ == Phase::kStopping;
-  if (is_stopping && round_->ended.size() == round_->to_run.size()) round_ended(now);
+  if (is_stopping && round_.ended.size() == round_.to_run.size()) round_ended(now);
   if (has_leavers_) dismiss_leavers(out);
   if (phase_ == Phase::kGathering) gather(now, out);
   if (phase_ == Phase::kOffered && may_start(now)) start(now, out);
   if (phase_ == Phase::kRunning) {
-    if (round_->succeeded.size() == round_->to_run.size()) {
+    if (round_.succeeded.size() == round_.to_run.size()) {
       decide({.exit_status = kExitOk, .why = ""}, {}, now, out);
     } else {
       consider_newcomers(now, out);
@@ -757,6 +759,7 @@ Coordinator::Node* Coordinator::find(Link link) {
 }
 
 void Coordinator::send(const Node& node, Message message, Effects& out) const {
+  if (!node.link) return;
   out.emplace_back(effects::Send{.to = *node.link, .message = std::move(message)});
 }
 

@@ -91,7 +91,8 @@ class Coordinator {
   std::int64_t generation() const { return generation_; }
   Phase phase() const { return phase_; }
   const std::map<Incarnation, Node>& nodes() const { return nodes_; }
-  const std::optional<Round>& round() const { return round_; }
+  /// The present or the last one; none before the first offer.
+  const Round* round() const { return round_.id.number == 0 ? nullptr : &round_; }
   const Progress& progress() const { return progress_; }
   const RestartBudget& budget() const { return budget_; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
@@ -151,7 +152,7 @@ class Coordinator {
   std::map<Incarnation, Node> nodes_;
   std::map<Link, Incarnation> links_;
   std::uint64_t joins_ = 0;
-  std::optional<Round> round_;  // offered, running, stopping, or the last one
+  Round round_;  // offered, running, stopping, or the last one
 
   TimePoint seen_;  // the present, as of the last event
   TimePoint began_;

@@ -250,7 +250,8 @@ void Member::begin_walk(TimePoint now) {
 void Member::next_target(TimePoint now, Effects& out) {
   std::optional<Target> target;
   if (redirected_to_) {
-    target = Target{.is_self = false, .to = *std::exchange(redirected_to_, std::nullopt)};
+    target = Target{.is_self = false, .to = *redirected_to_};
+    redirected_to_.reset();
   } else {
     if (walk_at_ >= walk_.size()) begin_walk(now);
     if (walk_.empty()) return pause(now);
@@ -411,7 +412,8 @@ void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
 void Member::on(const StartRound& start, TimePoint now, Effects& out) {
   // R7: the start of a round that was not offered here, or was offered before this connection.
   if (uplink_ != Uplink::kFollowing || !offer_ || offer_->round != start.round) return;
-  const OfferRound offer = *std::exchange(offer_, std::nullopt);
+  const OfferRound offer = *offer_;
+  offer_.reset();
   standing_.committed = standing_.offered;
   if (link_ != kSelfLink) was_leader_ = false;
   if (!offer.place) return;
@@ -438,7 +440,7 @@ void Member::on(const StopRound& stop, TimePoint /*now*/, Effects& out) {
 
 void Member::workers(const WorkerNews& news, TimePoint now, Effects& out) {
   if (news.round < news_.round) return;
-  auto failure = news.failure ? news.failure : std::move(news_.failure);
+  auto failure = news.failure ? news.failure : news_.failure;
   news_ = news;
   if (news_.state == WorkersState::kFailed || news_.state == WorkersState::kStopped) {
     news_.failure = std::move(failure);

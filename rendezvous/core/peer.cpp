@@ -103,7 +103,7 @@ void Peer::on(const Received& event, TimePoint now) {
     const auto caller = callers_.find(event.link);
     if (caller == callers_.end()) return;
     caller->second.eligible = *eligible;
-    if (candidate_) ask(caller->first, caller->second);
+    ask(caller->first, caller->second);
     return;
   }
   if (coordinator_) coordinator_->received(event.link, event.message, now, from_coordinator_);
@@ -151,7 +151,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
 }
 
 void Peer::ask(Link link, const Caller& caller) {
-  if (!caller.eligible) return;
+  if (!caller.eligible || !candidate_) return;
   if (caller.eligible->standing.generation >= candidate_->generation()) {
     candidate_.reset();  // asks again, for a newer generation
     return;
@@ -208,9 +208,10 @@ void Peer::mind_candidacy(TimePoint now) {
         Candidate::Timing{.lease = policy_.lease, .margin = policy_.margin});
     candidate_->ask_for(member_.promise_to_itself(newest + 1, now));
     for (const auto& [link, caller] : callers_) {
-      if (candidate_) ask(link, caller);
+      ask(link, caller);
     }
   }
+  if (!candidate_) return;
   if (const auto mandate = candidate_->mandate()) lead(*mandate, now);
 }
 
@@ -278,6 +279,7 @@ void Peer::mind_leadership(TimePoint now, Effects& out) {
 }
 
 void Peer::mind_the_endpoint(TimePoint now) {
+  if (!coordinator_) return;
   const bool is_elsewhere =
       policy_.meet && *policy_.meet != member_.node().listens && coordinator_->generation() > 1;
   if (!is_elsewhere || notice_ || now < notice_at_) return;

@@ -147,7 +147,7 @@ void Cluster::freeze(int index, Duration for_how_long) {
 }
 
 void Cluster::kill_agent(int index) {
-  Node& node = nodes_[at(index)];
+  const Node& node = nodes_[at(index)];
   if (!node.agent_up) return;
   note(index, "agent killed");
   has_to_go_on_ = false;  // not quiet yet
@@ -180,7 +180,7 @@ void Cluster::kill_guard(int index) {
   node.guard_up = false;
   node.frozen = false;  // the kernel wakes a stopped agent when its guard dies
   world_.in(world_.between(100us, 5ms), [this, index, life = node.life] {
-    Node& mine = nodes_[at(index)];
+    const Node& mine = nodes_[at(index)];
     if (mine.life != life || !mine.agent_up || mine.frozen) return;
     if (mine.runs) workers_ended(index, mine.run, false);
     say_farewell(index);
@@ -441,7 +441,7 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
   const int run = ++node.run;
   const int life = node.life;
   world_.in(world_.between(100us, 5ms), [this, index, run, life, round = start.round] {
-    Node& mine = nodes_[at(index)];
+    const Node& mine = nodes_[at(index)];
     if (mine.life != life || mine.run != run || !mine.runs || mine.has_failed) return;
     WorkerNews news;
     news.round = round;
@@ -449,7 +449,7 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
     feed(index, Peer::Workers{.news = news});
   });
   world_.in(setting_.work + world_.between(0s, 200ms), [this, index, run] {
-    Node& mine = nodes_[at(index)];
+    const Node& mine = nodes_[at(index)];
     if (mine.run == run && mine.runs && !mine.stopping) workers_ended(index, run, true);
   });
   guard_minds_lease(index, life, run);
@@ -586,6 +586,7 @@ std::vector<int> Cluster::running() const {
     if (node.runs) by_rank.emplace(places_.at(node.round).at(index).group_rank, index);
   }
   std::vector<int> out;
+  out.reserve(by_rank.size());
   for (const auto& [rank, index] : by_rank) {
     out.push_back(index);
   }

@@ -113,7 +113,7 @@ class Cluster {
     bool has_failed = false;
     int run = 0;
     int world = 0;
-    TimePoint lease_until{};  // by the world's clock
+    TimePoint lease_until;  // by the world's clock
   };
   struct Connection {
     int caller = 0;

@@ -106,7 +106,7 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   });
   Outcome outcome;
   outcome.violations = cluster.violations();
-  if (!ended) outcome.violations.push_back("a busy loop: too much happens");
+  if (!ended) outcome.violations.emplace_back("a busy loop: too much happens");
   if (outcome.violations.empty()) {
     cluster.check_settled();
     outcome.violations = cluster.violations();

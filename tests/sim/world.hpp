@@ -34,7 +34,7 @@ class World {
     while (!plans_.empty() && plans_.top().at <= end && !is_over()) {
       if (++happened_ > happenings_max) return false;
       // The queue yields const, since an order could be broken; the element leaves it right away.
-      Plan next = std::move(const_cast<Plan&>(plans_.top()));
+      const Plan next = std::move(const_cast<Plan&>(plans_.top()));
       plans_.pop();
       now_ = next.at;
       next.what();
