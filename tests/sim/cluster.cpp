@@ -216,9 +216,9 @@ void Cluster::power_off(int index) {
 void Cluster::agent_gone(int index) {
   Node& node = nodes_[at(index)];
   node.agent_up = false;
-  for (const auto& [link, end] : std::exchange(node.ends, {})) {
-    world_.in(
-        world_.between(1us, 3ms), [this, end = end] { close_end(end.connection, !end.is_caller); });
+  for (const auto& entry : std::exchange(node.ends, {})) {
+    const End end = entry.second;
+    world_.in(world_.between(1us, 3ms), [this, end] { close_end(end.connection, !end.is_caller); });
   }
 }
 
