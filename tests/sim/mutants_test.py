@@ -44,8 +44,8 @@ MUTANTS = {
         ("coordinator.cpp", "  leads_until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
          "  leads_until_ = until >= now ?")],
     "start without acknowledgement": [
-        ("coordinator.cpp", "  if (round_->acknowledged.size() < round_->to_run.size()) return false;\n",
-         "  if (round_.has_value()) return leads_until_ > now;\n")],
+        ("coordinator.cpp", "  if (round_.acknowledged.size() < round_.to_run.size()) return false;\n",
+         "  if (phase_ == Phase::kOffered) return leads_until_ > now;\n")],
     "a thawed agent that spawns": [
         ("member.cpp", "  if (now >= lease_until_) return tell_workers(out);\n", ""),
         ("member.cpp", "  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;",
@@ -64,7 +64,7 @@ MUTANTS = {
     "death taken from a closed connection": [
         ("coordinator.cpp",
          "  // Suspected, no more: a round is never started on the strength of a closed connection.\n",
-         "  if (is_to_run(incarnation)) round_->ended.insert(incarnation);\n  node->may_run = false;\n")],
+         "  if (is_to_run(incarnation)) round_.ended.insert(incarnation);\n  node->may_run = false;\n")],
     "a successor that does not wait for leases": [
         ("candidate.cpp", "  if (!all_known && on_proof) mandate.wait = timing_.lease + timing_.margin;\n",
          "  static_cast<void>(all_known && on_proof);\n")],
