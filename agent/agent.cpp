@@ -166,7 +166,7 @@ void Agent::stop_by(int signal) {
 }
 
 void Agent::workers_told(const WorkerNews& news) {
-  const bool run = news.state == WorkersState::kRunning || news.state == WorkersState::kFailed;
+  const bool run = is_under_way(news.state);
   if (!run) front_.workers_run(false);
   feed(Peer::Workers{.news = news});
   if (run || !late_signal_) return;

@@ -21,6 +21,10 @@ constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 constexpr auto kNoticeWindow = 1s;
 constexpr int kRefreshesPerLease = 64;
 
+bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
+  return std::ranges::count_if(electorate.members, has_agreed) > electorate.size / 2;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(
@@ -199,10 +203,7 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
   if (!is_to_run(incarnation)) return;
   const bool was_running = round_.ended.insert(incarnation).second;
   if (phase_ != Phase::kRunning || !was_running) return;
-  StopRound order;
-  order.why = fmt::format("node {} is lost: {}", host, why);
-  order.restarts = true;
-  break_round(std::move(order), out);
+  go_on_without_blame(fmt::format("node {} is lost: {}", host, why), out);
 }
 
 void Coordinator::expire(TimePoint now, Effects& out) {
@@ -293,8 +294,7 @@ void Coordinator::refresh(TimePoint now) {
 // A round. -------------------------------------------------------------------------------------
 
 bool Coordinator::is_idle(const Node& node) const {
-  return node.has_told && node.news.state != WorkersState::kRunning &&
-         node.news.state != WorkersState::kFailed;
+  return node.has_told && !is_under_way(node.news.state);
 }
 
 bool Coordinator::is_ready(const Node& node) const {
@@ -329,7 +329,6 @@ void Coordinator::gather(TimePoint now, Effects& out) {
              to_seconds(policy_.join_timeout),
              attendance())},
         {},
-        now,
         out);
   }
   if (ready < policy_.nodes.max()) {
@@ -450,8 +449,7 @@ bool Coordinator::may_start(TimePoint now) const {
   };
   if (!std::ranges::all_of(round_.to_run, has_acknowledged)) return false;
   const auto majority_has = [&](const KnownElectorate& electorate) {
-    const auto count = std::ranges::count_if(electorate.members, has_acknowledged);
-    return count > electorate.size / 2;
+    return has_majority(electorate, has_acknowledged);
   };
   return std::ranges::all_of(electorates_, majority_has) && majority_has(round_.electorate) &&
          grants_until_ > now;
@@ -494,8 +492,8 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
   const bool is_first = !std::exchange(node.has_told, true);
   node.news = news;
   const Incarnation incarnation = node.info.incarnation;
-  const bool is_under_way = phase_ == Phase::kRunning || phase_ == Phase::kStopping;
-  if (!is_under_way || !is_to_run(incarnation)) {
+  const bool has_started = phase_ == Phase::kRunning || phase_ == Phase::kStopping;
+  if (!has_started || !is_to_run(incarnation)) {
     node.may_run = !is_idle(node);
     return;
   }
@@ -521,10 +519,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
   if (phase_ != Phase::kRunning) return;
   if (is_of_round && news.failure) return fail(*news.failure, now, out);
   if (is_idle(node) && !round_.succeeded.contains(incarnation)) {
-    StopRound order;
-    order.why = fmt::format("node {} has stopped its workers", node.info.host);
-    order.restarts = true;
-    break_round(std::move(order), out);
+    go_on_without_blame(fmt::format("node {} has stopped its workers", node.info.host), out);
   }
 }
 
@@ -548,7 +543,7 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
   if (order.restarts && culprit.needs_pause) not_before_ = now + policy_.start_pause;
   if (order.restarts) return break_round(std::move(order), out);
   const std::string why = order.why;
-  decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), now, out);
+  decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), out);
 }
 
 void Coordinator::break_round(StopRound order, Effects& out) {
@@ -565,6 +560,14 @@ void Coordinator::break_round(StopRound order, Effects& out) {
     if (found == nodes_.end() || !found->second.link) continue;
     if (!round_.ended.contains(incarnation) || order.culprit) send(found->second, order, out);
   }
+}
+
+/// No worker's failure: another round follows, and the budget stays as it is.
+void Coordinator::go_on_without_blame(std::string why, Effects& out) {
+  StopRound order;
+  order.why = std::move(why);
+  order.restarts = true;
+  break_round(std::move(order), out);
 }
 
 void Coordinator::round_ended(TimePoint now) {
@@ -587,10 +590,7 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
   }
   if (!newcomer_at_) newcomer_at_ = now;
   if (now < *newcomer_at_ + policy_.newcomer_pause) return;
-  StopRound order;
-  order.why = fmt::format("node {} joins", newcomer->second.info.host);
-  order.restarts = true;
-  break_round(std::move(order), out);
+  go_on_without_blame(fmt::format("node {} joins", newcomer->second.info.host), out);
 }
 
 // Leaving, and the end. ------------------------------------------------------------------------
@@ -611,17 +611,13 @@ void Coordinator::on(Node& node, const Leaving& leaving, TimePoint now, Effects&
         {.exit_status = exit_status_of_signal(leaving.signal),
          .why = fmt::format("{} was told to stop by signal {}", host, leaving.signal)},
         {},
-        now,
         out);
   }
   withdraw_offer_to(incarnation);
   const bool runs =
       phase_ == Phase::kRunning && is_to_run(incarnation) && !round_.ended.contains(incarnation);
   if (!runs) return;
-  StopRound order;
-  order.why = fmt::format("node {} leaves, told by signal {}", host, leaving.signal);
-  order.restarts = true;
-  break_round(std::move(order), out);
+  go_on_without_blame(fmt::format("node {} leaves, told by signal {}", host, leaving.signal), out);
 }
 
 void Coordinator::dismiss_leavers(Effects& out) {
@@ -630,7 +626,6 @@ void Coordinator::dismiss_leavers(Effects& out) {
     if (!node.is_leaving || !node.link || !is_idle(node) || node.has_heard_verdict) continue;
     // The leader goes last, so that the others stop in order before they look for another.
     if (incarnation == self() && !round_is_over) continue;
-    if (verdict_) continue;
     node.has_heard_verdict = true;  // told once
     send(
         node,
@@ -641,7 +636,7 @@ void Coordinator::dismiss_leavers(Effects& out) {
   }
 }
 
-void Coordinator::decide(Verdict verdict, StopRound order, TimePoint /*now*/, Effects& out) {
+void Coordinator::decide(Verdict verdict, StopRound order, Effects& out) {
   if (verdict_) return;
   const Verdict decided = verdict;
   verdict_ = std::move(verdict);
@@ -667,8 +662,7 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
     return found != nodes_.end() && found->second.has_heard_verdict;
   };
   const auto majority_has = [&](const KnownElectorate& electorate) {
-    const auto count = std::ranges::count_if(electorate.members, has_heard);
-    return count > electorate.size / 2;
+    return has_majority(electorate, has_heard);
   };
   if (!is_final_ && std::ranges::all_of(electorates_, majority_has)) {
     is_final_ = true;
@@ -715,12 +709,12 @@ void Coordinator::settle(TimePoint now, Effects& out) {
   if (!keep_lead(now, out)) return;
   const bool is_stopping = phase_ == Phase::kStopping;
   if (is_stopping && round_.ended.size() == round_.to_run.size()) round_ended(now);
-  if (has_leavers_) dismiss_leavers(out);
+  if (has_leavers_ && !verdict_) dismiss_leavers(out);
   if (phase_ == Phase::kGathering) gather(now, out);
   if (phase_ == Phase::kOffered && may_start(now)) start(now, out);
   if (phase_ == Phase::kRunning) {
     if (round_.succeeded.size() == round_.to_run.size()) {
-      decide({.exit_status = kExitOk, .why = ""}, {}, now, out);
+      decide({.exit_status = kExitOk, .why = ""}, {}, out);
     } else {
       consider_newcomers(now, out);
     }

@@ -123,10 +123,11 @@ class Coordinator {
   void start(TimePoint now, Effects& out);
   void fail(const FailureNews& culprit, TimePoint now, Effects& out);
   void break_round(StopRound order, Effects& out);
+  void go_on_without_blame(std::string why, Effects& out);
   void round_ended(TimePoint now);
   void consider_newcomers(TimePoint now, Effects& out);
 
-  void decide(Verdict verdict, StopRound order, TimePoint now, Effects& out);
+  void decide(Verdict verdict, StopRound order, Effects& out);
   void spread_verdict(TimePoint now, Effects& out);
   void dismiss_leavers(Effects& out);
 

@@ -27,7 +27,7 @@ Member::Member(const RendezvousPolicy& policy)
       margin_(policy.margin) {}
 
 bool Member::runs_workers() const {
-  return news_.state == WorkersState::kRunning || news_.state == WorkersState::kFailed;
+  return is_under_way(news_.state);
 }
 
 // Whom to follow. ------------------------------------------------------------------------------
@@ -41,15 +41,17 @@ void Member::connected(Link link, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kCalling || link != link_) return;
   uplink_ = Uplink::kWaiting;
   patience_until_ = now + jittered(policy_.patience);
-  send(
-      Hello{
-          .job = policy_.job,
-          .node = node_,
-          .nodes_min = policy_.nodes.min(),
-          .nodes_max = policy_.nodes.max(),
-          .standing = standing_},
-      out);
+  send(hello(), out);
   advance(now, out);
+}
+
+Hello Member::hello() const {
+  return {
+      .job = policy_.job,
+      .node = node_,
+      .nodes_min = policy_.nodes.min(),
+      .nodes_max = policy_.nodes.max(),
+      .standing = standing_};
 }
 
 void Member::closed(Link link, TimePoint now, Effects& out) {

@@ -65,6 +65,8 @@ class Member {
 
   /// Its turn to gather promises has come, and it may promise itself; ends by itself.
   bool is_candidate(TimePoint now) const;
+  /// Its first words on a connection.
+  Hello hello() const;
   Eligible eligible() const { return {.dead = dead_, .standing = standing_}; }
   /// Promises a generation to itself, in its own turn. REQUIRES: newer than any it knows.
   Promise promise_to_itself(std::int64_t generation, TimePoint now);

@@ -90,6 +90,11 @@ enum class WorkersState : std::uint8_t {
   kSucceeded,  // all exited 0, and nothing is left behind
 };
 
+/// Whether some of them may still run.
+constexpr bool is_under_way(WorkersState state) {
+  return state == WorkersState::kRunning || state == WorkersState::kFailed;
+}
+
 /// The worker that failed first on its node.
 struct FailureNews {
   int rank = 0;

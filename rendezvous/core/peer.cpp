@@ -40,13 +40,7 @@ void Peer::on(const Begin& /*event*/, TimePoint now) {
 void Peer::lead(const Mandate& mandate, TimePoint now) {
   candidate_.reset();
   coordinator_.emplace(policy_, member_.node(), mandate, now);
-  Hello own;
-  own.job = policy_.job;
-  own.node = member_.node();
-  own.nodes_min = policy_.nodes.min();
-  own.nodes_max = policy_.nodes.max();
-  own.standing = member_.standing();
-  coordinator_->join(kSelfLink, own, now, from_coordinator_);
+  coordinator_->join(kSelfLink, member_.hello(), now, from_coordinator_);
   member_.lead(mandate.generation, now, from_member_);
   notice_at_ = now;
   const auto waiting = std::exchange(callers_, {});
@@ -278,11 +272,14 @@ void Peer::mind_leadership(TimePoint now, Effects& out) {
   route(now, out);
 }
 
+/// Whether it leads in place of who was met at the endpoint, and is not calling there right now.
+bool Peer::is_to_call_there() const {
+  return coordinator_ && coordinator_->generation() > 1 && policy_.meet &&
+         *policy_.meet != member_.node().listens && !notice_;
+}
+
 void Peer::mind_the_endpoint(TimePoint now) {
-  if (!coordinator_) return;
-  const bool is_elsewhere =
-      policy_.meet && *policy_.meet != member_.node().listens && coordinator_->generation() > 1;
-  if (!is_elsewhere || notice_ || now < notice_at_) return;
+  if (!is_to_call_there() || !policy_.meet || now < notice_at_) return;
   notice_at_ = now + kNoticeInterval;
   notice_ = Link{kFirstNotice + 2 * ++notices_ - 1};
   from_member_.emplace_back(effects::Call{.link = *notice_, .to = *policy_.meet});
@@ -291,12 +288,8 @@ void Peer::mind_the_endpoint(TimePoint now) {
 std::optional<TimePoint> Peer::next_deadline() const {
   if (member_.has_ended()) return std::nullopt;
   TimePoint next = member_.next_deadline().value_or(kNever);
-  if (coordinator_) {
-    next = std::min(next, coordinator_->next_deadline().value_or(kNever));
-    const bool is_elsewhere =
-        policy_.meet && *policy_.meet != member_.node().listens && coordinator_->generation() > 1;
-    if (is_elsewhere && !notice_) next = std::min(next, notice_at_);
-  }
+  if (coordinator_) next = std::min(next, coordinator_->next_deadline().value_or(kNever));
+  if (is_to_call_there()) next = std::min(next, notice_at_);
   if (next == kNever) return std::nullopt;
   return next;
 }

@@ -98,6 +98,7 @@ class Peer {
   bool would_win() const;
   void ask(Link link, const Caller& caller);
   void mind_leadership(TimePoint now, Effects& out);
+  bool is_to_call_there() const;
   void mind_the_endpoint(TimePoint now);
   void route(TimePoint now, Effects& out);
 
