@@ -170,7 +170,9 @@ void Agent::workers_told(const WorkerNews& news) {
   if (!run) front_.workers_run(false);
   feed(Peer::Workers{.news = news});
   if (run || !late_signal_) return;
-  feed(Peer::Signalled{.signal = *std::exchange(late_signal_, std::nullopt), .whole_job = false});
+  const int signal = *late_signal_;
+  late_signal_.reset();
+  feed(Peer::Signalled{.signal = signal, .whole_job = false});
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.

@@ -72,9 +72,9 @@ Result<void> check_node_rank(const CommandLine& line, const MeetingPlan& meeting
       nodes - 1));
 }
 
-/// --rdzv-endpoint, with the backend's port if it names none. REQUIRES: it was given.
-Result<Endpoint> read_endpoint(const Options& options) {
-  const auto& [text, source] = *options.endpoint;
+/// --rdzv-endpoint, with the backend's port if it names none.
+Result<Endpoint> read_endpoint(const Options& options, const Given& given) {
+  const auto& [text, source] = given;
   auto endpoint = Endpoint::parse(text, is_static(options) ? kNoPort : kC10dPort);
   if (!endpoint) return with_context(source, endpoint.error());
   if (!is_static(options) || endpoint->port != kNoPort) return endpoint;
@@ -107,7 +107,7 @@ Result<void> settle_one_node(const CommandLine& line, Options& options) {
     return {};
   }
   if (options.endpoint) {
-    auto endpoint = read_endpoint(options);
+    auto endpoint = read_endpoint(options, *options.endpoint);
     if (!endpoint) return endpoint.error();
     plan.master_address = endpoint->host;
     if (endpoint->port != kNoPort) plan.master_port = endpoint->port;
@@ -135,7 +135,7 @@ Result<Endpoint> common_endpoint(const CommandLine& line, const Options& options
   const char* flag = "rdzv-endpoint";
   Endpoint endpoint;
   if (options.endpoint) {
-    auto read = read_endpoint(options);
+    auto read = read_endpoint(options, *options.endpoint);
     if (!read) return read.error();
     endpoint = *std::move(read);
   } else {
@@ -156,7 +156,7 @@ Result<Endpoint> common_endpoint(const CommandLine& line, const Options& options
 }
 
 /// With static, node rank 0 founds; with c10d, whoever the endpoint belongs to.
-Result<void> settle_founder(const CommandLine& line, Options& options) {
+Result<void> settle_founder(const CommandLine& line, const Endpoint& endpoint, Options& options) {
   MeetingPlan& meeting = options.plan.meeting;
   const auto& is_host = options.settings.is_host;
   if (!is_static(options)) {
@@ -172,10 +172,10 @@ Result<void> settle_founder(const CommandLine& line, Options& options) {
   }
   meeting.founds = founds ? Founds::kYes : Founds::kNo;
   // Whoever says that it is rank 0 may be reached by an address that a router translates.
-  if (!meeting.node_rank) {
-    const Given& source = options.endpoint ? *options.endpoint : *options.master_address;
+  const std::optional<Given>& given = options.endpoint ? options.endpoint : options.master_address;
+  if (!meeting.node_rank && given) {
     options.own_hosts.push_back(
-        {.host = {.text = meeting.endpoint->host, .source = source.source},
+        {.host = {.text = endpoint.host, .source = given->source},
          .remedy = "and node rank 0 has to run there; give --node-rank",
          .may_be_unknown = true});
   }
@@ -192,12 +192,12 @@ Result<void> settle_several_nodes(const CommandLine& line, Options& options) {
         spelled(line, "nnodes"),
         meeting.nodes.max()));
   }
-  auto endpoint = common_endpoint(line, options);
+  const auto endpoint = common_endpoint(line, options);
   if (!endpoint) return endpoint.error();
-  meeting.endpoint = *std::move(endpoint);
+  meeting.endpoint = *endpoint;
   plan.run_id = options.run_id ? options.run_id->text : kCommonId;
   plan.master_address.clear();
-  return settle_founder(line, options);
+  return settle_founder(line, *endpoint, options);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ Result<void> put_keep_alive_attempts(std::string_view value, Options& options) {
   if (!attempts || *attempts < 1) {
     return refused("keep_alive_max_attempt: expected a whole number from 1 on");
   }
-  options.settings.keep_alive_attempts = *attempts;
+  options.settings.keep_alive_attempts = attempts;
   return {};
 }
 
@@ -88,7 +88,7 @@ Result<void> nnodes(const Given& given, Options& options) {
 Result<void> node_rank(const Given& given, Options& options) {
   const auto rank = parse_int<int>(given.text);
   if (!rank || *rank < 0) return refused("expected a whole number from 0 on");
-  options.plan.meeting.node_rank = *rank;
+  options.plan.meeting.node_rank = rank;
   return {};
 }
 
