@@ -3,6 +3,7 @@
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/listener.hpp"
+#include "rendezvous/load_mac.hpp"
 #include "rendezvous/own_address.hpp"
 
 #include <cerrno>
@@ -81,11 +82,15 @@ Result<std::unique_ptr<PeerNetwork>> PeerNetwork::open(
 
 Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
   raise_descriptor_limit();  // a link and a life line of each node, if this one is to lead
-  auto links = Links::open(context_, {}, [this](const Links::Event& event) { tell(event); });
+  const auto mac = load_mac(plan.meeting.secret);
+  if (!mac) return mac.error();
+  auto links = Links::open(
+      context_, {}, [this](const Links::Event& event) { tell(event); }, *mac);
   if (!links) return links.error();
   links_ = *std::move(links);
   LifeLines::Options options;
   options.job = plan.run_id;
+  options.mac = *mac;
   options.holders = {
       .hold_line = [this](int line) { return front_.hold_line(line); },
       .hold_end = [this](int end) { front_.hold_end(end); },

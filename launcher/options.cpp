@@ -121,15 +121,6 @@ Result<void> settle_local_address(Options& options) {
   return {};
 }
 
-/// The last step, so that all else that is wrong with such a job is told first.
-Result<void> refuse_secret(const MeetingPlan& meeting) {
-  if (!meeting.has_others() || meeting.secret.empty()) return {};
-  return make_error(
-      Errc::kInvalidArgument,
-      "--secret-file: nodes that prove a secret to each other come with a later version; leave it "
-      "out, and DDPRUN_SECRET and DDPRUN_SECRET_FILE too");
-}
-
 }  // namespace
 
 Result<Request> read_request(
@@ -161,8 +152,6 @@ Result<Request> read_request(
   auto command = resolve_command(*options, environment);
   if (!command) return command.error();
   plan.command = std::move(*command);
-  auto accepted = refuse_secret(plan.meeting);
-  if (!accepted) return accepted.error();
   return Request{
       .asks = Asks::kRun, .plan = std::move(plan), .warnings = std::move(options->warnings)};
 }

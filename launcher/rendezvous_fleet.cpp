@@ -175,7 +175,7 @@ void RendezvousFleet::on(Agent& agent, const Welcome& welcome) {
 void RendezvousFleet::open_line(const Agent& agent, std::int64_t generation) {
   std::string words(opening_of(Protocol::kLifeLine));
   const LineHello hello{
-      .job = options_.job, .node = agent.node.incarnation, .generation = generation};
+      .job = options_.job, .node = agent.node.incarnation, .generation = generation, .proof = {}};
   auto said = append_frame(words, encode(hello));
   if (said) said = send_all(agent.line.get(), words, Clock::now() + kPatience);
   if (!said) give_up(with_context("a life line", said.error()));

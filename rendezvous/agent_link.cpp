@@ -66,10 +66,12 @@ Result<void> AgentLink::take_proof(
   if (answer) return answer->empty() ? Result<void>() : append_frame(outbox_, *answer);
   if (was_called()) return answer.error();
   // Whoever was called says why he wants none of us, or is told by us what would help.
-  const auto said = decode(body);
-  const auto* const refusal = said ? std::get_if<Refuse>(&*said) : nullptr;
-  const Refuse ours{.exit_status = kExitUsage, .why = with_context(peer(), answer.error()).detail};
-  into.emplace_back(refusal != nullptr ? *refusal : ours);
+  auto said = decode(body);
+  const bool is_refusal = said && std::holds_alternative<Refuse>(*said);
+  Message refusal = Refuse{.exit_status = kExitUsage, .why = answer.error().detail};
+  if (is_refusal) refusal = *std::move(said);
+  complete(refusal);
+  into.push_back(std::move(refusal));
   return answer.error();
 }
 
@@ -93,7 +95,8 @@ Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>
   return {};
 }
 
-// An agent need not know under which address others reach it: that is seen from outside.
+// An agent need not know under which address others reach it: that is seen from outside. Nor does
+// whoever is refused need to know by whom otherwise.
 void AgentLink::complete(Message& message) const {
   const auto fill = [](Endpoint& endpoint, const std::string& host) {
     if (endpoint.host.empty()) endpoint.host = host;
@@ -104,6 +107,8 @@ void AgentLink::complete(Message& message) const {
     if (called_) fill(welcome->leader.listens, called_->host);
   } else if (auto* const offer = std::get_if<OfferRound>(&message)) {
     if (called_) fill(offer->master, called_->host);
+  } else if (auto* const refuse = std::get_if<Refuse>(&message)) {
+    if (called_) refuse->why = fmt::format("{}: {}", called_->to_string(), refuse->why);
   }
 }
 

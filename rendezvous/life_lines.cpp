@@ -100,8 +100,9 @@ void LifeLines::open_line(const Endpoint& leader, std::int64_t generation, Incar
   }
   keep_for_ever(socket->get());
   std::string hello(opening_of(Protocol::kLifeLine));
-  const auto framed = append_frame(
-      hello, encode(LineHello{.job = options_.job, .node = node, .generation = generation}));
+  LineHello named{.job = options_.job, .node = node, .generation = generation, .proof = {}};
+  named.proof = line_proof(options_.mac, named);
+  const auto framed = append_frame(hello, encode(named));
   DDPRUN_CHECK(framed.has_value());
   own_.emplace(
       token,
@@ -230,6 +231,9 @@ Result<void> LifeLines::hear_hello(End& end, std::string_view& bytes) {
   if (hello->job != options_.job) {
     return make_error(
         Errc::kProtocol, fmt::format("it is of job '{}', this is '{}'", hello->job, options_.job));
+  }
+  if (!are_equal(hello->proof, line_proof(options_.mac, *hello))) {
+    return make_error(Errc::kProtocol, "it does not prove that it knows the job's secret");
   }
   end.deadline.reset();
   lines_of_[hello->node] += 1;

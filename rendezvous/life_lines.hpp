@@ -63,6 +63,7 @@ class LifeLines {
 
   struct Options {
     std::string job;
+    Mac mac;  // each line carries a proof of the job's secret; none: there is no secret
     LifeLineLimits limits;
     Holders holders;
     std::function<void(const Event&)> on_event;

@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
-#include "base/hmac.hpp"
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
 
@@ -25,16 +24,7 @@ constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
 }  // namespace
 
 Result<std::unique_ptr<Links>> Links::open(
-    asio::io_context& context,
-    const LinkLimits& limits,
-    OnEvent on_event,
-    const std::string& secret) {
-  Mac mac;
-  if (!secret.empty()) {
-    const auto hmac = HmacSha256::load();
-    if (!hmac) return hmac.error();
-    mac = [hmac = *hmac, secret](std::string_view text) { return hmac(secret, text); };
-  }
+    asio::io_context& context, const LinkLimits& limits, OnEvent on_event, Mac mac) {
   auto ready = ReadySet::open(ReadySet::Trigger::kLevel);
   if (!ready) return ready.error();
   // Asio closes what it is given, so it gets a descriptor of its own for the same set.
@@ -247,7 +237,10 @@ void Links::end(AgentLink& link) {
 void Links::fail(AgentLink& link, const Error& why) {
   if (link.is_ending()) return erase(link);
   const bool is_stranger = link.was_called() && !link.has_spoken();
-  const auto level = why.is(Errc::kPeerLost) ? spdlog::level::debug : spdlog::level::warn;
+  // Of a call in vain nothing is said here: it may be made again and again, and who made it knows.
+  const bool is_in_vain = !link.was_called() && !link.has_spoken();
+  const bool is_usual = why.is(Errc::kPeerLost) || is_in_vain;
+  const auto level = is_usual ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level, "agents peer={} closed: {}", link.peer(), why.detail);
   if (!is_stranger) {
     tell(Closed{.link = link.link(), .why = why});

@@ -65,13 +65,10 @@ class Links {
   using Event = std::variant<Connected, Received, Closed>;
   using OnEvent = std::function<void(const Event&)>;
 
-  /// With a `secret`, the other side of each link proves that it knows it before it is told of.
-  /// Fails with kIo if the kernel has no descriptor left, kNotFound if a secret cannot be used.
+  /// With `mac`, the other side of each link proves that it knows the job's secret before it is
+  /// told of. Fails with kIo if the kernel has no descriptor left.
   static Result<std::unique_ptr<Links>> open(
-      asio::io_context& context,
-      const LinkLimits& limits,
-      OnEvent on_event,
-      const std::string& secret = {});
+      asio::io_context& context, const LinkLimits& limits, OnEvent on_event, Mac mac = {});
 
   ~Links() = default;
   Links(const Links&) = delete;

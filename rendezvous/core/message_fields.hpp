@@ -55,6 +55,7 @@ inline constexpr Length kHost{255};
 inline constexpr Length kClause{4'096};  // a sentence for people
 inline constexpr Length kHosts{40'960};  // of all nodes, with commas
 inline constexpr Length kSuccessors{16};
+inline constexpr Length kProof{64};  // hex digits of HMAC-SHA256
 
 /// By the order of the alternatives of Message.
 inline constexpr auto kTypes = std::to_array<std::string_view>(
@@ -272,6 +273,7 @@ void fields(auto& visit, Is<LineHello> auto& line) {
   visit("job", line.job, kJob);
   visit("incarnation", line.node);
   visit("generation", line.generation, kCount);
+  visit("proof", line.proof, kProof);
 }
 
 }  // namespace ddprun::wire

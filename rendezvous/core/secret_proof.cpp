@@ -29,16 +29,6 @@ bool is_nonce(std::string_view text) {
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// Compares all of both, so that the time it takes tells nothing.
-bool are_equal(std::string_view one, std::string_view other) {
-  if (one.size() != other.size()) return false;
-  unsigned int difference = 0;
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    difference |= static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(other[i]);
-  }
-  return difference == 0;
-}
-
 }  // namespace
 
 SecretProof::SecretProof(Side side, Mac mac, std::string nonce)
@@ -77,6 +67,15 @@ std::string SecretProof::mac_of(std::string_view side) const {
   const bool calls = side_ == Side::kCaller;
   return mac_(
       fmt::format("{} {} {}", side, calls ? nonce_ : other_nonce_, calls ? other_nonce_ : nonce_));
+}
+
+bool are_equal(std::string_view one, std::string_view other) {
+  if (one.size() != other.size()) return false;
+  unsigned int difference = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    difference |= static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(other[i]);
+  }
+  return difference == 0;
 }
 
 bool asks_for_secret(std::string_view frame) {

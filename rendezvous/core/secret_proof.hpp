@@ -49,6 +49,9 @@ class SecretProof {
   bool is_done_ = false;
 };
 
+/// Compares all of both, so that the time it takes tells a guesser nothing.
+bool are_equal(std::string_view one, std::string_view other);
+
 /// Whether `frame` begins a proof, which somebody without a secret cannot answer.
 bool asks_for_secret(std::string_view frame);
 

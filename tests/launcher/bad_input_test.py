@@ -114,12 +114,6 @@ class BadInput(unittest.TestCase):
         ended = self.run_ddprun("--nnodes", "1:2:3", FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 2, "--nnodes '1:2:3'", "expected N or MIN:MAX")
 
-    def test_several_nodes_and_a_secret(self):
-        words = ["--nnodes", "2", "--master-addr", "127.0.0.1"]
-        ended = self.run_ddprun(*words, FAKE_WORKER, "out", "started",
-                                DDPRUN_SECRET="0123456789abcdef")
-        self.assert_refused(ended, 2, "prove a secret", "later version")
-
     def test_several_nodes_without_a_place_to_meet(self):
         ended = self.run_ddprun("--nnodes", "2", FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 2, "--nnodes '2'", "give --master-addr")

@@ -23,9 +23,11 @@ constexpr Incarnation kMarker{0xFF};
 constexpr std::int64_t kGeneration = 4;
 
 /// What one says who opens a line.
-std::string opening_by(Incarnation node, const std::string& job = "j") {
+std::string opening_by(
+    Incarnation node, const std::string& job = "j", const std::string& proof = "") {
   return std::string(opening_of(Protocol::kLifeLine)) +
-         RawAgent::framed(encode(LineHello{.job = job, .node = node, .generation = kGeneration}));
+         RawAgent::framed(encode(
+             LineHello{.job = job, .node = node, .generation = kGeneration, .proof = proof}));
 }
 
 /// A leader, and a node whose line has been opened to it and is held at both sides.
@@ -186,6 +188,31 @@ TEST_F(LifeLinesTest, ALineToNobodyIsGivenUp) {
   EXPECT_EQ(node_->next_of_front(), Deed::kHeldLine);
   EXPECT_EQ(node_->next_of_front(), Deed::kLetGo);
   node_->run_lines([](LifeLines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
+}
+
+// Incarnations stand in /status for everybody to read. A line in the name of a node whose own one
+// was not open at that moment made its end a proof of a death that never was.
+TEST(LifeLines, AStrangerWithoutTheSecretCannotFakeADeath) {
+  const std::string secret = "sixteen bytes or more";
+  RunningAgent leader({}, {}, secret);
+  const LineHello genuine{.job = "j", .node = kNode, .generation = kGeneration, .proof = {}};
+  const std::string guessed = line_proof(load_mac("another secret, as long").value(), genuine);
+  LineHello earlier = genuine;
+  earlier.generation -= 1;
+  const Mac mac = load_mac(secret).value();
+  for (const std::string& proof : {std::string(), guessed, line_proof(mac, earlier)}) {
+    EXPECT_TRUE(RawAgent(leader, opening_by(kMarker, "j", proof)).is_closed());
+    EXPECT_TRUE(RawAgent(leader, opening_by(kNode, "j", proof)).is_closed());
+  }
+  {
+    RunningAgent node({}, {}, secret);
+    node.run_lines(
+        [&](LifeLines& lines, Holder&) { lines.open_line(leader.endpoint(), kGeneration, kNode); });
+    EXPECT_EQ(leader.next_of_front(), Deed::kHeldEnd);  // the first thing at all
+  }
+  const auto event = leader.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<LifeLines::LineEnded>(*event));
+  EXPECT_EQ(std::get<LifeLines::LineEnded>(*event).node, kNode);
 }
 
 TEST(LifeLines, WhoSaysNothingIsClosed) {

@@ -62,8 +62,11 @@ TEST_F(LinksTest, EachMessageArrivesInOrder) {
   for (const Message& message : sample_messages()) {
     if (!std::holds_alternative<Hello>(message)) leader_.send(caller_, message);
   }
-  for (const Message& message : sample_messages()) {
+  for (Message message : sample_messages()) {
     if (std::holds_alternative<Hello>(message)) continue;
+    if (auto* const refuse = std::get_if<Refuse>(&message)) {  // says by whom
+      refuse->why = leader_.endpoint().to_string() + ": " + refuse->why;
+    }
     const auto event = member_.next();
     ASSERT_TRUE(event && std::holds_alternative<Links::Received>(*event));
     EXPECT_EQ(std::get<Links::Received>(*event).message, message);

@@ -84,8 +84,8 @@ TEST(MessageJson, LooksOnTheWireAsTheDocumentSays) {
       R"("electorate":{"generation":4,"number":10},"electorate_size":5})");
   EXPECT_EQ(encode(VerdictHeard{}), R"({"type":"verdict_heard"})");
   EXPECT_EQ(
-      encode(LineHello{.job = "j", .node = Incarnation{0xA1}, .generation = 4}),
-      R"({"job":"j","incarnation":"00000000000000a1","generation":4})");
+      encode(LineHello{.job = "j", .node = Incarnation{0xA1}, .generation = 4, .proof = "f0"}),
+      R"({"job":"j","incarnation":"00000000000000a1","generation":4,"proof":"f0"})");
 }
 
 TEST(MessageJson, RefusesByTheNameOfTheField) {
@@ -205,10 +205,11 @@ TEST(MessageJson, TheLargestMessageFitsInAFrame) {
 }
 
 TEST(MessageJson, AHelloOfALifeLineComesBackAsItWent) {
-  const LineHello hello{.job = "j\xC3\xA9", .node = Incarnation{UINT64_MAX}, .generation = 7};
+  const LineHello hello{
+      .job = "j\xC3\xA9", .node = Incarnation{UINT64_MAX}, .generation = 7, .proof = "ab"};
   EXPECT_EQ(decode_line(encode(hello)).value(), hello);
   EXPECT_EQ(
-      decode_line(R"({"job":"j","incarnation":"A1","generation":7})").error().detail,
+      decode_line(R"({"job":"j","incarnation":"A1","generation":7,"proof":""})").error().detail,
       "life line: hello.incarnation is not 16 small hex digits");
   EXPECT_EQ(decode_line("no").error().detail, "life line: it is no JSON");
 }

@@ -9,6 +9,7 @@
 #include "rendezvous/core/message_json.hpp"
 #include "rendezvous/life_lines.hpp"
 #include "rendezvous/links.hpp"
+#include "rendezvous/load_mac.hpp"
 #include "rendezvous/store_server.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -116,8 +117,10 @@ class RunningAgent {
       if (answers_) answers_(*links_, event);
       events_.push(event);
     };
-    links_ = Links::open(context_, limits, on_event, secret).value();
-    LifeLines::Options lines{.job = "j", .limits = {}, .holders = front_.holders(), .on_event = {}};
+    const Mac mac = load_mac(secret).value();
+    links_ = Links::open(context_, limits, on_event, mac).value();
+    LifeLines::Options lines{
+        .job = "j", .mac = mac, .limits = {}, .holders = front_.holders(), .on_event = {}};
     lines.limits.handshake = limits.handshake;
     lines.on_event = [this](const LifeLines::Event& event) { line_events_.push(event); };
     lines_ = LifeLines::open(context_, std::move(lines)).value();

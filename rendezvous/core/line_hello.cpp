@@ -1,0 +1,14 @@
+#include "rendezvous/core/line_hello.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun {
+
+std::string line_proof(const Mac& mac, const LineHello& hello) {
+  if (!mac) return {};
+  // The first word differs from those of SecretProof, so no answer to a challenge serves here.
+  return mac(
+      fmt::format("line {:016x} {}", static_cast<std::uint64_t>(hello.node), hello.generation));
+}
+
+}  // namespace ddprun
