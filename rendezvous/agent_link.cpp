@@ -85,10 +85,12 @@ Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>
   auto message = decode(body);
   if (!message) return message.error();
   const bool is_hello = std::holds_alternative<Hello>(*message);
-  if (is_hello != (was_called() && !has_spoken_)) {
-    return make_error(
-        Errc::kProtocol, is_hello ? "a second hello" : "its first message is no hello");
+  const bool may_begin = is_hello || std::holds_alternative<Redirect>(*message);
+  const bool is_first = was_called() && !has_spoken_;
+  if (is_first && !may_begin) {
+    return make_error(Errc::kProtocol, "its first message is no hello");
   }
+  if (is_hello && !is_first) return make_error(Errc::kProtocol, "a second hello");
   has_spoken_ = true;
   complete(*message);
   into.push_back(std::move(*message));
@@ -101,8 +103,13 @@ void AgentLink::complete(Message& message) const {
   const auto fill = [](Endpoint& endpoint, const std::string& host) {
     if (endpoint.host.empty()) endpoint.host = host;
   };
+  const auto fill_caller = [&](Endpoint& endpoint) {
+    if (const auto peer = peer_address(socket_.get())) fill(endpoint, peer->host());
+  };
   if (auto* const hello = std::get_if<Hello>(&message)) {
-    if (const auto peer = peer_address(socket_.get())) fill(hello->node.listens, peer->host());
+    fill_caller(hello->node.listens);
+  } else if (auto* const redirect = std::get_if<Redirect>(&message)) {
+    called_ ? fill(redirect->leader, called_->host) : fill_caller(redirect->leader);
   } else if (auto* const welcome = std::get_if<Welcome>(&message)) {
     if (called_) fill(welcome->leader.listens, called_->host);
   } else if (auto* const offer = std::get_if<OfferRound>(&message)) {

@@ -343,7 +343,7 @@ void Member::depose(TimePoint now, Effects& out) {
 std::optional<Redirect> Member::leader() const {
   if (uplink_ != Uplink::kFollowing) return std::nullopt;
   const Endpoint& at = link_ == kSelfLink ? node_.listens : leader_;
-  return Redirect{.generation = standing_.obeyed, .leader = at};
+  return Redirect{.job = policy_.job, .generation = standing_.obeyed, .leader = at};
 }
 
 // Beats and the lease. -------------------------------------------------------------------------

@@ -215,6 +215,7 @@ void fields(auto& visit, Is<Answer> auto& answer) {
 }
 
 void fields(auto& visit, Is<Redirect> auto& redirect) {
+  visit("job", redirect.job, kJob);
   visit("generation", redirect.generation, kCount);
   visit("leader", redirect.leader);
 }

@@ -209,10 +209,12 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 
-/// "The leader of this generation is there."
+/// "The leader of this generation is there." An answer to a hello; or the only message of a call,
+/// by which who leads tells whoever listens at the endpoint now.
 struct Redirect {
+  std::string job;
   std::int64_t generation = 0;
-  Endpoint leader;
+  Endpoint leader;  // host "": where the connection leads to or comes from
 
   bool operator==(const Redirect&) const = default;
 };

@@ -81,6 +81,7 @@ void Peer::on(const Received& event, TimePoint now) {
   if (const auto* redirect = std::get_if<Redirect>(&event.message)) {
     // A survivor calls on the endpoint, where this node was about to found what is there already.
     from_member_.emplace_back(effects::Close{.link = event.link});
+    if (redirect->job != policy_.job) return;  // whose endpoint this was before
     const bool is_newer = coordinator_ && redirect->generation > coordinator_->generation();
     if (is_newer && founds_ && !coordinator_->round()) give_way(now);
     member_.told_of_leader(*redirect, now, from_member_);

@@ -86,6 +86,18 @@ class Nodes(unittest.TestCase):
         self.assertEqual(128 + signal.SIGKILL, self.drill.jobs.pop(0).wait())
         self.finish()
 
+    def test_the_leader_that_was_killed_comes_back_to_its_endpoint_and_joins_the_others(self):
+        """Who leads now called there to say so, and was hung up on: it had not said hello."""
+        self.start(3, least=2)
+        os.kill(agent_of(self.drill.jobs[0]), signal.SIGKILL)
+        self.drill.await_round(workers=2)
+        self.drill.jobs.pop(0).wait()
+        self.drill.start(0, *self.flags)
+        third = self.drill.await_round(workers=3)
+        self.assertEqual((2, 3), third.key)
+        self.assertEqual(0, third.node_of(rank=2))
+        self.finish()
+
     def test_and_so_they_do_when_its_front_is_killed(self):
         self.start(3, least=2)
         self.drill.jobs[0].kill()

@@ -113,6 +113,18 @@ TEST_F(LinksTest, AnAgentThatIsNoMoreClosesItsLinks) {
   EXPECT_NE(leader_.next_is<Links::Closed>(), caller_);
 }
 
+TEST_F(LinksTest, WhoLeadsMayCallToSayOnlyWhereItIs) {
+  member_.call(Link{3}, leader_.endpoint());
+  EXPECT_EQ(member_.next_is<Links::Connected>(), Link{3});
+  member_.run([](Links& links) {
+    links.send(Link{3}, Redirect{.job = "j", .generation = 2, .leader = {.host = "", .port = 7}});
+    links.close(Link{3});
+  });
+  const auto told = leader_.hears<Redirect>();
+  EXPECT_EQ(told.generation, 2);
+  EXPECT_EQ(told.leader, (Endpoint{.host = "127.0.0.1", .port = 7}));
+}
+
 TEST_F(LinksTest, ASecondHelloEndsTheLink) {
   member_.send(kCall, hello_of());
   EXPECT_EQ(leader_.next_is<Links::Closed>(), caller_);

@@ -123,7 +123,7 @@ TEST(MessageJson, RefusesByTheNameOfTheField) {
           R"({"type":"workers","round":{"generation":1,"number":1},"state":"failed","pids":[1,-2]})"),
       "message: workers.pids is -2; expected 0 to 4194304");
   EXPECT_EQ(
-      refusal(R"({"type":"redirect","generation":1,"leader":{"host":"a b","port":1}})"),
+      refusal(R"({"type":"redirect","job":"j","generation":1,"leader":{"host":"a b","port":1}})"),
       "message: redirect.leader cannot be: its host is neither a name nor an address");
 }
 

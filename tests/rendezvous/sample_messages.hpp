@@ -79,7 +79,7 @@ inline std::vector<Message> sample_messages() {
           .grant = std::chrono::nanoseconds(2'999'999'999),
           .electorate = round,
           .electorate_size = 5},
-      Redirect{.generation = 5, .leader = {.host = "10.0.0.7", .port = 4'000}},
+      Redirect{.job = "job 7", .generation = 5, .leader = {.host = "10.0.0.7", .port = 4'000}},
       Wait{},
       Ask{.generation = 6},
       OfferRound{

@@ -9,6 +9,9 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <variant>
+#include <vector>
 
 namespace ddprun::sim {
 namespace {
@@ -248,6 +251,30 @@ TEST_F(Stories, WhoComesBackAtTheEndpointJoinsAndFoundsNothing) {
   after(10s);
   EXPECT_THAT(cluster_->running(), SizeIs(3));
   EXPECT_EQ(cluster_->newest_generation(), 2);
+}
+
+/// Who leads job "a", whose endpoint this was, calls there.
+std::vector<Endpoint> calls_of_a_founder(const std::string& job) {
+  RendezvousPolicy policy;
+  policy.job = job;
+  policy.nodes = NodeRange(2, 2);
+  Peer peer(policy);
+  Effects effects;
+  const TimePoint now = TimePoint() + 1h;
+  peer.apply(Peer::Begin{}, now, effects);
+  const Redirect redirect{.job = "a", .generation = 2, .leader = {.host = "n1", .port = 1}};
+  peer.apply(Peer::Received{.link = Link{2}, .message = redirect}, now, effects);
+  peer.apply(Peer::Tick{}, now + 1s, effects);
+  std::vector<Endpoint> called;
+  for (const Effect& effect : effects) {
+    if (const auto* const call = std::get_if<effects::Call>(&effect)) called.push_back(call->to);
+  }
+  return called;
+}
+
+TEST(Founder, FollowsTheSurvivorsOfItsOwnJobAlone) {
+  EXPECT_THAT(calls_of_a_founder("a"), ElementsAre(Endpoint{.host = "n1", .port = 1}));
+  EXPECT_THAT(calls_of_a_founder("b"), IsEmpty());
 }
 
 }  // namespace
