@@ -71,6 +71,9 @@ void add_output_flags(CLI::App& app, Raw& raw) {
   app.add_option("--metrics-file", options.metrics_file, "JSON lines, appended to by rank 0")
       ->check(not_empty())
       ->type_name("FILE");
+  app.add_option("--sample-trace", options.sample_trace, "JSON lines, appended to by every rank")
+      ->check(not_empty())
+      ->type_name("FILE");
   app.add_option(
          "--snapshot-dir", options.snapshot_dir, "Save snapshots here, and resume from them")
       ->check(not_empty())

@@ -6,10 +6,10 @@
 #include "trainer/core/metrics.hpp"
 #include "trainer/dataset.hpp"
 #include "trainer/ddp.hpp"
-#include "trainer/metrics_file.hpp"
 #include "trainer/model.hpp"
 #include "trainer/process_group.hpp"
 #include "trainer/progress_bar.hpp"
+#include "trainer/record_file.hpp"
 #include "trainer/sampler.hpp"
 #include "trainer/snapshots.hpp"
 
@@ -22,6 +22,7 @@
 #include <bit>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -52,6 +53,14 @@ void tell(const std::string& line) {
   static_cast<void>(static_cast<bool>(answer(line)));
 }
 
+/// A file that `flag` names; without a path it takes everything and writes nothing.
+Result<RecordFile> open_records(const char* flag, const std::optional<std::string>& path) {
+  if (!path) return RecordFile();
+  auto file = RecordFile::open(*path);
+  if (!file) return with_context(flag, file.error());
+  return file;
+}
+
 /// One rank's training, from the files to the last line.
 class Training {
  public:
@@ -67,6 +76,7 @@ class Training {
   Result<void> train_epoch();
   double train_step(const Batch& batch);
   void flip_gradient_bit();
+  Result<void> trace(std::span<const std::int64_t> samples);
   Result<void> save_if_due();
   Result<void> report_epoch(double samples_before, Duration took);
   Result<void> finish();
@@ -80,7 +90,8 @@ class Training {
   const WorkerPlace& place_;
   std::unique_ptr<ImageDataset> train_data_;
   std::unique_ptr<ImageDataset> test_data_;
-  MetricsFile metrics_;
+  RecordFile metrics_;
+  RecordFile trace_;
   ProgressBar bar_;
 
   std::unique_ptr<Ddp> ddp_;
@@ -110,10 +121,13 @@ Result<void> Training::open_files() {
       options_.data_dir, options_.dataset, Split::kTest, options_.limit_test_samples);
   if (!data) return data.error();
   test_data_ = std::move(*data);
-  if (!is_first() || !options_.metrics_file) return {};
-  auto metrics = MetricsFile::open(*options_.metrics_file);
-  if (!metrics) return with_context("--metrics-file", metrics.error());
-  metrics_ = std::move(*metrics);
+  const std::optional<std::string> nowhere;
+  auto opened = open_records("--metrics-file", is_first() ? options_.metrics_file : nowhere);
+  if (!opened) return opened.error();
+  metrics_ = std::move(*opened);
+  opened = open_records("--sample-trace", options_.sample_trace);
+  if (!opened) return opened.error();
+  trace_ = std::move(*opened);
   return {};
 }
 
@@ -152,7 +166,8 @@ Result<void> Training::train_epoch() {
   const std::int64_t steps = batches_for(std::ssize(samples), options_.batch_size);
 
   for (std::int64_t i = 0; i < steps; ++i) {
-    const Batch batch = train_data_->batch(batch_of(samples, i));
+    const std::span<const std::int64_t> numbers = batch_of(samples, i);
+    const Batch batch = train_data_->batch(numbers);
     const double loss = train_step(batch);
 
     ++at_.progress.step;
@@ -160,6 +175,7 @@ Result<void> Training::train_epoch() {
     at_.consumed += batch.size() * place_.world;
     bar_.show(at_.progress.epoch, i + 1, steps, loss);
     auto kept = metrics_.write(step_record(at_.progress, loss, wall_s()));
+    if (kept) kept = trace(numbers);
     if (kept && i + 1 < steps) kept = save_if_due();
     if (!kept) return kept;
   }
@@ -169,6 +185,12 @@ Result<void> Training::train_epoch() {
   at_ = TrainPosition();
   at_.progress = next;
   return save_if_due();
+}
+
+/// Before the snapshot of this step, so that no snapshot holds a step that is not in the trace.
+Result<void> Training::trace(std::span<const std::int64_t> samples) {
+  if (!options_.sample_trace) return {};
+  return trace_.write(sample_record(at_.progress, place_, samples));
 }
 
 /// Every so many steps, and when all is done: whoever starts the job again finds it finished.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <limits>
 
 namespace ddprun {
@@ -38,6 +40,19 @@ TEST(StepRecord, WritesALossThatIsNoNumberAsNull) {
   EXPECT_EQ(
       step_record({.epoch = 0, .step = 7}, std::numeric_limits<double>::quiet_NaN(), 1.5),
       "{\"event\":\"step\",\"time_s\":1.5,\"epoch\":0,\"step\":7,\"loss\":null}\n");
+}
+
+TEST(SampleRecord, SaysWhoSawWhichSamplesWhen) {
+  WorkerPlace place;
+  place.rank = 2;
+  place.world = 3;
+  place.generation = 4;
+  place.round = 5;
+  constexpr std::array<std::int64_t, 2> kSamples{59'999, 0};
+  EXPECT_EQ(
+      sample_record({.epoch = 1, .step = 7}, place, kSamples),
+      "{\"generation\":4,\"round\":5,\"world\":3,\"rank\":2,\"epoch\":1,\"step\":7,"
+      "\"samples\":[59999,0]}\n");
 }
 
 }  // namespace

@@ -62,6 +62,8 @@ TEST(TrainOptions, ReadEveryFlag) {
        "cpu",
        "--metrics-file",
        "m",
+       "--sample-trace",
+       "t",
        "--snapshot-dir",
        "s",
        "--snapshot-every-steps",
@@ -79,6 +81,7 @@ TEST(TrainOptions, ReadEveryFlag) {
   EXPECT_EQ(options.limit_test_samples, 10);
   EXPECT_EQ(options.num_threads, 2);
   EXPECT_EQ(options.metrics_file, "m");
+  EXPECT_EQ(options.sample_trace, "t");
   EXPECT_EQ(options.snapshot_dir, "s");
   EXPECT_EQ(options.snapshot_every_steps, 7);
 }
@@ -111,7 +114,7 @@ TEST(TrainOptions, TellTheFlagTheValueAndTheWordsThatAreAllowed) {
 }
 
 TEST(TrainOptions, DoNotTakeAnUnsetVariableForAFlagThatWasLeftOut) {
-  for (const char* flag : {"--data-dir", "--metrics-file", "--snapshot-dir"}) {
+  for (const char* flag : {"--data-dir", "--metrics-file", "--sample-trace", "--snapshot-dir"}) {
     EXPECT_EQ(
         refusal_of({flag, ""}),
         std::string(flag) +

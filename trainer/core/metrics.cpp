@@ -84,4 +84,16 @@ std::string final_record(
   return line(json);
 }
 
+std::string sample_record(
+    Progress at, const WorkerPlace& place, std::span<const std::int64_t> samples) {
+  return line(
+      {{"generation", place.generation},
+       {"round", place.round},
+       {"world", place.world},
+       {"rank", place.rank},
+       {"epoch", at.epoch},
+       {"step", at.step},
+       {"samples", samples}});
+}
+
 }  // namespace ddprun

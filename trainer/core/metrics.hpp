@@ -2,7 +2,10 @@
 
 // What a run reports: sums that add up over ranks, and the lines that tell of them.
 
+#include "trainer/core/worker_place.hpp"
+
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace ddprun {
@@ -41,5 +44,9 @@ std::string step_record(Progress at, double loss, double time_s);
 std::string epoch_record(Progress at, const MetricSums& train, double samples_per_s, double time_s);
 std::string final_record(
     Progress at, const MetricSums& test, const std::string& weights_sha256, double time_s);
+
+/// The record of the sample trace: the numbers of the samples in a rank's batch of a step.
+std::string sample_record(
+    Progress at, const WorkerPlace& place, std::span<const std::int64_t> samples);
 
 }  // namespace ddprun

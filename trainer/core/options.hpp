@@ -34,6 +34,7 @@ struct TrainOptions {
   std::optional<std::int64_t> limit_test_samples;
   int num_threads = 1;                      // of each rank
   std::optional<std::string> metrics_file;  // JSON lines, written by rank 0
+  std::optional<std::string> sample_trace;  // JSON lines, written by every rank
   std::optional<std::string> snapshot_dir;  // none: no snapshots
   std::int64_t snapshot_every_steps = 100;  // besides one at the end
 

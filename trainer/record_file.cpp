@@ -1,4 +1,4 @@
-#include "trainer/metrics_file.hpp"
+#include "trainer/record_file.hpp"
 
 #include <cerrno>
 #include <utility>
@@ -8,10 +8,10 @@
 
 namespace ddprun {
 
-MetricsFile::MetricsFile(Descriptor file, std::string path)
+RecordFile::RecordFile(Descriptor file, std::string path)
     : file_(std::move(file)), path_(std::move(path)) {}
 
-Result<MetricsFile> MetricsFile::open(const std::string& path) {
+Result<RecordFile> RecordFile::open(const std::string& path) {
   constexpr mode_t kMode = 0644;
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
   if (!file) {
@@ -19,10 +19,10 @@ Result<MetricsFile> MetricsFile::open(const std::string& path) {
     error.detail += "; name a file that this user may write, in a directory that exists";
     return error;
   }
-  return MetricsFile(std::move(file), path);
+  return RecordFile(std::move(file), path);
 }
 
-Result<void> MetricsFile::write(std::string_view record) {
+Result<void> RecordFile::write(std::string_view record) {
   if (!file_) return {};
   if (!write_all(file_.get(), record)) return make_errno_error(errno, path_);
   return {};
