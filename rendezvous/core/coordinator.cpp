@@ -83,6 +83,17 @@ std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
   return std::nullopt;
 }
 
+void Coordinator::note_newcomer(const NodeInfo& node, Effects& out) const {
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "node {} ({}) joins; {} of {} to {} nodes are there",
+          node.host,
+          node.listens.to_string(),
+          nodes_.size(),
+          policy_.nodes.min(),
+          policy_.nodes.max())});
+}
+
 void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& out) {
   if (is_fenced_) return;
   if (auto no = objection(hello)) {
@@ -121,6 +132,7 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
     }
   }
   if (incarnation != self()) {
+    if (is_new) note_newcomer(hello.node, out);
     expire_at_ = std::min(expire_at_, now + policy_.lease + policy_.margin);
     send(
         node,

@@ -107,6 +107,7 @@ class Coordinator {
   void on(Node& /*node*/, const Other& /*not for leaders*/, TimePoint /*now*/, Effects& /*out*/) {}
 
   std::optional<Refuse> objection(const Hello& hello) const;
+  void note_newcomer(const NodeInfo& node, Effects& out) const;
   bool keep_lead(TimePoint now, Effects& out);
   void settle(TimePoint now, Effects& out);
   void expire(TimePoint now, Effects& out);

@@ -37,6 +37,11 @@ class Round:
     def _one(self, rank):
         return next(moment for moment in self.moments if moment.rank == rank)
 
+    @property
+    def nodes(self):
+        """That of each rank."""
+        return [self.node_of(rank) for rank in range(len(self.moments))]
+
     def pid_of(self, rank):
         return self._one(rank).pid
 
@@ -56,6 +61,8 @@ class Drill:
         # Open for both, so that it has no end when no worker runs, and none waits for us.
         self._notes = os.open(notes, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._unread = b""
+        self._voices = {}  # pipe from a ddprun → its node
+        self._said = {}  # node → bytes
         self._begun = {}  # key of a round → its first moments
         self._awaited = (0, 0)  # the newest round that was yielded
         self.jobs = {}  # node → its ddprun
@@ -68,7 +75,8 @@ class Drill:
             self.network[node].kill()
         for job in self.jobs.values():
             job.wait(PATIENCE_S)
-        os.close(self._notes)
+        for pipe in (self._notes, *self._voices):
+            os.close(pipe)
         shutil.rmtree(self.room, ignore_errors=True)
 
     def start(self, node, *flags):
@@ -76,14 +84,30 @@ class Drill:
         words = [self._ddprun, "--log-dir", os.path.join(self.room, f"n{node}"), *flags,
                  self._worker, self._log, self._stop, os.path.join(self.room, "notes")]
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_SECRET"))}
-        with open(os.path.join(self.room, f"n{node}.said"), "ab") as said:
-            self.jobs[node] = self.network[node].popen(words, stdout=said, stderr=said, env=kept)
+        voice, said = os.pipe()
+        self._voices[voice] = node
+        self._said.setdefault(node, b"")
+        with open(said, "wb") as said:
+            self.jobs[node] = self.network[node].popen(
+                words, stdout=said, stderr=said, env=kept | {"LOGLEVEL": "INFO"})
         return self.jobs[node]
 
     def said(self, node):
-        """What ddprun said on a node, on both streams."""
-        with open(os.path.join(self.room, f"n{node}.said"), errors="replace") as file:
-            return file.read()
+        """What ddprun said on a node, on both streams: all of it, if it has ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._listen(0):
+            pass
+        has_ended = node not in self.jobs or self.jobs[node].poll() is not None
+        while has_ended and node in self._voices.values() and self._listen(deadline):
+            pass
+        return self._said.get(node, b"").decode(errors="replace")
+
+    def await_said(self, node, text):
+        """Until ddprun on that node has said it."""
+        deadline = time.monotonic() + PATIENCE_S
+        while text.encode() not in self._said[node]:
+            if not self._listen(deadline):
+                raise TimeoutError(f"n{node} has not said {text!r}:\n{self.account()}")
 
     def await_round(self, workers):
         """The next round of which `workers` have begun; those that never had so many are passed
@@ -94,7 +118,7 @@ class Drill:
                 if key > self._awaited and len(self._begun[key]) >= workers:
                     self._awaited = key
                     return Round(self._begun[key])
-            self._read_notes(deadline)
+            self._await_more(deadline)
 
     def await_begun(self, workers):
         """The first moments of so many workers or more, of whatever rounds, since the drill began."""
@@ -103,12 +127,28 @@ class Drill:
             moments = [moment for begun in self._begun.values() for moment in begun]
             if len(moments) >= workers:
                 return moments
-            self._read_notes(deadline)
+            self._await_more(deadline)
 
-    def _read_notes(self, deadline):
-        ready, _, _ = select.select([self._notes], [], [], max(0, deadline - time.monotonic()))
-        if not ready:
+    def _await_more(self, deadline):
+        if not self._listen(deadline):
             raise TimeoutError(f"no further round has begun in {PATIENCE_S} s:\n{self.account()}")
+
+    def _listen(self, deadline):
+        """Takes in what workers and ddprun say next. False if they said nothing until then."""
+        ready, _, _ = select.select([self._notes, *self._voices], [], [],
+                                    max(0, deadline - time.monotonic()))
+        for pipe in ready:
+            self._read_notes() if pipe == self._notes else self._read_voice(pipe)
+        return bool(ready)
+
+    def _read_voice(self, pipe):
+        said = os.read(pipe, 1 << 16)
+        self._said[self._voices[pipe]] += said
+        if not said:
+            del self._voices[pipe]
+            os.close(pipe)
+
+    def _read_notes(self):
         self._unread += os.read(self._notes, 1 << 16)
         whole, end, self._unread = self._unread.rpartition(b"\n")
         for moment in rounds.parse((whole + end).decode()):

@@ -1,8 +1,8 @@
 """How long a job of several nodes takes to go on when a part of it is lost, and that no two rounds
 ever overlap.
 
-    failover_drill.py --ddprun PROGRAM --round-worker PROGRAM --ddpctl PROGRAM
-        [--repeats N] [--silences N] [unittest arguments]
+    failover_drill.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [--silences N]
+        [unittest arguments]
 
 Times are what the workers wrote themselves, and `boottime_ns` of events.jsonl; both are of one clock,
 that of the machine. Each drill prints a line for each of its figures, and asserts none of them: how
@@ -111,15 +111,6 @@ class Job:
         for job in self._lost:
             job.wait(PATIENCE_S)
         self.drill.finish()
-
-    def await_spare(self):
-        """Joining starts nothing, so nobody tells of it: the leader has to be asked."""
-        deadline = time.monotonic() + PATIENCE_S
-        asking = (options.ddpctl, "status", f"{self.network[0].address}:29400", "--json")
-        while "spare" not in (node["state"] for node in
-                              json.loads(self.network[0].run(*asking))["nodes"]):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no spare has come:\n{self.drill.account()}")
 
     def stopped_by_events(self, key, nodes):
         """When these nodes' agents had seen the end of the last of their workers of a round."""
@@ -259,12 +250,12 @@ class Failover(unittest.TestCase):
         def do(job):
             job.start(*range(5))
             first = job.drill.await_round(workers=5)
-            nodes = [first.node_of(rank) for rank in range(5)]
+            nodes = first.nodes
             minority, majority = (nodes[:2], nodes[2:]) if minority_leads else (nodes[3:], nodes[:3])
             at = now_ns()
             cut(job.network, minority, majority)
             second = job.drill.await_round(workers=3)
-            self.assertEqual(set(majority), {second.node_of(rank) for rank in range(3)})
+            self.assertEqual(set(majority), set(second.nodes))
 
             def after():
                 self.figures.add(f"{what}: from the minority's last moment to the new round",
@@ -300,7 +291,7 @@ class Failover(unittest.TestCase):
             job.start(0, 1)
             first = job.drill.await_round(workers=2)
             job.start(2)
-            job.await_spare()
+            job.drill.await_said(0, "node n2 (")  # it leads, and starts nothing for a spare
             at = job.kill_node(first.node_of(rank=1))
             second = job.drill.await_round(workers=2)
             self.assertEqual(2, second.node_of(rank=1))
@@ -312,7 +303,7 @@ class Failover(unittest.TestCase):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    for name in ("ddprun", "round-worker", "ddpctl"):
+    for name in ("ddprun", "round-worker"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--silences", type=int, default=1)

@@ -2,7 +2,8 @@
 
     two_nodes_test.py --ddprun PROGRAM --ddptrain PROGRAM --python INTERPRETER [unittest arguments]
 
-Two ddprun on the loopback, as a person starts them in two terminals.
+Two ddprun on the loopback, as a person starts them in two terminals; in a network of their own, so that
+the usual ports are free.
 """
 
 import argparse
@@ -10,12 +11,13 @@ import os
 import pathlib
 import random
 import re
-import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+
+import netns
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
 PATIENCE_S = 240
@@ -24,11 +26,8 @@ IMAGES = {"train": 128, "t10k": 32}
 options = argparse.Namespace()
 
 
-def free_port():
-    """Nodes have to agree on one, so ddprun cannot choose it; it is let go just before."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def setUpModule():
+    netns.skip_without_namespaces()
 
 
 def write_images(directory):
@@ -45,14 +44,15 @@ class TwoNodes(unittest.TestCase):
     def setUp(self):
         self.room = pathlib.Path(self.enterContext(
             tempfile.TemporaryDirectory(prefix="ddprun_test_")))
+        (self.machine,) = self.enterContext(netns.Network(1)).nodes
 
     def start(self, *words):
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        job = subprocess.Popen(
+        job = self.machine.popen(
             [options.ddprun, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
             env={**kept, "PYTHON_EXEC": options.python, "OMP_NUM_THREADS": "1",
-                 "TMPDIR": str(self.room)})
+                 "GLOO_SOCKET_IFNAME": "lo", "TMPDIR": str(self.room)})
         self.addCleanup(job.wait)
         self.addCleanup(job.terminate)  # kill would leave the workers for a moment
         return job
@@ -69,15 +69,13 @@ class TwoNodes(unittest.TestCase):
         alone = self.weights(self.start("--standalone", "--nproc-per-node=4", *script))
         self.assertEqual(ranks, len(alone))
         self.assertEqual(1, len(set(alone)))
-        port = free_port()
         static = self.weights(*(
             self.start("--nnodes=2", f"--node-rank={node}", "--master-addr=127.0.0.1",
-                       f"--master-port={port}", "--nproc-per-node=2", *script)
+                       "--nproc-per-node=2", *script)
             for node in range(2)))
         self.assertEqual(alone, static)
-        port = free_port()
         elastic = self.weights(*(
-            self.start("--nnodes=2:2", "--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{port}",
+            self.start("--nnodes=2:2", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost",
                        "--rdzv-id=two", "--nproc-per-node=2", *script)
             for _ in range(2)))
         self.assertEqual(alone, elastic)
