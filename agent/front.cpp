@@ -55,9 +55,11 @@ bool Front::send_some() {
   return true;
 }
 
+/// At once, if there is room: what is held has to be held before anybody relies on it.
 void Front::order(GuardOrder order) {
   waiting_.push_back(order);
-  ordered_.cancel();
+  while (!waiting_.empty() && send_some()) {}
+  if (!waiting_.empty()) ordered_.cancel();
 }
 
 Result<void> Front::hold_line(int line) {

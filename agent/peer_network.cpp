@@ -166,7 +166,9 @@ void PeerNetwork::tell(const Links::Event& event) {
 }
 
 void PeerNetwork::tell(const LifeLines::Event& event) {
-  if (const auto* ended = std::get_if<LifeLines::LineEnded>(&event)) {
+  if (const auto* opened = std::get_if<LifeLines::LineOpened>(&event)) {
+    on_event_(Peer::LineOpened{.node = opened->node, .generation = opened->generation});
+  } else if (const auto* ended = std::get_if<LifeLines::LineEnded>(&event)) {
     on_event_(Peer::LineEnded{.node = ended->node});
   } else if (const auto* farewell = std::get_if<LifeLines::Farewell>(&event)) {
     on_event_(Peer::Farewell{.generation = farewell->generation});

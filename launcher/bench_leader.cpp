@@ -21,7 +21,9 @@ Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
       .hold_end = [](int) {},
       .let_go = [](int) {}};
   lining.on_event = [self](const LifeLines::Event& event) {
-    if (const auto* ended = std::get_if<LifeLines::LineEnded>(&event)) {
+    if (const auto* opened = std::get_if<LifeLines::LineOpened>(&event)) {
+      self->feed(Peer::LineOpened{.node = opened->node, .generation = opened->generation});
+    } else if (const auto* ended = std::get_if<LifeLines::LineEnded>(&event)) {
       self->feed(Peer::LineEnded{.node = ended->node});
     }
   };

@@ -237,8 +237,10 @@ Result<void> LifeLines::hear_hello(End& end, std::string_view& bytes) {
   }
   end.deadline.reset();
   lines_of_[hello->node] += 1;
+  const LineOpened opened{.node = hello->node, .generation = hello->generation};
   end.hello = std::move(*hello);
   options_.holders.hold_end(end.socket.get());
+  options_.on_event(opened);
   return {};
 }
 

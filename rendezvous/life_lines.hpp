@@ -10,7 +10,8 @@
 // the leader would get some day for a line unknown to that kernel would be taken for a death. So
 // the lines to earlier leaders stay open.
 //
-// Runs on the thread of its io_context. Events are told from there, never from within a call.
+// Runs on the thread of its io_context. Events are told from there; LineOpened from within adopt()
+// as well.
 
 #include "base/deadline.hpp"
 #include "base/descriptor.hpp"
@@ -45,6 +46,10 @@ struct LifeLineLimits {
 class LifeLines {
  public:
   // What happened.
+  struct LineOpened {  // to us, and held from now on
+    Incarnation node{};
+    std::int64_t generation = 0;  // that it was opened to
+  };
   struct LineEnded {  // the last line of that node: nothing of it runs any more
     Incarnation node{};
     std::int64_t generation = 0;  // of the leader that it was opened to
@@ -52,7 +57,7 @@ class LifeLines {
   struct Farewell {  // nothing of our leader's node runs any more
     std::int64_t generation = 0;
   };
-  using Event = std::variant<LineEnded, Farewell>;
+  using Event = std::variant<LineOpened, LineEnded, Farewell>;
 
   /// Who keeps lines open beyond this process, so that they prove what they are to prove.
   struct Holders {

@@ -80,20 +80,24 @@ std::optional<Mandate> Candidate::mandate() const {
   mandate.last_round = std::max(offered.number, committed.number);
   mandate.progress = newest->progress;
 
-  // Whoever may still run workers of the newest round: those that were to and have not promised.
-  int accounted = 0;
+  mandate.newest = offered;
   bool on_proof = false;
   for (const auto& [node, promise] : promises_) {
     const Standing& standing = promise.standing;
     if (standing.verdict) mandate.verdict = standing.verdict;
-    if (standing.offered.round == offered && standing.was_to_run) ++accounted;
+    if (standing.offered.round == offered && standing.was_to_run) mandate.heard.insert(node);
     on_proof |= promise.dead != 0 && promise.dead >= standing.obeyed;
   }
-  if (newest_dead(promises_) == offered.generation) ++accounted;
+  const bool leader_is_dead = newest_dead(promises_) == offered.generation;
+  mandate.unheard =
+      newest->offered_nodes - static_cast<int>(mandate.heard.size()) - (leader_is_dead ? 1 : 0);
   // Promises given when a lease had run out come later than the end of every lease; those given on
-  // proof may come a whole lease before.
-  const bool all_known = accounted >= newest->offered_nodes;
-  if (!all_known && on_proof) mandate.wait = timing_.lease + timing_.margin;
+  // proof may come a whole lease before. The silent leader is not waited for; the others miss it
+  // within a beat of each other.
+  if (!leader_is_dead && !on_proof) --mandate.unheard;
+  if (mandate.unheard > 0) {
+    mandate.wait = on_proof ? timing_.lease + timing_.margin : timing_.regroup;
+  }
   return mandate;
 }
 

@@ -33,7 +33,10 @@ struct Mandate {
   Progress progress;
   bool has_history = false;  // some round was offered before
   std::optional<Verdict> verdict;
-  Duration wait{};  // before a round is started: nodes that are not heard of may still run workers
+  RoundId newest;               // that was offered
+  std::set<Incarnation> heard;  // of those that were to run it
+  int unheard = 0;              // the others that are waited for
+  Duration wait{};              // for these, before a round: they may still run workers, or join it
 };
 
 class Candidate {
@@ -41,6 +44,7 @@ class Candidate {
   struct Timing {
     Duration lease{};
     Duration margin{};
+    Duration regroup{};  // until the others miss a silent leader as well
   };
 
   Candidate(Incarnation self, Timing timing) : self_(self), timing_(timing) {}

@@ -45,7 +45,10 @@ Coordinator::Coordinator(
       grants_until_(now),
       expire_at_(kNever),
       gather_since_(now),
-      not_before_(now + mandate.wait),
+      regrouped_(mandate.newest),
+      heard_(mandate.heard),
+      unheard_(mandate.unheard),
+      regroup_until_(now + mandate.wait),
       verdict_(mandate.verdict) {
   if (!has_history_) return;
   ++progress_.attempt;
@@ -116,6 +119,8 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
     node.group_rank = hello.standing.group_rank;
     last_call_until_.reset();  // a newcomer restarts it
   }
+  const bool was_to_run = hello.standing.offered.round == regrouped_ && hello.standing.was_to_run;
+  if (was_to_run && heard_.insert(incarnation).second) --unheard_;
   node.info = hello.node;
   node.link = link;
   node.heard_at = now;
@@ -124,6 +129,10 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   node.answers.clear();
   node.answers.emplace_back(0, now);
   links_.emplace(link, incarnation);
+  if (incarnation != self() && !lines_.contains(incarnation)) {
+    node.line_due = now + policy_.line_patience;
+    line_due_ = std::min(line_due_, *node.line_due);
+  }
   for (KnownElectorate& electorate : electorates_) {
     const Standing& standing = hello.standing;
     for (const Electorate* told : {&standing.committed, &standing.offered}) {
@@ -174,8 +183,39 @@ void Coordinator::lost(Link link, TimePoint now, Effects& out) {
   settle(now, out);
 }
 
+void Coordinator::line_opened(Incarnation incarnation, TimePoint now, Effects& out) {
+  if (is_fenced_ || incarnation == self()) return;
+  lines_.insert(incarnation);
+  const auto found = nodes_.find(incarnation);
+  if (found == nodes_.end()) return;
+  found->second.line_due.reset();
+  settle(now, out);
+}
+
+/// A node without a life line takes part as well: its death, and ours, are then only noticed when
+/// the lease is over.
+void Coordinator::await_lines(TimePoint now, Effects& out) {
+  if (now < line_due_) return;
+  line_due_ = kNever;
+  for (auto& [incarnation, node] : nodes_) {
+    if (!node.line_due) continue;
+    if (now < *node.line_due) {
+      line_due_ = std::min(line_due_, *node.line_due);
+      continue;
+    }
+    node.line_due.reset();
+    out.emplace_back(effects::Note{
+        .text = fmt::format(
+            "node {}: no life line came from there; if it dies, that is noticed after {:.1f} s",
+            node.info.host,
+            to_seconds(policy_.lease + policy_.margin))});
+  }
+}
+
 void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& out) {
   if (is_fenced_ || incarnation == self()) return;
+  lines_.erase(incarnation);
+  if (!policy_.trusts_reset) return;
   const auto found = nodes_.find(incarnation);
   if (found == nodes_.end()) return;
   const Node& node = found->second;
@@ -310,7 +350,7 @@ bool Coordinator::is_idle(const Node& node) const {
 }
 
 bool Coordinator::is_ready(const Node& node) const {
-  return node.link.has_value() && is_idle(node) && !node.is_leaving;
+  return node.link.has_value() && is_idle(node) && !node.is_leaving && !node.line_due;
 }
 
 bool Coordinator::is_to_run(Incarnation node) const {
@@ -320,13 +360,15 @@ bool Coordinator::is_to_run(Incarnation node) const {
 void Coordinator::gather(TimePoint now, Effects& out) {
   const auto self_found = nodes_.find(self());
   const bool can_lead = self_found != nodes_.end() && is_ready(self_found->second);
-  if (verdict_ || !can_lead || now < not_before_) return;
+  const bool regroups = unheard_ > 0 && now < regroup_until_;
+  if (verdict_ || !can_lead || regroups || now < not_before_) return;
   int ready = 0;
-  bool one_may_return = false;
+  bool one_may_come = false;
   for (const auto& [incarnation, node] : nodes_) {
     if (is_ready(node)) ++ready;
-    // Its connection ended a moment ago: it calls again, or its death is known soon.
-    if (!node.link && !node.is_leaving) one_may_return = true;
+    // Its connection ended a moment ago: it calls again, or its death is known soon. Or its life
+    // line is on its way.
+    if (!node.is_leaving && (!node.link || node.line_due)) one_may_come = true;
     if (node.may_run) return;  // R2: a round of an earlier leader
   }
   if (ready < policy_.nodes.min()) {
@@ -344,11 +386,19 @@ void Coordinator::gather(TimePoint now, Effects& out) {
         out);
   }
   if (ready < policy_.nodes.max()) {
-    if (one_may_return) return;
+    if (one_may_come) return;
     if (!has_history_ && !last_call_until_) last_call_until_ = now + policy_.last_call;
     if (!has_history_ && now < *last_call_until_) return;
   }
-  offer(now, out);
+  // A round that cannot start would keep those away who could help to start one.
+  const auto is_ready_node = [this](Incarnation incarnation) {
+    const auto found = nodes_.find(incarnation);
+    return found != nodes_.end() && is_ready(found->second);
+  };
+  const auto majority_is = [&](const KnownElectorate& electorate) {
+    return has_majority(electorate, is_ready_node);
+  };
+  if (std::ranges::all_of(electorates_, majority_is)) offer(now, out);
 }
 
 /// The nodes of the round by group rank, then the others.
@@ -719,6 +769,7 @@ bool Coordinator::keep_lead(TimePoint now, Effects& out) {
 
 void Coordinator::settle(TimePoint now, Effects& out) {
   if (!keep_lead(now, out)) return;
+  await_lines(now, out);
   const bool is_stopping = phase_ == Phase::kStopping;
   if (is_stopping && round_.ended.size() == round_.to_run.size()) round_ended(now);
   if (has_leavers_ && !verdict_) dismiss_leavers(out);
@@ -747,11 +798,13 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (at > seen_) next = std::min(next, at);
   };
   not_after(expire_at_);
+  not_after(line_due_);
   not_after(is_confirmed_ ? leads_until_ : began_ + policy_.lease + policy_.margin);
   if (phase_ == Phase::kGathering && !verdict_) {
     not_after(gather_since_ + policy_.join_timeout);
     if (last_call_until_) not_after(*last_call_until_);
     not_after(not_before_);
+    if (unheard_ > 0) not_after(regroup_until_);
   }
   if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
   if (verdict_ && is_final_ && final_at_ != kNever) not_after(final_at_ + policy_.verdict_timeout);

@@ -43,8 +43,9 @@ class Coordinator {
     std::uint64_t joined = 0;
     TimePoint heard_at;  // anything of it
     WorkerNews news;
-    bool has_told = false;  // `news`, on this link
-    bool may_run = true;    // workers, for all that is known (R2)
+    bool has_told = false;              // `news`, on this link
+    bool may_run = true;                // workers, for all that is known (R2)
+    std::optional<TimePoint> line_due;  // its life line is waited for until then
     bool is_leaving = false;
     int leaving_by = 0;  // the signal
     bool has_heard_verdict = false;
@@ -78,6 +79,8 @@ class Coordinator {
   void join(Link link, const Hello& hello, TimePoint now, Effects& out);
   void received(Link link, const Message& message, TimePoint now, Effects& out);
   void lost(Link link, TimePoint now, Effects& out);
+  /// The life line of that node to us is held on both sides.
+  void line_opened(Incarnation node, TimePoint now, Effects& out);
   /// Nothing of that node runs any more.
   void line_ended(Incarnation node, TimePoint now, Effects& out);
   void tick(TimePoint now, Effects& out);
@@ -111,6 +114,7 @@ class Coordinator {
   bool keep_lead(TimePoint now, Effects& out);
   void settle(TimePoint now, Effects& out);
   void expire(TimePoint now, Effects& out);
+  void await_lines(TimePoint now, Effects& out);
   void refresh(TimePoint now);
   TimePoint held_until(const KnownElectorate& electorate) const;
   void answer(Node& node, Effects& out);
@@ -163,10 +167,16 @@ class Coordinator {
   TimePoint refreshed_at_;
   bool is_confirmed_ = false;  // a majority has answered once
   bool is_fenced_ = false;
-  TimePoint expire_at_;  // no node is overdue before
+  TimePoint expire_at_;          // no node is overdue before
+  std::set<Incarnation> lines_;  // life lines that are held
+  TimePoint line_due_ = kNever;  // none is overdue before
 
   TimePoint gather_since_;
-  TimePoint not_before_;  // no offer
+  TimePoint not_before_;         // no offer
+  RoundId regrouped_;            // the newest that an earlier leader offered
+  std::set<Incarnation> heard_;  // of those that were to run it
+  int unheard_ = 0;              // the others
+  TimePoint regroup_until_;      // they are waited for
   std::optional<TimePoint> last_call_until_;
   std::optional<TimePoint> newcomer_at_;
   bool has_leavers_ = false;

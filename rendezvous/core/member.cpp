@@ -170,18 +170,21 @@ bool Member::is_lost(TimePoint now) const {
 }
 
 void Member::farewell(std::int64_t generation, TimePoint now, Effects& out) {
-  const bool was_lost = is_lost(now);
   dead_ = std::max(dead_, generation);
   if (dead_ >= standing_.obeyed && standing_.obeyed != 0 && !leads()) {
-    // A call that is under way is to the leader again, and nobody is going to take it.
-    const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
-    if (uplink_ == Uplink::kFollowing || (calls && !was_lost)) hang_up(now, out);
-    walk_.clear();
-    retry_at_ = now;
-    pause_ = policy_.retry_pause;
+    if (uplink_ == Uplink::kFollowing) hang_up(now, out);
+    find_successor(now);
     if (runs_workers()) stop_workers("the leader's node is gone", out);
   }
   advance(now, out);
+}
+
+/// The leader has just been lost: at once.
+void Member::find_successor(TimePoint now) {
+  walk_.clear();
+  walks_ = 0;
+  retry_at_ = now;
+  pause_ = policy_.retry_pause;
 }
 
 void Member::hang_up(TimePoint now, Effects& out) {
@@ -214,8 +217,13 @@ void Member::seek(TimePoint now, Effects& out) {
     sought_since_ = now;
   }
   if (uplink_ == Uplink::kOwnTurn && now >= patience_until_) uplink_ = Uplink::kNone;
-  const bool waits = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
-  if (waits && now >= patience_until_) hang_up(now, out);
+  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
+  if (calls && calls_back_ && is_lost(now)) {
+    hang_up(now, out);
+    find_successor(now);
+  } else if (calls && now >= patience_until_) {
+    hang_up(now, out);
+  }
   if (uplink_ == Uplink::kNone && now >= retry_at_) next_target(now, out);
 }
 
@@ -267,7 +275,9 @@ void Member::next_target(TimePoint now, Effects& out) {
   }
   uplink_ = Uplink::kCalling;
   link_ = Link{2 * ++calls_ - 1};
-  patience_until_ = now + jittered(policy_.patience);
+  calls_back_ = !is_lost(now);
+  const Duration patience = std::min(policy_.patience, std::max(1, walks_) * policy_.call_patience);
+  patience_until_ = now + jittered(calls_back_ ? policy_.patience : patience);
   out.emplace_back(effects::Call{.link = link_, .to = target->to});
 }
 
@@ -304,11 +314,20 @@ void Member::try_promise(TimePoint now, Effects& out) {
   promised_at_ = now;
 }
 
+/// Not while it waits for somebody else to do so.
+bool Member::may_stand(TimePoint now) const {
+  return is_voter() && is_lost(now) && uplink_ != Uplink::kFollowing && uplink_ != Uplink::kWaiting;
+}
+
 /// Whoever led promises only itself, so it does that all along; others have their turn.
 bool Member::is_candidate(TimePoint now) const {
   const bool has_turn =
       uplink_ == Uplink::kOwnTurn || (was_leader_ && uplink_ != Uplink::kFollowing);
   return has_turn && may_promise(now);
+}
+
+Duration Member::regroup(TimePoint now) const {
+  return std::max(Duration::zero(), std::max(hold_until_, sought_since_) + beat_interval() - now);
 }
 
 Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
@@ -551,7 +570,7 @@ std::optional<TimePoint> Member::next_deadline() const {
   }
   if (!has_leader) {
     not_after(uplink_ == Uplink::kNone ? retry_at_ : patience_until_);
-    if (uplink_ == Uplink::kWaiting) not_after(hold_until_);
+    if (uplink_ == Uplink::kWaiting || calls_back_) not_after(hold_until_);
     if (!runs_workers()) {
       if (standing_.obeyed != 0 && standing_.committed.round.number == 0) not_after(forget_at());
       not_after(

@@ -63,11 +63,15 @@ class Member {
   /// It led nobody yet, and somebody else leads: joins as if it had never founded anything.
   void abdicate(TimePoint now, Effects& out);
 
+  /// It may gather promises, now or when its turn comes: others do well to wait for that.
+  bool may_stand(TimePoint now) const;
   /// Its turn to gather promises has come, and it may promise itself; ends by itself.
   bool is_candidate(TimePoint now) const;
   /// Its first words on a connection.
   Hello hello() const;
   Eligible eligible() const { return {.dead = dead_, .standing = standing_}; }
+  /// How long until the others have missed a silent leader as well, each within a beat.
+  Duration regroup(TimePoint now) const;
   /// Promises a generation to itself, in its own turn. REQUIRES: newer than any it knows.
   Promise promise_to_itself(std::int64_t generation, TimePoint now);
 
@@ -116,6 +120,7 @@ class Member {
   void seek(TimePoint now, Effects& out);
   void next_target(TimePoint now, Effects& out);
   void begin_walk(TimePoint now);
+  void find_successor(TimePoint now);
   void hang_up(TimePoint now, Effects& out);
   void lose_uplink(TimePoint now);
   void beat(TimePoint now, Effects& out);
@@ -146,7 +151,8 @@ class Member {
   TimePoint retry_at_;       // with kNone: no call before
   Duration pause_;           // after a walk in vain; grows
   TimePoint patience_until_;
-  int redirects_ = 0;  // in a row
+  bool calls_back_ = false;  // the leader, which is not lost
+  int redirects_ = 0;        // in a row
   TimePoint redirected_since_;
   std::optional<Endpoint> redirected_to_;
   TimePoint sought_since_;  // with no leader

@@ -23,6 +23,7 @@ Peer::Peer(RendezvousPolicy policy) : policy_(std::move(policy)), member_(policy
 void Peer::apply(const Event& event, TimePoint now, Effects& out) {
   std::visit([&](const auto& what) { on(what, now); }, event);
   route(now, out);
+  if (!coordinator_) mind_callers(now);
   mind_candidacy(now);
   route(now, out);
   mind_leadership(now, out);
@@ -158,7 +159,9 @@ void Peer::ask(Link link, const Caller& caller) {
 /// Whether those who wait here could make this node the leader. Asking in vain would bind them to a
 /// generation that nobody leads.
 bool Peer::would_win() const {
-  Candidate trial(member_.node().incarnation, {.lease = policy_.lease, .margin = policy_.margin});
+  Candidate trial(
+      member_.node().incarnation,
+      {.lease = policy_.lease, .margin = policy_.margin, .regroup = {}});
   constexpr std::int64_t kAny = 1;
   const auto as_promise = [](const Eligible& eligible) {
     return Promise{.generation = kAny, .dead = eligible.dead, .standing = eligible.standing};
@@ -171,27 +174,27 @@ bool Peer::would_win() const {
   return trial.mandate().has_value();
 }
 
-/// Gathers promises while it is this node's turn.
-void Peer::mind_candidacy(TimePoint now) {
-  if (!member_.is_candidate(now) || coordinator_) {
-    candidate_.reset();
-    for (auto& [link, caller] : callers_) {
-      caller.is_told_to_wait = false;
-    }
-    if (coordinator_) return;
-    const auto leader = member_.leader();
-    if (!leader) return;
-    // Those who waited here find the leader as this node did.
+/// What those hear who called here, as long as nobody leads.
+void Peer::mind_callers(TimePoint now) {
+  if (const auto leader = member_.leader()) {
+    // They find the leader as this node did.
     for (const auto& [link, caller] : std::exchange(callers_, {})) {
       from_member_.emplace_back(effects::Send{.to = link, .message = *leader});
       from_member_.emplace_back(effects::Close{.link = link});
     }
     return;
   }
+  const bool may_stand = member_.may_stand(now);
   for (auto& [link, caller] : callers_) {
-    if (std::exchange(caller.is_told_to_wait, true)) continue;
+    const bool has_been_told = std::exchange(caller.is_told_to_wait, may_stand);
+    if (!may_stand || has_been_told) continue;
     from_member_.emplace_back(effects::Send{.to = link, .message = Wait{}});
   }
+}
+
+/// Gathers promises while it is this node's turn.
+void Peer::mind_candidacy(TimePoint now) {
+  if (coordinator_ || !member_.is_candidate(now)) return candidate_.reset();
   if (!candidate_) {
     if (!would_win()) return;
     std::int64_t newest = member_.generation();
@@ -200,7 +203,8 @@ void Peer::mind_candidacy(TimePoint now) {
     }
     candidate_.emplace(
         member_.node().incarnation,
-        Candidate::Timing{.lease = policy_.lease, .margin = policy_.margin});
+        Candidate::Timing{
+            .lease = policy_.lease, .margin = policy_.margin, .regroup = member_.regroup(now)});
     candidate_->ask_for(member_.promise_to_itself(newest + 1, now));
     for (const auto& [link, caller] : callers_) {
       ask(link, caller);
@@ -210,10 +214,13 @@ void Peer::mind_candidacy(TimePoint now) {
   if (const auto mandate = candidate_->mandate()) lead(*mandate, now);
 }
 
+void Peer::on(const LineOpened& event, TimePoint now) {
+  const bool is_ours = coordinator_ && coordinator_->generation() == event.generation;
+  if (is_ours) coordinator_->line_opened(event.node, now, from_coordinator_);
+}
+
 void Peer::on(const LineEnded& event, TimePoint now) {
-  if (coordinator_ && policy_.trusts_reset) {
-    coordinator_->line_ended(event.node, now, from_coordinator_);
-  }
+  if (coordinator_) coordinator_->line_ended(event.node, now, from_coordinator_);
 }
 
 void Peer::on(const Farewell& event, TimePoint now) {

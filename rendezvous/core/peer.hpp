@@ -39,6 +39,10 @@ class Peer {
   struct Closed {  // ended or refused, by the other side or by the network
     Link link{};
   };
+  struct LineOpened {  // to us, while we lead
+    Incarnation node{};
+    std::int64_t generation = 0;  // that it was opened to
+  };
   struct LineEnded {  // while we lead: nothing of that node runs any more
     Incarnation node{};
   };
@@ -53,8 +57,17 @@ class Peer {
     bool whole_job = false;
   };
   struct Tick {};  // next_deadline() has passed; one that comes early does no harm
-  using Event = std::
-      variant<Begin, Connected, Received, Closed, LineEnded, Farewell, Workers, Signalled, Tick>;
+  using Event = std::variant<
+      Begin,
+      Connected,
+      Received,
+      Closed,
+      LineOpened,
+      LineEnded,
+      Farewell,
+      Workers,
+      Signalled,
+      Tick>;
 
   explicit Peer(RendezvousPolicy policy);
   ~Peer() = default;
@@ -78,6 +91,7 @@ class Peer {
   void on(const Connected& event, TimePoint now);
   void on(const Received& event, TimePoint now);
   void on(const Closed& event, TimePoint now);
+  void on(const LineOpened& event, TimePoint now);
   void on(const LineEnded& event, TimePoint now);
   void on(const Farewell& event, TimePoint now);
   void on(const Workers& event, TimePoint now);
@@ -94,6 +108,7 @@ class Peer {
   void greet(Link link, const Hello& hello, TimePoint now);
   void give_way(TimePoint now);
   void lead(const Mandate& mandate, TimePoint now);
+  void mind_callers(TimePoint now);
   void mind_candidacy(TimePoint now);
   bool would_win() const;
   void ask(Link link, const Caller& caller);

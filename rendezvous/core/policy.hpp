@@ -31,11 +31,13 @@ struct RendezvousPolicy {
   Duration join_timeout = std::chrono::seconds(600);  // to get MIN nodes
   Duration last_call = std::chrono::seconds(30);      // for more, before the first round
   Duration seek_timeout = std::chrono::seconds(30);   // without any leader, for a node that had one
+  Duration line_patience = std::chrono::seconds(1);   // with a node whose life line does not come
   Duration start_pause = std::chrono::seconds(1);     // after a worker could not be started
   Duration newcomer_pause =
       std::chrono::seconds(1);  // for more newcomers, before a restart for one
-  Duration verdict_timeout = std::chrono::seconds(5);    // for the last to hear the verdict
-  Duration patience = std::chrono::milliseconds(500);    // with one of several that might lead
+  Duration verdict_timeout = std::chrono::seconds(5);       // for the last to hear the verdict
+  Duration patience = std::chrono::milliseconds(500);       // with one of several that might lead
+  Duration call_patience = std::chrono::milliseconds(150);  // to reach it; grows with each walk
   Duration retry_pause = std::chrono::milliseconds(20);  // after all were called in vain; doubles
   Duration retry_pause_max = std::chrono::milliseconds(500);
 

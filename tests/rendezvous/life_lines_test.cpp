@@ -30,13 +30,22 @@ std::string opening_by(
              LineHello{.job = job, .node = node, .generation = kGeneration, .proof = proof}));
 }
 
+/// The leader holds this line, and has told so.
+void expect_opened(RunningAgent& leader, Incarnation node, std::int64_t generation = kGeneration) {
+  EXPECT_EQ(leader.next_of_front(), Deed::kHeldEnd);
+  const auto event = leader.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<LifeLines::LineOpened>(*event));
+  EXPECT_EQ(std::get<LifeLines::LineOpened>(*event).node, node);
+  EXPECT_EQ(std::get<LifeLines::LineOpened>(*event).generation, generation);
+}
+
 /// A leader, and a node whose line has been opened to it and is held at both sides.
 class LifeLinesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     open(kGeneration);
     EXPECT_EQ(node_->next_of_front(), Deed::kHeldLine);
-    EXPECT_EQ(leader_.next_of_front(), Deed::kHeldEnd);
+    expect_opened(leader_, kNode);
   }
 
   void open(std::int64_t generation) {
@@ -63,7 +72,7 @@ class LifeLinesTest : public ::testing::Test {
   /// Whatever had been told before would stand before the end of this other line.
   void expect_nothing_told() {
     RawAgent marker(leader_, opening_by(kMarker));
-    EXPECT_EQ(leader_.next_of_front(), Deed::kHeldEnd);
+    expect_opened(leader_, kMarker);
     marker.leave();
     expect_ended(kMarker);
     EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
@@ -96,7 +105,7 @@ TEST_F(LifeLinesTest, OneLineIsOpenedForEachGenerationAndEarlierOnesStay) {
   open(kGeneration - 1);
   node_->run_lines([](LifeLines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
   open(kGeneration + 1);
-  EXPECT_EQ(leader_.next_of_front(), Deed::kHeldEnd);
+  expect_opened(leader_, kNode, kGeneration + 1);
   node_->run_lines([](LifeLines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 2U); });
   expect_nothing_told();
 }
@@ -114,7 +123,7 @@ TEST_F(LifeLinesTest, TheKernelOfANodeNeverGivesItsLineUp) {
 
 TEST_F(LifeLinesTest, ANodeIsDeadWhenTheLastOfItsLinesHasEnded) {
   RawAgent other(leader_, opening_by(kNode));
-  EXPECT_EQ(leader_.next_of_front(), Deed::kHeldEnd);
+  expect_opened(leader_, kNode);
   other.leave();
   EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
   expect_nothing_told();
@@ -139,12 +148,12 @@ TEST(LifeLines, ALineThatTheLeaderClosesWithoutFarewellProvesNothing) {
   {
     RunningAgent killed;
     open_to(killed, 1);
-    EXPECT_EQ(killed.next_of_front(), Deed::kHeldEnd);
+    expect_opened(killed, kNode, 1);
   }
   EXPECT_EQ(node.next_of_front(), Deed::kLetGo);
   RunningAgent leaves;
   open_to(leaves, 2);
-  EXPECT_EQ(leaves.next_of_front(), Deed::kHeldEnd);
+  expect_opened(leaves, kNode, 2);
   leaves.run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
   // The first thing that is told at all.
   const auto event = node.next_of_lines();
@@ -154,7 +163,7 @@ TEST(LifeLines, ALineThatTheLeaderClosesWithoutFarewellProvesNothing) {
 
 TEST_F(LifeLinesTest, WordsOnALineProveNothing) {
   RawAgent speaker(leader_, opening_by(kMarker) + "hello");
-  EXPECT_EQ(leader_.next_of_front(), Deed::kHeldEnd);
+  expect_opened(leader_, kMarker);
   EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
   EXPECT_TRUE(speaker.is_closed());
   expect_nothing_told();
@@ -208,7 +217,7 @@ TEST(LifeLines, AStrangerWithoutTheSecretCannotFakeADeath) {
     RunningAgent node({}, {}, secret);
     node.run_lines(
         [&](LifeLines& lines, Holder&) { lines.open_line(leader.endpoint(), kGeneration, kNode); });
-    EXPECT_EQ(leader.next_of_front(), Deed::kHeldEnd);  // the first thing at all
+    expect_opened(leader, kNode);  // the first thing at all
   }
   const auto event = leader.next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<LifeLines::LineEnded>(*event));
@@ -227,7 +236,7 @@ TEST(LifeLines, ManyHellosCutAnywhereAreTold) {
   for (std::size_t cut = 1; cut < opening.size(); ++cut) {
     RawAgent line(leader, opening.substr(0, cut));
     line.say_bytes(opening.substr(cut));
-    EXPECT_EQ(leader.next_of_front(), Deed::kHeldEnd);
+    expect_opened(leader, kNode);
     line.leave();
     EXPECT_TRUE(leader.next_of_lines().has_value());
     EXPECT_EQ(leader.next_of_front(), Deed::kLetGo);

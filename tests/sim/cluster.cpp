@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -98,6 +99,7 @@ void Cluster::feed(int index, const Peer::Event& event) {
     node.missed.push_back(event);
     return;
   }
+  if (const auto* opened = std::get_if<Peer::LineOpened>(&event)) keep(index, *opened);
   // Effects never lead back here at once: whatever they cause happens later.
   Effects effects;
   node.peer->apply(event, local(node, world_.now()), effects);
@@ -222,6 +224,17 @@ void Cluster::agent_gone(int index) {
   }
 }
 
+/// From here on the guard can say farewell on it: an agent that is frozen has not told it yet.
+void Cluster::keep(int leader, const Peer::LineOpened& opened) {
+  const auto is_it = [&](const auto& line) {
+    return line->leader == leader && line->leader_life == nodes_[at(leader)].life &&
+           line->incarnation == opened.node && line->generation == opened.generation;
+  };
+  for (const Node& node : nodes_) {
+    std::ranges::copy_if(node.lines, std::back_inserter(nodes_[at(leader)].kept), is_it);
+  }
+}
+
 /// By whoever is left of the node of a leader, when none of its workers runs.
 void Cluster::say_farewell(int index) {
   for (const auto& line : nodes_[at(index)].kept) {
@@ -269,10 +282,10 @@ void Cluster::perform(int index, const effects::OpenLine& open) {
   line->to_member = network_.pipe(leader, index);
   node.lines.push_back(line);
   network_.send(line->to_leader, [this, line] {
-    Node& there = nodes_[at(line->leader)];
+    const Node& there = nodes_[at(line->leader)];
     if (!there.agent_up || there.life != line->leader_life) return;
     line->is_open = true;
-    there.kept.push_back(line);
+    feed(line->leader, Peer::LineOpened{.node = line->incarnation, .generation = line->generation});
   });
 }
 
@@ -478,8 +491,8 @@ void Cluster::perform(int index, const effects::StopWorkers& stop) {
   note(index, fmt::format("stops workers: {}", stop.order.why));
   if (!node.runs || std::exchange(node.stopping, true)) return;
   // Most end at once, some use their grace.
-  const Duration after =
-      world_.chance(80) ? world_.between(1ms, 20ms) : world_.between(1ms, kGrace);
+  const Duration after = world_.chance(setting_.slow_workers) ? world_.between(1ms, kGrace)
+                                                              : world_.between(1ms, 20ms);
   end_workers(index, after, false);
 }
 
@@ -598,6 +611,11 @@ RoundId Cluster::round() const {
     if (node.runs) return node.round;
   }
   return {};
+}
+
+bool Cluster::is_whole() const {
+  const auto nodes = round_nodes_.find(round());
+  return nodes != round_nodes_.end() && std::ssize(running()) == nodes->second;
 }
 
 bool Cluster::all_ended() const {

@@ -24,6 +24,7 @@ struct Setting {
   int max_restarts = 3;
   Duration lease = std::chrono::seconds(3);
   Duration work = std::chrono::seconds(20);  // how long workers have to run undisturbed
+  int slow_workers = 20;                     // percent of them use their grace when told to stop
 };
 
 class Cluster {
@@ -70,6 +71,8 @@ class Cluster {
   std::vector<int> running() const;
   /// Of the workers that run now.
   RoundId round() const;
+  /// Whether all nodes of that round run.
+  bool is_whole() const;
   /// The places of a round, by node.
   const std::map<int, Place>& places(RoundId round) const { return places_.at(round); }
   Peer& peer(int node) { return *nodes_[at(node)].peer; }
@@ -152,6 +155,7 @@ class Cluster {
       const std::shared_ptr<Connection>& connection, bool to_callee, const Message& message);
   void close_end(const std::shared_ptr<Connection>& connection, bool at_callee);
   void agent_gone(int node);
+  void keep(int leader, const Peer::LineOpened& opened);
   void say_farewell(int node);
   void end_lines(int node);
   void end_workers(int node, Duration after, bool well);

@@ -66,8 +66,8 @@ MUTANTS = {
          "  // Suspected, no more: a round is never started on the strength of a closed connection.\n",
          "  if (is_to_run(incarnation)) round_.ended.insert(incarnation);\n  node->may_run = false;\n")],
     "a successor that does not wait for leases": [
-        ("candidate.cpp", "  if (!all_known && on_proof) mandate.wait = timing_.lease + timing_.margin;\n",
-         "  static_cast<void>(all_known && on_proof);\n")],
+        ("candidate.cpp", "on_proof ? timing_.lease + timing_.margin : timing_.regroup;",
+         "timing_.regroup;")],
     "an electorate that was not started, left out": [
         ("candidate.cpp",
          "  if (offered > committed) mandate.electorates.push_back(electorate_of(offered, promises_));\n", "")],

@@ -1,0 +1,116 @@
+// How long the job stands still once its leader is lost, in virtual time, for a few hundred orders
+// of events each: the nodes that are left run the next round, all of them at once.
+
+#include "tests/sim/story.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddprun::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::UnorderedElementsAreArray;
+
+constexpr std::uint64_t kSeeds = 300;
+constexpr Duration kLease = 3s;
+constexpr Duration kMargin = 500ms;
+
+// A walk's first call that nobody takes, or the beat within which the others miss the leader.
+constexpr Duration kUnreachable = 700ms;
+// A few messages of at most 2 ms each, workers that take 20 ms to end, 60 ms if they are killed.
+constexpr Duration kPrompt = 150ms;
+
+class Failover : public testing::Test {
+ protected:
+  /// Lets `fault` happen at another point between two beats for each seed. `left` run the next
+  /// round, no later than `limit` after it.
+  static void expect_round(
+      const Setting& setting,
+      const std::function<void(Story&)>& fault,
+      const std::vector<int>& left,
+      Duration limit) {
+    for (std::uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) {
+      Story story(setting, seed);
+      story.after(5s + std::chrono::milliseconds(seed * 7 % 500));
+      expect_round(story, fault, left, limit);
+      if (HasFailure()) std::cerr << "seed " << seed << "\n";
+    }
+  }
+
+  static void expect_round(
+      Story& story,
+      const std::function<void(Story&)>& fault,
+      const std::vector<int>& left,
+      Duration limit) {
+    fault(story);
+    const RoundId before = story->round();
+    const TimePoint since = story.now();
+    EXPECT_THAT(story.until_round_after(before, 20s), UnorderedElementsAreArray(left));
+    EXPECT_LE(to_seconds(story.now() - since), to_seconds(limit));
+  }
+};
+
+TEST_F(Failover, TheLeaderIsKilled) {
+  const auto fault = [](Story& story) { story->kill_agent(0); };
+  expect_round(cluster_of(3, NodeRange(1, 3)), fault, {1, 2}, kPrompt);
+  expect_round(cluster_of(5, NodeRange(3, 5)), fault, {1, 2, 3, 4}, kPrompt);
+}
+
+// Its life lines have only just been opened: a round has to wait for them.
+TEST_F(Failover, TheNextLeaderIsKilledAsSoonAsItsRoundRuns) {
+  const auto fault = [](Story& story) {
+    expect_round(
+        story, [](Story& first) { first->kill_agent(0); }, {1, 2}, kPrompt);
+    story->kill_agent(1);
+  };
+  expect_round(cluster_of(3, NodeRange(1, 3)), fault, {2}, kPrompt);
+}
+
+TEST_F(Failover, TheLeaderIsIsolated) {
+  const auto fault = [](Story& story) { story.isolate({0}); };
+  const Duration limit = kLease + kMargin + kPrompt;
+  expect_round(cluster_of(3, NodeRange(2, 3)), fault, {1, 2}, limit);
+  expect_round(cluster_of(5, NodeRange(3, 5)), fault, {1, 2, 3, 4}, limit);
+}
+
+TEST_F(Failover, TheNextLeaderIsIsolatedAsWell) {
+  const auto fault = [](Story& story) {
+    const auto first = [](Story& one) { one.isolate({0}); };
+    expect_round(story, first, {1, 2, 3, 4}, kLease + kMargin + kPrompt);
+    story.after(5s);
+    story.isolate({1});
+  };
+  const Duration limit = kLease + kMargin + kPrompt;
+  expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
+}
+
+TEST_F(Failover, TheLeaderAndTheNextAreCutOffTogether) {
+  const auto fault = [](Story& story) { story.isolate({0, 1}); };
+  const Duration limit = kLease + kMargin + kUnreachable;
+  expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
+}
+
+TEST_F(Failover, TheLeaderAndTheNextAreNotHeard) {
+  const auto fault = [](Story& story) { story.silence({0, 1}); };
+  const Duration limit = kLease + kMargin + kUnreachable;
+  expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
+}
+
+// It may have something to say until its own lease is over.
+TEST_F(Failover, TheLeaderAndTheNextHearNobody) {
+  const auto fault = [](Story& story) { story.deafen({0, 1}); };
+  const Duration limit = kLease + kLease + kMargin + kUnreachable;
+  expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
+}
+
+}  // namespace
+}  // namespace ddprun::sim
