@@ -95,10 +95,10 @@ class Drill:
     def said(self, node):
         """What ddprun said on a node, on both streams: all of it, if it has ended."""
         deadline = time.monotonic() + PATIENCE_S
-        while self._listen(0):
+        while self.listen(0):
             pass
         has_ended = node not in self.jobs or self.jobs[node].poll() is not None
-        while has_ended and node in self._voices.values() and self._listen(deadline):
+        while has_ended and node in self._voices.values() and self.listen(deadline):
             pass
         return self._said.get(node, b"").decode(errors="replace")
 
@@ -106,7 +106,7 @@ class Drill:
         """Until ddprun on that node has said it."""
         deadline = time.monotonic() + PATIENCE_S
         while text.encode() not in self._said[node]:
-            if not self._listen(deadline):
+            if not self.listen(deadline):
                 raise TimeoutError(f"n{node} has not said {text!r}:\n{self.account()}")
 
     def await_round(self, workers):
@@ -130,10 +130,10 @@ class Drill:
             self._await_more(deadline)
 
     def _await_more(self, deadline):
-        if not self._listen(deadline):
+        if not self.listen(deadline):
             raise TimeoutError(f"no further round has begun in {PATIENCE_S} s:\n{self.account()}")
 
-    def _listen(self, deadline):
+    def listen(self, deadline):
         """Takes in what workers and ddprun say next. False if they said nothing until then."""
         ready, _, _ = select.select([self._notes, *self._voices], [], [],
                                     max(0, deadline - time.monotonic()))
