@@ -229,7 +229,7 @@ void Agent::perform(const effects::KillWorkers& effect) {
 }
 
 void Agent::perform(const effects::Note& effect) {
-  spdlog::info("{}", effect.text);
+  spdlog::log(effect.is_for_all ? spdlog::level::warn : spdlog::level::info, "{}", effect.text);
 }
 
 void Agent::perform(const effects::Finish& effect) {

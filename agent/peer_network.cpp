@@ -4,7 +4,6 @@
 #include "rendezvous/address.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/load_mac.hpp"
-#include "rendezvous/own_address.hpp"
 
 #include <cerrno>
 #include <optional>
@@ -45,12 +44,6 @@ std::string source_address(const Endpoint& other) {
     return "";
   }
   return from.host();
-}
-
-/// Of a node that is to found the job if the endpoint is its own.
-bool is_own(const Endpoint& endpoint) {
-  const auto address = own_address(endpoint.host);
-  return address && address->has_value();  // a name that is not known yet is another's
 }
 
 }  // namespace
@@ -103,8 +96,7 @@ Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
 }
 
 Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint) {
-  const bool may = meeting.founds == Founds::kIfItCanBind && is_own(endpoint);
-  if (meeting.founds == Founds::kYes || may) {
+  if (meeting.founds != Founds::kNo) {
     auto served = serve_at({.host = "", .port = endpoint.port});
     // Where the port is taken, by another node of the job on this machine for one, that one founds.
     const bool is_taken = !served && served.error().is(Errc::kIo);
@@ -161,7 +153,7 @@ void PeerNetwork::tell(const Links::Event& event) {
   } else if (const auto* received = std::get_if<Links::Received>(&event)) {
     on_event_(Peer::Received{.link = received->link, .message = received->message});
   } else if (const auto* closed = std::get_if<Links::Closed>(&event)) {
-    on_event_(Peer::Closed{.link = closed->link});
+    on_event_(Peer::Closed{.link = closed->link, .why = closed->why.detail});
   }
 }
 
@@ -197,8 +189,18 @@ void PeerNetwork::open_line(const effects::OpenLine& effect) {
 
 void PeerNetwork::begin_store(const effects::BeginStore& effect) {
   if (!server_) return;
-  std::vector<std::string> hosts = effect.hosts;
-  std::erase(hosts, "");  // this node, which may connect anyway
+  std::vector<std::string> hosts;
+  for (const auto& node : effect.nodes) {
+    if (node.link == kSelfLink) continue;  // this machine may connect anyway
+    const auto theirs = links_->address_of(node.link);
+    const auto ours = links_->own_address_on(node.link);
+    // Its workers come the way its agent came, unless they are told to meet on another network;
+    // from which address they come there nobody here can know.
+    const bool same_way = local_address_.empty() || (ours && ours->host == local_address_);
+    if (!theirs || !same_way) return server_->begin_round();
+    hosts.push_back(theirs->host);
+    hosts.push_back(node.host);
+  }
   server_->begin_round(hosts);
 }
 

@@ -76,7 +76,7 @@ void BenchLeader::tell(const Links::Received& event) {
 }
 
 void BenchLeader::tell(const Links::Closed& event) {
-  feed(Peer::Closed{.link = event.link});
+  feed(Peer::Closed{.link = event.link, .why = event.why.detail});
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.
@@ -103,8 +103,8 @@ void BenchLeader::workers(RoundId round, WorkersState state) {
   feed(Peer::Workers{.news = news});
 }
 
-void BenchLeader::perform(const effects::BeginStore& effect) {
-  server_->begin_round(effect.hosts);
+void BenchLeader::perform(const effects::BeginStore& /*effect*/) {
+  server_->begin_round();
 }
 
 void BenchLeader::perform(const effects::StartWorkers& effect) {

@@ -1,6 +1,7 @@
 #include "launcher/run.hpp"
 
 #include "agent/agent.hpp"
+#include "agent/founder.hpp"
 #include "agent/front.hpp"
 #include "agent/guard.hpp"
 #include "base/descriptor.hpp"
@@ -16,6 +17,7 @@
 #include <boost/system/system_error.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <memory>
@@ -136,7 +138,61 @@ int status_of(const Error& error) {
   return error.is(Errc::kIo) || error.is(Errc::kTimedOut) ? kExitTryAgain : kExitUsage;
 }
 
-Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, AgentBegins began) {
+/// How it came out whether this node is at the endpoint.
+struct Arrival {
+  Result<bool> is_at_endpoint = false;
+  std::optional<int> stopped_by;  // a signal came first
+};
+
+asio::awaitable<void> stop_arriving(
+    const LaunchPlan& plan, Stream& signals, TaskScope& all, Arrival& arrival) {
+  while (!arrival.stopped_by) {
+    const auto [cancelled] = co_await signals.async_wait(Stream::wait_read, kTuple);
+    if (cancelled) co_return;
+    const auto signal = next_signal(signals);
+    if (signal && ends_the_job(plan, *signal)) arrival.stopped_by = signal;
+  }
+  all.cancel();
+}
+
+asio::awaitable<void> look_at_endpoint(
+    const MeetingPlan& meeting, TaskScope& all, Arrival& arrival) {
+  arrival.is_at_endpoint = co_await is_at_endpoint(meeting);
+  all.cancel();
+}
+
+asio::awaitable<void> arrive(
+    Front& front, const LaunchPlan& plan, Stream& signals, Arrival& arrival) {
+  TaskScope all(co_await asio::this_coro::executor);
+  all.spawn(stop_arriving(plan, signals, all, arrival));
+  all.spawn(front.end_with_it());
+  all.spawn(look_at_endpoint(plan.meeting, all, arrival));
+  co_await all.join();
+}
+
+/// Settles who founds where that depends on the endpoint, a name perhaps, for which signals do not
+/// wait. Yields an exit status if one of them came.
+Result<std::optional<int>> settle_founder(
+    asio::io_context& context, Front& front, LaunchPlan& plan, Stream& signals) {
+  if (plan.meeting.founds != Founds::kIfItCanBind) return std::optional<int>();
+  const TimePoint began = Clock::now();
+  Arrival arrival;
+  std::exception_ptr thrown;
+  asio::co_spawn(
+      context, arrive(front, plan, signals, arrival), [&thrown](const std::exception_ptr& what) {
+        thrown = what;
+      });
+  context.run();
+  context.restart();
+  if (thrown) std::rethrow_exception(thrown);
+  if (arrival.stopped_by) return std::optional(exit_status_of_signal(*arrival.stopped_by));
+  if (!arrival.is_at_endpoint) return arrival.is_at_endpoint.error();
+  if (!*arrival.is_at_endpoint) plan.meeting.founds = Founds::kNo;
+  plan.meeting.join_timeout -= std::min(plan.meeting.join_timeout, Clock::now() - began);
+  return std::optional<int>();
+}
+
+Result<int> run_agent(LaunchPlan plan, sigset_t signals, AgentBegins began) {
   ::sigaddset(&signals, SIGCHLD);
   Descriptor signal_queue(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!signal_queue) return make_errno_error(errno, "cannot wait for signals");
@@ -144,6 +200,9 @@ Result<int> run_agent(const LaunchPlan& plan, sigset_t signals, AgentBegins bega
   Stream signal_stream(context, signal_queue.release());
   Front front(context, std::move(began));
 
+  const auto ended = settle_founder(context, front, plan, signal_stream);
+  if (!ended) return ended.error();
+  if (const std::optional<int>& status = *ended) return *status;
   auto agent = Agent::open(context, plan, front, inherited());
   if (!agent) return agent.error();
   int status = kExitDefect;

@@ -65,7 +65,7 @@ Result<std::vector<Address>> look_up(const Endpoint& endpoint) {
   if (list == nullptr) {
     return make_error(
         Errc::kInvalidArgument,
-        fmt::format("host '{}': {}", endpoint.host, ::gai_strerror(failed)));
+        fmt::format("host '{}' cannot be resolved: {}", endpoint.host, ::gai_strerror(failed)));
   }
   std::vector<Address> addresses;
   for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
@@ -85,6 +85,13 @@ std::optional<Address> peer_address(int socket) {
   Address address;
   address.size = sizeof(address.storage);
   if (::getpeername(socket, address.get(), &address.size) != 0) return std::nullopt;
+  return address;
+}
+
+std::optional<Address> own_end(int socket) {
+  Address address;
+  address.size = sizeof(address.storage);
+  if (::getsockname(socket, address.get(), &address.size) != 0) return std::nullopt;
   return address;
 }
 

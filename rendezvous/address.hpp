@@ -40,4 +40,7 @@ std::optional<Address> numeric_address(const Endpoint& endpoint);
 /// The other end of a connection; none if that has gone.
 std::optional<Address> peer_address(int socket);
 
+/// Our end of a connection.
+std::optional<Address> own_end(int socket);
+
 }  // namespace ddprun

@@ -51,6 +51,10 @@ Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into)
   }
   for (;;) {
     const auto body = frames_.next(bytes);
+    if (!body && !was_called() && !has_spoken_) {
+      return make_error(
+          Errc::kProtocol, "it does not speak as ddprun does; another program may have this port");
+    }
     if (!body) return body.error();
     const std::optional<std::string_view>& frame = *body;
     if (!frame) return {};
@@ -100,20 +104,20 @@ Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>
 // An agent need not know under which address others reach it: that is seen from outside. Nor does
 // whoever is refused need to know by whom otherwise.
 void AgentLink::complete(Message& message) const {
-  const auto fill = [](Endpoint& endpoint, const std::string& host) {
-    if (endpoint.host.empty()) endpoint.host = host;
-  };
-  const auto fill_caller = [&](Endpoint& endpoint) {
-    if (const auto peer = peer_address(socket_.get())) fill(endpoint, peer->host());
+  const auto fill = [this](Endpoint& endpoint) {
+    if (!endpoint.host.empty()) return;
+    const auto caller = called_ ? std::nullopt : peer_address(socket_.get());
+    if (called_) endpoint.host = called_->host;
+    if (caller) endpoint.host = caller->host();
   };
   if (auto* const hello = std::get_if<Hello>(&message)) {
-    fill_caller(hello->node.listens);
+    fill(hello->node.listens);
   } else if (auto* const redirect = std::get_if<Redirect>(&message)) {
-    called_ ? fill(redirect->leader, called_->host) : fill_caller(redirect->leader);
+    fill(redirect->leader);
   } else if (auto* const welcome = std::get_if<Welcome>(&message)) {
-    if (called_) fill(welcome->leader.listens, called_->host);
+    fill(welcome->leader.listens);
   } else if (auto* const offer = std::get_if<OfferRound>(&message)) {
-    if (called_) fill(offer->master, called_->host);
+    fill(offer->master);
   } else if (auto* const refuse = std::get_if<Refuse>(&message)) {
     if (called_) refuse->why = fmt::format("{}: {}", called_->to_string(), refuse->why);
   }

@@ -21,6 +21,11 @@ constexpr std::size_t kReadBytes = 131'072;
 
 constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
 
+std::optional<Endpoint> as_endpoint(const std::optional<Address>& address) {
+  if (!address) return std::nullopt;
+  return Endpoint{.host = address->host(), .port = address->port()};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Links>> Links::open(
@@ -157,9 +162,12 @@ void Links::adopt(Descriptor socket, std::string_view received) {
 
 std::optional<Endpoint> Links::address_of(Link link) {
   const AgentLink* const found = find(link);
-  const auto address = found == nullptr ? std::nullopt : peer_address(found->socket());
-  if (!address) return std::nullopt;
-  return Endpoint{.host = address->host(), .port = address->port()};
+  return found == nullptr ? std::nullopt : as_endpoint(peer_address(found->socket()));
+}
+
+std::optional<Endpoint> Links::own_address_on(Link link) {
+  const AgentLink* const found = find(link);
+  return found == nullptr ? std::nullopt : as_endpoint(own_end(found->socket()));
 }
 
 std::optional<SecretProof> Links::proof_of(SecretProof::Side side) const {
@@ -243,7 +251,7 @@ void Links::fail(AgentLink& link, const Error& why) {
   const auto level = is_usual ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level, "agents peer={} closed: {}", link.peer(), why.detail);
   if (!is_stranger) {
-    tell(Closed{.link = link.link(), .why = why});
+    tell(Closed{.link = link.link(), .why = with_context(link.peer(), why)});
     return erase(link);
   }
   // It may be a ddprun of another version, which reads this much.

@@ -94,6 +94,9 @@ class Links {
   /// The other side of `link` as its packets name it; none if it is no more.
   std::optional<Endpoint> address_of(Link link);
 
+  /// This side of it, in the same way.
+  std::optional<Endpoint> own_address_on(Link link);
+
   /// Connections that are open now.
   std::size_t connections() const { return links_.size(); }
 

@@ -58,7 +58,7 @@ Error listen_error(int errno_value, const Endpoint& endpoint) {
     return make_errno_error(errno_value, fmt::format("cannot listen on port {}", endpoint.port));
   }
   const char* remedy = "check the host and the port";
-  if (errno_value == EADDRINUSE) remedy = "choose another port, or 0 for any free one";
+  if (errno_value == EADDRINUSE) remedy = "choose another port";
   if (errno_value == EACCES) remedy = "choose a port from 1024 on";
   if (errno_value == EADDRNOTAVAIL) remedy = "give an address of this machine";
   const std::string where =

@@ -52,25 +52,20 @@ Error no_such_interface(const std::string& name, const ifaddrs* list) {
 
 }  // namespace
 
-Result<std::optional<std::string>> own_address(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* raw = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &raw);
-  if (error != 0) {
-    return make_error(
-        Errc::kNotFound, fmt::format("cannot be resolved: {}", ::gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> found(
-      raw, [](addrinfo* list) { ::freeaddrinfo(list); });
-  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
-    const Descriptor socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+std::optional<std::string> own_among(const std::vector<Address>& addresses) {
+  for (Address address : addresses) {
+    const Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     // Without a port, so that one which is taken is told apart from an address which is not ours.
-    if (socket && ::bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0) {
-      return std::optional(numeric(address->ai_addr, address->ai_addrlen));
-    }
+    address.set_port(0);
+    if (socket && ::bind(socket.get(), address.get(), address.size) == 0) return address.host();
   }
-  return std::optional<std::string>();
+  return std::nullopt;
+}
+
+Result<std::optional<std::string>> own_address(const std::string& host) {
+  const auto addresses = look_up({.host = host, .port = 0});
+  if (!addresses) return make_error(Errc::kNotFound, addresses.error().detail);
+  return own_among(*addresses);
 }
 
 Result<std::string> interface_address(const std::string& name, Family preferred) {

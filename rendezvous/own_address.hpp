@@ -1,19 +1,23 @@
 #pragma once
 
-// The addresses of this machine, as the kernel knows them. Both functions may wait for a name
-// server, so neither belongs on a thread that answers beats.
+// The addresses of this machine, as the kernel knows them.
 
 #include "base/error.hpp"
+#include "rendezvous/address.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
-/// The numeric address of this machine that `host`, a name or an address, stands for, which is
-/// proved by binding it; none if all of its addresses are others'. Fails with kNotFound while the
-/// name cannot be resolved.
+/// The first of `addresses` that is one of this machine, which is proved by binding it, as a
+/// number; none if all are others'.
+std::optional<std::string> own_among(const std::vector<Address>& addresses);
+
+/// The same for the addresses of `host`. It may wait for a name server, so it has no place on a
+/// thread that answers beats. Fails with kNotFound while the name cannot be resolved.
 Result<std::optional<std::string>> own_address(const std::string& host);
 
 enum class Family : std::uint8_t { kIpv4, kIpv6 };

@@ -56,7 +56,7 @@ struct WorkerCommand {
 enum class Founds : std::uint8_t {
   kYes,          // static: node rank 0; c10d: is_host=true
   kNo,           // the other node ranks; is_host=false
-  kIfItCanBind,  // c10d: the endpoint is an address of this machine, and its port is free
+  kIfItCanBind,  // c10d: if the endpoint is this machine's (founder.hpp), and its port is free
 };
 
 /// How this node and the others find each other. Every time-out is on this node's own clock.
@@ -75,8 +75,7 @@ struct MeetingPlan {
   Duration lease = std::chrono::seconds(3);          // silence after which a node is lost
   Duration join_timeout = std::chrono::minutes(10);  // to get nodes.min()
   Duration last_call = std::chrono::seconds(30);     // for more than nodes.min(), first round only
-  Duration connect_timeout = std::chrono::seconds(5);  // of one attempt
-  bool trusts_reset = true;                            // the end of a life line proves a death
+  bool trusts_reset = true;                          // the end of a life line proves a death
 
   bool has_others() const { return endpoint.has_value(); }
 };

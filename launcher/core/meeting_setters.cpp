@@ -62,9 +62,9 @@ Result<void> put_setting(std::string_view key, std::string_view value, Options& 
   if (key == "keep_alive_interval")
     return put(positive_setting_of(key, value), settings.keep_alive_interval);
   if (key == "keep_alive_max_attempt") return put_keep_alive_attempts(value, options);
-  if (key == "read_timeout") return put(positive_setting_of(key, value), meeting.connect_timeout);
   if (key == "is_host") return put_is_host(value, options);
-  if (key == "close_timeout" || key == "heartbeat_timeout") {
+  // What an attempt takes is no matter where it is made again until join_timeout.
+  if (key == "close_timeout" || key == "heartbeat_timeout" || key == "read_timeout") {
     Duration unused{};
     return put(setting_of(key, value), unused);
   }

@@ -19,6 +19,7 @@ constexpr std::size_t kSuccessorsMax = 8;
 constexpr std::size_t kHostsShownMax = 64;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 constexpr auto kNoticeWindow = 1s;
+constexpr auto kQuietWait = 10s;  // for other nodes, before whoever started this one is told
 constexpr int kRefreshesPerLease = 64;
 
 bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
@@ -150,7 +151,8 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
             .leader = self_,
             .lease = policy_.lease,
             .margin = policy_.margin,
-            .successors = successors()},
+            .successors = successors(),
+            .is_full = is_full_without(incarnation)},
         out);
   }
   if (verdict_) send(node, TellVerdict{.verdict = *verdict_, .is_final = is_final_}, out);
@@ -357,6 +359,11 @@ bool Coordinator::is_to_run(Incarnation node) const {
   return round_.runs.contains(node);
 }
 
+bool Coordinator::is_full_without(Incarnation node) const {
+  const bool has_round = phase_ == Phase::kRunning || phase_ == Phase::kStopping;
+  return has_round && !is_to_run(node) && std::ssize(round_.to_run) >= policy_.nodes.max();
+}
+
 void Coordinator::gather(TimePoint now, Effects& out) {
   const auto self_found = nodes_.find(self());
   const bool can_lead = self_found != nodes_.end() && is_ready(self_found->second);
@@ -373,11 +380,13 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   }
   if (ready < policy_.nodes.min()) {
     last_call_until_.reset();
-    if (now < gather_since_ + policy_.join_timeout) return;
+    if (now < gather_since_ + policy_.join_timeout) return tell_of_waiting(ready, now, out);
     return decide(
         {.exit_status = kExitTryAgain,
          .why = fmt::format(
-             "{} of at least {} nodes came within {:.0f} s: {}",
+             "{} of at least {} nodes came within {:.0f} s: {}; see why the others do not reach "
+             "this "
+             "one",
              ready,
              policy_.nodes.min(),
              to_seconds(policy_.join_timeout),
@@ -401,6 +410,18 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   if (std::ranges::all_of(electorates_, majority_is)) offer(now, out);
 }
 
+void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
+  if (now < gather_since_ + kQuietWait || std::exchange(has_told_waiting_, true)) return;
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "{} of at least {} nodes are here, the others are waited for, for {:.0f} s at most: {}",
+          ready,
+          policy_.nodes.min(),
+          to_seconds(policy_.join_timeout),
+          attendance()),
+      .is_for_all = true});
+}
+
 /// The nodes of the round by group rank, then the others.
 std::vector<Successor> Coordinator::successors() const {
   std::vector<Successor> out;
@@ -419,7 +440,7 @@ std::vector<Successor> Coordinator::successors() const {
 }
 
 std::string Coordinator::attendance() const {
-  std::string out = "here were";
+  std::string out = "here are";
   std::size_t shown = 0;
   for (const auto& [incarnation, node] : nodes_) {
     if (++shown > kHostsShownMax) break;
@@ -526,11 +547,11 @@ void Coordinator::start(TimePoint now, Effects& out) {
   newcomer_at_.reset();
   refreshed_at_ = {};
   refresh(now);
-  effects::BeginStore store{.round = round.id, .hosts = {}};
+  effects::BeginStore store{.round = round.id, .nodes = {}};
   for (const Incarnation incarnation : round.to_run) {
     Node& node = nodes_.at(incarnation);
     node.may_run = true;
-    store.hosts.push_back(node.info.listens.host);
+    store.nodes.push_back({.link = node.link.value_or(Link{}), .host = node.info.listens.host});
   }
   out.emplace_back(std::move(store));
   for (const Incarnation member : round.electorate.members) {
@@ -635,6 +656,7 @@ void Coordinator::go_on_without_blame(std::string why, Effects& out) {
 void Coordinator::round_ended(TimePoint now) {
   phase_ = Phase::kGathering;
   gather_since_ = now;
+  has_told_waiting_ = false;
   ++progress_.attempt;
   progress_.previous_world = round_.world;
 }
@@ -802,6 +824,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   not_after(is_confirmed_ ? leads_until_ : began_ + policy_.lease + policy_.margin);
   if (phase_ == Phase::kGathering && !verdict_) {
     not_after(gather_since_ + policy_.join_timeout);
+    if (!has_told_waiting_) not_after(gather_since_ + kQuietWait);
     if (last_call_until_) not_after(*last_call_until_);
     not_after(not_before_);
     if (unheard_ > 0) not_after(regroup_until_);

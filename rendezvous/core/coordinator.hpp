@@ -123,6 +123,7 @@ class Coordinator {
   void subtract(Incarnation node);
 
   void gather(TimePoint now, Effects& out);
+  void tell_of_waiting(int ready, TimePoint now, Effects& out);
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
   void start(TimePoint now, Effects& out);
@@ -139,6 +140,7 @@ class Coordinator {
   bool is_idle(const Node& node) const;
   bool is_ready(const Node& node) const;
   bool is_to_run(Incarnation node) const;
+  bool is_full_without(Incarnation node) const;
   std::vector<Successor> successors() const;
   std::string attendance() const;
   Node* find(Link link);
@@ -172,11 +174,12 @@ class Coordinator {
   TimePoint line_due_ = kNever;  // none is overdue before
 
   TimePoint gather_since_;
-  TimePoint not_before_;         // no offer
-  RoundId regrouped_;            // the newest that an earlier leader offered
-  std::set<Incarnation> heard_;  // of those that were to run it
-  int unheard_ = 0;              // the others
-  TimePoint regroup_until_;      // they are waited for
+  bool has_told_waiting_ = false;  // since then
+  TimePoint not_before_;           // no offer
+  RoundId regrouped_;              // the newest that an earlier leader offered
+  std::set<Incarnation> heard_;    // of those that were to run it
+  int unheard_ = 0;                // the others
+  TimePoint regroup_until_;        // they are waited for
   std::optional<TimePoint> last_call_until_;
   std::optional<TimePoint> newcomer_at_;
   bool has_leavers_ = false;

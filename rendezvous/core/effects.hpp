@@ -43,9 +43,12 @@ struct SetLease {
 
 /// We lead: an empty store for this round, and no connection of an earlier one (R7).
 struct BeginStore {
+  struct Node {
+    Link link{};       // its connection; kSelfLink: this node
+    std::string host;  // where it listens
+  };
   RoundId round;
-  std::vector<std::string>
-      hosts;  // addresses of the round's nodes; "": one that we do not know yet
+  std::vector<Node> nodes;  // of this round, whose workers may use the store
 };
 
 /// Start the workers, if the lease has not run out at that very moment (R8).
@@ -71,6 +74,7 @@ struct KillWorkers {
 /// A line for the log.
 struct Note {
   std::string text;
+  bool is_for_all = false;  // shown to whoever started this node, unless told to be quiet
 };
 
 /// Leave, once no worker is left.

@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kBeatsKept = 16;
 constexpr int kRedirectsMax = 64;
+constexpr auto kQuietWait = 10s;     // for a leader, before whoever started this node is told
 constexpr auto kLeavePatience = 2s;  // for the leader's word, once no worker is left
 
 }  // namespace
@@ -54,9 +55,10 @@ Hello Member::hello() const {
       .standing = standing_};
 }
 
-void Member::closed(Link link, TimePoint now, Effects& out) {
+void Member::closed(Link link, const std::string& why, TimePoint now, Effects& out) {
   const bool is_ours = uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link == link_;
   if (!is_ours || link == kSelfLink) return;
+  if (uplink_ != Uplink::kFollowing) in_vain_ = why;
   lose_uplink(now);
   advance(now, out);
 }
@@ -92,6 +94,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   tell_workers(out);
   if (leaving_) send(*leaving_, out);
   beat(now, out);
+  if (welcome.is_full) tell_of_spare(out);
   // What runs here belongs to a round that its leader will not start again.
   if (runs_workers() && news_.round.generation < welcome.generation) {
     stop_workers("another node leads", out);
@@ -222,9 +225,27 @@ void Member::seek(TimePoint now, Effects& out) {
     hang_up(now, out);
     find_successor(now);
   } else if (calls && now >= patience_until_) {
+    in_vain_ = fmt::format(
+        "{} {}",
+        called_.to_string(),
+        uplink_ == Uplink::kCalling ? "does not answer" : "takes connections, but says nothing");
     hang_up(now, out);
   }
+  tell_of_waiting(now, out);
   if (uplink_ == Uplink::kNone && now >= retry_at_) next_target(now, out);
+}
+
+void Member::tell_of_waiting(TimePoint now, Effects& out) {
+  const bool is_new = standing_.obeyed == 0;
+  if (!is_new || now < sought_since_ + kQuietWait || in_vain_.empty()) return;
+  if (std::exchange(has_told_waiting_, true)) return;
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "still looks for job '{}', for {:.0f} s at most: {}",
+          policy_.job,
+          to_seconds(policy_.join_timeout),
+          in_vain_),
+      .is_for_all = true});
 }
 
 void Member::begin_walk(TimePoint now) {
@@ -278,7 +299,8 @@ void Member::next_target(TimePoint now, Effects& out) {
   calls_back_ = !is_lost(now);
   const Duration patience = std::min(policy_.patience, std::max(1, walks_) * policy_.call_patience);
   patience_until_ = now + jittered(calls_back_ ? policy_.patience : patience);
-  out.emplace_back(effects::Call{.link = link_, .to = target->to});
+  called_ = target->to;
+  out.emplace_back(effects::Call{.link = link_, .to = called_});
 }
 
 void Member::pause(TimePoint now) {
@@ -437,7 +459,8 @@ void Member::on(const StartRound& start, TimePoint now, Effects& out) {
   offer_.reset();
   standing_.committed = standing_.offered;
   if (link_ != kSelfLink) was_leader_ = false;
-  if (!offer.place) return;
+  if (!offer.place) return tell_of_spare(out);
+  has_told_spare_ = false;
   news_ = {.round = start.round, .state = WorkersState::kStopped, .failure = {}, .pids = {}};
   killed_ = false;
   // R8: whoever was held up (a frozen agent that thaws) finds that its lease is over.
@@ -449,6 +472,17 @@ void Member::on(const StartRound& start, TimePoint now, Effects& out) {
       .master = offer.master,
       .hosts = offer.hosts,
       .progress = offer.progress});
+}
+
+void Member::tell_of_spare(Effects& out) {
+  if (std::exchange(has_told_spare_, true)) return;
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "all {} places of job '{}' are taken; this node stands by, and takes over when a node is "
+          "lost",
+          policy_.nodes.max(),
+          policy_.job),
+      .is_for_all = true});
 }
 
 void Member::on(const StopRound& stop, TimePoint /*now*/, Effects& out) {
@@ -513,14 +547,17 @@ void Member::consider_end(TimePoint now, Effects& out) {
     return finish(standing_.verdict->exit_status, standing_.verdict->why, out);
   }
   const std::string why =
-      is_new ? fmt::format(
-                   "{} did not answer as this job within {:.0f} s",
-                   policy_.meet ? policy_.meet->to_string() : "nobody",
-                   to_seconds(patience))
-             : fmt::format(
-                   "the leader is lost, and no majority of the job's nodes could be reached within "
-                   "{:.0f} s",
-                   to_seconds(patience));
+      is_new
+          ? fmt::format(
+                "job '{}' was not found within {:.0f} s: {}; see that ddprun runs there, and that "
+                "this host and port are right and can be reached",
+                policy_.job,
+                to_seconds(patience),
+                in_vain_.empty() ? "no answer came" : in_vain_)
+          : fmt::format(
+                "the leader is lost, and no majority of the job's nodes could be reached within "
+                "{:.0f} s",
+                to_seconds(patience));
   finish(kExitTryAgain, why, out);
 }
 

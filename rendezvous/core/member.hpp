@@ -44,7 +44,7 @@ class Member {
   // Events. Each appends what follows.
   void begin(TimePoint now, Effects& out);
   void connected(Link link, TimePoint now, Effects& out);
-  void closed(Link link, TimePoint now, Effects& out);
+  void closed(Link link, const std::string& why, TimePoint now, Effects& out);
   void received(Link link, const Message& message, TimePoint now, Effects& out);
   void farewell(std::int64_t generation, TimePoint now, Effects& out);
   void workers(const WorkerNews& news, TimePoint now, Effects& out);
@@ -127,6 +127,8 @@ class Member {
   void send(Message message, Effects& out);
   void tell_workers(Effects& out);
   void stop_workers(std::string why, Effects& out);
+  void tell_of_spare(Effects& out);
+  void tell_of_waiting(TimePoint now, Effects& out);
   void try_promise(TimePoint now, Effects& out);
   void begin_anew();
   void consider_end(TimePoint now, Effects& out);
@@ -155,8 +157,12 @@ class Member {
   int redirects_ = 0;        // in a row
   TimePoint redirected_since_;
   std::optional<Endpoint> redirected_to_;
+  Endpoint called_;         // by the newest call
+  std::string in_vain_;     // why the newest call that failed did
   TimePoint sought_since_;  // with no leader
-  int walks_ = 0;           // since then
+  bool has_told_waiting_ = false;
+  bool has_told_spare_ = false;  // since it was last to run
+  int walks_ = 0;                // since then
 
   // The leader.
   Endpoint leader_;

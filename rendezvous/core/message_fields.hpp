@@ -205,6 +205,7 @@ void fields(auto& visit, Is<Welcome> auto& welcome) {
   visit("lease_ns", welcome.lease, kNanoseconds);
   visit("margin_ns", welcome.margin, kNanoseconds);
   visit("successors", welcome.successors, kSuccessors);
+  visit("is_full", welcome.is_full);
 }
 
 void fields(auto& visit, Is<Answer> auto& answer) {

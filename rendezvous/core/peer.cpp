@@ -72,7 +72,7 @@ void Peer::on(const Closed& event, TimePoint now) {
   if (notice_ == event.link) notice_.reset();
   callers_.erase(event.link);
   if (coordinator_) coordinator_->lost(event.link, now, from_coordinator_);
-  member_.closed(event.link, now, from_member_);
+  member_.closed(event.link, event.why, now, from_member_);
 }
 
 void Peer::on(const Received& event, TimePoint now) {

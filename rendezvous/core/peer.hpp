@@ -21,6 +21,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
 #include <variant>
 
 namespace ddprun {
@@ -38,6 +39,7 @@ class Peer {
   };
   struct Closed {  // ended or refused, by the other side or by the network
     Link link{};
+    std::string why;  // a clause for people
   };
   struct LineOpened {  // to us, while we lead
     Incarnation node{};

@@ -8,11 +8,14 @@ Several ddprun on the loopback, as in several terminals; namespaces only where a
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import unittest
 
 import rounds
@@ -56,11 +59,13 @@ class Strangers(unittest.TestCase):
         self.drill = self.enterContext(
             Drill(Terminals(), options.ddprun, options.round_worker))
         self.room = pathlib.Path(self.drill.room)
+        self.expected = []
 
-    def elastic(self, nodes="2", *more, rdzv_id="job", host="127.0.0.1", join_timeout=60):
+    def elastic(self, nodes="2", *more, rdzv_id="job", host="127.0.0.1", join_timeout=60,
+                conf=""):
         return ("--nnodes", nodes, "--rdzv-backend", "c10d",
                 "--rdzv-endpoint", f"{host}:{self.port}", "--rdzv-id", rdzv_id, "--rdzv-conf",
-                f"join_timeout={join_timeout},last_call_timeout=0.2", "--no-python", *more)
+                f"join_timeout={join_timeout},last_call_timeout=0.2{conf}", "--no-python", *more)
 
     def start_job(self, *flags):
         """A job of two nodes, running."""
@@ -68,14 +73,28 @@ class Strangers(unittest.TestCase):
             self.drill.start(node, *flags)
         self.round = self.drill.await_round(workers=2)
 
-    def run_alone(self, *flags, **environment):
-        """One ddprun that is not to belong to the job, until it has ended."""
+    def start_alone(self, *flags, **environment):
+        """One ddprun that is no part of the drill; what it says can be read."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_SECRET"))}
-        return subprocess.run(
+        job = subprocess.Popen(
             [options.ddprun, *flags, options.round_worker, str(self.room / "strange"),
              str(self.room / "stop")],
             env={**kept, **environment, "TMPDIR": str(self.room)}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(job.stdout.close)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.terminate)  # kill would leave the workers for a moment
+        return job
+
+    def run_alone(self, *flags, **environment):
+        """The same, until it has ended."""
+        job = self.start_alone(*flags, **environment)
+        said, _ = job.communicate(timeout=PATIENCE_S)
+        return subprocess.CompletedProcess(job.args, job.returncode, said)
+
+    def expect_line(self, *parts):
+        """Once the job has ended, one of its lines has all of `parts`."""
+        self.expected.append(parts)
 
     def assert_refused(self, ended, status, *parts):
         """One line, with all of `parts`; no worker has run."""
@@ -93,11 +112,169 @@ class Strangers(unittest.TestCase):
         self.assertEqual({moment.pid for moment in self.round.moments},
                          {moment.pid for moment in moments})
         self.drill.judge(self)
+        lines = self.drill.account().splitlines()
+        for parts in self.expected:
+            self.assertTrue(any(all(part in line for part in parts) for line in lines),
+                            f"nobody said {parts}:\n{self.drill.account()}")
 
     def write(self, name, text):
         path = self.room / name
         path.write_text(text)
         return str(path)
+
+
+class AtThePort(Strangers):
+    """What comes to the port of a job that runs."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_job(*self.elastic("2:2"))
+
+    def say(self, words):
+        """What is answered before the connection is closed."""
+        answer = b""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as stranger:
+            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+                stranger.sendall(words)
+                while block := stranger.recv(1 << 16):
+                    answer += block
+            return answer, "%s:%s" % stranger.getsockname()
+
+    def test_a_strangers_bytes(self):
+        for words, why in (
+            (b"SSH-2.0-OpenSSH_9.2\r\n", "neither a c10d store client, nor an agent, nor HTTP"),
+            (b"\x16\x03\x01\x02\x00\x01", "neither a c10d store client, nor an agent, nor HTTP"),
+            (b"\x00" * 5, "closed: "),
+            (b"\xddRN\x01" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
+            (b"\xddRN\x01\x00\x00\x00\x02no", "message: it is no JSON"),
+            (b"\xddRL\x01\x00\x00\x00\x02{}", "life line: hello.job is missing"),
+        ):
+            with self.subTest(words=words):
+                _, who = self.say(words)
+                self.expect_line(who, why)
+        self.finish_unharmed()
+
+    def test_garbage_in_http(self):
+        for words in (b"GET /" + b"x" * 100_000, b"GET / HTTP/9.9\r\n\r\n", b"GET \x00\xff\r\n\r\n",
+                      b"POST /status HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"):
+            with self.subTest(words=words[:40]):
+                self.assertRegex(self.say(words)[0], rb"\AHTTP/1.1 [45]\d\d |\A\Z")
+        self.finish_unharmed()
+
+    def test_another_protocol_version(self):
+        answer, who = self.say(b"\xddRN\x07")
+        refusal = json.loads(answer[4:])
+        self.assertEqual(("refuse", USAGE), (refusal["type"], refusal["exit_status"]))
+        why = ("the caller speaks version 7 of the agents' protocol, and who was called version 1; "
+               "start the same ddprun on every node")
+        self.assertEqual(why, refusal["why"])
+        self.expect_line(who, why)
+        self.finish_unharmed()
+
+    def test_another_job_id(self):
+        self.assert_refused(
+            self.run_alone(*self.elastic("2:2", rdzv_id="other")), USAGE,
+            f"127.0.0.1:{self.port}: job 'job' runs there (on {socket.gethostname()}), not 'other'; "
+            "give another endpoint, or the same --rdzv-id")
+        self.finish_unharmed()
+
+    def test_nodes_that_disagree(self):
+        self.assert_refused(
+            self.run_alone(*self.elastic("3")), USAGE, f"127.0.0.1:{self.port}: --nnodes 3:3 on ",
+            ", but 2:2 on the leader ", "give the same on every node")
+        self.finish_unharmed()
+
+    def test_more_agents_than_max_stand_by_and_are_told_so(self):
+        spare = self.start_alone(*self.elastic("2:2"))
+        self.assertIn("all 2 places of job 'job' are taken; this node stands by, and takes over when "
+                      "a node is lost", spare.stdout.readline())
+        self.finish_unharmed()
+        self.assertEqual(("", 0), (spare.communicate(timeout=PATIENCE_S)[0], spare.returncode))
+
+
+class Meeting(Strangers):
+    """Nodes that do not come together."""
+
+    def test_a_duplicate_node_rank(self):
+        def static(rank):
+            return ("--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1",
+                    "--master-port", str(self.port), "--no-python")
+
+        for rank in range(2):
+            self.drill.start(rank, *static(rank))
+        self.round = self.drill.await_round(workers=2)
+        self.assert_refused(self.run_alone(*static(1)), USAGE, f"127.0.0.1:{self.port}: ",
+                            "--node-rank 1 is taken by ", "give each node a rank of its own")
+        self.assert_refused(self.run_alone(*static(0)), TRY_AGAIN,
+                            f"cannot listen on port {self.port}: Address already in use")
+        self.finish_unharmed()
+
+    def test_an_endpoint_that_never_answers(self):
+        with socket.create_server(("127.0.0.1", self.port)):
+            self.assert_refused(
+                self.run_alone(*self.elastic(join_timeout=1)), TRY_AGAIN,
+                f"job 'job' was not found within 1 s: 127.0.0.1:{self.port} takes connections, but "
+                "says nothing; see that ddprun runs there")
+
+    def test_an_endpoint_where_nobody_listens(self):
+        self.assert_refused(
+            self.run_alone(*self.elastic(join_timeout=1, conf=",is_host=0")), TRY_AGAIN,
+            f"cannot connect to 127.0.0.1:{self.port}: Connection refused; see that ddprun runs there")
+
+    def test_a_port_that_another_program_has(self):
+        with socket.create_server(("127.0.0.1", self.port)) as other:
+            def greet():
+                with contextlib.suppress(OSError):  # until it is closed
+                    while True:
+                        with other.accept()[0] as caller:
+                            caller.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                            while caller.recv(1 << 16):
+                                pass
+
+            threading.Thread(target=greet, daemon=True).start()
+            self.assert_refused(
+                self.run_alone(*self.elastic(join_timeout=1)), TRY_AGAIN,
+                f"127.0.0.1:{self.port}: it does not speak as ddprun does; another program may have "
+                "this port")
+            other.shutdown(socket.SHUT_RDWR)
+
+    def test_fewer_than_min_for_too_long(self):
+        self.assert_refused(
+            self.run_alone(*self.elastic("2:3", join_timeout=1)), TRY_AGAIN,
+            f"1 of at least 2 nodes came within 1 s: here are {socket.gethostname()}; see why")
+
+    def test_who_is_missing_is_told_by_node_rank(self):
+        self.assert_refused(
+            self.run_alone("--nnodes", "3", "--node-rank", "0", "--master-addr", "127.0.0.1",
+                           "--master-port", str(self.port), "--rdzv-conf", "join_timeout=1",
+                           "--no-python"),
+            TRY_AGAIN, "1 of at least 3 nodes came within 1 s", "(node rank 0); missing node ranks: 1 2")
+
+    def test_a_name_nobody_knows(self):
+        ended = self.run_alone(*self.elastic(host="no-such-host.invalid", join_timeout=1))
+        self.assertEqual(TRY_AGAIN, ended.returncode, ended.stdout)
+        self.assertRegex(ended.stdout, "(?s)the endpoint's host 'no-such-host.invalid' cannot be "
+                         "resolved: .*; asked again for 1 s at most.*\nddprun: .*cannot be resolved: "
+                         ".*, for 1 s; correct --rdzv-endpoint, or give an address")
+
+    def test_a_signal_does_not_wait_for_a_name(self):
+        waiting = self.start_alone(*self.elastic(host="no-such-host.invalid", join_timeout=600))
+        self.assertIn("cannot be resolved", waiting.stdout.readline())
+        waiting.send_signal(signal.SIGTERM)
+        self.assertEqual(128 + signal.SIGTERM, waiting.wait(PATIENCE_S))
+
+    def test_several_jobs_on_one_host(self):
+        self.start_job(*self.elastic())
+        first, port = self.round, self.port
+        self.port = free_port()
+        with Drill(Terminals(), options.ddprun, options.round_worker) as second:
+            for node in range(2):
+                second.start(node, *self.elastic(rdzv_id="another"))
+            second.await_round(workers=2)
+            second.finish()
+            second.judge(self)
+        self.round, self.port = first, port
+        self.finish_unharmed()
 
 
 class Secrets(Strangers):

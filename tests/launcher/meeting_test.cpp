@@ -104,7 +104,6 @@ TEST(Meeting, HonoursTorchrunsTimeouts) {
   EXPECT_EQ(conf("timeout=1800").join_timeout, 1800s);
   EXPECT_EQ(conf("join_timeout=5,timeout=1800").join_timeout, 5s);
   EXPECT_EQ(conf("last_call_timeout=0").last_call, 0s);
-  EXPECT_EQ(conf("read_timeout=2").connect_timeout, 2s);
   EXPECT_EQ(conf("keep_alive_interval=1").lease, 3s);
   EXPECT_EQ(conf("keep_alive_interval=0.5,keep_alive_max_attempt=2").lease, 1s);
   EXPECT_EQ(meeting_of({"--rdzv-conf", "keep_alive_interval=100", "--lease", "1", "x"}).lease, 1s);

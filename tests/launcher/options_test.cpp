@@ -170,6 +170,7 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--rdzv-conf", "timeout=soon"}, "timeout: expected a number above 0"},
       {{"--rdzv-conf", "join_timeout=0"}, "join_timeout: expected a number above 0"},
       {{"--rdzv-conf", "close_timeout=never"}, "close_timeout: expected a number"},
+      {{"--rdzv-conf", "read_timeout=never"}, "read_timeout: expected a number"},
       {{"--rdzv-conf", "keep_alive_max_attempt=0.5"}, "a whole number from 1 on"},
       {{"--rdzv-conf", "is_host=perhaps"}, "is_host: expected true or false"},
       {{"--rdzv-conf", "store_type=file"}, "only 'tcp'"},

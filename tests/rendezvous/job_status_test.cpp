@@ -53,6 +53,7 @@ class LeaderOfTwo : public testing::Test {
     hello.nodes_min = 2;
     hello.nodes_max = 2;
     say(link, hello);
+    tell(Peer::LineOpened{.node = hello.node.incarnation, .generation = 1});
     say(link, WorkerNews());  // none runs
     say(link, Beat{.number = 1, .heard = 0});
   }
@@ -137,7 +138,7 @@ TEST_F(LeaderOfTwo, NamesNodesAndWorkersOfTheRoundThatRuns) {
 TEST_F(LeaderOfTwo, TellsOfANodeThatItHasLostSightOf) {
   join(Link{2}, 7, "n1");
   run_workers(Link{2});
-  tell(Peer::Closed{Link{2}});
+  tell(Peer::Closed{.link = Link{2}, .why = {}});
   const JobStatus seen = status();
   EXPECT_EQ(seen.state, JobStatus::State::kRunning);  // it may come back
   ASSERT_THAT(seen.nodes, SizeIs(2));

@@ -58,6 +58,11 @@ TEST_F(LinksTest, AHostThatIsNotSaidIsSeenFromOutside) {
   EXPECT_EQ(member_.hears<Welcome>().leader.listens.host, "n1");
 }
 
+TEST_F(LinksTest, ALeaderThatDoesNotKnowItsOwnAddressIsWhereItWasHeard) {
+  leader_.send(caller_, Redirect{.job = "j", .generation = 2, .leader = {.host = "", .port = 7}});
+  EXPECT_EQ(member_.hears<Redirect>().leader.to_string(), "127.0.0.1:7");
+}
+
 TEST_F(LinksTest, EachMessageArrivesInOrder) {
   for (const Message& message : sample_messages()) {
     if (!std::holds_alternative<Hello>(message)) leader_.send(caller_, message);

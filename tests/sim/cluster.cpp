@@ -320,7 +320,7 @@ void Cluster::accept(const std::shared_ptr<Connection>& connection) {
     if (listens) return feed(connection->caller, Peer::Connected{.link = connection->caller_link});
     connection->caller_open = false;
     caller.ends.erase(connection->caller_link);
-    feed(connection->caller, Peer::Closed{.link = connection->caller_link});
+    feed(connection->caller, Peer::Closed{.link = connection->caller_link, .why = {}});
   });
 }
 
@@ -368,7 +368,7 @@ void Cluster::close_end(const std::shared_ptr<Connection>& connection, bool at_c
     Node& node = nodes_[at(other)];
     if (node.life != life) return;
     node.ends.erase(link);
-    feed(other, Peer::Closed{.link = link});
+    feed(other, Peer::Closed{.link = link, .why = {}});
   });
 }
 
@@ -380,7 +380,7 @@ void Cluster::perform(int index, const effects::SetLease& lease) {
 }
 
 void Cluster::perform(int index, const effects::BeginStore& store) {
-  const auto nodes = static_cast<int>(store.hosts.size());
+  const auto nodes = static_cast<int>(store.nodes.size());
   note(
       index,
       fmt::format(

@@ -1,0 +1,67 @@
+// What Peer tells whoever started its node. What it decides is told in tests/sim.
+
+#include "rendezvous/core/peer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+/// What one node of two says for all to see that is alone for a minute, its calls all refused.
+std::vector<std::string> said_alone(bool founds) {
+  RendezvousPolicy policy;
+  policy.job = "j";
+  policy.node.incarnation = Incarnation{1};
+  policy.node.host = "n0";
+  policy.node.listens = {.host = "", .port = 5};
+  policy.nodes = NodeRange(2, 2);
+  policy.founds = founds;
+  policy.meet = Endpoint{.host = "n7", .port = 29400};
+  Peer peer(policy);
+  std::vector<std::string> said;
+  const TimePoint began = TimePoint() + 1h;
+  TimePoint now = began;
+  const auto feed = [&](const Peer::Event& event) {
+    Effects effects;
+    peer.apply(event, now, effects);
+    Link called{};
+    for (const Effect& effect : effects) {
+      const auto* const note = std::get_if<effects::Note>(&effect);
+      if (note != nullptr && note->is_for_all) said.push_back(note->text);
+      if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
+    }
+    return called;
+  };
+  for (Link called = feed(Peer::Begin{}); now < began + 1min;) {
+    if (called != Link{}) {
+      called = feed(Peer::Closed{.link = called, .why = "refused"});
+      continue;
+    }
+    now = peer.next_deadline().value_or(kNever);
+    called = feed(Peer::Tick{});
+  }
+  return said;
+}
+
+TEST(Peer, SaysOnceForWhichNodesItWaits) {
+  EXPECT_THAT(
+      said_alone(true),
+      ElementsAre("1 of at least 2 nodes are here, the others are waited for, for 600 s at most: "
+                  "here are n0"));
+}
+
+TEST(Peer, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {
+  EXPECT_THAT(
+      said_alone(false), ElementsAre("still looks for job 'j', for 600 s at most: refused"));
+}
+
+}  // namespace
+}  // namespace ddprun
