@@ -190,11 +190,14 @@ void Agent::feed(const Peer::Event& event) {
     }
   }
   feeding_ = false;
-  timer_.expires_at(peer_.next_deadline().value_or(kNever));  // ends keep_time's wait early
+  // An earlier deadline ends keep_time's wait; most that happens only moves it on, and costs nothing.
+  const TimePoint next = peer_.next_deadline().value_or(kNever);
+  if (next < timer_.expiry()) timer_.expires_at(next);
 }
 
 asio::awaitable<void> Agent::keep_time() {
   for (;;) {
+    timer_.expires_at(peer_.next_deadline().value_or(kNever));
     const auto [re_armed] = co_await timer_.async_wait(kTuple);
     if (!re_armed) feed(Peer::Tick{});
   }

@@ -60,6 +60,7 @@ asio::awaitable<void> BenchLeader::serve() {
 asio::awaitable<void> BenchLeader::keep_time() {
   co_await asio::this_coro::throw_if_cancelled(false);
   for (;;) {
+    timer_.expires_at(peer_->next_deadline().value_or(kNever));
     const auto [re_armed] = co_await timer_.async_wait(kTuple);
     const auto state = co_await asio::this_coro::cancellation_state;
     if (state.cancelled() != asio::cancellation_type::none) co_return;
@@ -93,7 +94,8 @@ void BenchLeader::feed(const Peer::Event& event) {
     }
   }
   is_feeding_ = false;
-  timer_.expires_at(peer_->next_deadline().value_or(kNever));
+  const TimePoint next = peer_->next_deadline().value_or(kNever);
+  if (next < timer_.expiry()) timer_.expires_at(next);
 }
 
 void BenchLeader::workers(RoundId round, WorkersState state) {

@@ -20,7 +20,7 @@ constexpr std::size_t kHostsShownMax = 64;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 constexpr auto kNoticeWindow = 1s;
 constexpr auto kQuietWait = 10s;  // for other nodes, before whoever started this one is told
-constexpr int kRefreshesPerLease = 64;
+constexpr int kRefreshesPerLease = 32;
 
 bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
   return std::ranges::count_if(electorate.members, has_agreed) > electorate.size / 2;
@@ -313,14 +313,19 @@ void Coordinator::answer(Node& node, Effects& out) {
 /// Until when a majority of it has promised to nobody else.
 TimePoint Coordinator::held_until(const KnownElectorate& electorate) const {
   std::vector<TimePoint> held;
-  for (const Incarnation member : electorate.members) {
-    if (member == self()) {
+  held.reserve(electorate.members.size());
+  // Both are in the same order, and many times a second this is asked for thousands.
+  auto member = electorate.members.begin();
+  for (const auto& [incarnation, node] : nodes_) {
+    member = std::find_if_not(
+        member, electorate.members.end(), [&](Incarnation other) { return other < incarnation; });
+    if (member == electorate.members.end()) break;
+    if (*member != incarnation) continue;
+    if (incarnation == self()) {
       held.push_back(kNever);
-      continue;
+    } else if (node.has_confirmed) {
+      held.push_back(node.confirmed_sent + policy_.lease);
     }
-    const auto found = nodes_.find(member);
-    if (found == nodes_.end() || !found->second.has_confirmed) continue;
-    held.push_back(found->second.confirmed_sent + policy_.lease);
   }
   const auto needed = static_cast<std::size_t>(electorate.size / 2);  // and one more
   if (held.size() <= needed) return {};

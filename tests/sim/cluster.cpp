@@ -330,6 +330,8 @@ void Cluster::perform(int index, const effects::Send& send) {
   if (found == node.ends.end()) return;
   const auto connection = found->second.connection;
   const bool to_callee = found->second.is_caller;
+  const bool is_offer = std::holds_alternative<OfferRound>(send.message);
+  if (is_offer && strikes_at_starts && world_.chance(2)) trouble_offer(index);
   network_.send(
       to_callee ? connection->there : connection->back,
       [this, connection, to_callee, message = send.message] {
@@ -389,13 +391,20 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
   const Coordinator* const leads = nodes_[at(index)].peer->coordinator();
   if (leads == nullptr) return violated("R1", "a round begins without a leader");
   electorate_ = leads->round()->electorate.members;
-  if (cuts_at_starts && world_.chance(10)) cut_off_some(index);
+  if (strikes_at_starts && world_.chance(10)) cut_off_some(index);
   if (nodes < setting_.range.min() || nodes > setting_.range.max()) {
     violated("R9", fmt::format("a round of {} nodes", nodes));
   }
   if (!round_nodes_.empty() && round_nodes_.rbegin()->first > store.round) {
     violated("R1", "a round that is older than one before");
   }
+}
+
+/// Whoever offers a round is killed before it has started, or some never get the offer.
+void Cluster::trouble_offer(int leader) {
+  if (world_.chance(50)) return cut_off_some(leader);
+  world_.in(
+      world_.between(Duration(0), 2 * network_.slowest), [this, leader] { kill_agent(leader); });
 }
 
 /// The start of a round reaches some of its nodes and not the others.

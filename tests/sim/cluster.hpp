@@ -61,7 +61,7 @@ class Cluster {
   const std::vector<std::string>& violations() const { return violations_; }
   const std::vector<std::string>& log() const { return log_; }
   bool keeps_log = false;
-  bool cuts_at_starts = false;  // while there is trouble
+  bool strikes_at_starts = false;  // of rounds, while there is trouble
 
   // What was seen, for statistics.
   int rounds_started() const { return static_cast<int>(places_.size()); }
@@ -161,6 +161,7 @@ class Cluster {
   void end_workers(int node, Duration after, bool well);
   void workers_ended(int node, int run, bool well);
   void guard_minds_lease(int node, int life, int run);
+  void trouble_offer(int leader);
   void cut_off_some(int leader);
   void check_leaders();
   void check_rounds();

@@ -37,9 +37,6 @@ MUTANTS = {
         ("candidate.cpp", "    if (!belongs || !has_majority(electorate)) return std::nullopt;",
          "    const bool has_proof = newest_dead(promises_) != 0;\n"
          "    if (!belongs || (!has_majority(electorate) && !has_proof)) return std::nullopt;")],
-    "a leader from outside its electorate": [
-        ("candidate.cpp", "    if (!belongs || !has_majority(electorate)) return std::nullopt;",
-         "    static_cast<void>(belongs);\n    if (!has_majority(electorate)) return std::nullopt;")],
     "leader without majority": [
         ("coordinator.cpp", "  leads_until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
          "  leads_until_ = until >= now ?")],
@@ -67,7 +64,7 @@ MUTANTS = {
          "  if (is_to_run(incarnation)) round_.ended.insert(incarnation);\n  node->may_run = false;\n")],
     "a successor that does not wait for leases": [
         ("candidate.cpp", "on_proof ? timing_.lease + timing_.margin : timing_.regroup;",
-         "timing_.regroup;")],
+         "on_proof ? Duration::zero() : timing_.regroup;")],
     "an electorate that was not started, left out": [
         ("candidate.cpp",
          "  if (offered > committed) mandate.electorates.push_back(electorate_of(offered, promises_));\n", "")],

@@ -86,8 +86,8 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   cluster.keeps_log = keeps_log;
   cluster.network().slowest = world.chance(80) ? Duration(2ms) : Duration(150ms);
 
-  cluster.cuts_at_starts = world.chance(30);
-  world.in(kTrouble, [&cluster] { cluster.cuts_at_starts = false; });
+  cluster.strikes_at_starts = world.chance(30);
+  world.in(kTrouble, [&cluster] { cluster.strikes_at_starts = false; });
   for (int node = 0; node < setting.nodes; ++node) {
     const Duration late = world.chance(80) ? world.between(0s, 500ms) : world.between(0s, 20s);
     world.in(late, [&cluster, node] { cluster.start(node); });
