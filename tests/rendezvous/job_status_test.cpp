@@ -56,6 +56,7 @@ class LeaderOfTwo : public testing::Test {
     tell(Peer::LineOpened{.node = hello.node.incarnation, .generation = 1});
     say(link, WorkerNews());  // none runs
     say(link, Beat{.number = 1, .heard = 0});
+    tell(Peer::LineOpened{.node = Incarnation{incarnation}, .generation = 1});
   }
 
   /// The round that was offered last.
