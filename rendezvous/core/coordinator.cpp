@@ -389,13 +389,12 @@ void Coordinator::gather(TimePoint now, Effects& out) {
     return decide(
         {.exit_status = kExitTryAgain,
          .why = fmt::format(
-             "{} of at least {} nodes came within {:.0f} s: {}; see why the others do not reach "
-             "this "
-             "one",
+             "{} of at least {} nodes came within {:.0f} s: {}; see why the others do not reach {}",
              ready,
              policy_.nodes.min(),
              to_seconds(policy_.join_timeout),
-             attendance())},
+             attendance(),
+             self_.host)},
         {},
         out);
   }

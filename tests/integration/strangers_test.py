@@ -241,7 +241,8 @@ class Meeting(Strangers):
     def test_fewer_than_min_for_too_long(self):
         self.assert_refused(
             self.run_alone(*self.elastic("2:3", join_timeout=1)), TRY_AGAIN,
-            f"1 of at least 2 nodes came within 1 s: here are {socket.gethostname()}; see why")
+            f"1 of at least 2 nodes came within 1 s: here are {socket.gethostname()}; see why "
+            f"the others do not reach {socket.gethostname()}; exit status 75")
 
     def test_who_is_missing_is_told_by_node_rank(self):
         self.assert_refused(
