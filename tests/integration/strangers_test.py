@@ -212,8 +212,8 @@ class Meeting(Strangers):
     def test_an_endpoint_that_never_answers(self):
         with socket.create_server(("127.0.0.1", self.port)):
             self.assert_refused(
-                self.run_alone(*self.elastic(join_timeout=1)), TRY_AGAIN,
-                f"job 'job' was not found within 1 s: 127.0.0.1:{self.port} takes connections, but "
+                self.run_alone(*self.elastic(join_timeout=3)), TRY_AGAIN,
+                f"job 'job' was not found within 3 s: 127.0.0.1:{self.port} takes connections, but "
                 "says nothing; see that ddprun runs there")
 
     def test_an_endpoint_where_nobody_listens(self):

@@ -53,7 +53,6 @@ class LeaderOfTwo : public testing::Test {
     hello.nodes_min = 2;
     hello.nodes_max = 2;
     say(link, hello);
-    tell(Peer::LineOpened{.node = hello.node.incarnation, .generation = 1});
     say(link, WorkerNews());  // none runs
     say(link, Beat{.number = 1, .heard = 0});
     tell(Peer::LineOpened{.node = Incarnation{incarnation}, .generation = 1});
