@@ -14,17 +14,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kAnswersKept = 16;
 constexpr std::size_t kSuccessorsMax = 8;
 constexpr std::size_t kHostsShownMax = 64;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 constexpr auto kNoticeWindow = 1s;
 constexpr auto kQuietWait = 10s;  // for other nodes, before whoever started this one is told
-constexpr int kRefreshesPerLease = 32;
-
-bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
-  return std::ranges::count_if(electorate.members, has_agreed) > electorate.size / 2;
-}
 
 }  // namespace
 
@@ -33,7 +27,11 @@ Coordinator::Coordinator(
     : policy_(policy),
       self_(std::move(self)),
       generation_(mandate.generation),
-      electorates_(mandate.electorates),
+      lease_(
+          self_.incarnation,
+          {.lease = policy.lease, .margin = policy.margin},
+          mandate.electorates,
+          now),
       last_round_(mandate.last_round),
       progress_(mandate.progress),
       budget_(
@@ -41,9 +39,6 @@ Coordinator::Coordinator(
           policy.restart_window,
           std::min(policy.max_restarts, mandate.progress.restarts_used)),
       has_history_(mandate.has_history),
-      began_(now),
-      leads_until_(now),
-      grants_until_(now),
       expire_at_(kNever),
       gather_since_(now),
       regrouped_(mandate.newest),
@@ -99,7 +94,7 @@ void Coordinator::note_newcomer(const NodeInfo& node, Effects& out) const {
 }
 
 void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& out) {
-  if (is_fenced_) return;
+  if (is_fenced()) return;
   if (auto no = objection(hello)) {
     out.emplace_back(
         effects::Note{.text = fmt::format("{} was refused: {}", hello.node.host, no->why)});
@@ -126,20 +121,11 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   node.link = link;
   node.heard_at = now;
   node.has_told = false;
-  node.beat = 0;
-  node.answers.clear();
-  node.answers.emplace_back(0, now);
+  lease_.join(incarnation, hello.standing, now);
   links_.emplace(link, incarnation);
   if (incarnation != self() && !lines_.contains(incarnation)) {
     node.line_due = now + policy_.line_patience;
     line_due_ = std::min(line_due_, *node.line_due);
-  }
-  for (KnownElectorate& electorate : electorates_) {
-    const Standing& standing = hello.standing;
-    for (const Electorate* told : {&standing.committed, &standing.offered}) {
-      if (told->is_member && told->round == electorate.round && told->size != 0)
-        electorate.members.insert(incarnation);
-    }
   }
   if (incarnation != self()) {
     if (is_new) note_newcomer(hello.node, out);
@@ -161,12 +147,12 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
 
 void Coordinator::received(Link link, const Message& message, TimePoint now, Effects& out) {
   Node* const node = find(link);
-  if (node == nullptr || is_fenced_) return;
+  if (node == nullptr || is_fenced()) return;
   node->heard_at = now;
   std::visit([&](const auto& what) { on(*node, what, now, out); }, message);
   // Most of what comes is beats, which change nothing but the lease.
   const bool is_beat = std::holds_alternative<Beat>(message);
-  if (is_beat && phase_ == Phase::kRunning && is_confirmed_) {
+  if (is_beat && phase_ == Phase::kRunning && lease_.is_confirmed()) {
     static_cast<void>(keep_lead(now, out));
   } else {
     settle(now, out);
@@ -175,7 +161,7 @@ void Coordinator::received(Link link, const Message& message, TimePoint now, Eff
 
 void Coordinator::lost(Link link, TimePoint now, Effects& out) {
   Node* const node = find(link);
-  if (node == nullptr || is_fenced_) return;
+  if (node == nullptr || is_fenced()) return;
   links_.erase(link);
   node->link.reset();
   node->has_told = false;
@@ -186,7 +172,7 @@ void Coordinator::lost(Link link, TimePoint now, Effects& out) {
 }
 
 void Coordinator::line_opened(Incarnation incarnation, TimePoint now, Effects& out) {
-  if (is_fenced_ || incarnation == self()) return;
+  if (is_fenced() || incarnation == self()) return;
   lines_.insert(incarnation);
   const auto found = nodes_.find(incarnation);
   if (found == nodes_.end()) return;
@@ -215,16 +201,12 @@ void Coordinator::await_lines(TimePoint now, Effects& out) {
 }
 
 void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& out) {
-  if (is_fenced_ || incarnation == self()) return;
+  if (is_fenced() || incarnation == self()) return;
   lines_.erase(incarnation);
   if (!policy_.trusts_reset) return;
   const auto found = nodes_.find(incarnation);
   if (found == nodes_.end()) return;
-  const Node& node = found->second;
-  // E6: while what it confirmed held it, it promised itself to nobody, and now it never will.
-  const bool held =
-      node.has_confirmed && now < node.confirmed_sent + policy_.lease + policy_.margin;
-  if (held) subtract(incarnation);
+  lease_.died(incarnation, now);
   remove(incarnation, "nothing of it runs any more", out);
   settle(now, out);
 }
@@ -232,14 +214,12 @@ void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& ou
 /// It is not going to acknowledge, or its acknowledgement went with its connection.
 void Coordinator::withdraw_offer_to(Incarnation node) {
   const bool has_it = phase_ == Phase::kOffered && round_.electorate.members.contains(node);
-  if (has_it) phase_ = Phase::kGathering;
+  if (has_it) take_back_offer();
 }
 
-void Coordinator::subtract(Incarnation node) {
-  for (KnownElectorate& electorate : electorates_) {
-    if (electorate.members.erase(node) != 0) --electorate.size;
-  }
-  refreshed_at_ = {};
+void Coordinator::take_back_offer() {
+  phase_ = Phase::kGathering;
+  lease_.withdraw();
 }
 
 void Coordinator::remove(Incarnation incarnation, const std::string& why, Effects& out) {
@@ -251,6 +231,7 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
     out.emplace_back(effects::Close{.link = *link});
   }
   nodes_.erase(found);
+  lease_.forget(incarnation);
   withdraw_offer_to(incarnation);
   out.emplace_back(
       effects::Note{.text = fmt::format("node {} (group rank {}): {}", host, group_rank, why)});
@@ -284,70 +265,13 @@ void Coordinator::expire(TimePoint now, Effects& out) {
 // Beats, and the lease of the leader. ----------------------------------------------------------
 
 void Coordinator::on(Node& node, const Beat& beat, TimePoint now, Effects& out) {
-  node.beat = std::max(node.beat, beat.number);
-  node.beat_at = now;
-  while (!node.answers.empty() && node.answers.front().first <= beat.heard) {
-    node.has_confirmed = true;
-    node.confirmed_sent = std::max(node.confirmed_sent, node.answers.front().second);
-    node.answers.pop_front();
-  }
-  node.answers.emplace_back(beat.number, now);
-  if (node.answers.size() > kAnswersKept) node.answers.pop_front();
-  refresh(now);
+  lease_.beat(node.info.incarnation, beat, now);
   answer(node, out);
 }
 
-/// E3: no more than remains of our own lease of a majority, from when the beat came.
-void Coordinator::answer(Node& node, Effects& out) {
-  if (node.info.incarnation == self() || !node.link) return;
-  Answer answer;
-  answer.number = node.beat;
-  const bool is_limited = grants_until_ < node.beat_at + policy_.lease;
-  answer.grant =
-      is_limited ? std::max(Duration::zero(), grants_until_ - node.beat_at) : policy_.lease;
-  answer.electorate = electorates_.front().round;
-  answer.electorate_size = electorates_.front().size;
-  send(node, answer, out);
-}
-
-/// Until when a majority of it has promised to nobody else.
-TimePoint Coordinator::held_until(const KnownElectorate& electorate) const {
-  std::vector<TimePoint> held;
-  held.reserve(electorate.members.size());
-  // Both are in the same order, and many times a second this is asked for thousands.
-  auto member = electorate.members.begin();
-  for (const auto& [incarnation, node] : nodes_) {
-    member = std::find_if_not(
-        member, electorate.members.end(), [&](Incarnation other) { return other < incarnation; });
-    if (member == electorate.members.end()) break;
-    if (*member != incarnation) continue;
-    if (incarnation == self()) {
-      held.push_back(kNever);
-    } else if (node.has_confirmed) {
-      held.push_back(node.confirmed_sent + policy_.lease);
-    }
-  }
-  const auto needed = static_cast<std::size_t>(electorate.size / 2);  // and one more
-  if (held.size() <= needed) return {};
-  const auto last = held.begin() + static_cast<std::ptrdiff_t>(needed);
-  std::ranges::nth_element(held, last, std::greater<>());
-  return *last;
-}
-
-void Coordinator::refresh(TimePoint now) {
-  const bool is_large = nodes_.size() > 16;
-  if (is_large && now < refreshed_at_ + policy_.lease / kRefreshesPerLease) return;
-  refreshed_at_ = now;
-  TimePoint until = kNever;
-  for (const KnownElectorate& electorate : electorates_) {
-    until = std::min(until, held_until(electorate));
-  }
-  // A death that is subtracted may cost the majority: it ends now, and has not ended before.
-  leads_until_ = until >= now ? until : std::clamp(now, until, std::max(until, leads_until_));
-  // What is granted while a round is on offer has to hold under its electorate as well.
-  grants_until_ =
-      phase_ == Phase::kOffered ? std::min(until, held_until(round_.electorate)) : until;
-  if (until > now) is_confirmed_ = true;
+void Coordinator::answer(const Node& node, Effects& out) const {
+  const bool is_self = node.info.incarnation == self();
+  if (!is_self) send(node, lease_.answer(node.info.incarnation), out);
 }
 
 // A round. -------------------------------------------------------------------------------------
@@ -408,10 +332,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
     const auto found = nodes_.find(incarnation);
     return found != nodes_.end() && is_ready(found->second);
   };
-  const auto majority_is = [&](const KnownElectorate& electorate) {
-    return has_majority(electorate, is_ready_node);
-  };
-  if (std::ranges::all_of(electorates_, majority_is)) offer(now, out);
+  if (lease_.majority_is(is_ready_node)) offer(now, out);
 }
 
 void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
@@ -506,7 +427,7 @@ void Coordinator::offer(TimePoint now, Effects& out) {
   phase_ = Phase::kOffered;
   round_ = std::move(round);
   offer.successors = successors();
-  const KnownElectorate& committed = electorates_.front();
+  const KnownElectorate& committed = lease_.electorates().front();
   for (const Incarnation member : round_.electorate.members) {
     const auto place = places.find(member);
     offer.place = place == places.end() ? std::nullopt : std::optional(place->second);
@@ -518,8 +439,7 @@ void Coordinator::offer(TimePoint now, Effects& out) {
     node.group_rank = offer.place ? offer.place->group_rank : node.group_rank;
     send(node, offer, out);
   }
-  refreshed_at_ = {};
-  refresh(now);
+  lease_.offer(round_.electorate, now);
 }
 
 void Coordinator::on(
@@ -535,22 +455,16 @@ bool Coordinator::may_start(TimePoint now) const {
     return round_.acknowledged.contains(node);
   };
   if (!std::ranges::all_of(round_.to_run, has_acknowledged)) return false;
-  const auto majority_has = [&](const KnownElectorate& electorate) {
-    return has_majority(electorate, has_acknowledged);
-  };
-  return std::ranges::all_of(electorates_, majority_has) && majority_has(round_.electorate) &&
-         grants_until_ > now;
+  return lease_.majority_is_with_offer(has_acknowledged) && lease_.grants_until() > now;
 }
 
 void Coordinator::start(TimePoint now, Effects& out) {
   Round& round = round_;
   phase_ = Phase::kRunning;
-  electorates_ = {round.electorate};
   has_history_ = true;
   round.started_at = now;
   newcomer_at_.reset();
-  refreshed_at_ = {};
-  refresh(now);
+  lease_.start(now);
   effects::BeginStore store{.round = round.id, .nodes = {}};
   for (const Incarnation incarnation : round.to_run) {
     Node& node = nodes_.at(incarnation);
@@ -731,7 +645,7 @@ void Coordinator::decide(Verdict verdict, StopRound order, Effects& out) {
   for (const auto& [incarnation, node] : nodes_) {
     if (node.link) send(node, TellVerdict{.verdict = decided, .is_final = false}, out);
   }
-  if (phase_ == Phase::kOffered) phase_ = Phase::kGathering;
+  if (phase_ == Phase::kOffered) take_back_offer();
   if (phase_ != Phase::kRunning) return;
   order.why = decided.why;
   break_round(std::move(order), out);
@@ -749,10 +663,7 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
     const auto found = nodes_.find(incarnation);
     return found != nodes_.end() && found->second.has_heard_verdict;
   };
-  const auto majority_has = [&](const KnownElectorate& electorate) {
-    return has_majority(electorate, has_heard);
-  };
-  if (!is_final_ && std::ranges::all_of(electorates_, majority_has)) {
+  if (!is_final_ && lease_.majority_is(has_heard)) {
     is_final_ = true;
     final_at_ = now;
     for (const auto& [incarnation, node] : nodes_) {
@@ -780,17 +691,7 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
 bool Coordinator::keep_lead(TimePoint now, Effects& out) {
   seen_ = now;
   expire(now, out);
-  refresh(now);
-  if (now >= leads_until_) {
-    refreshed_at_ = {};
-    refresh(now);
-  }
-  // Until a majority has answered for the first time, nothing was granted or started.
-  const bool may_wait = !is_confirmed_ && now < began_ + policy_.lease + policy_.margin;
-  if (now >= leads_until_ && !may_wait) {
-    is_fenced_ = true;
-  }
-  return now < leads_until_;
+  return lease_.renew(now);
 }
 
 void Coordinator::settle(TimePoint now, Effects& out) {
@@ -812,12 +713,12 @@ void Coordinator::settle(TimePoint now, Effects& out) {
 }
 
 void Coordinator::tick(TimePoint now, Effects& out) {
-  if (is_fenced_) return;
+  if (is_fenced()) return;
   settle(now, out);
 }
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
-  if (is_fenced_) return std::nullopt;
+  if (is_fenced()) return std::nullopt;
   TimePoint next = kNever;
   // What was due by the last event has been done, or waits for something else.
   const auto not_after = [&](TimePoint at) {
@@ -825,7 +726,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   };
   not_after(expire_at_);
   not_after(line_due_);
-  not_after(is_confirmed_ ? leads_until_ : began_ + policy_.lease + policy_.margin);
+  not_after(lease_.deadline());
   if (phase_ == Phase::kGathering && !verdict_) {
     not_after(gather_since_ + policy_.join_timeout);
     if (!has_told_waiting_) not_after(gather_since_ + kQuietWait);

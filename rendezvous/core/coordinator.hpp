@@ -17,13 +17,13 @@
 #include "base/time.hpp"
 #include "rendezvous/core/candidate.hpp"
 #include "rendezvous/core/effects.hpp"
+#include "rendezvous/core/leader_lease.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/policy.hpp"
 #include "rendezvous/core/restart_budget.hpp"
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -50,12 +50,6 @@ class Coordinator {
     int leaving_by = 0;  // the signal
     bool has_heard_verdict = false;
     int group_rank = -1;  // its place in the newest round it was in
-    // Beats, and what it surely knows of us.
-    std::int64_t beat = 0;
-    TimePoint beat_at;
-    bool has_confirmed = false;                              // an answer of ours
-    TimePoint confirmed_sent;                                // when we sent the newest of these
-    std::deque<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
   };
 
   /// The present or the last round.
@@ -86,9 +80,9 @@ class Coordinator {
   void tick(TimePoint now, Effects& out);
 
   /// Until when a majority keeps anybody else from leading; kNever: nobody else could.
-  TimePoint leads_until() const { return leads_until_; }
+  TimePoint leads_until() const { return lease_.until(); }
   /// It may not lead any more (E2).
-  bool is_fenced() const { return is_fenced_; }
+  bool is_fenced() const { return lease_.is_over(); }
   std::optional<TimePoint> next_deadline() const;
 
   std::int64_t generation() const { return generation_; }
@@ -115,12 +109,10 @@ class Coordinator {
   void settle(TimePoint now, Effects& out);
   void expire(TimePoint now, Effects& out);
   void await_lines(TimePoint now, Effects& out);
-  void refresh(TimePoint now);
-  TimePoint held_until(const KnownElectorate& electorate) const;
-  void answer(Node& node, Effects& out);
+  void answer(const Node& node, Effects& out) const;
   void remove(Incarnation node, const std::string& why, Effects& out);
   void withdraw_offer_to(Incarnation node);
-  void subtract(Incarnation node);
+  void take_back_offer();
 
   void gather(TimePoint now, Effects& out);
   void tell_of_waiting(int ready, TimePoint now, Effects& out);
@@ -150,7 +142,7 @@ class Coordinator {
   const RendezvousPolicy& policy_;
   NodeInfo self_;
   std::int64_t generation_ = 0;
-  std::vector<KnownElectorate> electorates_;  // a majority of each is needed
+  LeaderLease lease_;
   std::int64_t last_round_ = 0;
   Progress progress_;
   RestartBudget budget_;
@@ -162,13 +154,7 @@ class Coordinator {
   std::uint64_t joins_ = 0;
   Round round_;  // offered, running, stopping, or the last one
 
-  TimePoint seen_;  // the present, as of the last event
-  TimePoint began_;
-  TimePoint leads_until_;
-  TimePoint grants_until_;  // the same, with the electorate of the round on offer
-  TimePoint refreshed_at_;
-  bool is_confirmed_ = false;  // a majority has answered once
-  bool is_fenced_ = false;
+  TimePoint seen_;               // the present, as of the last event
   TimePoint expire_at_;          // no node is overdue before
   std::set<Incarnation> lines_;  // life lines that are held
   TimePoint line_due_ = kNever;  // none is overdue before

@@ -17,7 +17,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = "rendezvous/core"
 SOURCES = [
-    *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "coordinator", "peer", "rank_plan")),
+    *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "leader_lease", "coordinator", "peer", "rank_plan")),
     *(f"tests/sim/{name}.cpp" for name in ("cluster", "schedule", "ddprun_sim")),
     *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "say", "descriptor")),
 ]
@@ -38,11 +38,11 @@ MUTANTS = {
          "    const bool has_proof = newest_dead(promises_) != 0;\n"
          "    if (!belongs || (!has_majority(electorate) && !has_proof)) return std::nullopt;")],
     "leader without majority": [
-        ("coordinator.cpp", "  leads_until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
-         "  leads_until_ = until >= now ?")],
+        ("leader_lease.cpp", "  until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
+         "  until_ = until >= now ?")],
     "start without acknowledgement": [
         ("coordinator.cpp", "  if (round_.acknowledged.size() < round_.to_run.size()) return false;\n",
-         "  if (phase_ == Phase::kOffered) return leads_until_ > now;\n")],
+         "  if (phase_ == Phase::kOffered) return lease_.until() > now;\n")],
     "a thawed agent that spawns": [
         ("member.cpp", "  if (now >= lease_until_) return tell_workers(out);\n", ""),
         ("member.cpp", "  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;",
@@ -69,7 +69,7 @@ MUTANTS = {
         ("candidate.cpp",
          "  if (offered > committed) mandate.electorates.push_back(electorate_of(offered, promises_));\n", "")],
     "grants beyond the leader's own lease": [
-        ("coordinator.cpp", "  const bool is_limited = grants_until_ < node.beat_at + policy_.lease;",
+        ("leader_lease.cpp", "  const bool is_limited = grants_until_ < confirmed.beat_at + timing_.lease;",
          "  const bool is_limited = false;")],
 }
 

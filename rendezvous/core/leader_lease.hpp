@@ -1,0 +1,102 @@
+#pragma once
+
+// LeaderLease: until when a leader may act (E2), and what it may grant its nodes (E3). Whoever has
+// confirmed an answer promises nobody for a lease from when that answer was sent; while a majority
+// of the electorate has, nobody else can lead.
+
+#include "base/time.hpp"
+#include "rendezvous/core/candidate.hpp"
+#include "rendezvous/core/messages.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+class LeaderLease {
+ public:
+  struct Timing {
+    Duration lease{};
+    Duration margin{};
+  };
+
+  /// `self` leads from `now` on, if a majority of each of `electorates` answers.
+  LeaderLease(
+      Incarnation self, Timing timing, std::vector<KnownElectorate> electorates, TimePoint now);
+
+  /// A connection of that node begins; its first beat confirms that it was welcomed.
+  void join(Incarnation node, const Standing& standing, TimePoint now);
+  void beat(Incarnation node, const Beat& beat, TimePoint now);
+  /// What answers the newest beat: no more than remains of our own lease, from when that came.
+  /// REQUIRES: it has joined.
+  Answer answer(Incarnation node) const;
+  /// Of a node that is not here any more. It counts in its electorate.
+  void forget(Incarnation node) { confirmed_.erase(node); }
+  /// Its death is proved: subtracted, if what it last confirmed still kept it from promising (E6).
+  void died(Incarnation node, TimePoint now);
+
+  /// From here on a majority of this electorate is needed for grants as well.
+  void offer(KnownElectorate electorate, TimePoint now);
+  void withdraw() { offered_.reset(); }
+  /// What was offered is started: from here on it is the only electorate. REQUIRES: there is one.
+  void start(TimePoint now);
+
+  /// Takes note of the time. Yields whether we may act.
+  bool renew(TimePoint now);
+
+  /// Until when we may act; kNever: nobody else could lead.
+  TimePoint until() const { return until_; }
+  TimePoint grants_until() const { return grants_until_; }
+  /// A majority has answered once. Until then there is some time for it to do so.
+  bool is_confirmed() const { return is_confirmed_; }
+  /// We may not act any more, nor ever again.
+  bool is_over() const { return is_over_; }
+  /// When renew() is due, if nothing happens before.
+  TimePoint deadline() const { return is_confirmed_ ? until_ : confirm_by_; }
+
+  /// The newest that was started, then one that may have been.
+  const std::vector<KnownElectorate>& electorates() const { return electorates_; }
+  /// Whether `has_agreed`, by incarnation, holds for a majority of every one.
+  bool majority_is(const auto& has_agreed) const {
+    return std::ranges::all_of(electorates_, [&](const KnownElectorate& electorate) {
+      return has_majority(electorate, has_agreed);
+    });
+  }
+  /// The same with the one on offer.
+  bool majority_is_with_offer(const auto& has_agreed) const {
+    return majority_is(has_agreed) && offered_ && has_majority(*offered_, has_agreed);
+  }
+
+ private:
+  struct Confirmed {
+    std::int64_t beat = 0;  // the newest
+    TimePoint beat_at;
+    std::optional<TimePoint> sent;                           // the newest answer it surely has
+    std::deque<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
+  };
+
+  static bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
+    return std::ranges::count_if(electorate.members, has_agreed) > electorate.size / 2;
+  }
+  TimePoint held_until(const KnownElectorate& electorate) const;
+  void refresh(TimePoint now);
+
+  Incarnation self_{};
+  Timing timing_;
+  std::vector<KnownElectorate> electorates_;  // a majority of each is needed
+  std::optional<KnownElectorate> offered_;
+  std::map<Incarnation, Confirmed> confirmed_;  // of all who are here, ourselves included
+  TimePoint confirm_by_;
+  TimePoint until_;
+  TimePoint grants_until_;
+  TimePoint refreshed_at_;
+  bool is_confirmed_ = false;
+  bool is_over_ = false;
+};
+
+}  // namespace ddprun
