@@ -100,6 +100,7 @@ void Front::tell_lease() {
   const TimePoint before = lease_->get();
   const TimePoint now = run_ ? until_ : kNever;
   lease_->set(now);
+  death_.set(now);
   if (now >= before) return;  // it looks again when the earlier one is over
   // At once, since the agent may be stopped in the next moment. If there is no room for this one,
   // there are others for the front to read, after which it looks as well.

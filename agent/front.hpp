@@ -3,6 +3,7 @@
 // The front, as the agent sees it: who holds its life lines, kills it when its lease is over, and
 // must not die before it.
 
+#include "agent/death_timer.hpp"
 #include "agent/guard.hpp"
 #include "base/deadline.hpp"
 
@@ -40,7 +41,8 @@ class Front {
   /// Workers run from here on, or do not any more. To be told before the first one is started.
   void workers_run(bool run);
 
-  /// The front kills the agent and all workers if they run then. kNever: it does not.
+  /// The front, and the kernel if the front is stopped, too, kills the agent and all workers if
+  /// they run then. kNever: they do not.
   void allow_until(TimePoint until);
 
  private:
@@ -50,6 +52,7 @@ class Front {
 
   asio::posix::stream_descriptor channel_;
   SharedLease* lease_;
+  DeathTimer death_;
   TimePoint until_ = kNever;
   bool run_ = false;
   std::set<int> ends_;               // held for a farewell

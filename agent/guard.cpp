@@ -117,11 +117,11 @@ class Guard {
            {.fd = watch_.orders.get(), .events = POLLIN, .revents = 0},
            {.fd = watch_.timer.get(), .events = POLLIN, .revents = 0}}};
       ::poll(waits.data(), waits.size(), -1);
+      // Asked first: the agent may have ended by its lease, too (death_timer.hpp).
       const bool is_over = Clock::now() >= watch_.lease->get();
-      const AgentEnd ended = heed_signals();
+      const AgentEnd ended = is_over ? std::nullopt : heed_signals();
       take_orders();  // after its end no more can come
-      if (ended) return ended;
-      if (is_over) return std::nullopt;
+      if (is_over || ended) return ended;
       if ((waits[1].revents & POLLHUP) != 0) watch_.orders.reset();  // SIGCHLD is on its way
     }
   }
@@ -140,12 +140,7 @@ class Guard {
     const TimePoint until = watch_.lease->get();
     if (until == armed_for_) return;
     armed_for_ = until;
-    itimerspec when{};  // zero: not at all
-    if (until != kNever) {
-      const std::int64_t ns = until.time_since_epoch().count();
-      constexpr std::int64_t kSecond = 1'000'000'000;
-      when.it_value = {.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond};
-    }
+    const itimerspec when = expiry_at(until);
     ::timerfd_settime(watch_.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   }
 

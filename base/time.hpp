@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 
 namespace ddprun {
@@ -29,6 +30,16 @@ using TimePoint = std::chrono::time_point<Clock>;
 
 /// Later than everything: the deadline of a wait without one.
 inline constexpr TimePoint kNever = TimePoint::max();
+
+/// For a timer of the kernel on CLOCK_BOOTTIME that is set to an absolute time; kNever disarms it.
+inline itimerspec expiry_at(TimePoint when) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  itimerspec expiry{};
+  if (when == kNever) return expiry;
+  const std::int64_t ns = when.time_since_epoch().count();
+  expiry.it_value = {.tv_sec = ns / kSecond, .tv_nsec = ns % kSecond};
+  return expiry;
+}
 
 /// `duration` in seconds, for logs and JSON.
 constexpr double to_seconds(Duration duration) {

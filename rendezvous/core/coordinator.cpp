@@ -540,11 +540,25 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
     order.restarts = true;
     return break_round(std::move(order), out);
   }
+  if (const auto silent = silent_host(now); silent && culprit.can_be_retried) {
+    return go_on_without_blame(fmt::format("node {} is silent, and {}", *silent, order.why), out);
+  }
   order.restarts = culprit.can_be_retried && budget_.try_take(now - round_.started_at);
   if (order.restarts && culprit.needs_pause) not_before_ = now + policy_.start_pause;
   if (order.restarts) return break_round(std::move(order), out);
   const std::string why = order.why;
   decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), out);
+}
+
+/// A node of the round that misses several beats. If its lease is over its workers have been
+/// killed, and those of other nodes fail for want of them before anybody knows that it is lost.
+std::optional<std::string> Coordinator::silent_host(TimePoint now) const {
+  for (const Incarnation incarnation : round_.to_run) {
+    const auto found = nodes_.find(incarnation);
+    if (found == nodes_.end() || incarnation == self()) continue;
+    if (now - found->second.heard_at >= policy_.lease / 2) return found->second.info.host;
+  }
+  return std::nullopt;
 }
 
 void Coordinator::break_round(StopRound order, Effects& out) {

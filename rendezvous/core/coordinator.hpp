@@ -104,6 +104,7 @@ class Coordinator {
   void on(Node& /*node*/, const Other& /*not for leaders*/, TimePoint /*now*/, Effects& /*out*/) {}
 
   std::optional<Refuse> objection(const Hello& hello) const;
+  std::optional<std::string> silent_host(TimePoint now) const;
   void note_newcomer(const NodeInfo& node, Effects& out) const;
   bool keep_lead(TimePoint now, Effects& out);
   void settle(TimePoint now, Effects& out);

@@ -1,5 +1,5 @@
-"""A job of 4 nodes goes on with 3 when an agent is killed, and with 4 when the node comes back: the model
-has seen each sample once per epoch all the same.
+"""A job of 4 nodes goes on with 3 when an agent is killed or a node frozen, and with 4 when it comes back:
+the model has seen each sample once per epoch all the same.
 
     elastic_test.py --ddprun PROGRAM --ddptrain PROGRAM [unittest arguments]
 
@@ -30,6 +30,7 @@ NODES, LEAST = 4, 3
 SAMPLES, BATCH = 2400, 12
 EPOCHS = 3  # of 50 steps with 4 ranks
 SNAPSHOT_EVERY = 7
+TRY_AGAIN = 75
 
 options = argparse.Namespace()
 
@@ -127,15 +128,23 @@ class Elastic(unittest.TestCase):
     def account(self):
         return "".join(f"{path.name}:\n{path.read_text()}" for path in self.room.glob("*.said"))
 
-    def lose_and_regain(self, victim, witness):
-        """Kills an agent in the first epoch, starts one there again in the second."""
+    def kill_agent(self, node):
+        os.kill(child_of(self.jobs[node].pid), signal.SIGKILL)
+        return 128 + signal.SIGKILL
+
+    def freeze(self, node):
+        self.network[node].freeze()
+        return TRY_AGAIN
+
+    def lose_and_regain(self, lose, victim, witness):
+        """Loses a node in the first epoch, starts ddprun there again in the second."""
         for node in range(NODES):
             self.start(node)
         self.metrics.wait_for("step", 20)
-        front = self.jobs[victim]
-        os.kill(child_of(front.pid), signal.SIGKILL)
-        self.assertEqual(128 + signal.SIGKILL, front.wait(PATIENCE_S))
+        status = lose(victim)
         self.metrics.wait_for("start")
+        self.network[victim].thaw()
+        self.assertEqual(status, self.jobs[victim].wait(PATIENCE_S))
         self.metrics.wait_for("step", 60)
         # From here on nobody reads, so the job comes not far before the node is there.
         with netns.PidFd(child_of(child_of(self.jobs[witness].pid))) as worker:
@@ -183,12 +192,17 @@ class Elastic(unittest.TestCase):
         counted = [record["samples"] for record in self.metrics.records if record["event"] == "epoch"]
         self.assertEqual([SAMPLES] * EPOCHS, counted)
 
-    def test_each_sample_is_seen_once_per_epoch_when_a_node_is_lost_and_comes_back(self):
-        self.lose_and_regain(victim=3, witness=0)
+    def test_each_sample_is_seen_once_per_epoch_when_an_agent_is_killed_and_comes_back(self):
+        self.lose_and_regain(self.kill_agent, victim=3, witness=0)
         self.judge()
 
-    def test_and_so_it_is_when_that_node_is_the_one_that_leads(self):
-        self.lose_and_regain(victim=0, witness=1)
+    def test_and_so_it_is_when_it_is_the_one_that_leads(self):
+        self.lose_and_regain(self.kill_agent, victim=0, witness=1)
+        self.judge()
+
+    def test_and_so_it_is_when_a_node_is_frozen(self):
+        """The failure of its peers, who lost it before anybody knew why, was taken for their own."""
+        self.lose_and_regain(self.freeze, victim=3, witness=0)
         self.judge()
 
 

@@ -2,6 +2,8 @@
 
     nodes_test.py --ddprun PROGRAM --round-worker PROGRAM [unittest arguments]
 
+The program may be a Python script.
+
 That no two rounds ever run at once (R2) is judged by what the workers wrote.
 """
 
@@ -33,7 +35,7 @@ class Nodes(unittest.TestCase):
         self.drill = self.enterContext(Drill(self.network, options.ddprun, options.round_worker))
         self.flags = ("--nnodes", f"{least or nodes}:{nodes}", "--rdzv-backend", "c10d",
                       "--rdzv-endpoint", f"{self.network[0].address}:29400", "--rdzv-id", "job",
-                      "--nproc-per-node", str(workers), "--no-python", *flags)
+                      "--nproc-per-node", str(workers), *flags)
         for node in range(nodes):
             self.drill.start(node, *self.flags)
         return self.drill.await_round(workers=nodes * workers)
@@ -116,6 +118,21 @@ class Nodes(unittest.TestCase):
         self.drill.await_round(workers=2)
         self.assertEqual(75, self.drill.jobs.pop(1).wait())
         self.assertIn("this node's lease ran out", self.drill.said(1))
+        self.finish()
+
+    def test_a_node_that_was_frozen_runs_nothing_of_a_past_round_when_it_thaws(self):
+        """Its front was frozen with it, and its workers went on before the front killed them."""
+        first = self.start(3, "--lease", "1", least=2)
+        self.network[1].freeze()
+        self.drill.await_round(workers=2)
+        frozen = self.network[1].pids()
+        self.assertNotIn(first.pid_of(rank=1), frozen)
+        for pid in sorted(frozen, reverse=True):  # the front last
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(75, self.drill.jobs.pop(1).wait())
+        self.assertIn("this node's lease ran out", self.drill.said(1))
+        self.drill.start(1, *self.flags)
+        self.drill.await_round(workers=3)
         self.finish()
 
 

@@ -57,6 +57,17 @@ TEST(Stories, R5_AFailureBeyondTheBudgetEndsTheJobWithTheWorkersStatusOnEveryNod
   EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 3), Pair(1, 3), Pair(2, 3)));
 }
 
+/// Workers end with their node's lease, and their peers on other nodes are the first to say so.
+TEST(Stories, R5_AFailureWhileAnotherNodeIsSilentUsesNothingUp) {
+  Story story(cluster_of(3, NodeRange(2, 3), 0));
+  story.after(5s);
+  story.isolate({2});
+  story.after(2s);
+  story->fail_worker(1);
+  story.after(10s);
+  EXPECT_THAT(story->running(), ElementsAre(0, 1));
+}
+
 TEST(Stories, R5_TheBudgetOutlivesTheLeader) {
   Story story(cluster_of(3, NodeRange(2, 3), 1));
   story.after(1s);
