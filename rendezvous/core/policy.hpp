@@ -24,7 +24,7 @@ struct RendezvousPolicy {
   Endpoint master;               // where our own store listens, when we lead
 
   Duration lease = std::chrono::seconds(3);
-  Duration margin = std::chrono::milliseconds(500);
+  Duration margin = std::chrono::milliseconds(450);
   bool trusts_reset =
       true;  // the end of a life line proves a death (--trust-reset=off: it does not)
 

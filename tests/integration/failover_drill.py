@@ -26,7 +26,7 @@ import netns
 import rounds
 from drill import PATIENCE_S, Drill
 
-MARGIN_S = 0.5  # docs/rendezvous.md
+MARGIN_S = 0.45  # docs/rendezvous.md
 
 options = argparse.Namespace()
 

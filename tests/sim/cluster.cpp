@@ -520,7 +520,7 @@ void Cluster::workers_ended(int index, int run, bool well) {
   if (node.run != run || !node.runs) return;
   node.runs = false;
   note(index, well ? "workers succeeded" : "workers ended");
-  if (node.lease_until != kNever && world_.now() > node.lease_until + 500ms) {
+  if (node.lease_until != kNever && world_.now() > node.lease_until + RendezvousPolicy().margin) {
     violated(
         "R8",
         fmt::format(

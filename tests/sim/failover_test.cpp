@@ -22,7 +22,7 @@ using testing::UnorderedElementsAreArray;
 
 constexpr std::uint64_t kSeeds = 300;
 constexpr Duration kLease = 3s;
-constexpr Duration kMargin = 500ms;
+const Duration kMargin = RendezvousPolicy().margin;
 
 // A walk's first call that nobody takes, or the beat within which the others miss the leader.
 constexpr Duration kUnreachable = 700ms;
