@@ -3,16 +3,18 @@
 #
 #   scripts/bench.sh [NAME...]
 #
-#   store     the store against torch's TCPStore
-#   agent     start, kill and restart, memory; torchrun beside it
-#   logs      lines per second into log files
-#   training  steps per second, start and recovery; Python's DDP beside it
+#   store       the store against torch's TCPStore
+#   agent       start, kill and restart, memory; torchrun beside it
+#   rendezvous  up to a thousand agents, torch's elastic rendezvous beside them; nodes and leaders lost
+#   logs        lines per second into log files
+#   training    steps per second, start and recovery; Python's DDP beside it
 #
-# Without a NAME: all of them. In build/bench, NAME.json has every figure, and report.md the tables. docs/benchmarks.md says how it is measured.
+# Without a NAME: all of them. In build/bench, NAME.json has every figure, and report.md the tables.
+# docs/benchmarks.md says how it is measured.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(store agent logs training)
+all=(store agent rendezvous logs training)
 if (($# == 0)); then set -- "${all[@]}"; fi
 for name in "$@"; do
   [[ -f "$ddprun_root/scripts/bench_$name.py" ]] ||
