@@ -190,7 +190,8 @@ void Agent::feed(const Peer::Event& event) {
     }
   }
   feeding_ = false;
-  // An earlier deadline ends keep_time's wait; most that happens only moves it on, and costs nothing.
+  // An earlier deadline ends keep_time's wait; most that happens only moves it on, and costs
+  // nothing.
   const TimePoint next = peer_.next_deadline().value_or(kNever);
   if (next < timer_.expiry()) timer_.expires_at(next);
 }
@@ -227,7 +228,12 @@ void Agent::perform(const effects::StopWorkers& effect) {
 }
 
 void Agent::perform(const effects::KillWorkers& effect) {
-  spdlog::warn("phase=fenced: {}; the workers of this node are killed", effect.why);
+  journal_->tell([why = effect.why] {
+    return fmt::format(
+        "ddprun: {}, so the workers of this node are killed; next: they are started anew, once "
+        "enough nodes have found each other\n",
+        why);
+  });
   workers_.kill();
 }
 

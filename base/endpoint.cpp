@@ -4,11 +4,23 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 namespace ddprun {
 namespace {
 
 Error bad_endpoint(std::string_view text, std::string_view why) {
   return make_error(Errc::kInvalidArgument, fmt::format("endpoint '{}': {}", text, why));
+}
+
+/// Whether it is written as one; a zone may follow.
+bool is_ipv6(std::string_view host) {
+  const std::string address(host.substr(0, host.find('%')));
+  in6_addr parsed{};
+  return ::inet_pton(AF_INET6, address.c_str(), &parsed) == 1;
 }
 
 }  // namespace
@@ -33,8 +45,12 @@ Result<Endpoint> Endpoint::parse(std::string_view text, std::uint16_t default_po
     }
   }
   if (host.empty()) return bad_endpoint(text, "the host is empty");
-  if (host.find_first_of(" \t/@") != std::string_view::npos) {
+  if (host.find_first_of(" \t/@,") != std::string_view::npos) {
     return bad_endpoint(text, "expected HOST[:PORT]");
+  }
+  const bool has_colons = host.find(':') != std::string_view::npos;
+  if (has_colons && !is_ipv6(host)) {
+    return bad_endpoint(text, "no IPv6 address; with a port, it is written [ADDRESS]:PORT");
   }
   if (!has_port) return Endpoint{.host = std::string(host), .port = default_port};
   const auto number = parse_int<std::uint16_t>(port);

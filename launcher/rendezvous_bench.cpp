@@ -82,7 +82,8 @@ class RendezvousBench {
         {.leader = {.host = "127.0.0.1", .port = server_.port()},
          .job = kJob,
          .nodes = nodes_of(options_),
-         .agents = options_.agents});
+         .agents = options_.agents,
+         .max_restarts = options_.repeats});
     if (!fleet) return fleet.error();
     Result<void> outcome;
     asio::co_spawn(context, in_order(**fleet, outcome), [](const std::exception_ptr& thrown) {

@@ -156,6 +156,8 @@ void RendezvousFleet::connected(Agent& agent) {
           .node = agent.node,
           .nodes_min = options_.nodes.min(),
           .nodes_max = options_.nodes.max(),
+          .max_restarts = options_.max_restarts,
+          .lease = lease_,
           .standing = {}});
 }
 

@@ -32,6 +32,7 @@ class RendezvousFleet {
     std::string job;
     NodeRange nodes{1, 1};
     int agents = 1;
+    int max_restarts = 0;  // the leader's
   };
 
   /// From a worker's failure on one agent.

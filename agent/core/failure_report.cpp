@@ -169,7 +169,8 @@ std::string stop_line(
   const std::string next = what_happens_next(outcome, workers);
   if (!order.culprit) {
     if (!order.restarts || outcome.stopped_by != 0) return "";
-    return fmt::format("ddprun: {}; next: the workers are started anew\n", order.why);
+    return fmt::format(
+        "ddprun: {}; next: the workers are started anew, once enough nodes are here\n", order.why);
   }
   const FailureNews& culprit = *order.culprit;
   if (culprit.pid == 0) {

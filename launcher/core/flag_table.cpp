@@ -24,7 +24,7 @@ constexpr std::array kFlags = {
          "Workers on this node: a number, one for each usable CPU or GPU, or 'auto': GPUs, else CPUs.",
          true, setters::nproc_per_node},
     Flag{kJob, "nnodes", 0, "N|MIN:MAX", "1:1",
-         "Nodes of the job, or from MIN to MAX (c10d). This version runs on one.", true, setters::nnodes},
+         "Nodes of the job, or from MIN to MAX (c10d).", true, setters::nnodes},
     Flag{kJob, "node-rank", 0, "N", "0",
          "This node's place among the nodes; with c10d a wish for it.", true, setters::node_rank},
     Flag{kJob, "role", 0, "NAME", "default",

@@ -55,17 +55,30 @@ Coordinator::Coordinator(
 // Who is here. ---------------------------------------------------------------------------------
 
 std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
-  if (hello.nodes_min != policy_.nodes.min() || hello.nodes_max != policy_.nodes.max()) {
+  const auto differs = [&](const std::string& there, const std::string& here) {
     return Refuse{
         .exit_status = kExitUsage,
         .why = fmt::format(
-            "--nnodes {}:{} on {}, but {}:{} on the leader {}; give the same on every node",
-            hello.nodes_min,
-            hello.nodes_max,
+            "{} on {}, but {} on the leader {}; give the same on every node",
+            there,
             hello.node.host,
-            policy_.nodes.min(),
-            policy_.nodes.max(),
+            here,
             self_.host)};
+  };
+  if (hello.nodes_min != policy_.nodes.min() || hello.nodes_max != policy_.nodes.max()) {
+    return differs(
+        fmt::format("--nnodes {}:{}", hello.nodes_min, hello.nodes_max),
+        fmt::format("{}:{}", policy_.nodes.min(), policy_.nodes.max()));
+  }
+  if (hello.max_restarts != policy_.max_restarts) {
+    return differs(
+        fmt::format("--max-restarts {}", hello.max_restarts),
+        fmt::format("{}", policy_.max_restarts));
+  }
+  if (hello.lease != policy_.lease) {
+    return differs(
+        fmt::format("--lease {}", to_seconds(hello.lease)),
+        fmt::format("{}", to_seconds(policy_.lease)));
   }
   if (!hello.node.node_rank) return std::nullopt;
   for (const auto& [incarnation, node] : nodes_) {

@@ -11,7 +11,8 @@ namespace {
 using Worker = JobStatus::Worker;
 
 JobStatus::State state_of(const Coordinator& coordinator) {
-  if (coordinator.verdict()) return JobStatus::State::kEnded;
+  const bool is_stopping = coordinator.phase() == Coordinator::Phase::kStopping;
+  if (coordinator.verdict() && !is_stopping) return JobStatus::State::kEnded;
   switch (coordinator.phase()) {
     case Coordinator::Phase::kGathering:
     case Coordinator::Phase::kOffered:

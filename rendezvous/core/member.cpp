@@ -52,6 +52,8 @@ Hello Member::hello() const {
       .node = node_,
       .nodes_min = policy_.nodes.min(),
       .nodes_max = policy_.nodes.max(),
+      .max_restarts = policy_.max_restarts,
+      .lease = policy_.lease,
       .standing = standing_};
 }
 
@@ -82,6 +84,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   standing_.generation = welcome.generation;
   standing_.obeyed = welcome.generation;
   leader_ = welcome.leader.listens;
+  leader_host_ = welcome.leader.host;
   if (!welcome.successors.empty()) successors_ = welcome.successors;
   lease_ = welcome.lease;
   margin_ = welcome.margin;
@@ -177,7 +180,7 @@ void Member::farewell(std::int64_t generation, TimePoint now, Effects& out) {
   if (dead_ >= standing_.obeyed && standing_.obeyed != 0 && !leads()) {
     if (uplink_ == Uplink::kFollowing) hang_up(now, out);
     find_successor(now);
-    if (runs_workers()) stop_workers("the leader's node is gone", out);
+    if (runs_workers()) stop_workers(fmt::format("the leader, {}, is gone", leader_host_), out);
   }
   advance(now, out);
 }
@@ -425,7 +428,11 @@ void Member::set_own_lease(TimePoint until, TimePoint now, Effects& out) {
 
 void Member::keep_lease(TimePoint now, Effects& out) {
   if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;
-  out.emplace_back(effects::KillWorkers{.why = "the leader has not been heard for a lease"});
+  const double lease = to_seconds(lease_);
+  out.emplace_back(effects::KillWorkers{
+      .why = leads()
+                 ? fmt::format("too few nodes have answered this one for {:.1f} s", lease)
+                 : fmt::format("the leader, {}, was not heard for {:.1f} s", leader_host_, lease)});
 }
 
 void Member::keep_following(TimePoint now, Effects& out) {

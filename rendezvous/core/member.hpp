@@ -166,6 +166,7 @@ class Member {
 
   // The leader.
   Endpoint leader_;
+  std::string leader_host_;  // for people
   Duration lease_;
   Duration margin_;
   TimePoint hold_until_;

@@ -161,6 +161,8 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit("node", hello.node);
   visit("nodes_min", hello.nodes_min, between(1, kNodesMax));
   visit("nodes_max", hello.nodes_max, between(1, kNodesMax));
+  visit("max_restarts", hello.max_restarts, kTimes);
+  visit("lease_ns", hello.lease, kNanoseconds);
   visit("standing", hello.standing);
   visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
 }

@@ -124,8 +124,11 @@ struct Successor {
 struct Hello {
   std::string job;
   NodeInfo node;
-  int nodes_min = 1;  // --nnodes, which has to be the same everywhere
+  // What has to be the same everywhere: whoever leads, it holds for all.
+  int nodes_min = 1;  // --nnodes
   int nodes_max = 1;
+  int max_restarts = 0;
+  Duration lease{};
   Standing standing;
 
   bool operator==(const Hello&) const = default;

@@ -163,7 +163,7 @@ TEST(StopLine, SaysWhyARoundEndsWithoutACulprit) {
   EXPECT_EQ(
       stop_line("train.py", order, {}, 8),
       "ddprun: node node2 is lost: nothing of it runs any more; next: the workers are started "
-      "anew\n");
+      "anew, once enough nodes are here\n");
 }
 
 TEST(StopLine, IsSilentOnANodeThatWasToldToLeave) {

@@ -31,7 +31,17 @@ TEST(Endpoint, ReadsIpv6WithAndWithoutBrackets) {
 
 TEST(Endpoint, RefusesWhatIsNoEndpointAndSaysWhichPart) {
   for (const char* const text :
-       {"", ":80", "[::1", "[::1]x", "h:", "h:65536", "h:-1", "h: 1", "a b"}) {
+       {"",
+        ":80",
+        "[::1",
+        "[::1]x",
+        "h:",
+        "h:65536",
+        "h:-1",
+        "h: 1",
+        "a b",
+        "::1:41020",
+        "h1,h2:80"}) {
     const auto endpoint = Endpoint::parse(text, kDefaultPort);
     ASSERT_FALSE(endpoint) << text;
     EXPECT_TRUE(endpoint.error().is(Errc::kInvalidArgument)) << text;

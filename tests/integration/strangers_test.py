@@ -184,6 +184,14 @@ class AtThePort(Strangers):
             ", but 2:2 on the leader ", "give the same on every node")
         self.finish_unharmed()
 
+    # The next leader went on with a budget of its own.
+    def test_nodes_that_disagree_on_the_budget_or_the_lease(self):
+        for flags, said in ((("--max-restarts", "7"), "--max-restarts 7 on "),
+                            (("--lease", "2"), "--lease 2 on ")):
+            self.assert_refused(self.run_alone(*self.elastic("2", *flags)), USAGE, said,
+                                "on the leader ", "give the same on every node")
+        self.finish_unharmed()
+
     def test_more_agents_than_max_stand_by_and_are_told_so(self):
         spare = self.start_alone(*self.elastic("2:2"))
         self.assertIn("all 2 places of job 'job' are taken; this node stands by, and takes over when "

@@ -52,6 +52,8 @@ class LeaderOfTwo : public testing::Test {
     hello.node.workers = 2;
     hello.nodes_min = 2;
     hello.nodes_max = 2;
+    hello.max_restarts = 3;
+    hello.lease = 3s;
     say(link, hello);
     say(link, WorkerNews());  // none runs
     say(link, Beat{.number = 1, .heard = 0});

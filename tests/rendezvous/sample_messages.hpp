@@ -56,6 +56,8 @@ inline std::vector<Message> sample_messages() {
           .node = sample_node(),
           .nodes_min = 2,
           .nodes_max = 4,
+          .max_restarts = 3,
+          .lease = std::chrono::seconds(3),
           .standing = sample_standing()},
       Beat{.number = 17, .heard = 16},
       Acknowledge{.round = round},
