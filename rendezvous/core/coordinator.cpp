@@ -488,7 +488,7 @@ void Coordinator::start(TimePoint now, Effects& out) {
   for (const Incarnation member : round.electorate.members) {
     const auto found = nodes_.find(member);
     if (found == nodes_.end() || !found->second.link) continue;
-    Node& node = found->second;
+    const Node& node = found->second;
     if (is_to_run(member)) round.started_on.emplace(member, node.link.value_or(Link{}));
     answer(node, out);  // its lease, under the electorate that holds from now on
     send(node, StartRound{.round = round.id}, out);
