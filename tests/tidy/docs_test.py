@@ -9,7 +9,7 @@ _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*$", re.MULTILINE)
 _NAMED_FILE = re.compile(
-    r"`((?:base|rendezvous|agent|launcher|trainer|tests|docs|cmake|scripts|\.ci)/[\w./-]*)`")
+    r"`((?:base|slurm|rendezvous|agent|launcher|trainer|tests|docs|cmake|scripts|\.ci)/[\w./-]*)`")
 
 
 def slug(heading):

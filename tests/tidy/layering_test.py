@@ -101,6 +101,8 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("trainer/ddp.cpp", '"agent/streams.hpp"')
         self.assert_refused("trainer/ddp.cpp", '"rendezvous/store_server.hpp"')
         self.assert_refused("rendezvous/store_server.cpp", '"agent/streams.hpp"')
+        self.assert_refused("slurm/core/allocation.cpp", '"launcher/core/flags.hpp"')
+        self.assert_refused("agent/agent.cpp", '"slurm/core/allocation.hpp"')
 
     def test_refuses_io_in_a_core(self):
         for header in ("<boost/asio/io_context.hpp>", "<thread>", "<sstream>", "<sys/socket.h>",
