@@ -27,6 +27,7 @@ int fail(const Error& error) {
 struct Run {
   Result<void> operator()(const ShowText& show) const { return answer(show.text); }
   Result<void> operator()(const StatusOptions& options) const { return show_status(options); }
+  Result<void> operator()(const HostlistOptions& options) const { return show_hostlist(options); }
   Result<void> operator()(const StoreServeOptions& options) const { return serve_store(options); }
   Result<void> operator()(const StoreBenchOptions& options) const { return bench_store(options); }
   Result<void> operator()(const RendezvousBenchOptions& options) const {

@@ -96,6 +96,14 @@ void add_status(CLI::App& app, RawStatus& raw) {
   status->add_flag("--json", raw.options.json, "Print what the leader sent: one JSON object");
 }
 
+void add_hostlist(CLI::App& app, HostlistOptions& options) {
+  CLI::App* const hostlist = app.add_subcommand(
+      "hostlist", "Expand LIST..., such as 'gpu-a[01-03],b7': Slurm's names for many hosts");
+  // No positionals: CLI11 would take "[1-2]" for a vector of its own, and its brackets away.
+  hostlist->allow_extras();
+  hostlist->add_flag("--fold", options.fold, "Print one list for all of them, not a host a line");
+}
+
 /// The subcommands and flags of `app` and of what was chosen below it.
 void collect_known(const CLI::App& app, std::vector<std::string>& known) {
   for (const CLI::Option* option : app.get_options()) {
@@ -136,6 +144,21 @@ Result<DdpctlCommand> checked(RawStatus raw) {
   return {raw.options};
 }
 
+Result<DdpctlCommand> checked(HostlistOptions options, std::vector<std::string> lists) {
+  for (const std::string& list : lists) {
+    if (list.starts_with('-')) {
+      return make_error(
+          Errc::kInvalidArgument,
+          fmt::format("unknown argument '{}'; see ddpctl hostlist --help", list));
+    }
+  }
+  if (lists.empty()) {
+    return make_error(Errc::kInvalidArgument, "LIST is required; see ddpctl hostlist --help");
+  }
+  options.lists = std::move(lists);
+  return {options};
+}
+
 Result<DdpctlCommand> checked(RawBench raw) {
   auto endpoint = server_at("--endpoint", raw.endpoint);
   if (!endpoint) return endpoint.error();
@@ -151,6 +174,7 @@ Result<DdpctlCommand> checked(RawBench raw) {
 Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   StoreServeOptions serve;
   RawStatus status;
+  HostlistOptions hostlist;
   RawBench bench;
   RendezvousBenchOptions rendezvous_bench;
 
@@ -158,6 +182,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
   app.require_subcommand(1);
   add_status(app, status);
+  add_hostlist(app, hostlist);
   CLI::App* const store = app.add_subcommand("store", "The c10d key-value store");
   store->require_subcommand(1);
   add_serve(*store, serve);
@@ -176,6 +201,9 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
     return refused(app, error);
   }
   if (app.got_subcommand("status")) return checked(std::move(status));
+  if (app.got_subcommand("hostlist")) {
+    return checked(hostlist, app.get_subcommand("hostlist")->remaining());
+  }
   if (app.got_subcommand("rendezvous")) return rendezvous_bench;
   if (store->got_subcommand("serve")) return serve;
   return checked(std::move(bench));

@@ -4,6 +4,7 @@
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
+#include "launcher/hostlist.hpp"
 #include "launcher/rendezvous_bench.hpp"
 #include "launcher/status.hpp"
 #include "launcher/store_bench.hpp"
@@ -19,8 +20,13 @@ struct ShowText {
   std::string text;
 };
 
-using DdpctlCommand = std::
-    variant<ShowText, StatusOptions, StoreServeOptions, StoreBenchOptions, RendezvousBenchOptions>;
+using DdpctlCommand = std::variant<
+    ShowText,
+    StatusOptions,
+    HostlistOptions,
+    StoreServeOptions,
+    StoreBenchOptions,
+    RendezvousBenchOptions>;
 
 /// Fails with kInvalidArgument: bad usage, in one line.
 Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv);

@@ -36,7 +36,7 @@ Result<std::vector<int>> expand_counts(std::string_view text) {
     }
     if (*times > kHostsMax - counts.size()) {
       return make_error(
-          Errc::kLimit,
+          Errc::kInvalidArgument,
           fmt::format("with '{}' there are more than {} nodes", excerpt(piece), kHostsMax));
     }
     counts.insert(counts.end(), *times, *count);

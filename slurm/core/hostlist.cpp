@@ -62,9 +62,10 @@ class Reader {
   }
 
  private:
-  Error refuse(Errc code, std::size_t position, std::string_view why) const {
+  Error refuse(std::size_t position, std::string_view why) const {
     return make_error(
-        code, fmt::format("host list '{}', position {}: {}", excerpt(list_), position + 1, why));
+        Errc::kInvalidArgument,
+        fmt::format("host list '{}', position {}: {}", excerpt(list_), position + 1, why));
   }
 
   /// What stands between two separators: a name, or names with brackets.
@@ -83,10 +84,7 @@ class Reader {
       if (at_ == list_.size() || is_separator(list_[at_])) {
         if (brackets.empty()) return add_name(begin, text);
         if (text.empty()) return add_product(brackets, count);
-        return refuse(
-            Errc::kInvalidArgument,
-            before,
-            fmt::format("'{}' stands behind the last bracket", excerpt(text)));
+        return refuse(before, fmt::format("'{}' stands behind the last bracket", excerpt(text)));
       }
       if (list_[at_] != '[') return no_name();
       auto bracket = read_bracket();
@@ -106,7 +104,7 @@ class Reader {
   Result<Bracket> read_bracket() {
     const std::size_t close = list_.find(']', at_);
     if (close == std::string_view::npos) {
-      return refuse(Errc::kInvalidArgument, at_, "the bracket is not closed");
+      return refuse(at_, "the bracket is not closed");
     }
     Bracket bracket;
     while (at_ < close) {
@@ -133,15 +131,10 @@ class Reader {
         dash == std::string_view::npos ? first : parse_int<std::uint64_t>(text.substr(dash + 1));
     if (!first || !last) {
       return refuse(
-          Errc::kInvalidArgument,
-          position,
-          fmt::format("'{}' is neither a number nor a range such as 1-3", excerpt(text)));
+          position, fmt::format("'{}' is neither a number nor a range such as 1-3", excerpt(text)));
     }
     if (*first > *last) {
-      return refuse(
-          Errc::kInvalidArgument,
-          position,
-          fmt::format("the range '{}' counts down", excerpt(text)));
+      return refuse(position, fmt::format("the range '{}' counts down", excerpt(text)));
     }
     if (low.size() > kHostNameBytesMax) return too_long(position);
     if (*last - *first >= kHostsMax) return too_many(position, text);
@@ -186,19 +179,16 @@ class Reader {
     const std::string named = byte >= 0x20 && byte < 0x7F
                                   ? fmt::format("'{}'", byte)
                                   : fmt::format("byte {:#04x}", static_cast<unsigned char>(byte));
-    return refuse(Errc::kInvalidArgument, at_, named + " is in no host name");
+    return refuse(at_, named + " is in no host name");
   }
 
   Error too_long(std::size_t position) const {
-    return refuse(
-        Errc::kLimit, position, fmt::format("a host name has {} bytes at most", kHostNameBytesMax));
+    return refuse(position, fmt::format("a host name has {} bytes at most", kHostNameBytesMax));
   }
 
   Error too_many(std::size_t position, std::string_view text) const {
     return refuse(
-        Errc::kLimit,
-        position,
-        fmt::format("with '{}' there are more than {} hosts", excerpt(text), kHostsMax));
+        position, fmt::format("with '{}' there are more than {} hosts", excerpt(text), kHostsMax));
   }
 
   std::string_view list_;

@@ -4,10 +4,11 @@
 //
 // Expanding needs no scontrol, which may be missing in a container, wants a readable slurm.conf,
 // and retries for a minute where that names a file that is not there. What comes from `scontrol
-// show hostnames` and `scontrol show hostlist` of Slurm 22.05 is what comes from here, with its
-// order and its repeats. Lists that no Slurm writes are refused where scontrol would guess: a
-// bracket that is not closed, blanks in one, a range without an end, a number above 2^64, a byte
-// that is in no host name.
+// show hostnames` and `scontrol show hostlist` of Slurm 22.05 comes from here, in its order and
+// with its repeats. Lists that no Slurm writes are refused where scontrol would guess: a bracket
+// that is not closed, blanks in one, a range without an end, a number above 2^64, a byte that is in
+// no host name. A newline separates hosts as a blank does, behind a bracket too, where scontrol
+// gives up.
 
 #include "base/error.hpp"
 
@@ -24,8 +25,8 @@ inline constexpr std::size_t kHostsMax = 65'536;
 /// The longest name that DNS knows.
 inline constexpr std::size_t kHostNameBytesMax = 255;
 
-/// The hosts in the list's order, which is Slurm's: never sort them. Fails with kInvalidArgument or
-/// kLimit, naming the position (bytes, from 1), the piece and the reason.
+/// The hosts in the list's order, which is Slurm's: never sort them. Fails with kInvalidArgument,
+/// naming the position (bytes, from 1), the piece and the reason.
 ///
 /// Odd, but Slurm's: "n[8-011]" is n8 n9 n10 n11, as wide as its first number. Of several brackets
 /// the last one changes fastest, then the first, the second, and so on.

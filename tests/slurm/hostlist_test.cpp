@@ -96,10 +96,7 @@ TEST(Hostlist, HasALimit) {
         "n[1-40000,1-40000]",
         "n[0-18446744073709551615]",
         "n[1-65536][1-65536][1-65536][1-65536][1-65536]"}) {
-    const auto hosts = expand_hostlist(list);
-    ASSERT_FALSE(hosts) << list;
-    EXPECT_TRUE(hosts.error().is(Errc::kLimit)) << hosts.error().detail;
-    EXPECT_THAT(hosts.error().detail, HasSubstr("more than 65536 hosts"));
+    EXPECT_THAT(complaint(list), HasSubstr("more than 65536 hosts")) << list;
   }
 }
 
