@@ -7,7 +7,8 @@
 #   --with-lint       also the tools of scripts/lint.sh
 #
 # Debian packages come by apt, as root or through sudo. torch and numpy come from PyPI into .venv, or
-# into the environment that DDPRUN_VENV names.
+# into the environment that DDPRUN_VENV names. Slurm and munge, which the tests start themselves, are
+# kept from starting on their own while they are installed.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -17,11 +18,13 @@ packages=(
   nlohmann-json3-dev libssl-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   iproute2 nftables procps python3
+  slurmctld slurmd slurm-client munge
 )
 torch_packages=(libgloo-dev dataset-fashion-mnist python3-venv)
 lint_packages=(clang-format-14 clang-tidy-19 shellcheck)
 
 with_torch=yes
+as_root=()
 while (($# > 0)); do
   case "$1" in
     --without-torch) with_torch=no ;;
@@ -36,6 +39,26 @@ while (($# > 0)); do
 done
 if [[ $with_torch == yes ]]; then packages+=("${torch_packages[@]}"); fi
 
+# Debian asks policy-rc.d before a package starts its daemons. One that is there is put back.
+policy=/usr/sbin/policy-rc.d
+policy_before="$policy.before-ddprun"
+
+forbid_daemons() {
+  # If both are there, an earlier run was killed, and the first is ours.
+  if [[ -e "$policy" && ! -e "$policy_before" ]]; then
+    "${as_root[@]}" mv -- "$policy" "$policy_before"
+  fi
+  trap allow_daemons EXIT
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee -- "$policy" >/dev/null
+  "${as_root[@]}" chmod 755 -- "$policy"
+}
+
+allow_daemons() {
+  trap - EXIT
+  "${as_root[@]}" rm -f -- "$policy"
+  if [[ -e "$policy_before" ]]; then "${as_root[@]}" mv -- "$policy_before" "$policy"; fi
+}
+
 missing_packages() {
   local package
   for package in "${packages[@]}"; do
@@ -49,7 +72,6 @@ install_packages() {
   mapfile -t missing < <(missing_packages)
   ((${#missing[@]} > 0)) || return 0
 
-  local as_root=()
   if ((EUID != 0)); then
     command -v sudo >/dev/null ||
       die "needs root or sudo for: apt-get install ${missing[*]}"
@@ -59,7 +81,9 @@ install_packages() {
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
     apt-get -q -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
   quietly apt-update "${apt[@]}" update
+  forbid_daemons
   quietly apt-install "${apt[@]}" install --no-install-recommends "${missing[@]}"
+  allow_daemons
 }
 
 # Reads the packages' metadata instead of importing torch, which takes seconds.
