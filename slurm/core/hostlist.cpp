@@ -36,7 +36,7 @@ std::string padded(std::uint64_t number, std::size_t width) {
 /// "08-11", or "7" as one number.
 struct Range {
   std::uint64_t first = 0;
-  std::size_t count = 0;
+  std::uint64_t steps = 0;  // to the last one
   std::size_t width = 0;
 };
 
@@ -113,8 +113,8 @@ class Reader {
       const std::string_view text = list_.substr(begin, at_ - begin);
       const auto range = read_range(begin, text);
       if (!range) return range.error();
-      if (range->count > kHostsMax - bracket.numbers.size()) return too_many(begin, text);
-      for (std::size_t i = 0; i < range->count; ++i) {
+      if (range->steps >= kHostsMax - bracket.numbers.size()) return too_many(begin, text);
+      for (std::size_t i = 0; i <= range->steps; ++i) {
         bracket.numbers.push_back(padded(range->first + i, range->width));
         bracket.longest = std::max(bracket.longest, bracket.numbers.back().size());
       }
@@ -137,11 +137,7 @@ class Reader {
       return refuse(position, fmt::format("the range '{}' counts down", excerpt(text)));
     }
     if (low.size() > kHostNameBytesMax) return too_long(position);
-    if (*last - *first >= kHostsMax) return too_many(position, text);
-    return Range{
-        .first = *first,
-        .count = static_cast<std::size_t>(*last - *first) + 1,
-        .width = low.size()};
+    return Range{.first = *first, .steps = *last - *first, .width = low.size()};
   }
 
   Result<void> add_name(std::size_t position, std::string_view name) {

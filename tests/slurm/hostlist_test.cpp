@@ -125,10 +125,13 @@ TEST(Hostlist, RefusesAMegabyteOfGarbageWithAShortReason) {
     while (list.size() < kBytes)
       list += piece;
   }
-  std::string& numbers = lists.emplace_back("n[");
-  while (numbers.size() < kBytes)
-    numbers += "1,";
-  numbers += "1]";
+  for (const char* piece : {"1,", "1-60000,"}) {
+    std::string& list = lists.emplace_back("n[");
+    while (list.size() < kBytes)
+      list += piece;
+    list += "1]";
+  }
+  lists.push_back("n[" + std::string(kBytes, '0') + "1-60000]");
   for (const std::string& list : lists) {
     EXPECT_LT(complaint(list).size(), 200U);
   }
