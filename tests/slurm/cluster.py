@@ -77,7 +77,7 @@ class Cluster:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-slurm-", dir="/tmp"))
         self.directory.chmod(0o755)  # munged insists
         self.shared = self.directory / "shared"  # seen by all nodes at this path
-        words = ["up", str(nodes), "--netns", "--gpus", str(gpus), "--cpus", str(cpus)]
+        words = ["up", str(nodes), "--gpus", str(gpus), "--cpus", str(cpus)]
         words += ["--names", names] if names else []
         words += ["--private-tmp"] if private_tmp else []
         for name, value in (settings or {}).items():
