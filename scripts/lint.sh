@@ -45,7 +45,8 @@ else
 fi
 
 step "Checking the scripts (shellcheck)"
-shellcheck scripts/*.sh .ci/run tests/slurm/local_cluster || die "shellcheck objects to the scripts above"
+shellcheck scripts/*.sh .ci/run tests/slurm/local_cluster ||
+  die "shellcheck objects to the scripts above"
 
 step "Checking the design (tests/tidy)"
 python3 -m unittest discover --quiet -s tests/tidy -p '*_test.py' ||

@@ -72,7 +72,10 @@ def _clean_environment(**more):
 
 class Cluster:
     def __init__(self, nodes, *, gpus=0, cpus=16, names=None, private_tmp=False, settings=None):
-        """`settings` are parameters of slurm.conf; see local_cluster for those that it has."""
+        """`settings` are parameters of slurm.conf; see local_cluster for those that it has.
+
+        With `private_tmp`, what lies in /tmp here is not there on a node, but for `shared`.
+        """
         # Not below TMPDIR: sockets lie there, whose paths have to be short.
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-slurm-", dir="/tmp"))
         self.directory.chmod(0o755)  # munged insists

@@ -22,6 +22,11 @@ with Cluster(2) as cluster:
     input()
 """
 
+CONNECT = """
+import socket, sys
+socket.create_connection((sys.argv[1], 6818), float(sys.argv[2]))
+"""
+
 
 def setUpModule():
     skip_without_cluster()
@@ -86,6 +91,35 @@ class ACluster(unittest.TestCase):
         self.assertEqual("here\nhere\n", self.cluster.output_of(job))
         with self.assertRaisesRegex(AssertionError, "is FAILED, not RUNNING"):
             self.cluster.wait_for(job, "RUNNING")
+
+
+class Troubles(unittest.TestCase):
+    def test_end_when_they_are_told_to(self):
+        with Cluster(3) as cluster:
+            def connect(name, timeout):
+                words = (sys.executable, "-c", CONNECT, name, str(timeout))
+                return cluster.run(*words, node="node1", check=False).returncode == 0
+
+            def node1_reaches(name):
+                return connect(name, PATIENCE_S)
+
+            def node1_loses(name):
+                return not connect(name, 1)  # lost packets are silence, which has no end of its own
+
+            cluster.isolate("node0", "node1")
+            self.assertTrue(node1_loses("node0"))
+            self.assertTrue(node1_reaches("node2"))
+            cluster.isolate("node1")
+            self.assertTrue(node1_loses("node2"))
+            cluster.heal("node1")
+            self.assertTrue(node1_reaches("node0"))
+            self.assertTrue(node1_reaches("node2"))
+
+            cluster.kill_node("node0")
+            self.assertTrue(node1_loses("node0"))
+            cluster.start_node("node0")
+            self.assertTrue(node1_reaches("node0"))
+            self.assertEqual("node0\n", cluster.srun("-wnode0", "-N1", "hostname").stdout)
 
 
 class NothingIsLeft(unittest.TestCase):
