@@ -5,6 +5,7 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
+#include "base/signal_name.hpp"
 #include "rendezvous/status_page.hpp"
 
 #include <fmt/format.h>

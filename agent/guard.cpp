@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
 #include "base/say.hpp"
+#include "base/signal_name.hpp"
 
 #include <fmt/format.h>
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kClientsMax = 60'000;
 constexpr int kAgentsMax = 10'000;
+constexpr int kWorkersMax = 10'000;
 constexpr int kRepeatsMax = 1'000;
 constexpr int kDepthMax = 10'000;
 constexpr int kPortMax = 65'535;
@@ -77,6 +78,11 @@ void add_bench(CLI::App& rendezvous, RendezvousBenchOptions& options) {
       ->capture_default_str();
   bench->add_option("--steady", options.steady_s, "Seconds of beats alone")
       ->check(between(0.1, kTimeoutMaxS))
+      ->capture_default_str();
+  bench
+      ->add_option(
+          "--workers", options.workers, "Workers that start up with Gloo beside beats; 0: none")
+      ->check(count(0, kWorkersMax))
       ->capture_default_str();
   bench->add_flag("--json", options.json, "Print one JSON object");
 }

@@ -6,12 +6,14 @@
 #include "launcher/echo_floor.hpp"
 #include "launcher/process_usage.hpp"
 #include "launcher/rendezvous_fleet.hpp"
+#include "launcher/store_load.hpp"
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/message_json.hpp"
 #include "rendezvous/listener.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -20,6 +22,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ddprun {
@@ -42,6 +45,8 @@ struct Findings {
   Duration server_cpu{};
   Duration floor_cpu{};
   std::int64_t server_bytes = 0;
+  Duration gloo{};                        // the start-up of all workers
+  std::vector<Duration> answered_beside;  // beats, meanwhile
 };
 
 int losses_of(const RendezvousBenchOptions& options) {
@@ -108,6 +113,7 @@ class RendezvousBench {
     if (!ranked) co_return ranked.error();
     findings_.ranked = *ranked;
     auto done = co_await be_steady(fleet);
+    if (done && options_.workers > 0) done = co_await serve_workers(fleet);
     for (int i = 0; done && i < options_.repeats; ++i) {
       done = co_await fail(fleet);
     }
@@ -136,6 +142,35 @@ class RendezvousBench {
     findings_.server_cpu = *after - *before;
     findings_.server_bytes = *bytes;
     co_return Result<void>();
+  }
+
+  /// The workers have a thread of their own, so that what is late is the leader's doing.
+  asio::awaitable<Result<void>> serve_workers(RendezvousFleet& fleet) {
+    const asio::any_io_executor executor = co_await asio::this_coro::executor;
+    Timer over(executor, kNever);
+    Result<StoreLoadResult> load = make_error(Errc::kCancelled, "the workers have not started");
+    std::jthread workers([&] {
+      load = start_workers();
+      asio::post(executor, [&over] { over.cancel(); });
+    });
+    auto answered = co_await fleet.beat_until(over);
+    workers.join();
+    if (!answered) co_return answered.error();
+    if (!load) co_return with_context("the workers", load.error());
+    findings_.gloo = load->wall;
+    findings_.answered_beside = *std::move(answered);
+    co_return Result<void>();
+  }
+
+  Result<StoreLoadResult> start_workers() const {
+    StoreBenchOptions load;
+    load.endpoint = {.host = "127.0.0.1", .port = server_.port()};
+    load.workload = StoreWorkload::kGloo;
+    load.clients = options_.workers;
+    StoreLoad workers(load);
+    auto connected = workers.connect();
+    if (!connected) return connected.error();
+    return workers.run();
   }
 
   asio::awaitable<Result<void>> fail(RendezvousFleet& fleet) {
@@ -176,7 +211,7 @@ Result<Duration> floor_of(const RendezvousBenchOptions& options, const Findings&
   const RendezvousPolicy defaults;
   return measure_echo(
       {.connections = options.agents,
-       .interval = defaults.lease / 6,
+       .interval = beat_interval(defaults.lease),
        .time = findings.steady,
        .question_bytes = frame_bytes(Beat{.number = kSomeBeat, .heard = kSomeBeat - 1}),
        .answer_bytes = frame_bytes(Answer{
@@ -199,7 +234,7 @@ nlohmann::ordered_json report_of(const RendezvousBenchOptions& options, const Fi
   const auto percent = [&](Duration cpu) {
     return 100 * to_seconds(cpu) / to_seconds(findings.steady);
   };
-  return {
+  nlohmann::ordered_json report = {
       {"agents", options.agents},
       {"ranked_ms", Milliseconds(findings.ranked).count()},
       {"failures", options.repeats},
@@ -219,6 +254,15 @@ nlohmann::ordered_json report_of(const RendezvousBenchOptions& options, const Fi
       {"server_cpu_percent", percent(findings.server_cpu)},
       {"floor_cpu_percent", percent(findings.floor_cpu)},
       {"server_rss_mib", static_cast<double>(findings.server_bytes) / kMebibyte}};
+  if (options.workers > 0) {
+    report["workers"] = options.workers;
+    report["gloo_s"] = to_seconds(findings.gloo);
+    report["gloo_beats_answered"] = findings.answered_beside.size();
+    report["gloo_beat_p50_ms"] = percentile_ms(findings.answered_beside, 0.50);
+    report["gloo_beat_p99_ms"] = percentile_ms(findings.answered_beside, 0.99);
+    report["gloo_beat_max_ms"] = percentile_ms(findings.answered_beside, 1);
+  }
+  return report;
 }
 
 std::string table_of(const nlohmann::ordered_json& report) {

@@ -128,8 +128,12 @@ asio::awaitable<Result<Duration>> RendezvousFleet::lose_one() {
 }
 
 asio::awaitable<Result<std::vector<Duration>>> RendezvousFleet::beat_for(Duration time) {
-  answered_.clear();
   Timer over(co_await asio::this_coro::executor, Clock::now() + time);
+  co_return co_await beat_until(over);
+}
+
+asio::awaitable<Result<std::vector<Duration>>> RendezvousFleet::beat_until(Timer& over) {
+  answered_.clear();
   co_await over.async_wait(kTuple);
   if (failed_) co_return *failed_;
   co_return std::exchange(answered_, {});

@@ -10,6 +10,7 @@
 #include "base/task_scope.hpp"
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/policy.hpp"
 #include "rendezvous/links.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -55,11 +56,13 @@ class RendezvousFleet {
   asio::awaitable<Result<Failure>> fail_one();
   /// An agent dies. Yields when the last of the others was told to start the next round.
   asio::awaitable<Result<Duration>> lose_one();
-  /// Beats for so long; how long each beat of that time waited for its answer.
+  // How long each beat of that time waited for its answer.
   asio::awaitable<Result<std::vector<Duration>>> beat_for(Duration time);
+  /// Until `over` expires or is cancelled.
+  asio::awaitable<Result<std::vector<Duration>>> beat_until(Timer& over);
 
   std::size_t agents() const { return agents_.size() - gone_; }
-  Duration beat_interval() const { return lease_ / 6; }
+  Duration beat_interval() const { return ddprun::beat_interval(lease_); }
 
  private:
   struct Agent {

@@ -26,13 +26,15 @@ enum class StoreWorkload : std::uint8_t {
   kGet64k,      // of 64 KiB
   kValue64k,    // SET and GET of 64 KiB
   kWaitFanout,  // all clients WAIT for one key; when all are known to wait, one SET frees them
+  kGloo,  // what as many workers ask while Gloo connects each with each; `operations` follow from
+          // it
 };
 
 struct StoreBenchOptions {
   Endpoint endpoint;
   int clients = 1;
-  std::int64_t operations = 100'000;
-  int depth = 1;
+  std::int64_t operations = 100'000;  // in all; not of kGloo
+  int depth = 1;                      // requests that a client sends before it reads; not of kGloo
   StoreWorkload workload = StoreWorkload::kGet;
   std::optional<pid_t> server_pid;
   bool json = false;

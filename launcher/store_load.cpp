@@ -27,6 +27,11 @@ constexpr std::size_t kOpeningReplyMax = 64;
 // From here on a copy costs more than a page's reference.
 constexpr std::size_t kFromFileBytes = 16'384;
 
+/// Every batch of a client is like the one before.
+bool is_uniform(StoreWorkload workload) {
+  return workload != StoreWorkload::kWaitFanout && workload != StoreWorkload::kGloo;
+}
+
 Error silent() {
   return make_error(Errc::kTimedOut, "the server has not answered for 30 s");
 }
@@ -49,7 +54,7 @@ Result<void> StoreLoad::connect() {
     if (!done) return with_context("the handshake", done.error());
     Client client;
     client.socket = std::move(*socket);
-    if (options_.workload != StoreWorkload::kWaitFanout) {
+    if (is_uniform(options_.workload)) {
       client.batch = batch_of(options_.workload, i, options_.depth);
       auto kept = keep_in_file(client);
       if (!kept) return kept;
@@ -64,7 +69,9 @@ Result<void> StoreLoad::connect() {
 }
 
 Result<StoreLoadResult> StoreLoad::run() {
-  return options_.workload == StoreWorkload::kWaitFanout ? run_fanout() : run_batches();
+  if (options_.workload == StoreWorkload::kWaitFanout) return run_fanout();
+  if (options_.workload == StoreWorkload::kGloo) return run_gloo();
+  return run_batches();
 }
 
 Result<StoreLoadResult> StoreLoad::run_batches() {
@@ -136,6 +143,38 @@ Result<StoreLoadResult> StoreLoad::run_fanout() {
     if (!done) return done.error();
   }
   result.operations = rounds * waiting;
+  return result;
+}
+
+Result<StoreLoadResult> StoreLoad::run_gloo() {
+  StoreLoadResult result;
+  const std::int64_t steps = gloo_steps(options_.clients);
+  result.operations = steps * options_.clients;
+  result.latencies.reserve(static_cast<std::size_t>(result.operations));
+  const auto go_on = [&](Client& client) {
+    const auto worker = static_cast<int>(&client - clients_.data());
+    client.batch = gloo_step(options_.clients, worker, client.step);
+    return begin(client);
+  };
+  const TimePoint start = Clock::now();
+  for (Client& client : clients_) {
+    auto begun = go_on(client);
+    if (!begun) return begun.error();
+  }
+  std::vector<Client*> done;
+  for (int ended = 0; ended < options_.clients;) {
+    auto stepped = step(done);
+    if (!stepped) return stepped.error();
+    const TimePoint now = Clock::now();
+    for (Client* client : done) {
+      result.latencies.push_back(now - client->since);
+      const bool is_last = ++client->step == steps;
+      if (is_last) ++ended;
+      auto begun = is_last ? Result<void>() : go_on(*client);
+      if (!begun) return begun.error();
+    }
+  }
+  result.wall = Clock::now() - start;
   return result;
 }
 

@@ -46,6 +46,7 @@ class StoreLoad {
     std::size_t sent = 0;      // of batch.requests
     std::size_t received = 0;  // of batch.reply_bytes
     TimePoint since;           // the batch began
+    std::int64_t step = 0;     // of kGloo
     bool writable_wanted = false;
   };
 
@@ -56,6 +57,7 @@ class StoreLoad {
   Result<void> step(std::vector<Client*>& done);
   Result<StoreLoadResult> run_batches();
   Result<StoreLoadResult> run_fanout();
+  Result<StoreLoadResult> run_gloo();
   Result<void> answer_all(std::size_t clients);
   Result<void> keep_in_file(Client& client);
   ssize_t send_rest(const Client& client) const;

@@ -26,7 +26,7 @@ constexpr std::size_t kNumber = 8;
 constexpr std::size_t kLength = 8;
 constexpr std::size_t kByte = 1;
 
-constexpr std::array<std::string_view, 11> kNames = {
+constexpr std::array<std::string_view, 12> kNames = {
     "ping",
     "set",
     "get",
@@ -37,7 +37,8 @@ constexpr std::array<std::string_view, 11> kNames = {
     "set64k",
     "get64k",
     "value64k",
-    "wait_fanout"};
+    "wait_fanout",
+    "gloo"};
 
 std::string key_of(int client) {
   return fmt::format("/bench/{:05}/key", client);
@@ -63,6 +64,17 @@ std::vector<std::pair<std::string, std::string>> pairs_of(int client) {
 // With the process id, since an earlier load may have left its last round behind.
 std::string round_key(std::int64_t round) {
   return fmt::format("/bench/{:010}/round/{:08}", ::getpid(), round);
+}
+
+// Also with the process id, since all have to wait.
+std::string addresses_key(int worker) {
+  return fmt::format("/default_pg/{}//cpu//0/{}", ::getpid(), worker);
+}
+
+/// A length and a host name of 16 letters, a length and an address, and eight bytes for each pair.
+std::size_t addresses_bytes(int workers) {
+  constexpr std::size_t kOwn = 168;
+  return kOwn + kNumber * static_cast<std::size_t>(workers);
 }
 
 /// Appends one operation; returns the bytes of its reply.
@@ -99,10 +111,10 @@ std::size_t encode(StoreWorkload workload, int client, StoreEncoder& out) {
       out.named(StoreOp::kGet, key);
       return kLength + kLargeBytes;
     case StoreWorkload::kWaitFanout:
+    case StoreWorkload::kGloo:
       break;
   }
-  DDPRUN_CHECK(workload != StoreWorkload::kWaitFanout);
-  return 0;
+  DDPRUN_CHECK(false);  // neither is a row of equal operations
 }
 
 }  // namespace
@@ -146,6 +158,28 @@ StoreBatch fanout_set(std::int64_t round) {
   out.valued(StoreOp::kSet, round_key(round), "1");
   out.named(StoreOp::kDeleteKey, round_key(round - 1));
   return {.requests = out.bytes(), .reply_bytes = kNumber, .operations = 0};
+}
+
+StoreBatch gloo_step(int workers, int worker, std::int64_t step) {
+  constexpr int kRequests = 3;  // of each worker for each
+  const std::string key = addresses_key(static_cast<int>(step / kRequests));
+  StoreEncoder out;
+  if (step == 0) {
+    out.valued(StoreOp::kSet, addresses_key(worker), std::string(addresses_bytes(workers), 'a'));
+  }
+  if (step % kRequests == kRequests - 1) {
+    out.named(StoreOp::kGet, key);
+    return {
+        .requests = out.bytes(),
+        .reply_bytes = kLength + addresses_bytes(workers),
+        .operations = 1};
+  }
+  out.listed(StoreOp::kWait, std::vector<std::string>{key});
+  return {.requests = out.bytes(), .reply_bytes = kByte, .operations = 1};
+}
+
+std::int64_t gloo_steps(int workers) {
+  return 3 * static_cast<std::int64_t>(workers);
 }
 
 std::string_view name_of(StoreWorkload workload) {

@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -53,31 +52,19 @@ void keep_for_ever(int socket) {
 }  // namespace
 
 Result<std::unique_ptr<LifeLines>> LifeLines::open(asio::io_context& context, Options options) {
-  auto ready = ReadySet::open(ReadySet::Trigger::kLevel);
-  if (!ready) return ready.error();
-  // Asio closes what it is given, so it gets a descriptor of its own for the same set.
-  Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
-  if (!any_ready) return make_errno_error(errno, "cannot watch the life lines");
-  return std::unique_ptr<LifeLines>(
-      new LifeLines(context, std::move(options), std::move(*ready), std::move(any_ready)));
+  auto watch = SocketWatch::open(context, ReadySet::Trigger::kLevel);
+  if (!watch) return with_context("life lines", watch.error());
+  return std::unique_ptr<LifeLines>(new LifeLines(context, std::move(options), std::move(*watch)));
 }
 
-LifeLines::LifeLines(
-    asio::io_context& context, Options options, ReadySet ready, Descriptor any_ready)
-    : executor_(context.get_executor()),
-      options_(std::move(options)),
-      ready_(std::move(ready)),
-      any_ready_(executor_, any_ready.release()),
-      timer_(executor_, kNever) {}
+LifeLines::LifeLines(asio::io_context& context, Options options, SocketWatch watch)
+    : executor_(context.get_executor()), options_(std::move(options)), watch_(std::move(watch)) {}
 
 asio::awaitable<void> LifeLines::serve() {
   co_await asio::this_coro::throw_if_cancelled(false);
   TaskScope scope(executor_);
-  scope.spawn(keep_time());
-  for (;;) {
-    const auto [error] =
-        co_await any_ready_.async_wait(asio::posix::descriptor_base::wait_read, kTuple);
-    if (error) break;  // we were cancelled
+  scope.spawn(watch_.keep_time([this](TimePoint now) { drop_overdue(now); }));
+  while (co_await watch_.wait()) {
     turn();
   }
   scope.cancel();
@@ -90,9 +77,10 @@ void LifeLines::open_line(const Endpoint& leader, std::int64_t generation, Incar
   const auto address = numeric_address(leader);
   if (!address) return spdlog::error("no life line to {}: no address", leader.to_string());
   auto socket = start_connect(*address);
-  const std::uint64_t token = ++last_token_;
+  const Link link{++last_link_};
   Result<void> begun = socket ? Result<void>() : socket.error();
-  if (begun) begun = ready_.add(socket->get(), {.readable = false, .writable = true}, token);
+  if (begun)
+    begun = watch_.sockets().add(socket->get(), {.readable = false, .writable = true}, last_link_);
   // Before it is named: an end of it that is none of this node's would be taken for our death.
   if (begun) begun = options_.holders.hold_line(socket->get());
   if (!begun) {
@@ -105,81 +93,61 @@ void LifeLines::open_line(const Endpoint& leader, std::int64_t generation, Incar
   const auto framed = append_frame(hello, encode(named));
   DDPRUN_CHECK(framed.has_value());
   own_.emplace(
-      token,
+      link,
       OwnLine{.generation = generation, .socket = std::move(*socket), .hello = std::move(hello)});
 }
 
 std::vector<int> LifeLines::lines() const {
   std::vector<int> all;
   all.reserve(own_.size());
-  for (const auto& [token, line] : own_) {
+  for (const auto& [link, line] : own_) {
     all.push_back(line.socket.get());
   }
   return all;
 }
 
 void LifeLines::adopt(Descriptor socket, std::string_view received) {
-  const std::uint64_t token = ++last_token_;
+  const Link link{++last_link_};
   if (ends_.size() >= options_.limits.lines_max) {
     return spdlog::error("life lines={}: one was turned away, lines_max is reached", ends_.size());
   }
-  if (const auto added = ready_.add(socket.get(), kReadable, token); !added) {
+  if (const auto added = watch_.sockets().add(socket.get(), kReadable, last_link_); !added) {
     return spdlog::error("a life line was turned away: {}", added.error().detail);
   }
-  End& end = ends_[token];
+  End& end = ends_[link];
   end.socket = std::move(socket);
-  end.deadline = Clock::now() + options_.limits.handshake;
-  if (*end.deadline < timer_.expiry()) timer_.expires_at(*end.deadline);
-  take(token, received);
+  watch_.set_deadline(link, end.deadline, Clock::now() + options_.limits.handshake);
+  take(link, received);
 }
 
-asio::awaitable<void> LifeLines::keep_time() {
-  co_await asio::this_coro::throw_if_cancelled(false);
-  for (;;) {
-    const auto [re_armed] = co_await timer_.async_wait(kTuple);
-    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
-    if (asked.cancelled() != asio::cancellation_type::none) co_return;
-    if (re_armed) continue;
-    const TimePoint now = Clock::now();
-    std::vector<std::uint64_t> overdue;
-    TimePoint next = kNever;
-    for (const auto& [token, end] : ends_) {
-      if (!end.deadline) continue;
-      if (*end.deadline <= now) {
-        overdue.push_back(token);
-      } else {
-        next = std::min(next, *end.deadline);
-      }
-    }
-    for (const std::uint64_t token : overdue) {
-      drop_end(token, "no hello came in time");
-    }
-    timer_.expires_at(next);
+void LifeLines::drop_overdue(TimePoint now) {
+  while (const auto overdue = watch_.take_overdue(now)) {
+    drop_end(*overdue, "no hello came in time");
   }
 }
 
 void LifeLines::turn() {
-  for (const epoll_event& event : ready_.poll(polled_)) {
-    const std::uint64_t token = event.data.u64;
-    if (own_.contains(token)) {
-      attend_own(token);
-    } else if (ends_.contains(token)) {
-      attend(token);
+  for (const epoll_event& event : watch_.ready()) {
+    const Link link{event.data.u64};
+    if (own_.contains(link)) {
+      attend_own(link);
+    } else if (ends_.contains(link)) {
+      attend(link);
     }
   }
 }
 
-void LifeLines::attend_own(std::uint64_t token) {
-  OwnLine& line = own_.at(token);
+void LifeLines::attend_own(Link link) {
+  OwnLine& line = own_.at(link);
   if (!line.hello.empty()) {
     const auto said = say_hello(line);
-    if (!said) return close_own(token, said.error().detail);
-    return ready_.change(line.socket.get(), kReadable, token);
+    if (!said) return close_own(link, said.error().detail);
+    return watch_.sockets().change(line.socket.get(), kReadable, static_cast<std::uint64_t>(link));
   }
   std::array<char, 16> buffer{};
   const Heard heard = hear(line.socket.get(), buffer);
   const std::int64_t generation = line.generation;
-  if (heard.is_end || heard.is_lost || !heard.bytes.empty()) close_own(token, "");
+  if (heard.is_end || heard.is_lost || !heard.bytes.empty()) close_own(link, "");
   if (heard.bytes.starts_with(kFarewell)) options_.on_event(Farewell{.generation = generation});
 }
 
@@ -191,30 +159,30 @@ Result<void> LifeLines::say_hello(OwnLine& line) {
 }
 
 // The leader's side is no more, or was never reached: what holds this line proves nothing.
-void LifeLines::close_own(std::uint64_t token, std::string_view why) {
-  const auto taken = own_.extract(token);  // closed at the end of this scope
+void LifeLines::close_own(Link link, std::string_view why) {
+  const auto taken = own_.extract(link);  // closed at the end of this scope
   if (!why.empty()) spdlog::warn("no life line to the leader: {}", why);
   options_.holders.let_go(taken.mapped().socket.get());
 }
 
-void LifeLines::attend(std::uint64_t token) {
+void LifeLines::attend(Link link) {
   std::array<char, 1'024> buffer{};
-  const Heard heard = hear(ends_.at(token).socket.get(), buffer);
-  if (heard.is_end) return end_line(token);
-  if (heard.is_lost) return drop_end(token, std::strerror(errno));
-  if (!heard.bytes.empty()) take(token, heard.bytes);
+  const Heard heard = hear(ends_.at(link).socket.get(), buffer);
+  if (heard.is_end) return end_line(link);
+  if (heard.is_lost) return drop_end(link, std::strerror(errno));
+  if (!heard.bytes.empty()) take(link, heard.bytes);
 }
 
-void LifeLines::take(std::uint64_t token, std::string_view bytes) {
-  End& end = ends_.at(token);
+void LifeLines::take(Link link, std::string_view bytes) {
+  End& end = ends_.at(link);
   if (!end.hello) {
-    const auto heard = hear_hello(end, bytes);
-    if (!heard) return drop_end(token, heard.error().detail);
+    const auto heard = hear_hello(link, end, bytes);
+    if (!heard) return drop_end(link, heard.error().detail);
   }
-  if (!bytes.empty()) drop_end(token, "something was said on it, so its end would prove nothing");
+  if (!bytes.empty()) drop_end(link, "something was said on it, so its end would prove nothing");
 }
 
-Result<void> LifeLines::hear_hello(End& end, std::string_view& bytes) {
+Result<void> LifeLines::hear_hello(Link link, End& end, std::string_view& bytes) {
   const std::string_view expected = opening_of(Protocol::kLifeLine);
   const std::size_t missing = expected.size() - end.opening.size();
   end.opening += bytes.substr(0, missing);
@@ -235,7 +203,7 @@ Result<void> LifeLines::hear_hello(End& end, std::string_view& bytes) {
   if (!are_equal(hello->proof, line_proof(options_.mac, *hello))) {
     return make_error(Errc::kProtocol, "it does not prove that it knows the job's secret");
   }
-  end.deadline.reset();
+  watch_.set_deadline(link, end.deadline, std::nullopt);
   lines_of_[hello->node] += 1;
   const LineOpened opened{.node = hello->node, .generation = hello->generation};
   end.hello = std::move(*hello);
@@ -244,21 +212,22 @@ Result<void> LifeLines::hear_hello(End& end, std::string_view& bytes) {
   return {};
 }
 
-void LifeLines::end_line(std::uint64_t token) {
-  const std::optional<LineHello> hello = ends_.at(token).hello;
-  forget(token);
+void LifeLines::end_line(Link link) {
+  const std::optional<LineHello> hello = ends_.at(link).hello;
+  forget(link);
   if (!hello || lines_of_.contains(hello->node)) return;
   options_.on_event(LineEnded{.node = hello->node, .generation = hello->generation});
 }
 
-void LifeLines::drop_end(std::uint64_t token, std::string_view why) {
-  spdlog::warn("life line peer={} dropped: {}", peer_of(ends_.at(token).socket.get()), why);
-  forget(token);
+void LifeLines::drop_end(Link link, std::string_view why) {
+  spdlog::warn("life line peer={} dropped: {}", peer_of(ends_.at(link).socket.get()), why);
+  forget(link);
 }
 
-void LifeLines::forget(std::uint64_t token) {
-  const auto taken = ends_.extract(token);  // closed at the end of this scope
-  const End& end = taken.mapped();
+void LifeLines::forget(Link link) {
+  auto taken = ends_.extract(link);  // closed at the end of this scope
+  End& end = taken.mapped();
+  watch_.set_deadline(link, end.deadline, std::nullopt);
   if (!end.hello) return;
   options_.holders.let_go(end.socket.get());
   const auto lines = lines_of_.find(end.hello->node);

@@ -19,12 +19,10 @@
 #include "base/error.hpp"
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/line_hello.hpp"
-#include "rendezvous/ready_set.hpp"
+#include "rendezvous/socket_watch.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -100,9 +98,6 @@ class LifeLines {
   std::size_t ends() const { return ends_.size(); }
 
  private:
-  // Lines served between two looks at Asio's other work.
-  static constexpr std::size_t kReadyMax = 256;
-
   struct OwnLine {
     std::int64_t generation = 0;
     Descriptor socket;
@@ -116,33 +111,29 @@ class LifeLines {
     std::optional<TimePoint> deadline;  // for it
   };
 
-  LifeLines(asio::io_context& context, Options options, ReadySet ready, Descriptor any_ready);
+  LifeLines(asio::io_context& context, Options options, SocketWatch watch);
 
-  asio::awaitable<void> keep_time();
   void turn();
-  void attend_own(std::uint64_t token);
+  void drop_overdue(TimePoint now);
+  void attend_own(Link link);
   Result<void> say_hello(OwnLine& line);
-  void close_own(std::uint64_t token, std::string_view why);
-  void attend(std::uint64_t token);
-  Result<void> hear_hello(End& end, std::string_view& bytes);
-  void take(std::uint64_t token, std::string_view bytes);
-  void drop_end(std::uint64_t token, std::string_view why);
-  void end_line(std::uint64_t token);
-  void forget(std::uint64_t token);
+  void close_own(Link link, std::string_view why);
+  void attend(Link link);
+  Result<void> hear_hello(Link link, End& end, std::string_view& bytes);
+  void take(Link link, std::string_view bytes);
+  void drop_end(Link link, std::string_view why);
+  void end_line(Link link);
+  void forget(Link link);
 
   asio::any_io_executor executor_;
   Options options_;
-  ReadySet ready_;
-  asio::posix::stream_descriptor any_ready_;  // ready_'s, for Asio to wait on
-  std::array<epoll_event, kReadyMax> polled_{};
+  SocketWatch watch_;
 
-  // By token, so by age.
-  std::map<std::uint64_t, OwnLine> own_;
-  std::map<std::uint64_t, End> ends_;
+  std::map<Link, OwnLine> own_;  // by age
+  std::map<Link, End> ends_;
   std::map<Incarnation, std::size_t> lines_of_;
   std::int64_t newest_ = 0;  // generation that a line was opened to
-  std::uint64_t last_token_ = 0;
-  Timer timer_;
+  std::uint64_t last_link_ = 0;
 };
 
 }  // namespace ddprun

@@ -8,10 +8,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -30,18 +28,10 @@ std::optional<Endpoint> as_endpoint(const std::optional<Address>& address) {
 
 Result<std::unique_ptr<Links>> Links::open(
     asio::io_context& context, const LinkLimits& limits, OnEvent on_event, Mac mac) {
-  auto ready = ReadySet::open(ReadySet::Trigger::kLevel);
-  if (!ready) return ready.error();
-  // Asio closes what it is given, so it gets a descriptor of its own for the same set.
-  Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
-  if (!any_ready) return make_errno_error(errno, "cannot watch the agents' connections");
-  return std::unique_ptr<Links>(new Links(
-      context,
-      limits,
-      std::move(on_event),
-      std::move(mac),
-      std::move(*ready),
-      std::move(any_ready)));
+  auto watch = SocketWatch::open(context, ReadySet::Trigger::kLevel);
+  if (!watch) return with_context("the agents", watch.error());
+  return std::unique_ptr<Links>(
+      new Links(context, limits, std::move(on_event), std::move(mac), std::move(*watch)));
 }
 
 Links::Links(
@@ -49,26 +39,20 @@ Links::Links(
     const LinkLimits& limits,
     OnEvent on_event,
     Mac mac,
-    ReadySet ready,
-    Descriptor any_ready)
+    SocketWatch watch)
     : executor_(context.get_executor()),
       limits_(limits),
       on_event_(std::move(on_event)),
       mac_(std::move(mac)),
-      ready_(std::move(ready)),
-      any_ready_(executor_, any_ready.release()),
+      watch_(std::move(watch)),
       buffer_(kReadBytes),
-      calls_(executor_),
-      timer_(executor_, kNever) {}
+      calls_(executor_) {}
 
 asio::awaitable<void> Links::serve() {
   co_await asio::this_coro::throw_if_cancelled(false);
   TaskScope scope(executor_);
-  scope.spawn(keep_time());
-  for (;;) {
-    const auto [error] =
-        co_await any_ready_.async_wait(asio::posix::descriptor_base::wait_read, kTuple);
-    if (error) break;  // we were cancelled
+  scope.spawn(watch_.keep_time([this](TimePoint now) { on_time(now); }));
+  while (co_await watch_.wait()) {
     turn();
   }
   calls_.cancel();
@@ -76,7 +60,6 @@ asio::awaitable<void> Links::serve() {
   co_await leave();
   scope.cancel();
   co_await scope.join();
-  deadlines_.clear();
   links_.clear();
 }
 
@@ -95,9 +78,7 @@ asio::awaitable<void> Links::leave() {
   }
   Timer limit(executor_, Clock::now() + limits_.linger);
   while (!links_.empty() && Clock::now() < limit.expiry()) {
-    const auto first = co_await (
-        any_ready_.async_wait(asio::posix::descriptor_base::wait_read, kTuple) ||
-        limit.async_wait(kTuple));
+    const auto first = co_await (watch_.wait() || limit.async_wait(kTuple));
     if (first.index() == 1) co_return;
     turn();
   }
@@ -186,7 +167,8 @@ AgentLink* Links::find(Link link) {
 AgentLink* Links::admit(std::unique_ptr<AgentLink> link) {
   const Link id = link->link();
   link->registered = kReadable;
-  const auto added = ready_.add(link->socket(), kReadable, static_cast<std::uint64_t>(id));
+  const auto added =
+      watch_.sockets().add(link->socket(), kReadable, static_cast<std::uint64_t>(id));
   if (!added) {
     tell(Closed{.link = id, .why = added.error()});
     return nullptr;
@@ -196,7 +178,7 @@ AgentLink* Links::admit(std::unique_ptr<AgentLink> link) {
 
 void Links::turn() {
   will_deliver_ = true;
-  for (const epoll_event& event : ready_.poll(polled_)) {
+  for (const epoll_event& event : watch_.ready()) {
     if (AgentLink* const link = find(Link{event.data.u64})) attend(*link);
     deliver();
   }
@@ -230,7 +212,7 @@ void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed
   }
   const ReadySet::Interest interest{.readable = true, .writable = link.unsent() > 0};
   if (interest == link.registered) return;
-  ready_.change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
+  watch_.sockets().change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
   link.registered = interest;
 }
 
@@ -266,16 +248,13 @@ void Links::erase(AgentLink& link) {
 }
 
 void Links::set_deadline(AgentLink& link, std::optional<TimePoint> deadline) {
-  if (link.deadline) deadlines_.erase({*link.deadline, link.link()});
-  link.deadline = deadline;
-  if (!deadline) return;  // a timer that fires for nobody does no harm
-  deadlines_.emplace(*deadline, link.link());
-  if (*deadline < timer_.expiry()) timer_.expires_at(*deadline);
+  watch_.set_deadline(link.link(), link.deadline, deadline);
 }
 
-void Links::close_overdue(TimePoint now) {
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    AgentLink& link = *links_.at(deadlines_.begin()->second);
+void Links::on_time(TimePoint now) {
+  will_deliver_ = true;
+  while (const auto overdue = watch_.take_overdue(now)) {
+    AgentLink& link = *links_.at(*overdue);
     fail(
         link,
         make_error(
@@ -284,27 +263,14 @@ void Links::close_overdue(TimePoint now) {
                 ? fmt::format("it has not taken {} bytes", link.unsent())
                 : fmt::format("no handshake in {} s", to_seconds(limits_.handshake))));
   }
+  deliver();
+  will_deliver_ = false;
 }
 
-asio::awaitable<void> Links::keep_time() {
-  co_await asio::this_coro::throw_if_cancelled(false);
-  for (;;) {
-    const auto [re_armed] = co_await timer_.async_wait(kTuple);
-    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
-    if (asked.cancelled() != asio::cancellation_type::none) co_return;
-    if (re_armed) continue;
-    will_deliver_ = true;
-    close_overdue(Clock::now());
-    deliver();
-    will_deliver_ = false;
-    timer_.expires_at(deadlines_.empty() ? kNever : deadlines_.begin()->first);
-  }
-}
-
-// Told later, by turn() or keep_time(): whoever caused it may be in the middle of something.
+// Told later, by turn() or on_time(): whoever caused it may be in the middle of something.
 void Links::tell(Event event) {
   events_.push_back(std::move(event));
-  if (!will_deliver_ && timer_.expiry() > Clock::now()) timer_.expires_at(Clock::now());
+  if (!will_deliver_) watch_.soon();
 }
 
 void Links::deliver() {

@@ -3,8 +3,8 @@
 // The connections of one agent to the others: those it opened, and those that were opened to it and
 // came in through the one port. A shell; who is called and what is said is decided in Peer.
 //
-// Runs on the thread of its io_context. Asio waits for all connections at once (ready_set.hpp). No
-// event is told from within call(), send(), close() or adopt(), so they may be used while one is
+// Runs on the thread of its io_context, and waits for all connections at once (socket_watch.hpp).
+// No event is told from within call(), send(), close() or adopt(), so they may be used while one is
 // being answered.
 
 #include "base/deadline.hpp"
@@ -17,18 +17,15 @@
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/secret_proof.hpp"
 #include "rendezvous/dial.hpp"
-#include "rendezvous/ready_set.hpp"
+#include "rendezvous/socket_watch.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -101,18 +98,13 @@ class Links {
   std::size_t connections() const { return links_.size(); }
 
  private:
-  // Connections served between two looks at Asio's other work.
-  static constexpr std::size_t kReadyMax = 256;
-
   Links(
       asio::io_context& context,
       const LinkLimits& limits,
       OnEvent on_event,
       Mac mac,
-      ReadySet ready,
-      Descriptor any_ready);
+      SocketWatch watch);
 
-  asio::awaitable<void> keep_time();
   asio::awaitable<void> carry_out(Link link, Endpoint to, std::unique_ptr<Timer> limit);
   asio::awaitable<void> leave();
 
@@ -126,7 +118,7 @@ class Links {
   void fail(AgentLink& link, const Error& why);
   void erase(AgentLink& link);
   void set_deadline(AgentLink& link, std::optional<TimePoint> deadline);
-  void close_overdue(TimePoint now);
+  void on_time(TimePoint now);
   void tell(Event event);
   void deliver();
 
@@ -134,9 +126,7 @@ class Links {
   LinkLimits limits_;
   OnEvent on_event_;
   Mac mac_;  // none: there is no secret
-  ReadySet ready_;
-  asio::posix::stream_descriptor any_ready_;  // ready_'s, for Asio to wait on
-  std::array<epoll_event, kReadyMax> polled_{};
+  SocketWatch watch_;
   std::vector<char> buffer_;  // what is being read, of whichever link
   std::vector<Message> messages_;
 
@@ -150,8 +140,6 @@ class Links {
 
   std::deque<Event> events_;   // not yet told
   bool will_deliver_ = false;  // they are told before anything else is waited for
-  std::set<std::pair<TimePoint, Link>> deadlines_;
-  Timer timer_;
 };
 
 }  // namespace ddprun

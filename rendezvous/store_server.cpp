@@ -4,10 +4,8 @@
 #include "rendezvous/address.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -38,31 +36,25 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(
     asio::io_context& context, const StoreServerOptions& options) {
   auto sockets = listen_on(options.endpoint);
   if (!sockets) return sockets.error();
-  auto ready = ReadySet::open(ReadySet::Trigger::kEdge);
-  if (!ready) return ready.error();
-  // Asio closes what it is given, so it gets a descriptor of its own for the same set.
-  Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
-  if (!any_ready) return make_errno_error(errno, "cannot watch the store's connections");
-  return std::unique_ptr<StoreServer>(new StoreServer(
-      context, options, std::move(*sockets), std::move(*ready), std::move(any_ready)));
+  auto watch = SocketWatch::open(context, ReadySet::Trigger::kEdge);
+  if (!watch) return with_context("the store", watch.error());
+  return std::unique_ptr<StoreServer>(
+      new StoreServer(context, options, std::move(*sockets), std::move(*watch)));
 }
 
 StoreServer::StoreServer(
     asio::io_context& context,
     StoreServerOptions options,
     std::vector<Descriptor> sockets,
-    ReadySet ready,
-    Descriptor any_ready)
+    SocketWatch watch)
     : executor_(context.get_executor()),
       limits_(options.limits),
       for_agents_(std::move(options.for_agents)),
       pages_(std::move(options.pages)),
       port_(port_of(sockets.front().get())),
-      ready_(std::move(ready)),
-      any_ready_(executor_, any_ready.release()),
+      watch_(std::move(watch)),
       buffer_(kReadBytes),
       store_(std::make_unique<Store>(limits_)),
-      timer_(executor_, kNever),
       sessions_(executor_) {
   for (Descriptor& socket : sockets) {
     listening_.emplace_back(executor_, socket.release());
@@ -79,11 +71,8 @@ asio::awaitable<void> StoreServer::serve() {
   for (Listening& listening : listening_) {
     scope.spawn(accept_from(listening));
   }
-  scope.spawn(keep_time());
-  for (;;) {
-    const auto [error] =
-        co_await any_ready_.async_wait(asio::posix::descriptor_base::wait_read, kTuple);
-    if (error) break;  // we were cancelled
+  scope.spawn(watch_.keep_time([this](TimePoint now) { close_overdue(now); }));
+  while (co_await watch_.wait()) {
     turn();
   }
   scope.cancel();
@@ -155,25 +144,13 @@ asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
   }
 }
 
-asio::awaitable<void> StoreServer::keep_time() {
-  co_await asio::this_coro::throw_if_cancelled(false);
-  for (;;) {
-    const auto [re_armed] = co_await timer_.async_wait(kTuple);
-    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
-    if (asked.cancelled() != asio::cancellation_type::none) co_return;
-    if (re_armed) continue;
-    close_overdue(Clock::now());
-    timer_.expires_at(deadlines_.empty() ? kNever : deadlines_.begin()->first);
-  }
-}
-
 StoreLink* StoreServer::admit(Descriptor socket) {
   tune_connection(socket.get());
   const Link id{++last_link_};
   auto link = std::make_unique<StoreLink>(id, std::move(socket), limits_);
   link->registered = kReadable;
   if (!may_use_store(link->socket())) link->bar("a store client from no node of this round");
-  if (const auto added = ready_.add(link->socket(), kReadable, last_link_); !added) {
+  if (const auto added = watch_.sockets().add(link->socket(), kReadable, last_link_); !added) {
     spdlog::error("store port={}: a client was turned away: {}", port_, added.error().detail);
     return nullptr;
   }
@@ -192,7 +169,7 @@ bool StoreServer::may_use_store(int socket) const {
 // One look at all connections that are ready: each is read once, so each waits for at most one
 // read's worth of work of every other.
 void StoreServer::turn() {
-  for (const epoll_event& event : ready_.poll(events_)) {
+  for (const epoll_event& event : watch_.ready()) {
     const auto found = links_.find(Link{event.data.u64});
     if (found == links_.end()) continue;
     if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0U) found->second->expect_end();
@@ -231,7 +208,7 @@ void StoreServer::settle(StoreLink& link, const Result<void>& outcome) {
   const ReadySet::Interest interest = link.interest();
   // The socket will not be reported anew for what was left there: asking again does that.
   if (interest == link.registered && !link.is_unfinished()) return;
-  ready_.change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
+  watch_.sockets().change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
   link.registered = interest;
 }
 
@@ -242,7 +219,7 @@ void StoreServer::dispatch(StoreLink& link) {
   const bool is_http = protocol == Protocol::kHttp && sessions_.size() < kHttpSessionsMax;
   if (is_http || (is_agent && for_agents_)) {
     const TimePoint deadline = link.deadline.value_or(Clock::now());
-    ready_.remove(link.socket());
+    watch_.sockets().remove(link.socket());
     StoreLink::Handover taken = link.hand_over();
     close(link);
     if (is_agent) return for_agents_(protocol, std::move(taken.socket), std::move(taken.received));
@@ -267,16 +244,12 @@ void StoreServer::watch_progress(StoreLink& link) {
 }
 
 void StoreServer::set_deadline(StoreLink& link, std::optional<TimePoint> deadline) {
-  if (link.deadline) deadlines_.erase({*link.deadline, link.link()});
-  link.deadline = deadline;
-  if (!deadline) return;  // a timer that fires for nobody does no harm
-  deadlines_.emplace(*deadline, link.link());
-  if (*deadline < timer_.expiry()) timer_.expires_at(*deadline);
+  watch_.set_deadline(link.link(), link.deadline, deadline);
 }
 
 void StoreServer::close_overdue(TimePoint now) {
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    StoreLink& link = *links_.at(deadlines_.begin()->second);
+  while (const auto overdue = watch_.take_overdue(now)) {
+    StoreLink& link = *links_.at(*overdue);
     close_with(
         link,
         make_error(
@@ -306,7 +279,6 @@ void StoreServer::close_all() {
     static_cast<void>(link->send());
     link->shut();
   }
-  deadlines_.clear();
   links_.clear();
   store_ = std::make_unique<Store>(limits_);
 }

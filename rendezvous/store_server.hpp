@@ -3,10 +3,10 @@
 // The one port: listening sockets, connections, and the Store behind them. A shell; what a request
 // does is decided in core/store.hpp, and what a byte means in core/store_parser.hpp.
 //
-// Runs on the thread of its io_context. Asio waits for all connections at once (ready_set.hpp);
-// each that is ready is read once and answered by one write, then the next has its turn, so none
-// starves another. Deadlines are one timer: a connection has one only until it has validated
-// itself, and while it does not take its replies.
+// Runs on the thread of its io_context, and waits for all connections at once (socket_watch.hpp).
+// Each that is ready is read once and answered by one write, then the next has its turn, so none
+// starves another. A connection has a deadline only until it has validated itself, and while it
+// does not take its replies.
 
 #include "base/deadline.hpp"
 #include "base/endpoint.hpp"
@@ -16,7 +16,7 @@
 #include "rendezvous/core/store_limits.hpp"
 #include "rendezvous/http_session.hpp"
 #include "rendezvous/listener.hpp"
-#include "rendezvous/ready_set.hpp"
+#include "rendezvous/socket_watch.hpp"
 #include "rendezvous/store_link.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -77,18 +77,13 @@ class StoreServer {
   using Links = std::unordered_map<Link, std::unique_ptr<StoreLink>>;
   using Listening = asio::posix::stream_descriptor;
 
-  // Connections served between two looks at Asio's other work.
-  static constexpr std::size_t kReadyMax = 256;
-
   StoreServer(
       asio::io_context& context,
       StoreServerOptions options,
       std::vector<Descriptor> sockets,
-      ReadySet ready,
-      Descriptor any_ready);
+      SocketWatch watch);
 
   asio::awaitable<void> accept_from(Listening& listening);
-  asio::awaitable<void> keep_time();
 
   StoreLink* admit(Descriptor socket);
   void expire_backlog();
@@ -113,9 +108,7 @@ class StoreServer {
   Acceptor acceptor_;
   bool turned_away_ = false;  // said so once
 
-  ReadySet ready_;
-  asio::posix::stream_descriptor any_ready_;  // ready_'s, for Asio to wait on
-  std::array<epoll_event, kReadyMax> events_{};
+  SocketWatch watch_;
   std::vector<char> buffer_;      // what is being read, of whichever link
   std::unique_ptr<Store> store_;  // replaced by begin_round()
   std::set<std::string> hosts_;   // that may open store connections; empty: all
@@ -123,8 +116,6 @@ class StoreServer {
   std::uint64_t last_link_ = 0;
   std::vector<Link> released_;
 
-  std::set<std::pair<TimePoint, Link>> deadlines_;
-  Timer timer_;
   TaskScope sessions_;  // HTTP
 };
 

@@ -1,6 +1,7 @@
 #include "agent/core/failure_report.hpp"
 
 #include "base/parse.hpp"
+#include "base/signal_name.hpp"
 
 #include <fmt/format.h>
 

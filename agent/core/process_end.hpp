@@ -21,7 +21,4 @@ struct ProcessEnd {
   bool operator==(const ProcessEnd&) const = default;
 };
 
-/// "SIGTERM"; "signal 64" for one without a name.
-std::string signal_name(int signal);
-
 }  // namespace ddprun

@@ -94,9 +94,10 @@ std::optional<Mandate> Candidate::mandate() const {
   // Promises given when a lease had run out come later than the end of every lease; those given on
   // proof may come a whole lease before. The silent leader is not waited for; the others miss it
   // within a beat of each other.
-  if (!leader_is_dead && !on_proof) --mandate.unheard;
+  const bool is_silent = !leader_is_dead && !on_proof && setting_.led != offered.generation;
+  if (is_silent) --mandate.unheard;
   if (mandate.unheard > 0) {
-    mandate.wait = on_proof ? timing_.lease + timing_.margin : timing_.regroup;
+    mandate.wait = on_proof ? setting_.lease + setting_.margin : setting_.regroup;
   }
   return mandate;
 }

@@ -41,13 +41,14 @@ struct Mandate {
 
 class Candidate {
  public:
-  struct Timing {
+  struct Setting {
     Duration lease{};
     Duration margin{};
-    Duration regroup{};  // until the others miss a silent leader as well
+    Duration regroup{};    // until the others miss a silent leader as well
+    std::int64_t led = 0;  // the newest generation that it has led itself; 0: none
   };
 
-  Candidate(Incarnation self, Timing timing) : self_(self), timing_(timing) {}
+  Candidate(Incarnation self, Setting setting) : self_(self), setting_(setting) {}
 
   /// The generation that is asked for; 0: none yet.
   std::int64_t generation() const { return generation_; }
@@ -63,7 +64,7 @@ class Candidate {
 
  private:
   Incarnation self_{};
-  Timing timing_;
+  Setting setting_;
   std::int64_t generation_ = 0;
   std::map<Incarnation, Promise> promises_;  // its own included
 };

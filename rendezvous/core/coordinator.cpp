@@ -1,6 +1,7 @@
 #include "rendezvous/core/coordinator.hpp"
 
 #include "base/exit_status.hpp"
+#include "base/signal_name.hpp"
 #include "rendezvous/core/rank_plan.hpp"
 
 #include <fmt/format.h>
@@ -135,7 +136,7 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   node.heard_at = now;
   node.has_told = false;
   lease_.join(incarnation, hello.standing, now);
-  links_.emplace(link, incarnation);
+  links_.emplace(link, &node);
   if (incarnation != self() && !lines_.contains(incarnation)) {
     node.line_due = now + policy_.line_patience;
     line_due_ = std::min(line_due_, *node.line_due);
@@ -143,19 +144,23 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   if (incarnation != self()) {
     if (is_new) note_newcomer(hello.node, out);
     expire_at_ = std::min(expire_at_, now + policy_.lease + policy_.margin);
-    send(
-        node,
-        Welcome{
-            .generation = generation_,
-            .leader = self_,
-            .lease = policy_.lease,
-            .margin = policy_.margin,
-            .successors = successors(),
-            .is_full = is_full_without(incarnation)},
-        out);
+    welcome(node, out);
   }
   if (verdict_) send(node, TellVerdict{.verdict = *verdict_, .is_final = is_final_}, out);
   settle(now, out);
+}
+
+void Coordinator::welcome(const Node& node, Effects& out) const {
+  send(
+      node,
+      Welcome{
+          .generation = generation_,
+          .leader = self_,
+          .lease = policy_.lease,
+          .margin = policy_.margin,
+          .successors = successors(),
+          .is_full = is_full_without(node.info.incarnation)},
+      out);
 }
 
 void Coordinator::received(Link link, const Message& message, TimePoint now, Effects& out) {
@@ -313,12 +318,15 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   if (verdict_ || !can_lead || regroups || now < not_before_) return;
   int ready = 0;
   bool one_may_come = false;
+  bool is_on_its_way = false;
   for (const auto& [incarnation, node] : nodes_) {
-    if (is_ready(node)) ++ready;
-    // Its connection ended a moment ago: it calls again, or its death is known soon. Or its life
-    // line is on its way.
-    if (!node.is_leaving && (!node.link || node.line_due)) one_may_come = true;
     if (node.may_run) return;  // R2: a round of an earlier leader
+    if (is_ready(node)) ++ready;
+    if (node.is_leaving) continue;
+    // Its connection ended a moment ago: it calls again, or its death is known soon.
+    if (!node.link) one_may_come = true;
+    // Its life line is on its way. As a spare, too, it is to have a vote.
+    if (node.link && node.line_due) is_on_its_way = true;
   }
   if (ready < policy_.nodes.min()) {
     last_call_until_.reset();
@@ -335,6 +343,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
         {},
         out);
   }
+  if (is_on_its_way) return;
   if (ready < policy_.nodes.max()) {
     if (one_may_come) return;
     if (!has_history_ && !last_call_until_) last_call_until_ = now + policy_.last_call;
@@ -493,6 +502,10 @@ void Coordinator::start(TimePoint now, Effects& out) {
     answer(node, out);  // its lease, under the electorate that holds from now on
     send(node, StartRound{.round = round.id}, out);
   }
+  // Whoever was not ready for it has to know as well whom to try if this node is lost.
+  for (const auto& [incarnation, node] : nodes_) {
+    if (!round.electorate.members.contains(incarnation)) welcome(node, out);
+  }
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "round {} of generation {} starts on {} nodes with {} workers",
@@ -638,7 +651,7 @@ void Coordinator::on(Node& node, const Leaving& leaving, TimePoint now, Effects&
   if (leaving.whole_job || remain < policy_.nodes.min()) {
     return decide(
         {.exit_status = exit_status_of_signal(leaving.signal),
-         .why = fmt::format("{} was told to stop by signal {}", host, leaving.signal)},
+         .why = fmt::format("{} was told to stop by {}", host, signal_name(leaving.signal))},
         {},
         out);
   }
@@ -646,7 +659,8 @@ void Coordinator::on(Node& node, const Leaving& leaving, TimePoint now, Effects&
   const bool runs =
       phase_ == Phase::kRunning && is_to_run(incarnation) && !round_.ended.contains(incarnation);
   if (!runs) return;
-  go_on_without_blame(fmt::format("node {} leaves, told by signal {}", host, leaving.signal), out);
+  go_on_without_blame(
+      fmt::format("node {} leaves, told by {}", host, signal_name(leaving.signal)), out);
 }
 
 void Coordinator::dismiss_leavers(Effects& out) {
@@ -704,7 +718,7 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
   };
   const bool is_stopping = phase_ == Phase::kStopping;
   if (is_stopping) final_at_ = std::max(final_at_, now);
-  const bool others_gone = std::ranges::none_of(nodes_, is_with_us);
+  const bool others_gone = lease_.has_met_all() && std::ranges::none_of(nodes_, is_with_us);
   if (is_stopping || (!others_gone && now < final_at_ + policy_.verdict_timeout)) return;
   const auto own = nodes_.find(self());
   if (own == nodes_.end()) return;
@@ -718,7 +732,9 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
 bool Coordinator::keep_lead(TimePoint now, Effects& out) {
   seen_ = now;
   expire(now, out);
-  return lease_.renew(now);
+  // What a majority knows nobody can decide otherwise: to tell it takes no lease. Those who have
+  // been told leave, and would take the lease with them.
+  return is_final_ || lease_.renew(now);
 }
 
 void Coordinator::settle(TimePoint now, Effects& out) {
@@ -769,7 +785,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
 
 Coordinator::Node* Coordinator::find(Link link) {
   const auto found = links_.find(link);
-  return found == links_.end() ? nullptr : &nodes_.at(found->second);
+  return found == links_.end() ? nullptr : found->second;
 }
 
 void Coordinator::send(const Node& node, Message message, Effects& out) const {

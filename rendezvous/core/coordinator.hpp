@@ -28,6 +28,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace ddprun {
@@ -69,6 +70,9 @@ class Coordinator {
 
   /// `policy` outlives it. `self` leads from `now` on, if a majority answers.
   Coordinator(const RendezvousPolicy& policy, NodeInfo self, const Mandate& mandate, TimePoint now);
+  ~Coordinator() = default;
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
 
   void join(Link link, const Hello& hello, TimePoint now, Effects& out);
   void received(Link link, const Message& message, TimePoint now, Effects& out);
@@ -111,6 +115,7 @@ class Coordinator {
   void expire(TimePoint now, Effects& out);
   void await_lines(TimePoint now, Effects& out);
   void answer(const Node& node, Effects& out) const;
+  void welcome(const Node& node, Effects& out) const;
   void remove(Incarnation node, const std::string& why, Effects& out);
   void withdraw_offer_to(Incarnation node);
   void take_back_offer();
@@ -151,7 +156,7 @@ class Coordinator {
 
   Phase phase_ = Phase::kGathering;
   std::map<Incarnation, Node> nodes_;
-  std::map<Link, Incarnation> links_;
+  std::unordered_map<Link, Node*> links_;  // of nodes_
   std::uint64_t joins_ = 0;
   Round round_;  // offered, running, stopping, or the last one
 

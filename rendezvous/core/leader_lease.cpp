@@ -84,9 +84,10 @@ void LeaderLease::offer(KnownElectorate electorate, TimePoint now) {
 }
 
 void LeaderLease::start(TimePoint now) {
-  DDPRUN_CHECK(offered_.has_value());
+  auto begun = std::exchange(offered_, std::nullopt);
+  DDPRUN_CHECK(begun.has_value());
   electorates_.clear();
-  electorates_.push_back(*std::exchange(offered_, std::nullopt));
+  electorates_.push_back(*std::move(begun));
   refresh(now);
 }
 

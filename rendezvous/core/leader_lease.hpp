@@ -61,6 +61,12 @@ class LeaderLease {
 
   /// The newest that was started, then one that may have been.
   const std::vector<KnownElectorate>& electorates() const { return electorates_; }
+  /// All of them have come to this leader at some time.
+  bool has_met_all() const {
+    return std::ranges::all_of(electorates_, [](const KnownElectorate& electorate) {
+      return std::ssize(electorate.members) >= electorate.size;
+    });
+  }
   /// Whether `has_agreed`, by incarnation, holds for a majority of every one.
   bool majority_is(const auto& has_agreed) const {
     return std::ranges::all_of(electorates_, [&](const KnownElectorate& electorate) {

@@ -74,6 +74,10 @@ void Member::received(Link link, const Message& message, TimePoint now, Effects&
 }
 
 void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
+  if (uplink_ == Uplink::kFollowing) {  // a round has started without this node
+    successors_ = welcome.successors;
+    if (welcome.is_full) tell_of_spare(out);
+  }
   if (uplink_ != Uplink::kWaiting) return;
   const bool is_older = welcome.generation < standing_.generation;
   const bool is_dead = welcome.generation <= dead_;
@@ -115,7 +119,7 @@ void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
   const bool is_ours = redirect.generation == standing_.obeyed && is_lost(now);
   if (redirects_ == 0) redirected_since_ = now;
   ++redirects_;
-  if (is_ours && walk_at_ > 0 && now < redirected_since_ + 2 * beat_interval()) {
+  if (is_ours && walk_at_ > 0 && now < redirected_since_ + 2 * beat_interval(lease_)) {
     // It heard of our leader a little later than we did, and will miss it a little later.
     --walk_at_;
     hang_up(now, out);
@@ -152,8 +156,15 @@ void Member::abdicate(TimePoint now, Effects& out) {
 }
 
 void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
-  const bool is_news = redirect.generation > standing_.generation;
-  if (is_news && uplink_ != Uplink::kFollowing) redirected_to_ = redirect.leader;
+  const bool is_news = redirect.generation >= standing_.generation && redirect.generation > dead_;
+  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
+  const bool knows = uplink_ == Uplink::kFollowing || (calls && called_ == redirect.leader);
+  if (is_news && !knows) {
+    if (calls) hang_up(now, out);
+    uplink_ = Uplink::kNone;
+    redirected_to_ = redirect.leader;
+    retry_at_ = now;
+  }
   advance(now, out);
 }
 
@@ -283,6 +294,7 @@ void Member::begin_walk(TimePoint now) {
 
 void Member::next_target(TimePoint now, Effects& out) {
   std::optional<Target> target;
+  const bool is_told = redirected_to_.has_value();
   if (redirected_to_) {
     target = Target{.is_self = false, .to = *redirected_to_};
     redirected_to_.reset();
@@ -301,7 +313,7 @@ void Member::next_target(TimePoint now, Effects& out) {
   link_ = Link{2 * ++calls_ - 1};
   calls_back_ = !is_lost(now);
   const Duration patience = std::min(policy_.patience, std::max(1, walks_) * policy_.call_patience);
-  patience_until_ = now + jittered(calls_back_ ? policy_.patience : patience);
+  patience_until_ = now + jittered(calls_back_ || is_told ? policy_.patience : patience);
   called_ = target->to;
   out.emplace_back(effects::Call{.link = link_, .to = called_});
 }
@@ -325,7 +337,7 @@ void Member::on(const Wait& /*wait*/, TimePoint now, Effects& /*out*/) {
 }
 
 bool Member::may_promise(TimePoint now) const {
-  return is_voter() && is_lost(now) && !runs_workers();
+  return is_voter() && is_lost(now) && !runs_workers() && now >= may_promise_at_;
 }
 
 void Member::try_promise(TimePoint now, Effects& out) {
@@ -340,8 +352,8 @@ void Member::try_promise(TimePoint now, Effects& out) {
 }
 
 /// Not while it waits for somebody else to do so.
-bool Member::may_stand(TimePoint now) const {
-  return is_voter() && is_lost(now) && uplink_ != Uplink::kFollowing && uplink_ != Uplink::kWaiting;
+bool Member::may_stand() const {
+  return is_voter() && uplink_ != Uplink::kFollowing && uplink_ != Uplink::kWaiting;
 }
 
 /// Whoever led promises only itself, so it does that all along; others have their turn.
@@ -352,7 +364,8 @@ bool Member::is_candidate(TimePoint now) const {
 }
 
 Duration Member::regroup(TimePoint now) const {
-  return std::max(Duration::zero(), std::max(hold_until_, sought_since_) + beat_interval() - now);
+  return std::max(
+      Duration::zero(), std::max(hold_until_, sought_since_) + beat_interval(lease_) - now);
 }
 
 Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
@@ -381,6 +394,7 @@ void Member::lead(std::int64_t generation, TimePoint now, Effects& out) {
 void Member::depose(TimePoint now, Effects& out) {
   lose_uplink(now);
   sought_since_ = now;
+  may_promise_at_ = now + margin_;  // by then nothing runs on what it granted
   advance(now, out);
 }
 
@@ -397,7 +411,7 @@ void Member::beat(TimePoint now, Effects& out) {
   send(Beat{.number = ++beats_, .heard = heard_}, out);
   sent_.push_back({.number = beats_, .at = now});
   if (sent_.size() > kBeatsKept) sent_.pop_front();
-  beat_at_ = now + beat_interval();
+  beat_at_ = now + beat_interval(lease_);
 }
 
 void Member::on(const Answer& answer, TimePoint /*now*/, Effects& out) {
@@ -454,6 +468,7 @@ void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
   standing_.was_to_run = offer.place.has_value();
   standing_.group_rank = offer.place ? offer.place->group_rank : -1;
   standing_.progress = offer.progress;
+  standing_.verdict.reset();  // of an earlier leader that no majority heard, or nobody would offer
   successors_ = offer.successors;
   offer_ = offer;
   send(Acknowledge{.round = offer.round}, out);
@@ -549,9 +564,19 @@ void Member::consider_end(TimePoint now, Effects& out) {
   const bool is_new = standing_.obeyed == 0;
   const Duration patience = is_new ? policy_.join_timeout : policy_.seek_timeout;
   if (now < sought_since_ + patience) return;
-  // Told, though not yet that a majority knows: as far as can be known here, it ended so.
-  if (standing_.verdict) {
-    return finish(standing_.verdict->exit_status, standing_.verdict->why, out);
+  const auto& verdict = standing_.verdict;  // told, though not that a majority knows
+  if (verdict && verdict->exit_status != kExitOk) {
+    return finish(verdict->exit_status, verdict->why, out);
+  }
+  if (verdict) {  // without this node the others may have begun another round
+    return finish(
+        kExitTryAgain,
+        fmt::format(
+            "all workers have exited with 0, but the leader was lost before a majority of the "
+            "job's "
+            "nodes knew, and none could be reached within {:.0f} s",
+            to_seconds(patience)),
+        out);
   }
   const std::string why =
       is_new
@@ -615,6 +640,7 @@ std::optional<TimePoint> Member::next_deadline() const {
   if (!has_leader) {
     not_after(uplink_ == Uplink::kNone ? retry_at_ : patience_until_);
     if (uplink_ == Uplink::kWaiting || calls_back_) not_after(hold_until_);
+    not_after(may_promise_at_);
     if (!runs_workers()) {
       if (standing_.obeyed != 0 && standing_.committed.round.number == 0) not_after(forget_at());
       not_after(

@@ -63,8 +63,9 @@ class Member {
   /// It led nobody yet, and somebody else leads: joins as if it had never founded anything.
   void abdicate(TimePoint now, Effects& out);
 
-  /// It may gather promises, now or when its turn comes: others do well to wait for that.
-  bool may_stand(TimePoint now) const;
+  /// It may gather promises, now, or once its leader is lost and its turn comes: others do well to
+  /// wait for that. Those who miss a leader do so up to a beat apart.
+  bool may_stand() const;
   /// Its turn to gather promises has come, and it may promise itself; ends by itself.
   bool is_candidate(TimePoint now) const;
   /// Its first words on a connection.
@@ -77,9 +78,13 @@ class Member {
 
   /// What whoever calls here is told, if there is a leader.
   std::optional<Redirect> leader() const;
+  /// In the order in which they are tried, of the newest round; this node may be one.
+  const std::vector<Successor>& successors() const { return successors_; }
   bool leads() const { return uplink_ == Uplink::kFollowing && link_ == kSelfLink; }
   bool has_ended() const { return ended_; }
   std::int64_t generation() const { return standing_.generation; }
+  /// The newest generation that this node has led; 0: none.
+  std::int64_t led() const { return led_; }
   const Standing& standing() const { return standing_; }
   /// This node, in its present incarnation.
   const NodeInfo& node() const { return node_; }
@@ -138,7 +143,6 @@ class Member {
   void pause(TimePoint now);
   Duration jittered(Duration duration);
   TimePoint forget_at() const { return sought_since_ + 2 * (lease_ + margin_); }
-  Duration beat_interval() const { return lease_ / 6; }
 
   const RendezvousPolicy& policy_;
   NodeInfo node_;
@@ -176,6 +180,7 @@ class Member {
   std::int64_t asked_ = 0;   // on this link, not promised yet
   bool has_told_eligible_ = false;  // on this link
   TimePoint promised_at_;
+  TimePoint may_promise_at_;  // it has led itself
 
   // Beats on this link.
   std::int64_t beats_ = 0;

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kNoticeInterval = 1s;
+constexpr auto kAnnounceInterval = 500ms;
 constexpr std::size_t kCallersMax = 16'384;
 constexpr std::uint64_t kFirstNotice = 1ULL << 62U;  // apart from the links of Member's calls
 
@@ -23,7 +23,7 @@ Peer::Peer(RendezvousPolicy policy) : policy_(std::move(policy)), member_(policy
 void Peer::apply(const Event& event, TimePoint now, Effects& out) {
   std::visit([&](const auto& what) { on(what, now); }, event);
   route(now, out);
-  if (!coordinator_) mind_callers(now);
+  if (!coordinator_) mind_callers();
   mind_candidacy(now);
   route(now, out);
   mind_leadership(now, out);
@@ -43,7 +43,8 @@ void Peer::lead(const Mandate& mandate, TimePoint now) {
   coordinator_.emplace(policy_, member_.node(), mandate, now);
   coordinator_->join(kSelfLink, member_.hello(), now, from_coordinator_);
   member_.lead(mandate.generation, now, from_member_);
-  notice_at_ = now;
+  announce_at_ = now + kAnnounceInterval;
+  announce_until_ = now + policy_.seek_timeout;
   const auto waiting = std::exchange(callers_, {});
   for (const auto& [link, caller] : waiting) {
     coordinator_->join(link, caller.hello, now, from_coordinator_);
@@ -58,18 +59,17 @@ void Peer::give_way(TimePoint now) {
 }
 
 void Peer::on(const Connected& event, TimePoint now) {
-  if (notice_ == event.link) {
+  if (notices_.erase(event.link) != 0) {
     const auto leader = member_.leader();
     if (leader) from_member_.emplace_back(effects::Send{.to = event.link, .message = *leader});
     from_member_.emplace_back(effects::Close{.link = event.link});
-    notice_.reset();
     return;
   }
   member_.connected(event.link, now, from_member_);
 }
 
 void Peer::on(const Closed& event, TimePoint now) {
-  if (notice_ == event.link) notice_.reset();
+  notices_.erase(event.link);
   callers_.erase(event.link);
   if (coordinator_) coordinator_->lost(event.link, now, from_coordinator_);
   member_.closed(event.link, event.why, now, from_member_);
@@ -175,7 +175,7 @@ bool Peer::would_win() const {
 }
 
 /// What those hear who called here, as long as nobody leads.
-void Peer::mind_callers(TimePoint now) {
+void Peer::mind_callers() {
   if (const auto leader = member_.leader()) {
     // They find the leader as this node did.
     for (const auto& [link, caller] : std::exchange(callers_, {})) {
@@ -184,7 +184,7 @@ void Peer::mind_callers(TimePoint now) {
     }
     return;
   }
-  const bool may_stand = member_.may_stand(now);
+  const bool may_stand = member_.may_stand();
   for (auto& [link, caller] : callers_) {
     const bool has_been_told = std::exchange(caller.is_told_to_wait, may_stand);
     if (!may_stand || has_been_told) continue;
@@ -203,8 +203,11 @@ void Peer::mind_candidacy(TimePoint now) {
     }
     candidate_.emplace(
         member_.node().incarnation,
-        Candidate::Timing{
-            .lease = policy_.lease, .margin = policy_.margin, .regroup = member_.regroup(now)});
+        Candidate::Setting{
+            .lease = policy_.lease,
+            .margin = policy_.margin,
+            .regroup = member_.regroup(now),
+            .led = member_.led()});
     candidate_->ask_for(member_.promise_to_itself(newest + 1, now));
     for (const auto& [link, caller] : callers_) {
       ask(link, caller);
@@ -276,28 +279,44 @@ void Peer::mind_leadership(TimePoint now, Effects& out) {
     return route(now, out);
   }
   member_.set_own_lease(coordinator_->leads_until(), now, from_member_);
-  mind_the_endpoint(now);
+  announce(now);
   route(now, out);
 }
 
-/// Whether it leads in place of who was met at the endpoint, and is not calling there right now.
-bool Peer::is_to_call_there() const {
-  return coordinator_ && coordinator_->generation() > 1 && policy_.meet &&
-         *policy_.meet != member_.node().listens && !notice_;
+/// Who may not know that this node leads in place of another: those who come back to the endpoint,
+/// and for a while those who may wait for a leader elsewhere.
+std::vector<Endpoint> Peer::uninformed() const {
+  std::vector<Endpoint> others;
+  if (!coordinator_ || coordinator_->generation() <= 1) return others;
+  const auto add = [&](const Endpoint& to) {
+    const bool is_own = to == member_.node().listens || to.port == 0;
+    if (!is_own && std::ranges::find(others, to) == others.end()) others.push_back(to);
+  };
+  if (policy_.meet) add(*policy_.meet);
+  if (announce_at_ > announce_until_) return others;
+  for (const Successor& successor : member_.successors()) {
+    if (!coordinator_->nodes().contains(successor.node)) add(successor.at);
+  }
+  return others;
 }
 
-void Peer::mind_the_endpoint(TimePoint now) {
-  if (!is_to_call_there() || !policy_.meet || now < notice_at_) return;
-  notice_at_ = now + kNoticeInterval;
-  notice_ = Link{kFirstNotice + 2 * ++notices_ - 1};
-  from_member_.emplace_back(effects::Call{.link = *notice_, .to = *policy_.meet});
+void Peer::announce(TimePoint now) {
+  if (now < announce_at_) return;
+  announce_at_ = now + kAnnounceInterval;
+  for (const Endpoint& to : uninformed()) {
+    const auto is_called = [&to](const auto& notice) { return notice.second == to; };
+    if (std::ranges::any_of(notices_, is_called)) continue;
+    const Link link{kFirstNotice + 2 * ++notices_made_ - 1};
+    notices_.emplace(link, to);
+    from_member_.emplace_back(effects::Call{.link = link, .to = to});
+  }
 }
 
 std::optional<TimePoint> Peer::next_deadline() const {
   if (member_.has_ended()) return std::nullopt;
   TimePoint next = member_.next_deadline().value_or(kNever);
   if (coordinator_) next = std::min(next, coordinator_->next_deadline().value_or(kNever));
-  if (is_to_call_there()) next = std::min(next, notice_at_);
+  if (!uninformed().empty()) next = std::min(next, announce_at_);
   if (next == kNever) return std::nullopt;
   return next;
 }

@@ -110,13 +110,13 @@ class Peer {
   void greet(Link link, const Hello& hello, TimePoint now);
   void give_way(TimePoint now);
   void lead(const Mandate& mandate, TimePoint now);
-  void mind_callers(TimePoint now);
+  void mind_callers();
   void mind_candidacy(TimePoint now);
   bool would_win() const;
   void ask(Link link, const Caller& caller);
   void mind_leadership(TimePoint now, Effects& out);
-  bool is_to_call_there() const;
-  void mind_the_endpoint(TimePoint now);
+  std::vector<Endpoint> uninformed() const;
+  void announce(TimePoint now);
   void route(TimePoint now, Effects& out);
 
   const RendezvousPolicy policy_;
@@ -126,10 +126,11 @@ class Peer {
   std::map<Link, Caller> callers_;
   bool founds_ = false;  // it is to lead the first generation
 
-  // A survivor that leads somewhere else calls on the endpoint, for those who come back there.
-  std::optional<Link> notice_;
-  std::uint64_t notices_ = 0;
-  TimePoint notice_at_;
+  // Calls that only say who leads now.
+  std::map<Link, Endpoint> notices_;
+  std::uint64_t notices_made_ = 0;
+  TimePoint announce_at_;
+  TimePoint announce_until_;  // to others than the endpoint
 
   Effects from_member_;
   Effects from_coordinator_;

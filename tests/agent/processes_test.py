@@ -377,8 +377,8 @@ class Restarts(Case):
         gate = self.directory / "gate"
         os.mkfifo(gate)
         program = self.directory / "wrapped.sh"
-        # It waits for the signal rather than handle it: an exit that a handler asks for is swallowed
-        # where the handler runs in the end of a file, as behind a note that somebody is quick to answer.
+        # It waits for the signal rather than handle it: the exit that a handler asks for is
+        # swallowed where it runs in the end of a file, as behind a note that is answered quickly.
         program.write_text(f"""#!/bin/bash
             python3 -c '
 import signal

@@ -1,5 +1,7 @@
 #include "agent/core/supervisor.hpp"
 
+#include "base/signal_name.hpp"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::UnorderedElementsAre;
 
-constexpr Candidate::Timing kTiming{.lease = 3s, .margin = 500ms, .regroup = 400ms};
+constexpr Candidate::Setting kTiming{.lease = 3s, .margin = 500ms, .regroup = 400ms};
 constexpr RoundId kStarted{.generation = 1, .number = 5};
 constexpr RoundId kOffered{.generation = 1, .number = 6};
 

@@ -20,7 +20,8 @@ def bench(*arguments):
 
 class Bench(unittest.TestCase):
     def test_every_agent_is_ranked_stopped_and_answered(self):
-        done = bench("--agents", "50", "--repeats", "3", "--steady", "1", "--json")
+        done = bench("--agents", "50", "--repeats", "3", "--steady", "1", "--workers", "128",
+                     "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
         self.assertEqual(report["agents"], 50)
@@ -28,7 +29,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(report["losses"], 3)
         for figure in ("ranked_ms", "stop_p99_ms", "restarted_p50_ms", "reranked_p50_ms",
                        "beats_answered", "beat_p99_ms", "server_cpu_percent",
-                       "floor_cpu_percent", "server_rss_mib"):
+                       "floor_cpu_percent", "server_rss_mib", "gloo_s"):
             self.assertGreater(report[figure], 0, figure)
 
     def test_with_two_agents_one_is_lost(self):
@@ -39,7 +40,7 @@ class Bench(unittest.TestCase):
 
     def test_refuses_bad_usage_in_one_line(self):
         for arguments in (["--agents", "1"], ["--agents", "x"], ["--repeats", "0"],
-                          ["--steady", "0"], ["--agent", "5"]):
+                          ["--steady", "0"], ["--workers", "-1"], ["--agent", "5"]):
             refused = bench(*arguments)
             self.assertEqual(refused.returncode, 2, arguments)
             self.assertEqual(refused.stderr.count("\n"), 1, refused.stderr)

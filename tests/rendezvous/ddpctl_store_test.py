@@ -137,10 +137,10 @@ class Serve(unittest.TestCase):
         bench = ["store", "bench", "--endpoint", "h:1"]
         refused = ddpctl(*bench, "--workload", "foo").stderr
         self.assertIn("--workload: 'foo' is not one of ping, set, get, add, check, multi_get, "
-                      "multi_set, set64k, get64k, value64k, wait_fanout", refused)
+                      "multi_set, set64k, get64k, value64k, wait_fanout, gloo", refused)
         refused = ddpctl(*bench, "--ops", "x").stderr
         self.assertIn("--ops: 'x' is not a whole number from 1 to 1000000000000;", refused)
-        self.assertIn("value64k, wait_fanout", ddpctl("store", "bench", "--help").stdout)
+        self.assertIn("value64k, wait_fanout, gloo", ddpctl("store", "bench", "--help").stdout)
 
     def test_survives_running_out_of_descriptors(self):
         """G1: old clients are served meanwhile, new ones once some have gone."""
@@ -182,14 +182,14 @@ class Bench(unittest.TestCase):
     def test_runs_every_workload(self):
         with serve("--host", "127.0.0.1") as server:
             for workload in ("ping", "set", "get", "add", "check", "multi_get", "multi_set",
-                             "set64k", "get64k", "value64k", "wait_fanout"):
+                             "set64k", "get64k", "value64k", "wait_fanout", "gloo"):
                 done = ddpctl("store", "bench", "--endpoint", f"127.0.0.1:{server.port}",
                               "--clients", "4", "--ops", "64", "--depth", "4", "--workload",
                               workload, "--json", "--server-pid", str(server.pid))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 report = json.loads(done.stdout)
                 self.assertEqual(report["workload"], workload)
-                self.assertEqual(report["operations"], 64)
+                self.assertEqual(report["operations"], 3 * 4 * 4 if workload == "gloo" else 64)
                 self.assertGreater(report["server_cpu_us_per_operation"], 0)
 
     def test_brings_4096_clients_at_once(self):

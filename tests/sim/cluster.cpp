@@ -378,7 +378,9 @@ void Cluster::close_end(const std::shared_ptr<Connection>& connection, bool at_c
 
 void Cluster::perform(int index, const effects::SetLease& lease) {
   Node& node = nodes_[at(index)];
-  node.lease_until = global(node, lease.until);
+  const TimePoint before = std::exchange(node.lease_until, global(node, lease.until));
+  // The guard is told when it ends sooner, before the agent does anything else.
+  if (node.runs && node.lease_until < before) guard_minds_lease(index, node.life, node.run);
 }
 
 void Cluster::perform(int index, const effects::BeginStore& store) {

@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::UnorderedElementsAreArray;
 
-constexpr std::uint64_t kSeeds = 300;
+constexpr std::uint64_t kSeeds = 600;
 constexpr Duration kLease = 3s;
 const Duration kMargin = RendezvousPolicy().margin;
 
@@ -40,7 +40,7 @@ class Failover : public testing::Test {
       Duration limit) {
     for (std::uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) {
       Story story(setting, seed);
-      story.after(5s + std::chrono::milliseconds(seed * 7 % 500));
+      story.after(5s + std::chrono::milliseconds(seed * 7 % 600));
       expect_round(story, fault, left, limit);
       if (HasFailure()) std::cerr << "seed " << seed << "\n";
     }

@@ -98,6 +98,72 @@ TEST(Stories, R6_ANodeLostAfterItSucceededIsNoFailure) {
   EXPECT_EQ(story->rounds_started(), 1);
 }
 
+// Those who were told have left, and with them the majority that the leader had.
+TEST(Stories, R6_TheLastToHearOfTheEndIsTold) {
+  Story story(cluster_of(4, NodeRange(2, 2), 3, 10s));
+  story.after(1s);
+  story->kill_agent(1);  // the next round, of ten seconds, has a spare that votes
+  story.after(9s);
+  story.isolate({3});
+  story.after(2800ms);
+  story->network().mend_all();
+  story.after(20s);
+  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 0), Pair(2, 0), Pair(3, 0)));
+}
+
+// The leader hears that all have succeeded, and nobody hears the leader. It is in the next round as
+// well, and then alone.
+TEST(Stories, R6_AnEndThatNobodyHeardOfIsForgottenInTheNextRound) {
+  Story story(cluster_of(5, NodeRange(3, 5), 3, 10s));
+  story.after(9s);
+  story.silence({0});
+  story.after(5s);
+  ASSERT_THAT(story->running(), UnorderedElementsAre(1, 2, 3, 4));
+  story->network().mend_all();
+  story.after(2s);
+  ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1, 2, 3, 4));
+  story.isolate({0});
+  story.after(60s);
+  EXPECT_THAT(
+      story->finished(),
+      UnorderedElementsAre(Pair(0, 75), Pair(1, 0), Pair(2, 0), Pair(3, 0), Pair(4, 0)));
+}
+
+// It waits at home for its own turn, where nobody can reach it until then.
+TEST(Stories, ANewLeaderCallsThoseWhoHaveNotCome) {
+  Story story(cluster_of(5, NodeRange(3, 5)));
+  story.after(5s);
+  for (const int other : {1, 2, 3}) {
+    story->network().cut(4, other);
+    story->network().cut(other, 4);
+  }
+  const RoundId before = story->round();
+  story->kill_agent(0);
+  story.after(1s);
+  story->network().mend_all();
+  EXPECT_THAT(story.until_round_after(before, 1s), UnorderedElementsAre(1, 2, 3, 4));
+}
+
+// The spare comes back just when the leader has lost the node that runs, whose workers take a
+// moment to end.
+TEST(Stories, R2_ALeaderWithoutAMajorityWaitsForWhatItGranted) {
+  for (std::uint64_t seed = 1; seed <= 600 && !testing::Test::HasFailure(); ++seed) {
+    Story story(cluster_of(4, NodeRange(2, 2)), seed);
+    story.after(1s);
+    story->kill_agent(1);  // the next round has a spare that votes
+    story.after(1s);
+    ASSERT_THAT(story->running(), ElementsAre(0, 2));
+    story.isolate({3});
+    story.after(5s);
+    story.isolate({2});
+    story.after(2400ms + std::chrono::milliseconds(seed));
+    story->network().mend(0, 3);
+    story->network().mend(3, 0);
+    story.after(10s);
+    EXPECT_THAT(story->running(), ElementsAre(0, 3));
+  }
+}
+
 TEST(Stories, E6_ASpareTakesOverAfterAKill) {
   Story story(cluster_of(4, NodeRange(3, 3)));
   story.after(1s);

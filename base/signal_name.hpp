@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+/// "SIGTERM"; "signal 64" for one without a name.
+std::string signal_name(int signal);
+
+}  // namespace ddprun
