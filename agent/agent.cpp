@@ -163,7 +163,7 @@ void Agent::stop_by(int signal) {
     late_signal_ = signal;
     return;
   }
-  feed(Peer::Signalled{.signal = signal, .whole_job = false});
+  feed(Peer::Signalled{.signal = signal, .whole_job = plan_.is_slurm_step});
 }
 
 void Agent::workers_told(const WorkerNews& news) {
@@ -173,7 +173,7 @@ void Agent::workers_told(const WorkerNews& news) {
   if (run || !late_signal_) return;
   const int signal = *late_signal_;
   late_signal_.reset();
-  feed(Peer::Signalled{.signal = signal, .whole_job = false});
+  feed(Peer::Signalled{.signal = signal, .whole_job = plan_.is_slurm_step});
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.

@@ -4,9 +4,11 @@
 #include "base/worker_contract.hpp"
 #include "launcher/command.hpp"
 #include "launcher/core/options.hpp"
+#include "launcher/core/slurm_flags.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/secret.hpp"
 #include "rendezvous/own_address.hpp"
+#include "slurm/core/allocation.hpp"
 
 #include <fmt/format.h>
 
@@ -128,6 +130,13 @@ Result<Request> read_request(
   auto line = read_command_line(arguments, environment);
   if (!line) return line.error();
   if (line->asks != Asks::kRun) return Request{.asks = line->asks, .plan = {}, .warnings = {}};
+  const int cpus = usable_cpus();
+  const auto allocation = find_allocation(environment);
+  if (!allocation) return allocation.error();
+  if (*allocation) {
+    auto filled = fill_from_slurm(**allocation, cpus, *line);
+    if (!filled) return filled.error();
+  }
   auto options = read_options(*line, environment);
   if (!options) return options.error();
 
@@ -141,7 +150,12 @@ Result<Request> read_request(
   auto secret = read_secret(*options, environment);
   if (!secret) return secret.error();
   plan.meeting.secret = *std::move(secret);
-  plan.usable_cpus = usable_cpus();
+  plan.usable_cpus = cpus;
+  if (*allocation) {
+    plan.is_slurm_step = true;
+    const auto nodes = static_cast<int>((*allocation)->nodes.size());
+    plan.meeting.expected = plan.meeting.has_others() ? nodes : 1;
+  }
   const auto workers = count_workers(options->workers, environment, plan.usable_cpus);
   if (!workers) return workers.error();
   plan.workers = *workers;

@@ -66,6 +66,7 @@ struct MeetingPlan {
   static constexpr Duration kLeaseMax = std::chrono::hours(1);
 
   NodeRange nodes{1, 1};
+  int expected = 0;                  // nodes that are known to come, spares included; 0: not known
   std::optional<int> node_rank;      // static: this node's place; c10d: the one it wishes for
   std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
   Founds founds = Founds::kYes;
@@ -95,7 +96,8 @@ struct LaunchPlan {
   std::optional<std::uint16_t> master_port;  // of a job of one node; none: a free one
   bool shared_store = true;  // false: rank 0 hosts its own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
   bool virtual_local_rank = false;
-  int usable_cpus = 1;  // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
+  bool is_slurm_step = false;  // a signal to this node means the whole job
+  int usable_cpus = 1;         // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
   WorkerCommand command;
   StreamsPlan streams;
 };

@@ -12,6 +12,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.node.node_rank = meeting.node_rank;
   policy.node.workers = plan.workers;
   policy.nodes = meeting.nodes;
+  policy.expected = meeting.expected;
   policy.max_restarts = plan.max_restarts;
   policy.restart_window = plan.restart_window;
   policy.founds = own.founds;

@@ -344,6 +344,9 @@ void Coordinator::gather(TimePoint now, Effects& out) {
         out);
   }
   if (is_on_its_way) return;
+  // Spares that are there from the start have a vote, and the first nodes run.
+  const bool is_expecting = !has_history_ && ready < policy_.expected;
+  if (is_expecting && now < gather_since_ + policy_.expected_wait) return;
   if (ready < policy_.nodes.max()) {
     if (one_may_come) return;
     if (!has_history_ && !last_call_until_) last_call_until_ = now + policy_.last_call;
@@ -776,6 +779,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (last_call_until_) not_after(*last_call_until_);
     not_after(not_before_);
     if (unheard_ > 0) not_after(regroup_until_);
+    if (!has_history_) not_after(gather_since_ + policy_.expected_wait);
   }
   if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
   if (verdict_ && is_final_ && final_at_ != kNever) not_after(final_at_ + policy_.verdict_timeout);

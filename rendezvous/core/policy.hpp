@@ -18,6 +18,7 @@ struct RendezvousPolicy {
   NodeRange nodes{1, 1};
   int max_restarts = 0;
   std::optional<Duration> restart_window;
+  int expected = 0;  // nodes that are known to come, spares included; 0: not known
 
   bool founds = true;            // it leads the first generation, having bound the endpoint
   std::optional<Endpoint> meet;  // the endpoint; none: nobody else is to come
@@ -30,6 +31,7 @@ struct RendezvousPolicy {
 
   Duration join_timeout = std::chrono::seconds(600);  // to get MIN nodes
   Duration last_call = std::chrono::seconds(30);      // for more, before the first round
+  Duration expected_wait = std::chrono::seconds(2);   // for all expected, before the first round
   Duration seek_timeout = std::chrono::seconds(30);   // without any leader, for a node that had one
   Duration line_patience = std::chrono::seconds(1);   // with a node whose life line does not come
   Duration start_pause = std::chrono::seconds(1);     // after a worker could not be started

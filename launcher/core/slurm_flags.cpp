@@ -1,0 +1,89 @@
+#include "launcher/core/slurm_flags.hpp"
+
+#include "base/node_range.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+class Filler {
+ public:
+  Filler(const Allocation& allocation, CommandLine& line) : allocation_(allocation), line_(line) {}
+
+  bool has(std::string_view flag) const { return line_.given.contains(flag); }
+
+  /// What the user has given stays.
+  void fill(std::string_view flag, std::string text, std::string source) {
+    line_.given.try_emplace(flag, Given{.text = std::move(text), .source = std::move(source)});
+  }
+
+  /// Where the nodes meet, if nobody has said it: at the first one.
+  void fill_meeting(NodeRange nodes) {
+    constexpr char kList[] = "SLURM_STEP_NODELIST";
+    constexpr char kNode[] = "SLURM_NODEID";
+    const auto node_id = static_cast<int>(allocation_.node_id);
+    const std::string port = std::to_string(allocation_.port_seed());
+    // With spares, or a range, the nodes that come are more or fewer than those that run.
+    const auto here = static_cast<int>(allocation_.nodes.size());
+    const bool is_fixed = nodes.min() == here && nodes.max() == here;
+    if (!is_fixed) fill("rdzv-backend", "c10d", kList);
+    if (node_id < nodes.max()) fill("node-rank", std::to_string(node_id), kNode);
+    if (has_place()) return;
+    fill("master-addr", allocation_.nodes.front(), kList);
+    fill("master-port", port, "SLURM_JOB_ID");
+  }
+
+  bool has_place() const { return has("rdzv-endpoint") || has("master-addr"); }
+
+ private:
+  const Allocation& allocation_;
+  CommandLine& line_;
+};
+
+/// Of a range that cannot be read more is said later.
+NodeRange nodes_of(const CommandLine& line, NodeRange otherwise) {
+  const auto given = line.given.find("nnodes");
+  if (given == line.given.end()) return otherwise;
+  const auto range = NodeRange::parse(given->second.text);
+  return range ? *range : otherwise;
+}
+
+}  // namespace
+
+Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line) {
+  Filler filler(allocation, line);
+  const auto here = static_cast<int>(allocation.nodes.size());
+  const bool is_ours = !filler.has("standalone") && !filler.has_place();
+  if (is_ours && allocation.has_shared_nodes()) return agents_share_nodes(allocation);
+  const NodeRange nodes = nodes_of(line, NodeRange(here, here));
+  if (is_ours && nodes.min() > here) {
+    const Given& given = line.given.at("nnodes");
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "{} '{}': this step of Slurm's has {} nodes; ask sbatch and srun for {}, or leave it "
+            "out",
+            given.source,
+            given.text,
+            here,
+            nodes.min()));
+  }
+  const int cpus = std::min(usable_cpus, allocation.cpus.value_or(usable_cpus));
+  const bool has_gpus = allocation.gpus.value_or(0) > 0;
+  filler.fill(
+      "nproc-per-node",
+      std::to_string(has_gpus ? *allocation.gpus : cpus),
+      has_gpus ? "SLURM_GPUS_ON_NODE" : "SLURM_CPUS_ON_NODE");
+  filler.fill("rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
+  if (filler.has("standalone")) return {};
+  filler.fill("nnodes", std::to_string(here), "SLURM_STEP_NUM_NODES");
+  if (here > 1) filler.fill_meeting(nodes);
+  return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "launcher/core/flags.hpp"
+#include "slurm/core/allocation.hpp"
+
+namespace ddprun {
+
+/// Gives the flags that the command line leaves open what Slurm says: how many nodes, this node's
+/// rank, where they meet, the id, and workers per node (GPUs, else CPUs; no more than
+/// `usable_cpus`). Where the user says where the nodes meet, that holds, and nothing is refused.
+///
+/// Fails with kInvalidArgument if several agents share a node, or if --nnodes wants more nodes than
+/// the step has; fewer are right, and the others stand by.
+Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line);
+
+}  // namespace ddprun

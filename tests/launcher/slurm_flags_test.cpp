@@ -1,0 +1,125 @@
+// What Slurm says fills in what the command line leaves open.
+
+#include "launcher/core/slurm_flags.hpp"
+
+#include "tests/launcher/command_lines.hpp"
+
+#include <gmock/gmock.h>
+
+namespace ddprun {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kCpus = 16;
+
+/// The second of three nodes.
+Allocation three_nodes() {
+  Allocation allocation;
+  allocation.job_id = 7'782'523;
+  allocation.nodes = {"node0", "node1", "node2"};
+  allocation.tasks_per_node = {1, 1, 1};
+  allocation.node_id = 1;
+  allocation.cpus = 4;
+  return allocation;
+}
+
+Result<Options> read_in(const Allocation& allocation, Words words) {
+  words.emplace_back("train.py");
+  auto line = read_command_line(words, {});
+  if (!line) return line.error();
+  auto filled = fill_from_slurm(allocation, kCpus, *line);
+  if (!filled) return filled.error();
+  return read_options(*line, {});
+}
+
+Options options_in(const Allocation& allocation, const Words& words = {}) {
+  auto options = read_in(allocation, words);
+  EXPECT_TRUE(options) << (options ? "" : options.error().detail);
+  return options ? *options : Options();
+}
+
+std::string complaint_in(const Allocation& allocation, const Words& words) {
+  const auto options = read_in(allocation, words);
+  return options ? "accepted" : options.error().detail;
+}
+
+TEST(SlurmFlags, AllNodesMeetAtTheFirst) {
+  const Options options = options_in(three_nodes());
+  const MeetingPlan& meeting = options.plan.meeting;
+  EXPECT_EQ(meeting.nodes, NodeRange(3, 3));
+  EXPECT_EQ(meeting.endpoint, (Endpoint{"node0", 12'523}));
+  EXPECT_EQ(meeting.node_rank, 1);
+  EXPECT_EQ(meeting.founds, Founds::kNo);
+  EXPECT_EQ(options.plan.run_id, "7782523");
+  EXPECT_EQ(options.workers.number, 4);
+}
+
+TEST(SlurmFlags, TheFirstNodeFounds) {
+  Allocation first = three_nodes();
+  first.node_id = 0;
+  EXPECT_EQ(options_in(first).plan.meeting.founds, Founds::kYes);
+}
+
+TEST(SlurmFlags, NodesBeyondThoseThatRunStandBy) {
+  Allocation third = three_nodes();
+  third.node_id = 2;
+  const MeetingPlan spare = options_in(third, {"--nnodes=2"}).plan.meeting;
+  EXPECT_EQ(spare.nodes, NodeRange(2, 2));
+  EXPECT_EQ(spare.endpoint, (Endpoint{"node0", 12'523}));
+  EXPECT_EQ(spare.founds, Founds::kIfItCanBind);
+  EXPECT_EQ(spare.node_rank, std::nullopt);
+  EXPECT_EQ(options_in(third, {"--nnodes=1:3"}).plan.meeting.node_rank, 2);
+}
+
+TEST(SlurmFlags, WorkersAreAsManyAsGpus) {
+  Allocation allocation = three_nodes();
+  allocation.gpus = 2;
+  EXPECT_EQ(options_in(allocation).workers.number, 2);
+  EXPECT_EQ(options_in(allocation, {"--nproc-per-node=3"}).workers.number, 3);
+}
+
+TEST(SlurmFlags, FlagsWin) {
+  const Options options = options_in(
+      three_nodes(),
+      {"--nnodes=2",
+       "--node-rank=0",
+       "--master-addr=10.0.0.1",
+       "--master-port=29500",
+       "--rdzv-id=mine",
+       "--nproc-per-node=1",
+       "--rdzv-backend=static"});
+  EXPECT_EQ(options.plan.meeting.endpoint, (Endpoint{"10.0.0.1", 29'500}));
+  EXPECT_EQ(options.plan.meeting.node_rank, 0);
+  EXPECT_EQ(options.plan.run_id, "mine");
+  EXPECT_EQ(options.workers.number, 1);
+}
+
+TEST(SlurmFlags, StandaloneIsEachNodeByItself) {
+  const MeetingPlan alone = options_in(three_nodes(), {"--standalone"}).plan.meeting;
+  EXPECT_FALSE(alone.has_others());
+}
+
+TEST(SlurmFlags, OneNodeMeetsNobody) {
+  Allocation one = three_nodes();
+  one.nodes = {"node1"};
+  one.tasks_per_node = {1};
+  one.node_id = 0;
+  EXPECT_FALSE(options_in(one).plan.meeting.has_others());
+}
+
+TEST(SlurmFlags, MoreNodesThanTheStepHasAreRefused) {
+  EXPECT_THAT(
+      complaint_in(three_nodes(), {"--nnodes=4"}),
+      HasSubstr("--nnodes '4': this step of Slurm's has 3 nodes; ask sbatch and srun for 4"));
+}
+
+TEST(SlurmFlags, SeveralAgentsOnANodeAreRefused) {
+  Allocation shared = three_nodes();
+  shared.tasks_per_node = {2, 1, 1};
+  EXPECT_THAT(complaint_in(shared, {}), HasSubstr("srun --nodes=3 --ntasks=3"));
+  EXPECT_EQ(complaint_in(shared, {"--standalone"}), "accepted");
+}
+
+}  // namespace
+}  // namespace ddprun
