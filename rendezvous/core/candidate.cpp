@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace ddprun {
 namespace {
@@ -27,7 +28,7 @@ KnownElectorate electorate_of(RoundId round, const Promises& promises) {
   KnownElectorate found{.round = round, .size = std::numeric_limits<int>::max(), .members = {}};
   for (const auto& [node, promise] : promises) {
     const Standing& standing = promise.standing;
-    for (const Electorate* told : {&standing.committed, &standing.offered}) {
+    for (const Electorate* told : electorates_of(standing)) {
       if (told->round != round || told->size == 0) continue;
       const bool subtracts = dead >= round.generation && dead >= standing.obeyed;
       found.size = std::min(found.size, told->size - (subtracts ? 1 : 0));
@@ -58,10 +59,14 @@ void Candidate::promised(Incarnation node, const Promise& promise) {
 
 std::optional<Mandate> Candidate::mandate() const {
   RoundId committed;
+  std::set<RoundId> known;
   const Standing* newest = nullptr;
   for (const auto& [node, promise] : promises_) {
     const Standing& standing = promise.standing;
     committed = std::max(committed, standing.committed.round);
+    for (const Electorate* told : electorates_of(standing)) {
+      if (told->size != 0) known.insert(told->round);
+    }
     if (newest == nullptr || standing.offered.round > newest->offered.round) newest = &standing;
   }
   if (newest == nullptr || newest->offered.round.number == 0) return std::nullopt;
@@ -71,7 +76,9 @@ std::optional<Mandate> Candidate::mandate() const {
   mandate.generation = generation_;
   mandate.has_history = true;
   mandate.electorates.push_back(electorate_of(committed, promises_));
-  if (offered > committed) mandate.electorates.push_back(electorate_of(offered, promises_));
+  for (auto later = known.upper_bound(committed); later != known.end(); ++later) {
+    mandate.electorates.push_back(electorate_of(*later, promises_));
+  }
   for (const KnownElectorate& electorate : mandate.electorates) {
     // Whoever leads belongs to it, or its death could not be subtracted from it.
     const bool belongs = electorate.members.contains(self_);

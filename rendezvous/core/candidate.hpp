@@ -3,9 +3,9 @@
 // Candidate: gathers promises for one node, once its leader is lost (E4 to E6).
 //
 // A promise tells the newest round that its giver acknowledged and the newest that it knows was
-// started. The candidate needs a majority of the electorate of the newest round started, and, where
-// a later one was offered, of that electorate too: it may have been started without anybody here
-// knowing. Each giver tells whether it belongs to these, so no list of nodes has to travel.
+// started. The candidate needs a majority of the electorate of the newest round started, and of
+// those of all that were offered later: they may have been started without anybody here knowing.
+// Each giver tells whether it belongs to these, so no list of nodes has to travel.
 
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
@@ -28,7 +28,8 @@ struct KnownElectorate {
 /// What a leader begins with.
 struct Mandate {
   std::int64_t generation = 0;
-  std::vector<KnownElectorate> electorates;  // it needs a majority of each (one or two)
+  std::vector<KnownElectorate>
+      electorates;  // it needs a majority of each; the newest started first
   std::int64_t last_round = 0;
   Progress progress;
   bool has_history = false;  // some round was offered before

@@ -29,7 +29,7 @@ void LeaderLease::join(Incarnation node, const Standing& standing, TimePoint now
   confirmed.answers.clear();
   confirmed.answers.emplace_back(0, now);
   for (KnownElectorate& electorate : electorates_) {
-    for (const Electorate* told : {&standing.committed, &standing.offered}) {
+    for (const Electorate* told : electorates_of(standing)) {
       if (told->is_member && told->round == electorate.round && told->size != 0) {
         electorate.members.insert(node);
       }

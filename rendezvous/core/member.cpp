@@ -351,6 +351,11 @@ void Member::try_promise(TimePoint now, Effects& out) {
   promised_at_ = now;
 }
 
+bool Member::is_voter() const {
+  const auto known = electorates_of(standing_);
+  return std::ranges::any_of(known, [](const Electorate* told) { return told->is_member; });
+}
+
 /// Not while it waits for somebody else to do so.
 bool Member::may_stand() const {
   return is_voter() && uplink_ != Uplink::kFollowing && uplink_ != Uplink::kWaiting;
@@ -462,7 +467,9 @@ void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
                        offer.round > standing_.offered.round &&
                        standing_.generation == standing_.obeyed;
   if (uplink_ != Uplink::kFollowing || !is_ours || runs_workers()) return;
+  if (standing_.unsettled.size() >= kUnsettledMax) return;  // as many leaders have started nothing
   if (offer.committed.round >= standing_.committed.round) standing_.committed = offer.committed;
+  keep_unsettled(offer);
   standing_.offered = {.round = offer.round, .size = offer.electorate_size, .is_member = true};
   standing_.offered_nodes = offer.nodes;
   standing_.was_to_run = offer.place.has_value();
@@ -474,12 +481,29 @@ void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
   send(Acknowledge{.round = offer.round}, out);
 }
 
+/// A leader that offers anew has not started what it offered before. Another one may have.
+void Member::keep_unsettled(const OfferRound& offer) {
+  const Electorate& last = standing_.offered;
+  if (last.size != 0) standing_.unsettled.push_back(last);
+  std::erase_if(standing_.unsettled, [&](const Electorate& electorate) {
+    return electorate.round.generation == offer.round.generation;
+  });
+  forget_settled();
+}
+
+void Member::forget_settled() {
+  std::erase_if(standing_.unsettled, [this](const Electorate& electorate) {
+    return electorate.round <= standing_.committed.round;
+  });
+}
+
 void Member::on(const StartRound& start, TimePoint now, Effects& out) {
   // R7: the start of a round that was not offered here, or was offered before this connection.
   if (uplink_ != Uplink::kFollowing || !offer_ || offer_->round != start.round) return;
   const OfferRound offer = *offer_;
   offer_.reset();
   standing_.committed = standing_.offered;
+  forget_settled();
   if (link_ != kSelfLink) was_leader_ = false;
   if (!offer.place) return tell_of_spare(out);
   has_told_spare_ = false;

@@ -89,7 +89,7 @@ class Member {
   /// This node, in its present incarnation.
   const NodeInfo& node() const { return node_; }
   /// Whether it may elect and be elected.
-  bool is_voter() const { return standing_.committed.is_member || standing_.offered.is_member; }
+  bool is_voter() const;
   bool runs_workers() const;
 
   std::optional<TimePoint> next_deadline() const;
@@ -131,6 +131,8 @@ class Member {
   void beat(TimePoint now, Effects& out);
   void send(Message message, Effects& out);
   void tell_workers(Effects& out);
+  void keep_unsettled(const OfferRound& offer);
+  void forget_settled();
   void stop_workers(std::string why, Effects& out);
   void tell_of_spare(Effects& out);
   void tell_of_waiting(TimePoint now, Effects& out);

@@ -55,6 +55,7 @@ inline constexpr Length kHost{255};
 inline constexpr Length kClause{4'096};  // a sentence for people
 inline constexpr Length kHosts{40'960};  // of all nodes, with commas
 inline constexpr Length kSuccessors{16};
+inline constexpr Length kUnsettled{kUnsettledMax};
 inline constexpr Length kProof{64};  // hex digits of HMAC-SHA256
 
 /// By the order of the alternatives of Message.
@@ -137,6 +138,7 @@ void fields(auto& visit, Is<Standing> auto& standing) {
   visit("obeyed", standing.obeyed, kCount);
   visit("committed", standing.committed);
   visit("offered", standing.offered);
+  visit("unsettled", standing.unsettled, kUnsettled);
   visit("offered_nodes", standing.offered_nodes, kNodes);
   visit("was_to_run", standing.was_to_run);
   visit("group_rank", standing.group_rank, between(-1, kNodesMax - 1));

@@ -98,7 +98,9 @@ class JsonReader {
       read_number(name, item, list.emplace_back(), range);
     }
   }
-  void operator()(std::string_view name, std::vector<Successor>& list, wire::Length length) {
+  template <class T>
+  requires std::is_class_v<T>
+  void operator()(std::string_view name, std::vector<T>& list, wire::Length length) {
     const Json* const found = find_list(name, length);
     if (found == nullptr) return;
     for (const Json& item : *found) {

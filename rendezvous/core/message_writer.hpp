@@ -81,10 +81,12 @@ class MessageWriter {
     }
     text_ += ']';
   }
-  void operator()(std::string_view name, const std::vector<Successor>& list, Length /*length*/) {
+  template <class T>
+  requires std::is_class_v<T>
+  void operator()(std::string_view name, const std::vector<T>& list, Length /*length*/) {
     put(name);
     text_ += '[';
-    for (const Successor& item : list) {
+    for (const T& item : list) {
       if (text_.back() != '[') text_ += ',';
       write(item, "");
     }

@@ -7,6 +7,7 @@
 #include "base/time.hpp"
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,6 +57,10 @@ struct Electorate {
   bool operator==(const Electorate&) const = default;
 };
 
+/// Of Standing::unsettled. One more comes with each leader that is lost before its first round
+/// runs.
+inline constexpr std::size_t kUnsettledMax = 64;
+
 /// How far the job has come. Travels with every offer, so that whoever leads next knows it.
 struct Progress {
   int attempt = 0;         // restarts for any reason: TORCHELASTIC_RESTART_COUNT
@@ -73,14 +78,25 @@ struct Standing {
   std::int64_t obeyed = 0;      // the newest whose leader has welcomed it
   Electorate committed;         // of the newest round that it knows was started
   Electorate offered;           // of the newest round that it acknowledged; may be the same
-  int offered_nodes = 0;        // that were to run in it
-  bool was_to_run = false;      // it is one of those
-  int group_rank = -1;          // its place in the newest round it ran in; -1: none
-  Progress progress;            // with the newest round it acknowledged
+  // Of rounds in between that it acknowledged to other leaders, which may have started them unseen.
+  std::vector<Electorate> unsettled;
+  int offered_nodes = 0;    // that were to run in it
+  bool was_to_run = false;  // it is one of those
+  int group_rank = -1;      // its place in the newest round it ran in; -1: none
+  Progress progress;        // with the newest round it acknowledged
   std::optional<Verdict> verdict;
 
   bool operator==(const Standing&) const = default;
 };
+
+/// The electorates that whoever says so knows of.
+inline std::vector<const Electorate*> electorates_of(const Standing& standing) {
+  std::vector<const Electorate*> known = {&standing.committed, &standing.offered};
+  for (const Electorate& electorate : standing.unsettled) {
+    known.push_back(&electorate);
+  }
+  return known;
+}
 
 /// The workers of one node.
 enum class WorkersState : std::uint8_t {

@@ -64,7 +64,9 @@ class QuickReader {
   void operator()(std::string_view name, std::vector<int>& list, Length length, Range range) {
     take_list(name, length, [&] { take_number(list.emplace_back(), range); });
   }
-  void operator()(std::string_view name, std::vector<Successor>& list, Length length) {
+  template <class T>
+  requires std::is_class_v<T>
+  void operator()(std::string_view name, std::vector<T>& list, Length length) {
     take_list(name, length, [&] { take_object(list.emplace_back()); });
   }
   template <class T>

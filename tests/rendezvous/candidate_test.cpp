@@ -12,6 +12,7 @@ namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 constexpr Candidate::Setting kTiming{.lease = 3s, .margin = 500ms, .regroup = 400ms};
@@ -69,6 +70,20 @@ TEST(Candidate, E5_NeedsTheElectorateThatWasOfferedLaterAsWell) {
   later.standing.offered_nodes = 3;
   EXPECT_FALSE(mandate_of({{1, later}, {2, promise()}, {3, promise()}}));
   EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, promise()}}));
+}
+
+// Its leader was lost before anybody here heard of the start, and so was the next one's.
+TEST(Candidate, E5_NeedsEveryElectorateThatWasOfferedSince) {
+  constexpr RoundId kLast{.generation = 2, .number = 7};
+  Promise later = promise();
+  later.standing.offered = {.round = kLast, .size = 3, .is_member = true};
+  EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, promise()}}));
+  Promise witness = later;
+  witness.standing.unsettled = {{.round = kOffered, .size = 3, .is_member = true}};
+  EXPECT_FALSE(mandate_of({{1, witness}, {2, later}, {3, promise()}}));
+  const auto mandate = mandate_of({{1, witness}, {2, witness}, {3, promise()}});
+  ASSERT_TRUE(mandate);
+  EXPECT_THAT(mandate->electorates, SizeIs(3));
 }
 
 // Its death would be subtracted from an electorate that it is none of: two halves of an even one

@@ -36,6 +36,7 @@ inline Standing sample_standing() {
       .obeyed = 3,
       .committed = {.round = {.generation = 3, .number = 9}, .size = 5, .is_member = true},
       .offered = {.round = {.generation = 4, .number = 10}, .size = 4, .is_member = true},
+      .unsettled = {{.round = {.generation = 3, .number = 10}, .size = 3, .is_member = true}},
       .offered_nodes = 4,
       .was_to_run = true,
       .group_rank = 2,

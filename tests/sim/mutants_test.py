@@ -19,7 +19,7 @@ CORE = "rendezvous/core"
 SOURCES = [
     *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "leader_lease", "coordinator", "peer", "rank_plan")),
     *(f"tests/sim/{name}.cpp" for name in ("cluster", "schedule", "ddprun_sim")),
-    *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "say", "descriptor")),
+    *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "say", "signal_name", "descriptor")),
 ]
 SEEDS = "1:20000"
 
@@ -48,10 +48,12 @@ MUTANTS = {
         ("member.cpp", "  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;",
          "  if (!runs_workers() || now < lease_until_ + 2 * lease_ || std::exchange(killed_, true)) return;")],
     "a voter restarted with its vote": [
-        ("member.hpp", "  bool is_voter() const { return", "  bool is_voter() const { return true ||"),
-        ("candidate.cpp", "    const Standing& standing = promise.standing;\n    for (const Electorate* told",
+        ("member.cpp", "  return std::ranges::any_of(known, [](const Electorate* told) { return told->is_member; });",
+         "  return !known.empty();"),
+        ("candidate.cpp", "    const Standing& standing = promise.standing;\n    for (const Electorate* told : electorates_of(standing)) {\n      if (told->round != round",
          "    const Standing& standing = promise.standing;\n"
-         "    if (standing.committed.size == 0) found.members.insert(node);\n    for (const Electorate* told")],
+         "    if (standing.committed.size == 0) found.members.insert(node);\n"
+         "    for (const Electorate* told : electorates_of(standing)) {\n      if (told->round != round")],
     "budget forgotten": [
         ("coordinator.cpp", "std::min(policy.max_restarts, mandate.progress.restarts_used)", "0")],
     "verdict not repeated": [
@@ -63,11 +65,10 @@ MUTANTS = {
          "  // Suspected, no more: a round is never started on the strength of a closed connection.\n",
          "  if (is_to_run(incarnation)) round_.ended.insert(incarnation);\n  node->may_run = false;\n")],
     "a successor that does not wait for leases": [
-        ("candidate.cpp", "on_proof ? timing_.lease + timing_.margin : timing_.regroup;",
-         "on_proof ? Duration::zero() : timing_.regroup;")],
+        ("candidate.cpp", "on_proof ? setting_.lease + setting_.margin : setting_.regroup;",
+         "on_proof ? Duration::zero() : setting_.regroup;")],
     "an electorate that was not started, left out": [
-        ("candidate.cpp",
-         "  if (offered > committed) mandate.electorates.push_back(electorate_of(offered, promises_));\n", "")],
+        ("candidate.cpp", "    mandate.electorates.push_back(electorate_of(*later, promises_));\n", "")],
     "grants beyond the leader's own lease": [
         ("leader_lease.cpp", "  const bool is_limited = grants_until_ < confirmed.beat_at + timing_.lease;",
          "  const bool is_limited = false;")],
