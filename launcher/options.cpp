@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -131,10 +132,11 @@ Result<Request> read_request(
   if (!line) return line.error();
   if (line->asks != Asks::kRun) return Request{.asks = line->asks, .plan = {}, .warnings = {}};
   const int cpus = usable_cpus();
-  const auto allocation = find_allocation(environment);
-  if (!allocation) return allocation.error();
-  if (*allocation) {
-    auto filled = fill_from_slurm(**allocation, cpus, *line);
+  auto found = find_allocation(environment);
+  if (!found && !says_where_to_meet(*line)) return found.error();
+  const std::optional<Allocation> step = found ? *std::move(found) : std::nullopt;
+  if (step) {
+    auto filled = fill_from_slurm(*step, cpus, *line);
     if (!filled) return filled.error();
   }
   auto options = read_options(*line, environment);
@@ -151,10 +153,9 @@ Result<Request> read_request(
   if (!secret) return secret.error();
   plan.meeting.secret = *std::move(secret);
   plan.usable_cpus = cpus;
-  if (*allocation) {
-    plan.is_slurm_step = true;
-    const auto nodes = static_cast<int>((*allocation)->nodes.size());
-    plan.meeting.expected = plan.meeting.has_others() ? nodes : 1;
+  plan.is_slurm_step = step.has_value();
+  if (step) {
+    plan.meeting.expected = plan.meeting.has_others() ? static_cast<int>(step->nodes.size()) : 1;
   }
   const auto workers = count_workers(options->workers, environment, plan.usable_cpus);
   if (!workers) return workers.error();

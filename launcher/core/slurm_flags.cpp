@@ -33,12 +33,10 @@ class Filler {
     const bool is_fixed = nodes.min() == here && nodes.max() == here;
     if (!is_fixed) fill("rdzv-backend", "c10d", kList);
     if (node_id < nodes.max()) fill("node-rank", std::to_string(node_id), kNode);
-    if (has_place()) return;
+    if (says_where_to_meet(line_)) return;
     fill("master-addr", allocation_.nodes.front(), kList);
     fill("master-port", port, "SLURM_JOB_ID");
   }
-
-  bool has_place() const { return has("rdzv-endpoint") || has("master-addr"); }
 
  private:
   const Allocation& allocation_;
@@ -55,10 +53,15 @@ NodeRange nodes_of(const CommandLine& line, NodeRange otherwise) {
 
 }  // namespace
 
+bool says_where_to_meet(const CommandLine& line) {
+  const auto is_given = [&line](std::string_view flag) { return line.given.contains(flag); };
+  return is_given("standalone") || is_given("rdzv-endpoint") || is_given("master-addr");
+}
+
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line) {
   Filler filler(allocation, line);
   const auto here = static_cast<int>(allocation.nodes.size());
-  const bool is_ours = !filler.has("standalone") && !filler.has_place();
+  const bool is_ours = !says_where_to_meet(line);
   if (is_ours && allocation.has_shared_nodes()) return agents_share_nodes(allocation);
   const NodeRange nodes = nodes_of(line, NodeRange(here, here));
   if (is_ours && nodes.min() > here) {
@@ -74,11 +77,11 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
             nodes.min()));
   }
   const int cpus = std::min(usable_cpus, allocation.cpus.value_or(usable_cpus));
-  const bool has_gpus = allocation.gpus.value_or(0) > 0;
+  const int gpus = allocation.gpus.value_or(0);
   filler.fill(
       "nproc-per-node",
-      std::to_string(has_gpus ? *allocation.gpus : cpus),
-      has_gpus ? "SLURM_GPUS_ON_NODE" : "SLURM_CPUS_ON_NODE");
+      std::to_string(gpus > 0 ? gpus : cpus),
+      gpus > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_CPUS_ON_NODE");
   filler.fill("rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
   if (filler.has("standalone")) return {};
   filler.fill("nnodes", std::to_string(here), "SLURM_STEP_NUM_NODES");

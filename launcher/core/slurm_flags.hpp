@@ -6,6 +6,10 @@
 
 namespace ddprun {
 
+/// Whether the user says where the nodes meet, or that they do not: then Slurm's word is not
+/// needed.
+bool says_where_to_meet(const CommandLine& line);
+
 /// Gives the flags that the command line leaves open what Slurm says: how many nodes, this node's
 /// rank, where they meet, the id, and workers per node (GPUs, else CPUs; no more than
 /// `usable_cpus`). Where the user says where the nodes meet, that holds, and nothing is refused.
