@@ -154,8 +154,8 @@ Result<Request> read_request(
   plan.meeting.secret = *std::move(secret);
   plan.usable_cpus = cpus;
   plan.is_slurm_step = step.has_value();
-  if (step) {
-    plan.meeting.expected = plan.meeting.has_others() ? static_cast<int>(step->nodes.size()) : 1;
+  if (step && plan.meeting.has_others()) {
+    plan.meeting.expected = static_cast<int>(step->nodes.size());
   }
   const auto workers = count_workers(options->workers, environment, plan.usable_cpus);
   if (!workers) return workers.error();

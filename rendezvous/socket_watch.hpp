@@ -22,7 +22,6 @@ namespace ddprun {
 
 class SocketWatch {
  public:
-  using OnReady = std::function<void(const epoll_event&)>;
   using OnTime = std::function<void(TimePoint now)>;
 
   /// Fails with kIo if the kernel has no descriptor left.

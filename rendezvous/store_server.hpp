@@ -22,7 +22,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -59,7 +59,7 @@ class LeaderLease {
   /// When renew() is due, if nothing happens before.
   TimePoint deadline() const { return is_confirmed_ ? until_ : confirm_by_; }
 
-  /// The newest that was started, then one that may have been.
+  /// The newest that was started, then those that may have been.
   const std::vector<KnownElectorate>& electorates() const { return electorates_; }
   /// All of them have come to this leader at some time.
   bool has_met_all() const {
