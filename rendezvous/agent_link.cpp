@@ -114,6 +114,8 @@ void AgentLink::complete(Message& message) const {
     fill(hello->node.listens);
   } else if (auto* const redirect = std::get_if<Redirect>(&message)) {
     fill(redirect->leader);
+  } else if (auto* const wait = std::get_if<Wait>(&message)) {
+    fill(wait->at);
   } else if (auto* const welcome = std::get_if<Welcome>(&message)) {
     fill(welcome->leader.listens);
   } else if (auto* const offer = std::get_if<OfferRound>(&message)) {

@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kBeatsKept = 16;
 constexpr int kRedirectsMax = 64;
+constexpr int kForwardsMax = 16;
 constexpr auto kQuietWait = 10s;     // for a leader, before whoever started this node is told
 constexpr auto kLeavePatience = 2s;  // for the leader's word, once no worker is left
 
@@ -41,7 +42,7 @@ void Member::begin(TimePoint now, Effects& out) {
 void Member::connected(Link link, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kCalling || link != link_) return;
   uplink_ = Uplink::kWaiting;
-  patience_until_ = now + jittered(policy_.patience);
+  patience_until_ = now + patience_for(policy_.patience);
   send(hello(), out);
   advance(now, out);
 }
@@ -221,7 +222,9 @@ void Member::lose_uplink(TimePoint now) {
   uplink_ = Uplink::kNone;
   offer_.reset();  // only on the connection of its offer is a start obeyed
   asked_ = 0;
+  has_promised_ = false;
   has_told_eligible_ = false;
+  awaited_.reset();
 }
 
 void Member::seek(TimePoint now, Effects& out) {
@@ -304,18 +307,19 @@ void Member::next_target(TimePoint now, Effects& out) {
     target = walk_[walk_at_++];
     if (walk_at_ >= walk_.size()) pause(now);
   }
-  if (target->is_self) {
-    uplink_ = Uplink::kOwnTurn;
-    patience_until_ = now + jittered(lease_ + margin_);
-    return;
-  }
+  if (target->is_self) return take_turn(now, out);
   uplink_ = Uplink::kCalling;
   link_ = Link{2 * ++calls_ - 1};
-  calls_back_ = !is_lost(now);
+  calls_back_ = !is_told && !is_lost(now);
   const Duration patience = std::min(policy_.patience, std::max(1, walks_) * policy_.call_patience);
-  patience_until_ = now + jittered(calls_back_ || is_told ? policy_.patience : patience);
+  patience_until_ = now + patience_for(calls_back_ || is_told ? policy_.patience : patience);
   called_ = target->to;
   out.emplace_back(effects::Call{.link = link_, .to = called_});
+}
+
+/// Two round trips at least, as long as they are short against a lease.
+Duration Member::patience_for(Duration least) {
+  return jittered(std::max(least, 2 * std::min(round_trip_, lease_ / 5)));
 }
 
 void Member::pause(TimePoint now) {
@@ -331,9 +335,35 @@ void Member::on(const Ask& ask, TimePoint now, Effects& /*out*/) {
   patience_until_ = now + jittered(lease_ + margin_);
 }
 
-/// All wait with the first that can be reached, so a majority comes together there.
-void Member::on(const Wait& /*wait*/, TimePoint now, Effects& /*out*/) {
-  if (uplink_ == Uplink::kWaiting) patience_until_ = now + jittered(lease_ + margin_);
+/// All wait for the first that can be reached, so a majority comes together there.
+void Member::on(const Wait& wait, TimePoint now, Effects& out) {
+  if (uplink_ != Uplink::kWaiting) return;
+  if (!wait.elsewhere) {
+    awaited_ = wait;
+    forwards_ = 0;
+    patience_until_ = now + jittered(lease_ + margin_);
+    return;
+  }
+  if (has_promised_) return;
+  if (wait.node == node_.incarnation) {
+    // It waits here. If both wait for each other, one takes its turn.
+    const bool yields = awaited_ && awaited_->node < node_.incarnation;
+    if (!yields) take_turn(now, out);
+    return;
+  }
+  if (++forwards_ <= kForwardsMax) {
+    redirected_to_ = wait.at;
+  } else {
+    forwards_ = 0;
+  }
+  hang_up(now, out);
+}
+
+void Member::take_turn(TimePoint now, Effects& out) {
+  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
+  if (calls) hang_up(now, out);
+  uplink_ = Uplink::kOwnTurn;
+  patience_until_ = now + patience_for(policy_.patience);
 }
 
 bool Member::may_promise(TimePoint now) const {
@@ -349,6 +379,7 @@ void Member::try_promise(TimePoint now, Effects& out) {
   send(Promise{.generation = generation, .dead = dead_, .standing = standing_}, out);
   standing_.generation = generation;
   promised_at_ = now;
+  has_promised_ = true;
 }
 
 bool Member::is_voter() const {
@@ -356,9 +387,19 @@ bool Member::is_voter() const {
   return std::ranges::any_of(known, [](const Electorate* told) { return told->is_member; });
 }
 
-/// Not while it waits for somebody else to do so.
-bool Member::may_stand() const {
-  return is_voter() && uplink_ != Uplink::kFollowing && uplink_ != Uplink::kWaiting;
+std::optional<Wait> Member::awaited() const {
+  if (uplink_ == Uplink::kFollowing) return std::nullopt;
+  // Whoever led has to be waited for itself: it promises nobody.
+  if (awaited_ && !was_leader_) {
+    return Wait{.node = awaited_->node, .at = awaited_->at, .elsewhere = true};
+  }
+  if (!is_voter()) return std::nullopt;
+  return Wait{.node = node_.incarnation, .at = node_.listens, .elsewhere = false};
+}
+
+bool Member::may_take_turn(TimePoint now) const {
+  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
+  return (calls || uplink_ == Uplink::kNone) && !has_promised_ && may_promise(now);
 }
 
 /// Whoever led promises only itself, so it does that all along; others have their turn.
@@ -375,6 +416,9 @@ Duration Member::regroup(TimePoint now) const {
 
 Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
   Promise promise{.generation = generation, .dead = dead_, .standing = standing_};
+  if (uplink_ == Uplink::kOwnTurn) {  // those who promise it wait here as long
+    patience_until_ = now + jittered(lease_ + margin_);
+  }
   standing_.generation = generation;
   promised_at_ = now;
   return promise;
@@ -419,12 +463,13 @@ void Member::beat(TimePoint now, Effects& out) {
   beat_at_ = now + beat_interval(lease_);
 }
 
-void Member::on(const Answer& answer, TimePoint /*now*/, Effects& out) {
+void Member::on(const Answer& answer, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kFollowing) return;
   heard_ = std::max(heard_, answer.number);
   while (!sent_.empty() && sent_.front().number < answer.number)
     sent_.pop_front();
   if (!sent_.empty() && sent_.front().number == answer.number) {
+    round_trip_ = std::max(now - sent_.front().at, round_trip_ - round_trip_ / 8);
     const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);
     if (until > lease_until_) {
       lease_until_ = until;

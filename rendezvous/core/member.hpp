@@ -63,9 +63,14 @@ class Member {
   /// It led nobody yet, and somebody else leads: joins as if it had never founded anything.
   void abdicate(TimePoint now, Effects& out);
 
-  /// It may gather promises, now, or once its leader is lost and its turn comes: others do well to
-  /// wait for that. Those who miss a leader do so up to a beat apart.
-  bool may_stand() const;
+  /// For whom others do well to wait: whoever this node waits for, or itself, if it may gather
+  /// promises, now, or once its leader is lost and its turn comes. Those who miss a leader do so up
+  /// to a beat apart.
+  std::optional<Wait> awaited() const;
+  /// It may stop calling or waiting to gather promises at once: it owes none where it waits.
+  bool may_take_turn(TimePoint now) const;
+  /// Its turn is now, whomever it called or waited for. REQUIRES: it follows nobody.
+  void take_turn(TimePoint now, Effects& out);
   /// Its turn to gather promises has come, and it may promise itself; ends by itself.
   bool is_candidate(TimePoint now) const;
   /// Its first words on a connection.
@@ -143,6 +148,7 @@ class Member {
   bool is_lost(TimePoint now) const;
   bool may_promise(TimePoint now) const;
   void pause(TimePoint now);
+  Duration patience_for(Duration least);
   Duration jittered(Duration duration);
   TimePoint forget_at() const { return sought_since_ + 2 * (lease_ + margin_); }
 
@@ -176,10 +182,13 @@ class Member {
   Duration lease_;
   Duration margin_;
   TimePoint hold_until_;
-  std::int64_t dead_ = 0;    // generation whose leader is proved dead
-  std::int64_t led_ = 0;     // the newest generation that it led itself; 0: none
-  bool was_leader_ = false;  // led since it was last in a round of another; promises only itself
-  std::int64_t asked_ = 0;   // on this link, not promised yet
+  std::int64_t dead_ = 0;      // generation whose leader is proved dead
+  std::int64_t led_ = 0;       // the newest generation that it led itself; 0: none
+  bool was_leader_ = false;    // led since it was last in a round of another; promises only itself
+  std::int64_t asked_ = 0;     // on this link, not promised yet
+  bool has_promised_ = false;  // on this link
+  std::optional<Wait> awaited_;     // whoever is on this link, and has said to wait for it
+  int forwards_ = 0;                // to others that are waited for, in a row
   bool has_told_eligible_ = false;  // on this link
   TimePoint promised_at_;
   TimePoint may_promise_at_;  // it has led itself
@@ -188,6 +197,7 @@ class Member {
   std::int64_t beats_ = 0;
   std::int64_t heard_ = 0;
   std::deque<SentBeat> sent_;  // those that may still be answered
+  Duration round_trip_{};      // the longest of late, to the newest leader and back
   TimePoint beat_at_;
 
   // The round.

@@ -225,7 +225,11 @@ void fields(auto& visit, Is<Redirect> auto& redirect) {
   visit("leader", redirect.leader);
 }
 
-void fields(auto& /*visit*/, Is<Wait> auto& /*wait*/) {}
+void fields(auto& visit, Is<Wait> auto& wait) {
+  visit("node", wait.node);
+  visit("at", wait.at);
+  visit("elsewhere", wait.elsewhere);
+}
 
 void fields(auto& visit, Is<Ask> auto& ask) {
   visit("generation", ask.generation, kCount);

@@ -239,8 +239,11 @@ struct Redirect {
   bool operator==(const Redirect&) const = default;
 };
 
-/// "I may lead next, and gather promises: stay."
+/// "Nobody leads that I know of. Wait for that node, which may do so next: I do, or am it."
 struct Wait {
+  Incarnation node{};
+  Endpoint at;
+  bool elsewhere = false;  // it is another than the one that says so
   bool operator==(const Wait&) const = default;
 };
 

@@ -23,7 +23,10 @@ Peer::Peer(RendezvousPolicy policy) : policy_(std::move(policy)), member_(policy
 void Peer::apply(const Event& event, TimePoint now, Effects& out) {
   std::visit([&](const auto& what) { on(what, now); }, event);
   route(now, out);
-  if (!coordinator_) mind_callers();
+  if (!coordinator_) {
+    mind_turn(now);
+    mind_callers();
+  }
   mind_candidacy(now);
   route(now, out);
   mind_leadership(now, out);
@@ -143,7 +146,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
     return close();
   }
   if (callers_.size() >= kCallersMax) return close();
-  callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}, .is_told_to_wait = false});
+  callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}, .told = {}});
 }
 
 void Peer::ask(Link link, const Caller& caller) {
@@ -184,12 +187,24 @@ void Peer::mind_callers() {
     }
     return;
   }
-  const bool may_stand = member_.may_stand();
+  const auto awaited = member_.awaited();
+  if (!awaited) return;
   for (auto& [link, caller] : callers_) {
-    const bool has_been_told = std::exchange(caller.is_told_to_wait, may_stand);
-    if (!may_stand || has_been_told) continue;
-    from_member_.emplace_back(effects::Send{.to = link, .message = Wait{}});
+    if (caller.told == awaited) continue;
+    caller.told = awaited;
+    from_member_.emplace_back(effects::Send{.to = link, .message = *awaited});
   }
+}
+
+/// Those who wait here are enough: whomever this node calls or waits for, it is the one to lead.
+/// Unless that one waits here as well, and has been told so.
+void Peer::mind_turn(TimePoint now) {
+  if (callers_.empty() || !member_.may_take_turn(now)) return;
+  const auto awaited = member_.awaited();
+  for (const auto& [link, caller] : callers_) {
+    if (awaited && caller.eligible && awaited->node == caller.hello.node.incarnation) return;
+  }
+  if (would_win()) member_.take_turn(now, from_member_);
 }
 
 /// Gathers promises while it is this node's turn.

@@ -104,12 +104,13 @@ class Peer {
   struct Caller {
     Hello hello;
     std::optional<Eligible> eligible;
-    bool is_told_to_wait = false;
+    std::optional<Wait> told;
   };
 
   void greet(Link link, const Hello& hello, TimePoint now);
   void give_way(TimePoint now);
   void lead(const Mandate& mandate, TimePoint now);
+  void mind_turn(TimePoint now);
   void mind_callers();
   void mind_candidacy(TimePoint now);
   bool would_win() const;

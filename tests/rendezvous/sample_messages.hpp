@@ -83,7 +83,7 @@ inline std::vector<Message> sample_messages() {
           .electorate = round,
           .electorate_size = 5},
       Redirect{.job = "job 7", .generation = 5, .leader = {.host = "10.0.0.7", .port = 4'000}},
-      Wait{},
+      Wait{.node = Incarnation{7}, .at = {.host = "10.0.0.7", .port = 4'000}, .elsewhere = true},
       Ask{.generation = 6},
       OfferRound{
           .round = round,

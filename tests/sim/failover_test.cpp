@@ -18,6 +18,8 @@ namespace ddprun::sim {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::IsEmpty;
+using testing::Not;
 using testing::UnorderedElementsAreArray;
 
 constexpr std::uint64_t kSeeds = 600;
@@ -42,6 +44,19 @@ class Failover : public testing::Test {
       Story story(setting, seed);
       story.after(5s + std::chrono::milliseconds(seed * 7 % 600));
       expect_round(story, fault, left, limit);
+      if (HasFailure()) std::cerr << "seed " << seed << "\n";
+    }
+  }
+
+  /// As expect_round, whoever runs it.
+  static void expect_next_round(
+      const Setting& setting, const std::function<void(Story&)>& fault, Duration limit) {
+    for (std::uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) {
+      Story story(setting, seed);
+      story.after(5s + std::chrono::milliseconds(seed * 7 % 600));
+      const RoundId before = story->round();
+      fault(story);
+      EXPECT_THAT(story.until_round_after(before, limit), Not(IsEmpty()));
       if (HasFailure()) std::cerr << "seed " << seed << "\n";
     }
   }
@@ -103,6 +118,27 @@ TEST_F(Failover, TheLeaderAndTheNextAreNotHeard) {
   const auto fault = [](Story& story) { story.silence({0, 1}); };
   const Duration limit = kLease + kMargin + kUnreachable;
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
+}
+
+// Nodes that wait for each other, or have just left where others come to meet them.
+TEST_F(Failover, MessagesTakeAMoment) {
+  constexpr Duration kSlow = 10s;  // a few tries of a few messages each
+  const auto slowly = [](const std::function<void(Story&)>& fault) {
+    return [fault](Story& story) {
+      story->network().slowest = 150ms;
+      story.after(2s);
+      fault(story);
+    };
+  };
+  const auto kill = slowly([](Story& story) { story->kill_agent(0); });
+  expect_next_round(cluster_of(5, NodeRange(2, 5)), kill, kSlow);
+  const auto kill_and_isolate = slowly([](Story& story) {
+    story->kill_agent(0);
+    story.isolate({1});
+  });
+  expect_next_round(cluster_of(5, NodeRange(2, 5)), kill_and_isolate, kLease + kMargin + kSlow);
+  const auto isolate = slowly([](Story& story) { story.isolate({0, 1, 2}); });
+  expect_next_round(cluster_of(7, NodeRange(2, 7)), isolate, kLease + kMargin + kSlow);
 }
 
 // It may have something to say until its own lease is over.

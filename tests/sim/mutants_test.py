@@ -26,8 +26,6 @@ SEEDS = "1:20000"
 # name: [(file, what stands there, what the mutant has instead)]
 MUTANTS = {
     "lease counted from receipt": [
-        ("member.cpp", "void Member::on(const Answer& answer, TimePoint /*now*/, Effects& out) {",
-         "void Member::on(const Answer& answer, TimePoint now, Effects& out) {"),
         ("member.cpp", "const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);",
          "const TimePoint until = now + std::min(answer.grant, lease_);")],
     "promise without expiry": [
