@@ -97,7 +97,7 @@ Agent::Agent(
           {.news = [this](const WorkerNews& news) { workers_told(news); },
            .gave_up = [this](int status) { leave(status); }}) {
   network_->listen(
-      [this](const Peer::Event& event) { feed(event); },
+      [this](Peer::Event event) { feed(std::move(event)); },
       [this] { return status_page(peer_, DDPRUN_VERSION, Clock::now()); });
 }
 
@@ -177,24 +177,32 @@ void Agent::workers_told(const WorkerNews& news) {
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.
-void Agent::feed(const Peer::Event& event) {
-  events_.push_back(event);
-  if (feeding_) return;
+void Agent::feed(Peer::Event event) {
+  if (feeding_) {
+    events_.push_back(std::move(event));
+    return;
+  }
   feeding_ = true;
-  while (!events_.empty() && !exit_status_) {
+  advance(event);
+  while (!events_.empty()) {
     const auto next = std::move(events_.front());
     events_.pop_front();
-    Effects effects;
-    peer_.apply(next, Clock::now(), effects);
-    for (const auto& effect : effects) {
-      std::visit([this](const auto& what) { perform(what); }, effect);
-    }
+    advance(next);
   }
   feeding_ = false;
   // An earlier deadline ends keep_time's wait; most that happens only moves it on, and costs
   // nothing.
   const TimePoint next = peer_.next_deadline().value_or(kNever);
   if (next < timer_.expiry()) timer_.expires_at(next);
+}
+
+void Agent::advance(const Peer::Event& event) {
+  if (exit_status_) return;
+  effects_.clear();
+  peer_.apply(event, Clock::now(), effects_);
+  for (const auto& effect : effects_) {
+    std::visit([this](const auto& what) { perform(what); }, effect);
+  }
 }
 
 asio::awaitable<void> Agent::keep_time() {

@@ -72,7 +72,8 @@ class Agent {
   asio::awaitable<void> keep_time();
   int wind_up(int status);
 
-  void feed(const Peer::Event& event);
+  void feed(Peer::Event event);
+  void advance(const Peer::Event& event);
   void perform(const effects::Call& effect) { network_->call(effect); }
   void perform(const effects::Send& effect) { network_->send(effect); }
   void perform(const effects::Close& effect) { network_->close(effect); }
@@ -96,6 +97,7 @@ class Agent {
   std::unique_ptr<PeerNetwork> network_;
   Peer peer_;
   std::deque<Peer::Event> events_;  // that arose while effects were performed
+  Effects effects_;                 // of the event that is applied
   bool feeding_ = false;
   TimePoint lease_until_;
   std::optional<int> exit_status_;

@@ -78,7 +78,7 @@ Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
   const auto mac = load_mac(plan.meeting.secret);
   if (!mac) return mac.error();
   auto links = Links::open(
-      context_, {}, [this](const Links::Event& event) { tell(event); }, *mac);
+      context_, {}, [this](Links::Event event) { tell(std::move(event)); }, *mac);
   if (!links) return links.error();
   links_ = *std::move(links);
   LifeLines::Options options;
@@ -147,11 +147,11 @@ void PeerNetwork::adopt(Protocol protocol, Descriptor socket, const std::string&
   lines_->adopt(std::move(socket), received);
 }
 
-void PeerNetwork::tell(const Links::Event& event) {
+void PeerNetwork::tell(Links::Event event) {
   if (const auto* connected = std::get_if<Links::Connected>(&event)) {
     on_event_(Peer::Connected{.link = connected->link});
-  } else if (const auto* received = std::get_if<Links::Received>(&event)) {
-    on_event_(Peer::Received{.link = received->link, .message = received->message});
+  } else if (auto* const received = std::get_if<Links::Received>(&event)) {
+    on_event_(Peer::Received{.link = received->link, .message = std::move(received->message)});
   } else if (const auto* closed = std::get_if<Links::Closed>(&event)) {
     on_event_(Peer::Closed{.link = closed->link, .why = closed->why.detail});
   }

@@ -27,7 +27,7 @@ namespace ddprun {
 
 class PeerNetwork {
  public:
-  using OnEvent = std::function<void(const Peer::Event&)>;
+  using OnEvent = std::function<void(Peer::Event)>;
 
   /// Binds the port that `plan` asks for: the endpoint's if this node founds the job, else another
   /// one. Others can connect from here on. `front` outlives it. Fails with kIo or kInvalidArgument,
@@ -71,7 +71,7 @@ class PeerNetwork {
   Result<void> found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint);
   Result<void> serve_at(const Endpoint& endpoint);
   void adopt(Protocol protocol, Descriptor socket, const std::string& received);
-  void tell(const Links::Event& event);
+  void tell(Links::Event event);
   void tell(const LifeLines::Event& event);
 
   asio::io_context& context_;

@@ -9,8 +9,8 @@ Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
     asio::io_context& context, RendezvousPolicy policy) {
   std::unique_ptr<BenchLeader> leader(new BenchLeader(context));
   BenchLeader* const self = leader.get();
-  auto links = Links::open(context, {}, [self](const Links::Event& event) {
-    std::visit([self](const auto& what) { self->tell(what); }, event);
+  auto links = Links::open(context, {}, [self](Links::Event event) {
+    std::visit([self](auto& what) { self->tell(std::move(what)); }, event);
   });
   if (!links) return links.error();
   leader->links_ = *std::move(links);
@@ -68,34 +68,41 @@ asio::awaitable<void> BenchLeader::keep_time() {
   }
 }
 
-void BenchLeader::tell(const Links::Connected& event) {
+void BenchLeader::tell(Links::Connected event) {
   feed(Peer::Connected{.link = event.link});
 }
 
-void BenchLeader::tell(const Links::Received& event) {
-  feed(Peer::Received{.link = event.link, .message = event.message});
+void BenchLeader::tell(Links::Received event) {
+  feed(Peer::Received{.link = event.link, .message = std::move(event.message)});
 }
 
-void BenchLeader::tell(const Links::Closed& event) {
-  feed(Peer::Closed{.link = event.link, .why = event.why.detail});
+void BenchLeader::tell(Links::Closed event) {
+  feed(Peer::Closed{.link = event.link, .why = std::move(event.why.detail)});
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.
-void BenchLeader::feed(const Peer::Event& event) {
-  events_.push_back(event);
-  if (std::exchange(is_feeding_, true)) return;
+void BenchLeader::feed(Peer::Event event) {
+  if (std::exchange(is_feeding_, true)) {
+    events_.push_back(std::move(event));
+    return;
+  }
+  advance(event);
   while (!events_.empty()) {
     const auto next = std::move(events_.front());
     events_.pop_front();
-    Effects effects;
-    peer_->apply(next, Clock::now(), effects);
-    for (const auto& effect : effects) {
-      std::visit([this](const auto& what) { perform(what); }, effect);
-    }
+    advance(next);
   }
   is_feeding_ = false;
   const TimePoint next = peer_->next_deadline().value_or(kNever);
   if (next < timer_.expiry()) timer_.expires_at(next);
+}
+
+void BenchLeader::advance(const Peer::Event& event) {
+  effects_.clear();
+  peer_->apply(event, Clock::now(), effects_);
+  for (const auto& effect : effects_) {
+    std::visit([this](const auto& what) { perform(what); }, effect);
+  }
 }
 
 void BenchLeader::workers(RoundId round, WorkersState state) {

@@ -34,10 +34,11 @@ class BenchLeader {
   explicit BenchLeader(asio::io_context& context) : timer_(context, kNever) {}
 
   asio::awaitable<void> keep_time();
-  void tell(const Links::Connected& event);
-  void tell(const Links::Received& event);
-  void tell(const Links::Closed& event);
-  void feed(const Peer::Event& event);
+  void tell(Links::Connected event);
+  void tell(Links::Received event);
+  void tell(Links::Closed event);
+  void feed(Peer::Event event);
+  void advance(const Peer::Event& event);
   void workers(RoundId round, WorkersState state);
 
   void perform(const effects::Call& effect) { links_->call(effect.link, effect.to); }
@@ -55,6 +56,7 @@ class BenchLeader {
   std::unique_ptr<StoreServer> server_;
   Timer timer_;
   std::deque<Peer::Event> events_;
+  Effects effects_;  // of the event that is applied
   bool is_feeding_ = false;
 };
 

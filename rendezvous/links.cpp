@@ -199,9 +199,10 @@ void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed
   if (!link.was_called() && is_there && !std::exchange(link.is_announced, true)) {
     tell(Connected{.link = link.link()});
   }
-  for (Message& message : std::exchange(messages_, {})) {
+  for (Message& message : messages_) {
     tell(Received{.link = link.link(), .message = std::move(message)});
   }
+  messages_.clear();
   if (!outcome) return fail(link, outcome.error());
   const bool is_greeted = link.was_called() ? link.has_spoken() : link.is_announced;
   const bool is_waited_for = link.is_ending() || !is_greeted;
@@ -275,9 +276,9 @@ void Links::tell(Event event) {
 
 void Links::deliver() {
   while (!events_.empty()) {
-    const Event event = std::move(events_.front());
+    Event event = std::move(events_.front());
     events_.pop_front();
-    on_event_(event);
+    on_event_(std::move(event));
   }
 }
 

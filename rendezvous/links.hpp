@@ -60,7 +60,7 @@ class Links {
     Error why;
   };
   using Event = std::variant<Connected, Received, Closed>;
-  using OnEvent = std::function<void(const Event&)>;
+  using OnEvent = std::function<void(Event)>;
 
   /// With `mac`, the other side of each link proves that it knows the job's secret before it is
   /// told of. Fails with kIo if the kernel has no descriptor left.

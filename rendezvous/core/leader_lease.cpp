@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kAnswersKept = 16;
 constexpr std::size_t kSmall = 16;  // nodes, up to which every beat counts at once
-constexpr int kRefreshesPerLease = 32;
+constexpr int kRefreshesPerLease = 16;
 
 }  // namespace
 

@@ -331,7 +331,11 @@ std::optional<TimePoint> Peer::next_deadline() const {
   if (member_.has_ended()) return std::nullopt;
   TimePoint next = member_.next_deadline().value_or(kNever);
   if (coordinator_) next = std::min(next, coordinator_->next_deadline().value_or(kNever));
-  if (!uninformed().empty()) next = std::min(next, announce_at_);
+  // At the endpoint for good, elsewhere for a while.
+  const bool is_away = policy_.meet && *policy_.meet != member_.node().listens;
+  const bool announces = coordinator_ && coordinator_->generation() > 1 &&
+                         (is_away || announce_at_ <= announce_until_);
+  if (announces) next = std::min(next, announce_at_);
   if (next == kNever) return std::nullopt;
   return next;
 }
