@@ -58,7 +58,7 @@ Result<void> echo(const EchoLoad& load, const BenchServer::Listens& listens) {
   }
 }
 
-/// Asks on all connections in turn, evenly spread, and drops the answers.
+/// Asks on all connections in turn, in flocks, and drops the answers.
 class Questions {
  public:
   Questions(const EchoLoad& load, std::uint16_t port) : load_(load), port_(port) {}
@@ -81,16 +81,19 @@ class Questions {
   Result<void> ask_for(Duration time) {
     const std::string question(load_.question_bytes, 'q');
     const TimePoint begin = Clock::now();
-    const Duration step = load_.interval / load_.connections;
-    for (std::int64_t asked = 0; step * asked < time;) {
+    const Duration step = load_.interval / load_.flocks;
+    std::int64_t asked = 0;
+    for (std::int64_t flock = 0; step * flock < time;) {
       const TimePoint now = Clock::now();
-      for (; begin + step * asked <= now; ++asked) {
-        const Descriptor& socket = sockets_[static_cast<std::size_t>(asked) % sockets_.size()];
-        const ssize_t sent =
-            ::send(socket.get(), question.data(), question.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno != EAGAIN) return make_errno_error(errno, "the floor's server");
+      for (; begin + step * flock <= now; ++flock) {
+        for (; asked < (flock + 1) * load_.connections / load_.flocks; ++asked) {
+          const Descriptor& socket = sockets_[static_cast<std::size_t>(asked) % sockets_.size()];
+          const ssize_t sent =
+              ::send(socket.get(), question.data(), question.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+          if (sent < 0 && errno != EAGAIN) return make_errno_error(errno, "the floor's server");
+        }
       }
-      drop_answers(begin + step * asked - now);
+      drop_answers(begin + step * flock - now);
     }
     return {};
   }

@@ -13,6 +13,7 @@ namespace ddprun {
 struct EchoLoad {
   int connections = 1;
   Duration interval{};  // between two questions on one connection
+  int flocks = 1;       // in which the questions of one interval come
   Duration time{};
   std::size_t question_bytes = 1;
   std::size_t answer_bytes = 1;

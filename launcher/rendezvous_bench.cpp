@@ -212,13 +212,15 @@ Result<Duration> floor_of(const RendezvousBenchOptions& options, const Findings&
   return measure_echo(
       {.connections = options.agents,
        .interval = beat_interval(defaults.lease),
+       .flocks = kBeatFlocks,
        .time = findings.steady,
        .question_bytes = frame_bytes(Beat{.number = kSomeBeat, .heard = kSomeBeat - 1}),
        .answer_bytes = frame_bytes(Answer{
            .number = kSomeBeat,
            .grant = defaults.lease,
            .electorate = {.generation = 1, .number = 1},
-           .electorate_size = options.agents + 1})});
+           .electorate_size = options.agents + 1,
+           .next = beat_interval(defaults.lease)})});
 }
 
 /// The value below which `part` of `values` lie; none if there are none.

@@ -59,9 +59,9 @@ asio::awaitable<void> RendezvousFleet::keep_time() {
     if (re_armed) continue;
     const TimePoint now = Clock::now();
     while (!beats_due_.empty() && beats_due_.begin()->first <= now) {
-      const auto [due, index] = *beats_due_.begin();
+      const std::size_t index = beats_due_.begin()->second;
       beats_due_.erase(beats_due_.begin());
-      if (!agents_[index].is_gone) beat(agents_[index], due + beat_interval());
+      if (!agents_[index].is_gone) beat(agents_[index]);
     }
     beat_timer_.expires_at(beats_due_.empty() ? kNever : beats_due_.begin()->first);
   }
@@ -172,10 +172,7 @@ void RendezvousFleet::on(Agent& agent, const Welcome& welcome) {
   agent.line = std::move(*line);
   open_line(agent, welcome.generation);
   news(agent, WorkersState::kStopped);
-  // Real agents come at different times. Spread evenly, beats cost the leader most: it wakes for
-  // each.
-  const auto share = static_cast<std::int64_t>(index_of(agent));
-  beat(agent, Clock::now() + beat_interval() * share / options_.agents);
+  beat(agent);
 }
 
 void RendezvousFleet::open_line(const Agent& agent, std::int64_t generation) {
@@ -190,7 +187,9 @@ void RendezvousFleet::open_line(const Agent& agent, std::int64_t generation) {
 void RendezvousFleet::on(Agent& agent, const Answer& answer) {
   const bool is_new = answer.number == agent.beat && answer.number > agent.heard;
   agent.heard = std::max(agent.heard, answer.number);
-  if (is_new) answered_.push_back(Clock::now() - agent.beat_at);
+  if (!is_new) return;
+  answered_.push_back(Clock::now() - agent.beat_at);
+  set_next_beat(agent, agent.beat_at + answer.next);
 }
 
 void RendezvousFleet::on(Agent& agent, const OfferRound& offer) {
@@ -220,11 +219,17 @@ void RendezvousFleet::on(Agent& agent, const Refuse& refuse) {
 
 // What the agents say. --------------------------------------------------------------------------
 
-void RendezvousFleet::beat(Agent& agent, TimePoint next) {
+void RendezvousFleet::beat(Agent& agent) {
   agent.beat_at = Clock::now();
   send(agent, Beat{.number = ++agent.beat, .heard = agent.heard});
-  beats_due_.emplace(next, index_of(agent));
-  if (next < beat_timer_.expiry()) beat_timer_.expires_at(next);
+  set_next_beat(agent, agent.beat_at + beat_interval());
+}
+
+void RendezvousFleet::set_next_beat(Agent& agent, TimePoint due) {
+  beats_due_.erase({agent.due, index_of(agent)});
+  agent.due = due;
+  beats_due_.emplace(due, index_of(agent));
+  if (due < beat_timer_.expiry()) beat_timer_.expires_at(due);
 }
 
 void RendezvousFleet::news(Agent& agent, WorkersState state, std::optional<FailureNews> failure) {

@@ -73,6 +73,7 @@ class RendezvousFleet {
     std::int64_t beat = 0;
     std::int64_t heard = 0;
     TimePoint beat_at;
+    TimePoint due;  // its next beat
   };
 
   RendezvousFleet(asio::io_context& context, Options options);
@@ -93,7 +94,8 @@ class RendezvousFleet {
 
   void connected(Agent& agent);
   void open_line(const Agent& agent, std::int64_t generation);
-  void beat(Agent& agent, TimePoint next);
+  void beat(Agent& agent);
+  void set_next_beat(Agent& agent, TimePoint due);
   void news(Agent& agent, WorkersState state, std::optional<FailureNews> failure = {});
   void send(const Agent& agent, const Message& message);
   void give_up(Error why);

@@ -1,6 +1,7 @@
 #include "rendezvous/core/leader_lease.hpp"
 
 #include "base/check.hpp"
+#include "rendezvous/core/policy.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -61,7 +62,20 @@ Answer LeaderLease::answer(Incarnation node) const {
       .number = confirmed.beat,
       .grant = is_limited ? rest : timing_.lease,
       .electorate = electorates_.front().round,
-      .electorate_size = electorates_.front().size};
+      .electorate_size = electorates_.front().size,
+      .next = next_beat(node, confirmed.beat_at)};
+}
+
+/// When the flock of `node` is next. It keeps its flock, and so, after the first time, its
+/// interval.
+Duration LeaderLease::next_beat(Incarnation node, TimePoint arrived) const {
+  const Duration interval = beat_interval(timing_.lease);
+  const auto flock = static_cast<std::int64_t>(static_cast<std::uint64_t>(node) % kBeatFlocks);
+  const Duration begin = interval * flock / kBeatFlocks;
+  const Duration since = (arrived.time_since_epoch() + interval - begin) % interval;
+  const Duration rest = interval - since;
+  // It came a little early, or its flock has only just been.
+  return rest < interval / 4 ? rest + interval : rest;
 }
 
 void LeaderLease::died(Incarnation node, TimePoint now) {

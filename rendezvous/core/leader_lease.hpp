@@ -89,6 +89,7 @@ class LeaderLease {
   static bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
     return std::ranges::count_if(electorate.members, has_agreed) > electorate.size / 2;
   }
+  Duration next_beat(Incarnation node, TimePoint arrived) const;
   TimePoint held_until(const KnownElectorate& electorate) const;
   void refresh(TimePoint now);
 

@@ -410,8 +410,9 @@ bool Member::is_candidate(TimePoint now) const {
 }
 
 Duration Member::regroup(TimePoint now) const {
-  return std::max(
-      Duration::zero(), std::max(hold_until_, sought_since_) + beat_interval(lease_) - now);
+  // A beat is a little late where the leader's clock is slower.
+  const Duration beat = beat_interval(lease_) + beat_interval(lease_) / 16;
+  return std::max(Duration::zero(), std::max(hold_until_, sought_since_) + beat - now);
 }
 
 Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
@@ -470,6 +471,11 @@ void Member::on(const Answer& answer, TimePoint now, Effects& out) {
     sent_.pop_front();
   if (!sent_.empty() && sent_.front().number == answer.number) {
     round_trip_ = std::max(now - sent_.front().at, round_trip_ - round_trip_ / 8);
+    // The others of our flock beat at the same instant (leader_lease.cpp); never much later than
+    // the lease needs.
+    const Duration interval = beat_interval(lease_);
+    const Duration next = std::clamp(answer.next, interval / 4, interval * 5 / 4);
+    if (answer.number == beats_) beat_at_ = sent_.front().at + next;
     const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);
     if (until > lease_until_) {
       lease_until_ = until;

@@ -217,6 +217,7 @@ void fields(auto& visit, Is<Answer> auto& answer) {
   visit("grant_ns", answer.grant, kNanoseconds);
   visit("electorate", answer.electorate);
   visit("electorate_size", answer.electorate_size, kNodes);
+  visit("next_ns", answer.next, kNanoseconds);
 }
 
 void fields(auto& visit, Is<Redirect> auto& redirect) {

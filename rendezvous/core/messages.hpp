@@ -225,6 +225,7 @@ struct Answer {
   Duration grant{};         // the node's workers may run so long from when that beat was sent (E3)
   RoundId electorate;       // whose size this is
   int electorate_size = 0;
+  Duration next{};  // from when that beat was sent to when the next one is wanted
 
   bool operator==(const Answer&) const = default;
 };

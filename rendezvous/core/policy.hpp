@@ -52,4 +52,9 @@ constexpr Duration beat_interval(Duration lease) {
   return lease / 5;
 }
 
+/// Beats of an interval come in so many flocks: a leader of a thousand nodes wakes for each flock
+/// instead of for every beat. More of them would save less, fewer would keep other messages
+/// waiting.
+inline constexpr int kBeatFlocks = 16;
+
 }  // namespace ddprun

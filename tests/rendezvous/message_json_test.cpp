@@ -79,9 +79,10 @@ TEST(MessageJson, LooksOnTheWireAsTheDocumentSays) {
           .number = 17,
           .grant = std::chrono::seconds(3),
           .electorate = {.generation = 4, .number = 10},
-          .electorate_size = 5}),
+          .electorate_size = 5,
+          .next = std::chrono::milliseconds(600)}),
       R"({"type":"answer","number":17,"grant_ns":3000000000,)"
-      R"("electorate":{"generation":4,"number":10},"electorate_size":5})");
+      R"("electorate":{"generation":4,"number":10},"electorate_size":5,"next_ns":600000000})");
   EXPECT_EQ(encode(VerdictHeard{}), R"({"type":"verdict_heard"})");
   EXPECT_EQ(
       encode(LineHello{.job = "j", .node = Incarnation{0xA1}, .generation = 4, .proof = "f0"}),

@@ -123,21 +123,24 @@ TEST_F(Failover, TheLeaderAndTheNextAreNotHeard) {
 // Nodes that wait for each other, or have just left where others come to meet them.
 TEST_F(Failover, MessagesTakeAMoment) {
   constexpr Duration kSlow = 10s;  // a few tries of a few messages each
-  const auto slowly = [](const std::function<void(Story&)>& fault) {
-    return [fault](Story& story) {
-      story->network().slowest = 150ms;
-      story.after(2s);
-      fault(story);
-    };
+  const auto slow_down = [](Story& story) {
+    story->network().slowest = 150ms;
+    story.after(2s);
   };
-  const auto kill = slowly([](Story& story) { story->kill_agent(0); });
-  expect_next_round(cluster_of(5, NodeRange(2, 5)), kill, kSlow);
-  const auto kill_and_isolate = slowly([](Story& story) {
+  const auto kill = [&](Story& story) {
+    slow_down(story);
     story->kill_agent(0);
+  };
+  expect_next_round(cluster_of(5, NodeRange(2, 5)), kill, kSlow);
+  const auto kill_and_isolate = [&](Story& story) {
+    kill(story);
     story.isolate({1});
-  });
+  };
   expect_next_round(cluster_of(5, NodeRange(2, 5)), kill_and_isolate, kLease + kMargin + kSlow);
-  const auto isolate = slowly([](Story& story) { story.isolate({0, 1, 2}); });
+  const auto isolate = [&](Story& story) {
+    slow_down(story);
+    story.isolate({0, 1, 2});
+  };
   expect_next_round(cluster_of(7, NodeRange(2, 7)), isolate, kLease + kMargin + kSlow);
 }
 
