@@ -23,8 +23,8 @@ constexpr bool is_plain(char byte) {
   return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\';
 }
 
-/// `text` in quotes, with what cannot be sent replaced, cut to at most `bytes_max`.
-std::string quote(std::string_view text, std::size_t bytes_max);
+/// Appends `text` in quotes, with what cannot be sent replaced, cut to at most `bytes_max`.
+void append_quoted(std::string& out, std::string_view text, std::size_t bytes_max);
 
 /// 16 small hex digits: a JSON number of 64 bits is not exact in every reader.
 std::optional<Incarnation> parse_incarnation(std::string_view text);
@@ -59,7 +59,7 @@ class MessageWriter {
   }
   void operator()(std::string_view name, const std::string& text, Length length) {
     put(name);
-    text_ += quote(text, length.max);
+    append_quoted(text_, text, length.max);
   }
   void operator()(std::string_view name, const Incarnation& incarnation) {
     put(name);
