@@ -52,7 +52,6 @@ write_config() {
     # Memory must be something that jobs are given, or --mem would limit nothing.
     conf[SelectTypeParameters]=CR_Core_Memory
     conf[DefMemPerCPU]=$memory
-    memory=$((memory * cpus))
     # Without its first two lines, Slurm looks for a hierarchy named "freezer(null)".
     cat >"$STATE/etc/cgroup.conf" <<CGROUP
 CgroupPlugin=cgroup/v1
@@ -64,6 +63,7 @@ CGROUP
     : >"$RUN/cgroup"
   fi
   for key in "${!set_[@]}"; do conf[$key]=${set_[$key]}; done
+  memory=$((memory * cpus))
 
   mkdir -p "$STATE/etc" "$SPOOL/ctld"
   {

@@ -1,0 +1,10 @@
+#!/bin/bash
+# As little as will do: a worker for each CPU or GPU that the step is given, on every node of the job.
+#   sbatch minimal.sh train.py
+
+#SBATCH --nodes=2 --ntasks-per-node=1
+
+set -euo pipefail
+: "${1:?what to run: sbatch minimal.sh train.py}"
+
+srun --ntasks-per-node=1 ddprun "$@"
