@@ -43,6 +43,11 @@ class Templates(unittest.TestCase):
                                      capture_output=True, text=True)
             self.assertEqual((0, ""), (checked.returncode, checked.stdout + checked.stderr))
 
+    def test_the_document_names_each(self):
+        document = (SLURM.parent / "docs/slurm.md").read_text()
+        named = set(re.findall(r"^\| `(\w+\.sh)` \|", document, re.MULTILINE))
+        self.assertEqual({file.name for file in [*TEMPLATES, *PRESETS.iterdir()]}, named)
+
     def test_no_setting_stands_where_sbatch_reads_no_more(self):
         """It ends at the first command; --open-mode once stood behind one, and was not heeded."""
         for file in TEMPLATES:
