@@ -180,6 +180,14 @@ class Cluster:
                 raise AssertionError(f"job {job} is {state}, not {' or '.join(states)}: {known}")
             time.sleep(POLL_S)
 
+    def wait_until_down(self, name, timeout=PATIENCE_S):
+        """Until Slurm knows that the node is lost."""
+        deadline = time.monotonic() + timeout
+        while "DOWN" not in self.run("scontrol", "show", "node", name).stdout:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"Slurm does not say that {name} is down")
+            time.sleep(POLL_S)
+
     def wait_until_over(self, job, timeout=PATIENCE_S):
         return self.wait_for(job, *OVER, timeout=timeout)
 

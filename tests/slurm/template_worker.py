@@ -4,7 +4,7 @@
 
 Without torch, or with --light, nothing is trained. With --wait-for, it says on the FIFO that it has come
 so far, and waits: for a byte of FILE; for SIGTERM, after which it saves to FILE, and takes up what is
-there the next time; or for its end, unless it is in another round than the first.
+there the next time; or for its end, but in another round than the first for a byte.
 """
 
 import argparse
@@ -68,7 +68,8 @@ class NoTraining:
 
 def wait(options, training):
     options.tell.write_text(f"{RANK} {socket.gethostname()}\n")
-    if options.wait_for == "go":
+    is_restarted = options.wait_for == "restart" and "DDPRUN_PREV_WORLD_SIZE" in os.environ
+    if options.wait_for == "go" or is_restarted:
         with open(options.file, "rb", buffering=0) as file:
             file.read(1)
     elif options.wait_for == "snapshot":
@@ -101,7 +102,7 @@ def main():
     has_torch = importlib.util.find_spec("torch") and not options.light
     training = Training(snapshot) if has_torch else NoTraining()
     training.run(options.steps)
-    if options.wait_for and not snapshot and "DDPRUN_PREV_WORLD_SIZE" not in os.environ:
+    if options.wait_for and not snapshot:
         wait(options, training)
     say(f"rank {RANK} weights={training.weights()}")
     os._exit(0)  # torch's threads may abort an exit in order when their peers go first
