@@ -194,7 +194,9 @@ class Cluster:
     def start_again(self, job, restarts=1):
         """Once it was requeued, without the two minutes for which Slurm holds it back then."""
         self.wait_for(job, "PENDING", restarts=restarts)
-        self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+        # Slurm takes a start in the second of the requeue for what it has just revoked, and fails the
+        # job: "Job credential revoked".
+        self.run("scontrol", "update", f"JobId={job}", "StartTime=now+1")
 
     # Troubles. ----------------------------------------------------------------------------------
 
