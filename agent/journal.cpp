@@ -49,20 +49,23 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
 
 }  // namespace
 
-/// The writer's thread only.
+/// Once there is a writer, its thread's only.
 struct Journal::File {
   std::filesystem::path path;  // empty: none
   std::shared_ptr<Console> console;
   Descriptor descriptor;
   bool broken = false;
 
+  void open() {
+    descriptor = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+    if (!descriptor) give_up();
+  }
+
   void append(const std::string& line) {
-    if (broken) return;
-    if (!descriptor) {
-      descriptor =
-          Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
-    }
-    if (descriptor && write_all(descriptor.get(), line)) return;
+    if (!broken && !write_all(descriptor.get(), line)) give_up();
+  }
+
+  void give_up() {
     broken = true;
     const Error error = make_errno_error(errno, fmt::format("cannot write {}", path.string()));
     console->say(fmt::format("ddprun: {}; no more events are recorded\n", error.detail));
@@ -76,6 +79,9 @@ Result<std::unique_ptr<Journal>> Journal::open(
   auto file = std::make_shared<File>();
   file->path = std::move(path);
   file->console = std::move(console);
+  // Before there are workers: their pipes come and go, and a file that is opened meanwhile finds a
+  // free descriptor or not, as chance has it.
+  if (!file->path.empty()) file->open();
   return std::unique_ptr<Journal>(new Journal(std::move(file), *std::move(writer)));
 }
 

@@ -42,8 +42,8 @@ struct JournalEntry {
 
 class Journal {
  public:
-  /// Appends to `path`; empty: keeps no file. Reports go to `console`. Fails with kIo where no
-  /// thread can be started.
+  /// Appends to `path`, which it opens at once; empty: keeps no file. Reports go to `console`.
+  /// Fails with kIo where no thread can be started.
   static Result<std::unique_ptr<Journal>> open(
       std::filesystem::path path, std::shared_ptr<Console> console);
   /// Leaves what is not yet written unwritten; call flush() before.
