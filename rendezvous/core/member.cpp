@@ -158,10 +158,9 @@ void Member::abdicate(TimePoint now, Effects& out) {
 
 void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
   const bool is_news = redirect.generation >= standing_.generation && redirect.generation > dead_;
-  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
-  const bool knows = uplink_ == Uplink::kFollowing || (calls && called_ == redirect.leader);
+  const bool knows = uplink_ == Uplink::kFollowing || (has_call() && called_ == redirect.leader);
   if (is_news && !knows) {
-    if (calls) hang_up(now, out);
+    if (has_call()) hang_up(now, out);
     uplink_ = Uplink::kNone;
     redirected_to_ = redirect.leader;
     retry_at_ = now;
@@ -237,11 +236,10 @@ void Member::seek(TimePoint now, Effects& out) {
     sought_since_ = now;
   }
   if (uplink_ == Uplink::kOwnTurn && now >= patience_until_) uplink_ = Uplink::kNone;
-  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
-  if (calls && calls_back_ && is_lost(now)) {
+  if (has_call() && calls_back_ && is_lost(now)) {
     hang_up(now, out);
     find_successor(now);
-  } else if (calls && now >= patience_until_) {
+  } else if (has_call() && now >= patience_until_) {
     in_vain_ = fmt::format(
         "{} {}",
         called_.to_string(),
@@ -319,7 +317,7 @@ void Member::next_target(TimePoint now, Effects& out) {
 
 /// Two round trips at least, as long as they are short against a lease.
 Duration Member::patience_for(Duration least) {
-  return jittered(std::max(least, 2 * std::min(round_trip_, lease_ / 5)));
+  return jittered(std::max(least, 2 * std::min(round_trip_, beat_interval(lease_))));
 }
 
 void Member::pause(TimePoint now) {
@@ -360,8 +358,7 @@ void Member::on(const Wait& wait, TimePoint now, Effects& out) {
 }
 
 void Member::take_turn(TimePoint now, Effects& out) {
-  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
-  if (calls) hang_up(now, out);
+  if (has_call()) hang_up(now, out);
   uplink_ = Uplink::kOwnTurn;
   patience_until_ = now + patience_for(policy_.patience);
 }
@@ -398,8 +395,7 @@ std::optional<Wait> Member::awaited() const {
 }
 
 bool Member::may_take_turn(TimePoint now) const {
-  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
-  return (calls || uplink_ == Uplink::kNone) && !has_promised_ && may_promise(now);
+  return (has_call() || uplink_ == Uplink::kNone) && !has_promised_ && may_promise(now);
 }
 
 /// Whoever led promises only itself, so it does that all along; others have their turn.
@@ -426,8 +422,7 @@ Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
 }
 
 void Member::lead(std::int64_t generation, TimePoint now, Effects& out) {
-  const bool calls = uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting;
-  if (calls) out.emplace_back(effects::Close{.link = link_});
+  if (has_call()) out.emplace_back(effects::Close{.link = link_});
   uplink_ = Uplink::kFollowing;
   link_ = kSelfLink;
   standing_.generation = generation;

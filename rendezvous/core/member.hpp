@@ -145,6 +145,7 @@ class Member {
   void begin_anew();
   void consider_end(TimePoint now, Effects& out);
   void finish(int exit_status, std::string why, Effects& out);
+  bool has_call() const { return uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting; }
   bool is_lost(TimePoint now) const;
   bool may_promise(TimePoint now) const;
   void pause(TimePoint now);

@@ -46,7 +46,7 @@ void Peer::lead(const Mandate& mandate, TimePoint now) {
   coordinator_.emplace(policy_, member_.node(), mandate, now);
   coordinator_->join(kSelfLink, member_.hello(), now, from_coordinator_);
   member_.lead(mandate.generation, now, from_member_);
-  announce_at_ = now + kAnnounceInterval;
+  announce_at_ = mandate.generation > 1 ? now + kAnnounceInterval : kNever;
   announce_until_ = now + policy_.seek_timeout;
   const auto waiting = std::exchange(callers_, {});
   for (const auto& [link, caller] : waiting) {
@@ -302,7 +302,7 @@ void Peer::mind_leadership(TimePoint now, Effects& out) {
 /// and for a while those who may wait for a leader elsewhere.
 std::vector<Endpoint> Peer::uninformed() const {
   std::vector<Endpoint> others;
-  if (!coordinator_ || coordinator_->generation() <= 1) return others;
+  if (!coordinator_) return others;
   const auto add = [&](const Endpoint& to) {
     const bool is_own = to == member_.node().listens || to.port == 0;
     if (!is_own && std::ranges::find(others, to) == others.end()) others.push_back(to);
@@ -325,17 +325,17 @@ void Peer::announce(TimePoint now) {
     notices_.emplace(link, to);
     from_member_.emplace_back(effects::Call{.link = link, .to = to});
   }
+  // At the endpoint for good, elsewhere for a while.
+  const bool is_away = policy_.meet && *policy_.meet != member_.node().listens;
+  if (!is_away && announce_at_ > announce_until_) announce_at_ = kNever;
 }
 
 std::optional<TimePoint> Peer::next_deadline() const {
   if (member_.has_ended()) return std::nullopt;
   TimePoint next = member_.next_deadline().value_or(kNever);
-  if (coordinator_) next = std::min(next, coordinator_->next_deadline().value_or(kNever));
-  // At the endpoint for good, elsewhere for a while.
-  const bool is_away = policy_.meet && *policy_.meet != member_.node().listens;
-  const bool announces = coordinator_ && coordinator_->generation() > 1 &&
-                         (is_away || announce_at_ <= announce_until_);
-  if (announces) next = std::min(next, announce_at_);
+  if (coordinator_) {
+    next = std::min({next, announce_at_, coordinator_->next_deadline().value_or(kNever)});
+  }
   if (next == kNever) return std::nullopt;
   return next;
 }
