@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/say.hpp"
 #include "base/signal_name.hpp"
+#include "base/worker_contract.hpp"
 #include "rendezvous/status_page.hpp"
 
 #include <fmt/format.h>
@@ -92,6 +93,7 @@ Agent::Agent(
            .host = host_,
            .streams = *streams_,
            .journal = *journal_,
+           .notice_file = notice_file_,
            .tasks = tasks_},
           std::move(inherited),
           {.news = [this](const WorkerNews& news) { workers_told(news); },
@@ -128,12 +130,7 @@ int Agent::wind_up(int status) {
   workers_.finish(status);
   streams_->finish(Clock::now() + kPatience);
   if (stopped_by_ != 0) {
-    journal_->tell([signal = stopped_by_, status] {
-      return fmt::format(
-          "ddprun: told to stop by {}; all workers have ended; exit status {}\n",
-          signal_name(signal),
-          status);
-    });
+    journal_->tell([words = last_words(status)] { return words; });
   }
   static_cast<void>(journal_->flush(Clock::now() + kPatience));  // if not, the second one says so
   for (const int stuck : consoles_->flush(kPatience)) {
@@ -150,6 +147,18 @@ int Agent::wind_up(int status) {
     say("ddprun: the disk of the log directory does not answer; the last events are lost\n");
   }
   return status;
+}
+
+std::string Agent::last_words(int status) const {
+  const bool is_notice = contract::is_notice(stopped_by_);
+  const bool has_saved = is_notice && status == plan_.notice.exit_status;
+  std::string text = fmt::format("told to stop by {}", signal_name(stopped_by_));
+  if (plan_.is_slurm_step && is_notice && !has_saved && !why_.empty()) text = why_;
+  return fmt::format(
+      "ddprun: {}; all workers have {}; exit status {}\n",
+      text,
+      has_saved ? "saved and ended" : "ended",
+      status);
 }
 
 void Agent::stop_by(int signal) {
@@ -251,6 +260,8 @@ void Agent::perform(const effects::Note& effect) {
 }
 
 void Agent::perform(const effects::Finish& effect) {
+  why_ = effect.why;
+  speaks_for_job_ = effect.speaks_for_job;
   const bool is_known = effect.why.empty() || stopped_by_ != 0 || workers_.has_told_end();
   if (!is_known) {
     journal_->tell([why = effect.why, status = effect.exit_status] {

@@ -9,6 +9,7 @@
 #include "agent/front.hpp"
 #include "agent/journal.hpp"
 #include "agent/local_workers.hpp"
+#include "agent/notice_file.hpp"
 #include "agent/peer_network.hpp"
 #include "agent/streams.hpp"
 #include "base/deadline.hpp"
@@ -18,6 +19,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,11 +45,19 @@ class Agent {
   /// not take, holds up the end by two seconds each. REQUIRES: called once.
   asio::awaitable<int> run();
 
-  /// One of the signals to handle came.
+  /// One of the signals that end the job came.
   void stop_by(int signal);
 
   /// A signal that is none of those: passed to the workers that have a handler for it.
   void pass_on(int signal) { workers_.pass_on(signal); }
+
+  /// Called before a worker's death is looked at, for what came before it.
+  void before_deaths(std::function<void()> look) { workers_.before_deaths(std::move(look)); }
+
+  /// Once run() is over: whether this node knows how the whole job ended, and is the one to say so.
+  bool speaks_for_job() const { return speaks_for_job_; }
+  /// The first signal that came to end the job; 0: none.
+  int stopped_by() const { return stopped_by_; }
 
   /// SIGCHLD: somebody below us has ended.
   void reap() { workers_.reap(); }
@@ -71,6 +81,7 @@ class Agent {
   asio::awaitable<void> do_the_job();
   asio::awaitable<void> keep_time();
   int wind_up(int status);
+  std::string last_words(int status) const;
 
   void feed(Peer::Event event);
   void advance(const Peer::Event& event);
@@ -101,8 +112,11 @@ class Agent {
   bool feeding_ = false;
   TimePoint lease_until_;
   std::optional<int> exit_status_;
+  std::string why_;  // the job ends, as its leader says
+  bool speaks_for_job_ = false;
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded
+  NoticeFile notice_file_;
   Timer timer_;
   Timer finished_;  // never expires; cancelled by leave()
   TaskScope tasks_;

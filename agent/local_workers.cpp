@@ -2,6 +2,7 @@
 
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/worker_contract.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
@@ -17,6 +18,7 @@ SupervisorPolicy policy_of(const LaunchPlan& plan) {
   SupervisorPolicy policy;
   policy.workers = plan.workers;
   policy.grace = plan.shutdown_timeout;
+  policy.notice_grace = plan.notice.grace;
   return policy;
 }
 
@@ -75,6 +77,7 @@ void LocalWorkers::start(const effects::StartWorkers& round, std::vector<int> li
   group_.hand_down(std::move(lines));
   round_ = round;
   failed_.reset();
+  unsaved_.reset();
   order_.reset();
   JournalEntry started = entry("attempt_started");
   started.text = round.progress.reason;
@@ -89,7 +92,13 @@ void LocalWorkers::stop(const StopRound& order) {
     has_told_stop_ = false;
     report();
   }
-  feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
+  if (order.notice == 0) {
+    return feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
+  }
+  // Before the signal: so a worker can tell it from the end of a round that has failed.
+  around_.notice_file.tell(order.notice, around_.plan.notice);
+  const int signal = around_.plan.notice.forward.value_or(order.notice);
+  feed(Supervisor::StopRound{.signal = signal, .is_notice = true});
 }
 
 void LocalWorkers::kill() {
@@ -98,7 +107,8 @@ void LocalWorkers::kill() {
 
 void LocalWorkers::signalled(int signal) {
   if (stopped_by_ == 0) stopped_by_ = signal;
-  feed(Supervisor::Signalled{.signal = signal});
+  const bool is_repeated = around_.plan.is_slurm_step && contract::is_notice(signal);
+  feed(Supervisor::Signalled{.signal = signal, .is_repeated = is_repeated});
 }
 
 void LocalWorkers::finish(int exit_status) {
@@ -157,7 +167,13 @@ void LocalWorkers::perform(const Supervisor::Sweep& effect) {
 }
 
 void LocalWorkers::perform(const Supervisor::News& effect) {
-  if (effect.state == WorkersState::kFailed) failed_ = failure_of(effect.failures.front());
+  const bool after_notice = order_ && order_->notice != 0;
+  if (after_notice && !unsaved_ && !effect.failures.empty()) {
+    unsaved_ = failure_of(effect.failures.front());
+  }
+  if (!after_notice && effect.state == WorkersState::kFailed) {
+    failed_ = failure_of(effect.failures.front());
+  }
   if (effect.state == WorkersState::kStopped) {
     reporter_.note(effect, round_);
     report();
@@ -229,7 +245,8 @@ WorkerNews LocalWorkers::news_of(const Supervisor::News& news) const {
   WorkerNews out;
   out.round = round_.round;
   out.state = news.state;
-  out.failure = failed_;
+  out.failure = failed_ ? failed_ : unsaved_;
+  out.has_saved = news.has_saved;
   for (int rank = 0; news.state == WorkersState::kRunning && rank < around_.plan.workers; ++rank) {
     out.pids.push_back(group_.pid_of(rank));
   }
@@ -265,6 +282,7 @@ WorkerPlace LocalWorkers::place_of(int local_rank) const {
   place.previous_world_size = round_.progress.previous_world;
   place.master = round_.master;
   place.nodes = round_.hosts;
+  place.notice_file = around_.notice_file.path();
   return place;
 }
 

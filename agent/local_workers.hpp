@@ -9,6 +9,7 @@
 #include "agent/core/supervisor.hpp"
 #include "agent/core/worker_environment.hpp"
 #include "agent/journal.hpp"
+#include "agent/notice_file.hpp"
 #include "agent/reporter.hpp"
 #include "agent/streams.hpp"
 #include "agent/worker_group.hpp"
@@ -43,6 +44,7 @@ class LocalWorkers {
     const std::string& host;
     Streams& streams;
     Journal& journal;
+    NoticeFile& notice_file;
     TaskScope& tasks;
   };
 
@@ -60,10 +62,12 @@ class LocalWorkers {
   void stop(const StopRound& order);
   void kill();
 
-  /// A signal that ends the job, or this node's part in it, came. The second one kills.
+  /// A signal that ends the job, or this node's part in it, came. The second one kills, unless it
+  /// is a notice of Slurm's, which says it again when its patience is over.
   void signalled(int signal);
   /// One that does not.
   void pass_on(int signal) { group_.pass_on(signal); }
+  void before_deaths(std::function<void()> look) { group_.before_deaths(std::move(look)); }
   /// SIGCHLD: somebody below us has ended.
   void reap() { group_.reap(); }
 
@@ -106,9 +110,10 @@ class LocalWorkers {
   Reporter reporter_;
 
   effects::StartWorkers round_;
-  std::optional<FailureNews> failed_;  // in this round, here
-  std::optional<StopRound> order_;     // that ended this round
-  bool has_told_stop_ = false;         // of a reason that is not here
+  std::optional<FailureNews> failed_;   // in this round, here
+  std::optional<FailureNews> unsaved_;  // the same after a notice, which is no failure of the job
+  std::optional<StopRound> order_;      // that ended this round
+  bool has_told_stop_ = false;          // of a reason that is not here
   bool has_told_end_ = false;
   int stopped_by_ = 0;
 };

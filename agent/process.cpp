@@ -53,11 +53,16 @@ std::vector<char*> pointers(const std::string* first, const std::vector<std::str
 }
 
 /// Handlers go with execve, but what is ignored (SIGPIPE, by us) would stay ignored in the worker.
-void restore_signals() {
+void restore_signals(const std::vector<int>& ignored) {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) continue;
     action.sa_handler = SIG_DFL;
+    ::sigaction(signal, &action, nullptr);
+  }
+  for (const int signal : ignored) {
+    struct sigaction action {};
+    action.sa_handler = SIG_IGN;
     ::sigaction(signal, &action, nullptr);
   }
   sigset_t none;
@@ -98,7 +103,7 @@ SpawnStep become_worker(const SpawnRequest& request, pid_t parent) {
     if (::fcntl(line, F_SETFD, 0) != 0) return SpawnStep::kStreams;
   }
   restore_limit(request.open_files_max);
-  restore_signals();
+  restore_signals(request.ignored);
   return SpawnStep::kExec;
 }
 

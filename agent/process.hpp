@@ -22,7 +22,8 @@ struct SpawnRequest {
   std::vector<std::string> environment;  // "NAME=value"; all of it
   int out = -1;                          // descriptor for stdout; -1: ours
   int err = -1;
-  std::vector<int> keep;  // open in the worker as well, under the same numbers: life lines
+  std::vector<int> keep;     // open in the worker as well, under the same numbers: life lines
+  std::vector<int> ignored;  // signals that it ignores, until it says otherwise
   std::uint64_t open_files_max = 0;  // its soft limit; 0: ours
 };
 
@@ -33,7 +34,7 @@ struct Process {
 };
 
 /// Starts a worker: leader of a session of its own, killed by the kernel when the calling thread
-/// ends, no signal blocked and each with its default action.
+/// ends, no signal blocked and each with its default action, but for those to be ignored.
 ///
 /// REQUIRES: called on the main thread, since the parent-death signal follows the thread. Fails
 /// with kNotFound or kNotExecutable by what execve said, kIo when no process could be made.

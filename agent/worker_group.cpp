@@ -20,6 +20,17 @@ ProcessEnd end_of(int wait_status) {
   return {.code = WEXITSTATUS(wait_status), .signal = 0};
 }
 
+/// Slurm signals every process of a step. Who is told of a notice by a signal of the user's choice
+/// is not to die of another one.
+std::vector<int> ignored_by_workers(const NoticePlan& notice) {
+  std::vector<int> ignored;
+  if (!notice.forward) return ignored;
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    if (signal != *notice.forward) ignored.push_back(signal);
+  }
+  return ignored;
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(
@@ -55,6 +66,7 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
   request.out = streams->out.get();
   request.err = streams->err.get();
   request.keep = handed_down_;
+  request.ignored = ignored_by_workers(plan_.notice);
   request.open_files_max = inherited_.open_files_max;
   auto process = spawn(request);
   if (!process) return process.error();
@@ -69,6 +81,7 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
 /// By its pidfd, so that of two deaths the earlier one is the first to be seen.
 asio::awaitable<void> WorkerGroup::watch(pid_t pid, PidFd pidfd) {
   const auto [error] = co_await pidfd.async_wait(PidFd::wait_read, kTuple);
+  if (!error && before_deaths_) before_deaths_();
   // reap() may have been here before; then the number is nobody's, or a stranger's.
   const bool is_ours = std::ranges::find(pids_, pid) != pids_.end();
   int wait_status = 0;

@@ -51,6 +51,9 @@ class WorkerGroup {
   /// To be called before anything is started.
   void listen(Listener listener) { listener_ = std::move(listener); }
 
+  /// `look` is called before a death is looked at, for what came before it.
+  void before_deaths(std::function<void()> look) { before_deaths_ = std::move(look); }
+
   /// Descriptors that every worker started from here on holds.
   void hand_down(std::vector<int> descriptors) { handed_down_ = std::move(descriptors); }
 
@@ -88,6 +91,7 @@ class WorkerGroup {
   Streams& streams_;
   TaskScope& tasks_;
   Listener listener_;
+  std::function<void()> before_deaths_;
   std::vector<pid_t> pids_;               // by local rank; 0: not running
   std::vector<std::string> error_files_;  // by local rank
   std::vector<int> handed_down_;

@@ -5,6 +5,7 @@
 namespace ddprun {
 
 inline constexpr int kExitOk = 0;         // every rank of one round exited 0
+inline constexpr int kExitRefused = 1;    // ddpctl: what it looked at is not as it has to be
 inline constexpr int kExitUsage = 2;      // bad usage: one line, nothing started
 inline constexpr int kExitDefect = 70;    // a defect of ddprun itself
 inline constexpr int kExitTryAgain = 75;  // trying again may help: coordination lost, preempted

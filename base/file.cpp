@@ -16,10 +16,10 @@ namespace {
 constexpr std::size_t kChunkBytes = 65'536;
 constexpr mode_t kMode = 0644;
 
-Result<void> sync_directory(const std::filesystem::path& directory) {
+/// By fsync or syncfs.
+Result<void> synced(const std::filesystem::path& directory, int (*sync)(int)) {
   const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) return make_errno_error(errno, directory.string());
-  if (::fsync(opened.get()) != 0) return make_errno_error(errno, directory.string());
+  if (!opened || sync(opened.get()) != 0) return make_errno_error(errno, directory.string());
   return {};
 }
 
@@ -89,6 +89,14 @@ Result<void> replace_file(const std::filesystem::path& path, std::string_view co
     return written;
   }
   return sync_directory(target.has_parent_path() ? target.parent_path() : ".");
+}
+
+Result<void> sync_directory(const std::filesystem::path& directory) {
+  return synced(directory, &::fsync);
+}
+
+Result<void> sync_file_system(const std::filesystem::path& directory) {
+  return synced(directory, &::syncfs);
 }
 
 Result<void> overwrite_file(const std::filesystem::path& path, std::string_view content) {

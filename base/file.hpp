@@ -24,6 +24,13 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
 /// and leaves nothing behind then.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view content);
 
+/// What was made, renamed or removed in a directory outlives a crash of the machine. Fails with kIo
+/// or kNotFound.
+Result<void> sync_directory(const std::filesystem::path& directory);
+
+/// The same for all that was written to the file system on which `directory` is. Fails as above.
+Result<void> sync_file_system(const std::filesystem::path& directory);
+
 /// Writes into what `path` names, be it a link, a device, or a file in a directory that takes no
 /// new ones; a file that is not there is made. Waits for nobody. Fails with kIo or kNotFound.
 Result<void> overwrite_file(const std::filesystem::path& path, std::string_view content);

@@ -3,6 +3,8 @@
 // The names that pass between the agent and its workers. docs/worker_contract.md says what each
 // means; agent/ sets them, trainer/ reads them, and neither includes the other.
 
+#include <csignal>
+
 namespace ddprun::contract {
 
 // Ranks, as torch.distributed's env:// reads them.
@@ -31,10 +33,16 @@ inline constexpr char kSignalsToHandle[] = "TORCHELASTIC_SIGNALS_TO_HANDLE";
 inline constexpr char kRestartReason[] = "DDPRUN_RESTART_REASON";
 inline constexpr char kPreviousWorldSize[] = "DDPRUN_PREV_WORLD_SIZE";
 inline constexpr char kNodes[] = "DDPRUN_NODES";
+inline constexpr char kNoticeFile[] = "DDPRUN_NOTICE_FILE";
 
 // The round that owns what a worker writes (R10): later generations and rounds are larger.
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";
 inline constexpr char kRound[] = "DDPRUN_ROUND";
+
+/// A *notice*: a signal that announces an end. Whoever gets one saves, and exits with 0 or 75.
+constexpr bool is_notice(int signal) {
+  return signal == SIGTERM || signal == SIGUSR1 || signal == SIGUSR2;
+}
 
 // What nodes prove to each other that they know. Not for workers, which print their environment.
 inline constexpr char kSecret[] = "DDPRUN_SECRET";

@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "base/say.hpp"
 #include "launcher/ddpctl_options.hpp"
+#include "launcher/submit.hpp"
 
 #include <fmt/format.h>
 
@@ -14,8 +15,9 @@
 namespace ddprun {
 namespace {
 
-/// Bad usage is the caller's to mend; all else may pass.
+/// Bad usage is the caller's to mend, and so is a file; all else may pass.
 int status_of(const Error& error) {
+  if (error.is(Errc::kCorrupt)) return kExitBadFile;
   return error.is(Errc::kInvalidArgument) ? kExitUsage : kExitTryAgain;
 }
 
@@ -24,14 +26,31 @@ int fail(const Error& error) {
   return status_of(error);
 }
 
+int end(const Result<void>& done) {
+  return done ? kExitOk : fail(done.error());
+}
+
+/// Does what was asked for; yields the exit status.
 struct Run {
-  Result<void> operator()(const ShowText& show) const { return answer(show.text); }
-  Result<void> operator()(const StatusOptions& options) const { return show_status(options); }
-  Result<void> operator()(const HostlistOptions& options) const { return show_hostlist(options); }
-  Result<void> operator()(const StoreServeOptions& options) const { return serve_store(options); }
-  Result<void> operator()(const StoreBenchOptions& options) const { return bench_store(options); }
-  Result<void> operator()(const RendezvousBenchOptions& options) const {
-    return bench_rendezvous(options);
+  int operator()(const ShowText& show) const { return end(answer(show.text)); }
+  int operator()(const StatusOptions& options) const { return end(show_status(options)); }
+  int operator()(const HostlistOptions& options) const { return end(show_hostlist(options)); }
+  int operator()(const DoctorOptions& options) const {
+    const auto is_well = examine(options);
+    if (!is_well) return fail(is_well.error());
+    return *is_well ? kExitOk : kExitRefused;
+  }
+  int operator()(const MemoryOptions& options) const { return end(analyze_memory(options)); }
+  int operator()(const ScalingOptions& options) const { return end(report_scaling(options)); }
+  int operator()(const SubmitOptions& options) const {
+    const auto status = submit(options);
+    return status ? *status : fail(status.error());
+  }
+  int operator()(const StageOptions& options) const { return end(stage(options)); }
+  int operator()(const StoreServeOptions& options) const { return end(serve_store(options)); }
+  int operator()(const StoreBenchOptions& options) const { return end(bench_store(options)); }
+  int operator()(const RendezvousBenchOptions& options) const {
+    return end(bench_rendezvous(options));
   }
 };
 
@@ -42,8 +61,7 @@ int run(int argc, char** argv) {
   }
   const auto command = parse_ddpctl(argc, argv);
   if (!command) return fail(command.error());
-  const auto done = std::visit(Run{}, *command);
-  return done ? kExitOk : fail(done.error());
+  return std::visit(Run{}, *command);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include "base/flag_checks.hpp"
 #include "base/nearest.hpp"
+#include "launcher/doctor_options.hpp"
+#include "launcher/report_options.hpp"
+#include "launcher/stage_options.hpp"
 #include "launcher/store_workload.hpp"
 
 #include <CLI/CLI.hpp>
@@ -9,7 +12,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -175,20 +180,40 @@ Result<DdpctlCommand> checked(RawBench raw) {
   return {raw.options};
 }
 
+/// The words behind `ddpctl submit`, which are sbatch's and no business of CLI11's.
+Result<DdpctlCommand> parsed_submit(std::span<const char* const> words) {
+  auto options = parse_submit({words.begin(), words.end()});
+  if (!options) return options.error();
+  if (options->asks_help) return ShowText{std::string(submit_help())};
+  return *std::move(options);
+}
+
 }  // namespace
 
 Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   StoreServeOptions serve;
   RawStatus status;
   HostlistOptions hostlist;
+  MemoryOptions memory;
+  ScalingOptions scaling;
+  RawDoctor doctor;
   RawBench bench;
   RendezvousBenchOptions rendezvous_bench;
+  RawStage stage;
+
+  const std::span words(argv, static_cast<std::size_t>(argc));
+  if (argc > 1 && words[1] == std::string_view("submit")) return parsed_submit(words.subspan(2));
 
   CLI::App app("ddpctl: the operator's tool of ddprun", "ddpctl");
   app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
   app.require_subcommand(1);
   add_status(app, status);
   add_hostlist(app, hostlist);
+  add_memory(app, memory);
+  add_scaling(app, scaling);
+  add_doctor(app, doctor);
+  app.add_subcommand("submit", "Submit a batch script whose job runs the code of the commit");
+  add_stage(app, stage);
   CLI::App* const store = app.add_subcommand("store", "The c10d key-value store");
   store->require_subcommand(1);
   add_serve(*store, serve);
@@ -209,6 +234,18 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   if (app.got_subcommand("status")) return checked(std::move(status));
   if (app.got_subcommand("hostlist")) {
     return checked(hostlist, app.get_subcommand("hostlist")->remaining());
+  }
+  if (app.got_subcommand("analyze-memory")) return memory;
+  if (app.got_subcommand("scaling-report")) return scaling;
+  if (app.got_subcommand("doctor")) {
+    auto options = checked(doctor);
+    if (!options) return options.error();
+    return *std::move(options);
+  }
+  if (app.got_subcommand("stage")) {
+    auto options = checked(stage);
+    if (!options) return options.error();
+    return *std::move(options);
   }
   if (app.got_subcommand("rendezvous")) return rendezvous_bench;
   if (store->got_subcommand("serve")) return serve;

@@ -4,8 +4,13 @@
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
+#include "launcher/core/submit_words.hpp"
+#include "launcher/doctor.hpp"
 #include "launcher/hostlist.hpp"
+#include "launcher/memory_report.hpp"
 #include "launcher/rendezvous_bench.hpp"
+#include "launcher/scaling_report.hpp"
+#include "launcher/stage.hpp"
 #include "launcher/status.hpp"
 #include "launcher/store_bench.hpp"
 #include "launcher/store_serve.hpp"
@@ -24,6 +29,11 @@ using DdpctlCommand = std::variant<
     ShowText,
     StatusOptions,
     HostlistOptions,
+    DoctorOptions,
+    MemoryOptions,
+    ScalingOptions,
+    SubmitOptions,
+    StageOptions,
     StoreServeOptions,
     StoreBenchOptions,
     RendezvousBenchOptions>;

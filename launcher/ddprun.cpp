@@ -1,5 +1,6 @@
 // ddprun: starts the workers of a distributed job, watches them, restarts them.
 
+#include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
@@ -51,7 +52,7 @@ int launch(std::span<const std::string> arguments) {
     case Asks::kVersion:
       return tell(fmt::format("ddprun {}\n", DDPRUN_VERSION));
     case Asks::kRun:
-      return run(request->plan);
+      return run(request->plan, request->requeue);
   }
   return kExitDefect;
 }

@@ -1,5 +1,6 @@
 #include "launcher/options.hpp"
 
+#include "base/file.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 #include "launcher/command.hpp"
@@ -9,6 +10,7 @@
 #include "launcher/secret.hpp"
 #include "rendezvous/own_address.hpp"
 #include "slurm/core/allocation.hpp"
+#include "slurm/core/kill_wait.hpp"
 
 #include <fmt/format.h>
 
@@ -16,10 +18,11 @@
 #include <random>
 #include <utility>
 
-#include <unistd.h>
-
 namespace ddprun {
 namespace {
+
+constexpr std::size_t kSlurmConfMax = 1 << 20;
+constexpr auto kSlurmRegatherTimeout = std::chrono::seconds(30);
 
 /// A UUID of chance, for a job that was given no id.
 std::string random_id() {
@@ -124,13 +127,42 @@ Result<void> settle_local_address(Options& options) {
   return {};
 }
 
+/// Slurm's patience after SIGTERM, if its configuration can be read here.
+std::optional<Duration> slurm_kill_wait(const Environment& environment) {
+  const auto named = environment.find("SLURM_CONF");
+  std::vector<std::string> paths = {"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"};
+  if (named != environment.end()) paths = {named->second};
+  for (const std::string& path : paths) {
+    const auto text = read_file(path, kSlurmConfMax);
+    if (text) return kill_wait(*text);
+  }
+  return std::nullopt;
+}
+
+/// In a step Slurm sets the grace, unless the user does.
+void settle_notice(
+    const std::optional<Allocation>& step, const Environment& environment, Options& options) {
+  NoticePlan& notice = options.plan.notice;
+  if (!step || options.has_grace) notice.grace = options.plan.shutdown_timeout;
+  if (!step) {
+    if (options.requeue != Requeue::kNo) {
+      options.warnings.emplace_back(
+          "--requeue has no effect: this is no step of Slurm's (srun ddprun ...)");
+    }
+    return;
+  }
+  notice.kill_wait = slurm_kill_wait(environment);
+  notice.job_end = step->end_time;
+}
+
 }  // namespace
 
 Result<Request> read_request(
     std::span<const std::string> arguments, const Environment& environment) {
   auto line = read_command_line(arguments, environment);
   if (!line) return line.error();
-  if (line->asks != Asks::kRun) return Request{.asks = line->asks, .plan = {}, .warnings = {}};
+  if (line->asks != Asks::kRun)
+    return Request{.asks = line->asks, .plan = {}, .requeue = {}, .warnings = {}};
   const int cpus = usable_cpus();
   auto found = find_allocation(environment);
   if (!found && !says_where_to_meet(*line)) return found.error();
@@ -156,7 +188,11 @@ Result<Request> read_request(
   plan.is_slurm_step = step.has_value();
   if (step && plan.meeting.has_others()) {
     plan.meeting.expected = static_cast<int>(step->nodes.size());
+    // A node that Slurm has lost never comes back to its job; a network may.
+    const bool is_asked_for = options->settings.join_timeout || options->settings.timeout;
+    if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;
   }
+  settle_notice(step, environment, *options);
   const auto workers = count_workers(options->workers, environment, plan.usable_cpus);
   if (!workers) return workers.error();
   plan.workers = *workers;
@@ -167,19 +203,13 @@ Result<Request> read_request(
   auto command = resolve_command(*options, environment);
   if (!command) return command.error();
   plan.command = std::move(*command);
-  return Request{
-      .asks = Asks::kRun, .plan = std::move(plan), .warnings = std::move(options->warnings)};
-}
-
-Environment current_environment() {
-  Environment environment;
-  for (char** variable = ::environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const std::size_t equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  Request request{.asks = Asks::kRun, .plan = std::move(plan), .requeue = {}, .warnings = {}};
+  if (step) {
+    request.requeue = {
+        .mode = options->requeue, .job_id = step->job_id, .restarts = step->restarts};
   }
-  return environment;
+  request.warnings = std::move(options->warnings);
+  return request;
 }
 
 }  // namespace ddprun

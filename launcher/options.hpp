@@ -5,6 +5,7 @@
 #include "agent/core/launch_plan.hpp"
 #include "base/error.hpp"
 #include "launcher/core/flags.hpp"
+#include "launcher/requeue.hpp"
 
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@ namespace ddprun {
 struct Request {
   Asks asks = Asks::kRun;
   LaunchPlan plan;                    // when asks == kRun
+  RequeuePlan requeue;                // the same
   std::vector<std::string> warnings;  // one line each
 };
 
@@ -24,8 +26,5 @@ struct Request {
 /// with value, reason and remedy.
 Result<Request> read_request(
     std::span<const std::string> arguments, const Environment& environment);
-
-/// The environment of this process.
-Environment current_environment();
 
 }  // namespace ddprun

@@ -13,7 +13,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
 #include <fmt/format.h>
 
@@ -53,6 +52,7 @@ sigset_t signals_of(const LaunchPlan& plan) {
     if (signal == SIGHUP && is_ignored(SIGHUP)) continue;
     ::sigaddset(&signals, signal);
   }
+  // Notices under Slurm, and else for workers alone.
   ::sigaddset(&signals, SIGUSR1);
   ::sigaddset(&signals, SIGUSR2);
   return signals;
@@ -76,10 +76,9 @@ void open_missing_streams() {
 }
 
 bool ends_the_job(const LaunchPlan& plan, int signal) {
-  for (const int handled : plan.signals_to_handle) {
-    if (handled == signal) return true;
-  }
-  return false;
+  const bool is_user = signal == SIGUSR1 || signal == SIGUSR2;
+  if (is_user && plan.is_slurm_step) return true;
+  return std::ranges::find(plan.signals_to_handle, signal) != plan.signals_to_handle.end();
 }
 
 Inherited inherited() {
@@ -100,20 +99,26 @@ std::optional<int> next_signal(Stream& signals) {
   return static_cast<int>(info.ssi_signo);
 }
 
+/// Those that have come.
+void heed_pending(Agent& agent, const LaunchPlan& plan, Stream& signals) {
+  while (const auto signal = next_signal(signals)) {
+    if (*signal == SIGCHLD) {
+      // Behind the pidfds that are ready by now, which know the order of the deaths.
+      asio::post(signals.get_executor(), [&agent] { agent.reap(); });
+    } else if (ends_the_job(plan, *signal)) {
+      agent.stop_by(*signal);
+    } else {
+      agent.pass_on(*signal);
+    }
+  }
+}
+
 asio::awaitable<void> heed_signals(Agent& agent, const LaunchPlan& plan, Stream signals) {
+  // Slurm signals workers and agent alike: of a worker that dies of a notice the reason is here.
+  agent.before_deaths([&] { heed_pending(agent, plan, signals); });
   for (;;) {
     co_await signals.async_wait(Stream::wait_read, kTuple);
-    while (const auto signal = next_signal(signals)) {
-      if (*signal == SIGCHLD) {
-        // Behind the pidfds that are ready by now, which know the order of the deaths.
-        co_await asio::post(asio::use_awaitable);
-        agent.reap();
-      } else if (ends_the_job(plan, *signal)) {
-        agent.stop_by(*signal);
-      } else {
-        agent.pass_on(*signal);
-      }
-    }
+    heed_pending(agent, plan, signals);
   }
 }
 
@@ -192,7 +197,8 @@ Result<std::optional<int>> settle_founder(
   return std::optional<int>();
 }
 
-Result<int> run_agent(LaunchPlan plan, sigset_t signals, AgentBegins began) {
+Result<int> run_agent(
+    LaunchPlan plan, const RequeuePlan& again, sigset_t signals, AgentBegins began) {
   ::sigaddset(&signals, SIGCHLD);
   Descriptor signal_queue(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!signal_queue) return make_errno_error(errno, "cannot wait for signals");
@@ -213,13 +219,21 @@ Result<int> run_agent(LaunchPlan plan, sigset_t signals, AgentBegins began) {
       [&thrown](const std::exception_ptr& what) { thrown = what; });
   context.run();
   if (thrown) std::rethrow_exception(thrown);
+  if ((*agent)->speaks_for_job()) {
+    requeue(
+        again,
+        {.exit_status = status,
+         .notice_status = plan.notice.exit_status,
+         .stopped_by = (*agent)->stopped_by()});
+  }
   return status;
 }
 
 /// The same, with what Asio throws where the operating system refuses it a descriptor or memory.
-Result<int> try_run_agent(const LaunchPlan& plan, const sigset_t& signals, AgentBegins began) {
+Result<int> try_run_agent(
+    const LaunchPlan& plan, const RequeuePlan& again, const sigset_t& signals, AgentBegins began) {
   try {
-    return run_agent(plan, signals, std::move(began));
+    return run_agent(plan, again, signals, std::move(began));
   } catch (const boost::system::system_error& thrown) {
     if (thrown.code().category() != boost::system::system_category()) throw;
     return make_errno_error(thrown.code().value(), "the operating system refuses");
@@ -228,7 +242,7 @@ Result<int> try_run_agent(const LaunchPlan& plan, const sigset_t& signals, Agent
 
 }  // namespace
 
-int run(const LaunchPlan& plan) {
+int run(const LaunchPlan& plan, const RequeuePlan& again) {
   open_missing_streams();
   // A reader of our output that has gone is no reason to end the job, nor the front.
   ::signal(SIGPIPE, SIG_IGN);
@@ -238,7 +252,8 @@ int run(const LaunchPlan& plan) {
   block(signals);
   auto process = fork_agent(signals);
   if (const auto* front = std::get_if<FrontEnded>(&process)) return front->exit_status;
-  const auto status = try_run_agent(plan, signals, std::move(std::get<AgentBegins>(process)));
+  const auto status =
+      try_run_agent(plan, again, signals, std::move(std::get<AgentBegins>(process)));
   if (status) return *status;
   say(fmt::format("ddprun: {}\n", status.error().detail));
   return status_of(status.error());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "agent/core/launch_plan.hpp"
+#include "launcher/requeue.hpp"
 
 namespace ddprun {
 
@@ -8,6 +9,6 @@ namespace ddprun {
 /// job has ended, with the exit status (docs/operations.md). The caller ends with it at once.
 ///
 /// REQUIRES: called once, on the main thread, before any other thread exists.
-int run(const LaunchPlan& plan);
+int run(const LaunchPlan& plan, const RequeuePlan& again);
 
 }  // namespace ddprun

@@ -1,12 +1,16 @@
-// ddptrain: the C++ DDP trainer. Alone it is a world of one; ddprun makes it one rank of many.
+// ddptrain: the C++ DDP trainer. Alone it is a world of one; ddprun, srun or mpirun make it one
+// rank of many.
 
 #include "base/descriptor.hpp"
+#include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
 #include "base/say.hpp"
 #include "base/worker_contract.hpp"
 #include "trainer/core/failure.hpp"
+#include "trainer/core/filled_environment.hpp"
 #include "trainer/core/worker_place.hpp"
+#include "trainer/notice_watch.hpp"
 #include "trainer/options.hpp"
 #include "trainer/train.hpp"
 
@@ -17,6 +21,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -52,23 +57,60 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
 }
 
+int refuse(const Error& error) {
+  return fail({.exit_status = kExitUsage, .message = error.detail});
+}
+
+int print(const std::string& text) {
+  const auto printed = answer(text);
+  return printed ? kExitOk : fail({.exit_status = kExitBadFile, .message = printed.error().detail});
+}
+
+/// What was filled in becomes this process's, so that whatever reads a variable sees the same.
+void take_on(const FilledEnvironment& environment) {
+  for (const auto& [name, source] : environment.sources) {
+    ::setenv(name.c_str(), environment.find(name).value_or("").c_str(), 0);
+  }
+}
+
+/// Nothing is saved without --snapshot-dir. A launcher that is not ddprun stops workers by SIGTERM
+/// for any reason, and does not say which.
+Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& options) {
+  const auto notice_file = variable(contract::kNoticeFile);
+  const bool is_other_launcher = !notice_file && variable(contract::kRunId);
+  if (!options.snapshot_dir || is_other_launcher) return std::unique_ptr<NoticeWatch>();
+  return NoticeWatch::begin(notice_file);
+}
+
+int train_with(const TrainOptions& options) {
+  const auto environment = fill_environment(current_environment());
+  if (!environment) return refuse(environment.error());
+  take_on(*environment);
+  const auto is_ranked = require_rank(*environment);
+  if (options.must_be_distributed && !is_ranked) return refuse(is_ranked.error());
+  if (options.prints_environment) return print(environment_text(*environment));
+  const auto place = parse_worker_place(*environment);
+  if (!place) return refuse(place.error());
+  const auto notice = watch_for_notice(options);
+  if (!notice) return refuse(notice.error());
+  const auto trained = train(options, *place, notice->get());
+  if (trained) return *trained == TrainEnd::kSaved ? kExitTryAgain : kExitOk;
+  const bool may_pass = trained.error().is(Errc::kPeerLost);
+  const int status = may_pass ? kExitTryAgain : kExitBadFile;
+  return fail({.exit_status = status, .message = trained.error().detail});
+}
+
 int run(int argc, const char* const* argv) {
   const auto wanted = parse_train_options(argc, argv);
-  if (!wanted) return fail({.exit_status = kExitUsage, .message = wanted.error().detail});
-  if (const auto* print = std::get_if<PrintAndLeave>(&*wanted); print != nullptr) {
-    const auto printed = answer(print->text);
-    return printed ? kExitOk
-                   : fail({.exit_status = kExitBadFile, .message = printed.error().detail});
+  if (!wanted) return refuse(wanted.error());
+  if (const auto* show = std::get_if<PrintAndLeave>(&*wanted); show != nullptr) {
+    return print(show->text);
   }
-  const auto place = parse_worker_place(variable);
-  if (!place) return fail({.exit_status = kExitUsage, .message = place.error().detail});
   try {
-    const auto trained = train(std::get<TrainOptions>(*wanted), *place);
-    if (!trained) return fail({.exit_status = kExitBadFile, .message = trained.error().detail});
+    return train_with(std::get<TrainOptions>(*wanted));
   } catch (const std::exception& error) {
     return fail(classify_failure(error.what()));
   }
-  return kExitOk;
 }
 
 }  // namespace

@@ -66,6 +66,14 @@ void add_training_flags(CLI::App& app, Raw& raw) {
   app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu"}));
 }
 
+void add_launch_flags(CLI::App& app, Raw& raw) {
+  app.add_flag("--distributed", raw.options.must_be_distributed, "Refuse to train alone");
+  app.add_flag(
+      "--print-env",
+      raw.options.prints_environment,
+      "Print RANK, WORLD_SIZE and the like, and who says so, instead of training");
+}
+
 void add_output_flags(CLI::App& app, Raw& raw) {
   TrainOptions& options = raw.options;
   app.add_option("--metrics-file", options.metrics_file, "JSON lines, appended to by rank 0")
@@ -125,10 +133,12 @@ Result<TrainOptions> checked(Raw raw) {
 Result<std::variant<TrainOptions, PrintAndLeave>> parse_train_options(
     int argc, const char* const* argv) {
   Raw raw;
-  CLI::App app("Trains an image classifier by DDP. Start it alone, or with ddprun.", "ddptrain");
+  CLI::App app(
+      "Trains an image classifier by DDP. Start it alone, with ddprun, or with srun.", "ddptrain");
   app.option_defaults()->always_capture_default();
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "ddptrain " DDPRUN_VERSION);
+  add_launch_flags(app, raw);
   add_data_flags(app, raw);
   add_training_flags(app, raw);
   add_output_flags(app, raw);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "trainer/core/worker_place.hpp"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -11,8 +12,9 @@ using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 /// Joins this worker with its peers: a Gloo group over the store at MASTER_ADDR:MASTER_PORT, whose
 /// client we are, or which rank 0 hosts where no agent does. Alone, a world of 1 needs no store.
 ///
-/// Blocks until all peers have come. Throws what torch throws when the store or a peer does not
-/// answer (see classify_failure()).
-ProcessGroup make_process_group(const WorkerPlace& place);
+/// Blocks until all peers have come. Fails with kPeerLost where there is no port for a store of
+/// ours, or no rank 0 at the ports to look at; throws what torch throws when the store or a peer
+/// does not answer (see classify_failure()).
+Result<ProcessGroup> make_process_group(const WorkerPlace& place);
 
 }  // namespace ddprun

@@ -230,7 +230,10 @@ Result<void> Snapshots::save(
 
 Result<void> Snapshots::write(const SnapshotState& state) {
   const auto name = store_->write(state);
-  if (name) return {};
+  if (name) {
+    saved_step_ = state.step;
+    return {};
+  }
   if (name.error().is(Errc::kCancelled)) return name.error();
   // The snapshot before this one is still whole, so there is nothing to lose by going on.
   say(fmt::format(

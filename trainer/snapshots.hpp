@@ -56,6 +56,9 @@ class Snapshots {
   /// round owns the directory.
   Result<void> save(const TrainPosition& position, Model& model, torch::optim::SGD& optimizer);
 
+  /// The newest step that save() has put on disk; -1: none. Rank 0 alone knows.
+  std::int64_t saved_step() const { return saved_step_; }
+
  private:
   /// A header and, with kResume, what each rank of the saving world held for itself.
   struct Told {
@@ -75,6 +78,7 @@ class Snapshots {
   const WorkerPlace& place_;
   ProcessGroup group_;
   std::unique_ptr<SnapshotStore> store_;  // rank 0's
+  std::int64_t saved_step_ = -1;
 };
 
 }  // namespace ddprun

@@ -12,6 +12,7 @@
 #include "trainer/record_file.hpp"
 #include "trainer/sampler.hpp"
 #include "trainer/snapshots.hpp"
+#include "trainer/stop_agreement.hpp"
 
 #include <ATen/Version.h>
 #include <fmt/format.h>
@@ -64,10 +65,10 @@ Result<RecordFile> open_records(const char* flag, const std::optional<std::strin
 /// One rank's training, from the files to the last line.
 class Training {
  public:
-  Training(const TrainOptions& options, const WorkerPlace& place)
-      : options_(options), place_(place), bar_(place.rank == 0) {}
+  Training(const TrainOptions& options, const WorkerPlace& place, const NoticeWatch* notice)
+      : options_(options), place_(place), notice_(notice), bar_(place.rank == 0) {}
 
-  Result<void> run();
+  Result<TrainEnd> run();
 
  private:
   Result<void> open_files();
@@ -77,7 +78,8 @@ class Training {
   double train_step(const Batch& batch);
   void flip_gradient_bit();
   Result<void> trace(std::span<const std::int64_t> samples);
-  Result<void> save_if_due();
+  Result<void> save_or_stop();
+  Result<void> report_stop();
   Result<void> report_epoch(double samples_before, Duration took);
   Result<void> finish();
   MetricSums test();
@@ -88,6 +90,7 @@ class Training {
 
   const TrainOptions& options_;
   const WorkerPlace& place_;
+  const NoticeWatch* notice_;
   std::unique_ptr<ImageDataset> train_data_;
   std::unique_ptr<ImageDataset> test_data_;
   RecordFile metrics_;
@@ -98,18 +101,21 @@ class Training {
   std::unique_ptr<torch::optim::SGD> optimizer_;
 
   std::unique_ptr<Snapshots> snapshots_;
+  std::unique_ptr<StopAgreement> stop_;
+  bool is_stopped_ = false;
   TrainPosition at_;
 };
 
-Result<void> Training::run() {
+Result<TrainEnd> Training::run() {
   auto done = open_files();
   if (done) done = build();
   if (done) done = announce();
-  while (done && at_.progress.epoch < options_.end_epoch()) {
+  while (done && !is_stopped_ && at_.progress.epoch < options_.end_epoch()) {
     done = train_epoch();
   }
-  if (!done) return done;
-  return finish();
+  if (done && !is_stopped_) done = finish();
+  if (!done) return done.error();
+  return is_stopped_ ? TrainEnd::kSaved : TrainEnd::kDone;
 }
 
 Result<void> Training::open_files() {
@@ -133,7 +139,9 @@ Result<void> Training::open_files() {
 
 Result<void> Training::build() {
   at::set_num_threads(options_.num_threads);  // P1
-  ProcessGroup group = make_process_group(place_);
+  auto joined = make_process_group(place_);
+  if (!joined) return joined.error();
+  ProcessGroup group = *std::move(joined);
 
   torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
@@ -142,6 +150,7 @@ Result<void> Training::build() {
       ddp_->model().parameters(),
       torch::optim::SGDOptions(options_.learning_rate).momentum(options_.momentum));
 
+  stop_ = std::make_unique<StopAgreement>(notice_, group);
   snapshots_ = std::make_unique<Snapshots>(options_, place_, std::move(group));
   const auto resumed = snapshots_->resume(ddp_->model(), *optimizer_);
   if (!resumed) return resumed.error();
@@ -176,15 +185,15 @@ Result<void> Training::train_epoch() {
     bar_.show(at_.progress.epoch, i + 1, steps, loss);
     auto kept = metrics_.write(step_record(at_.progress, loss, wall_s()));
     if (kept) kept = trace(numbers);
-    if (kept && i + 1 < steps) kept = save_if_due();
-    if (!kept) return kept;
+    if (kept && i + 1 < steps) kept = save_or_stop();
+    if (!kept || is_stopped_) return kept;
   }
   auto reported = report_epoch(samples_before, Clock::now() - began);
   if (!reported) return reported;
   const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
   at_ = TrainPosition();
   at_.progress = next;
-  return save_if_due();
+  return save_or_stop();
 }
 
 /// Before the snapshot of this step, so that no snapshot holds a step that is not in the trace.
@@ -193,11 +202,28 @@ Result<void> Training::trace(std::span<const std::int64_t> samples) {
   return trace_.write(sample_record(at_.progress, place_, samples));
 }
 
-/// Every so many steps, and when all is done: whoever starts the job again finds it finished.
-Result<void> Training::save_if_due() {
+/// Saves every so many steps, and when all is done: whoever starts the job again finds it finished.
+/// After a notice once more, and that is all.
+Result<void> Training::save_or_stop() {
   const bool done = at_.progress.epoch == options_.end_epoch();
-  if (!done && at_.progress.step % options_.snapshot_every_steps != 0) return {};
-  return snapshots_->save(at_, ddp_->model(), *optimizer_);
+  is_stopped_ = !done && stop_->is_reached(at_.progress.step);
+  const bool is_due = done || at_.progress.step % options_.snapshot_every_steps == 0;
+  if (!is_due && !is_stopped_) return {};
+  auto saved = snapshots_->save(at_, ddp_->model(), *optimizer_);
+  if (!saved || !is_stopped_) return saved;
+  return report_stop();
+}
+
+/// Who says that all is saved has to know it.
+Result<void> Training::report_stop() {
+  bar_.clear();
+  if (!is_first()) return {};
+  const std::int64_t step = at_.progress.step;
+  if (snapshots_->saved_step() != step) {
+    return make_error(Errc::kIo, fmt::format("told to stop, and step {} is not saved", step));
+  }
+  tell(fmt::format("stopped epoch={} step={}\n", at_.progress.epoch, step));
+  return {};
 }
 
 /// One update of the weights; returns this rank's mean loss before it.
@@ -299,8 +325,9 @@ std::span<const std::int64_t> Training::batch_of(
 
 }  // namespace
 
-Result<void> train(const TrainOptions& options, const WorkerPlace& place) {
-  Training training(options, place);
+Result<TrainEnd> train(
+    const TrainOptions& options, const WorkerPlace& place, const NoticeWatch* notice) {
+  Training training(options, place, notice);
   return training.run();
 }
 

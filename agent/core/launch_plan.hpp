@@ -4,6 +4,7 @@
 // LaunchPlan, agent/ carries it out. Nothing behind this line reads a flag or a PET_ variable.
 
 #include "base/endpoint.hpp"
+#include "base/exit_status.hpp"
 #include "base/node_range.hpp"
 #include "base/time.hpp"
 
@@ -75,10 +76,21 @@ struct MeetingPlan {
   std::string secret;         // that all nodes know; empty: none
   Duration lease = std::chrono::seconds(3);          // silence after which a node is lost
   Duration join_timeout = std::chrono::minutes(10);  // to get nodes.min()
-  Duration last_call = std::chrono::seconds(30);     // for more than nodes.min(), first round only
-  bool trusts_reset = true;                          // the end of a life line proves a death
+  std::optional<Duration> regather_timeout;       // to get them again after a round; none: the same
+  Duration last_call = std::chrono::seconds(30);  // for more than nodes.min(), first round only
+  bool trusts_reset = true;                       // the end of a life line proves a death
 
   bool has_others() const { return endpoint.has_value(); }
+};
+
+/// What a notice (contract::is_notice) means here.
+struct NoticePlan {
+  std::optional<int> forward;       // what workers are sent; none: the signal itself
+  std::optional<Duration> grace;    // from a notice to SIGKILL; none: as long as Slurm leaves
+  int exit_status = kExitTryAgain;  // of a job whose workers have all saved
+  // What Slurm leaves, as far as it is known; for people and workers, nothing here waits for it.
+  std::optional<Duration> kill_wait;    // from SIGTERM to SIGKILL, at least
+  std::optional<std::int64_t> job_end;  // seconds since 1970
 };
 
 /// One node's part of a job.
@@ -96,6 +108,7 @@ struct LaunchPlan {
   std::optional<std::uint16_t> master_port;  // of a job of one node; none: a free one
   bool shared_store = true;  // false: rank 0 hosts its own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
   bool virtual_local_rank = false;
+  NoticePlan notice;
   bool is_slurm_step = false;  // a signal to this node means the whole job
   int usable_cpus = 1;         // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
   WorkerCommand command;

@@ -12,6 +12,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.node.node_rank = meeting.node_rank;
   policy.node.workers = plan.workers;
   policy.nodes = meeting.nodes;
+  policy.notice_status = plan.notice.exit_status;
   policy.expected = meeting.expected;
   policy.max_restarts = plan.max_restarts;
   policy.restart_window = plan.restart_window;
@@ -21,6 +22,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.lease = meeting.lease;
   policy.trusts_reset = meeting.trusts_reset;
   policy.join_timeout = meeting.join_timeout;
+  policy.regather_timeout = meeting.regather_timeout;
   policy.last_call = meeting.last_call;
   policy.seed = own.chance;
   return policy;

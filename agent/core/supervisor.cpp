@@ -1,6 +1,7 @@
 #include "agent/core/supervisor.hpp"
 
 #include "base/check.hpp"
+#include "base/exit_status.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -23,6 +24,7 @@ void Supervisor::on(const StartRound& /*event*/, TimePoint now, Effects& out) {
   began_ = now;
   failures_.clear();
   was_stopped_ = false;
+  has_saved_ = false;
   killing_ = false;
   std::ranges::fill(workers_, Worker{});
   advance(0, WorkerInput::kStart, out);
@@ -70,27 +72,42 @@ void Supervisor::worker_ended(WorkerFailure failure, TimePoint now, Effects& out
   if (phase_ == Phase::kGivenUp) return;
   advance(failure.local_rank, WorkerInput::kReaped, out);
   const bool failed = !failure.end.ok();
-  if (failed) failures_.push_back(std::move(failure));
+  const bool saved = failure.end.signal == 0 && (!failed || failure.end.code == kExitTryAgain);
+  if (failed && !(saved && has_saved_)) failures_.push_back(std::move(failure));
   if (failed && phase_ == Phase::kRunning) {
     out.emplace_back(news(WorkersState::kFailed));
-    return stop_all(SIGTERM, now, out);
+    return stop_all(StopRound{}, now, out);
+  }
+  if (!saved && std::exchange(has_saved_, false)) {
+    hurry(now);
+    if (!none_running()) out.emplace_back(news(WorkersState::kFailed));
   }
   if (none_running()) sweep(now, out);
 }
 
 void Supervisor::on(const StopRound& event, TimePoint now, Effects& out) {
-  if (phase_ == Phase::kRunning) stop_all(event.signal, now, out);
+  if (phase_ == Phase::kRunning) return stop_all(event, now, out);
+  if (!event.is_notice) hurry(now);
 }
 
-void Supervisor::stop_all(int signal, TimePoint now, Effects& out) {
+void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
   phase_ = Phase::kStopping;
   was_stopped_ = true;
-  stop_signal_ = signal;
-  deadline_ = now + policy_.grace;
+  has_saved_ = stop.is_notice;
+  stop_signal_ = stop.signal;
+  deadline_.reset();
+  if (!stop.is_notice) hurry(now);
+  if (stop.is_notice && policy_.notice_grace) deadline_ = now + *policy_.notice_grace;
   for (int rank = 0; rank < policy_.workers; ++rank) {
     advance(rank, WorkerInput::kStop, out);
   }
   if (none_running()) sweep(now, out);
+}
+
+/// Those who are left after a notice, and had as long as they need, have no more than the grace.
+void Supervisor::hurry(TimePoint now) {
+  const bool ends = phase_ == Phase::kStopping || phase_ == Phase::kSweeping;
+  if (ends && !deadline_) deadline_ = now + policy_.grace;
 }
 
 void Supervisor::on(const Kill& /*event*/, TimePoint now, Effects& out) {
@@ -126,7 +143,9 @@ void Supervisor::sweep(TimePoint now, Effects& out) {
     if (worker.stopped_by_us && worker.leaves_group) told.push_back(worker.pid);
   }
   const TimePoint soon = now + policy_.leftover_grace;
-  deadline_ = told.empty() || !deadline_ ? soon : std::max(*deadline_, soon);
+  if (told.empty()) deadline_.reset();
+  if (!told.empty()) hurry(now);
+  deadline_ = std::max(deadline_.value_or(soon), soon);
   out.emplace_back(Sweep{.signal = SIGTERM, .told_groups = std::move(told)});
 }
 
@@ -143,7 +162,8 @@ void Supervisor::on(const Signalled& event, TimePoint now, Effects& out) {
   if (again) return;
   told_to_stop_at_ = now;
   // The first one is answered from outside, by a StopRound if anything runs.
-  if (std::exchange(told_to_stop_by_, event.signal) != 0) on(Kill{}, now, out);
+  const bool is_first = std::exchange(told_to_stop_by_, event.signal) == 0;
+  if (!is_first && !event.is_repeated) on(Kill{}, now, out);
 }
 
 void Supervisor::on(const Tick& /*event*/, TimePoint now, Effects& out) {
@@ -166,7 +186,7 @@ void Supervisor::give_up(Effects& out) {
 
 Supervisor::News Supervisor::news(WorkersState state) const {
   const Duration ran_for = failures_.empty() ? Duration() : failures_.front().at - began_;
-  return {.state = state, .failures = failures_, .ran_for = ran_for};
+  return {.state = state, .failures = failures_, .ran_for = ran_for, .has_saved = has_saved_};
 }
 
 void Supervisor::advance(int local_rank, WorkerInput input, Effects& out) {

@@ -32,6 +32,7 @@ namespace ddprun {
 struct SupervisorPolicy {
   int workers = 1;                                      // >= 1
   Duration grace = std::chrono::seconds(30);            // from the stop signal to SIGKILL
+  std::optional<Duration> notice_grace = grace;         // from a notice; none: what Slurm leaves
   Duration leftover_grace = std::chrono::seconds(1);    // the same, for what workers left behind
   Duration unkillable_after = std::chrono::seconds(5);  // from SIGKILL to giving up on a process
   // Terminals, Slurm and timeout(1) deliver one stop both to us and to our parent, which passes it
@@ -57,7 +58,8 @@ class Supervisor {
   // What happened.
   struct StartRound {};
   struct StopRound {
-    int signal = SIGTERM;  // that workers are stopped with
+    int signal = SIGTERM;    // that workers are stopped with
+    bool is_notice = false;  // they are to save first; one that is not, later, says to hurry
   };
   struct Kill {};  // nothing may run here any more
   struct Spawned {
@@ -76,8 +78,9 @@ class Supervisor {
     bool leaves_group = false;  // others of its process group live on
   };
   struct Alone {};    // no process descends from us any more
-  struct Signalled {  // a person, or Slurm, wants an end; the second time at once
+  struct Signalled {  // a person, or Slurm, wants an end; a person who says it twice, at once
     int signal = 0;
+    bool is_repeated = false;  // others than persons say it again, and mean no more by it
   };
   struct Tick {};  // next_deadline() has passed; one that comes early does no harm
   using Event = std::
@@ -99,6 +102,7 @@ class Supervisor {
     WorkersState state = WorkersState::kStopped;
     std::vector<WorkerFailure> failures;  // in order of time: the culprit, with kStopped all
     Duration ran_for{};                   // from the round's start to the culprit's end
+    bool has_saved = false;  // with kStopped, by a notice: each exited by itself, with 0 or 75
   };
   struct GiveUp {  // SIGKILL did not end these in time: uninterruptible sleep, or not ours to kill
     std::vector<int> local_ranks;
@@ -146,7 +150,8 @@ class Supervisor {
 
   void advance(int local_rank, WorkerInput input, Effects& out);
   void worker_ended(WorkerFailure failure, TimePoint now, Effects& out);
-  void stop_all(int signal, TimePoint now, Effects& out);
+  void stop_all(const StopRound& stop, TimePoint now, Effects& out);
+  void hurry(TimePoint now);
   void kill_all(TimePoint now, Effects& out);
   void sweep(TimePoint now, Effects& out);
   void give_up(Effects& out);
@@ -159,6 +164,7 @@ class Supervisor {
   TimePoint began_;                      // the round
   std::vector<WorkerFailure> failures_;  // of this round, in order of time
   bool was_stopped_ = false;             // this round, by a failure or from outside
+  bool has_saved_ = false;               // so that workers could save, and all ended ones have
   bool killing_ = false;                 // SIGKILL was sent to all; the deadline is the last one
   int stop_signal_ = 0;                  // what workers are stopped with, in this round
   int told_to_stop_by_ = 0;

@@ -86,6 +86,11 @@ void set_job(const LaunchPlan& plan, const WorkerPlace& place, Environment& envi
   environment.set(contract::kErrorFile, place.error_file);
   environment.set(contract::kSignalsToHandle, plan.signals_text);
   environment.set(contract::kNodes, place.nodes);
+  if (place.notice_file.empty()) {
+    environment.remove(contract::kNoticeFile);
+  } else {
+    environment.set(contract::kNoticeFile, place.notice_file);
+  }
   environment.set(contract::kGeneration, place.generation);
   environment.set(contract::kRound, place.round);
 }

@@ -25,6 +25,7 @@ struct WorkerPlace {
   int previous_world_size = 0;  // 0: this is the first attempt
   Endpoint master;              // where all of them meet
   std::string error_file;       // empty: none
+  std::string notice_file;      // empty: none
   std::string nodes;            // the host names of the round, comma separated
 };
 

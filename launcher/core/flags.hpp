@@ -6,6 +6,7 @@
 // follows belongs to the script, byte for byte. Names take dashes or underscores, and any beginning
 // that fits one name only. A flag that is not on the command line is looked up as PET_<NAME>.
 
+#include "base/environment.hpp"
 #include "base/error.hpp"
 
 #include <cstdint>
@@ -19,8 +20,6 @@
 namespace ddprun {
 
 struct Options;
-
-using Environment = std::map<std::string, std::string>;
 
 /// The value a flag was given, and by what, for messages: "--nnodes" or "PET_NNODES".
 struct Given {

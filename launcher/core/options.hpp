@@ -6,6 +6,7 @@
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 #include "launcher/core/flags.hpp"
+#include "slurm/core/requeue.hpp"
 
 #include <cstdint>
 #include <map>
@@ -70,6 +71,8 @@ struct Options {
   std::optional<std::uint16_t> master_port;
   std::optional<Given> local_address;    // --local-addr HOST
   std::optional<Given> local_interface;  // --local-addr iface:NAME, the name alone
+  Requeue requeue = Requeue::kNo;
+  bool has_grace = false;  // --shutdown-timeout is the user's word
   RendezvousSettings settings;
   std::optional<Given> secret_file;
   StreamChoice redirects;
@@ -115,6 +118,9 @@ Result<void> fence_dir(const Given& given, Options& options);
 Result<void> max_restarts(const Given& given, Options& options);
 Result<void> restart_window(const Given& given, Options& options);
 Result<void> shutdown_timeout(const Given& given, Options& options);
+Result<void> forward_signal(const Given& given, Options& options);
+Result<void> preempt_exit_code(const Given& given, Options& options);
+Result<void> requeue(const Given& given, Options& options);
 Result<void> signals_to_handle(const Given& given, Options& options);
 Result<void> monitor_interval(const Given& given, Options& options);
 Result<void> start_method(const Given& given, Options& options);

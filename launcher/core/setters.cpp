@@ -112,6 +112,33 @@ Result<void> shutdown_timeout(const Given& given, Options& options) {
   const auto timeout = seconds_of(given);
   if (!timeout) return timeout.error();
   options.plan.shutdown_timeout = *timeout;
+  options.has_grace = true;
+  return {};
+}
+
+Result<void> forward_signal(const Given& given, Options& options) {
+  const int number = signal_of(given.text);
+  if (number == 0) return refused("expected the name of a signal, such as SIGUSR1");
+  if (number == SIGKILL || number == SIGSTOP) {
+    return refused("no worker can handle it, and save; give another, such as SIGTERM");
+  }
+  options.plan.notice.forward = number;
+  return {};
+}
+
+Result<void> preempt_exit_code(const Given& given, Options& options) {
+  const auto number = parse_int<int>(given.text);
+  if (!number || *number < 1 || *number > 255) {
+    return refused("expected a number from 1 to 255; 0 means that the job is done");
+  }
+  options.plan.notice.exit_status = *number;
+  return {};
+}
+
+Result<void> requeue(const Given& given, Options& options) {
+  const auto mode = parse_requeue(given.text);
+  if (!mode) return refused("expected never, on-preempt or always");
+  options.requeue = *mode;
   return {};
 }
 

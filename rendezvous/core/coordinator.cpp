@@ -2,6 +2,7 @@
 
 #include "base/exit_status.hpp"
 #include "base/signal_name.hpp"
+#include "base/worker_contract.hpp"
 #include "rendezvous/core/rank_plan.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +21,16 @@ constexpr std::size_t kHostsShownMax = 64;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 constexpr auto kNoticeWindow = 1s;
 constexpr auto kQuietWait = 10s;  // for other nodes, before whoever started this one is told
+
+std::string spelled(const FailureNews& failure) {
+  return fmt::format(
+      "rank {} on {} (local rank {}, pid {}) {}",
+      failure.rank,
+      failure.host,
+      failure.local_rank,
+      failure.pid,
+      failure.how);
+}
 
 }  // namespace
 
@@ -255,8 +266,10 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
       effects::Note{.text = fmt::format("node {} (group rank {}): {}", host, group_rank, why)});
   if (!is_to_run(incarnation)) return;
   const bool was_running = round_.ended.insert(incarnation).second;
-  if (phase_ != Phase::kRunning || !was_running) return;
-  go_on_without_blame(fmt::format("node {} is lost: {}", host, why), out);
+  if (!was_running) return;
+  const std::string lost = fmt::format("node {} is lost: {}", host, why);
+  if (phase_ == Phase::kRunning) go_on_without_blame(lost, out);
+  if (ending_) hurry(*ending_, lost, out);
 }
 
 void Coordinator::expire(TimePoint now, Effects& out) {
@@ -330,14 +343,14 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   }
   if (ready < policy_.nodes.min()) {
     last_call_until_.reset();
-    if (now < gather_since_ + policy_.join_timeout) return tell_of_waiting(ready, now, out);
+    if (now < gather_since_ + gather_timeout()) return tell_of_waiting(ready, now, out);
     return decide(
         {.exit_status = kExitTryAgain,
          .why = fmt::format(
              "{} of at least {} nodes came within {:.0f} s: {}; see why the others do not reach {}",
              ready,
              policy_.nodes.min(),
-             to_seconds(policy_.join_timeout),
+             to_seconds(gather_timeout()),
              attendance(),
              self_.host)},
         {},
@@ -360,6 +373,11 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   if (lease_.majority_is(is_ready_node)) offer(now, out);
 }
 
+Duration Coordinator::gather_timeout() const {
+  const Duration again = policy_.regather_timeout.value_or(policy_.join_timeout);
+  return has_history_ ? again : policy_.join_timeout;
+}
+
 void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
   if (now < gather_since_ + kQuietWait || std::exchange(has_told_waiting_, true)) return;
   out.emplace_back(effects::Note{
@@ -367,7 +385,7 @@ void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
           "{} of at least {} nodes are here, the others are waited for, for {:.0f} s at most: {}",
           ready,
           policy_.nodes.min(),
-          to_seconds(policy_.join_timeout),
+          to_seconds(gather_timeout()),
           attendance()),
       .is_for_all = true});
 }
@@ -538,12 +556,13 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
   node.may_run = !is_idle(node);
   if (is_idle(node)) round_.ended.insert(incarnation);
   if (is_of_round && news.state == WorkersState::kSucceeded) round_.succeeded.insert(incarnation);
+  if (is_of_round && news.has_saved) round_.saved.insert(incarnation);
+  if (is_of_round && news.failure && ending_) hurry(*ending_, spelled(*news.failure), out);
   if (phase_ == Phase::kStopping && !is_idle(node)) {
-    StopRound order;
-    order.round = round_.id;
-    order.why = round_.why;
-    order.restarts = !verdict_;
-    if (is_first) send(node, order, out);  // the order was lost with the connection it was sent on
+    // The order was lost with the connection it was sent on.
+    StopRound order = round_.order;
+    order.restarts = order.restarts && !verdict_;
+    if (is_first) send(node, order, out);
     return;
   }
   if (phase_ != Phase::kRunning) return;
@@ -556,13 +575,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
 void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) {
   StopRound order;
   order.culprit = culprit;
-  order.why = fmt::format(
-      "rank {} on {} (local rank {}, pid {}) {}",
-      culprit.rank,
-      culprit.host,
-      culprit.local_rank,
-      culprit.pid,
-      culprit.how);
+  order.why = spelled(culprit);
   const bool is_notice =
       notice_ && culprit.signal == notice_->first && now - notice_->second < kNoticeWindow;
   if (is_notice) {
@@ -596,7 +609,8 @@ void Coordinator::break_round(StopRound order, Effects& out) {
   order.restarts = order.restarts && !verdict_;
   order.restarts_used = budget_.used();
   order.restarts_max = budget_.max();
-  round_.why = order.why;
+  round_.order = order;
+  round_.order.culprit.reset();
   progress_.reason = order.why;
   progress_.restarts_used = budget_.used();
   for (const Incarnation incarnation : round_.to_run) {
@@ -651,19 +665,50 @@ void Coordinator::on(Node& node, const Leaving& leaving, TimePoint now, Effects&
   const auto remain = std::ranges::count_if(nodes_, stays);
   const std::string host = node.info.host;
   const Incarnation incarnation = node.info.incarnation;
-  if (leaving.whole_job || remain < policy_.nodes.min()) {
-    return decide(
-        {.exit_status = exit_status_of_signal(leaving.signal),
-         .why = fmt::format("{} was told to stop by {}", host, signal_name(leaving.signal))},
-        {},
-        out);
-  }
+  if (leaving.whole_job || remain < policy_.nodes.min()) return end_by(leaving.signal, host, out);
   withdraw_offer_to(incarnation);
   const bool runs =
       phase_ == Phase::kRunning && is_to_run(incarnation) && !round_.ended.contains(incarnation);
   if (!runs) return;
   go_on_without_blame(
       fmt::format("node {} leaves, told by {}", host, signal_name(leaving.signal)), out);
+}
+
+/// After a notice what the job ends with is known when its workers have ended.
+void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
+  if (verdict_ || ending_) return;
+  Verdict verdict{
+      .exit_status = exit_status_of_signal(signal),
+      .why = fmt::format("{} was told to stop by {}", host, signal_name(signal))};
+  if (phase_ != Phase::kRunning || !contract::is_notice(signal)) {
+    return decide(std::move(verdict), {}, out);
+  }
+  StopRound order;
+  order.why = verdict.why;
+  order.notice = signal;
+  ending_ = std::move(verdict);
+  break_round(std::move(order), out);
+}
+
+/// Not all have saved. Those who wait for one that has not have no more than the grace.
+void Coordinator::hurry(Verdict& ending, const std::string& why, Effects& out) {
+  if (round_.order.notice == 0) return;  // they have been told
+  ending.why += "; " + why;
+  StopRound order;
+  order.why = ending.why;
+  break_round(std::move(order), out);
+}
+
+Verdict Coordinator::verdict_after_notice(const Verdict& ending) const {
+  const auto has_succeeded = [this](Incarnation node) { return round_.succeeded.contains(node); };
+  const auto has_saved = [&](Incarnation node) {
+    return has_succeeded(node) || round_.saved.contains(node);
+  };
+  if (std::ranges::all_of(round_.to_run, has_succeeded)) return {.exit_status = kExitOk, .why = ""};
+  if (!std::ranges::all_of(round_.to_run, has_saved)) return ending;
+  return {
+      .exit_status = policy_.notice_status,
+      .why = fmt::format("{}, and all workers have saved and ended", ending.why)};
 }
 
 void Coordinator::dismiss_leavers(Effects& out) {
@@ -745,7 +790,10 @@ void Coordinator::settle(TimePoint now, Effects& out) {
   await_lines(now, out);
   const bool is_stopping = phase_ == Phase::kStopping;
   if (is_stopping && round_.ended.size() == round_.to_run.size()) round_ended(now);
-  if (has_leavers_ && !verdict_) dismiss_leavers(out);
+  if (ending_ && !verdict_ && phase_ == Phase::kGathering) {
+    decide(verdict_after_notice(*ending_), {}, out);
+  }
+  if (has_leavers_ && !verdict_ && !ending_) dismiss_leavers(out);
   if (phase_ == Phase::kGathering) gather(now, out);
   if (phase_ == Phase::kOffered && may_start(now)) start(now, out);
   if (phase_ == Phase::kRunning) {
@@ -774,7 +822,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   not_after(line_due_);
   not_after(lease_.deadline());
   if (phase_ == Phase::kGathering && !verdict_) {
-    not_after(gather_since_ + policy_.join_timeout);
+    not_after(gather_since_ + gather_timeout());
     if (!has_told_waiting_) not_after(gather_since_ + kQuietWait);
     if (last_call_until_) not_after(*last_call_until_);
     not_after(not_before_);

@@ -61,11 +61,12 @@ class Coordinator {
     std::set<Incarnation> acknowledged;
     std::set<Incarnation> ended;      // of those to run: none of their workers runs
     std::set<Incarnation> succeeded;  // and all exited 0
+    std::set<Incarnation> saved;      // and all, told by a notice, exited by themselves
     std::map<Incarnation, Link> started_on;
     KnownElectorate electorate;
     TimePoint started_at;
     int world = 0;
-    std::string why;  // it ended
+    StopRound order;  // that ended it
   };
 
   /// `policy` outlives it. `self` leads from `now` on, if a majority answers.
@@ -121,6 +122,7 @@ class Coordinator {
   void take_back_offer();
 
   void gather(TimePoint now, Effects& out);
+  Duration gather_timeout() const;
   void tell_of_waiting(int ready, TimePoint now, Effects& out);
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
@@ -131,6 +133,9 @@ class Coordinator {
   void round_ended(TimePoint now);
   void consider_newcomers(TimePoint now, Effects& out);
 
+  void end_by(int signal, const std::string& host, Effects& out);
+  void hurry(Verdict& ending, const std::string& why, Effects& out);
+  Verdict verdict_after_notice(const Verdict& ending) const;
   void decide(Verdict verdict, StopRound order, Effects& out);
   void spread_verdict(TimePoint now, Effects& out);
   void dismiss_leavers(Effects& out);
@@ -177,6 +182,8 @@ class Coordinator {
   bool has_leavers_ = false;
   std::optional<std::pair<int, TimePoint>> notice_;  // a signal somebody was told to stop by
 
+  // By a notice the job is to end, once its workers have saved: with this, unless all have.
+  std::optional<Verdict> ending_;
   std::optional<Verdict> verdict_;
   bool is_final_ = false;
   TimePoint final_at_;

@@ -80,7 +80,8 @@ struct Note {
 /// Leave, once no worker is left.
 struct Finish {
   int exit_status = 0;
-  std::string why;  // a clause for people; empty: nothing to say
+  std::string why;              // a clause for people; empty: nothing to say
+  bool speaks_for_job = false;  // this node led, or nobody else can lead: one of the job's does
 };
 
 using Effect = std::variant<

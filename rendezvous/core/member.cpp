@@ -1,6 +1,7 @@
 #include "rendezvous/core/member.hpp"
 
 #include "base/exit_status.hpp"
+#include "base/worker_contract.hpp"
 
 #include <fmt/format.h>
 
@@ -15,8 +16,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kBeatsKept = 16;
 constexpr int kRedirectsMax = 64;
 constexpr int kForwardsMax = 16;
-constexpr auto kQuietWait = 10s;     // for a leader, before whoever started this node is told
-constexpr auto kLeavePatience = 2s;  // for the leader's word, once no worker is left
+constexpr auto kQuietWait = 10s;  // for a leader, before whoever started this node is told
 
 }  // namespace
 
@@ -592,7 +592,6 @@ void Member::workers(const WorkerNews& news, TimePoint now, Effects& out) {
   if (news_.state == WorkersState::kFailed || news_.state == WorkersState::kStopped) {
     news_.failure = std::move(failure);
   }
-  if (!runs_workers()) stopped_at_ = now;
   tell_workers(out);
   advance(now, out);
 }
@@ -617,7 +616,6 @@ void Member::on(const TellVerdict& told, TimePoint /*now*/, Effects& out) {
 void Member::signalled(int signal, bool whole_job, TimePoint now, Effects& out) {
   if (!leaving_) {
     leaving_ = Leaving{.signal = signal, .whole_job = whole_job};
-    stopped_at_ = now;
     if (uplink_ == Uplink::kFollowing) send(*leaving_, out);
   }
   advance(now, out);
@@ -627,8 +625,10 @@ void Member::consider_end(TimePoint now, Effects& out) {
   if (runs_workers()) return;
   if (final_) return finish(final_->exit_status, final_->why, out);
   const bool has_leader = uplink_ == Uplink::kFollowing;
-  if (leaving_ && (!has_leader || (link_ != kSelfLink && now >= stopped_at_ + kLeavePatience))) {
-    return finish(exit_status_of_signal(leaving_->signal), "", out);
+  if (leaving_ && !has_leader) {
+    const bool has_saved = contract::is_notice(leaving_->signal) && news_.has_saved;
+    const int killed = exit_status_of_signal(leaving_->signal);
+    return finish(has_saved ? policy_.notice_status : killed, "", out);
   }
   if (has_leader) return;
   const bool is_new = standing_.obeyed == 0;
@@ -668,8 +668,12 @@ void Member::finish(int exit_status, std::string why, Effects& out) {
   if (uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link_ != kSelfLink) {
     out.emplace_back(effects::Close{.link = link_});
   }
+  // Where one of two nodes is lost without proof neither can lead, so either may say it is over.
+  const bool is_one_of_two = standing_.committed.round.number != 0 && standing_.committed.size <= 2;
+  const bool speaks_for_job = leads() || (!final_ && is_one_of_two);
   uplink_ = Uplink::kNone;
-  out.emplace_back(effects::Finish{.exit_status = exit_status, .why = std::move(why)});
+  out.emplace_back(effects::Finish{
+      .exit_status = exit_status, .why = std::move(why), .speaks_for_job = speaks_for_job});
 }
 
 // Time. ----------------------------------------------------------------------------------------
@@ -705,7 +709,6 @@ std::optional<TimePoint> Member::next_deadline() const {
   if (has_leader && link_ != kSelfLink) {
     not_after(hold_until_);
     not_after(beat_at_);
-    if (leaving_ && !runs_workers()) not_after(stopped_at_ + kLeavePatience);
   }
   if (!has_leader) {
     not_after(uplink_ == Uplink::kNone ? retry_at_ : patience_until_);

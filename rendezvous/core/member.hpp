@@ -212,7 +212,6 @@ class Member {
   // The end.
   std::optional<Leaving> leaving_;
   std::optional<Verdict> final_;
-  TimePoint stopped_at_;
   bool ended_ = false;
   TimePoint seen_;  // the present, as of the last event
 };

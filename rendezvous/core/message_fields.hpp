@@ -183,6 +183,7 @@ void fields(auto& visit, Is<WorkerNews> auto& news) {
   visit("state", news.state);
   visit("failure", news.failure);
   visit("pids", news.pids, Length{kWorkersMax}, kPid);
+  visit("has_saved", news.has_saved);
 }
 
 void fields(auto& visit, Is<Leaving> auto& leaving) {
@@ -266,6 +267,7 @@ void fields(auto& visit, Is<StopRound> auto& stop) {
   visit("why", stop.why, kClause);
   visit("culprit", stop.culprit);
   visit("restarts", stop.restarts);
+  visit("notice", stop.notice, kSignal);
   visit("restarts_used", stop.restarts_used, kTimes);
   visit("restarts_max", stop.restarts_max, kTimes);
 }

@@ -171,6 +171,7 @@ struct WorkerNews {
   WorkersState state = WorkersState::kStopped;
   std::optional<FailureNews> failure;  // with kFailed, and with the kStopped that follows
   std::vector<int> pids;               // by local rank, with kRunning; 0: ended
+  bool has_saved = false;  // with kStopped, after a notice: each exited by itself, with 0 or 75
 
   bool operator==(const WorkerNews&) const = default;
 };
@@ -293,7 +294,8 @@ struct StopRound {
   std::string why;
   std::optional<FailureNews> culprit;  // none: no worker failed
   bool restarts = false;               // another round is to follow
-  int restarts_used = 0;               // that one included
+  int notice = 0;         // the signal that announces the job's end, for workers to save; 0: none
+  int restarts_used = 0;  // that one included
   int restarts_max = 0;
 
   bool operator==(const StopRound&) const = default;

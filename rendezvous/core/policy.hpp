@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/exit_status.hpp"
 #include "base/node_range.hpp"
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
@@ -18,7 +19,8 @@ struct RendezvousPolicy {
   NodeRange nodes{1, 1};
   int max_restarts = 0;
   std::optional<Duration> restart_window;
-  int expected = 0;  // nodes that are known to come, spares included; 0: not known
+  int notice_status = kExitTryAgain;  // of a job whose workers have all saved after a notice
+  int expected = 0;                   // nodes that are known to come, spares included; 0: not known
 
   bool founds = true;            // it leads the first generation, having bound the endpoint
   std::optional<Endpoint> meet;  // the endpoint; none: nobody else is to come
@@ -30,11 +32,12 @@ struct RendezvousPolicy {
       true;  // the end of a life line proves a death (--trust-reset=off: it does not)
 
   Duration join_timeout = std::chrono::seconds(600);  // to get MIN nodes
-  Duration last_call = std::chrono::seconds(30);      // for more, before the first round
-  Duration expected_wait = std::chrono::seconds(2);   // for all expected, before the first round
-  Duration seek_timeout = std::chrono::seconds(30);   // without any leader, for a node that had one
-  Duration line_patience = std::chrono::seconds(1);   // with a node whose life line does not come
-  Duration start_pause = std::chrono::seconds(1);     // after a worker could not be started
+  std::optional<Duration> regather_timeout;  // to get them again, after a round; none: the same
+  Duration last_call = std::chrono::seconds(30);     // for more, before the first round
+  Duration expected_wait = std::chrono::seconds(2);  // for all expected, before the first round
+  Duration seek_timeout = std::chrono::seconds(30);  // without any leader, for a node that had one
+  Duration line_patience = std::chrono::seconds(1);  // with a node whose life line does not come
+  Duration start_pause = std::chrono::seconds(1);    // after a worker could not be started
   Duration newcomer_pause =
       std::chrono::seconds(1);  // for more newcomers, before a restart for one
   Duration verdict_timeout = std::chrono::seconds(5);       // for the last to hear the verdict

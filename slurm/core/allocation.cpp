@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint32_t kFirstReservedStep = 4'294'967'280;
 constexpr int kTasksMax = 16'777'216;
 constexpr int kPerNodeMax = 1'000'000;
+constexpr std::int64_t kTimeMax = 253'402'300'799;  // the year 9999
 
 /// The variables of one environment as values. What is wrong first is kept, and stands for all.
 class Variables {
@@ -144,6 +145,7 @@ Result<std::optional<Allocation>> read_step(std::uint32_t step, Variables& varia
       .cpus = variables.find_number("SLURM_CPUS_ON_NODE", 1, kPerNodeMax),
       .gpus = read_gpus(variables),
       .restarts = variables.find_number("SLURM_RESTART_COUNT", 0, kPerNodeMax).value_or(0),
+      .end_time = variables.find_number<std::int64_t>("SLURM_JOB_END_TIME", 0, kTimeMax),
       .array_task = variables.find_number<std::uint32_t>("SLURM_ARRAY_TASK_ID", 0, kIdMax),
       .is_heterogeneous = variables.find("SLURM_HET_SIZE").has_value(),
   };

@@ -31,6 +31,7 @@ struct Allocation {
   std::optional<int> cpus;  // of the step on this node, whatever number of tasks shares them
   std::optional<int> gpus;  // that this task may use; none: Slurm says nothing of GPUs
   int restarts = 0;         // how often the job was requeued
+  std::optional<std::int64_t> end_time;     // of the job, seconds since 1970; newer versions say it
   std::optional<std::uint32_t> array_task;  // SLURM_ARRAY_TASK_ID, in an array
   bool is_heterogeneous = false;            // its nodes may differ in CPUs and GPUs
 

@@ -439,7 +439,8 @@ class Signals(Case):
                 self.fifo.read(2)
                 job.send_signal(number)
                 ended = self.end_of(job)
-                self.assertEqual(ended.status, 128 + number)
+                # SIGTERM is a notice: exit status 0 says that all is saved.
+                self.assertEqual(ended.status, 75 if number == signal.SIGTERM else 128 + number)
                 self.assertIn(f"told to stop by {number.name}", ended.err)
 
     def test_the_second_signal_kills_at_once(self):
@@ -457,6 +458,31 @@ class Signals(Case):
         job.send_signal(signal.SIGHUP)
         job.send_signal(signal.SIGTERM)
         self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+
+    def test_a_job_whose_workers_have_saved_ends_with_75(self):
+        for flags, status in ((("--nproc-per-node", "2"), 75),
+                              (("--nproc-per-node", "2", "--preempt-exit-code", "85"), 85)):
+            job = self.start("on", "SIGTERM", "75", "note", self.fifo.path, "worker", "hang", flags=flags)
+            self.fifo.read(2)
+            job.send_signal(signal.SIGTERM)
+            ended = self.end_of(job)
+            self.assertEqual(ended.status, status)
+            self.assertIn("all workers have saved and ended", ended.err)
+
+    def test_a_job_is_not_saved_where_one_worker_was_killed(self):
+        job = self.start("on", "SIGTERM", "0", "note", self.fifo.path, "worker", "hang",
+                         flags=("--nproc-per-node", "2", "--shutdown-timeout", "1"))
+        notes = self.fifo.read(2)
+        os.kill(next(note.pid for note in notes if note.rank == "1"), signal.SIGSTOP)
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+
+    def test_workers_ignore_the_notices_that_they_are_not_to_get(self):
+        job = self.start("on", "SIGTERM", "75", "note", self.fifo.path, "worker", "hang",
+                         flags=("--forward-signal", str(int(signal.SIGTERM))))
+        os.kill(self.fifo.read(1)[0].pid, signal.SIGUSR1)  # as Slurm does, to every process
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(job).status, 75)
 
     def test_a_notice_reaches_only_workers_that_have_a_handler(self):
         job = self.start("note", self.fifo.path, "deaf", "on", "SIGUSR1", "0", "note",

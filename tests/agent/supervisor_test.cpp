@@ -51,11 +51,15 @@ class Node {
     feed(Supervisor::StartRound{});
   }
   void stop(int signal = SIGTERM) { feed(Supervisor::StopRound{.signal = signal}); }
+  void notice(int signal = SIGTERM) {
+    feed(Supervisor::StopRound{.signal = signal, .is_notice = true});
+  }
   void kill() { feed(Supervisor::Kill{}); }
   void ends(int local_rank, ProcessEnd end, bool leaves_group = false) {
     feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
   }
   void signalled(int signal) { feed(Supervisor::Signalled{.signal = signal}); }
+  void repeated(int signal) { feed(Supervisor::Signalled{.signal = signal, .is_repeated = true}); }
   void alone() { feed(Supervisor::Alone{}); }
   void pass(Duration time) {
     now_ += time;
@@ -369,6 +373,80 @@ TEST(Supervisor, GivesWhatAFailedWorkerLeftBehindAShortGrace) {
   node.ends(1, killed_by(SIGTERM));
   EXPECT_EQ(node.did().back(), "sweep SIGTERM");
   EXPECT_EQ(node.due_in(), 1s);
+}
+
+/// In a Slurm step: nobody here knows how long Slurm leaves.
+Node given_notice() {
+  SupervisorPolicy policy = two_workers();
+  policy.notice_grace.reset();
+  Node node(policy);
+  node.start();
+  node.did();
+  node.notice(SIGUSR1);
+  return node;
+}
+
+TEST(Supervisor, LeavesWorkersAsLongAsTheyNeedAfterANotice) {
+  Node node = given_notice();
+  EXPECT_EQ(node.did(), Words({"SIGUSR1 to 0", "SIGUSR1 to 1"}));
+  EXPECT_EQ(node.due_in(), std::nullopt);
+  node.pass(1h);
+  node.ends(0, exited(75));
+  EXPECT_EQ(node.due_in(), std::nullopt);
+  node.ends(1, kGood);
+  node.alone();
+  EXPECT_EQ(node.did(), Words({"sweep SIGTERM", "stopped"}));
+  EXPECT_TRUE(node.news().has_saved);
+  EXPECT_TRUE(node.news().failures.empty());
+}
+
+TEST(Supervisor, KillsAfterANoticeWhenTheUsersOwnGraceIsOver) {
+  SupervisorPolicy policy = two_workers();
+  policy.notice_grace = 10s;
+  Node node(policy);
+  node.start();
+  node.notice();
+  node.did();
+  node.pass(10s);
+  EXPECT_EQ(node.did(), Words({"SIGKILL to 0", "SIGKILL to 1"}));
+}
+
+TEST(Supervisor, TellsOfAWorkerThatDoesNotSaveAndGivesTheOthersTheGrace) {
+  Node node = given_notice();
+  node.ends(0, killed_by(SIGUSR1));
+  EXPECT_EQ(node.did(), Words({"SIGUSR1 to 0", "SIGUSR1 to 1", "failed"}));
+  EXPECT_EQ(node.due_in(), 30s);
+  node.ends(1, exited(75));
+  node.alone();
+  EXPECT_FALSE(node.news().has_saved);
+  EXPECT_EQ(node.news().failures.front().end, killed_by(SIGUSR1));
+}
+
+TEST(Supervisor, HurriesWhenAWorkerOfAnotherNodeDidNotSave) {
+  Node node = given_notice();
+  node.did();
+  node.stop();
+  EXPECT_EQ(node.did(), Words());
+  EXPECT_EQ(node.due_in(), 30s);
+}
+
+TEST(Supervisor, DoesNotTakeSlurmsRepeatedNoticeForAPersonWhoIsInAHurry) {
+  Node node = given_notice();
+  node.did();
+  node.repeated(SIGUSR1);
+  node.pass(10s);
+  node.repeated(SIGTERM);
+  EXPECT_EQ(node.did(), Words());
+  node.signalled(SIGINT);
+  EXPECT_EQ(node.did(), Words({"SIGKILL to 0", "SIGKILL to 1"}));
+}
+
+TEST(Supervisor, TakesNoExitWith75ForSavedWithoutANotice) {
+  Node node = running();
+  node.ends(0, exited(75));
+  node.ends(1, killed_by(SIGTERM));
+  node.alone();
+  EXPECT_FALSE(node.news().has_saved);
 }
 
 TEST(Supervisor, HasNoDeadlineWhileAllIsWell) {

@@ -134,6 +134,18 @@ TEST(Variables, OfTorchrunsOwnAreHonoured) {
       StartsWith("TORCH_ELASTIC_SHUTDOWN_TIMEOUT 'bad'"));
 }
 
+TEST(Options, SayWhatANoticeMeans) {
+  const auto options = options_of(
+      {"--forward-signal", "SIGUSR1", "--preempt-exit-code", "85", "--requeue", "always", "x"});
+  EXPECT_EQ(options.plan.notice.forward, SIGUSR1);
+  EXPECT_EQ(options.plan.notice.exit_status, 85);
+  EXPECT_EQ(options.requeue, Requeue::kAlways);
+  const auto defaults = options_of({"x"});
+  EXPECT_EQ(defaults.plan.notice.forward, std::nullopt);
+  EXPECT_EQ(defaults.plan.notice.exit_status, 75);
+  EXPECT_EQ(defaults.requeue, Requeue::kNo);
+}
+
 TEST(Options, HaveTorchrunsDefaults) {
   const auto options = options_of({"train.py"});
   EXPECT_EQ(options.workers.number, 1);
@@ -188,6 +200,11 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--fence-dir", "/shared"}, "comes with a later version"},
       {{"--restart-window", "0"}, "more than 0 seconds"},
       {{"--shutdown-timeout", "-3"}, "expected seconds"},
+      {{"--forward-signal", "TERM"}, "such as SIGUSR1"},
+      {{"--forward-signal", "SIGKILL"}, "no worker can handle it"},
+      {{"--preempt-exit-code", "0"}, "1 to 255"},
+      {{"--preempt-exit-code", "256"}, "1 to 255"},
+      {{"--requeue", "yes"}, "never, on-preempt or always"},
       {{"--signals-to-handle", "SIGTERM,SIGFOO"}, "'SIGFOO' is no signal"},
       {{"--signals-to-handle", "SIGKILL"}, "cannot be handled"},
       {{"--signals-to-handle="}, "is no signal"},

@@ -80,6 +80,7 @@ void Cluster::start(int index) {
       .workers = 1 + index % 2};
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;
+  policy.notice_status = kSavedStatus;
   policy.founds = index == 0 && is_first;
   policy.meet = endpoint_of(0);
   policy.master = endpoint_of(index);
@@ -155,14 +156,15 @@ void Cluster::kill_agent(int index) {
   has_to_go_on_ = false;  // not quiet yet
   agent_gone(index);
   if (!node.guard_up) {
-    if (node.runs) workers_ended(index, node.run, false);  // by their parent-death signal
+    if (node.runs)
+      workers_ended(index, node.run, WorkersEnd::kStopped);  // by their parent-death signal
     return end_lines(index);
   }
   // The guard ends what is left, says farewell, and goes.
   world_.in(world_.between(100us, 20ms), [this, index, life = node.life] {
     Node& mine = nodes_[at(index)];
     if (mine.life != life || !mine.guard_up) return;
-    if (mine.runs) workers_ended(index, mine.run, false);
+    if (mine.runs) workers_ended(index, mine.run, WorkersEnd::kStopped);
     say_farewell(index);
     mine.guard_up = false;
     end_lines(index);
@@ -184,7 +186,7 @@ void Cluster::kill_guard(int index) {
   world_.in(world_.between(100us, 5ms), [this, index, life = node.life] {
     const Node& mine = nodes_[at(index)];
     if (mine.life != life || !mine.agent_up || mine.frozen) return;
-    if (mine.runs) workers_ended(index, mine.run, false);
+    if (mine.runs) workers_ended(index, mine.run, WorkersEnd::kStopped);
     say_farewell(index);
     agent_gone(index);
     end_lines(index);
@@ -197,7 +199,7 @@ void Cluster::kill_both(int index) {
   note(index, "agent and guard killed");
   node.guard_up = false;
   agent_gone(index);
-  if (node.runs) workers_ended(index, node.run, false);
+  if (node.runs) workers_ended(index, node.run, WorkersEnd::kStopped);
   end_lines(index);
 }
 
@@ -206,7 +208,7 @@ void Cluster::power_off(int index) {
   if (!network_.is_up(index)) return;
   note(index, "power off");
   network_.set_up(index, false);
-  if (node.runs) workers_ended(index, node.run, false);
+  if (node.runs) workers_ended(index, node.run, WorkersEnd::kStopped);
   node.agent_up = node.guard_up = false;
   ++node.life;
   node.ends.clear();
@@ -474,7 +476,9 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
   });
   world_.in(setting_.work + world_.between(0s, 200ms), [this, index, run] {
     const Node& mine = nodes_[at(index)];
-    if (mine.run == run && mine.runs && !mine.stopping) workers_ended(index, run, true);
+    if (mine.run == run && mine.runs && !mine.stopping) {
+      workers_ended(index, run, WorkersEnd::kSucceeded);
+    }
   });
   guard_minds_lease(index, life, run);
 }
@@ -490,7 +494,7 @@ void Cluster::guard_minds_lease(int index, int life, int run) {
     if (!is_over) return guard_minds_lease(index, life, run);
     note(index, "the guard ends all: the lease is over");
     agent_gone(index);
-    workers_ended(index, run, false);
+    workers_ended(index, run, WorkersEnd::kStopped);
     say_farewell(index);
     mine.guard_up = false;
     end_lines(index);
@@ -501,23 +505,46 @@ void Cluster::perform(int index, const effects::StopWorkers& stop) {
   Node& node = nodes_[at(index)];
   note(index, fmt::format("stops workers: {}", stop.order.why));
   if (!node.runs || std::exchange(node.stopping, true)) return;
+  if (stop.order.notice != 0) return end_by_notice(index);
   // Most end at once, some use their grace.
   const Duration after = world_.chance(setting_.slow_workers) ? world_.between(1ms, kGrace)
                                                               : world_.between(1ms, 20ms);
-  end_workers(index, after, false);
+  end_workers(index, after, WorkersEnd::kStopped);
+}
+
+/// Most save, and take their time for it; some do not know how.
+void Cluster::end_by_notice(int index) {
+  if (!world_.chance(setting_.forgetful_workers)) {
+    return end_workers(index, world_.between(1ms, 2s), WorkersEnd::kSaved);
+  }
+  WorkerNews news;
+  news.round = nodes_[at(index)].round;
+  news.state = WorkersState::kFailed;
+  news.failure = FailureNews{};
+  news.failure->host = endpoint_of(index).host;
+  news.failure->how = "was ended by SIGTERM";
+  news.failure->exit_status = 143;
+  const int run = nodes_[at(index)].run;
+  world_.in(world_.between(0s, 5ms), [this, index, run, news] {
+    const Node& node = nodes_[at(index)];
+    if (node.run != run || !node.runs || !node.agent_up) return;
+    feed(index, Peer::Workers{.news = news});
+    end_workers(index, world_.between(1ms, 500ms), WorkersEnd::kStopped);
+  });
 }
 
 void Cluster::perform(int index, const effects::KillWorkers& kill) {
   note(index, "kills workers: " + kill.why);
-  end_workers(index, world_.between(1ms, 60ms), false);
+  end_workers(index, world_.between(1ms, 60ms), WorkersEnd::kStopped);
 }
 
-void Cluster::end_workers(int index, Duration after, bool well) {
+void Cluster::end_workers(int index, Duration after, WorkersEnd how) {
   world_.in(
-      after, [this, index, run = nodes_[at(index)].run, well] { workers_ended(index, run, well); });
+      after, [this, index, run = nodes_[at(index)].run, how] { workers_ended(index, run, how); });
 }
 
-void Cluster::workers_ended(int index, int run, bool well) {
+void Cluster::workers_ended(int index, int run, WorkersEnd how) {
+  const bool well = how == WorkersEnd::kSucceeded;
   Node& node = nodes_[at(index)];
   if (node.run != run || !node.runs) return;
   node.runs = false;
@@ -530,6 +557,7 @@ void Cluster::workers_ended(int index, int run, bool well) {
             index,
             to_seconds(world_.now() - node.lease_until)));
   }
+  if (how != WorkersEnd::kStopped) saved_[node.round].insert(index);
   if (well) {
     succeeded_[node.round].insert(index);
     if (world_.chance(3)) kill_agent_in_act(leader());  // the verdict is about to be told
@@ -538,6 +566,7 @@ void Cluster::workers_ended(int index, int run, bool well) {
   WorkerNews news;
   news.round = node.round;
   news.state = well ? WorkersState::kSucceeded : WorkersState::kStopped;
+  news.has_saved = how == WorkersEnd::kSaved;
   feed(index, Peer::Workers{.news = news});
 }
 
@@ -554,13 +583,13 @@ void Cluster::fail_worker(int index) {
   news.failure->host = endpoint_of(index).host;
   news.failure->how = "exited with status 3";
   news.failure->exit_status = 3;
-  end_workers(index, world_.between(1ms, 500ms), false);
+  end_workers(index, world_.between(1ms, 500ms), WorkersEnd::kStopped);
   feed(index, Peer::Workers{.news = news});
 }
 
 void Cluster::succeed(int index) {
   const Node& node = nodes_[at(index)];
-  if (node.runs && !node.stopping) workers_ended(index, node.run, true);
+  if (node.runs && !node.stopping) workers_ended(index, node.run, WorkersEnd::kSucceeded);
 }
 
 void Cluster::tell_to_stop(int index) {
@@ -568,8 +597,15 @@ void Cluster::tell_to_stop(int index) {
   if (!node.agent_up || node.frozen) return;
   note(index, "is told to stop");
   if (node.runs && !std::exchange(node.stopping, true))
-    end_workers(index, world_.between(1ms, 300ms), false);
+    end_workers(index, world_.between(1ms, 300ms), WorkersEnd::kStopped);
   feed(index, Peer::Signalled{.signal = 15, .whole_job = false});
+}
+
+void Cluster::give_notice(int index) {
+  const Node& node = nodes_[at(index)];
+  if (!node.agent_up || node.frozen) return;
+  note(index, "is given notice");
+  feed(index, Peer::Signalled{.signal = 15, .whole_job = true});
 }
 
 // The end. -------------------------------------------------------------------------------------
@@ -582,13 +618,16 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   Node& node = nodes_[at(index)];
   note(index, fmt::format("ends with {}: {}", finish.exit_status, finish.why));
   if (node.runs) violated("R8", "an agent ends before its workers");
+  const auto is_whole = [this](const auto& entry) {
+    return static_cast<int>(entry.second.size()) == round_nodes_.at(entry.first);
+  };
   if (finish.exit_status == 0) {
-    const auto is_whole = [this](const auto& entry) {
-      return static_cast<int>(entry.second.size()) == round_nodes_.at(entry.first);
-    };
     if (std::ranges::none_of(succeeded_, is_whole)) violated("R6", "reported done");
     is_done_ = true;
   }
+  // One whose leader is lost speaks for its own workers.
+  const bool is_for_all = finish.exit_status == kSavedStatus && !finish.why.empty();
+  if (is_for_all && std::ranges::none_of(saved_, is_whole)) violated("R6", "reported saved");
   finished_[index] = finish.exit_status;
   // Who came back knows only the endpoint, and nobody may be there to say where the leader is.
   const bool had_leader = node.peer->member().standing().obeyed != 0;

@@ -8,6 +8,7 @@
 #include "tests/sim/network.hpp"
 #include "tests/sim/world.hpp"
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -18,6 +19,9 @@
 
 namespace ddprun::sim {
 
+/// What a job ends with whose workers have all saved; no other end has it.
+inline constexpr int kSavedStatus = 76;
+
 struct Setting {
   int nodes = 5;
   NodeRange range{3, 5};
@@ -25,6 +29,7 @@ struct Setting {
   Duration lease = std::chrono::seconds(3);
   Duration work = std::chrono::seconds(20);  // how long workers have to run undisturbed
   int slow_workers = 20;                     // percent of them use their grace when told to stop
+  int forgetful_workers = 15;                // percent of them die of a notice
 };
 
 class Cluster {
@@ -42,6 +47,7 @@ class Cluster {
   void fail_worker(int node);
   void succeed(int node);  // its workers, before their time
   void tell_to_stop(int node);
+  void give_notice(int node);  // that the job is to end
   Network& network() { return network_; }
 
   /// Whoever leads the newest generation, or did so last.
@@ -78,6 +84,7 @@ class Cluster {
   Peer& peer(int node) { return *nodes_[at(node)].peer; }
 
  private:
+  enum class WorkersEnd : std::uint8_t { kStopped, kSaved, kSucceeded };
   struct Connection;
   struct End {
     std::shared_ptr<Connection> connection;
@@ -158,8 +165,9 @@ class Cluster {
   void keep(int leader, const Peer::LineOpened& opened);
   void say_farewell(int node);
   void end_lines(int node);
-  void end_workers(int node, Duration after, bool well);
-  void workers_ended(int node, int run, bool well);
+  void end_workers(int node, Duration after, WorkersEnd how);
+  void workers_ended(int node, int run, WorkersEnd how);
+  void end_by_notice(int node);
   void guard_minds_lease(int node, int life, int run);
   void trouble_offer(int leader);
   void cut_off_some(int leader);
@@ -176,6 +184,7 @@ class Cluster {
   std::map<std::int64_t, int> led_by_;  // generation → node
   std::map<RoundId, std::map<int, Place>> places_;
   std::map<RoundId, std::set<int>> succeeded_;
+  std::map<RoundId, std::set<int>> saved_;  // or succeeded
   std::map<RoundId, int> round_nodes_;
   std::set<RoundId> paid_;  // rounds that followed a failure
   std::int64_t newest_generation_ = 0;

@@ -56,6 +56,8 @@ MUTANTS = {
         ("coordinator.cpp", "std::min(policy.max_restarts, mandate.progress.restarts_used)", "0")],
     "verdict not repeated": [
         ("candidate.cpp", "    if (standing.verdict) mandate.verdict = standing.verdict;\n", "")],
+    "saved though not all have": [
+        ("coordinator.cpp", "  if (!std::ranges::all_of(round_.to_run, has_saved)) return ending;\n", "")],
     "a round while an old one may run": [
         ("coordinator.cpp", "    if (node.may_run) return;", "    if (node.may_run) continue;")],
     "death taken from a closed connection": [

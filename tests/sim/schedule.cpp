@@ -32,6 +32,14 @@ void partition(World& world, Cluster& cluster, int nodes) {
   }
 }
 
+/// As Slurm does: nearly all hear of it, at about the same time.
+void give_notice(World& world, Cluster& cluster, int nodes) {
+  for (int node = 0; node < nodes; ++node) {
+    if (!world.chance(80)) continue;
+    world.in(world.between(0s, 50ms), [&cluster, node] { cluster.give_notice(node); });
+  }
+}
+
 void one_fault(World& world, Cluster& cluster, int nodes) {
   if (cluster.any_finished()) return;  // there is no job any more to return to
   // Leaders are struck more often than others: the hard part is theirs.
@@ -58,7 +66,8 @@ void one_fault(World& world, Cluster& cluster, int nodes) {
     case 9:
       return cluster.fail_worker(node);
     case 10:
-      if (world.chance(40)) cluster.tell_to_stop(node);
+      if (world.chance(40)) return cluster.tell_to_stop(node);
+      if (world.chance(20)) give_notice(world, cluster, nodes);
       return;
     default:  // whoever is gone comes back
       for (int i = 0; i < nodes; ++i) {

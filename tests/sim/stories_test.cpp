@@ -20,6 +20,29 @@ using testing::Pair;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
+TEST(Stories, ANoticeToOneNodeEndsTheJobOnceAllHaveSaved) {
+  Setting setting = cluster_of(3, NodeRange(3, 3));
+  setting.forgetful_workers = 0;
+  Story story(setting);
+  story.after(1s);
+  story->give_notice(1);
+  story.after(10s);
+  EXPECT_THAT(
+      story->finished(),
+      UnorderedElementsAre(Pair(0, kSavedStatus), Pair(1, kSavedStatus), Pair(2, kSavedStatus)));
+}
+
+TEST(Stories, R6_AJobIsNotSavedWhereTheWorkersOfOneNodeWereLost) {
+  Setting setting = cluster_of(3, NodeRange(3, 3));
+  setting.forgetful_workers = 0;
+  Story story(setting);
+  story.after(1s);
+  story->kill_both(2);
+  story->give_notice(1);
+  story.after(20s);
+  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143)));
+}
+
 TEST(Stories, R3_ALateFounderLeadsAndTheOthersAreOrderedByHost) {
   Story story(cluster_of(3, NodeRange(3, 3)));
   story.after(1s);

@@ -1,31 +1,16 @@
-// The environments were recorded on a cluster of four nodes with four GPUs each, Slurm 22.05.8;
-// environments/ has a file for each, whose name says what was started.
-
 #include "slurm/core/allocation.hpp"
+
+#include "tests/slurm/recorded.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fstream>
 
 namespace ddprun {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-using Environment = std::map<std::string, std::string>;
-
-Environment recorded(const std::string& name) {
-  std::ifstream file(DDPRUN_TEST_ENVIRONMENTS "/" + name + ".env");
-  EXPECT_TRUE(file) << name;
-  Environment environment;
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t equals = line.find('=');
-    environment[line.substr(0, equals)] = line.substr(equals + 1);
-  }
-  return environment;
-}
+using testing::recorded;
 
 Allocation allocation_of(const Environment& environment) {
   const auto found = find_allocation(environment);
@@ -55,6 +40,7 @@ TEST(Allocation, IsThatOfABareSrun) {
       .cpus = 1,
       .gpus = 2,
       .restarts = 0,
+      .end_time = {},
       .array_task = std::nullopt,
       .is_heterogeneous = false,
   };

@@ -177,7 +177,7 @@ class Cluster:
             if state in states and restarts in (None, int(known["Restarts"])):
                 return known
             if state in OVER or time.monotonic() > deadline:
-                raise AssertionError(f"job {job} is {state}, not {' or '.join(states)}: {known}")
+                raise AssertionError(f"{self.output_of(job)}\njob {job} is {state}, not {' or '.join(states)}: {known}")
             time.sleep(POLL_S)
 
     def wait_until_down(self, name, timeout=PATIENCE_S):

@@ -4,14 +4,36 @@
 """
 
 import argparse
+import json
 import os
 import signal
 import sys
+import tempfile
 import unittest
 
 from cluster import Cluster, skip_without_cluster
 
 options = argparse.Namespace()
+KILL_WAIT_S = 5  # local_cluster's
+# Tells what it got and what it finds in the notice file, as one line.
+SAVES = """
+import json, os, signal
+
+FORGETFUL = None
+rank = int(os.environ["RANK"])
+def save(number, frame):
+    told = json.load(open(os.environ["DDPRUN_NOTICE_FILE"]))
+    os.write(1, (json.dumps(told | {"got": signal.Signals(number).name}) + "\\n").encode())
+    os._exit(75 if rank else 0)
+
+if rank != FORGETFUL:
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, save)
+assert open(os.environ["DDPRUN_NOTICE_FILE"]).read() == ""
+os.write(1, b"up\\n")
+while True:
+    signal.pause()
+"""
 SAY = "echo $RANK/$WORLD_SIZE $LOCAL_RANK $(hostname) $MASTER_ADDR $TORCHELASTIC_RUN_ID"
 
 
@@ -71,6 +93,48 @@ class Launch(unittest.TestCase):
         self.cluster.run("pkill", "-TERM", "-x", "-o", "ddprun", node="node1")
         out, err = step.communicate(timeout=60)
         self.assertEqual(128 + signal.SIGTERM, step.returncode, err)
+
+    def notice(self, number, *flags, worker=SAVES):
+        """USR1 or TERM to the agent of one node; what the step printed, and its status."""
+        with tempfile.NamedTemporaryFile("w", dir=self.cluster.shared, suffix=".py", delete=False) as file:
+            file.write(worker)
+        step = self.cluster.popen(
+            "srun", "-N2", "--ntasks-per-node=1", "-K0", "-W0", os.path.abspath(options.ddprun), *flags,
+            "--nproc-per-node", "2", file.name, stdout=-1, stderr=-1, text=True)
+        self.assertEqual(["up\n"] * 4, [step.stdout.readline() for _ in range(4)])
+        # The agent, and not its front: of one process, as no Slurm does it.
+        self.cluster.run("pkill", f"-{number}", "-x", "ddprun-agent", node="node1")
+        out, err = step.communicate(timeout=60)
+        return out.splitlines(), err, step.returncode
+
+    def test_a_notice_to_one_node_has_all_workers_save(self):
+        out, err, status = self.notice("USR1")
+        self.assertEqual(4, len(out), err)
+        for line in out:
+            told = json.loads(line)
+            self.assertEqual(("SIGUSR1", "SIGUSR1", None),
+                             (told["got"], told["signal"], told["deadline_s"]))
+        self.assertEqual(75, status, err)
+        self.assertIn("told to stop by SIGUSR1; all workers have saved and ended; exit status 75", err)
+
+    def test_workers_are_told_of_a_notice_by_the_signal_of_the_users_choice(self):
+        out, err, status = self.notice("USR1", "--forward-signal=SIGTERM", "--preempt-exit-code=85")
+        self.assertEqual([("SIGTERM", "SIGUSR1")] * 4,
+                         [(told["got"], told["signal"]) for told in map(json.loads, out)])
+        self.assertEqual(85, status, err)
+
+    def test_the_deadline_is_what_slurm_leaves_or_the_user(self):
+        for flags, seconds in (((), KILL_WAIT_S), (("--shutdown-timeout=40",), 40)):
+            out, err, status = self.notice("TERM", *flags)
+            self.assertEqual((4, 75), (len(out), status), err)
+            for told in map(json.loads, out):
+                self.assertAlmostEqual(seconds, told["deadline_s"] - told["time_s"], places=2)
+
+    def test_the_worker_that_did_not_save_is_named(self):
+        out, err, status = self.notice("TERM", worker=SAVES.replace("FORGETFUL = None", "FORGETFUL = 3"))
+        self.assertEqual(128 + signal.SIGTERM, status, err)
+        self.assertRegex(err, r"node1 was told to stop by SIGTERM; rank 3 on node1 \(local rank 1, pid \d+\) "
+                              r"was ended by signal 15 \(SIGTERM\); all workers have ended; exit status 143")
 
 
 if __name__ == "__main__":

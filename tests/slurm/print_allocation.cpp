@@ -1,6 +1,7 @@
 // What find_allocation() makes of the environment of this process, as one JSON object, or null
 // where there is none; for the tests on a cluster.
 
+#include "base/environment.hpp"
 #include "slurm/core/allocation.hpp"
 
 #include <fmt/format.h>
@@ -8,24 +9,11 @@
 
 #include <cstdio>
 #include <optional>
-#include <string_view>
 
 #include <unistd.h>
 
 namespace ddprun {
 namespace {
-
-std::map<std::string, std::string> environment_of_this_process() {
-  std::map<std::string, std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return environment;
-}
 
 template <class T>
 std::string json(const std::optional<T>& value) {
@@ -58,7 +46,7 @@ std::string json(const Allocation& allocation) {
 }  // namespace ddprun
 
 int main() {
-  const auto found = ddprun::find_allocation(ddprun::environment_of_this_process());
+  const auto found = ddprun::find_allocation(ddprun::current_environment());
   if (!found) {
     fmt::print(stderr, "{}\n", found.error().detail);
     return 2;

@@ -1,9 +1,9 @@
 """Every batch script of slurm/templates is taken by sbatch as it is, and does on a real Slurm what it is for.
 
-    templates_cluster_test.py --ddprun PROGRAM [--python INTERPRETER] [unittest arguments]
+    templates_cluster_test.py --ddprun PROGRAM [--python INTERPRETER --ddptrain PROGRAM] [unittest arguments]
 
 With an INTERPRETER that has torch, the jobs train by DDP over Gloo; else their workers only say who they
-are. A template is small here: flags of sbatch's win over those in the script.
+are, and the one without a launcher is left out. A template is small here: flags of sbatch's win over those in the script.
 """
 
 import argparse
@@ -67,6 +67,8 @@ class Runs(unittest.TestCase):
         programs = cls.cluster.shared / "bin"
         programs.mkdir()
         (programs / "ddprun").symlink_to(pathlib.Path(options.ddprun).resolve())
+        if options.ddptrain:
+            (programs / "ddptrain").symlink_to(pathlib.Path(options.ddptrain).resolve())
         for name, text in (("nsys", NSYS), ("python", f'#!/bin/sh\nexec {options.python} "$@"\n')):
             (programs / name).write_text(text)
             (programs / name).chmod(0o755)
@@ -182,6 +184,16 @@ class Runs(unittest.TestCase):
         (spare,) = set(hosts) - {first, third}
         self.assertNotEqual(second, spare)
 
+    def test_run_of_without_launcher(self):
+        if not options.has_torch:
+            self.skipTest("ddptrain is not built")
+        output = self.complete(
+            "--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=2",
+            arguments=("ddptrain", "--distributed", "--limit-train-samples=256",
+                       "--limit-test-samples=100"))
+        self.assertEqual(1, len(re.findall(r"^ddptrain .* world=4 ", output, re.MULTILINE)), output)
+        self.assertEqual(1, output.count("weights_sha256="))
+
     def goes_on(self, interrupt, *flags):
         """It is told to stop, starts again, and ends as if nothing had been. What the first run said."""
         small = ("--nodes=2", "--gpus-per-node=1")
@@ -292,6 +304,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--ddprun", required=True)
     parser.add_argument("--python")
+    parser.add_argument("--ddptrain")
     _, rest = parser.parse_known_args(namespace=options)
     options.has_torch = options.python is not None
     options.python = options.python or sys.executable

@@ -21,6 +21,10 @@ int read_flag(ddprun::LaunchPlan& plan, const std::string& flag, const std::stri
     plan.max_restarts = std::atoi(value.c_str());
   } else if (flag == "--shutdown-timeout") {
     plan.shutdown_timeout = ddprun::parse_seconds(value).value();
+  } else if (flag == "--preempt-exit-code") {
+    plan.notice.exit_status = std::atoi(value.c_str());
+  } else if (flag == "--forward-signal") {
+    plan.notice.forward = std::atoi(value.c_str());  // its number
   } else if (flag == "--log-dir") {
     plan.streams.log_directory = value;
   } else {
@@ -41,9 +45,10 @@ int main(int argc, char** argv) {
     if (read_flag(plan, argv[next], argv[next + 1]) != 0) return 2;
   }
   if (next + 1 >= argc) return 2;
+  plan.notice.grace = plan.shutdown_timeout;
   plan.command.program = argv[next + 1];
   plan.command.title = argv[next + 1];
   plan.command.arguments.assign(argv + next + 2, argv + argc);
   if (!ddprun::start_log("ddprun", "")) return 2;
-  return ddprun::run(plan);
+  return ddprun::run(plan, {});
 }

@@ -11,7 +11,7 @@ ALLOWED_ROOMS = {
     "slurm": [r"base/"],
     "rendezvous": [r"base/"],
     "agent": [r"base/", r"rendezvous/"],
-    "trainer": [r"base/", r"rendezvous/(core/)?store_(client|protocol|wire)"],
+    "trainer": [r"base/", r"slurm/core/", r"rendezvous/(listener|(core/)?store_(client|protocol|wire))"],
     "launcher": [r"base/", r"rendezvous/", r"agent/", r"slurm/"],
 }
 
@@ -29,6 +29,7 @@ LIBRARIES = {
     "nlohmann/json": (r"nlohmann/", r".*\.cpp$"),
     "yaml-cpp": (r"yaml-cpp/", r".*\.cpp$"),
     "CLI11": (r"CLI/", r".*/(\w+_)?options\.cpp$|base/flag_checks\.hpp$"),
+    "libarchive": (r"archive(_entry)?\.h$", r"launcher/archive_library\.hpp$"),
     "spdlog": (r"spdlog/", r"(?!.*/core/)"),
 }
 
@@ -103,6 +104,7 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("rendezvous/store_server.cpp", '"agent/streams.hpp"')
         self.assert_refused("slurm/core/allocation.cpp", '"launcher/core/flags.hpp"')
         self.assert_refused("agent/agent.cpp", '"slurm/core/allocation.hpp"')
+        self.assert_refused("slurm/core/allocation.cpp", '"trainer/core/options.hpp"')
 
     def test_refuses_io_in_a_core(self):
         for header in ("<boost/asio/io_context.hpp>", "<thread>", "<sstream>", "<sys/socket.h>",
@@ -117,6 +119,7 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("agent/agent.cpp", "<boost/process/v2.hpp>")
         self.assert_refused("agent/events.hpp", "<nlohmann/json.hpp>")
         self.assert_refused("launcher/ddprun.cpp", "<CLI/CLI.hpp>")
+        self.assert_refused("launcher/stage.cpp", "<archive.h>")
         self.assert_refused("base/error.hpp", "<boost/asio/io_context.hpp>")
 
     def test_allows_what_the_tables_allow(self):

@@ -86,6 +86,13 @@ TEST(TrainOptions, ReadEveryFlag) {
   EXPECT_EQ(options.snapshot_every_steps, 7);
 }
 
+TEST(TrainOptions, AskForTheEnvironmentOrForPeersOnlyIfTold) {
+  EXPECT_FALSE(accepted({}).must_be_distributed);
+  EXPECT_TRUE(accepted({"--distributed"}).must_be_distributed);
+  EXPECT_FALSE(accepted({}).prints_environment);
+  EXPECT_TRUE(accepted({"--print-env"}).prints_environment);
+}
+
 TEST(TrainOptions, SuggestTheFlagThatWasMeant) {
   EXPECT_THAT(
       refusal_of({"--batchsize", "3"}),

@@ -3,24 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
 namespace ddprun {
 namespace {
 
 using ::testing::HasSubstr;
-using Variables = std::map<std::string, std::string>;
 
-Result<WorkerPlace> place_of(const Variables& variables) {
-  return parse_worker_place([&](const char* name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return std::nullopt;
-    return found->second;
-  });
+Result<WorkerPlace> place_of(Environment variables) {
+  return parse_worker_place(fill_environment(std::move(variables)).value());
 }
 
-std::string refusal_of(const Variables& variables) {
-  const auto place = place_of(variables);
+std::string refusal_of(Environment variables) {
+  const auto place = place_of(std::move(variables));
   return place ? "accepted" : place.error().detail;
 }
 
@@ -49,6 +42,7 @@ TEST(WorkerPlace, IsWhatTheAgentSaid) {
       .world = 4,
       .store = Endpoint{.host = "node1", .port = 1234},
       .agent_store = true,
+      .search = std::nullopt,
       .run_id = "job",
       .attempt = 2,
       .generation = 5,
@@ -72,6 +66,12 @@ TEST(WorkerPlace, RefusesARankOutsideTheWorld) {
 TEST(WorkerPlace, RefusesAWorldWithoutARankOrAStore) {
   EXPECT_THAT(refusal_of({{"WORLD_SIZE", "2"}}), HasSubstr("RANK is not set"));
   EXPECT_THAT(refusal_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), HasSubstr("MASTER_ADDR"));
+}
+
+TEST(WorkerPlace, NamesTheVariableThatIsWrongAndNotTheOneItStandsFor) {
+  EXPECT_THAT(
+      refusal_of({{"OMPI_COMM_WORLD_RANK", "x"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
+      HasSubstr("OMPI_COMM_WORLD_RANK='x': expected a number from 0 to 1"));
 }
 
 TEST(WorkerPlace, RefusesWhatIsNoNumber) {

@@ -20,6 +20,8 @@ const char* name_of(DatasetKind kind);
 const char* name_of(ModelKind kind);
 
 struct TrainOptions {
+  bool must_be_distributed = false;  // refuse to train where nothing says which rank this is
+  bool prints_environment = false;   // instead of training
   DatasetKind dataset = DatasetKind::kFashionMnist;
   std::string data_dir;  // where the IDX files lie
   ModelKind model = ModelKind::kConvNet;

@@ -17,8 +17,8 @@ struct Limits {
 
 /// The variable as a number, or `otherwise` when it is not set.
 Result<std::int64_t> number(
-    const Environment& environment, const char* name, std::int64_t otherwise, Limits limits) {
-  const auto text = environment(name);
+    const FilledEnvironment& environment, const char* name, std::int64_t otherwise, Limits limits) {
+  const auto text = environment.find(name);
   if (!text) return otherwise;
   const auto value = parse_int<std::int64_t>(*text);
   if (value && *value >= limits.min && *value <= limits.max) return *value;
@@ -26,14 +26,14 @@ Result<std::int64_t> number(
       Errc::kInvalidArgument,
       fmt::format(
           "{}='{}': expected a number from {} to {}; ddprun sets it, or unset it to run alone",
-          name,
+          environment.said_by(name),
           *text,
           limits.min,
           limits.max));
 }
 
-Result<Endpoint> store_endpoint(const Environment& environment) {
-  const auto host = environment(contract::kMasterAddr);
+Result<Endpoint> store_endpoint(const FilledEnvironment& environment) {
+  const auto host = environment.find(contract::kMasterAddr);
   if (!host || host->empty()) {
     return make_error(
         Errc::kInvalidArgument,
@@ -44,22 +44,21 @@ Result<Endpoint> store_endpoint(const Environment& environment) {
             contract::kWorldSize));
   }
   constexpr Limits kPorts{.min = 1, .max = std::numeric_limits<std::uint16_t>::max()};
-  constexpr std::int64_t kUsualPort = 29'500;
-  const auto port = number(environment, contract::kMasterPort, kUsualPort, kPorts);
+  const auto port = number(environment, contract::kMasterPort, kUsualMasterPort, kPorts);
   if (!port) return port.error();
   return Endpoint{.host = *host, .port = static_cast<std::uint16_t>(*port)};
 }
 
 }  // namespace
 
-Result<WorkerPlace> parse_worker_place(const Environment& environment) {
+Result<WorkerPlace> parse_worker_place(const FilledEnvironment& environment) {
   constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
   const auto world =
       number(environment, contract::kWorldSize, 1, {.min = 1, .max = WorkerPlace::kWorldMax});
   if (!world) return world.error();
   const auto rank = number(environment, contract::kRank, 0, {.min = 0, .max = *world - 1});
   if (!rank) return rank.error();
-  if (*world > 1 && !environment(contract::kRank)) {
+  if (*world > 1 && !environment.find(contract::kRank)) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
@@ -79,8 +78,9 @@ Result<WorkerPlace> parse_worker_place(const Environment& environment) {
       .rank = static_cast<int>(*rank),
       .world = static_cast<int>(*world),
       .store = std::nullopt,
-      .agent_store = environment(contract::kUseAgentStore) == "True",
-      .run_id = environment(contract::kRunId).value_or("none"),
+      .agent_store = environment.find(contract::kUseAgentStore) == "True",
+      .search = std::nullopt,
+      .run_id = environment.find(contract::kRunId).value_or(environment.run_name.value_or("none")),
       .attempt = *attempt,
       .generation = static_cast<std::uint64_t>(*generation),
       .round = static_cast<std::uint64_t>(*round)};
@@ -88,6 +88,7 @@ Result<WorkerPlace> parse_worker_place(const Environment& environment) {
   auto store = store_endpoint(environment);
   if (!store) return store.error();
   place.store = *store;
+  place.search = environment.search;
   return place;
 }
 

@@ -1,0 +1,39 @@
+#pragma once
+
+// Checksums, a piece at a time. Apart from ddprun::base because it links OpenSSL, which the
+// launcher shall not load.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+enum class DigestKind : std::uint8_t {
+  kMd5,  // against accidents only: files with the same MD5 can be made
+  kSha256,
+};
+
+/// The digest of the bytes added so far.
+class Digest {
+ public:
+  explicit Digest(DigestKind kind);
+  ~Digest();
+  Digest(const Digest&) = delete;
+  Digest& operator=(const Digest&) = delete;
+
+  void add(std::span<const std::byte> bytes);
+  void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
+
+  /// The digest in small hex digits. REQUIRES: the first call; nothing is added afterwards.
+  std::string finish_hex();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ddprun

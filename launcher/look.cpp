@@ -1,0 +1,128 @@
+#include "launcher/look.hpp"
+
+#include "base/descriptor.hpp"
+#include "launcher/core/findings_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kAnswerBytesMax = std::size_t{16} * 1024 * 1024;
+
+/// A look that is under way, or why it is not.
+struct Running {
+  TimePoint deadline;
+  pid_t pid = -1;
+  Descriptor answer;
+  std::optional<Error> error;
+};
+
+/// A child that hangs in the kernel must not hold open what somebody reads our output from.
+void let_go_of_streams() {
+  const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (!nothing || ::dup2(nothing.get(), stream) < 0) ::close(stream);
+  }
+}
+
+[[noreturn]] void run_child(const Look& look, pid_t parent, int answer) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);  // it ended before the line above
+  let_go_of_streams();
+  // A reader that has given up ends us as well as a signal would.
+  ::signal(SIGPIPE, SIG_IGN);
+  const bool told = write_all(answer, findings_json(look.take(), ""));
+  ::_exit(told ? 0 : 1);
+}
+
+Running start(const Look& look) {
+  Running running{.deadline = Clock::now() + look.limit, .answer = {}, .error = {}};
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    running.error = make_errno_error(errno, "cannot look at it");
+    return running;
+  }
+  running.answer = Descriptor(ends[0]);
+  const Descriptor write_end(ends[1]);
+  const pid_t parent = ::getpid();
+  running.pid = ::fork();
+  if (running.pid == 0) run_child(look, parent, write_end.get());
+  if (running.pid < 0) running.error = make_process_error(errno, "cannot look at it");
+  return running;
+}
+
+/// All that comes up to the end; none if that has not come by `deadline`.
+std::optional<std::string> read_answer(int pipe, TimePoint deadline) {
+  std::string answer;
+  std::array<char, 65'536> piece{};
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd waited{.fd = pipe, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&waited, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
+    const ssize_t got = ::read(pipe, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return answer;
+    answer.append(piece.data(), static_cast<std::size_t>(got));
+    if (answer.size() > kAnswerBytesMax) return std::nullopt;
+  }
+}
+
+/// How a child that told nothing has ended.
+std::string end_of(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  if (WIFSIGNALED(status)) return fmt::format("the look was ended by signal {}", WTERMSIG(status));
+  return fmt::format("the look ended with status {}", WEXITSTATUS(status));
+}
+
+Findings finish(const Look& look, const Running& running) {
+  if (running.error) return {refused(look.subject, *running.error, look.remedy)};
+  const auto answer = read_answer(running.answer.get(), running.deadline);
+  if (!answer) {
+    ::kill(running.pid, SIGKILL);
+    // One that hangs in the kernel is left to whoever inherits it.
+    ::waitpid(running.pid, nullptr, WNOHANG);
+    const std::string seen = fmt::format("no answer within {:g} s", to_seconds(look.limit));
+    return {{.subject = look.subject, .seen = seen, .remedy = look.remedy}};
+  }
+  const std::string end = end_of(running.pid);
+  auto findings = parse_findings(*answer);
+  if (findings) return *std::move(findings);
+  return {{.subject = look.subject, .seen = end, .remedy = look.remedy}};
+}
+
+}  // namespace
+
+Findings take_all(const std::vector<Look>& looks) {
+  std::vector<Running> running;
+  running.reserve(looks.size());
+  for (const Look& look : looks) {
+    running.push_back(start(look));
+  }
+  Findings all;
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    for (Finding& finding : finish(looks[i], running[i])) {
+      all.push_back(std::move(finding));
+    }
+  }
+  return all;
+}
+
+}  // namespace ddprun

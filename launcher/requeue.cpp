@@ -1,0 +1,126 @@
+#include "launcher/requeue.hpp"
+
+#include "agent/process.hpp"
+#include "base/deadline.hpp"
+#include "base/descriptor.hpp"
+#include "base/parse.hpp"
+#include "base/say.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 10s;  // with each call of scontrol
+constexpr std::size_t kAnswerMax = 65'536;
+
+/// Empty: there is none.
+std::string find_scontrol() {
+  const char* const path = std::getenv("PATH");
+  if (path == nullptr) return {};
+  for (const std::string_view directory : split(path, ':')) {
+    std::string program = std::string(directory) + "/scontrol";
+    if (!directory.empty() && ::access(program.c_str(), X_OK) == 0) return program;
+  }
+  return {};
+}
+
+/// All that comes, until the end or the deadline.
+Result<std::string> read_until(const Descriptor& from, TimePoint deadline) {
+  std::string text;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd wait{.fd = from.get(), .events = POLLIN, .revents = 0};
+    const int ready = left.count() <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(left.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return make_error(Errc::kTimedOut, "scontrol does not answer");
+    std::array<char, 4096> bytes{};
+    const ssize_t got = ::read(from.get(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(bytes.data(), static_cast<std::size_t>(got));
+    if (text.size() > kAnswerMax) return make_error(Errc::kLimit, "scontrol says too much");
+  }
+}
+
+/// What scontrol says, on both streams; fails with its words where its status is not 0.
+Result<std::string> ask_scontrol(std::vector<std::string> arguments) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
+  const Descriptor answer(ends[0]);
+  Descriptor out(ends[1]);
+  SpawnRequest request;
+  request.program = find_scontrol();
+  if (request.program.empty()) {
+    return make_error(
+        Errc::kNotFound,
+        "there is no scontrol on PATH; let the batch script do it where ddprun ends with that");
+  }
+  request.arguments = std::move(arguments);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    request.environment.emplace_back(*entry);
+  }
+  // Once it has asked, Slurm signals every process of the step, this one too.
+  request.ignored = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+  request.out = out.get();
+  request.err = out.get();
+  const auto process = spawn(request);
+  out.reset();
+  if (!process) return process.error();
+  auto text = read_until(answer, Clock::now() + kPatience);
+  if (!text) ::kill(process->pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(process->pid, &status, 0) < 0 && errno == EINTR) {}
+  if (!text) return text.error();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
+  return make_error(Errc::kIo, fmt::format("scontrol says: {}", trim(*text)));
+}
+
+Result<void> try_requeue(const RequeuePlan& plan) {
+  const std::string id = std::to_string(plan.job_id);
+  const auto told = ask_scontrol({"show", "job", "--oneliner", id});
+  if (!told) return told.error();
+  const auto record = parse_job_record(*told);
+  if (!record) return record.error();
+  const auto checked = check_requeue(*record, plan.restarts);
+  if (!checked) return checked.error();
+  const auto done = ask_scontrol({"requeue", id});
+  if (!done) return done.error();
+  return {};
+}
+
+}  // namespace
+
+void requeue(const RequeuePlan& plan, const JobEnd& end) {
+  if (plan.job_id == 0 || !wants_requeue(plan.mode, end)) return;
+  const auto done = try_requeue(plan);
+  if (done) {
+    say(fmt::format(
+        "ddprun: Slurm was asked to start job {} again: restart {} of {} at most\n",
+        plan.job_id,
+        plan.restarts + 1,
+        kRequeuesMax));
+    return;
+  }
+  say(fmt::format("ddprun: job {} is not started again: {}\n", plan.job_id, done.error().detail));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "slurm/core/requeue.hpp"
+
+#include <cstdint>
+
+namespace ddprun {
+
+/// Which job of Slurm's is to be started again, and when. Job 0: none, this is no step of one.
+struct RequeuePlan {
+  Requeue mode = Requeue::kNo;
+  std::uint32_t job_id = 0;
+  int restarts = 0;  // SLURM_RESTART_COUNT
+};
+
+/// Has Slurm start the job again if that is wanted and right, by `scontrol`, and says on stderr
+/// what came of it. Takes at most 20 s. Slurm then ends what is left of the job.
+///
+/// REQUIRES: called on the main thread, once, when no worker of the job runs any more.
+void requeue(const RequeuePlan& plan, const JobEnd& end);
+
+}  // namespace ddprun

@@ -1,0 +1,161 @@
+#include "launcher/submit.hpp"
+
+#include "base/exit_status.hpp"
+#include "base/file.hpp"
+#include "base/say.hpp"
+#include "launcher/committed_code.hpp"
+#include "launcher/program.hpp"
+#include "launcher/scratch_directory.hpp"
+#include "slurm/core/batch_script.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <pwd.h>
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kShelf = "ddprun-code";  // in the repository's own directory
+
+int refuse(const std::string& why) {
+  say(fmt::format("ddpctl: not submitted: {}\n", why));
+  return kExitRefused;
+}
+
+/// The script to be submitted, and the name it has for people; "wrap" is Slurm's own for a command.
+struct Script {
+  std::string name = "wrap";
+  std::string text;
+};
+
+Result<Script> script_of(const Surroundings& here, const SbatchCommand& sbatch) {
+  if (const auto* const wrap = sbatch.find("wrap")) return Script{.text = wrapped(wrap->value)};
+  const std::string& name = sbatch.rest.front();
+  auto text = read_script(here, name);
+  if (!text) return with_context("SCRIPT", text.error());
+  return Script{.name = fs::path(name).filename(), .text = *std::move(text)};
+}
+
+Result<std::vector<std::string>> folders_of(const SbatchCommand& sbatch, const Script& script) {
+  auto lines = parse_sbatch_lines(script.text);
+  if (!lines) return lines.error();
+  OutputSources sources{
+      .typed = sbatch,
+      .environment = {},
+      .lines = *std::move(lines),
+      .script_name = script.name,
+      .user = {}};
+  for (const char* const name : {"SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_JOB_NAME"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr) sources.environment[name] = value;
+  }
+  const passwd* const user = ::getpwuid(::geteuid());
+  sources.user = user == nullptr ? std::to_string(::geteuid()) : user->pw_name;
+  return output_folders(sources);
+}
+
+Result<void> make_folders(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) {
+      return with_context("the folder of --output", make_errno_error(error.value(), folder));
+    }
+  }
+  return {};
+}
+
+/// sbatch's command line, for a script that lies at `path`.
+std::vector<std::string> sbatch_words(const SbatchCommand& sbatch, const std::string& path) {
+  std::vector<std::string> words{"sbatch"};
+  for (const SbatchOption& option : sbatch.options) {
+    if (option.name == "wrap") continue;
+    words.insert(words.end(), option.words.begin(), option.words.end());
+  }
+  words.push_back(path);
+  if (sbatch.rest.size() > 1) words.insert(words.end(), sbatch.rest.begin() + 1, sbatch.rest.end());
+  return words;
+}
+
+Result<int> show(
+    const SubmitOptions& options, const Script& script, const std::vector<std::string>& folders) {
+  std::string command;
+  for (const std::string& word : sbatch_words(options.sbatch, script.name)) {
+    command += ' ' + shell_quoted(word);
+  }
+  for (const std::string& folder : folders) {
+    say(fmt::format("ddpctl: would make {}\n", folder));
+  }
+  say(fmt::format("ddpctl: would call{} with this script:\n", command));
+  const auto shown = answer(script.text);
+  if (!shown) return shown.error();
+  return kExitOk;
+}
+
+/// The script lies in a file of its name while sbatch reads it: so it is called in Slurm's lists.
+Result<int> call_sbatch(
+    const SbatchCommand& sbatch, const Script& script, const std::string& commit) {
+  std::error_code error;
+  const fs::path temporary = fs::temp_directory_path(error);
+  if (error) return make_error(Errc::kIo, fmt::format("TMPDIR: {}", error.message()));
+  const auto folder = ScratchDirectory::make(temporary, "ddprun_submit_");
+  if (!folder) return folder.error();
+  const fs::path path = folder->path() / script.name;
+  if (const auto written = replace_file(path, script.text); !written) return written.error();
+  return run_in_front(sbatch_words(sbatch, path.string()), {"GIT_COMMIT=" + commit});
+}
+
+Result<int> submit_from(const Surroundings& here, const SubmitOptions& options) {
+  auto script = script_of(here, options.sbatch);
+  if (!script) return script.error();
+  std::error_code error;
+  const fs::path shelf =
+      options.code_dir.empty() ? here.git / kShelf : fs::absolute(options.code_dir, error);
+  const CommittedCode code{
+      .commit = here.tree.commit,
+      .root = (shelf / here.tree.commit).string(),
+      .folder = here.folder};
+  const auto folders = folders_of(options.sbatch, *script);
+  if (!folders) return folders.error();
+  auto text = with_code(script->text, code);
+  if (!text) return with_context(fmt::format("SCRIPT '{}'", script->name), text.error());
+  script->text = *std::move(text);
+  if (options.dry_run) return show(options, *script, *folders);
+
+  if (const auto unpacked = unpack_commit(here, shelf); !unpacked) return unpacked.error();
+  if (const auto made = make_folders(*folders); !made) return made.error();
+  return call_sbatch(options.sbatch, *script, code.commit);
+}
+
+Result<int> submit_from_here(const SubmitOptions& options) {
+  const auto here = look_around();
+  if (!here && here.error().is(Errc::kProtocol)) {
+    return refuse(fmt::format(
+        "{}; a job runs what is committed: call it in a git work tree", here.error().detail));
+  }
+  if (!here) return here.error();
+  if (const std::string why = why_not(*here); !why.empty()) return refuse(why);
+  return submit_from(*here, options);
+}
+
+}  // namespace
+
+Result<int> submit(const SubmitOptions& options) {
+  auto ended = submit_from_here(options);
+  if (ended || !ended.error().is(Errc::kNotFound)) return ended;
+  say(fmt::format("ddpctl: {}\n", ended.error().detail));
+  return kExitNotFound;
+}
+
+}  // namespace ddprun

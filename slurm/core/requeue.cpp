@@ -1,0 +1,85 @@
+#include "slurm/core/requeue.hpp"
+
+#include "base/exit_status.hpp"
+#include "base/parse.hpp"
+#include "base/worker_contract.hpp"
+#include "slurm/core/excerpt.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Requeue>, 3> kWords = {
+    {{"never", Requeue::kNo}, {"on-preempt", Requeue::kOnPreempt}, {"always", Requeue::kAlways}}};
+
+/// The value of `name` in "Name=value Other=value"; values may hold blanks, names do not.
+std::optional<std::string_view> field(std::string_view text, std::string_view name) {
+  for (std::size_t at = text.find(name); at != std::string_view::npos;
+       at = text.find(name, at + 1)) {
+    const bool begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n';
+    const std::size_t equals = at + name.size();
+    if (!begins || equals >= text.size() || text[equals] != '=') continue;
+    const std::string_view rest = text.substr(equals + 1);
+    return rest.substr(0, rest.find_first_of(" \n"));
+  }
+  return std::nullopt;
+}
+
+Error refused(std::string why) {
+  return make_error(Errc::kInvalidArgument, std::move(why));
+}
+
+}  // namespace
+
+std::optional<Requeue> parse_requeue(std::string_view word) {
+  for (const auto& [name, mode] : kWords) {
+    if (name == word) return mode;
+  }
+  return std::nullopt;
+}
+
+bool wants_requeue(Requeue mode, const JobEnd& end) {
+  if (mode == Requeue::kNo || end.exit_status == kExitOk) return false;
+  const bool is_noticed = contract::is_notice(end.stopped_by);
+  if (is_noticed || end.exit_status == end.notice_status) return true;
+  if (mode == Requeue::kOnPreempt) return end.exit_status == kExitTryAgain;
+  const bool is_usage = end.exit_status == kExitUsage || end.exit_status == kExitNotExecutable ||
+                        end.exit_status == kExitNotFound;
+  return end.stopped_by == 0 && !is_usage;
+}
+
+Result<JobRecord> parse_job_record(std::string_view text) {
+  const auto state = field(text, "JobState");
+  const auto reason = field(text, "Reason");
+  const auto restarts = parse_int<int>(field(text, "Restarts").value_or(""));
+  if (!state || !reason || !restarts) {
+    return make_error(
+        Errc::kProtocol,
+        fmt::format("scontrol's answer has no JobState, Reason or Restarts: '{}'", excerpt(text)));
+  }
+  return JobRecord{
+      .state = std::string(*state),
+      .reason = std::string(*reason),
+      .restarts = *restarts,
+      .is_batch = field(text, "BatchFlag") != "0",
+      .may_be_requeued = field(text, "Requeue") != "0"};
+}
+
+Result<void> check_requeue(const JobRecord& record, int restarts) {
+  if (record.restarts > restarts) return refused("Slurm starts it again already");
+  if (restarts >= kRequeuesMax) {
+    return refused(fmt::format("it has been started again {} times, which is enough", restarts));
+  }
+  if (!record.is_batch) return refused("it was not submitted by sbatch");
+  if (!record.may_be_requeued) return refused("it was submitted with --no-requeue");
+  const bool is_out_of_time =
+      record.reason == "TimeLimit" || record.state == "TIMEOUT" || record.state == "PREEMPTED";
+  if (record.state == "RUNNING" || is_out_of_time) return {};
+  return refused(fmt::format("it was ended from outside (its state is {})", record.state));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,216 @@
+#include "slurm/core/sbatch_command.hpp"
+
+#include "base/parse.hpp"
+#include "slurm/core/excerpt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// Those that take no value, or only behind '='. --dry-run is ddpctl's.
+constexpr std::array<std::string_view, 29> kSwitches{
+    "consolidate-segments",
+    "contiguous",
+    "dry-run",
+    "exclusive",
+    "external",
+    "get-user-env",
+    "help",
+    "hold",
+    "ignore-pbs",
+    "nice",
+    "no-kill",
+    "no-requeue",
+    "oom-kill-step",
+    "overcommit",
+    "oversubscribe",
+    "parsable",
+    "propagate",
+    "quiet",
+    "reboot",
+    "requeue",
+    "resv-ports",
+    "share",
+    "spread-job",
+    "stepmgr",
+    "test-only",
+    "usage",
+    "use-min-nodes",
+    "verbose",
+    "version",
+};
+constexpr std::string_view kSwitchLetters = "HOQVWhksuv";
+constexpr std::string_view kNextPart = ":";  // of a job whose nodes differ
+
+struct Known {
+  std::string_view name;
+  std::string_view shortest;  // what tells it from all other options of sbatch's
+  char letter;
+};
+constexpr std::array<Known, 5> kKnown{{
+    {.name = "output", .shortest = "ou", .letter = 'o'},
+    {.name = "error", .shortest = "er", .letter = 'e'},
+    {.name = "chdir", .shortest = "ch", .letter = 'D'},
+    {.name = "job-name", .shortest = "j", .letter = 'J'},
+    {.name = "wrap", .shortest = "wr", .letter = 0},
+}};
+
+/// sbatch takes any beginning that fits one name only; one that fits several it refuses itself.
+bool is_switch(std::string_view given) {
+  if (given == "wait") return true;  // there is --wait-all-nodes as well, which takes a value
+  return std::ranges::any_of(
+      kSwitches, [given](std::string_view name) { return name.starts_with(given); });
+}
+
+std::string long_name(std::string_view given) {
+  for (const Known& known : kKnown) {
+    if (known.name.starts_with(given) && given.starts_with(known.shortest)) {
+      return std::string(known.name);
+    }
+  }
+  return std::string(given);
+}
+
+std::string long_name(char letter) {
+  const auto* const known = std::ranges::find(kKnown, letter, &Known::letter);
+  return known == kKnown.end() ? std::string(1, letter) : std::string(known->name);
+}
+
+/// Goes over the words once.
+class Reader {
+ public:
+  explicit Reader(const std::vector<std::string>& words) : words_(words) {}
+
+  Result<SbatchCommand> read() {
+    while (next_ < words_.size()) {
+      const std::string& word = words_[next_];
+      const bool is_option = word.size() > 1 && word.starts_with('-');
+      if (!is_option && word != kNextPart) break;
+      ++next_;
+      if (word == "--") break;
+      if (word == kNextPart) {
+        command_.options.push_back({.name = word, .value = {}, .words = {word}});
+        continue;
+      }
+      const auto taken = word.starts_with("--") ? take_long(word) : take_letters(word);
+      if (!taken) return taken.error();
+    }
+    command_.rest.assign(words_.begin() + static_cast<std::ptrdiff_t>(next_), words_.end());
+    return std::move(command_);
+  }
+
+ private:
+  Result<void> take_long(std::string_view word) {
+    const std::size_t equals = word.find('=');
+    const std::string_view name =
+        word.substr(2, equals == std::string_view::npos ? equals : equals - 2);
+    SbatchOption option{.name = long_name(name), .value = {}, .words = {std::string(word)}};
+    if (equals != std::string_view::npos) {
+      option.value = word.substr(equals + 1);
+    } else if (!is_switch(name)) {
+      return take_value_of(std::move(option));
+    }
+    command_.options.push_back(std::move(option));
+    return {};
+  }
+
+  Result<void> take_letters(std::string_view word) {
+    for (std::size_t at = 1; at < word.size(); ++at) {
+      SbatchOption option{.name = long_name(word[at]), .value = {}, .words = {}};
+      const bool is_last = at + 1 == word.size();
+      const bool has_value = kSwitchLetters.find(word[at]) == std::string_view::npos;
+      if (is_last || has_value) option.words = {std::string(word)};
+      if (has_value && is_last) return take_value_of(std::move(option));
+      if (has_value) option.value = word.substr(at + 1);
+      command_.options.push_back(std::move(option));
+      if (has_value) break;
+    }
+    return {};
+  }
+
+  Result<void> take_value_of(SbatchOption option) {
+    if (next_ == words_.size()) {
+      return make_error(
+          Errc::kInvalidArgument,
+          fmt::format("nothing stands behind '{}'", excerpt(option.words.front())));
+    }
+    option.value = words_[next_];
+    option.words.push_back(words_[next_]);
+    ++next_;
+    command_.options.push_back(std::move(option));
+    return {};
+  }
+
+  const std::vector<std::string>& words_;
+  std::size_t next_ = 0;
+  SbatchCommand command_;
+};
+
+/// Words of an #SBATCH line: blanks part them unless quoted, and '#' begins a comment.
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (const char byte : line) {
+    const bool is_blank = byte == ' ' || byte == '\t' || byte == '\r';
+    if (quote == 0 && is_blank) {
+      in_word = false;
+      continue;
+    }
+    if (quote == 0 && byte == '#' && !in_word) break;
+    if (!std::exchange(in_word, true)) words.emplace_back();
+    if (quote == 0 && (byte == '"' || byte == '\'')) {
+      quote = byte;
+    } else if (byte == quote) {
+      quote = 0;
+    } else {
+      words.back() += byte;
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+const SbatchOption* SbatchCommand::find(std::string_view name) const {
+  const auto found = std::ranges::find(options.rbegin(), options.rend(), name, &SbatchOption::name);
+  return found == options.rend() ? nullptr : &*found;
+}
+
+Result<SbatchCommand> parse_sbatch(const std::vector<std::string>& words) {
+  return Reader(words).read();
+}
+
+std::size_t first_command(std::string_view script) {
+  std::size_t at = 0;
+  while (at < script.size()) {
+    const std::size_t end = std::min(script.find('\n', at), script.size());
+    const std::string_view line = trim(script.substr(at, end - at));
+    if (!line.empty() && !line.starts_with('#')) break;
+    at = std::min(end + 1, script.size());
+  }
+  return at;
+}
+
+Result<SbatchCommand> parse_sbatch_lines(std::string_view script) {
+  constexpr std::string_view kMark = "#SBATCH";
+  SbatchCommand all;
+  int number = 0;
+  for (const std::string_view line : split(script.substr(0, first_command(script)), '\n')) {
+    ++number;
+    if (!line.starts_with(kMark)) continue;
+    auto found = parse_sbatch(words_of(line.substr(kMark.size())));
+    if (!found) return with_context(fmt::format("line {}", number), found.error());
+    std::ranges::move(found->options, std::back_inserter(all.options));
+  }
+  return all;
+}
+
+}  // namespace ddprun

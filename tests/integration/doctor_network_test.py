@@ -1,0 +1,193 @@
+"""`ddpctl doctor` names what is wrong with a network, by itself and in a step of two nodes.
+
+    doctor_network_test.py --ddpctl PROGRAM [unittest arguments]
+
+The variables of the step are set by hand: what Slurm itself makes of it is in doctor_cluster_test.py.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+import netns
+from doctor_report import JOB, PATIENCE_S, Report, environment, step
+
+PORT = 10000 + JOB  # of the step, in networks that no other process sees
+GREETING = rf"\Addprun-doctor-1 {JOB}\.0 0 \d+\n\Z"  # of node 0
+PATIENT = ("--limit=60", "--wait=60")  # no machine is too busy for it, and all is over when they met
+SHORT = ("--limit=6", "--wait=9")  # for a node that cannot be reached anyway
+ALONE = ("--limit=60", "--wait=1")  # for a test of anything else
+
+options = argparse.Namespace()
+
+
+def setUpModule():
+    netns.skip_without_namespaces()
+
+
+def own_name():
+    return pathlib.Path("/proc/self/comm").read_text().strip()
+
+
+class Networks(unittest.TestCase):
+    def setUp(self):
+        self.network = self.enterContext(netns.Network(2))
+
+    def start(self, node, *flags, env=None):
+        return self.network[node].popen(
+            [options.ddpctl, "doctor", "--json", *flags], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+            env=environment(**(step(node) if env is None else env)))
+
+    def report(self, process):
+        out, err = process.communicate(timeout=PATIENCE_S)
+        return Report(self, process.returncode, out, err)
+
+    def both(self, flags):
+        doctors = [self.start(node, *flags) for node in range(2)]
+        return [self.report(doctor) for doctor in doctors]
+
+    @contextlib.contextmanager
+    def listening(self, node):
+        """A socket at the doctors' port of that node."""
+        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        try:
+            netns._check(netns._libc.setns(self.network[node].net, netns.CLONE_NEWNET), "setns")
+            server = socket.create_server((self.network[node].address, PORT))
+        finally:
+            netns._check(netns._libc.setns(home, netns.CLONE_NEWNET), "setns")
+            os.close(home)
+        server.settimeout(PATIENCE_S)
+        with server:
+            yield server
+
+    def test_two_nodes_meet_both_ways(self):
+        for report, other in zip(self.both(PATIENT), ("10.77.0.2", "10.77.0.1")):
+            report.assert_well(f"reach {other}", f"met both ways at TCP port {PORT}")
+            report.assert_well(f"port {PORT}", "free")
+            report.assert_well("interface", "eth0 (10.77.0.")
+            report.assert_well("slurm", f"of 2 in step {JOB}.0")
+            self.assertNotEqual(other, report.node)
+
+    def test_names_a_node_that_cannot_be_reached(self):
+        self.network.isolate(1)
+        here, there = self.both(SHORT)
+        here.assert_wrong("reach 10.77.0.2", "it does not answer", "firewall")
+        there.assert_wrong("reach 10.77.0.1", "it does not answer", "firewall")
+
+    def test_tells_the_way_there_from_the_way_back(self):
+        self.network[1].run("nft", "-f", "-", text=f"""
+            table inet wall {{
+              chain in {{
+                type filter hook input priority 0;
+                tcp dport {PORT} drop
+              }}
+            }}""")
+        here, there = self.both(SHORT)
+        here.assert_wrong("reach 10.77.0.2", "it does not answer, though it reached this", "")
+        there.assert_wrong("reach 10.77.0.1", "was reached, but did not reach this node", "")
+
+    def test_names_a_node_without_a_doctor(self):
+        self.report(self.start(0, *SHORT)).assert_wrong(
+            "reach 10.77.0.2", "Connection refused", "whether ddpctl runs there")
+
+    def test_visits_a_node_again_whose_doctor_starts_later(self):
+        with self.listening(1) as early:
+            first = self.start(0, *PATIENT)
+            early.accept()[0].close()  # the first visit is in vain
+        second = self.start(1, *PATIENT)
+        for doctor, other in ((first, "10.77.0.2"), (second, "10.77.0.1")):
+            self.report(doctor).assert_well(f"reach {other}", "met both ways")
+
+    def test_names_a_clock_that_is_off(self):
+        """No namespace has a clock of its own, so the other side of the talk is the test's."""
+        for ahead_s, told in ((5, "that of 10.77.0.2 is 5.0 s ahead"),
+                              (-90, "that of 10.77.0.2 is 90.0 s behind")):
+            with self.listening(1) as server:
+                doctor = self.start(0, *PATIENT)
+                guest, _ = server.accept()
+                with guest, guest.makefile("rw") as talk:
+                    self.assertRegex(talk.readline(), GREETING)
+                    talk.write(f"ddprun-doctor-1 {JOB}.0 1 {time.time_ns() + ahead_s * 10**9}\n")
+                self.assertRegex(self.call(0, f"ddprun-doctor-1 {JOB}.0 1 5\n"), GREETING)
+                report = self.report(doctor)
+            report.assert_well("reach 10.77.0.2", "met both ways")
+            report.assert_wrong("clock of 10.77.0.2", told, "chronyd")
+
+    def test_names_a_stranger_at_the_port(self):
+        with self.listening(1) as server:
+            doctor = self.start(0, *SHORT)
+            guest, _ = server.accept()
+            with guest:
+                guest.sendall(b"SSH-2.0-OpenSSH_9.2\n")
+            report = self.report(doctor)
+        report.assert_wrong("reach 10.77.0.2", "something else than ddpctl doctor listens there",
+                            "another port (--port)")
+
+    def test_does_not_visit_without_a_port_of_its_own(self):
+        with self.listening(0):
+            report = self.report(self.start(0, *ALONE))
+        report.assert_wrong(f"port {PORT}", f"taken by {own_name()} (pid {os.getpid()})", "another")
+        report.assert_wrong("reach", "for want of the port", "--port")
+
+    def test_a_guest_of_another_step_is_no_node_of_ours(self):
+        with self.listening(1) as server:
+            doctor = self.start(0, *SHORT)
+            guest, _ = server.accept()
+            with guest:
+                told = self.call(0, f"ddprun-doctor-1 {JOB}.1 1 5\n")
+            self.assertEqual("", told)
+        self.report(doctor).assert_wrong("reach 10.77.0.2", "hung up", "end what listens there")
+
+    def call(self, node, line):
+        """What the doctor of `node` answers."""
+        caller = self.network[1].popen([sys.executable, "-c", (
+            "import socket, sys\n"
+            f"with socket.create_connection(('{self.network[node].address}', {PORT})) as doctor:\n"
+            f"    doctor.sendall({line.encode()!r})\n"
+            "    sys.stdout.write(doctor.makefile().readline())\n")],
+            stdout=subprocess.PIPE, text=True)
+        return caller.communicate(timeout=PATIENCE_S)[0]
+
+    def test_names_an_interface_that_is_down_or_has_no_address(self):
+        self.network[0].run("ip", "address", "flush", "dev", "eth0")
+        report = self.report(self.start(0, *ALONE, "--interface=eth0", env={}))
+        report.assert_wrong("interface --interface eth0", "no address", "give it one")
+        self.network[0].run("ip", "link", "set", "eth0", "down")
+        report = self.report(self.start(0, *ALONE, "--interface=eth0", env={}))
+        report.assert_wrong("interface --interface eth0", "eth0 is down", "ip link set eth0 up")
+
+    def test_names_a_network_without_a_route(self):
+        report = self.report(self.start(0, *ALONE, "--reach", "192.0.2.9:80", env={}))
+        report.assert_wrong("reach 192.0.2.9:80", "Network is unreachable", "interface")
+
+    def test_names_which_of_several_interfaces_is_taken(self):
+        node = self.network[0]
+        node.run("ip", "link", "add", "eth7", "type", "veth", "peer", "name", "eth8")
+        node.run("ip", "address", "add", "10.78.0.1/24", "dev", "eth7")
+        for name in ("eth7", "eth8"):
+            node.run("ip", "link", "set", name, "up")
+        report = self.report(self.start(0, *ALONE))
+        report.assert_well("interface", "eth0 is taken unless one is named")
+
+    def test_names_a_host_name_that_the_others_cannot_use(self):
+        report = self.report(self.start(0, *ALONE))
+        report.assert_wrong("name n0", "cannot be resolved", "GLOO_SOCKET_IFNAME")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ddpctl", required=True)
+    rest = parser.parse_known_args(namespace=options)[1]
+    options.ddpctl = os.path.abspath(options.ddpctl)
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()

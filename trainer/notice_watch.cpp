@@ -1,0 +1,90 @@
+#include "trainer/notice_watch.hpp"
+
+#include "base/worker_contract.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <utility>
+
+#include <fcntl.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigtimedwait and friends are POSIX
+#include <unistd.h>
+
+namespace ddprun {
+namespace {
+
+/// How long a signal from elsewhere may come before ddprun's word that the job is to end. A person
+/// may have sent it to this worker alone, who cannot stop without the others.
+constexpr std::time_t kConfirmedWithinS = 5;
+
+sigset_t notices() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (contract::is_notice(signal)) ::sigaddset(&signals, signal);
+  }
+  return signals;
+}
+
+[[noreturn]] void end_by(int signal) {
+  std::signal(signal, SIG_DFL);  // NOLINT(cert-err33-c): cannot fail for these
+  const sigset_t signals = notices();
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  ::raise(signal);
+  std::_Exit(128 + signal);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<NoticeWatch>> NoticeWatch::begin(
+    const std::optional<std::string>& notice_file) {
+  Descriptor file;
+  if (notice_file && !notice_file->empty()) {
+    file = Descriptor(::open(notice_file->c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) {
+      return make_errno_error(
+          errno, std::string(contract::kNoticeFile) + "='" + *notice_file + "'");
+    }
+  }
+  const sigset_t signals = notices();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // inherited by all threads to come
+  std::unique_ptr<NoticeWatch> watch(new NoticeWatch(std::move(file)));
+  try {
+    watch->thread_ = std::thread([watch = watch.get()] { watch->listen(); });
+  } catch (const std::system_error& thrown) {
+    return make_process_error(thrown.code().value(), "cannot wait for signals");
+  }
+  return watch;
+}
+
+/// The thread waits for good; the process ends without it.
+NoticeWatch::~NoticeWatch() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+bool NoticeWatch::is_confirmed() const {
+  char first = 0;
+  return !file_ || ::pread(file_.get(), &first, 1, 0) == 1;
+}
+
+void NoticeWatch::listen() {
+  const sigset_t signals = notices();
+  const timespec patience{.tv_sec = kConfirmedWithinS, .tv_nsec = 0};
+  for (;;) {
+    siginfo_t info{};
+    const bool is_open = has_come() && !is_confirmed();
+    const int signal =
+        is_open ? ::sigtimedwait(&signals, &info, &patience) : ::sigwaitinfo(&signals, &info);
+    if (signal < 0) {
+      if (errno == EAGAIN && !is_confirmed()) end_by(SIGTERM);
+      continue;
+    }
+    const bool is_ddprun = file_ && info.si_code == SI_USER && info.si_pid == ::getppid();
+    if (is_ddprun && !is_confirmed()) end_by(signal);
+    has_come_.store(true, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace ddprun
