@@ -2,6 +2,7 @@
 
 #include "agent/console.hpp"
 #include "agent/core/rendezvous_policy.hpp"
+#include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
@@ -11,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdint>
 #include <random>
 #include <utility>
@@ -24,12 +24,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 2s;  // for each slow disk, pipe and console, once no worker is left
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
-}
 
 /// Another one in each launch.
 std::uint64_t chance() {
@@ -253,6 +247,14 @@ void Agent::perform(const effects::KillWorkers& effect) {
         why);
   });
   workers_.kill();
+}
+
+void Agent::perform(const effects::Absence& effect) {
+  if (effect.is_over) {
+    lost_hosts_.erase(effect.host);
+  } else {
+    lost_hosts_.insert(effect.host);
+  }
 }
 
 void Agent::perform(const effects::Note& effect) {

@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,8 @@ class Agent {
 
   /// Once run() is over: whether this node knows how the whole job ended, and is the one to say so.
   bool speaks_for_job() const { return speaks_for_job_; }
+  /// Of those that were lost and did not come back, the hosts, as far as this node led.
+  const std::set<std::string>& lost_hosts() const { return lost_hosts_; }
   /// The first signal that came to end the job; 0: none.
   int stopped_by() const { return stopped_by_; }
 
@@ -94,6 +97,7 @@ class Agent {
   void perform(const effects::StartWorkers& effect);
   void perform(const effects::StopWorkers& effect);
   void perform(const effects::KillWorkers& effect);
+  void perform(const effects::Absence& effect);
   void perform(const effects::Note& effect);
   void perform(const effects::Finish& effect);
   void workers_told(const WorkerNews& news);
@@ -114,6 +118,7 @@ class Agent {
   std::optional<int> exit_status_;
   std::string why_;  // the job ends, as its leader says
   bool speaks_for_job_ = false;
+  std::set<std::string> lost_hosts_;
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded
   NoticeFile notice_file_;

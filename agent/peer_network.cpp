@@ -98,6 +98,11 @@ Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
 Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint) {
   if (meeting.founds != Founds::kNo) {
     auto served = serve_at({.host = "", .port = endpoint.port});
+    for (const std::uint16_t port : meeting.other_ports) {
+      if (served || !served.error().is(Errc::kIo)) break;
+      spdlog::info("{}; port {} is tried", served.error().detail, port);
+      served = serve_at({.host = "", .port = port});
+    }
     // Where the port is taken, by another node of the job on this machine for one, that one founds.
     const bool is_taken = !served && served.error().is(Errc::kIo);
     if (served) seen_as_ = endpoint.host;

@@ -1,5 +1,8 @@
 #include "base/environment.hpp"
 
+#include <climits>
+
+#include <array>
 #include <string_view>
 
 #include <unistd.h>
@@ -15,6 +18,18 @@ Environment current_environment() {
     environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
+}
+
+std::vector<std::string> environment_entries() {
+  std::vector<std::string> entries;
+  for (char** entry = ::environ; *entry != nullptr; ++entry)
+    entries.emplace_back(*entry);
+  return entries;
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace ddprun

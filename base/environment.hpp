@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -10,5 +11,11 @@ using Environment = std::map<std::string, std::string>;
 
 /// That of this process, for shells.
 Environment current_environment();
+
+/// The same as execve takes it: NAME=VALUE, and whatever else stands there.
+std::vector<std::string> environment_entries();
+
+/// gethostname(2); empty if it is not known.
+std::string host_name();
 
 }  // namespace ddprun

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,6 +68,27 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
     if (content.size() > bytes_max) {
       return make_error(
           Errc::kLimit, fmt::format("{}: larger than {} bytes", path.string(), bytes_max));
+    }
+  }
+}
+
+Result<std::string> read_to_end(int pipe, TimePoint deadline, std::size_t bytes_max) {
+  std::string content;
+  std::vector<char> piece(kChunkBytes);
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd waited{.fd = pipe, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&waited, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return make_errno_error(errno, "a pipe");
+    if (ready == 0) return make_error(Errc::kTimedOut, "no answer came in time");
+    const ssize_t got = ::read(pipe, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return make_errno_error(errno, "a pipe");
+    if (got == 0) return content;
+    content.append(piece.data(), static_cast<std::size_t>(got));
+    if (content.size() > bytes_max) {
+      return make_error(Errc::kLimit, fmt::format("more than {} bytes came", bytes_max));
     }
   }
 }

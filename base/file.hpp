@@ -2,6 +2,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
+#include "base/time.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -17,6 +18,10 @@ Result<Descriptor> open_regular(const std::filesystem::path& path);
 /// The whole of a regular file. Fails with kNotFound, kIo, or kLimit when it is larger than
 /// `bytes_max`.
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max);
+
+/// All that comes through a pipe, until its other ends are closed. Fails with kTimedOut if that has
+/// not happened by `deadline`, with kLimit where more than `bytes_max` came, and with kIo.
+Result<std::string> read_to_end(int pipe, TimePoint deadline, std::size_t bytes_max);
 
 /// Replaces `path`, or the target of a link, in one step: a reader sees the old content or all of
 /// the new one, after a crash of the machine too. Written beside it, synced, renamed, directory

@@ -42,7 +42,7 @@ Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
   policy.founds = true;
   policy.master = {.host = "127.0.0.1", .port = leader->port()};
   policy.node.listens = policy.master;
-  policy.meet = policy.master;
+  policy.meet = {policy.master};
   leader->peer_ = std::make_unique<Peer>(std::move(policy));
   return leader;
 }

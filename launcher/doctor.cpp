@@ -15,18 +15,15 @@
 #include "rendezvous/listener.hpp"
 #include "slurm/core/allocation.hpp"
 
-#include <climits>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -45,11 +42,6 @@ Duration seconds(double number) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(number));
 }
 
-std::string own_host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 class Examination {
  public:
   Examination(const DoctorOptions& options, std::map<std::string, std::string> environment)
@@ -57,7 +49,7 @@ class Examination {
     auto allocation = find_allocation(environment_);
     if (allocation) step_ = *std::move(allocation);  // else the look at Slurm tells why
     port_ = options_.port;
-    if (port_ == 0 && step_) port_ = step_->port_seed();
+    if (port_ == 0 && step_) port_ = step_->ports().front();
   }
 
   Findings run() {
@@ -122,7 +114,7 @@ class Examination {
 };
 
 void Examination::add_network() {
-  const std::string host = own_host_name();
+  const std::string host = host_name();
   add("name " + host, kNameService, [this, host] {
     return Findings{judge_host_name(host, addresses_of(host), has_others())};
   });
@@ -239,7 +231,7 @@ Result<bool> examine(const DoctorOptions& options) {
   const Findings findings = examination.run();
   const std::string node = examination.label();
   const auto told = answer(
-      options.json ? findings_json(findings, node.empty() ? own_host_name() : node)
+      options.json ? findings_json(findings, node.empty() ? host_name() : node)
                    : findings_text(findings, node));
   if (!told) return told.error();
   return std::ranges::all_of(findings, &Finding::is_well);

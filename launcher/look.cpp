@@ -1,11 +1,11 @@
 #include "launcher/look.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/file.hpp"
 #include "launcher/core/findings_text.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -13,7 +13,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -66,24 +65,6 @@ Running start(const Look& look) {
   return running;
 }
 
-/// All that comes up to the end; none if that has not come by `deadline`.
-std::optional<std::string> read_answer(int pipe, TimePoint deadline) {
-  std::string answer;
-  std::array<char, 65'536> piece{};
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd waited{.fd = pipe, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&waited, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return std::nullopt;
-    const ssize_t got = ::read(pipe, piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return answer;
-    answer.append(piece.data(), static_cast<std::size_t>(got));
-    if (answer.size() > kAnswerBytesMax) return std::nullopt;
-  }
-}
-
 /// How a child that told nothing has ended.
 std::string end_of(pid_t pid) {
   int status = 0;
@@ -94,7 +75,7 @@ std::string end_of(pid_t pid) {
 
 Findings finish(const Look& look, const Running& running) {
   if (running.error) return {refused(look.subject, *running.error, look.remedy)};
-  const auto answer = read_answer(running.answer.get(), running.deadline);
+  const auto answer = read_to_end(running.answer.get(), running.deadline, kAnswerBytesMax);
   if (!answer) {
     ::kill(running.pid, SIGKILL);
     // One that hangs in the kernel is left to whoever inherits it.

@@ -188,6 +188,7 @@ Result<Request> read_request(
   plan.is_slurm_step = step.has_value();
   if (step && plan.meeting.has_others()) {
     plan.meeting.expected = static_cast<int>(step->nodes.size());
+    plan.meeting.other_ports = other_ports(*step, *line);
     // A node that Slurm has lost never comes back to its job; a network may.
     const bool is_asked_for = options->settings.join_timeout || options->settings.timeout;
     if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;

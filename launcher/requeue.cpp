@@ -3,12 +3,13 @@
 #include "agent/process.hpp"
 #include "base/deadline.hpp"
 #include "base/descriptor.hpp"
+#include "base/environment.hpp"
+#include "base/file.hpp"
 #include "base/parse.hpp"
 #include "base/say.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -19,7 +20,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,24 +43,6 @@ std::string find_scontrol() {
   return {};
 }
 
-/// All that comes, until the end or the deadline.
-Result<std::string> read_until(const Descriptor& from, TimePoint deadline) {
-  std::string text;
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    pollfd wait{.fd = from.get(), .events = POLLIN, .revents = 0};
-    const int ready = left.count() <= 0 ? 0 : ::poll(&wait, 1, static_cast<int>(left.count()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return make_error(Errc::kTimedOut, "scontrol does not answer");
-    std::array<char, 4096> bytes{};
-    const ssize_t got = ::read(from.get(), bytes.data(), bytes.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(bytes.data(), static_cast<std::size_t>(got));
-    if (text.size() > kAnswerMax) return make_error(Errc::kLimit, "scontrol says too much");
-  }
-}
-
 /// What scontrol says, on both streams; fails with its words where its status is not 0.
 Result<std::string> ask_scontrol(std::vector<std::string> arguments) {
   std::array<int, 2> ends{};
@@ -75,9 +57,7 @@ Result<std::string> ask_scontrol(std::vector<std::string> arguments) {
         "there is no scontrol on PATH; let the batch script do it where ddprun ends with that");
   }
   request.arguments = std::move(arguments);
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    request.environment.emplace_back(*entry);
-  }
+  request.environment = environment_entries();
   // Once it has asked, Slurm signals every process of the step, this one too.
   request.ignored = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
   request.out = out.get();
@@ -85,11 +65,11 @@ Result<std::string> ask_scontrol(std::vector<std::string> arguments) {
   const auto process = spawn(request);
   out.reset();
   if (!process) return process.error();
-  auto text = read_until(answer, Clock::now() + kPatience);
+  auto text = read_to_end(answer.get(), Clock::now() + kPatience, kAnswerMax);
   if (!text) ::kill(process->pid, SIGKILL);
   int status = 0;
   while (::waitpid(process->pid, &status, 0) < 0 && errno == EINTR) {}
-  if (!text) return text.error();
+  if (!text) return with_context("scontrol", text.error());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   return make_error(Errc::kIo, fmt::format("scontrol says: {}", trim(*text)));
 }

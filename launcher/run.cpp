@@ -5,9 +5,11 @@
 #include "agent/front.hpp"
 #include "agent/guard.hpp"
 #include "base/descriptor.hpp"
+#include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/say.hpp"
 #include "base/task_scope.hpp"
+#include "slurm/core/hostlist.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -21,6 +23,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -83,9 +86,7 @@ bool ends_the_job(const LaunchPlan& plan, int signal) {
 
 Inherited inherited() {
   Inherited out;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    out.environment.emplace_back(*entry);
-  }
+  out.environment = environment_entries();
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) out.open_files_max = files.rlim_cur;
   return out;
@@ -197,6 +198,15 @@ Result<std::optional<int>> settle_founder(
   return std::optional<int>();
 }
 
+/// For the next submission: Slurm may not have noticed, and give them again.
+void tell_of_lost(const std::set<std::string>& lost) {
+  if (lost.empty()) return;
+  const std::vector<std::string> hosts(lost.begin(), lost.end());
+  say(fmt::format(
+      "ddprun: lost and not come back: {0}; `sbatch --exclude={0}` leaves it out next time\n",
+      fold_hostlist(hosts)));
+}
+
 Result<int> run_agent(
     LaunchPlan plan, const RequeuePlan& again, sigset_t signals, AgentBegins began) {
   ::sigaddset(&signals, SIGCHLD);
@@ -220,6 +230,7 @@ Result<int> run_agent(
   context.run();
   if (thrown) std::rethrow_exception(thrown);
   if ((*agent)->speaks_for_job()) {
+    if (plan.is_slurm_step) tell_of_lost((*agent)->lost_hosts());
     requeue(
         again,
         {.exit_status = status,

@@ -1,6 +1,7 @@
 #include "launcher/stage.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/environment.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
@@ -9,10 +10,8 @@
 #include "launcher/staging_place.hpp"
 #include "launcher/unpack.hpp"
 
-#include <climits>
 #include <fmt/format.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -110,8 +109,8 @@ Result<void> check_unchanged(const Source& source) {
 
 std::string node_name() {
   if (const char* const name = std::getenv("SLURMD_NODENAME")) return name;
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return ::gethostname(name.data(), HOST_NAME_MAX) == 0 ? name.data() : "this node";
+  const std::string host = host_name();
+  return host.empty() ? "this node" : host;
 }
 
 /// From the archive to a complete destination.

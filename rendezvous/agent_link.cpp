@@ -72,7 +72,7 @@ Result<void> AgentLink::take_proof(
   // Whoever was called says why he wants none of us, or is told by us what would help.
   auto said = decode(body);
   const bool is_refusal = said && std::holds_alternative<Refuse>(*said);
-  Message refusal = Refuse{.exit_status = kExitUsage, .why = answer.error().detail};
+  Message refusal = Refuse{.job = {}, .exit_status = kExitUsage, .why = answer.error().detail};
   if (is_refusal) refusal = *std::move(said);
   complete(refusal);
   into.push_back(std::move(refusal));

@@ -238,7 +238,7 @@ void Links::fail(AgentLink& link, const Error& why) {
     return erase(link);
   }
   // It may be a ddprun of another version, which reads this much.
-  const Refuse refusal{.exit_status = kExitUsage, .why = why.detail};
+  const Refuse refusal{.job = {}, .exit_status = kExitUsage, .why = why.detail};
   const bool can_tell = why.is(Errc::kProtocol) && link.send(refusal, limits_.unsent_bytes_max);
   can_tell ? end(link) : erase(link);
 }

@@ -1,8 +1,9 @@
 #include "trainer/notice_watch.hpp"
 
+#include "base/exit_status.hpp"
+#include "base/quiet_thread.hpp"
 #include "base/worker_contract.hpp"
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -33,7 +34,7 @@ sigset_t notices() {
   const sigset_t signals = notices();
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   ::raise(signal);
-  std::_Exit(128 + signal);
+  std::_Exit(exit_status_of_signal(signal));
 }
 
 }  // namespace
@@ -51,11 +52,9 @@ Result<std::unique_ptr<NoticeWatch>> NoticeWatch::begin(
   const sigset_t signals = notices();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // inherited by all threads to come
   std::unique_ptr<NoticeWatch> watch(new NoticeWatch(std::move(file)));
-  try {
-    watch->thread_ = std::thread([watch = watch.get()] { watch->listen(); });
-  } catch (const std::system_error& thrown) {
-    return make_process_error(thrown.code().value(), "cannot wait for signals");
-  }
+  const auto started = start_quiet_thread(
+      watch->thread_, "cannot wait for signals", [watch = watch.get()] { watch->listen(); });
+  if (!started) return started.error();
   return watch;
 }
 

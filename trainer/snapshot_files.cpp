@@ -5,11 +5,9 @@
 #include "base/log.hpp"
 #include "base/sha256.hpp"
 
-#include <climits>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <memory>
 #include <optional>
@@ -180,12 +178,6 @@ void remove_tree(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);
   if (error) spdlog::warn("cannot remove {}: {}", path.string(), error.message());
-}
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
-  return name.data();
 }
 
 }  // namespace ddprun

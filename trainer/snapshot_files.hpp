@@ -45,6 +45,4 @@ Result<bool> move_entry(const std::filesystem::path& from, const std::filesystem
 /// Deletes a tree as far as it can; what stays is swept by a later round.
 void remove_tree(const std::filesystem::path& path);
 
-std::string host_name();
-
 }  // namespace ddprun

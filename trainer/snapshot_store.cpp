@@ -1,6 +1,7 @@
 #include "trainer/snapshot_store.hpp"
 
 #include "base/check.hpp"
+#include "base/environment.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/parse.hpp"

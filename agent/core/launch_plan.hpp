@@ -70,6 +70,7 @@ struct MeetingPlan {
   int expected = 0;                  // nodes that are known to come, spares included; 0: not known
   std::optional<int> node_rank;      // static: this node's place; c10d: the one it wishes for
   std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
+  std::vector<std::uint16_t> other_ports;  // where that leader may be if the endpoint's is taken
   Founds founds = Founds::kYes;
   std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free one
   std::string local_address;  // numeric, for the others; empty: where this node's calls come from

@@ -17,7 +17,11 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.max_restarts = plan.max_restarts;
   policy.restart_window = plan.restart_window;
   policy.founds = own.founds;
-  policy.meet = meeting.endpoint;
+  if (meeting.endpoint) {
+    policy.meet.push_back(*meeting.endpoint);
+    for (const std::uint16_t port : meeting.other_ports)
+      policy.meet.push_back({.host = meeting.endpoint->host, .port = port});
+  }
   policy.master = own.master;
   policy.lease = meeting.lease;
   policy.trusts_reset = meeting.trusts_reset;

@@ -11,6 +11,8 @@
 namespace ddprun {
 namespace {
 
+constexpr char kPortSource[] = "SLURM_JOB_ID";
+
 class Filler {
  public:
   Filler(const Allocation& allocation, CommandLine& line) : allocation_(allocation), line_(line) {}
@@ -27,7 +29,7 @@ class Filler {
     constexpr char kList[] = "SLURM_STEP_NODELIST";
     constexpr char kNode[] = "SLURM_NODEID";
     const auto node_id = static_cast<int>(allocation_.node_id);
-    const std::string port = std::to_string(allocation_.port_seed());
+    const std::string port = std::to_string(allocation_.ports().front());
     // With spares, or a range, the nodes that come are more or fewer than those that run.
     const auto here = static_cast<int>(allocation_.nodes.size());
     const bool is_fixed = nodes.min() == here && nodes.max() == here;
@@ -35,7 +37,7 @@ class Filler {
     if (node_id < nodes.max()) fill("node-rank", std::to_string(node_id), kNode);
     if (says_where_to_meet(line_)) return;
     fill("master-addr", allocation_.nodes.front(), kList);
-    fill("master-port", port, "SLURM_JOB_ID");
+    fill("master-port", port, kPortSource);
   }
 
  private:
@@ -56,6 +58,13 @@ NodeRange nodes_of(const CommandLine& line, NodeRange otherwise) {
 bool says_where_to_meet(const CommandLine& line) {
   const auto is_given = [&line](std::string_view flag) { return line.given.contains(flag); };
   return is_given("standalone") || is_given("rdzv-endpoint") || is_given("master-addr");
+}
+
+std::vector<std::uint16_t> other_ports(const Allocation& allocation, const CommandLine& line) {
+  const auto port = line.given.find("master-port");
+  if (port == line.given.end() || port->second.source != kPortSource) return {};
+  const auto ports = allocation.ports();
+  return {ports.begin() + 1, ports.end()};
 }
 
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line) {

@@ -4,6 +4,9 @@
 #include "launcher/core/flags.hpp"
 #include "slurm/core/allocation.hpp"
 
+#include <cstdint>
+#include <vector>
+
 namespace ddprun {
 
 /// Whether the user says where the nodes meet, or that they do not: then Slurm's word is not
@@ -17,5 +20,9 @@ bool says_where_to_meet(const CommandLine& line);
 /// Fails with kInvalidArgument if several agents share a node, or if --nnodes wants more nodes than
 /// the step has; fewer are right, and the others stand by.
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line);
+
+/// Where the nodes look for each other if --master-port, which fill_from_slurm has given, is taken;
+/// empty if the user said where they meet.
+std::vector<std::uint16_t> other_ports(const Allocation& allocation, const CommandLine& line);
 
 }  // namespace ddprun

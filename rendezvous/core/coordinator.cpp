@@ -69,6 +69,7 @@ Coordinator::Coordinator(
 std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
   const auto differs = [&](const std::string& there, const std::string& here) {
     return Refuse{
+        .job = policy_.job,
         .exit_status = kExitUsage,
         .why = fmt::format(
             "{} on {}, but {} on the leader {}; give the same on every node",
@@ -97,6 +98,7 @@ std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
     const bool is_other = incarnation != hello.node.incarnation && node.link.has_value();
     if (is_other && node.info.node_rank == hello.node.node_rank) {
       return Refuse{
+          .job = policy_.job,
           .exit_status = kExitUsage,
           .why = fmt::format(
               "--node-rank {} is taken by {}; give each node a rank of its own",
@@ -154,6 +156,7 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   }
   if (incarnation != self()) {
     if (is_new) note_newcomer(hello.node, out);
+    out.emplace_back(effects::Absence{.host = hello.node.host, .is_over = true});
     expire_at_ = std::min(expire_at_, now + policy_.lease + policy_.margin);
     welcome(node, out);
   }
@@ -255,6 +258,7 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
   const auto found = nodes_.find(incarnation);
   const std::string host = found->second.info.host;
   const int group_rank = found->second.group_rank;
+  const bool was_expected = found->second.is_leaving || verdict_ || ending_;
   if (const auto link = found->second.link) {
     links_.erase(*link);
     out.emplace_back(effects::Close{.link = *link});
@@ -264,6 +268,7 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
   withdraw_offer_to(incarnation);
   out.emplace_back(
       effects::Note{.text = fmt::format("node {} (group rank {}): {}", host, group_rank, why)});
+  if (!was_expected) out.emplace_back(effects::Absence{.host = host, .is_over = false});
   if (!is_to_run(incarnation)) return;
   const bool was_running = round_.ended.insert(incarnation).second;
   if (!was_running) return;

@@ -71,6 +71,12 @@ struct KillWorkers {
   std::string why;
 };
 
+/// A node went without a word, as the one that leads now sees it, or is back. Until the job ends.
+struct Absence {
+  std::string host;
+  bool is_over = false;
+};
+
 /// A line for the log.
 struct Note {
   std::string text;
@@ -94,6 +100,7 @@ using Effect = std::variant<
     StartWorkers,
     StopWorkers,
     KillWorkers,
+    Absence,
     Note,
     Finish>;
 

@@ -169,7 +169,11 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
 }
 
 void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
-  if (standing_.obeyed == 0) return finish(refuse.exit_status, refuse.why, out);
+  const bool may_be_elsewhere = policy_.meet.size() > 1 && refuse.job != policy_.job;
+  if (standing_.obeyed == 0 && !may_be_elsewhere) {
+    return finish(refuse.exit_status, refuse.why, out);
+  }
+  in_vain_ = refuse.why;
   hang_up(now, out);  // a stranger, where somebody of ours was to be
 }
 
@@ -290,7 +294,8 @@ void Member::begin_walk(TimePoint now) {
   }
   if (is_voter() && !has_self && !was_leader_) walk_.push_back(self);
   if (leader_may_live) add(leader_);
-  if (policy_.meet) add(*policy_.meet);
+  for (const Endpoint& endpoint : policy_.meet)
+    add(endpoint);
 }
 
 void Member::next_target(TimePoint now, Effects& out) {
@@ -423,6 +428,8 @@ Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
 
 void Member::lead(std::int64_t generation, TimePoint now, Effects& out) {
   if (has_call()) out.emplace_back(effects::Close{.link = link_});
+  if (!leader_host_.empty())
+    out.emplace_back(effects::Absence{.host = leader_host_, .is_over = false});
   uplink_ = Uplink::kFollowing;
   link_ = kSelfLink;
   standing_.generation = generation;

@@ -278,6 +278,7 @@ void fields(auto& visit, Is<TellVerdict> auto& told) {
 }
 
 void fields(auto& visit, Is<Refuse> auto& refuse) {
+  visit("job", refuse.job, kJob);
   visit("exit_status", refuse.exit_status, kExitStatus);
   visit("why", refuse.why, kClause);
 }

@@ -311,6 +311,7 @@ struct TellVerdict {
 
 /// "Not with me." The agent ends.
 struct Refuse {
+  std::string job;  // that runs there; empty: the caller may not know (another version or secret)
   int exit_status = 0;
   std::string why;
 

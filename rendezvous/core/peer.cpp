@@ -122,6 +122,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
             hello.job,
             policy_.job)});
     send(Refuse{
+        .job = policy_.job,
         .exit_status = kExitUsage,
         .why = fmt::format(
             "job '{}' runs there (on {}), not '{}'; give another endpoint, or the same --rdzv-id",
@@ -307,7 +308,8 @@ std::vector<Endpoint> Peer::uninformed() const {
     const bool is_own = to == member_.node().listens || to.port == 0;
     if (!is_own && std::ranges::find(others, to) == others.end()) others.push_back(to);
   };
-  if (policy_.meet) add(*policy_.meet);
+  for (const Endpoint& endpoint : policy_.meet)
+    add(endpoint);
   if (announce_at_ > announce_until_) return others;
   for (const Successor& successor : member_.successors()) {
     if (!coordinator_->nodes().contains(successor.node)) add(successor.at);
@@ -326,7 +328,9 @@ void Peer::announce(TimePoint now) {
     from_member_.emplace_back(effects::Call{.link = link, .to = to});
   }
   // At the endpoint for good, elsewhere for a while.
-  const bool is_away = policy_.meet && *policy_.meet != member_.node().listens;
+  const bool is_at_endpoint =
+      std::ranges::find(policy_.meet, member_.node().listens) != policy_.meet.end();
+  const bool is_away = !policy_.meet.empty() && !is_at_endpoint;
   if (!is_away && announce_at_ > announce_until_) announce_at_ = kNever;
 }
 

@@ -22,9 +22,9 @@ struct RendezvousPolicy {
   int notice_status = kExitTryAgain;  // of a job whose workers have all saved after a notice
   int expected = 0;                   // nodes that are known to come, spares included; 0: not known
 
-  bool founds = true;            // it leads the first generation, having bound the endpoint
-  std::optional<Endpoint> meet;  // the endpoint; none: nobody else is to come
-  Endpoint master;               // where our own store listens, when we lead
+  bool founds = true;          // it leads the first generation, having bound an endpoint
+  std::vector<Endpoint> meet;  // the endpoints, likeliest first; none: nobody else is to come
+  Endpoint master;             // where our own store listens, when we lead
 
   Duration lease = std::chrono::seconds(3);
   Duration margin = std::chrono::milliseconds(450);

@@ -164,8 +164,12 @@ bool Allocation::has_shared_nodes() const {
   return std::ranges::any_of(tasks_per_node, [](int tasks) { return tasks > 1; });
 }
 
-std::uint16_t Allocation::port_seed() const {
-  return static_cast<std::uint16_t>(10'000 + job_id % 10'000);
+std::array<std::uint16_t, Allocation::kPorts> Allocation::ports() const {
+  constexpr int kJobs = 10'000;  // whose first ports differ
+  std::array<std::uint16_t, kPorts> ports{};
+  for (int i = 0; i < kPorts; ++i)
+    ports.at(i) = static_cast<std::uint16_t>((i + 1) * kJobs + job_id % kJobs);
+  return ports;
 }
 
 std::string Allocation::run_name() const {

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -42,8 +43,11 @@ struct Allocation {
   /// Whether any node runs several tasks, which is one agent too many.
   bool has_shared_nodes() const;
 
-  /// Where the search for a free port begins: 10000 + job id mod 10000, the same on all nodes.
-  std::uint16_t port_seed() const;
+  static constexpr int kPorts = 4;
+  /// Where the job's first process listens, the same on all nodes: at 10000 + job id mod 10000, or,
+  /// where that is taken, at the next of these. Two jobs whose ids end alike share them all; each
+  /// but the first is nobody's first.
+  std::array<std::uint16_t, kPorts> ports() const;
 
   /// "7782523", and "7782523_step2" in a later step than the first.
   std::string run_name() const;

@@ -1,11 +1,13 @@
 #include "agent/core/rendezvous_policy.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ElementsAre;
 
 TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   LaunchPlan plan;
@@ -16,6 +18,7 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   plan.meeting.nodes = NodeRange(2, 4);
   plan.meeting.node_rank = 1;
   plan.meeting.endpoint = Endpoint{.host = "node0", .port = 29'400};
+  plan.meeting.other_ports = {29'401};
   plan.meeting.lease = 1s;
   plan.meeting.join_timeout = 90s;
   plan.meeting.last_call = 7s;
@@ -40,7 +43,7 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_EQ(policy.max_restarts, 3);
   EXPECT_EQ(policy.restart_window, 60s);
   EXPECT_FALSE(policy.founds);
-  EXPECT_EQ(policy.meet, plan.meeting.endpoint);
+  EXPECT_THAT(policy.meet, ElementsAre(Endpoint{"node0", 29'400}, Endpoint{"node0", 29'401}));
   EXPECT_EQ(policy.lease, 1s);
   EXPECT_EQ(policy.join_timeout, 90s);
   EXPECT_EQ(policy.last_call, 7s);

@@ -9,7 +9,9 @@
 namespace ddprun {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr int kCpus = 16;
 
@@ -53,6 +55,18 @@ TEST(SlurmFlags, AllNodesMeetAtTheFirst) {
   EXPECT_EQ(meeting.founds, Founds::kNo);
   EXPECT_EQ(options.plan.run_id, "7782523");
   EXPECT_EQ(options.workers.number, 4);
+}
+
+TEST(SlurmFlags, APortThatTheUserGaveIsTheOnlyOne) {
+  const auto others = [](Words words) {
+    words.emplace_back("train.py");
+    auto line = read_command_line(words, {});
+    EXPECT_TRUE(line && fill_from_slurm(three_nodes(), kCpus, *line));
+    return line ? other_ports(three_nodes(), *line) : std::vector<std::uint16_t>();
+  };
+  EXPECT_THAT(others({}), ElementsAre(22'523, 32'523, 42'523));
+  EXPECT_THAT(others({"--master-port", "12523"}), IsEmpty());
+  EXPECT_THAT(others({"--master-addr", "node0"}), IsEmpty());
 }
 
 TEST(SlurmFlags, TheFirstNodeFounds) {

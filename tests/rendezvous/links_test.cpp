@@ -80,7 +80,7 @@ TEST_F(LinksTest, EachMessageArrivesInOrder) {
 
 TEST_F(LinksTest, WhatWasSentBeforeACloseArrives) {
   leader_.run([&](Links& links) {
-    links.send(caller_, Refuse{.exit_status = 2, .why = std::string(4'000, 'x')});
+    links.send(caller_, Refuse{.job = {}, .exit_status = 2, .why = std::string(4'000, 'x')});
     links.close(caller_);
     links.send(caller_, Ask{.generation = 1});  // too late
   });
@@ -300,7 +300,7 @@ TEST(Links, WhoDoesNotReadIsClosed) {
   leader.run([&](Links& links) {
     // More than the sockets of both sides hold.
     for (int i = 0; i < 10'000; ++i) {
-      links.send(link, Refuse{.exit_status = 2, .why = std::string(4'000, 'x')});
+      links.send(link, Refuse{.job = {}, .exit_status = 2, .why = std::string(4'000, 'x')});
     }
   });
   EXPECT_EQ(leader.next_is<Links::Closed>(), link);
@@ -314,7 +314,7 @@ TEST(Links, WhoReadsNothingForTooLongIsClosed) {
   leader.hears<Hello>(&link);
   leader.run([&](Links& links) {
     for (int i = 0; i < 10'000; ++i) {
-      links.send(link, Refuse{.exit_status = 2, .why = std::string(4'000, 'x')});
+      links.send(link, Refuse{.job = {}, .exit_status = 2, .why = std::string(4'000, 'x')});
     }
   });
   EXPECT_EQ(leader.next_is<Links::Closed>(), link);

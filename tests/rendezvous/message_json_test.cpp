@@ -182,11 +182,11 @@ TEST(MessageJson, WhateverATextHoldsItCanBeSent) {
         std::string(10'000, '\xFF'),
         std::string(4'095, 'x') + "\xC3\xA9",
         std::string(10'000, '"')}) {
-    const auto decoded = decode(encode(Refuse{.exit_status = 2, .why = why}));
+    const auto decoded = decode(encode(Refuse{.job = {}, .exit_status = 2, .why = why}));
     ASSERT_TRUE(decoded) << decoded.error().detail;
     EXPECT_LE(std::get<Refuse>(*decoded).why.size(), 4'096U);
   }
-  const auto lines = decode(encode(Refuse{.exit_status = 2, .why = "two\nlines"}));
+  const auto lines = decode(encode(Refuse{.job = {}, .exit_status = 2, .why = "two\nlines"}));
   EXPECT_EQ(std::get<Refuse>(*lines).why, "two lines");
 }
 

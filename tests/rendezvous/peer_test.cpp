@@ -24,7 +24,7 @@ std::vector<std::string> said_alone(bool founds) {
   policy.node.listens = {.host = "", .port = 5};
   policy.nodes = NodeRange(2, 2);
   policy.founds = founds;
-  policy.meet = Endpoint{.host = "n7", .port = 29400};
+  policy.meet = {Endpoint{.host = "n7", .port = 29400}};
   Peer peer(policy);
   std::vector<std::string> said;
   const TimePoint began = TimePoint() + 1h;
@@ -61,6 +61,49 @@ TEST(Peer, SaysOnceForWhichNodesItWaits) {
 TEST(Peer, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {
   EXPECT_THAT(
       said_alone(false), ElementsAre("still looks for job 'j', for 600 s at most: refused"));
+}
+
+/// Where a node of job "j" calls that may be met at two ports, and is refused by whoever answers at
+/// the first with `refusal`; with "ended" behind it if the node gives up.
+std::vector<std::string> calls_after(const Refuse& refusal) {
+  RendezvousPolicy policy;
+  policy.job = "j";
+  policy.node.incarnation = Incarnation{1};
+  policy.node.listens = {.host = "n1", .port = 5};
+  policy.nodes = NodeRange(2, 2);
+  policy.founds = false;
+  policy.meet = {{.host = "n0", .port = 10'042}, {.host = "n0", .port = 20'042}};
+  Peer peer(policy);
+  const TimePoint now = TimePoint() + 1h;
+  std::vector<std::string> calls;
+  Link called{};
+  const auto feed = [&](const Peer::Event& event) {
+    Effects effects;
+    peer.apply(event, now, effects);
+    for (const Effect& effect : effects) {
+      const auto* const call = std::get_if<effects::Call>(&effect);
+      if (call == nullptr) continue;
+      called = call->link;
+      calls.push_back(call->to.to_string());
+    }
+  };
+  feed(Peer::Begin{});
+  feed(Peer::Connected{.link = called});
+  feed(Peer::Received{.link = called, .message = refusal});
+  if (peer.has_ended()) calls.emplace_back("ended");
+  return calls;
+}
+
+TEST(Peer, LooksForItsJobBehindAnotherThatHasItsPort) {
+  const Refuse stranger{.job = "k", .exit_status = 2, .why = "job 'k' runs there"};
+  EXPECT_THAT(calls_after(stranger), ElementsAre("n0:10042", "n0:20042"));
+  const Refuse of_another_version{.job = "", .exit_status = 2, .why = "version 7"};
+  EXPECT_THAT(calls_after(of_another_version), ElementsAre("n0:10042", "n0:20042"));
+}
+
+TEST(Peer, IsRefusedByItsOwnJobForGood) {
+  const Refuse own{.job = "j", .exit_status = 2, .why = "--nnodes differs"};
+  EXPECT_THAT(calls_after(own), ElementsAre("n0:10042", "ended"));
 }
 
 }  // namespace

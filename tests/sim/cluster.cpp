@@ -82,7 +82,7 @@ void Cluster::start(int index) {
   policy.max_restarts = setting_.max_restarts;
   policy.notice_status = kSavedStatus;
   policy.founds = index == 0 && is_first;
-  policy.meet = endpoint_of(0);
+  policy.meet = {endpoint_of(0)};
   policy.master = endpoint_of(index);
   policy.lease = setting_.lease;
   policy.join_timeout = 60s;
@@ -609,6 +609,10 @@ void Cluster::give_notice(int index) {
 }
 
 // The end. -------------------------------------------------------------------------------------
+
+void Cluster::perform(int index, const effects::Absence& absence) {
+  note(index, fmt::format("{} is {}", absence.host, absence.is_over ? "here" : "lost"));
+}
 
 void Cluster::perform(int index, const effects::Note& text) {
   note(index, text.text);

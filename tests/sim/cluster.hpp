@@ -154,6 +154,7 @@ class Cluster {
   void perform(int node, const effects::StartWorkers& start);
   void perform(int node, const effects::StopWorkers& stop);
   void perform(int node, const effects::KillWorkers& kill);
+  void perform(int node, const effects::Absence& absence);
   void perform(int node, const effects::Note& note);
   void perform(int node, const effects::Finish& finish);
 

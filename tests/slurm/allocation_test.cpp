@@ -126,15 +126,15 @@ TEST(Allocation, KnowsArrayHeterogeneityAndRestarts) {
   EXPECT_EQ(allocation_of(recorded("requeued")).restarts, 1);
 }
 
-TEST(Allocation, SeedsThePortAndNamesTheRunByTheJob) {
+TEST(Allocation, MakesPortsAndTheRunsNameOfTheJob) {
   Environment environment = recorded("bare_srun");
-  const auto seed = [&environment](const char* job) {
+  const auto ports = [&environment](const char* job) {
     environment["SLURM_JOB_ID"] = job;
-    return allocation_of(environment).port_seed();
+    return allocation_of(environment).ports();
   };
-  EXPECT_EQ(seed("7782523"), 12'523);
-  EXPECT_EQ(seed("42"), 10'042);
-  EXPECT_EQ(seed("9999"), 19'999);
+  EXPECT_THAT(ports("7782523"), ElementsAre(12'523, 22'523, 32'523, 42'523));
+  EXPECT_THAT(ports("42"), ElementsAre(10'042, 20'042, 30'042, 40'042));
+  EXPECT_THAT(ports("9999"), ElementsAre(19'999, 29'999, 39'999, 49'999));
   EXPECT_EQ(allocation_of(environment).run_name(), "9999");
 }
 

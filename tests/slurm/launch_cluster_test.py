@@ -34,6 +34,22 @@ os.write(1, b"up\\n")
 while True:
     signal.pause()
 """
+# Somebody else has the port of the job on its first node, before ddprun starts there.
+TAKEN = """
+port=$((10000 + SLURM_JOB_ID % 10000))
+if [ "$SLURM_NODEID" = 0 ]; then
+  {taker} >/dev/null 2>&1 &
+  until python3 -c "import socket; socket.create_connection(('127.0.0.1', $port))" 2>/dev/null; do
+    kill -0 $! || exit 9
+  done
+fi
+"$0" --nproc-per-node 1 --no-python sh -c 'echo $RANK/$WORLD_SIZE $((MASTER_PORT - '$port'))'
+status=$?
+[ -z "$!" ] || kill -9 $!
+exit $status
+"""
+SILENT = 'python3 -c "import socket, signal; s = socket.create_server((\'\', $port)); signal.pause()"'
+OTHER_JOB = '"$0" --nnodes 2 --rdzv-backend c10d --rdzv-id other --rdzv-endpoint node0:$port --no-python true'
 SAY = "echo $RANK/$WORLD_SIZE $LOCAL_RANK $(hostname) $MASTER_ADDR $TORCHELASTIC_RUN_ID"
 
 
@@ -72,6 +88,14 @@ class Launch(unittest.TestCase):
         found = self.ranks("-N3", "--ntasks-per-node=1",
                            flags=("--nnodes", "2", "--nproc-per-node", "1"))
         self.assertEqual([["0/2", "0", "node0", "node0"], ["1/2", "0", "node1", "node0"]], found)
+
+    def test_a_port_that_is_taken_is_passed_over_on_all_nodes(self):
+        for taker in (SILENT, OTHER_JOB):
+            with self.subTest(taker=taker):
+                step = self.cluster.srun(
+                    "-N3", "--ntasks-per-node=1", "-K0", "-W0", "sh", "-c", TAKEN.format(taker=taker),
+                    os.path.abspath(options.ddprun))
+                self.assertEqual([f"{rank}/3 10000" for rank in range(3)], sorted(step.stdout.splitlines()))
 
     def test_more_nodes_than_there_are(self):
         refused = self.srun("-N2", "--ntasks-per-node=1", flags=("--nnodes", "4"), check=False)
@@ -129,6 +153,20 @@ class Launch(unittest.TestCase):
             self.assertEqual((4, 75), (len(out), status), err)
             for told in map(json.loads, out):
                 self.assertAlmostEqual(seconds, told["deadline_s"] - told["time_s"], places=2)
+
+    def test_workers_without_a_handler_that_slurm_ends_first_are_no_failure(self):
+        """Slurm signals them before their agent, or after it."""
+        for _ in range(4):
+            step = self.cluster.popen(
+                "srun", "-N2", "--ntasks-per-node=1", "-K0", "-W0", os.path.abspath(options.ddprun),
+                "--nproc-per-node", "2", "--no-python", "sh", "-c", "echo $SLURM_JOB_ID; exec sleep 1000",
+                stdout=-1, stderr=-1, text=True)
+            job = {step.stdout.readline() for _ in range(4)}.pop().strip()
+            self.cluster.run("scancel", "--signal=USR1", f"{job}.0")
+            _, err = step.communicate(timeout=60)
+            self.assertEqual(128 + signal.SIGUSR1, step.returncode, err)
+            self.assertIn("was told to stop by SIGUSR1", err)
+            self.assertNotIn("FAILED", err)
 
     def test_the_worker_that_did_not_save_is_named(self):
         out, err, status = self.notice("TERM", worker=SAVES.replace("FORGETFUL = None", "FORGETFUL = 3"))

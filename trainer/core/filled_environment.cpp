@@ -80,15 +80,11 @@ class Filler {
   FilledEnvironment take() && { return std::move(filled_); }
 
  private:
-  /// Two jobs whose ids end alike share all candidates; of the others none is any job's seed.
   void fill_port(const Allocation& step) {
-    constexpr int kCandidates = 4;
-    constexpr int kSeeds = 10'000;
-    fill(contract::kMasterPort, std::to_string(step.port_seed()), "SLURM_JOB_ID");
+    const auto ports = step.ports();
+    fill(contract::kMasterPort, std::to_string(ports.front()), "SLURM_JOB_ID");
     StoreSearch search;
-    for (int i = 0; i < kCandidates; ++i) {
-      search.ports.push_back(static_cast<std::uint16_t>(step.port_seed() + i * kSeeds));
-    }
+    search.ports.assign(ports.begin(), ports.end());
     search.mark = fmt::format("ddptrain/{}.{}.{}", step.job_id, step.step_id, step.restarts);
     filled_.search = std::move(search);
   }
