@@ -154,7 +154,9 @@ void Examination::add_interfaces() {
   add("interface", kNameService, [this, other] {
     const auto interfaces = look_at_interfaces();
     if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
-    return Findings{judge_route(*interfaces, source_address(other), has_others())};
+    // A name that is not known says nothing of routes; the look at the names tells of it.
+    const std::string towards = addresses_of(other) ? other : kAnywhere;
+    return Findings{judge_route(*interfaces, source_address(towards), has_others())};
   });
 }
 

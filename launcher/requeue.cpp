@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,11 +52,7 @@ Result<std::string> ask_scontrol(std::vector<std::string> arguments) {
   Descriptor out(ends[1]);
   SpawnRequest request;
   request.program = find_scontrol();
-  if (request.program.empty()) {
-    return make_error(
-        Errc::kNotFound,
-        "there is no scontrol on PATH; let the batch script do it where ddprun ends with that");
-  }
+  if (request.program.empty()) return make_error(Errc::kNotFound, "there is no scontrol on PATH");
   request.arguments = std::move(arguments);
   request.environment = environment_entries();
   // Once it has asked, Slurm signals every process of the step, this one too.
@@ -71,10 +68,23 @@ Result<std::string> ask_scontrol(std::vector<std::string> arguments) {
   while (::waitpid(process->pid, &status, 0) < 0 && errno == EINTR) {}
   if (!text) return with_context("scontrol", text.error());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
-  return make_error(Errc::kIo, fmt::format("scontrol says: {}", trim(*text)));
+  std::string said(trim(*text));
+  std::ranges::replace(said, '\n', ' ');
+  return make_error(Errc::kIo, "scontrol says: " + said);
+}
+
+/// scontrol looks for a configuration that is not there for a minute, and says nothing meanwhile.
+Result<void> check_configuration() {
+  const char* const path = std::getenv("SLURM_CONF");
+  if (path == nullptr || ::access(path, R_OK) == 0) return {};
+  return make_error(
+      Errc::kNotFound,
+      fmt::format("SLURM_CONF '{}' cannot be read here: {}", path, std::strerror(errno)));
 }
 
 Result<void> try_requeue(const RequeuePlan& plan) {
+  const auto configured = check_configuration();
+  if (!configured) return configured.error();
   const std::string id = std::to_string(plan.job_id);
   const auto told = ask_scontrol({"show", "job", "--oneliner", id});
   if (!told) return told.error();
@@ -100,7 +110,15 @@ void requeue(const RequeuePlan& plan, const JobEnd& end) {
         kRequeuesMax));
     return;
   }
-  say(fmt::format("ddprun: job {} is not started again: {}\n", plan.job_id, done.error().detail));
+  std::string why = done.error().detail;
+  const bool is_out_of_reach = done.error().is(Errc::kNotFound) || done.error().is(Errc::kTimedOut);
+  if (is_out_of_reach) {
+    why += fmt::format(
+        "; where ddprun ends with {}, let the batch script call 'scontrol requeue {}'",
+        end.exit_status,
+        plan.job_id);
+  }
+  say(fmt::format("ddprun: job {} is not started again: {}\n", plan.job_id, why));
 }
 
 }  // namespace ddprun

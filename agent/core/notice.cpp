@@ -12,7 +12,11 @@ namespace ddprun {
 
 std::optional<double> deadline_after(int signal, double now, const NoticePlan& plan) {
   if (plan.grace) return now + to_seconds(*plan.grace);
-  if (signal == SIGTERM && plan.kill_wait) return now + to_seconds(*plan.kill_wait);
+  if (signal == SIGTERM) {
+    // The end of the job's time would be a false promise: SIGKILL may come long before it.
+    if (!plan.kill_wait) return std::nullopt;
+    return now + to_seconds(*plan.kill_wait);
+  }
   if (!plan.job_end) return std::nullopt;
   return std::max(now, static_cast<double>(*plan.job_end));
 }

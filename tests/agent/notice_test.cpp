@@ -30,6 +30,13 @@ TEST(Notice, HasWhatSlurmLeavesAtLeast) {
   EXPECT_EQ(deadline_after(SIGUSR1, kNow, plan), kNow);
 }
 
+TEST(Notice, PromisesNothingAfterTermWhereSlurmsPatienceIsUnknown) {
+  NoticePlan plan;  // as in a container without slurm.conf
+  plan.job_end = 1'086'400;
+  EXPECT_EQ(deadline_after(SIGTERM, kNow, plan), std::nullopt);
+  EXPECT_EQ(deadline_after(SIGUSR1, kNow, plan), 1'086'400);
+}
+
 TEST(Notice, IsALineOfJson) {
   NoticePlan plan;
   EXPECT_EQ(

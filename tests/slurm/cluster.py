@@ -160,7 +160,9 @@ class Cluster:
         return int(told.strip().split(";")[0])
 
     def output_of(self, job):
-        return (self.shared / f"job-{job}.out").read_text()
+        """Of its batch script; empty as long as that has not begun."""
+        file = self.shared / f"job-{job}.out"
+        return file.read_text() if file.exists() else ""
 
     def job(self, job):
         """What scontrol knows of it: JobState, ExitCode, Restarts, NodeList, …"""

@@ -176,7 +176,7 @@ def drill(cluster, slot, kind, name, moment, final):
     else:
         known = cluster.wait_until_over(job.id)
         expect(known["JobState"] == "CANCELLED", "it is not cancelled", job)
-        output = job.output() if (cluster.shared / f"job-{job.id}.out").exists() else ""
+        output = job.output()
         step = stopped_at(job, output)
         expect(int(known["Restarts"]) == 0 and "was asked to start" not in output, "it starts again", job)
         job.submit()
