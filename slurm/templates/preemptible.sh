@@ -15,21 +15,9 @@
 # How many seconds before the end of its time the job is told. A preemption gives the partition's
 # GraceTime instead.
 #SBATCH --signal=TERM@180
-requeues=100   # at most
 
 set -euo pipefail
 : "${1:?what to run: sbatch preemptible.sh train.py}"
 
-run=${SLURM_RESTART_COUNT:-0}
-echo "run $run on $SLURM_JOB_NODELIST"
-
-status=0
-srun --ntasks-per-node=1 ddprun "$@" || status=$?
-
-# 143: stopped by SIGTERM. 75: trying again may help. A job that ends within the grace is over for Slurm,
-# so it has to ask. Not after scancel: that ends this shell too.
-if ((status == 143 || status == 75)) && ((run < requeues)); then
-  # Then waits for Slurm to end this shell: an exit of its own could come first.
-  scontrol requeue "$SLURM_JOB_ID" && sleep 120
-fi
-exit "$status"
+echo "run ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
+srun --ntasks-per-node=1 ddprun --requeue=on-preempt "$@"

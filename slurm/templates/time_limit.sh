@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs longer than a job is allowed to, and does something of its own between the notice and the next run.
+# Runs longer than a job is allowed to, and does something of its own between two runs.
 #   sbatch time_limit.sh train.py --snapshots snapshots
 #
 # On SIGTERM the program saves and ends; when it starts it takes up what it finds.
@@ -14,7 +14,7 @@
 #SBATCH --output=%x-%j.out
 # How many seconds before the end of its time this shell is told, and nobody else (B:).
 #SBATCH --signal=B:USR1@180
-requeues=100   # at most
+# Within the site's KillWait: the next run is asked for by then, and Slurm ends this one.
 before_the_next_run() {
   echo "stopped before its time was over"
 }
@@ -22,24 +22,24 @@ before_the_next_run() {
 set -euo pipefail
 : "${1:?what to run: sbatch time_limit.sh train.py}"
 
-run=${SLURM_RESTART_COUNT:-0}
-echo "run $run on $SLURM_JOB_NODELIST"
+echo "run ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
 
 # Tells the tasks of step 0. Not by kill: srun, told SIGTERM, would have them killed at once.
-trap 'is_told=yes; scancel --signal=TERM "$SLURM_JOB_ID.0" || :' USR1
+was_told=no
+trap 'is_interrupted=yes was_told=yes; scancel --signal=TERM "$SLURM_JOB_ID.0" || :' USR1
+# Slurm's own, when it ends the job: the step has ended by then, or is told as well.
+trap 'is_interrupted=yes was_told=yes' TERM
 
 # A trap runs only while the shell waits by itself, and ends that wait.
-srun --ntasks-per-node=1 ddprun "$@" &
+srun --ntasks-per-node=1 ddprun --requeue=on-preempt "$@" &
 step=$!
-is_told=yes
-while [[ $is_told == yes ]]; do
-  is_told=no status=0
+is_interrupted=yes
+while [[ $is_interrupted == yes ]]; do
+  is_interrupted=no status=0
   wait "$step" || status=$?
 done
 
-if ((status == 143 || status == 75)) && ((run < requeues)); then
-  before_the_next_run
-  # Then waits for Slurm to end this shell: an exit of its own could come first.
-  scontrol requeue "$SLURM_JOB_ID" && sleep 120
-fi
+# From here on what this shell starts ignores it, too.
+trap '' TERM
+if ((status != 0)) && [[ $was_told == yes || $status == 75 ]]; then before_the_next_run; fi
 exit "$status"

@@ -1,0 +1,30 @@
+"""How a test hears of its workers that they have come so far, without asking again and again."""
+
+import os
+import select
+
+from cluster import PATIENCE_S
+
+
+class Ear:
+    """A FIFO on which workers say that they have come so far, or wait for a word."""
+
+    def __init__(self, path):
+        os.mkfifo(path)
+        self.path = str(path)
+        self._fifo = os.open(path, os.O_RDWR)
+
+    def close(self):
+        os.close(self._fifo)
+
+    def say(self, text):
+        os.write(self._fifo, text)
+
+    def hear(self, count):
+        """The host of each of so many, by rank."""
+        heard = b""
+        while heard.count(b"\n") < count:
+            if not select.select([self._fifo], [], [], PATIENCE_S)[0]:
+                raise AssertionError(f"only {heard!r} was heard, not {count} workers")
+            heard += os.read(self._fifo, 4096)
+        return [line.split()[1] for line in sorted(heard.decode().splitlines())]
