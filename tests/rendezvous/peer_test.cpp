@@ -81,6 +81,7 @@ std::vector<std::string> calls_after(const Refuse& refusal) {
     Effects effects;
     peer.apply(event, now, effects);
     for (const Effect& effect : effects) {
+      if (std::holds_alternative<effects::Finish>(effect)) calls.emplace_back("ended");
       const auto* const call = std::get_if<effects::Call>(&effect);
       if (call == nullptr) continue;
       called = call->link;
@@ -90,7 +91,6 @@ std::vector<std::string> calls_after(const Refuse& refusal) {
   feed(Peer::Begin{});
   feed(Peer::Connected{.link = called});
   feed(Peer::Received{.link = called, .message = refusal});
-  if (peer.has_ended()) calls.emplace_back("ended");
   return calls;
 }
 

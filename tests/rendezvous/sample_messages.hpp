@@ -107,7 +107,7 @@ inline std::vector<Message> sample_messages() {
           .restarts_used = 3,
           .restarts_max = 5},
       TellVerdict{.verdict = {.exit_status = 1, .why = "rank 13 failed"}, .is_final = true},
-      Refuse{.exit_status = 2, .why = "this is job 'a', not 'b'"}};
+      Refuse{.job = "a", .exit_status = 2, .why = "this is job 'a', not 'b'"}};
 }
 
 }  // namespace ddprun::testing
