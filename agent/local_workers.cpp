@@ -82,6 +82,7 @@ void LocalWorkers::start(const effects::StartWorkers& round, std::vector<int> li
   JournalEntry started = entry("attempt_started");
   started.text = round.progress.reason;
   around_.journal.record(started);
+  reporter_.attempt_begins(round);
   feed(Supervisor::StartRound{});
 }
 
@@ -146,8 +147,10 @@ void LocalWorkers::feed(const Supervisor::Event& event) {
 
 void LocalWorkers::perform(const Supervisor::Spawn& effect) {
   const int local_rank = effect.local_rank;
-  const auto pid = group_.start(place_of(local_rank));
+  const WorkerPlace place = place_of(local_rank);
+  const auto pid = group_.start(place);
   if (!pid) return feed(spawn_failed(local_rank, pid.error()));
+  if (around_.plan.debug_rank == place.rank) reporter_.worker_waits(place.rank, *pid);
   around_.journal.record(entry("worker_started", local_rank, *pid));
   feed(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
 }

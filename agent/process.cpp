@@ -2,6 +2,7 @@
 
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
+#include "base/parse.hpp"
 #include "base/quiet_thread.hpp"
 
 #include <fmt/format.h>
@@ -13,8 +14,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -53,7 +56,7 @@ std::vector<char*> pointers(const std::string* first, const std::vector<std::str
 }
 
 /// Handlers go with execve, but what is ignored (SIGPIPE, by us) would stay ignored in the worker.
-void restore_signals(const std::vector<int>& ignored) {
+void restore_signals(const std::vector<int>& ignored, int blocked) {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) continue;
@@ -65,9 +68,45 @@ void restore_signals(const std::vector<int>& ignored) {
     action.sa_handler = SIG_IGN;
     ::sigaction(signal, &action, nullptr);
   }
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigset_t mask;
+  ::sigemptyset(&mask);
+  if (blocked != 0) ::sigaddset(&mask, blocked);
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+}
+
+/// Those that execve would close, `last` at the end. Read in the parent: the child of a process
+/// with threads may hardly do more than system calls.
+std::vector<int> closed_by_exec(int last) {
+  std::vector<int> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    const auto number = parse_int<int>(entry.path().filename().native());
+    const int flags = number ? ::fcntl(*number, F_GETFD) : -1;
+    if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && *number != last) found.push_back(*number);
+  }
+  found.push_back(last);
+  return found;
+}
+
+/// In a child of its own memory, which is the worker already but for its program. Our sockets are
+/// closed before the wait: held open here, their ends would never be seen. The last of them tells
+/// the parent that this is done.
+void wait_for_debugger(
+    const std::vector<int>& to_close, const SpawnRequest& request, pid_t parent) {
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // where Yama allows parents alone
+  for (const int descriptor : to_close) {
+    if (std::ranges::find(request.keep, descriptor) == request.keep.end()) ::close(descriptor);
+  }
+  sigset_t awaited;
+  ::sigemptyset(&awaited);
+  ::sigaddset(&awaited, SIGUSR1);
+  siginfo_t info{};
+  while (::sigwaitinfo(&awaited, &info) < 0 && errno == EINTR) {}
+  if (info.si_pid == parent) {
+    ::signal(SIGUSR1, SIG_DFL);
+    ::raise(SIGUSR1);  // comes when it is unblocked
+  }
+  ::sigprocmask(SIG_UNBLOCK, &awaited, nullptr);
 }
 
 /// dup2 onto itself would leave close-on-exec set.
@@ -103,7 +142,7 @@ SpawnStep become_worker(const SpawnRequest& request, pid_t parent) {
     if (::fcntl(line, F_SETFD, 0) != 0) return SpawnStep::kStreams;
   }
   restore_limit(request.open_files_max);
-  restore_signals(request.ignored);
+  restore_signals(request.ignored, request.waits ? SIGUSR1 : 0);
   return SpawnStep::kExec;
 }
 
@@ -155,12 +194,17 @@ Result<Process> spawn(const SpawnRequest& request) {
   const Descriptor read_end(ends[0]);
   Descriptor write_end(ends[1]);
 
+  const std::vector<int> to_close = request.waits ? closed_by_exec(ends[1]) : std::vector<int>();
   // No handler of ours may run in the child, which shares our memory.
   std::optional<SignalsBlocked> blocked(std::in_place);
-  // posix_spawn can do neither the parent-death signal nor the check of the parent.
-  const pid_t pid = ::vfork();  // NOLINT(bugprone-unsafe-functions)
+  // posix_spawn can do neither the parent-death signal nor the check of the parent. With vfork we
+  // would wait as long as a child that waits.
+  const pid_t pid = request.waits ? ::fork() : ::vfork();  // NOLINT(bugprone-unsafe-functions)
   if (pid == 0) {
     const SpawnStep reached = become_worker(request, parent);
+    if (reached == SpawnStep::kExec && request.waits) {
+      wait_for_debugger(to_close, request, parent);
+    }
     if (reached == SpawnStep::kExec) {
       ::execve(request.program.c_str(), arguments.data(), environment.data());
     }
@@ -182,6 +226,11 @@ Result<Process> spawn(const SpawnRequest& request) {
     return spawn_error(request, news);
   }
   return process;
+}
+
+ProcessEnd end_of(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return {.code = 0, .signal = WTERMSIG(wait_status)};
+  return {.code = WEXITSTATUS(wait_status), .signal = 0};
 }
 
 bool has_handler(pid_t pid, int signal) {

@@ -4,6 +4,7 @@
 // calls a worker gets its session, its parent-death signal and its default signals, and the exact
 // step and errno of a failure come back. docs/worker_contract.md says what a worker finds.
 
+#include "agent/core/process_end.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 
@@ -25,6 +26,9 @@ struct SpawnRequest {
   std::vector<int> keep;     // open in the worker as well, under the same numbers: life lines
   std::vector<int> ignored;  // signals that it ignores, until it says otherwise
   std::uint64_t open_files_max = 0;  // its soft limit; 0: ours
+  // It begins when SIGUSR1 comes, and lets itself be traced by anybody of this user. A notice by
+  // that signal, from us, ends it, as any other signal does.
+  bool waits = false;
 };
 
 /// A started process. Whoever started it reaps it, and only on the thread that also signals it.
@@ -39,6 +43,9 @@ struct Process {
 /// REQUIRES: called on the main thread, since the parent-death signal follows the thread. Fails
 /// with kNotFound or kNotExecutable by what execve said, kIo when no process could be made.
 Result<Process> spawn(const SpawnRequest& request);
+
+/// What waitpid() tells.
+ProcessEnd end_of(int wait_status);
 
 /// Whether a process has a handler of its own for `signal`.
 bool has_handler(pid_t pid, int signal);

@@ -1,7 +1,10 @@
 #include "agent/reporter.hpp"
 
+#include "agent/core/header.hpp"
 #include "agent/report.hpp"
 #include "base/worker_contract.hpp"
+
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <utility>
@@ -12,6 +15,29 @@ namespace {
 constexpr int kLastLines = 20;
 
 }  // namespace
+
+void Reporter::attempt_begins(const effects::StartWorkers& round) {
+  const bool has_rank_0 = round.place.first_rank == 0;
+  if (!from_.plan.header || !has_rank_0) return;
+  from_.journal.tell([text = header_text(
+                          *from_.plan.header,
+                          from_.plan.run_id,
+                          {.date = wall_time(Clock::now()),
+                           .host = from_.host,
+                           .attempt = round.progress.attempt,
+                           .nodes = round.place.group_size,
+                           .workers = round.place.world_size,
+                           .master = round.master})] { return text; });
+}
+
+void Reporter::worker_waits(int rank, pid_t pid) {
+  from_.journal.tell([text = fmt::format(
+                          "ddprun: rank {} is process {} on {}; attach, then kill -USR1 {}\n",
+                          rank,
+                          pid,
+                          from_.host,
+                          pid)] { return text; });
+}
 
 void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& round) {
   // Workers that we stopped because a person or another node asked for it are no news.

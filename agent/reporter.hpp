@@ -1,7 +1,7 @@
 #pragma once
 
-// Tells a person how a round failed: gathers what streams and workers know of it, and has the
-// journal's thread read the rest and write the paragraph.
+// Tells a person how a round begins, where that is wanted, and how it failed: gathers what streams
+// and workers know of it, and has the journal's thread read the rest and write the paragraph.
 
 #include "agent/core/failure_report.hpp"
 #include "agent/core/launch_plan.hpp"
@@ -13,6 +13,8 @@
 
 #include <optional>
 #include <string>
+
+#include <sys/types.h>
 
 namespace ddprun {
 
@@ -28,6 +30,12 @@ class Reporter {
   };
 
   explicit Reporter(const Sources& from) : from_(from) {}
+
+  /// Says what runs, on the node of rank 0, if the plan has a header.
+  void attempt_begins(const effects::StartWorkers& round);
+
+  /// Says which process waits for a debugger.
+  void worker_waits(int rank, pid_t pid);
 
   /// Notes how this node's workers failed, while they are still remembered.
   void note(const Supervisor::News& news, const effects::StartWorkers& round);

@@ -1,10 +1,12 @@
 #include "agent/worker_group.hpp"
 
+#include "agent/core/wrap.hpp"
 #include "agent/descendants.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include <signal.h>
@@ -15,11 +17,6 @@ namespace {
 
 using PidFd = asio::posix::stream_descriptor;
 
-ProcessEnd end_of(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return {.code = 0, .signal = WTERMSIG(wait_status)};
-  return {.code = WEXITSTATUS(wait_status), .signal = 0};
-}
-
 /// Slurm signals every process of a step. Who is told of a notice by a signal of the user's choice
 /// is not to die of another one.
 std::vector<int> ignored_by_workers(const NoticePlan& notice) {
@@ -29,6 +26,20 @@ std::vector<int> ignored_by_workers(const NoticePlan& notice) {
     if (signal != *notice.forward) ignored.push_back(signal);
   }
   return ignored;
+}
+
+/// What is executed, with its arguments.
+std::vector<std::string> words_of(const LaunchPlan& plan, const WorkerPlace& place) {
+  const WorkerCommand& command = plan.command;
+  std::vector<std::string> words;
+  for (const std::string& word : command.wrap) {
+    words.push_back(with_place(word, place, plan.run_id));
+  }
+  words.push_back(with_local_rank(command.program, place.local_rank));
+  for (const std::string& argument : command.arguments) {
+    words.push_back(with_local_rank(argument, place.local_rank));
+  }
+  return words;
 }
 
 }  // namespace
@@ -58,10 +69,10 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
   if (!environment) return environment.error();
 
   SpawnRequest request;
-  request.program = with_local_rank(plan_.command.program, place.local_rank);
-  for (const auto& argument : plan_.command.arguments) {
-    request.arguments.push_back(with_local_rank(argument, place.local_rank));
-  }
+  auto words = words_of(plan_, place);
+  request.program = std::move(words.front());
+  request.arguments.assign(std::move_iterator(words.begin() + 1), std::move_iterator(words.end()));
+  request.waits = plan_.debug_rank == place.rank;
   request.environment = *std::move(environment);
   request.out = streams->out.get();
   request.err = streams->err.get();

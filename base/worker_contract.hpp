@@ -32,6 +32,7 @@ inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";
 inline constexpr char kSignalsToHandle[] = "TORCHELASTIC_SIGNALS_TO_HANDLE";
 inline constexpr char kRestartReason[] = "DDPRUN_RESTART_REASON";
 inline constexpr char kPreviousWorldSize[] = "DDPRUN_PREV_WORLD_SIZE";
+inline constexpr char kTaskId[] = "DDPRUN_TASK_ID";
 inline constexpr char kNodes[] = "DDPRUN_NODES";
 inline constexpr char kNoticeFile[] = "DDPRUN_NOTICE_FILE";
 

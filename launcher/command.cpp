@@ -138,7 +138,10 @@ Result<Kind> kind_of(const std::string& script) {
 Result<WorkerCommand> as_it_is(const Options& options, const Environment& environment) {
   const std::string& name = options.rest.front();
   WorkerCommand command{
-      .program = name, .arguments = {options.rest.begin() + 1, options.rest.end()}, .title = name};
+      .program = name,
+      .arguments = {options.rest.begin() + 1, options.rest.end()},
+      .title = name,
+      .wrap = {}};
   if (name.find('/') == std::string::npos && options.runs == Runs::kProgram) {
     command.program = find_on_path(name, environment);
     if (!command.program.empty()) return command;
@@ -167,7 +170,10 @@ Result<WorkerCommand> by_python(
   auto python = find_python(environment);
   if (!python) return python.error();
   WorkerCommand command{
-      .program = std::move(*python), .arguments = {"-u"}, .title = options.rest.front()};
+      .program = std::move(*python),
+      .arguments = {"-u"},
+      .title = options.rest.front(),
+      .wrap = {}};
   auto& arguments = command.arguments;
   arguments.insert(arguments.end(), how.begin(), how.end());
   arguments.insert(arguments.end(), options.rest.begin(), options.rest.end());
@@ -247,9 +253,7 @@ bool put_back(std::string& text, const std::string& name, const std::string& pat
   return true;
 }
 
-}  // namespace
-
-Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment) {
+Result<WorkerCommand> command_of_ranks(const Options& options, const Environment& environment) {
   const std::string& pattern = options.rest.front();
   if (with_local_rank(pattern, 0) == pattern) return command_of(options, environment);
   // Each rank has a script of its own, and all have to be there.
@@ -268,6 +272,21 @@ Result<WorkerCommand> resolve_command(const Options& options, const Environment&
   for (std::string& argument : command->arguments) {
     if (put_back(argument, name, pattern)) break;
   }
+  return command;
+}
+
+}  // namespace
+
+Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment) {
+  auto command = command_of_ranks(options, environment);
+  if (!command || options.plan.command.wrap.empty()) return command;
+  Options wrapper;
+  wrapper.runs = Runs::kProgram;
+  wrapper.rest = options.plan.command.wrap;
+  auto wrap = as_it_is(wrapper, environment);
+  if (!wrap) return with_context("--wrap", wrap.error());
+  command->wrap = std::move(wrap->arguments);
+  command->wrap.insert(command->wrap.begin(), std::move(wrap->program));
   return command;
 }
 

@@ -13,8 +13,8 @@ namespace ddprun {
 /// Python is $PYTHON_EXEC, else that of VIRTUAL_ENV or CONDA_PREFIX, else python3 or python on
 /// PATH. A script that is an ELF file, or whose first line names another interpreter, runs as it
 /// is; so does a bare name that is no file here but a program on PATH. A name with "${local_rank}"
-/// in it keeps it, and is checked for every rank. Fails with kNotFound or kNotExecutable, naming
-/// the remedy.
+/// in it keeps it, and is checked for every rank. The program of --wrap is looked for as well.
+/// Fails with kNotFound or kNotExecutable, naming the remedy.
 Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment);
 
 }  // namespace ddprun

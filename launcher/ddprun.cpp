@@ -4,6 +4,7 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
+#include "launcher/independent.hpp"
 #include "launcher/options.hpp"
 #include "launcher/run.hpp"
 
@@ -21,6 +22,7 @@ int exit_status_of(const Error& error) {
   if (error.is(Errc::kNotFound)) return kExitNotFound;
   if (error.is(Errc::kNotExecutable)) return kExitNotExecutable;
   if (error.is(Errc::kIo)) return kExitTryAgain;
+  if (error.is(Errc::kCorrupt)) return kExitBadFile;
   return kExitUsage;
 }
 
@@ -52,7 +54,8 @@ int launch(std::span<const std::string> arguments) {
     case Asks::kVersion:
       return tell(fmt::format("ddprun {}\n", DDPRUN_VERSION));
     case Asks::kRun:
-      return run(request->plan, request->requeue);
+      if (request->plans.size() > 1) return run_side_by_side(request->plans);
+      return run(request->plans.front(), request->requeue);
   }
   return kExitDefect;
 }

@@ -3,16 +3,18 @@
 #include "base/file.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
-#include "launcher/command.hpp"
+#include "launcher/core/independent_flags.hpp"
 #include "launcher/core/options.hpp"
 #include "launcher/core/slurm_flags.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/secret.hpp"
+#include "launcher/task_plans.hpp"
 #include "rendezvous/own_address.hpp"
 #include "slurm/core/allocation.hpp"
 #include "slurm/core/kill_wait.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <optional>
 #include <random>
@@ -155,6 +157,67 @@ void settle_notice(
   notice.job_end = step->end_time;
 }
 
+/// Said where a log will want it: in a step of Slurm's, and else to whoever asks for much.
+void settle_header(
+    const std::optional<Allocation>& step, const Environment& environment, LaunchPlan& plan) {
+  if (!spdlog::should_log(step ? spdlog::level::warn : spdlog::level::info)) return;
+  const auto commit = environment.find("GIT_COMMIT");
+  const auto gpus = step ? step->gpus : std::nullopt;
+  plan.header = HeaderPlan{
+      .gpus = gpus ? *gpus : visible_gpus(environment),
+      .commit = commit == environment.end() ? "" : commit->second,
+      .slurm_restarts = step ? step->restarts : 0};
+}
+
+/// Where the job has one node; of several nobody knows yet how many workers come.
+Result<void> check_debug_rank(const LaunchPlan& plan) {
+  const bool is_known = plan.meeting.nodes.max() == 1;
+  if (!is_known || plan.debug_rank.value_or(0) < plan.workers) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "--debug-rank '{}': there are ranks 0 to {}; give one of them, or raise "
+          "--nproc-per-node",
+          *plan.debug_rank,
+          plan.workers - 1));
+}
+
+/// All that the machine has a word in, but for the program.
+Result<void> settle_here(
+    const CommandLine& line,
+    const std::optional<Allocation>& step,
+    const Environment& environment,
+    Options& options) {
+  LaunchPlan& plan = options.plan;
+  for (const OwnHost& own : options.own_hosts) {
+    auto checked = check_own_host(own);
+    if (!checked) return checked;
+  }
+  auto settled = settle_local_address(options);
+  if (!settled) return settled;
+  auto secret = read_secret(options, environment);
+  if (!secret) return secret.error();
+  plan.meeting.secret = *std::move(secret);
+  plan.is_slurm_step = step.has_value();
+  if (step && plan.meeting.has_others()) {
+    plan.meeting.expected = static_cast<int>(step->nodes.size());
+    plan.meeting.other_ports = other_ports(*step, line);
+    // A node that Slurm has lost never comes back to its job; a network may.
+    const bool is_asked_for = options.settings.join_timeout || options.settings.timeout;
+    if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;
+  }
+  settle_notice(step, environment, options);
+  settle_header(step, environment, plan);
+  const auto workers = count_workers(options.workers, environment, plan.usable_cpus);
+  if (!workers) return workers.error();
+  plan.workers = *workers;
+  warn_of_no_effect(line, options);
+  if (plan.run_id.empty()) plan.run_id = random_id();
+  auto checked = check_debug_rank(plan);
+  if (!checked) return checked;
+  return check_devices(plan, environment);
+}
+
 }  // namespace
 
 Result<Request> read_request(
@@ -162,49 +225,26 @@ Result<Request> read_request(
   auto line = read_command_line(arguments, environment);
   if (!line) return line.error();
   if (line->asks != Asks::kRun)
-    return Request{.asks = line->asks, .plan = {}, .requeue = {}, .warnings = {}};
+    return Request{.asks = line->asks, .plans = {}, .requeue = {}, .warnings = {}};
   const int cpus = usable_cpus();
   auto found = find_allocation(environment);
   if (!found && !says_where_to_meet(*line)) return found.error();
   const std::optional<Allocation> step = found ? *std::move(found) : std::nullopt;
+  auto filled = fill_for_independent(step, *line);
+  if (!filled) return filled.error();
   if (step) {
-    auto filled = fill_from_slurm(*step, cpus, *line);
+    filled = fill_from_slurm(*step, cpus, *line);
     if (!filled) return filled.error();
   }
   auto options = read_options(*line, environment);
   if (!options) return options.error();
-
-  for (const OwnHost& own : options->own_hosts) {
-    auto checked = check_own_host(own);
-    if (!checked) return checked.error();
-  }
-  LaunchPlan& plan = options->plan;
-  auto settled = settle_local_address(*options);
+  options->plan.usable_cpus = cpus;
+  auto settled = settle_here(*line, step, environment, *options);
   if (!settled) return settled.error();
-  auto secret = read_secret(*options, environment);
-  if (!secret) return secret.error();
-  plan.meeting.secret = *std::move(secret);
-  plan.usable_cpus = cpus;
-  plan.is_slurm_step = step.has_value();
-  if (step && plan.meeting.has_others()) {
-    plan.meeting.expected = static_cast<int>(step->nodes.size());
-    plan.meeting.other_ports = other_ports(*step, *line);
-    // A node that Slurm has lost never comes back to its job; a network may.
-    const bool is_asked_for = options->settings.join_timeout || options->settings.timeout;
-    if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;
-  }
-  settle_notice(step, environment, *options);
-  const auto workers = count_workers(options->workers, environment, plan.usable_cpus);
-  if (!workers) return workers.error();
-  plan.workers = *workers;
-  warn_of_no_effect(*line, *options);
-  if (plan.run_id.empty()) plan.run_id = random_id();
-  auto checked = check_devices(plan, environment);
-  if (!checked) return checked.error();
-  auto command = resolve_command(*options, environment);
-  if (!command) return command.error();
-  plan.command = std::move(*command);
-  Request request{.asks = Asks::kRun, .plan = std::move(plan), .requeue = {}, .warnings = {}};
+  auto plans = plans_of(*options, environment);
+  if (!plans) return plans.error();
+
+  Request request{.asks = Asks::kRun, .plans = *std::move(plans), .requeue = {}, .warnings = {}};
   if (step) {
     request.requeue = {
         .mode = options->requeue, .job_id = step->job_id, .restarts = step->restarts};

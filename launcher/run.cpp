@@ -45,31 +45,6 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// What the front passes on to the agent: the signals that end the job, and those that scripts use
-/// as notices and that would end us otherwise.
-sigset_t signals_of(const LaunchPlan& plan) {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (const int signal : plan.signals_to_handle) {
-    // nohup(1) asks that the end of the terminal be no end of the job.
-    if (signal == SIGHUP && is_ignored(SIGHUP)) continue;
-    ::sigaddset(&signals, signal);
-  }
-  // Notices under Slurm, and else for workers alone.
-  ::sigaddset(&signals, SIGUSR1);
-  ::sigaddset(&signals, SIGUSR2);
-  return signals;
-}
-
-/// Blocked from here on and read from a descriptor (signalfd and sigwaitinfo rather than handlers),
-/// so that none is lost between the first instruction, the fork and the first wait.
-void block(sigset_t signals) {
-  ::sigaddset(&signals, SIGCHLD);
-  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-  // Ignored, as some parents leave it, it would have the kernel reap our children for us.
-  ::signal(SIGCHLD, SIG_DFL);
-}
-
 /// Else the next thing opened, our socket to the front for one, would pass for the stream that is
 /// missing.
 void open_missing_streams() {
@@ -253,14 +228,32 @@ Result<int> try_run_agent(
 
 }  // namespace
 
+sigset_t block_signals_of(const LaunchPlan& plan) {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : plan.signals_to_handle) {
+    // nohup(1) asks that the end of the terminal be no end of the job.
+    if (signal == SIGHUP && is_ignored(SIGHUP)) continue;
+    ::sigaddset(&signals, signal);
+  }
+  // Notices under Slurm, and else for workers alone.
+  ::sigaddset(&signals, SIGUSR1);
+  ::sigaddset(&signals, SIGUSR2);
+  sigset_t blocked = signals;
+  ::sigaddset(&blocked, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  // Ignored, as some parents leave it, it would have the kernel reap our children for us.
+  ::signal(SIGCHLD, SIG_DFL);
+  return signals;
+}
+
 int run(const LaunchPlan& plan, const RequeuePlan& again) {
   open_missing_streams();
   // A reader of our output that has gone is no reason to end the job, nor the front.
   ::signal(SIGPIPE, SIG_IGN);
   // Under a limit on the size of files (ulimit -f) a write of ours fails; the job goes on.
   ::signal(SIGXFSZ, SIG_IGN);
-  const sigset_t signals = signals_of(plan);
-  block(signals);
+  const sigset_t signals = block_signals_of(plan);
   auto process = fork_agent(signals);
   if (const auto* front = std::get_if<FrontEnded>(&process)) return front->exit_status;
   const auto status =

@@ -3,7 +3,15 @@
 #include "agent/core/launch_plan.hpp"
 #include "launcher/requeue.hpp"
 
+#include <signal.h>
+
 namespace ddprun {
+
+/// Blocks SIGCHLD, the signals that end the job, and those that scripts use as notices and that
+/// would end us otherwise; all but SIGCHLD are returned, to be passed on. Blocked from here on and
+/// read (by signalfd and sigwaitinfo rather than handlers), so that none is lost between the first
+/// instruction, the fork and the first wait.
+sigset_t block_signals_of(const LaunchPlan& plan);
 
 /// Carries out a plan: becomes the front, forks the agent, and returns in both processes once the
 /// job has ended, with the exit status (docs/operations.md). The caller ends with it at once.

@@ -2,6 +2,7 @@
 
 #include "base/flag_checks.hpp"
 #include "base/nearest.hpp"
+#include "base/worker_contract.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -58,7 +59,9 @@ void add_training_flags(CLI::App& app, Raw& raw) {
       ->check(count(1, 1'000'000));
   app.add_option("--learning-rate", options.learning_rate, "Of SGD")->check(between(0, 1e6));
   app.add_option("--momentum", options.momentum, "Of SGD")->check(between(0, 1));
-  app.add_option("--seed", options.seed, "Of weights and dropout")->check(count(0, kSeedMax));
+  app.add_option("--seed", options.seed, "Of weights and dropout")
+      ->check(count(0, kSeedMax))
+      ->envname(contract::kTaskId);
   app.add_option("--sampler-seed", raw.sampler_seed, "Of the order of samples; else --seed")
       ->check(count(0, kSeedMax));
   app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")

@@ -51,6 +51,21 @@ struct WorkerCommand {
   std::string program;                 // resolved: an absolute path, or a path with a slash
   std::vector<std::string> arguments;  // argv[1..], with ${local_rank} not yet replaced
   std::string title;                   // what the failure report calls it, e.g. "train.py"
+  std::vector<std::string> wrap;       // --wrap: a program, resolved, and its arguments, before all
+                                       // of that; with %n and its like (wrap.hpp). Empty: none
+};
+
+/// What the launcher knows of what the log of a job begins with (header.hpp).
+struct HeaderPlan {
+  int gpus = 0;            // usable on this node
+  std::string commit;      // GIT_COMMIT; empty: nobody says
+  int slurm_restarts = 0;  // how often Slurm has started the job again
+};
+
+/// One of several jobs side by side (--independent).
+struct TaskPlan {
+  std::int64_t id = 0;                // DDPRUN_TASK_ID
+  std::optional<std::string> device;  // CUDA_VISIBLE_DEVICES; none: as it is
 };
 
 /// Whether this node leads first, and so listens where the others look for a leader.
@@ -113,6 +128,9 @@ struct LaunchPlan {
   bool is_slurm_step = false;  // a signal to this node means the whole job
   int usable_cpus = 1;         // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
   WorkerCommand command;
+  std::optional<int> debug_rank;  // this rank waits for SIGUSR1 before it begins
+  std::optional<TaskPlan> task;
+  std::optional<HeaderPlan> header;  // none: nothing is said
   StreamsPlan streams;
 };
 

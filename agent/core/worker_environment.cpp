@@ -130,6 +130,7 @@ Result<std::vector<std::string>> worker_environment(
   set_ranks(plan, place, environment);
   set_job(plan, place, environment);
   set_restart(place, environment);
+  if (plan.task) environment.set(contract::kTaskId, plan.task->id);
   environment.remove(contract::kSecret);
   environment.set_default(contract::kNcclAsyncErrorHandling, "1");
   const int threads = std::max(1, plan.usable_cpus / plan.workers);
@@ -139,6 +140,9 @@ Result<std::vector<std::string>> worker_environment(
         virtual_device(environment.get(contract::kCudaVisibleDevices), place.local_rank);
     if (!device) return device.error();
     environment.set(contract::kCudaVisibleDevices, *device);
+  }
+  if (plan.task && plan.task->device) {
+    environment.set(contract::kCudaVisibleDevices, *plan.task->device);
   }
   return std::move(environment).take();
 }

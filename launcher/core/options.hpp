@@ -61,6 +61,9 @@ struct Options {
   Runs runs = Runs::kScript;
   std::vector<std::string> rest;  // script and arguments, at least one
 
+  std::optional<Given> grid;  // of whose rows one stands before the arguments
+  int independent = 0;        // jobs of one worker, side by side; 0: one job
+
   bool standalone = false;
   bool is_module = false;
   bool is_program = false;
@@ -101,6 +104,10 @@ Result<void> module(const Given& given, Options& options);
 Result<void> no_python(const Given& given, Options& options);
 Result<void> run_path(const Given& given, Options& options);
 Result<void> virtual_local_rank(const Given& given, Options& options);
+Result<void> wrap(const Given& given, Options& options);
+Result<void> grid(const Given& given, Options& options);
+Result<void> debug_rank(const Given& given, Options& options);
+Result<void> independent(const Given& given, Options& options);
 Result<void> numa_binding(const Given& given, Options& options);
 Result<void> standalone(const Given& given, Options& options);
 Result<void> rdzv_backend(const Given& given, Options& options);

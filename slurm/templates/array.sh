@@ -1,5 +1,5 @@
 #!/bin/bash
-# A job array: each element runs the program with one line of a file of arguments.
+# A job array: each element runs the program with one row of a file of arguments.
 #   sbatch array.sh grid.txt train.py --epochs 10
 #
 # grid.txt: --lr 0.1 --seed 1
@@ -8,8 +8,9 @@
 # What belongs to the recipe.
 #SBATCH --nodes=1 --ntasks-per-node=1
 
-# What is yours to change: as many elements as the file has lines, here 16, of which 4 run at a time.
-#SBATCH --array=0-15%4
+# What is yours to change: as many elements as the file has rows, counted from 1; here 16, of which 4
+# run at a time.
+#SBATCH --array=1-16%4
 #SBATCH --job-name=grid
 #SBATCH --gpus-per-node=2 --cpus-per-task=8
 #SBATCH --time=04:00:00
@@ -17,13 +18,8 @@
 
 set -euo pipefail
 : "${2:?what to run: sbatch array.sh grid.txt train.py}"
-grid=$1 program=$2
-shift 2
-
-number=$((SLURM_ARRAY_TASK_ID + 1))
-line=$(sed -n "${number}p" "$grid")
-[[ -n $line ]] || { echo "$grid has no line $number, or an empty one" >&2; exit 1; }
-read -ra row <<<"$line"
+grid=$1
+shift
 
 # What is typed behind the program comes last, and so wins over the file.
-srun --ntasks-per-node=1 ddprun --standalone "$program" "${row[@]}" "$@"
+srun --ntasks-per-node=1 ddprun --standalone --grid "$grid" "$@"

@@ -102,6 +102,37 @@ class Launch(unittest.TestCase):
         self.assertEqual(2, refused.returncode)
         self.assertIn("--nnodes '4': this step of Slurm's has 2 nodes", refused.stderr)
 
+    def test_a_step_begins_with_a_header(self):
+        step = self.srun("-N2", "--ntasks-per-node=1", "--gpus-per-node=2", script="exit 0")
+        (line,) = [line for line in step.stderr.splitlines() if line.startswith("ddprun: date=")]
+        self.assertRegex(line, r" host=node0 job=\d+ attempt=0 nodes=2 workers=4 gpus=2 master=node0:\d+")
+        self.assertNotIn("restarted", step.stderr)
+
+    def test_a_job_that_slurm_starts_again_says_so(self):
+        job = self.cluster.sbatch("-N1", "--requeue", "--open-mode=append", f"--output={self.cluster.shared}/again",
+                                  script=f"srun {os.path.abspath(options.ddprun)} --nproc-per-node 1 --no-python "
+                                         "sh -c 'echo up; [ $SLURM_RESTART_COUNT ] || exec sleep 1000'")
+        self.cluster.wait_for(job, "RUNNING")
+        self.cluster.run("scontrol", "requeue", str(job))
+        self.cluster.start_again(job)
+        self.assertEqual("COMPLETED", self.cluster.wait_until_over(job)["JobState"])
+        said = (self.cluster.shared / "again").read_text()
+        self.assertEqual(1, said.count("ddprun: restarted 1 times by SLURM\n"), said)
+
+    def test_an_element_of_an_array_takes_its_row_of_the_grid(self):
+        grid = self.cluster.shared / "grid.txt"
+        grid.write_text("--lr 0.1\n--lr 0.2\n--lr 0.3 --name 'third row'\n")
+        say = self.cluster.shared / "say"
+        say.write_text("#!/bin/sh\nprintf '[%s]' \"$@\"\n")
+        say.chmod(0o755)
+        script = f"srun {os.path.abspath(options.ddprun)} --nproc-per-node 1 --grid {grid} {say} --lr 9"
+        job = self.cluster.sbatch("-N1", "--array=1-3", f"--output={self.cluster.shared}/row%a", script=script)
+        rows = ("0.1", "0.2", "0.3][--name][third row")
+        for element, row in enumerate(rows, 1):
+            self.cluster.wait_for(f"{job}_{element}", "COMPLETED")
+            said = (self.cluster.shared / f"row{element}").read_text()
+            self.assertIn(f"[--lr][{row}][--lr][9]", said)
+
     def test_several_agents_on_a_node(self):
         refused = self.srun("-N2", "-n4", check=False)
         self.assertEqual(2, refused.returncode)

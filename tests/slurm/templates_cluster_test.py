@@ -219,12 +219,12 @@ class Runs(unittest.TestCase):
     def test_run_of_array(self):
         """The last line of the grid has no end, as some editors leave it."""
         (self.room / "grid.txt").write_text("--lr 0.1 --seed 1\n--lr 0.2 --seed 1\n--lr 0.3 --seed 1")
-        job = self.submit("--array=0-2", arguments=("grid.txt", WORKER, "--light", "--seed", "2"))
-        for element in range(3):
+        job = self.submit("--array=1-3", arguments=("grid.txt", WORKER, "--light", "--seed", "2"))
+        for element in range(1, 4):
             self.cluster.wait_for(f"{job}_{element}", "COMPLETED")
             output = (self.room / f"grid-{job}_{element}.out").read_text()
             self.assertEqual(
-                [["--lr", f"0.{element + 1}", "--seed", "1", "--light", "--seed", "2"]] * 2,
+                [["--lr", f"0.{element}", "--seed", "1", "--light", "--seed", "2"]] * 2,
                 [worker["arguments"] for worker in self.workers(output)])
 
     def test_run_of_packing(self):

@@ -1,0 +1,27 @@
+#include "agent/core/header.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun {
+
+std::string header_text(
+    const HeaderPlan& header, std::string_view run_id, const HeaderFacts& facts) {
+  std::string text = fmt::format(
+      "ddprun: date={} host={} job={} attempt={} nodes={} workers={} gpus={} master={}",
+      facts.date,
+      facts.host,
+      run_id,
+      facts.attempt,
+      facts.nodes,
+      facts.workers,
+      header.gpus,
+      facts.master.to_string());
+  if (!header.commit.empty()) text += fmt::format(" commit={}", header.commit);
+  text += '\n';
+  if (header.slurm_restarts > 0 && facts.attempt == 0) {
+    text += fmt::format("ddprun: restarted {} times by SLURM\n", header.slurm_restarts);
+  }
+  return text;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,27 @@
+#pragma once
+
+// What the log of a job begins with, so that it can be told later what ran where.
+
+#include "agent/core/launch_plan.hpp"
+#include "base/endpoint.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+/// What is known only when an attempt begins.
+struct HeaderFacts {
+  std::string date;  // and time, on the local clock
+  std::string host;  // of rank 0
+  int attempt = 0;
+  int nodes = 1;
+  int workers = 1;  // of all nodes
+  Endpoint master;
+};
+
+/// One line of fields; in the first attempt a second one, where Slurm has started the job again.
+std::string header_text(
+    const HeaderPlan& header, std::string_view run_id, const HeaderFacts& facts);
+
+}  // namespace ddprun

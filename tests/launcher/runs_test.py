@@ -1,0 +1,243 @@
+"""How ddprun begins workers and runs: --wrap, --grid, --debug-rank, --independent, the header.
+
+    runs_test.py --ddprun PATH [unittest arguments]
+"""
+
+import argparse
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+options = argparse.Namespace()
+PATIENCE_S = 60  # for a broken build to fail and not to hang; no test depends on it
+MINE = ("PET_", "SLURM_", "DDPRUN_", "CUDA_VISIBLE", "LOGLEVEL", "GIT_COMMIT")
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.room = tempfile.mkdtemp(prefix="ddprun_runs_")
+        self.addCleanup(shutil.rmtree, self.room, ignore_errors=True)
+
+    def start(self, *words, **variables):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(MINE)}
+        job = subprocess.Popen(
+            [options.ddprun, *words], cwd=self.room, env={**kept, "TMPDIR": self.room, **variables},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
+        self.addCleanup(self.clean_up, job)
+        return job
+
+    @staticmethod
+    def clean_up(job):
+        job.kill()
+        job.communicate(timeout=PATIENCE_S)
+
+    def end_of(self, job):
+        out, err = job.communicate(timeout=PATIENCE_S)
+        return argparse.Namespace(status=job.returncode, lines=sorted(out.splitlines()), err=err)
+
+    def run_job(self, *words, **variables):
+        return self.end_of(self.start(*words, **variables))
+
+    def sh(self, script, *flags, arguments=(), **variables):
+        return self.run_job(*flags, "--no-python", "sh", "-c", script, "sh", *arguments, **variables)
+
+    def assert_refused(self, ended, status, *parts):
+        self.assertEqual((status, 1, []), (ended.status, ended.err.count("\n"), ended.lines), ended.err)
+        for part in parts:
+            self.assertIn(part, ended.err)
+
+
+class Wrap(Case):
+    def test_each_rank_is_run_by_its_own(self):
+        ended = self.sh('echo "$RANK $MARK $1"', "--nproc-per-node=2", "--rdzv-id=77",
+                        "--wrap", "env 'MARK=%n_%r of %w in %j'", arguments=["a %r b"])
+        self.assertEqual((0, ["0 0_0 of 2 in 77 a %r b", "1 0_1 of 2 in 77 a %r b"]),
+                         (ended.status, ended.lines), ended.err)
+
+    def test_one_that_is_not_there_is_refused(self):
+        self.assert_refused(self.sh("echo up", "--wrap", "no_such_program %r"), 127,
+                            "--wrap: program 'no_such_program' is not on PATH")
+        self.assert_refused(self.sh("echo up", "--wrap", "env %x"), 2, "'%x' stands for nothing")
+
+
+class Grid(Case):
+    def setUp(self):
+        super().setUp()
+        with open(os.path.join(self.room, "grid.txt"), "w") as file:
+            file.write("# of three\nprintf first\nprintf 'the second'\nprintf third 2>no\n")
+
+    def row(self, task, *arguments):
+        """What a program finds that only prints its arguments."""
+        with open(os.path.join(self.room, "say.sh"), "w") as file:
+            file.write('#!/bin/sh\nfor word; do echo "$((i += 1)) $word"; done\n')
+        os.chmod(os.path.join(self.room, "say.sh"), 0o755)
+        return self.run_job("--grid", "grid.txt", "./say.sh", *arguments, SLURM_ARRAY_TASK_ID=task)
+
+    def test_task_3_takes_the_third_row(self):
+        self.assertEqual(["1 printf", "2 third", "3 2>no"], self.row("3").lines)
+
+    def test_the_command_line_comes_last(self):
+        self.assertEqual(["1 printf", "2 the second", "3 mine"], self.row("2", "mine").lines)
+
+    def test_a_row_that_is_not_there_is_refused(self):
+        self.assert_refused(self.row("4"), 78, "--grid 'grid.txt': there is no row 4; it has 3 rows")
+        self.assert_refused(self.row("0"), 2, "rows are counted from 1")
+        self.assert_refused(self.row(""), 2, "SLURM_ARRAY_TASK_ID is not set")
+
+    def test_a_file_that_is_not_there_is_refused(self):
+        ended = self.run_job("--grid", "none.txt", "sh", SLURM_ARRAY_TASK_ID="1")
+        self.assert_refused(ended, 78, "--grid: none.txt: No such file")
+
+
+class DebugRank(Case):
+    def start_waiting(self, *flags):
+        """A job whose rank 1 waits; the job and the number of that process."""
+        job = self.start("--nproc-per-node=2", "--debug-rank=1", *flags, "--no-python", "sh", "-c",
+                         "echo $RANK $$")
+        self.assertTrue(select.select([job.stderr], [], [], PATIENCE_S)[0])
+        line = job.stderr.readline()
+        told = re.fullmatch(r"ddprun: rank 1 is process (\d+) on \S+; attach, then kill -USR1 \1\n", line)
+        self.assertTrue(told, line)
+        return job, int(told[1])
+
+    def test_it_begins_when_it_is_told(self):
+        job, pid = self.start_waiting()
+        zero = job.stdout.readline()
+        os.kill(pid, signal.SIGUSR1)
+        ended = self.end_of(job)
+        self.assertEqual((0, "0", [f"1 {pid}"]), (ended.status, zero.split()[0], ended.lines), ended.err)
+
+    def test_it_holds_no_socket_of_ours_while_it_waits(self):
+        _, pid = self.start_waiting()
+        # It closes them before its number is told: that it does is how ddprun knows that it is there.
+        self.assertLessEqual({int(name) for name in os.listdir(f"/proc/{pid}/fd")}, {0, 1, 2})
+
+    def test_a_stop_ends_it(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            job, pid = self.start_waiting()
+            job.send_signal(number)
+            self.assertEqual(128 + number, self.end_of(job).status)
+            self.assertRaises(ProcessLookupError, os.kill, pid, 0)
+
+    def test_a_notice_by_the_signal_it_waits_for_ends_it(self):
+        job, pid = self.start_waiting("--forward-signal=SIGUSR1")
+        job.send_signal(signal.SIGTERM)
+        ended = self.end_of(job)
+        self.assertEqual(128 + signal.SIGTERM, ended.status, ended.err)
+        self.assertFalse([line for line in ended.lines if line.startswith("1 ")])
+
+    def test_a_signal_to_the_job_is_not_its_signal(self):
+        job, pid = self.start_waiting()
+        job.send_signal(signal.SIGUSR1)
+        job.send_signal(signal.SIGTERM)
+        self.assertFalse([line for line in self.end_of(job).lines if line.startswith("1 ")])
+
+    def test_a_rank_that_is_not_there_is_refused(self):
+        self.assert_refused(self.sh("echo up", "--debug-rank=1"), 2, "--debug-rank '1'",
+                            "there are ranks 0 to 0")
+
+
+class Independent(Case):
+    SAY = 'echo "$DDPRUN_TASK_ID of $WORLD_SIZE: $RANK $LOCAL_RANK $TORCHELASTIC_RUN_ID"'
+
+    def test_each_is_a_world_of_its_own(self):
+        ended = self.sh(self.SAY, "--independent=3", "--rdzv-id=pack")
+        self.assertEqual((0, [f"{task} of 1: 0 0 pack_task{task}" for task in range(3)], ""),
+                         (ended.status, ended.lines, ended.err))
+
+    def test_each_has_a_device_and_a_port_of_its_own(self):
+        ended = self.sh("echo $DDPRUN_TASK_ID $CUDA_VISIBLE_DEVICES; echo port $MASTER_PORT",
+                        "--independent=2", CUDA_VISIBLE_DEVICES="4,GPU-b")
+        self.assertEqual(["0 4", "1 GPU-b"], ended.lines[:2])
+        self.assertEqual(2, len(set(ended.lines[2:])))
+
+    def test_tasks_of_an_array_go_on_counting(self):
+        ended = self.sh(self.SAY, "--independent=2", "--rdzv-id=p", SLURM_ARRAY_TASK_ID="2")
+        self.assertEqual(["4", "5"], [line.split()[0] for line in ended.lines])
+
+    def test_each_takes_a_row_of_the_grid(self):
+        with open(os.path.join(self.room, "grid.txt"), "w") as file:
+            file.write("a\nb\nc\nd\n")
+        flags = ("--independent=2", "--grid=grid.txt")
+        for variables, expected in (({}, ["a", "b"]), ({"SLURM_ARRAY_TASK_ID": "2"}, ["c", "d"])):
+            ended = self.run_job(*flags, "--no-python", "echo", **variables)
+            self.assertEqual((0, expected), (ended.status, ended.lines), ended.err)
+        refused = self.run_job(*flags, "--no-python", "echo", SLURM_ARRAY_TASK_ID="3")
+        self.assert_refused(refused, 78, "there is no row 5")
+
+    def test_one_that_fails_ends_no_other_and_gives_the_status(self):
+        ears = os.path.join(self.room, "ears")
+        os.mkfifo(ears)
+        # Task 1 has failed, and its job is over, when task 0 is told to end.
+        job = self.start("--independent=2", "--no-python", "sh", "-c",
+                         '[ $DDPRUN_TASK_ID = 0 ] || exit 3; read -r _ <"$0"; echo done', ears)
+        said = ""
+        while "next: ddprun ends" not in said:
+            said += job.stderr.readline()
+        with open(ears, "w") as ear:
+            ear.write("\n")
+        ended = self.end_of(job)
+        self.assertEqual((3, ["done"]), (ended.status, ended.lines))
+        self.assertIn("ddprun: of 2 jobs side by side task 1 exited with status 3; exit status 3\n",
+                      ended.err)
+
+    def test_a_restart_is_its_own(self):
+        ended = self.sh('echo $DDPRUN_TASK_ID $TORCHELASTIC_RESTART_COUNT; '
+                        'exit $((DDPRUN_TASK_ID && !TORCHELASTIC_RESTART_COUNT))',
+                        "--independent=2", "--max-restarts=1")
+        self.assertEqual((0, ["0 0", "1 0", "1 1"]), (ended.status, ended.lines), ended.err)
+
+    def start_hanging(self):
+        job = self.start("--independent=2", "--no-python", "sh", "-c", "echo $$; exec sleep 1000")
+        return job, [int(job.stdout.readline()) for _ in range(2)]
+
+    def test_a_stop_is_for_all(self):
+        job, _ = self.start_hanging()
+        job.terminate()
+        ended = self.end_of(job)
+        self.assertEqual(128 + signal.SIGTERM, ended.status)
+        self.assertEqual(2, ended.err.count("told to stop by SIGTERM"), ended.err)
+
+    def test_none_outlives_it(self):
+        job, pids = self.start_hanging()
+        ends = [os.pidfd_open(pid) for pid in pids]
+        job.kill()
+        for end in ends:
+            self.assertTrue(select.select([end], [], [], PATIENCE_S)[0], "a worker lives on")
+            os.close(end)
+
+    def test_what_does_not_go_together_is_refused(self):
+        for flag in ("--nproc-per-node=2", "--nnodes=2", "--master-port=29500"):
+            self.assert_refused(self.sh("echo up", "--independent=2", flag), 2,
+                                "with --independent", "leave one of them out")
+        self.assert_refused(self.sh("echo up", "--independent=3", CUDA_VISIBLE_DEVICES="0,1"), 2,
+                            "2 GPUs are visible")
+
+
+class Header(Case):
+    LINE = (r"ddprun: date=\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d host=\S+ job=h attempt=%d nodes=1 workers=2 "
+            r"gpus=\d+ master=127\.0\.0\.1:\d+ commit=c0ffee\n")
+
+    def test_who_asks_for_it_gets_it_for_each_attempt(self):
+        ended = self.sh("exit $((1 - TORCHELASTIC_RESTART_COUNT))", "--nproc-per-node=2",
+                        "--max-restarts=1", "--rdzv-id=h", LOGLEVEL="INFO", GIT_COMMIT="c0ffee")
+        self.assertEqual(0, ended.status)
+        for attempt in (0, 1):
+            self.assertRegex(ended.err, self.LINE % attempt)
+
+    def test_nobody_else_does(self):
+        self.assertEqual("", self.sh(":", GIT_COMMIT="c0ffee").err)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ddprun", required=True)
+    options, rest = parser.parse_known_args(namespace=options)
+    unittest.main(argv=[sys.argv[0], *rest])
