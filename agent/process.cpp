@@ -80,9 +80,9 @@ std::vector<int> closed_by_exec(int last) {
   std::vector<int> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-    const auto number = parse_int<int>(entry.path().filename().native());
-    const int flags = number ? ::fcntl(*number, F_GETFD) : -1;
-    if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && *number != last) found.push_back(*number);
+    const int number = parse_int<int>(entry.path().filename().native()).value_or(last);
+    const int flags = ::fcntl(number, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && number != last) found.push_back(number);
   }
   found.push_back(last);
   return found;

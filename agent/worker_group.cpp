@@ -32,6 +32,7 @@ std::vector<int> ignored_by_workers(const NoticePlan& notice) {
 std::vector<std::string> words_of(const LaunchPlan& plan, const WorkerPlace& place) {
   const WorkerCommand& command = plan.command;
   std::vector<std::string> words;
+  words.reserve(command.wrap.size() + 1 + command.arguments.size());
   for (const std::string& word : command.wrap) {
     words.push_back(with_place(word, place, plan.run_id));
   }

@@ -171,14 +171,14 @@ void settle_header(
 
 /// Where the job has one node; of several nobody knows yet how many workers come.
 Result<void> check_debug_rank(const LaunchPlan& plan) {
-  const bool is_known = plan.meeting.nodes.max() == 1;
-  if (!is_known || plan.debug_rank.value_or(0) < plan.workers) return {};
+  const int rank = plan.debug_rank.value_or(0);
+  if (plan.meeting.nodes.max() > 1 || rank < plan.workers) return {};
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
           "--debug-rank '{}': there are ranks 0 to {}; give one of them, or raise "
           "--nproc-per-node",
-          *plan.debug_rank,
+          rank,
           plan.workers - 1));
 }
 

@@ -43,7 +43,7 @@ Result<void> wrap(const Given& given, Options& options) {
 Result<void> debug_rank(const Given& given, Options& options) {
   const auto rank = parse_int<int>(given.text);
   if (!rank || *rank < 0) return refused("expected a rank, a number from 0 on");
-  options.plan.debug_rank = *rank;
+  options.plan.debug_rank = rank;
   return {};
 }
 

@@ -20,8 +20,8 @@ bool take_quoted(std::string_view& rest, std::string& word) {
       return true;
     }
     const char next = at + 1 < rest.size() ? rest[at + 1] : '\0';
-    const bool is_escape =
-        quote == '"' && rest[at] == '\\' && std::string_view("\"\\$`").find(next) != rest.npos;
+    const bool is_escape = quote == '"' && rest[at] == '\\' &&
+                           std::string_view("\"\\$`").find(next) != std::string_view::npos;
     if (is_escape) ++at;
     word += rest[at];
   }

@@ -133,6 +133,14 @@ class Launch(unittest.TestCase):
             said = (self.cluster.shared / f"row{element}").read_text()
             self.assertIn(f"[--lr][{row}][--lr][9]", said)
 
+    def test_independent_jobs_share_out_the_gpus_of_their_step(self):
+        said = self.srun("-N1", "-n1", "--gpus-per-node=2", flags=("--independent", "2"),
+                         script="echo $DDPRUN_TASK_ID $CUDA_VISIBLE_DEVICES $WORLD_SIZE ${TORCHELASTIC_RUN_ID#*_}")
+        self.assertEqual(["0 0 1 task0", "1 1 1 task1"], sorted(said.stdout.splitlines()))
+        refused = self.srun("-N2", "--ntasks-per-node=1", flags=("--independent", "2"), check=False)
+        self.assertEqual(2, refused.returncode)
+        self.assertIn("this step of Slurm's has 2 tasks", refused.stderr)
+
     def test_several_agents_on_a_node(self):
         refused = self.srun("-N2", "-n4", check=False)
         self.assertEqual(2, refused.returncode)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <vector>
 
 namespace ddprun {
@@ -131,6 +132,15 @@ TEST(TrainOptions, DoNotTakeAnUnsetVariableForAFlagThatWasLeftOut) {
 
 TEST(TrainOptions, RefuseMnistWithoutItsDirectory) {
   EXPECT_THAT(refusal_of({"--dataset", "mnist"}), HasSubstr("needs --data-dir"));
+}
+
+TEST(TrainOptions, TakeTheNumberOfAnIndependentJobForASeed) {
+  ASSERT_EQ(::setenv("DDPRUN_TASK_ID", "2", 1), 0);  // NOLINT(concurrency-mt-unsafe): one thread
+  EXPECT_EQ(accepted({}).seed, 2);
+  EXPECT_EQ(accepted({}).sampler_seed, 2);
+  EXPECT_EQ(accepted({"--seed", "7"}).seed, 7);
+  ::unsetenv("DDPRUN_TASK_ID");  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(accepted({}).seed, 0);
 }
 
 TEST(TrainOptions, CountAsGivenLast) {
