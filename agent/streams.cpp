@@ -1,6 +1,7 @@
 #include "agent/streams.hpp"
 
 #include "agent/console.hpp"
+#include "agent/core/file_name.hpp"
 #include "agent/core/prefix.hpp"
 #include "agent/core/tail.hpp"
 #include "agent/stream_pump.hpp"
@@ -60,12 +61,6 @@ Result<std::filesystem::path> make_unique_directory(const std::filesystem::path&
   const mode_t mask = ::umask(0);  // can only be read by setting it; no thread runs yet
   ::umask(mask);
   ::chmod(name.c_str(), kDirectoryMode & ~mask);  // mkdtemp's 0700 would hide logs from the group
-  return name;
-}
-
-std::string as_file_name(std::string_view run_id) {
-  std::string name(run_id.substr(0, 128));
-  std::ranges::replace(name, '/', '_');
   return name;
 }
 
