@@ -18,6 +18,21 @@ namespace fs = std::filesystem;
 // Eight GPUs, a row of each every five seconds, for a month.
 constexpr std::size_t kLogBytesMax = std::size_t{256} << 20U;
 
+/// The files that are called so, by name; none where there is no such directory.
+std::vector<fs::path> logs_in(
+    const fs::path& directory, std::string_view beginning, std::string_view extension) {
+  std::vector<fs::path> logs;
+  std::error_code error;
+  fs::directory_iterator entries(directory, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const fs::path& file = entries->path();
+    const bool begins_so = file.filename().string().starts_with(beginning);
+    if (begins_so && file.extension() == extension) logs.push_back(file);
+  }
+  std::ranges::sort(logs);
+  return logs;
+}
+
 /// What is printed, and how many lines of it tell of something that is missing.
 class Report {
  public:
@@ -43,17 +58,22 @@ class Report {
   }
 
   void add_cpus() {
-    const fs::path log =
-        fs::path(options_.path) / "cpu_memory" / options_.job / "cpu_memory_log.txt";
-    const auto text = read_file(log, kLogBytesMax);
-    if (!text && text.error().is(Errc::kNotFound)) {
-      return miss(fmt::format("CPU log not found: {}", log.string()));
+    const fs::path directory = fs::path(options_.path) / "cpu_memory" / options_.job;
+    const fs::path of_one_node = directory / "cpu_memory_log.txt";
+    const auto logs = logs_in(directory, "cpu_memory_log", ".txt");
+    if (logs.empty()) return miss(fmt::format("CPU log not found: {}", of_one_node.string()));
+    std::string uses;
+    for (const fs::path& log : logs) {
+      const auto text = read_file(log, kLogBytesMax);
+      const auto samples = text ? parse_cpu_log(*text) : text.error();
+      if (!samples) {
+        miss(fmt::format("Failed to read {}: {}", log.string(), samples.error().detail));
+        continue;
+      }
+      if (log != of_one_node) uses += fmt::format("[{}]\n", log.stem().string());
+      uses += cpu_use_lines(memory_use(*samples, warmup_));
     }
-    const auto samples = text ? parse_cpu_log(*text) : text.error();
-    if (!samples) {
-      return miss(fmt::format("Failed to read {}: {}", log.string(), samples.error().detail));
-    }
-    text_ += "\nCPU Memory Usage\n" + cpu_use_lines(memory_use(*samples, warmup_));
+    if (!uses.empty()) text_ += "\nCPU Memory Usage\n" + uses;
   }
 
   const std::string& text() const { return text_; }
@@ -86,20 +106,12 @@ Result<void> analyze_memory(const MemoryOptions& options) {
 
 Result<std::vector<fs::path>> find_gpu_logs(const fs::path& path, const std::string& job) {
   const fs::path directory = path / "gpu_memory" / job;
-  std::error_code error;
-  fs::directory_iterator entries(directory, error);
-  if (error) {
-    return make_error(
-        Errc::kNotFound, fmt::format("GPU log directory not found: {}", directory.string()));
-  }
-  std::vector<fs::path> logs;
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const fs::path& file = entries->path();
-    if (file.extension() == ".csv") logs.push_back(file);
-  }
-  std::ranges::sort(logs);
+  auto logs = logs_in(directory, "", ".csv");
   if (!logs.empty()) return logs;
-  return make_error(Errc::kNotFound, fmt::format("No GPU logs found in {}", directory.string()));
+  std::error_code error;
+  const char* const what =
+      fs::is_directory(directory, error) ? "No GPU logs found in" : "GPU log directory not found:";
+  return make_error(Errc::kNotFound, fmt::format("{} {}", what, directory.string()));
 }
 
 Result<std::map<std::int64_t, MemorySamples>> read_gpu_log(const fs::path& path) {

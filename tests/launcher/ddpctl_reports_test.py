@@ -95,6 +95,16 @@ class AnalyzeMemory(Reports):
              *(self.GPU_LINES[0].replace("log -", f"log_{node} -") for node in "ab")],
             "analyze-memory", "117", "--gpu-only")
 
+    def test_the_processes_of_several_nodes_in_order(self):
+        for node, real in (("b", 20), ("a", 10)):
+            self.write(f"cpu_memory/117/cpu_memory_log_{node}.txt", f"# header\n0.0 0.0 {real} 100\n")
+        self.write("cpu_memory/117/notes.txt", "no log")
+        self.assert_prints(
+            ["Analyzing logs for job ID: 117 under .", "", "CPU Memory Usage",
+             "[cpu_memory_log_a]", "   Peak =    10 MB", "   Average = 10.00 MB", "   Mode =    10 MB",
+             "[cpu_memory_log_b]", "   Peak =    20 MB", "   Average = 20.00 MB", "   Mode =    20 MB"],
+            "analyze-memory", "117", "--cpu-only", "--strict")
+
     def test_without_the_idle_start(self):
         self.write_logs()
         self.assert_prints(
