@@ -70,7 +70,8 @@ Agent::Agent(
     Front& front,
     Inherited inherited,
     Opened opened)
-    : plan_(plan),
+    : context_(context),
+      plan_(plan),
       front_(front),
       host_(std::move(opened.host)),
       consoles_(std::move(opened.consoles)),
@@ -122,6 +123,7 @@ asio::awaitable<void> Agent::do_the_job() {
 /// Gives everything that was said time to arrive; each reader and each disk may be stuck.
 int Agent::wind_up(int status) {
   workers_.finish(status);
+  if (sampler_) sampler_->finish(Clock::now() + kPatience);
   streams_->finish(Clock::now() + kPatience);
   if (stopped_by_ != 0) {
     journal_->tell([words = last_words(status)] { return words; });
@@ -228,11 +230,21 @@ void Agent::perform(const effects::StartWorkers& effect) {
   if (Clock::now() < lease_until_) {
     effects::StartWorkers round = effect;
     round.master = network_->master_of_round(effect.master);
-    return workers_.start(round, network_->lines());
+    workers_.start(round, network_->lines());
+    return begin_sampling();
   }
   WorkerNews none;
   none.round = effect.round;
   workers_told(none);
+}
+
+/// With the first workers; from then on until the end of the job.
+void Agent::begin_sampling() {
+  if (plan_.memory_log.directory.empty() || sampler_) return;
+  auto sampler = MemorySampler::start(context_, plan_, host_);
+  if (!sampler) return spdlog::warn("--memory-log: {}", sampler.error().detail);
+  sampler_ = *std::move(sampler);
+  tasks_.spawn(sampler_->run());
 }
 
 void Agent::perform(const effects::StopWorkers& effect) {

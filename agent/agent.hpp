@@ -9,6 +9,7 @@
 #include "agent/front.hpp"
 #include "agent/journal.hpp"
 #include "agent/local_workers.hpp"
+#include "agent/memory_sampler.hpp"
 #include "agent/notice_file.hpp"
 #include "agent/peer_network.hpp"
 #include "agent/streams.hpp"
@@ -84,6 +85,7 @@ class Agent {
   asio::awaitable<void> do_the_job();
   asio::awaitable<void> keep_time();
   int wind_up(int status);
+  void begin_sampling();
   std::string last_words(int status) const;
 
   void feed(Peer::Event event);
@@ -103,6 +105,7 @@ class Agent {
   void workers_told(const WorkerNews& news);
   void leave(int exit_status);
 
+  asio::io_context& context_;
   const LaunchPlan plan_;
   Front& front_;
   std::string host_;
@@ -110,6 +113,7 @@ class Agent {
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<PeerNetwork> network_;
+  std::unique_ptr<MemorySampler> sampler_;  // none: not asked for, or no round has begun here
   Peer peer_;
   std::deque<Peer::Event> events_;  // that arose while effects were performed
   Effects effects_;                 // of the event that is applied

@@ -4,6 +4,7 @@
 #include "base/parse.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -103,6 +104,14 @@ int visible_gpus(const Environment& environment, const fs::path& root) {
   const int amd = amd_gpus(root);
   const int by_runtime = visible(environment, "ROCR_VISIBLE_DEVICES", amd);
   return visible(environment, "HIP_VISIBLE_DEVICES", by_runtime);
+}
+
+bool wants_gpus(const Environment& environment) {
+  constexpr int kAnyNumber = std::numeric_limits<int>::max();
+  if (environment.contains("CUDA_VISIBLE_DEVICES")) {
+    return visible(environment, "CUDA_VISIBLE_DEVICES", kAnyNumber) > 0;
+  }
+  return visible_gpus(environment) > 0;
 }
 
 }  // namespace ddprun

@@ -17,4 +17,7 @@ int usable_cpus(const std::filesystem::path& root = "/");
 /// `root` only: no driver library is loaded and no context is made.
 int visible_gpus(const Environment& environment, const std::filesystem::path& root = "/");
 
+/// Whether the workers are to have GPUs: there are some, or CUDA_VISIBLE_DEVICES names some.
+bool wants_gpus(const Environment& environment);
+
 }  // namespace ddprun

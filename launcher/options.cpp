@@ -208,6 +208,7 @@ Result<void> settle_here(
   }
   settle_notice(step, environment, options);
   settle_header(step, environment, plan);
+  plan.memory_log.wants_gpus = wants_gpus(environment);
   const auto workers = count_workers(options.workers, environment, plan.usable_cpus);
   if (!workers) return workers.error();
   plan.workers = *workers;

@@ -109,6 +109,16 @@ struct NoticePlan {
   std::optional<std::int64_t> job_end;  // seconds since 1970
 };
 
+/// --memory-log: what the workers and the GPUs of this node take, sample after sample.
+struct MemoryLogPlan {
+  static constexpr Duration kIntervalMin = std::chrono::milliseconds(100);
+  static constexpr Duration kIntervalMax = std::chrono::hours(1);
+
+  std::string directory;  // empty: nothing is sampled
+  Duration interval = std::chrono::seconds(5);
+  bool wants_gpus = false;  // it is worth a warning if they cannot be sampled
+};
+
 /// One node's part of a job.
 struct LaunchPlan {
   std::string run_id;                      // --rdzv-id; else random, or "none" with several nodes
@@ -132,6 +142,7 @@ struct LaunchPlan {
   std::optional<TaskPlan> task;
   std::optional<HeaderPlan> header;  // none: nothing is said
   StreamsPlan streams;
+  MemoryLogPlan memory_log;
 };
 
 }  // namespace ddprun

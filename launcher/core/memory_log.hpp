@@ -5,9 +5,11 @@
 // mixed.
 //
 //   GPU: "timestamp, index, name, memory.used [MiB], memory.total [MiB]", a row for each GPU and
-//   tick CPU: "# ..." and columns: seconds since the start, CPU %, real MB, virtual MB
+//        tick
+//   CPU: "# ..." and columns: seconds since the start, CPU %, real MB, virtual MB
 //
-// A sampler is killed with its job: a last line that is cut off is left out.
+// agent/core/memory_rows.hpp writes them. A sampler may be killed with its job: a last line that is
+// cut off is left out.
 
 #include "base/error.hpp"
 

@@ -89,8 +89,9 @@ struct Options {
 Result<Options> read_options(const CommandLine& line, const Environment& environment);
 
 /// Adds a warning for each output flag that has no effect: it names local ranks that do not exist,
-/// or filters a stream that is not tee'd. torchrun accepts them, and so do scripts that are run
-/// with any number of workers. REQUIRES: options.plan.workers is set.
+/// filters a stream that is not tee'd, or says how often to do nothing. torchrun accepts those that
+/// it knows, and so do scripts that are run with any number of workers. REQUIRES:
+/// options.plan.workers is set.
 void warn_of_no_effect(const CommandLine& line, Options& options);
 
 // One for each row of the table.
@@ -139,6 +140,8 @@ Result<void> tee(const Given& given, Options& options);
 Result<void> local_ranks_filter(const Given& given, Options& options);
 Result<void> duplicate_stdout_filters(const Given& given, Options& options);
 Result<void> duplicate_stderr_filters(const Given& given, Options& options);
+Result<void> memory_log(const Given& given, Options& options);
+Result<void> memory_log_interval(const Given& given, Options& options);
 Result<void> event_log_handler(const Given& given, Options& options);
 Result<void> logs_specs(const Given& given, Options& options);
 

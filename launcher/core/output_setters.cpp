@@ -109,6 +109,22 @@ Result<void> duplicate_stderr_filters(const Given& given, Options& options) {
   return {};
 }
 
+Result<void> memory_log(const Given& given, Options& options) {
+  if (given.text.empty()) return refused("a directory needs a name; leave it out for no samples");
+  options.plan.memory_log.directory = given.text;
+  return {};
+}
+
+Result<void> memory_log_interval(const Given& given, Options& options) {
+  const auto interval = parse_seconds(given.text);
+  if (!interval || *interval < MemoryLogPlan::kIntervalMin ||
+      *interval > MemoryLogPlan::kIntervalMax) {
+    return refused("expected seconds, a number from 0.1 to 3600");
+  }
+  options.plan.memory_log.interval = *interval;
+  return {};
+}
+
 Result<void> event_log_handler(const Given& given, Options& /*options*/) {
   if (given.text == "null" || given.text == "dynamic_rendezvous") return {};
   if (given.text == "console" || given.text.starts_with("file:")) {

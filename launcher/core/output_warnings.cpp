@@ -63,6 +63,13 @@ void warn_of_no_effect(const CommandLine& line, Options& options) {
   };
   unteed("duplicate-stdout-filters", "-t 1", &StreamsPlan::Modes::out);
   unteed("duplicate-stderr-filters", "-t 2", &StreamsPlan::Modes::err);
+
+  const auto interval = line.given.find("memory-log-interval");
+  if (interval == line.given.end() || !plan.memory_log.directory.empty()) return;
+  options.warnings.push_back(fmt::format(
+      "{} '{}': no samples are taken; give --memory-log",
+      interval->second.source,
+      interval->second.text));
 }
 
 }  // namespace ddprun

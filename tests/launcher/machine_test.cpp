@@ -79,5 +79,12 @@ TEST_F(Machine, HasNoGpuWithoutDeviceFiles) {
   EXPECT_EQ(gpus({{"CUDA_VISIBLE_DEVICES", "0,1"}}), 0);
 }
 
+TEST(WantsGpus, WhereTheEnvironmentNamesSome) {
+  EXPECT_TRUE(wants_gpus({{"CUDA_VISIBLE_DEVICES", "0"}}));
+  EXPECT_TRUE(wants_gpus({{"CUDA_VISIBLE_DEVICES", "GPU-1a2b"}}));
+  EXPECT_FALSE(wants_gpus({{"CUDA_VISIBLE_DEVICES", ""}}));
+  EXPECT_FALSE(wants_gpus({{"CUDA_VISIBLE_DEVICES", "-1"}}));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -217,6 +217,10 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--tee", "-1:1"}, "needs a value"},
       {{"--local-ranks-filter", "0,x"}, "expected local ranks"},
       {{"--log-dir="}, "leave it out for a fresh one"},
+      {{"--memory-log="}, "leave it out for no samples"},
+      {{"--memory-log-interval", "0.05"}, "from 0.1 to 3600"},
+      {{"--memory-log-interval", "3601"}, "from 0.1 to 3600"},
+      {{"--memory-log-interval", "soon"}, "from 0.1 to 3600"},
       {{"--event-log-handler", "console"}, "events.jsonl"},
       {{"--event-log-handler", "bogus"}, "expected null or dynamic_rendezvous"},
       {{"--logs-specs", "mine"}, "Python plug-in"},
@@ -255,6 +259,15 @@ TEST(Options, ReadFiltersAndTheirDoubledCommas) {
   EXPECT_THAT(plan.duplicate_err, IsEmpty());
   EXPECT_THAT(plan.console_ranks, ElementsAre(0, 3));
   EXPECT_TRUE(plan.no_files);
+}
+
+TEST(Options, SampleNothingUnlessAskedAndThenEveryFiveSeconds) {
+  EXPECT_EQ(options_of({"x"}).plan.memory_log.directory, "");
+  const auto plan = options_of({"--memory-log", "logs", "x"}).plan.memory_log;
+  EXPECT_EQ(plan.directory, "logs");
+  EXPECT_EQ(plan.interval, 5s);
+  const auto often = options_of({"--memory-log-interval", "0.5", "--memory-log", "a b", "x"});
+  EXPECT_EQ(often.plan.memory_log.interval, 500ms);
 }
 
 TEST(Options, PutTheStoreWhereTheEndpointSays) {
@@ -326,6 +339,13 @@ TEST(Warnings, TellThatAFilterHasNothingToFilter) {
   EXPECT_THAT(warnings_of({"--duplicate-stderr-filters", "x", "-t", "1:2"}, 2), IsEmpty());
   // The only rank with a tee does not exist.
   EXPECT_THAT(warnings_of({"--duplicate-stderr-filters", "x", "-t", "1:2"}, 1), SizeIs(2));
+}
+
+TEST(Warnings, TellThatNothingIsSampled) {
+  EXPECT_THAT(
+      warnings_of({"--memory-log-interval", "1"}, 1),
+      ElementsAre("--memory-log-interval '1': no samples are taken; give --memory-log"));
+  EXPECT_THAT(warnings_of({"--memory-log-interval", "1", "--memory-log", "logs"}, 1), IsEmpty());
 }
 
 }  // namespace

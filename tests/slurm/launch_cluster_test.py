@@ -84,6 +84,14 @@ class Launch(unittest.TestCase):
     def test_a_worker_for_each_gpu(self):
         self.assertEqual(4, len(self.ranks("-N2", "--ntasks-per-node=1", "--gpus-per-node=2")))
 
+    def test_each_node_keeps_a_log_of_its_memory_below_the_jobs_id(self):
+        logs = tempfile.mkdtemp(dir=self.cluster.shared)
+        said = self.srun("-N2", "--ntasks-per-node=1", script=SAY,
+                         flags=("--nproc-per-node", "1", "--memory-log", logs)).stdout
+        job = said.split()[-1]
+        self.assertEqual(["cpu_memory_log_node0.txt", "cpu_memory_log_node1.txt"],
+                         sorted(os.listdir(f"{logs}/cpu_memory/{job}")))
+
     def test_the_last_node_stands_by(self):
         found = self.ranks("-N3", "--ntasks-per-node=1",
                            flags=("--nnodes", "2", "--nproc-per-node", "1"))
