@@ -235,7 +235,8 @@ void LocalWorkers::report() {
 bool LocalWorkers::is_of_notice() const {
   const bool ends_it = order_ && order_->culprit && !order_->restarts;
   const auto& culprit = ends_it ? order_->culprit : failed_;
-  if (!around_.plan.is_slurm_step || !culprit || !contract::is_notice(culprit->signal)) return false;
+  if (!around_.plan.is_slurm_step || !culprit || !contract::is_notice(culprit->signal))
+    return false;
   return culprit->signal == stopped_by_ || (order_ && culprit->signal == order_->notice);
 }
 

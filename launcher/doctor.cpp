@@ -24,7 +24,6 @@
 #include <string_view>
 #include <utility>
 
-
 namespace ddprun {
 namespace {
 
