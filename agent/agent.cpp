@@ -263,9 +263,9 @@ void Agent::perform(const effects::KillWorkers& effect) {
 
 void Agent::perform(const effects::Absence& effect) {
   if (effect.is_over) {
-    lost_hosts_.erase(effect.host);
+    silent_hosts_.erase(effect.host);
   } else {
-    lost_hosts_.insert(effect.host);
+    silent_hosts_.insert(effect.host);
   }
 }
 

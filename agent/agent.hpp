@@ -58,8 +58,8 @@ class Agent {
 
   /// Once run() is over: whether this node knows how the whole job ended, and is the one to say so.
   bool speaks_for_job() const { return speaks_for_job_; }
-  /// Of those that were lost and did not come back, the hosts, as far as this node led.
-  const std::set<std::string>& lost_hosts() const { return lost_hosts_; }
+  /// Of those that fell silent and did not come back, the hosts, as far as this node led.
+  const std::set<std::string>& silent_hosts() const { return silent_hosts_; }
   /// The first signal that came to end the job; 0: none.
   int stopped_by() const { return stopped_by_; }
 
@@ -122,7 +122,7 @@ class Agent {
   std::optional<int> exit_status_;
   std::string why_;  // the job ends, as its leader says
   bool speaks_for_job_ = false;
-  std::set<std::string> lost_hosts_;
+  std::set<std::string> silent_hosts_;
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded
   NoticeFile notice_file_;

@@ -5,6 +5,9 @@
 #include "rendezvous/listener.hpp"
 #include "rendezvous/load_mac.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -82,7 +85,7 @@ Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
   if (!links) return links.error();
   links_ = *std::move(links);
   LifeLines::Options options;
-  options.job = plan.run_id;
+  options.job = plan.job_among_nodes();
   options.mac = *mac;
   options.holders = {
       .hold_line = [this](int line) { return front_.hold_line(line); },
@@ -105,6 +108,15 @@ Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoi
     }
     // Where the port is taken, by another node of the job on this machine for one, that one founds.
     const bool is_taken = !served && served.error().is(Errc::kIo);
+    if (is_taken && !meeting.other_ports.empty()) {
+      served = make_error(
+          Errc::kIo,
+          fmt::format(
+              "ports {} and {} of this job's id are all taken; see by whom (ss -tlnp), or give "
+              "--master-port",
+              endpoint.port,
+              fmt::join(meeting.other_ports, ", ")));
+    }
     if (served) seen_as_ = endpoint.host;
     if (served || meeting.founds == Founds::kYes || !is_taken) return served;
   }

@@ -21,7 +21,7 @@ void Reporter::attempt_begins(const effects::StartWorkers& round) {
   if (!from_.plan.header || !has_rank_0) return;
   from_.journal.tell([text = header_text(
                           *from_.plan.header,
-                          from_.plan.run_id,
+                          from_.plan.job_for_people(),
                           {.date = wall_time(Clock::now()),
                            .host = from_.host,
                            .attempt = round.progress.attempt,

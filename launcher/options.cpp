@@ -165,7 +165,7 @@ void settle_header(
   const auto gpus = step ? step->gpus : std::nullopt;
   plan.header = HeaderPlan{
       .gpus = gpus ? *gpus : visible_gpus(environment),
-      .commit = commit == environment.end() ? "" : commit->second,
+      .commit = commit == environment.end() ? "" : std::string(trim(commit->second)),
       .slurm_restarts = step ? step->restarts : 0};
 }
 
@@ -199,9 +199,12 @@ Result<void> settle_here(
   if (!secret) return secret.error();
   plan.meeting.secret = *std::move(secret);
   plan.is_slurm_step = step.has_value();
+  if (step) plan.slurm_job = step->run_name();
+  plan.shares_logs = plan.meeting.has_others() || (step && step->nodes.size() > 1);
   if (step && plan.meeting.has_others()) {
     plan.meeting.expected = static_cast<int>(step->nodes.size());
     plan.meeting.other_ports = other_ports(*step, line);
+    if (!plan.meeting.other_ports.empty()) plan.meeting.step = step->run_name();
     // A node that Slurm has lost never comes back to its job; a network may.
     const bool is_asked_for = options.settings.join_timeout || options.settings.timeout;
     if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;

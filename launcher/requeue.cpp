@@ -88,7 +88,7 @@ Result<void> try_requeue(const RequeuePlan& plan) {
   if (!configured) return configured.error();
   const std::string id = std::to_string(plan.job_id);
   const auto told = ask_scontrol({"show", "job", "--oneliner", id});
-  if (!told) return told.error();
+  if (!told) return make_error(Errc::kNotFound, told.error().detail);  // Slurm, from here
   const auto record = parse_job_record(*told);
   if (!record) return record.error();
   const auto checked = check_requeue(*record, plan.restarts);

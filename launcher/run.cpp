@@ -174,11 +174,12 @@ Result<std::optional<int>> settle_founder(
 }
 
 /// For the next submission: Slurm may not have noticed, and give them again.
-void tell_of_lost(const std::set<std::string>& lost) {
-  if (lost.empty()) return;
-  const std::vector<std::string> hosts(lost.begin(), lost.end());
+void tell_of_silent(const std::set<std::string>& silent) {
+  if (silent.empty()) return;
+  const std::vector<std::string> hosts(silent.begin(), silent.end());
   say(fmt::format(
-      "ddprun: lost and not come back: {0}; `sbatch --exclude={0}` leaves it out next time\n",
+      "ddprun: fell silent and did not come back: {0}; `sbatch --exclude={0}` leaves it out next "
+      "time\n",
       fold_hostlist(hosts)));
 }
 
@@ -205,7 +206,7 @@ Result<int> run_agent(
   context.run();
   if (thrown) std::rethrow_exception(thrown);
   if ((*agent)->speaks_for_job()) {
-    if (plan.is_slurm_step) tell_of_lost((*agent)->lost_hosts());
+    if (plan.is_slurm_step) tell_of_silent((*agent)->silent_hosts());
     requeue(
         again,
         {.exit_status = status,

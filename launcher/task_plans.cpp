@@ -33,7 +33,12 @@ Result<std::vector<std::string>> words_of_grid(
 Result<std::string> read_grid(const std::optional<Given>& grid) {
   if (!grid) return std::string();
   auto content = read_file(grid->text, kGridBytesMax);
-  if (content) return content;
+  if (content && content->find('\0') == std::string::npos) return content;
+  if (content) {
+    return make_error(
+        Errc::kCorrupt,
+        fmt::format("{} '{}': has a NUL byte; it is no text", grid->source, grid->text));
+  }
   return make_error(Errc::kCorrupt, fmt::format("{}: {}", grid->source, content.error().detail));
 }
 

@@ -16,7 +16,8 @@ std::string header_text(
       facts.workers,
       header.gpus,
       facts.master.to_string());
-  if (!header.commit.empty()) text += fmt::format(" commit={}", header.commit);
+  const bool is_one_line = header.commit.find('\n') == std::string::npos;
+  if (!header.commit.empty() && is_one_line) text += fmt::format(" commit={}", header.commit);
   text += '\n';
   if (header.slurm_restarts > 0 && facts.attempt == 0) {
     text += fmt::format("ddprun: restarted {} times by SLURM\n", header.slurm_restarts);

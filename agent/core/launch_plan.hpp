@@ -86,6 +86,7 @@ struct MeetingPlan {
   std::optional<int> node_rank;      // static: this node's place; c10d: the one it wishes for
   std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
   std::vector<std::uint16_t> other_ports;  // where that leader may be if the endpoint's is taken
+  std::string step;  // Slurm's job and step, where the endpoint is made of them; else empty
   Founds founds = Founds::kYes;
   std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free one
   std::string local_address;  // numeric, for the others; empty: where this node's calls come from
@@ -136,6 +137,8 @@ struct LaunchPlan {
   bool virtual_local_rank = false;
   NoticePlan notice;
   bool is_slurm_step = false;  // a signal to this node means the whole job
+  std::string slurm_job;       // "812", "812_step1"; empty: no step
+  bool shares_logs = false;    // other nodes write logs of the same name
   int usable_cpus = 1;         // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
   WorkerCommand command;
   std::optional<int> debug_rank;  // this rank waits for SIGUSR1 before it begins
@@ -143,6 +146,17 @@ struct LaunchPlan {
   std::optional<HeaderPlan> header;  // none: nothing is said
   StreamsPlan streams;
   MemoryLogPlan memory_log;
+
+  /// By what its nodes know the job: two steps of a job may have been given one run_id.
+  std::string job_among_nodes() const {
+    const bool is_enough = meeting.step.empty() || meeting.step == run_id;
+    return is_enough ? run_id : run_id + "@" + meeting.step;
+  }
+  /// By what people find what it leaves behind: Slurm's id, also where run_id is one of chance.
+  std::string job_for_people() const {
+    if (slurm_job.empty()) return run_id;
+    return task ? slurm_job + "_task" + std::to_string(task->id) : slurm_job;
+  }
 };
 
 }  // namespace ddprun

@@ -26,13 +26,13 @@ std::uint64_t whole_mib(std::uint64_t bytes) {
 }  // namespace
 
 MemoryLogPaths memory_log_paths(const LaunchPlan& plan, std::string_view host) {
-  const std::string suffix = plan.meeting.has_others() ? "_" + as_file_name(host) : std::string();
+  const std::string suffix = plan.shares_logs ? "_" + as_file_name(host) : std::string();
   const auto path = [&](std::string_view kind, std::string_view extension) {
     return fmt::format(
         "{0}/{1}/{2}/{1}_log{3}{4}",
         plan.memory_log.directory,
         kind,
-        as_file_name(plan.run_id),
+        as_file_name(plan.job_for_people()),
         suffix,
         extension);
   };

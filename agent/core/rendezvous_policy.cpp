@@ -5,7 +5,7 @@ namespace ddprun {
 RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   const MeetingPlan& meeting = plan.meeting;
   RendezvousPolicy policy;
-  policy.job = plan.run_id;
+  policy.job = plan.job_among_nodes();
   policy.node.incarnation = Incarnation{own.chance};
   policy.node.host = own.host;
   policy.node.listens = own.listens;

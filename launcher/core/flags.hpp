@@ -52,6 +52,7 @@ struct CommandLine {
   Asks asks = Asks::kRun;
   std::map<std::string_view, Given> given;  // by name; switches that are on have "1"
   std::vector<std::string> rest;            // the script and its arguments
+  bool has_others = false;                  // nodes of the step, which meet even if only one runs
 };
 
 /// Reads argv[1..] and the PET_ variables. Fails with kInvalidArgument: an unknown flag (naming the

@@ -215,7 +215,8 @@ Result<void> settle_meeting(const CommandLine& line, Options& options) {
   }
   settled = check_node_rank(line, meeting);
   if (!settled) return settled.error();
-  if (meeting.nodes.max() == 1) return settle_one_node(line, options);
+  const bool is_alone = meeting.nodes.max() == 1 && !line.has_others;
+  if (is_alone) return settle_one_node(line, options);
   return settle_several_nodes(line, options);
 }
 

@@ -36,6 +36,7 @@ class Filler {
     if (!is_fixed) fill("rdzv-backend", "c10d", kList);
     if (node_id < nodes.max()) fill("node-rank", std::to_string(node_id), kNode);
     if (says_where_to_meet(line_)) return;
+    line_.has_others = true;
     fill("master-addr", allocation_.nodes.front(), kList);
     fill("master-port", port, kPortSource);
   }
@@ -84,6 +85,17 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
             given.text,
             here,
             nodes.min()));
+  }
+  const auto rank = line.given.find("node-rank");
+  const std::string own_rank = std::to_string(allocation.node_id);
+  if (is_ours && here > 1 && rank != line.given.end() && rank->second.text != own_rank) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "{} '{}': this is node {} of the step (SLURM_NODEID); leave it out",
+            rank->second.source,
+            rank->second.text,
+            own_rank));
   }
   const int cpus = std::min(usable_cpus, allocation.cpus.value_or(usable_cpus));
   const int gpus = allocation.gpus.value_or(0);

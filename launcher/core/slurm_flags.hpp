@@ -17,8 +17,9 @@ bool says_where_to_meet(const CommandLine& line);
 /// rank, where they meet, the id, and workers per node (GPUs, else CPUs; no more than
 /// `usable_cpus`). Where the user says where the nodes meet, that holds, and nothing is refused.
 ///
-/// Fails with kInvalidArgument if several agents share a node, or if --nnodes wants more nodes than
-/// the step has; fewer are right, and the others stand by.
+/// Fails with kInvalidArgument if several agents share a node, if --nnodes wants more nodes than
+/// the step has (fewer are right, and the others stand by), or if --node-rank is another than
+/// Slurm's.
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line);
 
 /// Where the nodes look for each other if --master-port, which fill_from_slurm has given, is taken;

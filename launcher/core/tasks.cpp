@@ -44,6 +44,8 @@ Result<std::optional<std::uint32_t>> array_element(const Environment& environmen
 }
 
 Result<std::vector<std::string>> words_of_row(std::string_view grid, std::int64_t row) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as some editors begin a file
+  if (grid.starts_with(kByteOrderMark)) grid.remove_prefix(kByteOrderMark.size());
   std::int64_t rows = 0;
   for (const std::string_view line : split(grid, '\n')) {
     const std::string_view content = trim(line);

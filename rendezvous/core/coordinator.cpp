@@ -258,7 +258,6 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
   const auto found = nodes_.find(incarnation);
   const std::string host = found->second.info.host;
   const int group_rank = found->second.group_rank;
-  const bool was_expected = found->second.is_leaving || verdict_ || ending_;
   if (const auto link = found->second.link) {
     links_.erase(*link);
     out.emplace_back(effects::Close{.link = *link});
@@ -268,7 +267,6 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
   withdraw_offer_to(incarnation);
   out.emplace_back(
       effects::Note{.text = fmt::format("node {} (group rank {}): {}", host, group_rank, why)});
-  if (!was_expected) out.emplace_back(effects::Absence{.host = host, .is_over = false});
   if (!is_to_run(incarnation)) return;
   const bool was_running = round_.ended.insert(incarnation).second;
   if (!was_running) return;
@@ -291,6 +289,11 @@ void Coordinator::expire(TimePoint now, Effects& out) {
     }
   }
   for (const Incarnation incarnation : overdue) {
+    const Node& node = nodes_.at(incarnation);
+    const bool is_ending = node.is_leaving || verdict_ || ending_;
+    if (!is_ending) {
+      out.emplace_back(effects::Absence{.host = node.info.host, .is_over = false});
+    }
     remove(
         incarnation,
         fmt::format("not heard for {:.1f} s", to_seconds(policy_.lease + policy_.margin)),

@@ -71,7 +71,8 @@ struct KillWorkers {
   std::string why;
 };
 
-/// A node went without a word, as the one that leads now sees it, or is back. Until the job ends.
+/// A node fell silent, as the one that leads now sees it, or is back. Not one whose processes died,
+/// which says nothing of the machine. Until the job ends.
 struct Absence {
   std::string host;
   bool is_over = false;

@@ -428,8 +428,8 @@ Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
 
 void Member::lead(std::int64_t generation, TimePoint now, Effects& out) {
   if (has_call()) out.emplace_back(effects::Close{.link = link_});
-  if (!leader_host_.empty())
-    out.emplace_back(effects::Absence{.host = leader_host_, .is_over = false});
+  const bool was_silent = !leader_host_.empty() && dead_ < standing_.obeyed;
+  if (was_silent) out.emplace_back(effects::Absence{.host = leader_host_, .is_over = false});
   uplink_ = Uplink::kFollowing;
   link_ = kSelfLink;
   standing_.generation = generation;
@@ -664,8 +664,8 @@ void Member::consider_end(TimePoint now, Effects& out) {
                 to_seconds(patience),
                 in_vain_.empty() ? "no answer came" : in_vain_)
           : fmt::format(
-                "the leader is lost, and no majority of the job's nodes could be reached within "
-                "{:.0f} s",
+                "{}no majority of the job's nodes could be reached within {:.0f} s",
+                led_ == standing_.obeyed ? "" : "the leader is lost, and ",
                 to_seconds(patience));
   finish(kExitTryAgain, why, out);
 }

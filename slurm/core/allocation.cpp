@@ -165,10 +165,11 @@ bool Allocation::has_shared_nodes() const {
 }
 
 std::array<std::uint16_t, Allocation::kPorts> Allocation::ports() const {
-  constexpr int kJobs = 10'000;  // whose first ports differ
+  constexpr std::uint32_t kJobs = 10'000;  // whose first ports differ
   std::array<std::uint16_t, kPorts> ports{};
-  for (int i = 0; i < kPorts; ++i)
-    ports.at(i) = static_cast<std::uint16_t>((i + 1) * kJobs + job_id % kJobs);
+  std::uint32_t next = job_id % kJobs;
+  for (std::uint16_t& port : ports)
+    port = static_cast<std::uint16_t>(next += kJobs);
   return ports;
 }
 

@@ -31,7 +31,7 @@ TEST(MemoryLogPaths, AreThoseOfTheWorkshopOnOneNode) {
 
 TEST(MemoryLogPaths, NameTheHostWhereThereAreSeveral) {
   LaunchPlan plan = plan_of("117");
-  plan.meeting.endpoint = Endpoint{.host = "node0", .port = 29400};
+  plan.shares_logs = true;
   const auto paths = memory_log_paths(plan, "node0");
   EXPECT_EQ(paths.gpu_memory, "logs/gpu_memory/117/gpu_memory_log_node0.csv");
   EXPECT_EQ(paths.cpu_memory, "logs/cpu_memory/117/cpu_memory_log_node0.txt");

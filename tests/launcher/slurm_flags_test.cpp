@@ -57,6 +57,20 @@ TEST(SlurmFlags, AllNodesMeetAtTheFirst) {
   EXPECT_EQ(options.workers.number, 4);
 }
 
+TEST(SlurmFlags, OneNodeRunsAndTheOthersStandBy) {
+  const MeetingPlan meeting = options_in(three_nodes(), {"--nnodes", "1"}).plan.meeting;
+  EXPECT_EQ(meeting.nodes, NodeRange(1, 1));
+  EXPECT_EQ(meeting.endpoint, (Endpoint{"node0", 12'523}));
+  EXPECT_EQ(meeting.founds, Founds::kIfItCanBind);
+}
+
+TEST(SlurmFlags, ANodesPlaceIsSlurms) {
+  EXPECT_THAT(
+      complaint_in(three_nodes(), {"--node-rank", "0"}),
+      HasSubstr("--node-rank '0': this is node 1 of the step"));
+  EXPECT_EQ(complaint_in(three_nodes(), {"--node-rank", "1"}), "accepted");
+}
+
 TEST(SlurmFlags, APortThatTheUserGaveIsTheOnlyOne) {
   const auto others = [](Words words) {
     words.emplace_back("train.py");

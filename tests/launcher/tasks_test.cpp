@@ -78,6 +78,12 @@ TEST(Grid, CountsNeitherCommentsNorEmptyLines) {
   EXPECT_THAT(*words_of_row(kGrid, 3), ElementsAre("--lr", "0.3"));
 }
 
+TEST(Grid, MayBeginWithAByteOrderMark) {
+  const auto words = words_of_row("\xEF\xBB\xBF--lr 0.1\n", 1);
+  ASSERT_TRUE(words);
+  EXPECT_THAT(*words, ElementsAre("--lr", "0.1"));
+}
+
 TEST(Grid, IsWrongWhereARowIsMissingOrMakesNoSense) {
   const auto missing = words_of_row("--lr 1\n", 2);
   ASSERT_FALSE(missing);

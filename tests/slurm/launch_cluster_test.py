@@ -97,6 +97,20 @@ class Launch(unittest.TestCase):
                            flags=("--nnodes", "2", "--nproc-per-node", "1"))
         self.assertEqual([["0/2", "0", "node0", "node0"], ["1/2", "0", "node1", "node0"]], found)
 
+    def test_all_but_one_stand_by(self):
+        found = self.ranks("-N3", "--ntasks-per-node=1", flags=("--nnodes", "1", "--nproc-per-node", "2"))
+        self.assertEqual(["0/2", "1/2"], [rank for rank, *_ in found])
+        self.assertEqual({"node0"}, {host for _, _, host, _ in found})
+
+    def test_steps_with_one_id_do_not_mix(self):
+        steps = self.cluster.run(
+            "salloc", "-N2", "--ntasks-per-node=1", "sh", "-c",
+            "for step in a b; do srun --overlap -K0 -W0 \"$0\" --rdzv-id same --nproc-per-node 1 --no-python "
+            "sh -c 'echo $0 $RANK/$WORLD_SIZE $TORCHELASTIC_RUN_ID; sleep 1' $step & done; wait",
+            os.path.abspath(options.ddprun)).stdout
+        self.assertEqual([f"{step} {rank}/2 same" for step in "ab" for rank in range(2)],
+                         sorted(steps.splitlines()))
+
     def test_a_port_that_is_taken_is_passed_over_on_all_nodes(self):
         for taker in (SILENT, OTHER_JOB):
             with self.subTest(taker=taker):
@@ -148,6 +162,12 @@ class Launch(unittest.TestCase):
         refused = self.srun("-N2", "--ntasks-per-node=1", flags=("--independent", "2"), check=False)
         self.assertEqual(2, refused.returncode)
         self.assertIn("this step of Slurm's has 2 tasks", refused.stderr)
+
+    def test_another_place_than_slurms(self):
+        """As where a shell has put in $SLURM_NODEID once for all."""
+        refused = self.cluster.srun("-N2", "--ntasks-per-node=1", "-K1", os.path.abspath(options.ddprun),
+                                    "--node-rank", "0", "--no-python", "true", check=False)
+        self.assertIn("--node-rank '0': this is node 1 of the step (SLURM_NODEID); leave it out", refused.stderr)
 
     def test_several_agents_on_a_node(self):
         refused = self.srun("-N2", "-n4", check=False)
