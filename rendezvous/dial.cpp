@@ -43,6 +43,23 @@ Result<Descriptor> duplicate(int descriptor) {
   return copy;
 }
 
+/// Waits for a duplicate. Asio takes a descriptor out of its epoll set by closing it, which does
+/// not take out one of several of the same file: what comes for it later would wake whoever has its
+/// place by then.
+class DuplicateWatch {
+ public:
+  DuplicateWatch(const Stream::executor_type& executor, Descriptor copy)
+      : stream_(executor, copy.release()) {}
+  ~DuplicateWatch() { const Descriptor closed(stream_.release()); }
+  DuplicateWatch(const DuplicateWatch&) = delete;
+  DuplicateWatch& operator=(const DuplicateWatch&) = delete;
+
+  Stream& stream() { return stream_; }
+
+ private:
+  Stream stream_;
+};
+
 /// Sockets on their way to the addresses of one endpoint.
 class Attempts {
  public:
@@ -107,7 +124,7 @@ asio::awaitable<Result<Descriptor>> connect_to_any(std::vector<Address> addresse
   auto copy = duplicate(attempts->descriptor());
   if (!copy) co_return copy.error();
   const auto executor = co_await asio::this_coro::executor;
-  Stream any_ready(executor, copy->release());
+  DuplicateWatch any_ready(executor, *std::move(copy));
   for (;;) {
     attempts->begin_next();
     if (!attempts->is_waiting() && !attempts->has_next()) co_return attempts->why();
@@ -116,7 +133,7 @@ asio::awaitable<Result<Descriptor>> connect_to_any(std::vector<Address> addresse
     Timer& first = attempts->has_next() ? next : limit;
     // One condition, for g++ 12 awaits what stands behind a && whatever stands before it.
     while (attempts->is_waiting()) {
-      const bool is_ready = co_await readable_before(any_ready, first);
+      const bool is_ready = co_await readable_before(any_ready.stream(), first);
       if (!is_ready) break;
       if (Descriptor socket = attempts->arrived()) co_return std::move(socket);
     }
@@ -161,12 +178,17 @@ asio::awaitable<Result<std::vector<Address>>> NameService::look_up(
   const std::shared_ptr<Query> query = std::move(*started);
   auto copy = duplicate(query->done.get());
   if (!copy) co_return copy.error();
-  Stream done(co_await asio::this_coro::executor, copy->release());
-  // Too late, or too early because we were cancelled, shows in that there is no answer.
-  static_cast<void>(co_await readable_before(done, limit));
-  auto answer = query->answered();
-  if (!answer) co_return make_error(Errc::kTimedOut, "the name service does not answer");
-  co_return std::move(*answer);
+  const auto executor = co_await asio::this_coro::executor;
+  DuplicateWatch done(executor, *std::move(copy));
+  // Asio may wake us without cause: what epoll told of a descriptor that was closed meanwhile goes
+  // to whoever has its place.
+  bool may_wait = true;
+  while (may_wait) {
+    may_wait = co_await readable_before(done.stream(), limit);
+    auto answer = query->answered();
+    if (answer) co_return std::move(*answer);
+  }
+  co_return make_error(Errc::kTimedOut, "the name service does not answer");
 }
 
 Result<std::shared_ptr<NameService::Query>> NameService::query_for(const Endpoint& endpoint) {
