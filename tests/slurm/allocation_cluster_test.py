@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from cluster import PATIENCE_S, Cluster, skip_without_cluster
+from cluster import PATIENCE_S, Cluster, first, skip_without_cluster
 
 options = argparse.Namespace()
 GPUS = 4
@@ -53,7 +53,7 @@ class Allocations(unittest.TestCase):
             "local_id": [0, 0], "job_nodes": [2, 2], "cpus": [1, 1], "gpus": [2, 2],
             "restarts": [0, 0], "array_task": [None] * 2, "is_heterogeneous": [False] * 2,
             "agents_share_nodes": ["", ""],
-        }, self.of_srun("-N2", "--ntasks-per-node=1", "--gpus-per-node=2"))
+        }, self.of_srun(*first(2), "--ntasks-per-node=1", "--gpus-per-node=2"))
 
     def test_nodes_are_in_slurms_order_whatever_the_user_asked(self):
         allocations = self.of_srun("-w", "node3,node1", "-N2")
@@ -96,7 +96,7 @@ class Allocations(unittest.TestCase):
         }, steps[1:])
 
     def test_a_step_that_is_smaller_than_its_job(self):
-        job, steps = self.of_job("-N3", "--ntasks-per-node=1", script="srun -N1 -n1 PRINT")
+        job, steps = self.of_job(*first(3), "--ntasks-per-node=1", script="srun -N1 -n1 PRINT")
         self.assert_facts({
             "job_id": [job], "nodes": [["node0"]], "job_nodes": [3], "task_id": [0],
         }, steps)
@@ -116,15 +116,15 @@ class Allocations(unittest.TestCase):
         self.assertEqual(2, len(ids))
 
     def test_a_heterogeneous_job(self):
-        job, steps = self.of_job(script="""#SBATCH -N1 --ntasks-per-node=1 --gpus-per-node=2
+        job, steps = self.of_job(script="""#SBATCH -N1 -w node0 --ntasks-per-node=1 --gpus-per-node=2
             #SBATCH hetjob
-            #SBATCH -N2 --ntasks-per-node=1 --gpus-per-node=1
+            #SBATCH -N2 -w node1,node2 --ntasks-per-node=1 --gpus-per-node=1
             srun --het-group=0,1 PRINT
             srun PRINT
         """.replace("            ", ""))
-        all_nodes, first = ["node0", "node1", "node2"], ["node0"]
+        all_nodes, one_node = ["node0", "node1", "node2"], ["node0"]
         self.assert_facts({
-            "job_id": [job] * 4, "step_id": [0, 0, 0, 1], "nodes": [all_nodes] * 3 + [first],
+            "job_id": [job] * 4, "step_id": [0, 0, 0, 1], "nodes": [all_nodes] * 3 + [one_node],
             "node_id": [0, 1, 2, 0], "gpus": [2, 1, 1, 2], "is_heterogeneous": [True] * 4,
         }, steps)
 
@@ -140,7 +140,7 @@ class Allocations(unittest.TestCase):
         self.assert_facts({"restarts": [0, 1], "job_id": [job] * 2}, both)
 
     def test_a_shell_of_salloc(self):
-        words = ["salloc", "-N2", "--ntasks-per-node=1"]
+        words = ["salloc", *first(2), "--ntasks-per-node=1"]
         both = f"{self.program}; srun {self.program}"
         here = self.told(self.cluster.run(*words, "sh", "-c", both).stdout)
         self.assertIsNone(here[0])

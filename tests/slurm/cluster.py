@@ -42,6 +42,14 @@ _UNDERTAKER = """
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def first(nodes):
+    """Words for Slurm: so many of Cluster(…)'s nodes, the first ones, whatever an earlier job still has.
+
+    Left to itself Slurm passes over a node whose job it is still clearing away, though that has ended.
+    """
+    return f"--nodes={nodes}", f"--nodelist=node[0-{nodes - 1}]"
+
+
 def why_not():
     """Why there can be no Cluster here; empty if there can."""
     if os.geteuid() != 0:

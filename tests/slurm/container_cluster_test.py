@@ -18,7 +18,7 @@ import sys
 import time
 import unittest
 
-from cluster import PATIENCE_S, POLL_S, Cluster, skip_without_cluster
+from cluster import PATIENCE_S, POLL_S, Cluster, first, skip_without_cluster
 
 options = argparse.Namespace()
 TRY_AGAIN, NOT_FOUND = 75, 127
@@ -82,7 +82,7 @@ class Container(unittest.TestCase):
     # Verbs. -------------------------------------------------------------------------------------
 
     def inside(self, nodes, *words, check=True, **environment):
-        return self.cluster.srun(f"--nodes={nodes}", "--ntasks-per-node=1", "-K0", "-W0", str(self.enter), *words,
+        return self.cluster.srun(*first(nodes), "--ntasks-per-node=1", "-K0", "-W0", str(self.enter), *words,
                                  env=ENVIRONMENT | environment, check=check)
 
     def ddprun(self, nodes, script, *flags, workers=2, **more):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from cluster import Cluster, skip_without_cluster
+from cluster import Cluster, first, skip_without_cluster
 
 options = argparse.Namespace()
 KILL_WAIT_S = 5  # local_cluster's
@@ -79,26 +79,26 @@ class Launch(unittest.TestCase):
                              "127.0.0.1" if nodes == 1 else "node0"]
                             for node in range(nodes) for local in range(2)]
                 self.assertEqual(expected, self.ranks(
-                    f"-N{nodes}", "--ntasks-per-node=1", flags=("--nproc-per-node", "2")))
+                    *first(nodes), "--ntasks-per-node=1", flags=("--nproc-per-node", "2")))
 
     def test_a_worker_for_each_gpu(self):
         self.assertEqual(4, len(self.ranks("-N2", "--ntasks-per-node=1", "--gpus-per-node=2")))
 
     def test_each_node_keeps_a_log_of_its_memory_below_the_jobs_id(self):
         logs = tempfile.mkdtemp(dir=self.cluster.shared)
-        said = self.srun("-N2", "--ntasks-per-node=1", script=SAY,
+        said = self.srun(*first(2), "--ntasks-per-node=1", script=SAY,
                          flags=("--nproc-per-node", "1", "--memory-log", logs)).stdout
         job = said.split()[-1]
         self.assertEqual(["cpu_memory_log_node0.txt", "cpu_memory_log_node1.txt"],
                          sorted(os.listdir(f"{logs}/cpu_memory/{job}")))
 
     def test_the_last_node_stands_by(self):
-        found = self.ranks("-N3", "--ntasks-per-node=1",
+        found = self.ranks(*first(3), "--ntasks-per-node=1",
                            flags=("--nnodes", "2", "--nproc-per-node", "1"))
         self.assertEqual([["0/2", "0", "node0", "node0"], ["1/2", "0", "node1", "node0"]], found)
 
     def test_all_but_one_stand_by(self):
-        found = self.ranks("-N3", "--ntasks-per-node=1", flags=("--nnodes", "1", "--nproc-per-node", "2"))
+        found = self.ranks(*first(3), "--ntasks-per-node=1", flags=("--nnodes", "1", "--nproc-per-node", "2"))
         self.assertEqual(["0/2", "1/2"], [rank for rank, *_ in found])
         self.assertEqual({"node0"}, {host for _, _, host, _ in found})
 
@@ -115,7 +115,7 @@ class Launch(unittest.TestCase):
         for taker in (SILENT, OTHER_JOB):
             with self.subTest(taker=taker):
                 step = self.cluster.srun(
-                    "-N3", "--ntasks-per-node=1", "-K0", "-W0", "sh", "-c", TAKEN.format(taker=taker),
+                    *first(3), "--ntasks-per-node=1", "-K0", "-W0", "sh", "-c", TAKEN.format(taker=taker),
                     os.path.abspath(options.ddprun))
                 self.assertEqual([f"{rank}/3 10000" for rank in range(3)], sorted(step.stdout.splitlines()))
 
@@ -125,7 +125,7 @@ class Launch(unittest.TestCase):
         self.assertIn("--nnodes '4': this step of Slurm's has 2 nodes", refused.stderr)
 
     def test_a_step_begins_with_a_header(self):
-        step = self.srun("-N2", "--ntasks-per-node=1", "--gpus-per-node=2", script="exit 0")
+        step = self.srun(*first(2), "--ntasks-per-node=1", "--gpus-per-node=2", script="exit 0")
         (line,) = [line for line in step.stderr.splitlines() if line.startswith("ddprun: date=")]
         self.assertRegex(line, r" host=node0 job=\d+ attempt=0 nodes=2 workers=4 gpus=2 master=node0:\d+")
         self.assertNotIn("restarted", step.stderr)
@@ -177,7 +177,7 @@ class Launch(unittest.TestCase):
     def test_a_signal_to_one_node_is_for_the_job(self):
         """As preemption and scancel come to nodes at different times."""
         step = self.cluster.popen(
-            "srun", "-N2", "--ntasks-per-node=1", "-K0", "-W0", os.path.abspath(options.ddprun),
+            "srun", *first(2), "--ntasks-per-node=1", "-K0", "-W0", os.path.abspath(options.ddprun),
             "--nnodes", "1:2", "--nproc-per-node", "1", "--no-python", "sh", "-c",
             "echo up; exec sleep 1000", stdout=-1, stderr=-1, text=True)
         self.assertEqual(["up\n", "up\n"], [step.stdout.readline(), step.stdout.readline()])
@@ -190,7 +190,7 @@ class Launch(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", dir=self.cluster.shared, suffix=".py", delete=False) as file:
             file.write(worker)
         step = self.cluster.popen(
-            "srun", "-N2", "--ntasks-per-node=1", "-K0", "-W0", os.path.abspath(options.ddprun), *flags,
+            "srun", *first(2), "--ntasks-per-node=1", "-K0", "-W0", os.path.abspath(options.ddprun), *flags,
             "--nproc-per-node", "2", file.name, stdout=-1, stderr=-1, text=True)
         self.assertEqual(["up\n"] * 4, [step.stdout.readline() for _ in range(4)])
         # The agent, and not its front: of one process, as no Slurm does it.

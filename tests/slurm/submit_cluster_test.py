@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from cluster import PATIENCE_S, Cluster, skip_without_cluster
+from cluster import PATIENCE_S, Cluster, first, skip_without_cluster
 
 options = argparse.Namespace()
 REFUSED = 1
@@ -122,13 +122,13 @@ class Submit(unittest.TestCase):
         self.assertEqual("job.sh", self.cluster.job(job)["JobName"])
 
     def test_without_our_environment_it_still_finds_its_code(self):
-        job = self.submitted("--export=NONE", "-N1", "--output=log/%x/%j.out", "--wrap",
+        job = self.submitted("--export=NONE", *first(1), "--output=log/%x/%j.out", "--wrap",
                              ". ./program.sh")
         self.assertEqual(f"program of old on node0: {self.commit} {self.code}/sub\n",
                          self.output(job, "log/wrap"))
 
     def test_a_command_instead_of_a_script(self):
-        job = self.submitted("-N1", "--output=log/%x/%j.out", "--wrap", ". ./program.sh")
+        job = self.submitted(*first(1), "--output=log/%x/%j.out", "--wrap", ". ./program.sh")
         self.assertEqual(f"program of old on node0: {self.commit} {self.code}/sub\n",
                          self.output(job, "log/wrap"))
 
