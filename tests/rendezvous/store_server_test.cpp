@@ -278,9 +278,9 @@ TEST_F(StoreServerTest, E4PlaysPingPongOverTwoQueues) {
   for (int i = 0; i < 1'000; ++i) {
     const std::string item = std::to_string(i);
     here.say(push("there", item) + wait({"here"}));
-    ASSERT_EQ(
-        there.ask(wait({"there"}) + pop("there"), 1 + 16 + item.size()),
-        kStop + i64(1) + str(item));
+    // As a client does: a POP right behind the WAIT would be answered while that still waits.
+    ASSERT_EQ(there.ask(wait({"there"}), 1), kStop);
+    ASSERT_EQ(there.ask(pop("there"), 16 + item.size()), i64(1) + str(item));
     there.say(push("here", item));
     ASSERT_EQ(here.hear(1), kStop);
     ASSERT_EQ(here.ask(pop("here"), 16 + item.size()), i64(1) + str(item));
