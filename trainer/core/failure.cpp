@@ -22,6 +22,11 @@ constexpr std::array<std::string_view, 8> kPeerLost = {
     "Application timeout caused pair closure",
     "Socket closed",
     "onnection was closed"};
+constexpr std::array<std::string_view, 4> kNoMemory = {
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "out of memory",
+    "std::bad_alloc"};
 constexpr std::array<std::string_view, 3> kStoreLost = {
     "client socket has timed out", "Failed to recv", "failed to connect to"};
 
@@ -49,6 +54,15 @@ TrainFailure classify_failure(std::string_view what) {
         .message = fmt::format(
             "lost another rank ({}); its own log tells why, and with --max-restarts ddprun starts "
             "all ranks again",
+            first)};
+  }
+  if (says_one_of(what, kNoMemory)) {
+    return {
+        .exit_status = kExitNoMemory,
+        .message = fmt::format(
+            "out of memory ({}); a smaller --batch-size with --accumulate needs less and trains "
+            "the same, and so do "
+            "fewer ranks on a node; the last snapshot is whole",
             first)};
   }
   return {.exit_status = kExitDefect, .message = fmt::format("unexpected failure: {}", first)};

@@ -15,8 +15,9 @@ struct TrainFailure {
   std::string message;  // one line: what happened and what to do
 };
 
-/// By what torch or gloo wrote: a lost peer or store is worth another try (kExitTryAgain), all else
-/// is a defect (kExitDefect). Only the first line of `what` is kept, since a stack follows it.
+/// By what torch or gloo wrote: a lost peer or store is worth another try (kExitTryAgain), memory
+/// that is not there is the job's (kExitNoMemory), all else is a defect (kExitDefect). Only the
+/// first line of `what` is kept, since a stack follows it.
 TrainFailure classify_failure(std::string_view what);
 
 /// The error file of a worker: {"message": {"message": …, "extraInfo": {"py_callstack": …,
