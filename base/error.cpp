@@ -46,6 +46,8 @@ class Category final : public boost::system::error_category {
         return "limit exceeded";
       case Errc::kCancelled:
         return "cancelled";
+      case Errc::kBadNumbers:
+        return "bad numbers";
     }
     return "unknown";
   }

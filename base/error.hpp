@@ -20,6 +20,7 @@ enum class Errc {
   kProtocol,             // the peer sent bytes we refuse to interpret; retrying will not help
   kLimit,                // it would exceed a documented limit
   kCancelled,            // somebody asked us to stop
+  kBadNumbers,           // a training went wrong: a loss that is no number, ranks that differ
 };
 
 /// The category of Errc, named "ddprun".

@@ -78,8 +78,13 @@ void take_on(const FilledEnvironment& environment) {
 Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& options) {
   const auto notice_file = variable(contract::kNoticeFile);
   const bool is_other_launcher = !notice_file && variable(contract::kRunId);
-  if (!options.snapshot_dir || is_other_launcher) return std::unique_ptr<NoticeWatch>();
+  if (!options.snapshots.directory || is_other_launcher) return std::unique_ptr<NoticeWatch>();
   return NoticeWatch::begin(notice_file);
+}
+
+int status_of(const Error& error) {
+  if (error.is(Errc::kPeerLost)) return kExitTryAgain;
+  return error.is(Errc::kBadNumbers) ? kExitBadNumbers : kExitBadFile;
 }
 
 int train_with(const TrainOptions& options) {
@@ -95,9 +100,7 @@ int train_with(const TrainOptions& options) {
   if (!notice) return refuse(notice.error());
   const auto trained = train(options, *place, notice->get());
   if (trained) return *trained == TrainEnd::kSaved ? kExitTryAgain : kExitOk;
-  const bool may_pass = trained.error().is(Errc::kPeerLost);
-  const int status = may_pass ? kExitTryAgain : kExitBadFile;
-  return fail({.exit_status = status, .message = trained.error().detail});
+  return fail({.exit_status = status_of(trained.error()), .message = trained.error().detail});
 }
 
 int run(int argc, const char* const* argv) {

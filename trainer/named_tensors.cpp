@@ -13,8 +13,6 @@
 namespace ddprun {
 namespace {
 
-constexpr char kMomentum[] = "momentum_buffer.";
-
 DType dtype_of(const torch::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case torch::kFloat32:
@@ -47,27 +45,6 @@ NamedTensors model_tensors(const Model& model) {
     tensors.emplace_back(item.key(), item.value());
   }
   return tensors;
-}
-
-NamedTensors momentum_tensors(const Model& model, torch::optim::SGD& optimizer) {
-  NamedTensors tensors;
-  for (const auto& item : model.named_parameters()) {
-    const auto found = optimizer.state().find(item.value().unsafeGetTensorImpl());
-    if (found == optimizer.state().end()) continue;
-    const auto& state = static_cast<const torch::optim::SGDParamState&>(*found->second);
-    if (!state.momentum_buffer().defined()) continue;
-    tensors.emplace_back(kMomentum + item.key(), state.momentum_buffer());
-  }
-  return tensors;
-}
-
-NamedTensors make_momentum(const Model& model, torch::optim::SGD& optimizer) {
-  for (const torch::Tensor& parameter : model.parameters()) {
-    auto state = std::make_unique<torch::optim::SGDParamState>();
-    state->momentum_buffer(torch::zeros_like(parameter.detach()));
-    optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
-  }
-  return momentum_tensors(model, optimizer);
 }
 
 std::vector<TensorView> views_of(const NamedTensors& tensors) {

@@ -20,12 +20,6 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 /// Parameters and buffers, as in Python's state_dict.
 NamedTensors model_tensors(const Model& model);
 
-/// The momentum of each parameter; none before the first step, or without momentum.
-NamedTensors momentum_tensors(const Model& model, torch::optim::SGD& optimizer);
-
-/// Gives every parameter a momentum of its own, to be overwritten.
-NamedTensors make_momentum(const Model& model, torch::optim::SGD& optimizer);
-
 /// Views that point into `tensors`. REQUIRES: each is contiguous, of float32, int64 or uint8.
 std::vector<TensorView> views_of(const NamedTensors& tensors);
 

@@ -1,14 +1,14 @@
 #include "trainer/options.hpp"
 
-#include "base/flag_checks.hpp"
 #include "base/nearest.hpp"
-#include "base/worker_contract.hpp"
+#include "trainer/config_file.hpp"
+#include "trainer/option_flags.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <limits>
-#include <map>
+#include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,86 +16,8 @@ namespace ddprun {
 namespace {
 
 constexpr char kDebianFashionMnist[] = "/usr/share/datasets/fashion-mnist";
-constexpr std::int64_t kCountMax = 1'000'000'000;
-constexpr int kThreadsMax = 1024;
 
-const std::map<std::string, DatasetKind> kDatasets = {
-    {name_of(DatasetKind::kMnist), DatasetKind::kMnist},
-    {name_of(DatasetKind::kFashionMnist), DatasetKind::kFashionMnist}};
-const std::map<std::string, ModelKind> kModels = {
-    {name_of(ModelKind::kConvNet), ModelKind::kConvNet},
-    {name_of(ModelKind::kSimpleConvNet), ModelKind::kSimpleConvNet}};
-
-/// A flag before it is checked against the others.
-struct Raw {
-  TrainOptions options;
-  std::string dataset = name_of(options.dataset);
-  std::string model = name_of(options.model);
-  std::string device = "cpu";
-  std::optional<std::int64_t> sampler_seed;
-};
-
-void add_data_flags(CLI::App& app, Raw& raw) {
-  TrainOptions& options = raw.options;
-  app.add_option("--dataset", raw.dataset, "The images")->check(one_of(words_of(kDatasets)));
-  app.add_option("--data-dir", options.data_dir, "Directory of the IDX files, gzipped or not")
-      ->check(not_empty())
-      ->type_name("DIR");
-  app.add_option("--limit-train-samples", options.limit_train_samples, "Use the first N only")
-      ->check(count(1, kCountMax));
-  app.add_option("--limit-test-samples", options.limit_test_samples, "Use the first N only")
-      ->check(count(1, kCountMax));
-}
-
-void add_training_flags(CLI::App& app, Raw& raw) {
-  constexpr std::int64_t kSeedMax = std::numeric_limits<std::int32_t>::max();
-  TrainOptions& options = raw.options;
-  app.add_option("--model", raw.model, "The net; simple_conv_net has dropout")
-      ->check(one_of(words_of(kModels)));
-  app.add_option("--epochs", options.epochs, "How many")->check(count(1, kCountMax));
-  app.add_option("--first-epoch", options.first_epoch, "Number of the first epoch")
-      ->check(count(0, kCountMax));
-  app.add_option("--batch-size", options.batch_size, "Samples per rank and step")
-      ->check(count(1, 1'000'000));
-  app.add_option("--learning-rate", options.learning_rate, "Of SGD")->check(between(0, 1e6));
-  app.add_option("--momentum", options.momentum, "Of SGD")->check(between(0, 1));
-  app.add_option("--seed", options.seed, "Of weights and dropout")
-      ->check(count(0, kSeedMax))
-      ->envname(contract::kTaskId);
-  app.add_option("--sampler-seed", raw.sampler_seed, "Of the order of samples; else --seed")
-      ->check(count(0, kSeedMax));
-  app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
-      ->check(count(1, kThreadsMax));
-  app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu"}));
-}
-
-void add_launch_flags(CLI::App& app, Raw& raw) {
-  app.add_flag("--distributed", raw.options.must_be_distributed, "Refuse to train alone");
-  app.add_flag(
-      "--print-env",
-      raw.options.prints_environment,
-      "Print RANK, WORLD_SIZE and the like, and who says so, instead of training");
-}
-
-void add_output_flags(CLI::App& app, Raw& raw) {
-  TrainOptions& options = raw.options;
-  app.add_option("--metrics-file", options.metrics_file, "JSON lines, appended to by rank 0")
-      ->check(not_empty())
-      ->type_name("FILE");
-  app.add_option("--sample-trace", options.sample_trace, "JSON lines, appended to by every rank")
-      ->check(not_empty())
-      ->type_name("FILE");
-  app.add_option(
-         "--snapshot-dir", options.snapshot_dir, "Save snapshots here, and resume from them")
-      ->check(not_empty())
-      ->type_name("DIR");
-  app.add_option("--snapshot-every-steps", options.snapshot_every_steps, "Steps between snapshots")
-      ->check(count(1, kCountMax));
-  // For the parity tests, and not in --help.
-  app.add_option("--test-flip-gradient-bit-at-step", options.flip_gradient_bit_at_step)
-      ->check(count(1, kCountMax))
-      ->group("");
-}
+using Parsed = std::variant<RawOptions, PrintAndLeave>;
 
 /// What CLI11 says, as one line with a remedy.
 Error refused(const CLI::App& app, const CLI::ParseError& error) {
@@ -113,40 +35,17 @@ Error refused(const CLI::App& app, const CLI::ParseError& error) {
   return make_error(Errc::kInvalidArgument, text + "; see ddptrain --help");
 }
 
-Result<TrainOptions> checked(Raw raw) {
-  TrainOptions options = std::move(raw.options);
-  options.dataset = kDatasets.at(raw.dataset);
-  options.model = kModels.at(raw.model);
-  options.sampler_seed = raw.sampler_seed.value_or(options.seed);
-  if (options.data_dir.empty()) {
-    if (options.dataset != DatasetKind::kFashionMnist) {
-      return make_error(
-          Errc::kInvalidArgument,
-          fmt::format(
-              "--dataset {} needs --data-dir, the directory of its IDX files",
-              name_of(options.dataset)));
-    }
-    options.data_dir = kDebianFashionMnist;
-  }
-  return options;
-}
-
-}  // namespace
-
-Result<std::variant<TrainOptions, PrintAndLeave>> parse_train_options(
-    int argc, const char* const* argv) {
-  Raw raw;
+Result<Parsed> parse(std::vector<std::string> arguments) {
+  RawOptions raw;
   CLI::App app(
       "Trains an image classifier by DDP. Start it alone, with ddprun, or with srun.", "ddptrain");
   app.option_defaults()->always_capture_default();
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "ddptrain " DDPRUN_VERSION);
-  add_launch_flags(app, raw);
-  add_data_flags(app, raw);
-  add_training_flags(app, raw);
-  add_output_flags(app, raw);
+  add_flags(app, raw);
   try {
-    app.parse(argc, argv);
+    std::ranges::reverse(arguments);  // CLI11 wants the last one first
+    app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     return {PrintAndLeave{.text = app.help()}};
   } catch (const CLI::CallForVersion&) {
@@ -154,7 +53,113 @@ Result<std::variant<TrainOptions, PrintAndLeave>> parse_train_options(
   } catch (const CLI::ParseError& error) {
     return refused(app, error);
   }
-  auto options = checked(std::move(raw));
+  return {std::move(raw)};
+}
+
+/// The arguments with each `name=value` as a flag behind all others.
+Result<std::vector<std::string>> with_overrides(
+    std::vector<std::string> arguments, const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    const auto at = std::ranges::find(arguments, text);
+    if (at != arguments.end()) arguments.erase(at);
+    if (text.find('=') == std::string::npos) {
+      return make_error(
+          Errc::kInvalidArgument,
+          fmt::format("unknown argument '{}'; expected flags, or name=value; see ddptrain --help", text));
+    }
+    arguments.push_back("--" + text);
+  }
+  return with_config(arguments);
+}
+
+Result<void> check_data(TrainOptions& options) {
+  DataOptions& data = options.data;
+  const bool is_made_up = data.kind == DatasetKind::kFake || data.kind == DatasetKind::kCrusoe;
+  if (is_made_up || !data.directory.empty()) return {};
+  if (data.kind == DatasetKind::kFashionMnist) {
+    data.directory = kDebianFashionMnist;
+    return {};
+  }
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "--dataset {} needs --data-dir, the directory where its files lie", name_of(data.kind)));
+}
+
+Result<void> read_injections(TrainOptions& options, std::span<const std::string> texts) {
+  for (const std::string& text : texts) {
+    const auto injection = parse_injection(text);
+    if (!injection) return with_context("--inject", injection.error());
+    options.injections.push_back(*injection);
+  }
+  return {};
+}
+
+/// The optimizer's own defaults where no flag says otherwise.
+OptimizerOptions optimizer_of(const RawOptions& raw) {
+  const OptimizerOptions& given = raw.options.optimizer;
+  OptimizerOptions optimizer = default_options(optimizer_words().at(raw.optimizer));
+  const bool is_sgd = optimizer.kind == OptimizerKind::kSgd;
+  constexpr double kSgdMomentum = 0.9;
+  optimizer.learning_rate = given.learning_rate;
+  optimizer.is_nesterov = given.is_nesterov;
+  optimizer.momentum = raw.momentum.value_or(is_sgd ? kSgdMomentum : optimizer.momentum);
+  optimizer.weight_decay = raw.weight_decay.value_or(optimizer.weight_decay);
+  return optimizer;
+}
+
+/// The model as the data needs it, unless flags say otherwise.
+ModelOptions model_of(const RawOptions& raw, DatasetKind data) {
+  ModelOptions model = default_model(model_words().at(raw.model));
+  model.dropout = raw.options.model.dropout;
+  model.image = image_of(data, model.image);
+  if (raw.image_side) model.image.side = *raw.image_side;
+  model.classes = raw.classes.value_or(classes_of(data).value_or(model.classes));
+  return model;
+}
+
+Result<TrainOptions> checked(RawOptions raw) {
+  TrainOptions& options = raw.options;
+  options.data.kind = dataset_words().at(raw.dataset);
+  options.data.is_stratified = raw.split == "stratified";
+  options.data.image_side = raw.image_side;
+  options.precision = precision_words().at(raw.precision);
+  options.ddp.compression = compression_words().at(raw.compression);
+  options.sampler_seed = raw.sampler_seed.value_or(options.seed);
+  options.evaluate_every_epochs = raw.evaluate_every_epochs.value_or(0);
+  options.model = model_of(raw, options.data.kind);
+  options.has_classes_of_data = !raw.classes && !classes_of(options.data.kind);
+  options.optimizer = optimizer_of(raw);
+  options.schedule.kind = schedule_words().at(raw.schedule);
+  options.schedule.base = options.optimizer.learning_rate;
+  options.schedule.epochs = options.end_epoch();
+
+  auto done = options.counts_parameters ? Result<void>() : check_data(options);
+  if (done) done = check_model(options.model);
+  if (done) done = check_optimizer(options.optimizer);
+  if (done) done = check_schedule(options.schedule);
+  if (done) done = read_injections(options, raw.injections);
+  if (!done) return done.error();
+  return std::move(options);
+}
+
+}  // namespace
+
+Result<std::variant<TrainOptions, PrintAndLeave>> parse_train_options(
+    int argc, const char* const* argv) {
+  const std::span<const char* const> words(argv, static_cast<std::size_t>(argc));
+  auto arguments = with_config({words.begin() + 1, words.end()});
+  if (!arguments) return arguments.error();
+  auto parsed = parse(*arguments);
+  if (!parsed) return parsed.error();
+  if (auto* raw = std::get_if<RawOptions>(&*parsed); raw != nullptr && !raw->overrides.empty()) {
+    arguments = with_overrides(*std::move(arguments), raw->overrides);
+    if (!arguments) return arguments.error();
+    parsed = parse(*std::move(arguments));
+    if (!parsed) return parsed.error();
+  }
+  if (auto* print = std::get_if<PrintAndLeave>(&*parsed); print != nullptr) return {std::move(*print)};
+  auto options = checked(std::get<RawOptions>(*std::move(parsed)));
   if (!options) return options.error();
   return {*std::move(options)};
 }

@@ -1,6 +1,6 @@
 #include "trainer/snapshot_saver.hpp"
 
-#include "base/check.hpp"
+#include <fmt/format.h>
 
 #include <cstring>
 #include <utility>
@@ -69,7 +69,7 @@ void SnapshotSaver::run() {
     if (name) {
       saved_step_ = state_.step;
     } else {
-      failure_ = name.error();
+      failure_ = with_context(fmt::format("step {}", state_.step), name.error());
     }
     phase_ = Phase::kIdle;
     changed_.notify_all();

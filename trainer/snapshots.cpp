@@ -20,52 +20,19 @@ namespace {
 
 constexpr std::array kSumNames = {"loss", "correct", "samples"};
 
-/// The generator's state, then the metric sums, as bytes: one row of what is gathered.
-torch::Tensor row_of_this_rank(const MetricSums& sums) {
-  const torch::Tensor rng = at::detail::getDefaultCPUGenerator().get_state();
-  const torch::Tensor packed =
-      torch::tensor({sums.loss, sums.correct, sums.samples}, torch::kFloat64);
-  return torch::cat({rng, packed.view(torch::kUInt8)});
+torch::Tensor generator_state() {
+  return at::detail::getDefaultCPUGenerator().get_state();
 }
 
-constexpr std::int64_t kSumsBytes = std::ssize(kSumNames) * std::int64_t{sizeof(double)};
+MetricSums sums_of(const std::map<std::string, double>& numbers) {
+  return {
+      .loss = numbers.at(kSumNames[0]),
+      .correct = numbers.at(kSumNames[1]),
+      .samples = numbers.at(kSumNames[2])};
+}
 
 torch::Tensor rng_of(const torch::Tensor& row) {
-  return row.slice(0, 0, row.size(0) - kSumsBytes).clone();
-}
-
-MetricSums sums_of(const torch::Tensor& row) {
-  std::array<double, kSumNames.size()> values{};
-  const torch::Tensor tail = row.slice(0, row.size(0) - kSumsBytes).contiguous();
-  std::memcpy(values.data(), tail.const_data_ptr(), sizeof(values));
-  return {.loss = values[0], .correct = values[1], .samples = values[2]};
-}
-
-RankState rank_state_of(const torch::Tensor& row) {
-  const torch::Tensor rng = rng_of(row);
-  const auto* const bytes = static_cast<const std::byte*>(rng.const_data_ptr());
-  const MetricSums sums = sums_of(row);
-  return {
-      .rng = {bytes, bytes + rng.nbytes()},
-      .sums = {
-          {kSumNames[0], sums.loss}, {kSumNames[1], sums.correct}, {kSumNames[2], sums.samples}}};
-}
-
-/// The row that rank_state_of() came from. Fails with kCorrupt when a part has another size.
-Result<torch::Tensor> row_of(const RankState& rank) {
-  torch::Tensor row = torch::empty_like(row_of_this_rank({}));
-  std::array<double, kSumNames.size()> values{};
-  bool whole = std::ssize(rank.rng) + kSumsBytes == row.size(0);
-  for (std::size_t i = 0; i < kSumNames.size(); ++i) {
-    const auto found = rank.sums.find(kSumNames[i]);
-    whole = whole && found != rank.sums.end();
-    if (whole) values[i] = found->second;
-  }
-  if (!whole) return make_error(Errc::kCorrupt, "the state of a rank has another form than ours");
-  auto* const bytes = row.mutable_data_ptr<std::uint8_t>();
-  std::memcpy(bytes, rank.rng.data(), rank.rng.size());
-  std::memcpy(bytes + rank.rng.size(), values.data(), sizeof(values));
-  return row;
+  return row.slice(0, 0, generator_state().size(0)).clone();
 }
 
 Snapshots::Header header_of(const SnapshotState& state) {
@@ -76,17 +43,73 @@ Snapshots::Header header_of(const SnapshotState& state) {
       .consumed = state.consumed,
       .batches = state.batches,
       .world = std::ssize(state.ranks),
-      .has_momentum = state.optimizer.empty() ? 0 : 1};
+      .has_optimizer = state.optimizer.empty() ? 0 : 1};
 }
 
 }  // namespace
 
-Snapshots::Snapshots(const TrainOptions& options, const WorkerPlace& place, ProcessGroup group)
-    : options_(options), place_(place), group_(std::move(group)) {}
+Snapshots::Snapshots(
+    const TrainOptions& options,
+    const WorkerPlace& place,
+    ProcessGroup group,
+    std::vector<std::string> extras)
+    : options_(options),
+      place_(place),
+      group_(std::move(group)),
+      number_names_(kSumNames.begin(), kSumNames.end()) {
+  number_names_.insert(number_names_.end(), extras.begin(), extras.end());
+}
+
+/// The generator's state, then the numbers, as bytes: one row of what is gathered.
+torch::Tensor Snapshots::row_of_this_rank(const TrainPosition& position) const {
+  std::vector<double> numbers = {position.sums.loss, position.sums.correct, position.sums.samples};
+  for (std::size_t i = kSumNames.size(); i < number_names_.size(); ++i) {
+    const auto found = position.extras.find(number_names_[i]);
+    numbers.push_back(found == position.extras.end() ? 0 : found->second);
+  }
+  const torch::Tensor packed = torch::tensor(numbers, torch::kFloat64);
+  return torch::cat({generator_state(), packed.view(torch::kUInt8)});
+}
+
+std::map<std::string, double> Snapshots::numbers_of(const torch::Tensor& row) const {
+  std::vector<double> values(number_names_.size());
+  const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(double));
+  const torch::Tensor tail = row.slice(0, row.size(0) - bytes).contiguous();
+  std::memcpy(values.data(), tail.const_data_ptr(), static_cast<std::size_t>(bytes));
+  std::map<std::string, double> numbers;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    numbers.emplace(number_names_[i], values[i]);
+  }
+  return numbers;
+}
+
+RankState Snapshots::rank_state_of(const torch::Tensor& row) const {
+  const torch::Tensor rng = rng_of(row);
+  const auto* const bytes = static_cast<const std::byte*>(rng.const_data_ptr());
+  return {.rng = {bytes, bytes + rng.nbytes()}, .sums = numbers_of(row)};
+}
+
+/// The row that rank_state_of() came from. Fails with kCorrupt when a part has another size.
+Result<torch::Tensor> Snapshots::row_of(const RankState& rank) const {
+  torch::Tensor row = row_of_this_rank({});
+  std::vector<double> values;
+  for (const std::string& name : number_names_) {
+    const auto found = rank.sums.find(name);
+    if (found != rank.sums.end()) values.push_back(found->second);
+  }
+  const std::size_t tail = values.size() * sizeof(double);
+  if (values.size() != number_names_.size() || rank.rng.size() + tail != row.nbytes()) {
+    return make_error(Errc::kCorrupt, "the state of a rank has another form than ours");
+  }
+  auto* const bytes = row.mutable_data_ptr<std::uint8_t>();
+  std::memcpy(bytes, rank.rng.data(), rank.rng.size());
+  std::memcpy(bytes + rank.rng.size(), values.data(), tail);
+  return row;
+}
 
 /// A job with other flags is refused before it takes the directory from the one that runs there.
 Result<void> Snapshots::check_before_claim() const {
-  const std::filesystem::path directory = options_.snapshot_dir.value_or("");
+  const std::filesystem::path directory = options_.snapshots.directory.value_or("");
   const auto newest = peek_newest(directory);
   if (!newest) return with_context("--snapshot-dir", newest.error());
   const auto& found = *newest;
@@ -100,8 +123,8 @@ Result<std::unique_ptr<LoadedSnapshot>> Snapshots::take_over() {
   const auto ours = check_before_claim();
   if (!ours) return ours.error();
   auto store = SnapshotStore::claim(
-      {.directory = options_.snapshot_dir.value_or(""),
-       .keep = 2,
+      {.directory = options_.snapshots.directory.value_or(""),
+       .keep = options_.snapshots.keep,
        .run_id = place_.run_id,
        .generation = place_.generation,
        .round = place_.round});
@@ -119,16 +142,16 @@ Result<std::unique_ptr<LoadedSnapshot>> Snapshots::take_over() {
   return std::move(found->snapshot);
 }
 
-Result<Snapshots::Told> Snapshots::put_back(Model& model, torch::optim::SGD& optimizer) {
+Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
   auto loaded = take_over();
   if (!loaded) return loaded.error();
   if (!*loaded) return Told{};
   const SnapshotState& state = (*loaded)->state();
   const std::string path = store_->path_of((*loaded)->name()).string();
 
-  auto filled = fill(model_tensors(model), state.model);
+  auto filled = fill(model_tensors(trained.model), state.model);
   if (filled && !state.optimizer.empty()) {
-    filled = fill(make_momentum(model, optimizer), state.optimizer);
+    filled = fill(trained.optimizer.make_state(), state.optimizer);
   }
   if (!filled) return with_context(path, filled.error());
   std::vector<torch::Tensor> rows;
@@ -140,18 +163,19 @@ Result<Snapshots::Told> Snapshots::put_back(Model& model, torch::optim::SGD& opt
   return Told{.header = header_of(state), .rows = torch::stack(rows)};
 }
 
-Result<std::optional<TrainPosition>> Snapshots::resume(Model& model, torch::optim::SGD& optimizer) {
-  if (!options_.snapshot_dir) return std::optional<TrainPosition>();
+Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& trained) {
+  if (!options_.snapshots.directory) return std::optional<TrainPosition>();
 
   // Rank 0 does all that can fail; what came of it is the first thing that the others are told, so
   // that no rank waits for one that has given up.
   Told told;
   if (place_.rank == 0) {
-    auto done = put_back(model, optimizer);
+    auto done = put_back(trained);
     const Header failed{.verdict = Verdict::kFailed};
     told = done ? *done : Told{.header = failed, .rows = {}};
     tell(told.header);
     if (!done) return done.error();
+    saver_ = std::make_unique<SnapshotSaver>(std::move(store_));
   } else {
     tell(told.header);
   }
@@ -163,13 +187,13 @@ Result<std::optional<TrainPosition>> Snapshots::resume(Model& model, torch::opti
 
   if (place_.rank != 0) {
     told.rows = torch::empty({header.world, row_of_this_rank({}).size(0)}, torch::kUInt8);
-    if (header.has_momentum == 1) static_cast<void>(make_momentum(model, optimizer));
+    if (header.has_optimizer == 1) static_cast<void>(trained.optimizer.make_state());
   }
   std::vector<torch::Tensor> tensors{told.rows};
-  for (const auto& [name, tensor] : model_tensors(model)) {
+  for (const auto& [name, tensor] : model_tensors(trained.model)) {
     tensors.push_back(tensor);
   }
-  for (const auto& [name, tensor] : momentum_tensors(model, optimizer)) {
+  for (const auto& [name, tensor] : trained.optimizer.state()) {
     tensors.push_back(tensor);
   }
   broadcast(tensors);
@@ -182,26 +206,27 @@ TrainPosition Snapshots::position_from(const Told& told) const {
       .progress = {.epoch = header.epoch, .step = header.step},
       .consumed = header.consumed,
       .batches = header.batches,
-      .sums = {}};
+      .sums = {},
+      .extras = {}};
   // A rank that the saving world did not have begins with another's generator: there are no bits
   // to be equal to.
   const torch::Tensor mine = rows[place_.rank % header.world];
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_state(rng_of(mine));
+  position.extras = numbers_of(mine);
   if (header.world == place_.world) {
-    position.sums = sums_of(mine);
+    position.sums = sums_of(position.extras);
   } else if (place_.rank == 0) {
     for (std::int64_t rank = 0; rank < header.world; ++rank) {
-      position.sums.add(sums_of(rows[rank]));
+      position.sums.add(sums_of(numbers_of(rows[rank])));
     }
   }
   return position;
 }
 
-Result<void> Snapshots::save(
-    const TrainPosition& position, Model& model, torch::optim::SGD& optimizer) {
-  if (!options_.snapshot_dir) return {};
-  const torch::Tensor mine = row_of_this_rank(position.sums);
+Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors& trained) {
+  if (!options_.snapshots.directory) return {};
+  const torch::Tensor mine = row_of_this_rank(position);
   std::vector<std::vector<torch::Tensor>> rows;
   if (place_.rank == 0) {
     rows.emplace_back();
@@ -213,8 +238,20 @@ Result<void> Snapshots::save(
   group_->gather(rows, row)->wait();
   if (place_.rank != 0) return {};
 
-  const NamedTensors weights = model_tensors(model);
-  const NamedTensors momentum = momentum_tensors(model, optimizer);
+  auto done = finish();  // of the one before: its views point into what is replaced here
+  if (!done) return done;
+  if (is_disk_full_) {
+    return told_failure(make_error(Errc::kIo, "No space left on device (--inject diskfull)"));
+  }
+  model_.clear();
+  for (const auto& item : trained.model.named_parameters()) {
+    model_.emplace_back(item.key(), item.value().detach());
+  }
+  for (const auto& item : trained.model.named_buffers()) {
+    // The next forward pass changes them while the parameters are copied.
+    model_.emplace_back(item.key(), item.value().clone());
+  }
+  optimizer_ = trained.optimizer.state();
   SnapshotState state{
       .step = position.progress.step,
       .epoch = position.progress.epoch,
@@ -222,22 +259,34 @@ Result<void> Snapshots::save(
       .batches = position.batches,
       .arguments = arguments_of_job(options_),
       .ranks = {},
-      .model = views_of(weights),
-      .optimizer = views_of(momentum)};
-  std::ranges::transform(rows[0], std::back_inserter(state.ranks), rank_state_of);
-  return write(state);
+      .model = views_of(model_),
+      .optimizer = views_of(optimizer_)};
+  for (const torch::Tensor& gathered : rows[0]) {
+    state.ranks.push_back(rank_state_of(gathered));
+  }
+  saver_->begin(std::move(state));
+  return {};
 }
 
-Result<void> Snapshots::write(const SnapshotState& state) {
-  const auto name = store_->write(state);
-  if (name) {
-    saved_step_ = state.step;
-    return {};
-  }
-  if (name.error().is(Errc::kCancelled)) return name.error();
+void Snapshots::wait_until_copied() {
+  if (saver_) saver_->wait_until_copied();
+}
+
+Result<void> Snapshots::finish() {
+  if (!saver_) return {};
+  const auto written = saver_->finish();
+  return told_failure(written ? std::nullopt : std::optional(written.error()));
+}
+
+std::int64_t Snapshots::saved_step() const {
+  return saver_ ? saver_->saved_step() : -1;
+}
+
+Result<void> Snapshots::told_failure(const std::optional<Error>& failure) {
+  if (!failure) return {};
+  if (failure->is(Errc::kCancelled)) return *failure;
   // The snapshot before this one is still whole, so there is nothing to lose by going on.
-  say(fmt::format(
-      "ddptrain: no snapshot at step {}, training goes on: {}\n", state.step, name.error().detail));
+  say(fmt::format("ddptrain: a snapshot is missing, training goes on: {}\n", failure->detail));
   return {};
 }
 

@@ -5,23 +5,36 @@
 #include "trainer/core/options.hpp"
 #include "trainer/core/worker_place.hpp"
 #include "trainer/model.hpp"
+#include "trainer/named_tensors.hpp"
+#include "trainer/optimizer.hpp"
 #include "trainer/process_group.hpp"
+#include "trainer/snapshot_saver.hpp"
 #include "trainer/snapshot_store.hpp"
 
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace ddprun {
 
-/// Where one rank stands: all that training needs to go on besides weights, momentum and generator.
+/// Where one rank stands: all that training needs to go on besides weights, optimizer and generator.
 struct TrainPosition {
   Progress progress;          // the epoch under way, and the steps done
   std::int64_t consumed = 0;  // samples of this epoch that all ranks together have seen
   std::int64_t batches = 0;   // of this epoch, each rank
   MetricSums sums;            // this rank's, of this epoch
+  std::map<std::string, double> extras;  // what else there is, under the names Snapshots was given
+};
+
+/// What a snapshot holds of the tensors.
+struct TrainedTensors {
+  Model& model;
+  Optimizer& optimizer;
 };
 
 /// A run's snapshots, between torch and the files: gathers what the ranks hold into one snapshot,
@@ -38,26 +51,40 @@ class Snapshots {
     std::int64_t epoch = 0;
     std::int64_t consumed = 0;
     std::int64_t batches = 0;
-    std::int64_t world = 0;         // of the snapshot
-    std::int64_t has_momentum = 0;  // 0 or 1
+    std::int64_t world = 0;          // of the snapshot
+    std::int64_t has_optimizer = 0;  // 0 or 1: it has been stepped
   };
 
-  /// Without a --snapshot-dir neither call does anything.
-  Snapshots(const TrainOptions& options, const WorkerPlace& place, ProcessGroup group);
+  /// Without a --snapshot-dir no call does anything. `extras` are the names of a position's.
+  Snapshots(
+      const TrainOptions& options,
+      const WorkerPlace& place,
+      ProcessGroup group,
+      std::vector<std::string> extras);
 
   /// Takes the directory over and puts the newest snapshot back into model, optimizer and the
   /// default generator; yields the position to go on from, none if there is no snapshot. At the
   /// world size that saved, every rank goes on with its own bits; at another, the samples that are
   /// left are divided anew. Fails, on all ranks, when the directory cannot be used or the snapshot
   /// belongs to other flags.
-  Result<std::optional<TrainPosition>> resume(Model& model, torch::optim::SGD& optimizer);
+  Result<std::optional<TrainPosition>> resume(const TrainedTensors& trained);
 
-  /// Saves. A full disk is told on stderr and training goes on; fails with kCancelled when a newer
-  /// round owns the directory.
-  Result<void> save(const TrainPosition& position, Model& model, torch::optim::SGD& optimizer);
+  /// Begins to save, and waits for the disk only if the snapshot before is still on its way. A full
+  /// disk is told on stderr and training goes on; fails with kCancelled when a newer round owns the
+  /// directory, of which the next call may tell.
+  Result<void> save(const TrainPosition& position, const TrainedTensors& trained);
 
-  /// The newest step that save() has put on disk; -1: none. Rank 0 alone knows.
-  std::int64_t saved_step() const { return saved_step_; }
+  /// Until weights and optimizer may change again: who steps calls it first. Not collective.
+  void wait_until_copied();
+
+  /// Until what save() began is on disk. Fails as save(). Not collective.
+  Result<void> finish();
+
+  /// The newest step on disk; -1: none. Rank 0 alone knows.
+  std::int64_t saved_step() const;
+
+  /// From now on no snapshot can be written, as on a full disk: for drills.
+  void fill_disk() { is_disk_full_ = true; }
 
  private:
   /// A header and, with kResume, what each rank of the saving world held for itself.
@@ -68,17 +95,25 @@ class Snapshots {
 
   Result<void> check_before_claim() const;
   Result<std::unique_ptr<LoadedSnapshot>> take_over();
-  Result<Told> put_back(Model& model, torch::optim::SGD& optimizer);
+  Result<Told> put_back(const TrainedTensors& trained);
   TrainPosition position_from(const Told& told) const;
-  Result<void> write(const SnapshotState& state);
+  torch::Tensor row_of_this_rank(const TrainPosition& position) const;
+  std::map<std::string, double> numbers_of(const torch::Tensor& row) const;
+  RankState rank_state_of(const torch::Tensor& row) const;
+  Result<torch::Tensor> row_of(const RankState& rank) const;
+  Result<void> told_failure(const std::optional<Error>& failure);
   void tell(Header& header);
   void broadcast(const std::vector<torch::Tensor>& tensors);
 
   const TrainOptions& options_;
   const WorkerPlace& place_;
   ProcessGroup group_;
-  std::unique_ptr<SnapshotStore> store_;  // rank 0's
-  std::int64_t saved_step_ = -1;
+  std::vector<std::string> number_names_;  // of the doubles in a row
+  bool is_disk_full_ = false;
+  NamedTensors model_;  // what is being saved: parameters shared, buffers copied
+  NamedTensors optimizer_;
+  std::unique_ptr<SnapshotStore> store_;  // rank 0's, until the saver has it
+  std::unique_ptr<SnapshotSaver> saver_;  // rank 0's
 };
 
 }  // namespace ddprun

@@ -4,24 +4,32 @@
 #include "base/time.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/core/metrics.hpp"
-#include "trainer/dataset.hpp"
+#include "trainer/core/report_event.hpp"
+#include "trainer/data/loader.hpp"
 #include "trainer/ddp.hpp"
+#include "trainer/fault_drill.hpp"
+#include "trainer/memory_use.hpp"
 #include "trainer/model.hpp"
 #include "trainer/process_group.hpp"
 #include "trainer/progress_bar.hpp"
 #include "trainer/record_file.hpp"
+#include "trainer/replica_check.hpp"
+#include "trainer/report_plan.hpp"
+#include "trainer/run_report.hpp"
 #include "trainer/sampler.hpp"
 #include "trainer/snapshots.hpp"
+#include "trainer/stepper.hpp"
 #include "trainer/stop_agreement.hpp"
+#include "trainer/training_data.hpp"
+#include "trainer/weights.hpp"
 
 #include <ATen/Version.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
 #include <torch/version.h>
 
-#include <array>
 #include <bit>
-#include <chrono>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,84 +39,84 @@
 namespace ddprun {
 namespace {
 
-/// The wall clock, for records that people compare with other logs.
-double wall_s() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+constexpr char kSamplesOfRun[] = "samples_of_run";
 
-/// How many of `output`'s (N, 10) highest scores stand at the label.
-std::int64_t count_right(const torch::Tensor& output, const torch::Tensor& labels) {
-  return output.argmax(1).eq(labels).sum().item<std::int64_t>();
-}
-
-/// `sums` of all ranks together (P18).
-MetricSums sum_over_ranks(Ddp& ddp, const MetricSums& sums) {
-  torch::Tensor packed = torch::tensor({sums.loss, sums.correct, sums.samples}, torch::kFloat64);
-  ddp.all_reduce(packed);
-  const auto* sum = packed.const_data_ptr<double>();
-  return {.loss = sum[0], .correct = sum[1], .samples = sum[2]};
-}
-
-/// A line on the way. That it is lost is no reason to end: the last one fails, too.
-void tell(const std::string& line) {
-  static_cast<void>(static_cast<bool>(answer(line)));
-}
-
-/// A file that `flag` names; without a path it takes everything and writes nothing.
-Result<RecordFile> open_records(const char* flag, const std::optional<std::string>& path) {
-  if (!path) return RecordFile();
-  auto file = RecordFile::open(*path);
-  if (!file) return with_context(flag, file.error());
-  return file;
+double now_s() {
+  return to_seconds(Clock::now().time_since_epoch());
 }
 
 /// One rank's training, from the files to the last line.
 class Training {
  public:
-  Training(const TrainOptions& options, const WorkerPlace& place, const NoticeWatch* notice)
-      : options_(options), place_(place), notice_(notice), bar_(place.rank == 0) {}
+  Training(TrainOptions options, const WorkerPlace& place, const NoticeWatch* notice)
+      : options_(std::move(options)),
+        place_(place),
+        notice_(notice),
+        drill_(options_.injections, place.rank, place.attempt),
+        bar_(place.rank == 0) {}
 
   Result<TrainEnd> run();
 
  private:
-  Result<void> open_files();
+  /// What a walk over the test set found, of all ranks.
+  struct Tested {
+    MetricSums sums;
+    double right_of_five = 0;
+    double batch_loss_sum = 0;
+    double seconds = 0;
+  };
+
+  Result<void> open();
   Result<void> build();
+  Result<void> take_up();
   Result<void> announce();
   Result<void> train_epoch();
-  double train_step(const Batch& batch);
+  Result<void> train_step(Loader& loader, std::int64_t batches_left);
+  Result<void> check_loss(double loss) const;
+  Result<void> check_weights();
   void flip_gradient_bit();
+  Result<void> report_step(const MetricSums& sums, const Stepper::Update& update);
   Result<void> trace(std::span<const std::int64_t> samples);
   Result<void> save_or_stop();
   Result<void> report_stop();
-  Result<void> report_epoch(double samples_before, Duration took);
+  Result<void> end_epoch(double samples_before, double began_s);
+  Result<Tested> test();
   Result<void> finish();
-  MetricSums test();
+  MetricSums sum_over_ranks(const MetricSums& sums);
 
-  bool is_first() const { return place_.rank == 0; }
-  std::span<const std::int64_t> batch_of(
-      std::span<const std::int64_t> samples, std::int64_t index) const;
+  TrainedTensors trained() { return {.model = ddp_->model(), .optimizer = *optimizer_}; }
+  std::int64_t batches_per_epoch() const;
+  std::int64_t step_of_epoch() const { return batches_for(at_.batches, options_.accumulate); }
 
-  const TrainOptions& options_;
+  TrainOptions options_;
   const WorkerPlace& place_;
   const NoticeWatch* notice_;
-  std::unique_ptr<ImageDataset> train_data_;
-  std::unique_ptr<ImageDataset> test_data_;
-  RecordFile metrics_;
+  FaultDrill drill_;
+  TrainingData data_;
+  std::optional<RunReport> report_;
   RecordFile trace_;
   ProgressBar bar_;
 
+  ProcessGroup group_;
   std::unique_ptr<Ddp> ddp_;
-  std::unique_ptr<torch::optim::SGD> optimizer_;
-
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<StopAgreement> stop_;
   bool is_stopped_ = false;
   TrainPosition at_;
+
+  // For reports alone.
+  double run_began_s_ = now_s();
+  PhaseSplit phases_{run_began_s_};
+  Throughput throughput_{run_began_s_};
+  double last_rate_ = 0;
 };
 
 Result<TrainEnd> Training::run() {
-  auto done = open_files();
+  auto done = open();
   if (done) done = build();
+  if (done) done = take_up();
   if (done) done = announce();
   while (done && !is_stopped_ && at_.progress.epoch < options_.end_epoch()) {
     done = train_epoch();
@@ -118,22 +126,28 @@ Result<TrainEnd> Training::run() {
   return is_stopped_ ? TrainEnd::kSaved : TrainEnd::kDone;
 }
 
-Result<void> Training::open_files() {
-  auto data = ImageDataset::open(
-      options_.data_dir, options_.dataset, Split::kTrain, options_.limit_train_samples);
+Result<void> Training::open() {
+  auto data = open_training_data(
+      options_.data, options_.model.image, static_cast<std::uint64_t>(options_.seed));
   if (!data) return data.error();
-  train_data_ = std::move(*data);
-  data = ImageDataset::open(
-      options_.data_dir, options_.dataset, Split::kTest, options_.limit_test_samples);
-  if (!data) return data.error();
-  test_data_ = std::move(*data);
-  const std::optional<std::string> nowhere;
-  auto opened = open_records("--metrics-file", is_first() ? options_.metrics_file : nowhere);
-  if (!opened) return opened.error();
-  metrics_ = std::move(*opened);
-  opened = open_records("--sample-trace", options_.sample_trace);
-  if (!opened) return opened.error();
-  trace_ = std::move(*opened);
+  data_ = *std::move(data);
+  if (options_.has_classes_of_data) options_.model.classes = data_.classes;
+  if (options_.model.classes < data_.classes) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "--data-dir '{}' has {} classes, and the model tells {} apart; see --classes",
+            options_.data.directory,
+            data_.classes,
+            options_.model.classes));
+  }
+  auto report = open_report(options_, place_);
+  if (!report) return report.error();
+  report_.emplace(*std::move(report));
+  if (!options_.report.sample_trace) return {};
+  auto opened = RecordFile::open(*options_.report.sample_trace);
+  if (!opened) return with_context("--sample-trace", opened.error());
+  trace_ = *std::move(opened);
   return {};
 }
 
@@ -141,65 +155,188 @@ Result<void> Training::build() {
   at::set_num_threads(options_.num_threads);  // P1
   auto joined = make_process_group(place_);
   if (!joined) return joined.error();
-  ProcessGroup group = *std::move(joined);
+  group_ = *std::move(joined);
 
   torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
-  ddp_ = std::make_unique<Ddp>(std::move(model), group);
-  optimizer_ = std::make_unique<torch::optim::SGD>(
-      ddp_->model().parameters(),
-      torch::optim::SGDOptions(options_.learning_rate).momentum(options_.momentum));
+  if (options_.pretrained) {
+    auto begun = begin_with(*model, *options_.pretrained);
+    if (!begun) return with_context("--pretrained", begun.error());
+    if (place_.rank == 0 && !begun->empty()) say(fmt::format("ddptrain: {}\n", *begun));
+  }
+  if (options_.synchronises_batch_norm) {
+    static_cast<void>(convert_sync_batch_norm(*model, group_));
+  }
+  ddp_ = std::make_unique<Ddp>(std::move(model), group_, options_.ddp);
+  optimizer_ = make_optimizer(options_.optimizer, ddp_->model().named_parameters());
+  stepper_ = std::make_unique<Stepper>(options_, *ddp_, *optimizer_);
+  return {};
+}
 
-  stop_ = std::make_unique<StopAgreement>(notice_, group);
-  snapshots_ = std::make_unique<Snapshots>(options_, place_, std::move(group));
-  const auto resumed = snapshots_->resume(ddp_->model(), *optimizer_);
+/// Goes on where a snapshot ends, if there is one.
+Result<void> Training::take_up() {
+  stop_ = std::make_unique<StopAgreement>(notice_, group_);
+  std::vector<std::string> extras = Stepper::state_names(options_);
+  extras.emplace_back(kSamplesOfRun);
+  snapshots_ = std::make_unique<Snapshots>(options_, place_, group_, std::move(extras));
+  const auto resumed = snapshots_->resume(trained());
   if (!resumed) return resumed.error();
-  TrainPosition beginning;
-  beginning.progress.epoch = options_.first_epoch;
-  at_ = resumed->value_or(beginning);
-  constexpr std::array<std::int64_t, 1> kAnySample{0};
-  if (at_.progress.step > 0) ddp_->settle_buckets(train_data_->batch(kAnySample).images);
+  at_.progress.epoch = options_.first_epoch;
+  if (!*resumed) return {};
+  at_ = **resumed;
+  auto loaded = stepper_->load(at_.extras);
+  if (!loaded) return with_context("the snapshot's loss scale", loaded.error());
+  if (at_.progress.step == 0) return {};
+  Loader one(*data_.train.source, {.samples = {data_.train.samples.front()}});
+  auto started = one.start();
+  if (!started) return started;
+  const auto batch = one.next();
+  if (!batch) return batch.error();
+  ddp_->settle_buckets((*batch)->images);
   return {};
 }
 
 Result<void> Training::train_epoch() {
-  const TimePoint began = Clock::now();
+  const double began_s = now_s();
   const double samples_before = at_.sums.samples;
   ddp_->model().train();
   if (at_.consumed == 0) draw_as_data_loader();
-  const std::vector<std::int64_t> samples = samples_of_rank(
-      epoch_order(train_data_->size(), options_.sampler_seed, at_.progress.epoch),
+  std::vector<std::int64_t> samples = samples_of_rank(
+      epoch_order(data_.train.size(), options_.sampler_seed, at_.progress.epoch),
       {.rank = place_.rank, .world = place_.world},
-      Tail::kPad,
+      options_.data.drops_tail ? Tail::kDrop : Tail::kPad,
       at_.consumed);
-  const std::int64_t steps = batches_for(std::ssize(samples), options_.batch_size);
-
-  for (std::int64_t i = 0; i < steps; ++i) {
-    const std::span<const std::int64_t> numbers = batch_of(samples, i);
-    const Batch batch = train_data_->batch(numbers);
-    const double loss = train_step(batch);
-
-    ++at_.progress.step;
-    ++at_.batches;
-    at_.consumed += batch.size() * place_.world;
-    bar_.show(at_.progress.epoch, i + 1, steps, loss);
-    auto kept = metrics_.write(step_record(at_.progress, loss, wall_s()));
-    if (kept) kept = trace(numbers);
-    if (kept && i + 1 < steps) kept = save_or_stop();
-    if (!kept || is_stopped_) return kept;
+  for (std::int64_t& sample : samples) {
+    sample = data_.train.samples[static_cast<std::size_t>(sample)];
   }
-  auto reported = report_epoch(samples_before, Clock::now() - began);
-  if (!reported) return reported;
+  std::int64_t left = batches_for(std::ssize(samples), options_.batch_size);
+  Loader loader(
+      *data_.train.source,
+      {.samples = std::move(samples),
+       .epoch = at_.progress.epoch,
+       .batch_size = options_.batch_size,
+       .workers = data_workers(options_.data, data_, place_.local_world),
+       .batches_ahead = options_.data.prefetch});
+  auto done = loader.start();
+  if (done) done = report_->tell(EpochBegan{.at = at_.progress});
+
+  for (; done && !is_stopped_ && left > 0; left -= std::min(left, options_.accumulate)) {
+    done = train_step(loader, left);
+    if (done && left > options_.accumulate) done = save_or_stop();
+  }
+  if (!done || is_stopped_) return done;
+  done = end_epoch(samples_before, began_s);
+  if (!done) return done;
   const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
+  auto extras = std::move(at_.extras);
   at_ = TrainPosition();
   at_.progress = next;
+  at_.extras = std::move(extras);
   return save_or_stop();
+}
+
+/// One update of the weights, from as many batches as it is made of.
+Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
+  const std::int64_t step = at_.progress.step + 1;
+  const std::int64_t passes = std::min(options_.accumulate, batches_left);
+  const TrainMoment moment = {
+      .epoch = at_.progress.epoch,
+      .batch = step_of_epoch(),
+      .batches_per_epoch = batches_for(batches_per_epoch(), options_.accumulate)};
+  last_rate_ = learning_rate(options_.schedule, moment);
+  drill_.before(step);
+  MetricSums sums;
+  // ----------------------------------------------------------------------------------------------
+  stepper_->begin();
+  for (std::int64_t pass = 1; pass <= passes; ++pass) {
+    auto batch = loader.next();
+    if (!batch) return batch.error();
+    phases_.end(&PhaseTimes::data_s, now_s());
+    auto done = trace((*batch)->samples);
+    if (!done) return done;
+    auto [loss, right] =
+        stepper_->pass(**batch, pass == passes ? Gradients::kReduce : Gradients::kAccumulate);
+    if (drill_.spoils_loss(step)) loss = std::nan("");
+    done = check_loss(loss);
+    if (!done) return done;
+    sums.add(loss, right, (*batch)->size());
+    at_.consumed += (*batch)->size() * place_.world;
+    phases_.end(&PhaseTimes::compute_s, now_s());
+  }
+  if (options_.flip_gradient_bit_at_step == step) flip_gradient_bit();
+  snapshots_->wait_until_copied();
+  const Stepper::Update update = stepper_->update(last_rate_);
+  // ----------------------------------------------------------------------------------------------
+  phases_.end(&PhaseTimes::optimizer_s, now_s());
+  ++at_.progress.step;
+  at_.batches += passes;
+  at_.sums.add(sums);
+  at_.extras[kSamplesOfRun] += sums.samples * place_.world;
+  auto done = check_weights();
+  if (done) done = report_step(sums, update);
+  return done;
+}
+
+/// A loss that is no number never becomes one again: better to end here, with the last snapshot
+/// still good, than to train on noise.
+Result<void> Training::check_loss(double loss) const {
+  if (std::isfinite(loss)) return {};
+  return make_error(
+      Errc::kBadNumbers,
+      fmt::format(
+          "the loss is {} in step {} of epoch {}; a smaller --learning-rate, --clip-norm or a look "
+          "at the samples of that step (--sample-trace) may help{}",
+          loss,
+          at_.progress.step + 1,
+          at_.progress.epoch,
+          options_.snapshots.directory ? "; the last snapshot is of before" : ""));
+}
+
+Result<void> Training::check_weights() {
+  const std::int64_t every = options_.check_replicas_every_steps;
+  if (every == 0 || at_.progress.step % every != 0) return {};
+  return with_context(
+      fmt::format("after step {}", at_.progress.step), check_replicas(ddp_->model(), group_));
+}
+
+/// For the tests: the highest bit of the mantissa, so that the update cannot round it away.
+void Training::flip_gradient_bit() {
+  constexpr std::uint32_t kBit = 1U << 22U;
+  if (place_.rank != 0) return;
+  auto* const first = ddp_->model().parameters().front().grad().mutable_data_ptr<float>();
+  *first = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*first) ^ kBit);
+}
+
+Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update& update) {
+  const std::int64_t steps = batches_for(batches_per_epoch(), options_.accumulate);
+  const auto samples_of_all = static_cast<std::int64_t>(sums.samples) * place_.world;
+  throughput_.add(samples_of_all, now_s());
+  phases_.end(&PhaseTimes::other_s, now_s());
+  bar_.show(at_.progress.epoch, step_of_epoch(), steps, sums.mean_loss());
+  const std::int64_t per_epoch = data_.train.size();
+  StepDone::Rates rates;
+  rates.samples_per_s = throughput_.windowed();
+  const std::int64_t epochs_left = options_.end_epoch() - at_.progress.epoch;
+  rates.eta_s = throughput_.eta_s(epochs_left * per_epoch - at_.consumed).value_or(0);
+  return report_->tell(StepDone{
+      .at = at_.progress,
+      .batch = step_of_epoch(),
+      .batches = steps,
+      .sums = sums,
+      .samples_of_epoch = at_.consumed,
+      .samples_per_epoch = per_epoch,
+      .samples_of_run = static_cast<std::int64_t>(at_.extras[kSamplesOfRun]),
+      .learning_rate = last_rate_,
+      .grad_norm = update.gradient_norm,
+      .rates = rates,
+      .phases = phases_.take()});
 }
 
 /// Before the snapshot of this step, so that no snapshot holds a step that is not in the trace.
 Result<void> Training::trace(std::span<const std::int64_t> samples) {
-  if (!options_.sample_trace) return {};
-  return trace_.write(sample_record(at_.progress, place_, samples));
+  if (!options_.report.sample_trace) return {};
+  const Progress at{.epoch = at_.progress.epoch, .step = at_.progress.step + 1};
+  return trace_.write(sample_record(at, place_, samples));
 }
 
 /// Saves every so many steps, and when all is done: whoever starts the job again finds it finished.
@@ -207,9 +344,14 @@ Result<void> Training::trace(std::span<const std::int64_t> samples) {
 Result<void> Training::save_or_stop() {
   const bool done = at_.progress.epoch == options_.end_epoch();
   is_stopped_ = !done && stop_->is_reached(at_.progress.step);
-  const bool is_due = done || at_.progress.step % options_.snapshot_every_steps == 0;
+  const bool is_due = done || at_.progress.step % options_.snapshots.every_steps == 0;
   if (!is_due && !is_stopped_) return {};
-  auto saved = snapshots_->save(at_, ddp_->model(), *optimizer_);
+  for (const auto& [name, value] : stepper_->state()) {
+    at_.extras[name] = value;
+  }
+  if (drill_.fills_disk(at_.progress.step)) snapshots_->fill_disk();
+  auto saved = snapshots_->save(at_, trained());
+  if (saved && (done || is_stopped_)) saved = snapshots_->finish();
   if (!saved || !is_stopped_) return saved;
   return report_stop();
 }
@@ -217,110 +359,131 @@ Result<void> Training::save_or_stop() {
 /// Who says that all is saved has to know it.
 Result<void> Training::report_stop() {
   bar_.clear();
-  if (!is_first()) return {};
   const std::int64_t step = at_.progress.step;
-  if (snapshots_->saved_step() != step) {
+  if (place_.rank == 0 && snapshots_->saved_step() != step) {
     return make_error(Errc::kIo, fmt::format("told to stop, and step {} is not saved", step));
   }
-  tell(fmt::format("stopped epoch={} step={}\n", at_.progress.epoch, step));
-  return {};
-}
-
-/// One update of the weights; returns this rank's mean loss before it.
-double Training::train_step(const Batch& batch) {
-  // ----------------------------------------------------------------------------------------------
-  ddp_->zero_grad();
-  const torch::Tensor output = ddp_->forward(batch.images);
-  const torch::Tensor loss = ddp_->model().loss(output, batch.labels);
-  loss.backward();  // averages the gradients over all ranks
-  if (options_.flip_gradient_bit_at_step == at_.progress.step + 1) flip_gradient_bit();
-  optimizer_->step();
-  // ----------------------------------------------------------------------------------------------
-  const auto mean_loss = loss.item<double>();
-  at_.sums.add(mean_loss, count_right(output.detach(), batch.labels), batch.size());
-  return mean_loss;
-}
-
-/// For the tests: the highest bit of the mantissa, so that the update cannot round it away.
-void Training::flip_gradient_bit() {
-  constexpr std::uint32_t kBit = 1U << 22U;
-  if (!is_first()) return;
-  auto* const first = ddp_->model().parameters().front().grad().mutable_data_ptr<float>();
-  *first = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*first) ^ kBit);
+  return report_->tell(RunStopped{.at = at_.progress});
 }
 
 /// `samples_before`: this rank's, when the epoch began or was resumed.
-Result<void> Training::report_epoch(double samples_before, Duration took) {
+Result<void> Training::end_epoch(double samples_before, double began_s) {
   bar_.clear();
-  const MetricSums sums = sum_over_ranks(*ddp_, at_.sums);
-  const double trained = (at_.sums.samples - samples_before) * place_.world;
-  const double samples_per_s = trained / to_seconds(took);
-  if (!is_first()) return {};
-  tell(epoch_line(at_.progress, sums, samples_per_s) + "\n");
-  return metrics_.write(epoch_record(at_.progress, sums, samples_per_s, wall_s()));
-}
-
-Result<void> Training::finish() {
-  const MetricSums sums = test();
-  if (!is_first()) return {};
-  const Progress last{.epoch = at_.progress.epoch - 1, .step = at_.progress.step};
-  const std::string hash = weights_sha256(ddp_->model());
-  auto written = metrics_.write(final_record(last, sums, hash, wall_s()));
-  const auto told = answer(final_line(last, sums, hash) + "\n");
-  if (!written || told) return written;
-  return with_context("training is done, but its last line is lost", told.error());
+  const double trained_s = now_s();
+  EpochTrained trained{
+      .at = at_.progress,
+      .sums = sum_over_ranks(at_.sums),
+      .seconds = trained_s - began_s,
+      .samples_per_s = (at_.sums.samples - samples_before) * place_.world / (trained_s - began_s),
+      .learning_rate = last_rate_,
+      .samples_of_run = static_cast<std::int64_t>(at_.extras[kSamplesOfRun]),
+      .elapsed_s = trained_s - run_began_s_,
+      .eta_s = 0};
+  const std::int64_t epochs_left = options_.end_epoch() - at_.progress.epoch - 1;
+  trained.eta_s = throughput_.eta_s(epochs_left * data_.train.size()).value_or(0);
+  auto told = report_->tell(trained);
+  const std::int64_t every = options_.evaluate_every_epochs;
+  const std::int64_t number = at_.progress.epoch + 1 - options_.first_epoch;
+  if (!told || every == 0 || number % every != 0) return told;
+  const auto tested = test();
+  if (!tested) return tested.error();
+  return report_->tell(EpochValidated{
+      .trained = trained,
+      .sums = tested->sums,
+      .correct_top5 = tested->right_of_five,
+      .batch_loss_sum = tested->batch_loss_sum,
+      .seconds = tested->seconds,
+      .epoch_seconds = now_s() - began_s});
 }
 
 /// The test set's metrics; each rank takes its share, and no sample counts twice.
-MetricSums Training::test() {
-  const torch::NoGradGuard no_gradients;
+Result<Training::Tested> Training::test() {
+  const double began_s = now_s();
   ddp_->model().eval();
-  MetricSums sums;
-  constexpr std::int64_t kTestBatch = 250;
+  ddp_->settle_buffers();  // here, since a rank may have no sample
   std::vector<std::int64_t> mine;
-  for (std::int64_t sample = place_.rank; sample < test_data_->size(); sample += place_.world) {
-    mine.push_back(sample);
+  for (std::int64_t i = place_.rank; i < data_.test.size(); i += place_.world) {
+    mine.push_back(data_.test.samples[static_cast<std::size_t>(i)]);
   }
-  for (std::size_t at = 0; at < mine.size(); at += kTestBatch) {
-    const std::size_t n = std::min<std::size_t>(kTestBatch, mine.size() - at);
-    const Batch batch = test_data_->batch(std::span(mine).subspan(at, n));
-    const torch::Tensor output = ddp_->model().forward(batch.images);
-    const auto loss = ddp_->model().loss(output, batch.labels).item<double>();
-    sums.add(loss, count_right(output, batch.labels), batch.size());
+  Loader loader(
+      *data_.test.source,
+      {.samples = std::move(mine),
+       .batch_size = options_.batch_size,
+       .workers = data_workers(options_.data, data_, place_.local_world),
+       .batches_ahead = options_.data.prefetch});
+  const auto started = loader.start();
+  if (!started) return started.error();
+  Tested tested;
+  while (true) {
+    const auto batch = loader.next();
+    if (!batch) return batch.error();
+    if (!*batch) break;
+    const Stepper::Scores scores = stepper_->evaluate(**batch);
+    tested.sums.add(scores.loss, scores.right, (*batch)->size());
+    tested.right_of_five += static_cast<double>(scores.right_of_five);
+    tested.batch_loss_sum += scores.loss;
   }
-  return sum_over_ranks(*ddp_, sums);
+  torch::Tensor packed = torch::tensor(
+      {tested.sums.loss, tested.sums.correct, tested.sums.samples, tested.right_of_five,
+       tested.batch_loss_sum},
+      torch::kFloat64);
+  ddp_->all_reduce(packed);
+  const auto* const all = packed.const_data_ptr<double>();
+  ddp_->model().train();
+  return Tested{
+      .sums = {.loss = all[0], .correct = all[1], .samples = all[2]},
+      .right_of_five = all[3],
+      .batch_loss_sum = all[4],
+      .seconds = now_s() - began_s};
+}
+
+Result<void> Training::finish() {
+  const auto tested = test();
+  if (!tested) return tested.error();
+  const Progress last{.epoch = at_.progress.epoch - 1, .step = at_.progress.step};
+  const auto memory = peak_rss_bytes();
+  return report_->tell(RunEnded{
+      .at = last,
+      .sums = tested->sums,
+      .weights_sha256 = place_.rank == 0 ? weights_sha256(ddp_->model()) : "",
+      .seconds = now_s() - run_began_s_,
+      .samples_per_s = throughput_.whole(),
+      .peak_tensor_bytes = 0,
+      .peak_rss_bytes = memory ? *memory : 0});
+}
+
+/// `sums` of all ranks together (P18).
+MetricSums Training::sum_over_ranks(const MetricSums& sums) {
+  torch::Tensor packed = torch::tensor({sums.loss, sums.correct, sums.samples}, torch::kFloat64);
+  ddp_->all_reduce(packed);
+  const auto* const sum = packed.const_data_ptr<double>();
+  return {.loss = sum[0], .correct = sum[1], .samples = sum[2]};
 }
 
 Result<void> Training::announce() {
-  if (!is_first()) return {};
-  std::int64_t parameters = 0;
+  RunBegan began = run_began(options_, place_);
   for (const torch::Tensor& parameter : ddp_->model().parameters()) {
-    parameters += parameter.numel();
+    began.parameters += parameter.numel();
+    began.trainable_parameters += parameter.requires_grad() ? parameter.numel() : 0;
   }
-  tell(fmt::format(
-      "ddptrain dataset={} model={} parameters={} train_samples={} test_samples={} world={} "
-      "batch_size={} threads={} kernels={} torch={}\n",
-      name_of(options_.dataset),
-      name_of(options_.model),
-      parameters,
-      train_data_->size(),
-      test_data_->size(),
-      place_.world,
-      options_.batch_size,
-      options_.num_threads,
-      at::get_cpu_capability(),
-      TORCH_VERSION));
-  if (at_.progress.step > 0) {
-    tell(fmt::format("resumed epoch={} step={}\n", at_.progress.epoch, at_.progress.step));
-  }
-  return metrics_.write(start_record(at_.progress, place_.world, place_.attempt, wall_s()));
+  began.at = at_.progress;
+  began.train_samples = data_.train.size();
+  began.test_samples = data_.test.size();
+  began.batches_per_epoch = batches_per_epoch();
+  began.kernels = at::get_cpu_capability();
+  began.torch = TORCH_VERSION;
+  auto told = report_->tell(began);
+  if (!told || at_.progress.step == 0) return told;
+  return report_->tell(RunResumed{
+      .at = at_.progress, .samples = static_cast<std::int64_t>(at_.extras[kSamplesOfRun])});
 }
 
-std::span<const std::int64_t> Training::batch_of(
-    std::span<const std::int64_t> samples, std::int64_t index) const {
-  const auto at = static_cast<std::size_t>(index * options_.batch_size);
-  const auto size = static_cast<std::size_t>(options_.batch_size);
-  return samples.subspan(at, std::min(size, samples.size() - at));
+/// Of each rank.
+std::int64_t Training::batches_per_epoch() const {
+  const std::int64_t all = data_.train.size();
+  const std::int64_t mine =
+      options_.data.drops_tail ? all / place_.world : batches_for(all, place_.world);
+  return batches_for(mine, options_.batch_size);
 }
 
 }  // namespace

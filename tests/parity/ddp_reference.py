@@ -6,6 +6,7 @@ MASTER_ADDR and MASTER_PORT set, as ddprun and torchrun do.
 """
 
 import argparse
+import contextlib
 import gzip
 import hashlib
 import json
@@ -20,6 +21,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+import crusoe_vit
+
+AUTOCAST = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 NORMALISATION = {"mnist": (0.1307, 0.3081), "fashion-mnist": (0.2860, 0.3530)}
 
 
@@ -40,13 +44,34 @@ class ConvNet(nn.Module):
         return self.fc2(self.dropout2(torch.relu(self.fc1(x))))
 
 
+def make_model(options):
+    """The model that `--model` names, from the seed."""
+    torch.manual_seed(options.seed)
+    if options.model in ("convnet", "simple_conv_net"):
+        return ConvNet(dropout=options.model == "simple_conv_net")
+    if options.model.startswith("resnet"):
+        import torchvision
+        return getattr(torchvision.models, options.model)(num_classes=10)
+    return crusoe_vit.tiny(dropout=options.dropout)
+
+
 def read_bytes(directory, stem, header):
     plain = pathlib.Path(directory, stem)
     data = plain.read_bytes() if plain.exists() else gzip.open(f"{plain}.gz").read()
     return torch.from_numpy(numpy.frombuffer(data, numpy.uint8)[header:].copy())
 
 
+def load_cifar10(options):
+    files = sorted(pathlib.Path(options.data_dir).glob("data_batch_*.bin"))
+    records = numpy.concatenate([numpy.frombuffer(f.read_bytes(), numpy.uint8) for f in files])
+    records = torch.from_numpy(records.reshape(-1, 3073)[:options.limit_train_samples].copy())
+    images = records[:, 1:].view(-1, 3, 32, 32).float().div_(255)
+    return TensorDataset(images, records[:, 0].long())
+
+
 def load(options):
+    if options.dataset == "cifar10":
+        return load_cifar10(options)
     images = read_bytes(options.data_dir, "train-images-idx3-ubyte", 16).view(-1, 1, 28, 28)
     labels = read_bytes(options.data_dir, "train-labels-idx1-ubyte", 8)
     count = options.limit_train_samples or len(labels)
@@ -60,6 +85,27 @@ def weights_sha256(model):
     for parameter in model.parameters():
         digest.update(parameter.detach().numpy().tobytes())
     return digest.hexdigest()
+
+
+def register_compression(model, kind):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    hooks = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
+    if kind in hooks:
+        model.register_comm_hook(None, hooks[kind])
+
+
+def make_optimizer(options, parameters):
+    decay = {} if options.weight_decay is None else {"weight_decay": options.weight_decay}
+    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "adadelta": torch.optim.Adadelta}
+    if options.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=options.learning_rate, momentum=options.momentum, **decay)
+    return kinds[options.optimizer](parameters, lr=options.learning_rate, **decay)
+
+
+def make_schedule(options, optimizer):
+    if options.schedule == "step":
+        return torch.optim.lr_scheduler.StepLR(optimizer, options.step_size, options.gamma)
+    return None
 
 
 def join():
@@ -84,11 +130,14 @@ def train(options):
     torch.set_num_threads(options.num_threads)
     data = load(options)
     sampler = DistributedSampler(data, shuffle=True, seed=options.seed)
-    torch.manual_seed(options.seed)
-    net = ConvNet(dropout=options.model == "simple_conv_net")
-    model = DistributedDataParallel(net)
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=options.learning_rate, momentum=options.momentum)
+    net = make_model(options)
+    model = DistributedDataParallel(
+        net, find_unused_parameters=options.find_unused, static_graph=options.static_graph,
+        bucket_cap_mb=options.bucket_cap_mb)
+    register_compression(model, options.compress)
+    optimizer = make_optimizer(options, model.parameters())
+    schedule = make_schedule(options, optimizer)
+    scaler = torch.amp.GradScaler("cpu", enabled=options.amp == "fp16")
     loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler)
     metrics = Metrics(options.metrics_file)
 
@@ -102,17 +151,30 @@ def train(options):
         began = time.monotonic()
         sampler.set_epoch(epoch)
         sums = torch.zeros(3, dtype=torch.float64)
-        for images, labels in loader:
-            optimizer.zero_grad()
-            output = model(images)
-            loss = loss_of(output, labels)
-            loss.backward()
-            optimizer.step()
-            step += 1
+        optimizer.zero_grad()
+        for number, (images, labels) in enumerate(loader):
+            is_last = (number + 1) % options.accumulate == 0 or number + 1 == len(loader)
+            with contextlib.nullcontext() if is_last else model.no_sync():
+                with torch.autocast("cpu", AUTOCAST[options.amp] or torch.bfloat16,
+                                    enabled=options.amp != "off"):
+                    output = model(images)
+                    loss = loss_of(output, labels)
+                scaler.scale(loss / options.accumulate if options.accumulate > 1 else loss).backward()
             right = output.argmax(1).eq(labels).sum().item()
             sums += torch.tensor(
                 [loss.item() * len(labels), right, len(labels)], dtype=torch.float64)
+            if not is_last:
+                continue
+            if options.clip_norm:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip_norm)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            step += 1
             metrics.write("step", epoch=epoch, step=step, loss=loss.item())
+        if schedule:
+            schedule.step()
         dist.all_reduce(sums)
         loss, accuracy, count = sums[0] / sums[2], 100 * sums[1] / sums[2], sums[2].item()
         metrics.write("epoch", epoch=epoch, step=step, loss=loss.item(), accuracy=accuracy.item(),
@@ -128,9 +190,22 @@ def train(options):
 
 def parse():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dataset", choices=NORMALISATION, default="fashion-mnist")
+    parser.add_argument("--dataset", choices=[*NORMALISATION, "cifar10"], default="fashion-mnist")
     parser.add_argument("--data-dir", required=True)
-    parser.add_argument("--model", choices=["convnet", "simple_conv_net"], default="convnet")
+    parser.add_argument("--model", default="convnet")
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--optimizer", default="sgd")
+    parser.add_argument("--weight-decay", type=float)
+    parser.add_argument("--schedule", default="constant")
+    parser.add_argument("--step-size", type=int, default=30)
+    parser.add_argument("--gamma", type=float, default=0.1)
+    parser.add_argument("--accumulate", type=int, default=1)
+    parser.add_argument("--clip-norm", type=float)
+    parser.add_argument("--amp", choices=AUTOCAST, default="off")
+    parser.add_argument("--find-unused", action="store_true")
+    parser.add_argument("--static-graph", action="store_true")
+    parser.add_argument("--bucket-cap-mb", type=int, default=25)
+    parser.add_argument("--compress", default="none")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--first-epoch", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=64)

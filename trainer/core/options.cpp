@@ -6,44 +6,59 @@
 
 namespace ddprun {
 
-const char* name_of(DatasetKind kind) {
-  switch (kind) {
-    case DatasetKind::kMnist:
-      return "mnist";
-    case DatasetKind::kFashionMnist:
-      return "fashion-mnist";
+const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32:
+      return "off";
+    case Precision::kBFloat16:
+      return "bf16";
+    case Precision::kFloat16:
+      return "fp16";
   }
   return "";
 }
 
-const char* name_of(ModelKind kind) {
-  switch (kind) {
-    case ModelKind::kConvNet:
-      return "convnet";
-    case ModelKind::kSimpleConvNet:
-      return "simple_conv_net";
+const char* name_of(Compression compression) {
+  switch (compression) {
+    case Compression::kNone:
+      return "none";
+    case Compression::kFp16:
+      return "fp16";
+    case Compression::kBf16:
+      return "bf16";
   }
   return "";
 }
 
 std::map<std::string, std::string> arguments_of_job(const TrainOptions& options) {
-  const auto limit = options.limit_train_samples;
+  const auto or_all = [](const std::optional<std::int64_t>& limit) {
+    return limit ? std::to_string(*limit) : std::string("all");
+  };
+  const DataOptions& data = options.data;
   return {
-      {"--dataset", name_of(options.dataset)},
-      {"--model", name_of(options.model)},
+      {"--accumulate", std::to_string(options.accumulate)},
+      {"--amp", name_of(options.precision)},
+      {"--classes", std::to_string(options.model.classes)},
+      {"--dataset", name_of(data.kind)},
       {"--first-epoch", std::to_string(options.first_epoch)},
-      {"--seed", std::to_string(options.seed)},
+      {"--image-size", std::to_string(options.model.image.side)},
+      {"--limit-train-samples", or_all(data.limit_train)},
+      {"--model", name_of(options.model.kind)},
+      {"--optimizer", name_of(options.optimizer.kind)},
       {"--sampler-seed", std::to_string(options.sampler_seed)},
-      {"--limit-train-samples", limit ? std::to_string(*limit) : "all"}};
+      {"--seed", std::to_string(options.seed)},
+      {"--transforms", data.transforms.value_or("")},
+      {"--validation-share", fmt::format("{}", data.validation_share)}};
 }
 
 Result<void> check_same_job(
     const std::map<std::string, std::string>& saved, const TrainOptions& options) {
-  // From the back: --sampler-seed follows --seed, so where both differ --seed is what was given.
-  const auto ours = arguments_of_job(options);
-  for (const auto& [flag, value] : std::views::reverse(ours)) {
+  const auto differs = [&saved](const auto& argument) {
+    const auto found = saved.find(argument.first);
+    return found == saved.end() || found->second != argument.second;
+  };
+  const auto refuse = [&saved](const std::string& flag, const std::string& value) {
     const auto found = saved.find(flag);
-    if (found != saved.end() && found->second == value) continue;
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
@@ -52,6 +67,15 @@ Result<void> check_same_job(
             flag,
             found == saved.end() ? "unknown" : found->second,
             value));
+  };
+  // First those that others follow: where --dataset differs, --image-size may do so, too.
+  const auto ours = arguments_of_job(options);
+  for (const char* const leading : {"--dataset", "--model", "--seed"}) {
+    const auto& argument = *ours.find(leading);
+    if (differs(argument)) return refuse(argument.first, argument.second);
+  }
+  for (const auto& argument : ours) {
+    if (differs(argument)) return refuse(argument.first, argument.second);
   }
   return {};
 }

@@ -4,41 +4,81 @@
 // them, and nothing behind it reads a flag.
 
 #include "base/error.hpp"
+#include "trainer/core/data_options.hpp"
+#include "trainer/core/ddp_options.hpp"
+#include "trainer/core/injection.hpp"
+#include "trainer/core/model_kind.hpp"
+#include "trainer/core/optimizer_options.hpp"
+#include "trainer/core/schedule.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
-enum class DatasetKind : std::uint8_t { kMnist, kFashionMnist };
-enum class ModelKind : std::uint8_t { kConvNet, kSimpleConvNet };
+/// The numbers that forward passes calculate with.
+enum class Precision : std::uint8_t {
+  kFloat32,
+  kBFloat16,  // autocast
+  kFloat16,   // autocast, and the loss scaled
+};
 
-/// The flag values that name them.
-const char* name_of(DatasetKind kind);
-const char* name_of(ModelKind kind);
+/// What a run tells, and where.
+struct ReportOptions {
+  std::string style = "plain";              // of the lines on stdout
+  std::int64_t every_steps = 0;             // steps between two lines of a step; 0: the style's own
+  int verbosity = 0;                        // how often -v was given
+  std::optional<std::string> metrics_file;  // JSON lines, written by rank 0
+  std::optional<std::string> csv_file;
+  std::optional<std::string> tensorboard_dir;
+  std::optional<std::string> wandb_dir;
+  std::optional<std::string> run_name;
+  std::optional<std::string> sample_trace;  // JSON lines, written by every rank
+};
+
+/// What is kept of a run, and when.
+struct SnapshotOptions {
+  std::optional<std::string> directory;      // none: no snapshots
+  std::int64_t every_steps = 100;            // besides one at the end
+  std::size_t keep = 2;                      // this many stay
+  std::optional<std::string> python_files;   // the style of files for Python; none: there are none
+  std::string python_dir = "checkpoints";
+};
 
 struct TrainOptions {
   bool must_be_distributed = false;  // refuse to train where nothing says which rank this is
   bool prints_environment = false;   // instead of training
-  DatasetKind dataset = DatasetKind::kFashionMnist;
-  std::string data_dir;  // where the IDX files lie
-  ModelKind model = ModelKind::kConvNet;
+  bool counts_parameters = false;    // instead of training
+
+  DataOptions data;
+  ModelOptions model;
+  bool has_classes_of_data = false;  // the model tells apart as many as there turn out to be
+  std::optional<std::string> pretrained;  // a file of weights to begin with
+  bool synchronises_batch_norm = false;
+
   std::int64_t epochs = 1;
   std::int64_t first_epoch = 0;  // the number of the first epoch: seeds the sampler, names records
-  std::int64_t batch_size = 64;  // per rank
-  double learning_rate = 0.01;
-  double momentum = 0.9;
-  std::int64_t seed = 0;                            // weights and dropout
-  std::int64_t sampler_seed = 0;                    // the order of the samples
-  std::optional<std::int64_t> limit_train_samples;  // the first N of the file; none: all
-  std::optional<std::int64_t> limit_test_samples;
-  int num_threads = 1;                      // of each rank
-  std::optional<std::string> metrics_file;  // JSON lines, written by rank 0
-  std::optional<std::string> sample_trace;  // JSON lines, written by every rank
-  std::optional<std::string> snapshot_dir;  // none: no snapshots
-  std::int64_t snapshot_every_steps = 100;  // besides one at the end
+  std::int64_t batch_size = 64;  // per rank and pass
+  std::int64_t accumulate = 1;   // passes of one step
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  std::optional<double> clip_norm;  // largest norm of all gradients together
+  Precision precision = Precision::kFloat32;
+  DdpOptions ddp;
+  std::int64_t seed = 0;          // weights and dropout
+  std::int64_t sampler_seed = 0;  // the order of the samples
+  int num_threads = 1;            // of each rank
+  bool is_deterministic = true;   // operators that are not are refused
+
+  std::int64_t evaluate_every_epochs = 0;       // 0: at the end alone
+  std::optional<std::string> evaluate_only;     // a snapshot or file of weights; no training
+  std::int64_t check_replicas_every_steps = 0;  // 0: never
+  ReportOptions report;
+  SnapshotOptions snapshots;
+  std::vector<Injection> injections;
 
   /// Flips a bit of rank 0's first gradient in this step, so that a test sees parity fail.
   std::optional<std::int64_t> flip_gradient_bit_at_step;
@@ -46,6 +86,10 @@ struct TrainOptions {
   /// The number behind the last epoch's.
   std::int64_t end_epoch() const { return first_epoch + epochs; }
 };
+
+/// The flag value that names it.
+const char* name_of(Precision precision);
+const char* name_of(Compression compression);
 
 /// The flags that a job must keep to go on from its snapshots, by name.
 std::map<std::string, std::string> arguments_of_job(const TrainOptions& options);

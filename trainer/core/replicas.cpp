@@ -5,14 +5,14 @@
 
 namespace ddprun {
 
-std::vector<std::size_t> odd_ranks(std::span<const Fingerprint> fingerprints) {
-  std::map<Fingerprint, std::ptrdiff_t> counts;
-  for (const Fingerprint& fingerprint : fingerprints) {
+std::vector<std::size_t> odd_ranks(std::span<const std::string> fingerprints) {
+  std::map<std::string, std::ptrdiff_t> counts;
+  for (const std::string& fingerprint : fingerprints) {
     ++counts[fingerprint];
   }
   // max_element yields the first of the largest, so the lowest rank decides between equals.
   const auto common =
-      std::ranges::max_element(fingerprints, {}, [&counts](const Fingerprint& fingerprint) {
+      std::ranges::max_element(fingerprints, {}, [&counts](const std::string& fingerprint) {
         return counts.at(fingerprint);
       });
   std::vector<std::size_t> odd;

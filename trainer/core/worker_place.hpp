@@ -18,6 +18,8 @@ struct WorkerPlace {
 
   int rank = 0;
   int world = 1;
+  int local_rank = 0;  // of local_world ranks on this node
+  int local_world = 1;
   std::optional<Endpoint> store;      // none only in a world of 1
   bool agent_store = false;           // the agent hosts the store; else rank 0 does
   std::optional<StoreSearch> search;  // the port of `store` is only the first to try

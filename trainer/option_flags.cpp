@@ -1,0 +1,222 @@
+#include "trainer/option_flags.hpp"
+
+#include "base/flag_checks.hpp"
+#include "base/worker_contract.hpp"
+
+#include <limits>
+#include <ranges>
+
+namespace ddprun {
+namespace {
+
+constexpr std::int64_t kCountMax = 1'000'000'000;
+constexpr std::int64_t kSeedMax = std::numeric_limits<std::int32_t>::max();
+constexpr int kThreadsMax = 1024;
+
+template <class Kinds>
+auto words_for(const Kinds& kinds) {
+  std::map<std::string, std::ranges::range_value_t<Kinds>> words;
+  for (const auto kind : kinds) {
+    words.emplace(name_of(kind), kind);
+  }
+  return words;
+}
+
+void add_launch_flags(CLI::App& app, RawOptions& raw) {
+  app.add_flag("--distributed", raw.options.must_be_distributed, "Refuse to train alone");
+  app.add_flag(
+      "--print-env",
+      raw.options.prints_environment,
+      "Print RANK, WORLD_SIZE and the like, and who says so, instead of training");
+  app.add_option("--config", "YAML file of flags without their hyphens; the command line wins")
+      ->type_name("FILE");
+  app.add_option("NAME=VALUE", raw.overrides, "Flags, as a configuration has them");
+}
+
+void add_data_flags(CLI::App& app, RawOptions& raw) {
+  DataOptions& data = raw.options.data;
+  app.add_option("--dataset", raw.dataset, "The samples")->check(one_of(words_of(dataset_words())));
+  app.add_option("--data-dir", data.directory, "Directory of the samples, or a tar of it")
+      ->check(not_empty())
+      ->type_name("DIR");
+  app.add_option("--transforms", data.transforms, "What is done to an image; else the data set's own")
+      ->check(not_empty())
+      ->type_name("NAME");
+  app.add_option("--limit-train-samples", data.limit_train, "Use the first N only")
+      ->check(count(1, kCountMax));
+  app.add_option("--limit-test-samples,--limit-val-samples", data.limit_test, "Use the first N only")
+      ->check(count(1, kCountMax));
+  app.add_option("--validation-share", data.validation_share, "Of the training samples, held out")
+      ->check(between(0, 0.9));
+  app.add_option("--validation-split", raw.split, "How they are chosen")
+      ->check(one_of({"random", "stratified"}));
+  app.add_option("--validation-seed", data.validation_seed, "Of that choice")->check(count(0, kSeedMax));
+  app.add_flag("--drop-last", data.drops_tail, "Leave out what the world size does not divide");
+  app.add_option("--workers,--num-workers", data.workers, "Threads of a rank that decode images")
+      ->check(count(0, kThreadsMax));
+  app.add_option("--prefetch", data.prefetch, "Batches made ahead")->check(count(1, 64));
+  app.add_flag(
+      "--python-transforms", data.draws_as_python, "Draw crops and flips as Python's main process");
+  app.add_option("--fake-train-samples", data.fake_train, "Of made-up data")->check(count(1, kCountMax));
+  app.add_option("--fake-test-samples", data.fake_test, "Of made-up data")->check(count(1, kCountMax));
+}
+
+void add_model_flags(CLI::App& app, RawOptions& raw) {
+  TrainOptions& options = raw.options;
+  app.add_option("--model", raw.model, "The net")->check(one_of(words_of(model_words())));
+  app.add_option("--classes", raw.classes, "How many the model tells apart")->check(count(1, 1'000'000));
+  app.add_option("--image-size", raw.image_side, "Side of the images, pixels")->check(count(1, 4096));
+  app.add_option("--dropout", options.model.dropout, "Of a vision transformer")->check(between(0, 0.99));
+  app.add_option("--pretrained", options.pretrained, "Weights to begin with: safetensors or torch.save")
+      ->check(not_empty())
+      ->type_name("FILE");
+  app.add_flag("--sync-bn", options.synchronises_batch_norm, "Batch statistics over all ranks");
+  app.add_flag("--param-count", options.counts_parameters, "Print the model's parameters and leave");
+}
+
+void add_training_flags(CLI::App& app, RawOptions& raw) {
+  TrainOptions& options = raw.options;
+  app.add_option("--epochs", options.epochs, "How many")->check(count(1, kCountMax));
+  app.add_option("--first-epoch", options.first_epoch, "Number of the first epoch")
+      ->check(count(0, kCountMax));
+  app.add_option("--batch-size", options.batch_size, "Samples per rank and pass")
+      ->check(count(1, 1'000'000));
+  app.add_option(
+         "--accumulate,--gradient-accumulation-steps", options.accumulate, "Passes of one step")
+      ->check(count(1, 1'000'000));
+  app.add_option("--clip-norm", options.clip_norm, "Largest norm of the gradients")
+      ->check(between(1e-12, 1e12));
+  app.add_option("--amp", raw.precision, "Autocast of the forward pass")
+      ->check(one_of(words_of(precision_words())));
+  app.add_option("--seed", options.seed, "Of weights and dropout")
+      ->check(count(0, kSeedMax))
+      ->envname(contract::kTaskId);
+  app.add_option("--sampler-seed", raw.sampler_seed, "Of the order of samples; else --seed")
+      ->check(count(0, kSeedMax));
+  app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
+      ->check(count(1, kThreadsMax));
+  app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu"}));
+  app.add_option("--evaluate", options.evaluate_only, "Test these weights, and train nothing")
+      ->check(not_empty())
+      ->type_name("FILE");
+  app.add_option(
+         "--evaluate-every-epochs", raw.evaluate_every_epochs, "Epochs between tests; 0: at the end")
+      ->check(count(0, kCountMax));
+}
+
+void add_optimizer_flags(CLI::App& app, RawOptions& raw) {
+  OptimizerOptions& optimizer = raw.options.optimizer;
+  ScheduleOptions& schedule = raw.options.schedule;
+  app.add_option("--optimizer", raw.optimizer, "The rule of updates")
+      ->check(one_of(words_of(optimizer_words())));
+  app.add_option("--learning-rate,--lr", optimizer.learning_rate, "Of the first step behind warm-up")
+      ->check(between(0, 1e6));
+  app.add_option("--momentum", raw.momentum, "Of SGD")->check(between(0, 1));
+  app.add_flag("--nesterov", optimizer.is_nesterov, "Of SGD with momentum");
+  app.add_option("--weight-decay", raw.weight_decay, "Of all weights")->check(between(0, 1e6));
+  app.add_option("--schedule", raw.schedule, "Of the learning rate")
+      ->check(one_of(words_of(schedule_words())));
+  app.add_option("--step-size", schedule.step_epochs, "Epochs between drops of --schedule step")
+      ->check(count(1, kCountMax));
+  app.add_option("--gamma", schedule.gamma, "Factor of each drop")->check(between(0, 1e6));
+  app.add_option("--warmup-epochs", schedule.warmup_epochs, "Of the schedules that warm up")
+      ->check(count(0, kCountMax));
+}
+
+void add_ddp_flags(CLI::App& app, RawOptions& raw) {
+  DdpOptions& ddp = raw.options.ddp;
+  app.add_option("--bucket-cap-mb", ddp.bucket_cap_mib, "MiB of gradients sent at once")
+      ->check(count(1, 1'000'000));
+  app.add_flag("--find-unused", ddp.finds_unused, "Some parameters have no gradient in a step");
+  app.add_flag("--static-graph", ddp.has_static_graph, "Every step uses the same parameters");
+  app.add_option("--compress", raw.compression, "Gradients on their way between ranks")
+      ->check(one_of(words_of(compression_words())));
+  app.add_option(
+         "--check-replicas-every-steps",
+         raw.options.check_replicas_every_steps,
+         "Steps between comparisons of all ranks' weights; 0: never")
+      ->check(count(0, kCountMax));
+}
+
+void add_output_flags(CLI::App& app, RawOptions& raw) {
+  ReportOptions& report = raw.options.report;
+  app.add_option("--log-style", report.style, "Of the lines on stdout")->check(not_empty());
+  app.add_option("--log-every", report.every_steps, "Steps between lines of a step; 0: the style's")
+      ->check(count(0, kCountMax));
+  app.add_flag("-v,--verbose", report.verbosity, "Tell more; up to three times");
+  const auto add_file = [&app](const char* flag, auto& path, const char* what, const char* type) {
+    app.add_option(flag, path, what)->check(not_empty())->type_name(type);
+  };
+  add_file("--metrics-file", report.metrics_file, "JSON lines, appended to by rank 0", "FILE");
+  add_file("--csv-file", report.csv_file, "The same as a table", "FILE");
+  add_file("--tensorboard-dir", report.tensorboard_dir, "Event files for TensorBoard", "DIR");
+  add_file("--wandb-dir", report.wandb_dir, "An offline run for wandb sync", "DIR");
+  add_file("--run-name", report.run_name, "Name of the run in all of these", "NAME");
+  add_file("--sample-trace", report.sample_trace, "JSON lines, appended to by every rank", "FILE");
+}
+
+void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
+  SnapshotOptions& snapshots = raw.options.snapshots;
+  app.add_option("--snapshot-dir", snapshots.directory, "Save snapshots here, and resume from them")
+      ->check(not_empty())
+      ->type_name("DIR");
+  app.add_option("--snapshot-every-steps", snapshots.every_steps, "Steps between snapshots")
+      ->check(count(1, kCountMax));
+  app.add_option("--keep-snapshots", snapshots.keep, "How many stay")->check(count(1, 1'000'000));
+  app.add_option("--inject", raw.injections, "A fault for a drill: FAULT@STEP[:MS][,rank=N][,attempt=N]")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FAULT@STEP");
+  // For the parity tests, and not in --help.
+  app.add_option("--test-flip-gradient-bit-at-step", raw.options.flip_gradient_bit_at_step)
+      ->check(count(1, kCountMax))
+      ->group("");
+}
+
+}  // namespace
+
+const std::map<std::string, DatasetKind>& dataset_words() {
+  using enum DatasetKind;
+  static const auto words = words_for(
+      std::array{kMnist, kFashionMnist, kCifar10, kTinyImagenet, kImageFolder, kFake, kCrusoe});
+  return words;
+}
+
+const std::map<std::string, ModelKind>& model_words() {
+  static const auto words = words_for(all_model_kinds());
+  return words;
+}
+
+const std::map<std::string, OptimizerKind>& optimizer_words() {
+  static const auto words = words_for(kOptimizerKinds);
+  return words;
+}
+
+const std::map<std::string, ScheduleKind>& schedule_words() {
+  static const auto words = words_for(kScheduleKinds);
+  return words;
+}
+
+const std::map<std::string, Precision>& precision_words() {
+  using enum Precision;
+  static const auto words = words_for(std::array{kFloat32, kBFloat16, kFloat16});
+  return words;
+}
+
+const std::map<std::string, Compression>& compression_words() {
+  using enum Compression;
+  static const auto words = words_for(std::array{kNone, kFp16, kBf16});
+  return words;
+}
+
+void add_flags(CLI::App& app, RawOptions& raw) {
+  add_launch_flags(app, raw);
+  add_data_flags(app, raw);
+  add_model_flags(app, raw);
+  add_training_flags(app, raw);
+  add_optimizer_flags(app, raw);
+  add_ddp_flags(app, raw);
+  add_output_flags(app, raw);
+  add_snapshot_flags(app, raw);
+}
+
+}  // namespace ddprun

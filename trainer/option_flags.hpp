@@ -1,0 +1,50 @@
+#pragma once
+
+// The flags of ddptrain, one by one. options.cpp makes options of them.
+
+#include "trainer/core/options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// What the command line says, before flags are checked against each other. What is not given is
+/// none where its default depends on another flag.
+struct RawOptions {
+  TrainOptions options;
+  std::string dataset = name_of(DatasetKind::kFashionMnist);
+  std::string model = name_of(ModelKind::kConvNet);
+  std::string device = "cpu";
+  std::string optimizer = name_of(OptimizerKind::kSgd);
+  std::string schedule = name_of(ScheduleKind::kConstant);
+  std::string precision = name_of(Precision::kFloat32);
+  std::string compression = name_of(Compression::kNone);
+  std::string split = "random";
+  std::optional<std::int64_t> sampler_seed;
+  std::optional<std::int64_t> classes;
+  std::optional<std::int64_t> image_side;
+  std::optional<double> momentum;
+  std::optional<double> weight_decay;
+  std::optional<std::int64_t> evaluate_every_epochs;
+  std::vector<std::string> injections;
+  std::vector<std::string> overrides;  // name=value, behind all flags
+};
+
+/// The words of the flags whose value names one of several kinds.
+const std::map<std::string, DatasetKind>& dataset_words();
+const std::map<std::string, ModelKind>& model_words();
+const std::map<std::string, OptimizerKind>& optimizer_words();
+const std::map<std::string, ScheduleKind>& schedule_words();
+const std::map<std::string, Precision>& precision_words();
+const std::map<std::string, Compression>& compression_words();
+
+/// Adds every flag, in the groups that --help shows. `raw` outlives `app`.
+void add_flags(CLI::App& app, RawOptions& raw);
+
+}  // namespace ddprun

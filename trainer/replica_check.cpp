@@ -1,0 +1,38 @@
+#include "trainer/replica_check.hpp"
+
+#include "trainer/core/replicas.hpp"
+#include "trainer/model.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+Result<void> check_replicas(const torch::nn::Module& model, const ProcessGroup& group) {
+  const std::string hex = weights_sha256(model);
+  const auto length = static_cast<std::int64_t>(hex.size());
+  torch::Tensor mine = torch::empty({length}, torch::kUInt8);
+  std::memcpy(mine.mutable_data_ptr(), hex.data(), hex.size());
+  torch::Tensor all = torch::empty({group->getSize(), length}, torch::kUInt8);
+  group->_allgather_base(all, mine)->wait();
+
+  std::vector<std::string> fingerprints;
+  for (std::int64_t rank = 0; rank < group->getSize(); ++rank) {
+    const torch::Tensor row = all[rank];
+    fingerprints.emplace_back(static_cast<const char*>(row.const_data_ptr()), hex.size());
+  }
+  const auto odd = odd_ranks(fingerprints);
+  if (odd.empty()) return {};
+  return make_error(
+      Errc::kBadNumbers,
+      fmt::format(
+          "the weights of rank {} are not those of the others: memory or a processor there may be "
+          "faulty; start again from the last snapshot, without that machine if it happens again",
+          fmt::join(odd, ", ")));
+}
+
+}  // namespace ddprun

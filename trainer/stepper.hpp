@@ -1,0 +1,71 @@
+#pragma once
+
+#include "trainer/core/options.hpp"
+#include "trainer/dataset.hpp"
+#include "trainer/ddp.hpp"
+#include "trainer/grad_scaler.hpp"
+#include "trainer/optimizer.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// Makes the steps of one rank: forward, backward and update, as one Python loop would.
+///
+///   stepper.begin();
+///   for each pass: stepper.pass(batch, is last ? Gradients::kReduce : Gradients::kAccumulate);
+///   stepper.update(learning_rate);
+class Stepper {
+ public:
+  /// One forward and backward pass of this rank.
+  struct Pass {
+    double loss = 0;  // mean over its batch
+    std::int64_t right = 0;
+  };
+
+  /// What came of a step.
+  struct Update {
+    std::optional<double> gradient_norm;  // before clipping; none where nothing is clipped
+    bool is_skipped = false;              // a scaled gradient was not finite, on all ranks
+  };
+
+  /// What it is given outlives it.
+  Stepper(const TrainOptions& options, Ddp& ddp, Optimizer& optimizer);
+
+  /// Forgets the gradients of the step before.
+  void begin();
+
+  /// Collective where it reduces.
+  Pass pass(const Batch& batch, Gradients gradients);
+
+  /// Unscales, clips and updates, in this order (P16).
+  Update update(double learning_rate);
+
+  /// Loss and scores without gradients, by the running statistics of rank 0. Collective.
+  struct Scores {
+    double loss = 0;  // mean over the batch
+    std::int64_t right = 0;
+    std::int64_t right_of_five = 0;
+  };
+  Scores evaluate(const Batch& batch);
+
+  /// The names and values of what a snapshot has to hold of this; nothing without a loss scale.
+  static std::vector<std::string> state_names(const TrainOptions& options);
+  std::map<std::string, double> state() const;
+  Result<void> load(const std::map<std::string, double>& state);
+
+ private:
+  torch::Tensor loss_of(const torch::Tensor& output, const torch::Tensor& labels) const;
+
+  const TrainOptions& options_;
+  Ddp& ddp_;
+  Optimizer& optimizer_;
+  std::unique_ptr<GradScaler> scaler_;  // null unless the loss is scaled
+};
+
+}  // namespace ddprun

@@ -1,0 +1,217 @@
+#include "trainer/training_data.hpp"
+
+#include "base/environment.hpp"
+#include "base/parse.hpp"
+#include "trainer/core/split.hpp"
+#include "trainer/core/transform_plan.hpp"
+#include "trainer/core/worker_count.hpp"
+#include "trainer/data/augmented_images.hpp"
+#include "trainer/data/encoded_images.hpp"
+#include "trainer/data/made_up_images.hpp"
+#include "trainer/data/stored_images.hpp"
+#include "trainer/data/torch_draws.hpp"
+#include "trainer/sampler.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include <sched.h>
+
+namespace ddprun {
+namespace {
+
+using Images = std::shared_ptr<const ImageSource>;
+
+/// The presets of a data set's own transforms.
+struct Presets {
+  const char* train;
+  const char* test;
+};
+
+Presets presets_of(DatasetKind kind) {
+  switch (kind) {
+    case DatasetKind::kMnist:
+      return {.train = "mnist", .test = "mnist"};
+    case DatasetKind::kFashionMnist:
+      return {.train = "fashion-mnist", .test = "fashion-mnist"};
+    case DatasetKind::kCifar10:
+      return {.train = "cifar10-plain", .test = "cifar10-plain"};
+    default:
+      return {.train = "imagenet-train", .test = "imagenet-eval"};
+  }
+}
+
+/// What a test sees where training is given `preset`: the same without chance.
+std::string test_preset(const std::string& preset) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPartners = {{
+      {"cifar10-augment", "cifar10-eval"},
+      {"imagenet-train", "imagenet-eval"},
+      {"tiny-train", "tiny-eval"},
+  }};
+  for (const auto& [train, test] : kPartners) {
+    if (preset == train) return std::string(test);
+  }
+  return preset;
+}
+
+Result<TransformPlan> plan_of(const std::string& preset, ImageShape image) {
+  auto plan = transform_plan(preset);
+  if (!plan) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "--transforms '{}' is not one of {}", preset, fmt::join(transform_presets(), ", ")));
+  }
+  const bool resizes = plan->fit == Fit::kResizedCrop || plan->fit == Fit::kCentreCrop;
+  if (resizes) plan = with_side(*plan, image.side);
+  if (plan->side == image.side && plan->channels == image.channels) return *plan;
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "--transforms {} yields {} x {} x {}, and the model wants {} x {} x {}; see --image-size "
+          "and --transforms",
+          preset,
+          plan->channels,
+          plan->side,
+          plan->side,
+          image.channels,
+          image.side,
+          image.side));
+}
+
+Result<Images> open_images(const DataOptions& options, DataSplit split) {
+  Result<std::unique_ptr<ImageSource>> images = make_error(Errc::kInvalidArgument, "not made of images");
+  switch (options.kind) {
+    case DatasetKind::kMnist:
+    case DatasetKind::kFashionMnist:
+      images = StoredImages::open_idx(options.directory, split);
+      break;
+    case DatasetKind::kCifar10:
+      images = StoredImages::open_cifar10(options.directory, split);
+      break;
+    case DatasetKind::kTinyImagenet:
+    case DatasetKind::kImageFolder:
+      images = EncodedImages::open(options.directory, split);
+      break;
+    case DatasetKind::kFake:
+    case DatasetKind::kCrusoe:
+      break;
+  }
+  if (!images) return images.error();
+  return Images(*std::move(images));
+}
+
+std::vector<std::int64_t> first_of(std::int64_t size, std::optional<std::int64_t> limit) {
+  std::vector<std::int64_t> samples(
+      static_cast<std::size_t>(std::min(limit.value_or(size), size)));
+  std::iota(samples.begin(), samples.end(), 0);
+  return samples;
+}
+
+/// Parts `train` into itself and what is held out of it.
+void hold_out(const DataOptions& options, const SampleSource& source, std::int64_t classes,
+              std::vector<std::int64_t>& train, std::vector<std::int64_t>& held_out) {
+  std::vector<std::int64_t> order;
+  for (const std::int64_t at :
+       random_order(std::ssize(train), static_cast<std::uint64_t>(options.validation_seed))) {
+    order.push_back(train[static_cast<std::size_t>(at)]);
+  }
+  if (options.is_stratified) {
+    StratifiedSplit parts = stratified_split(
+        order, classes, options.validation_share, [&source](std::int64_t sample) {
+          return source.label(sample);
+        });
+    train = std::move(parts.train);
+    held_out = std::move(parts.held_out);
+    return;
+  }
+  const std::array fractions = {1 - options.validation_share, options.validation_share};
+  auto parts = random_split(order, split_sizes(std::ssize(order), fractions));
+  train = std::move(parts[0]);
+  held_out = std::move(parts[1]);
+}
+
+std::unique_ptr<SampleSource> augmented(
+    const DataOptions& options, Images images, const TransformPlan& plan, std::uint64_t seed) {
+  if (options.draws_as_python) {
+    return std::make_unique<AugmentedImages>(std::move(images), plan, default_draws());
+  }
+  return std::make_unique<AugmentedImages>(std::move(images), plan, seed);
+}
+
+Result<TrainingData> open_made_up(const DataOptions& options, ImageShape image) {
+  const bool is_fake = options.kind == DatasetKind::kFake;
+  const auto make = [&](std::int64_t samples, DataSplit split) -> std::unique_ptr<SampleSource> {
+    const MadeUpPlan plan = {
+        .size = samples, .image = {.channels = image.channels, .height = image.side, .width = image.side},
+        .classes = *classes_of(options.kind), .split = split};
+    if (is_fake) return std::make_unique<FakeImages>(plan);
+    return std::make_unique<SmearedImages>(plan);
+  };
+  TrainingData data;
+  data.classes = *classes_of(options.kind);
+  data.is_decoded = true;
+  data.train.source = make(options.fake_train, DataSplit::kTrain);
+  data.test.source = make(options.fake_test, DataSplit::kTest);
+  data.train.samples = first_of(options.fake_train, options.limit_train);
+  data.test.samples = first_of(options.fake_test, options.limit_test);
+  return data;
+}
+
+}  // namespace
+
+Result<TrainingData> open_training_data(
+    const DataOptions& options, ImageShape image, std::uint64_t seed) {
+  if (options.kind == DatasetKind::kFake || options.kind == DatasetKind::kCrusoe) {
+    return open_made_up(options, image);
+  }
+  const Presets own = presets_of(options.kind);
+  const std::string preset = options.transforms.value_or(own.train);
+  const auto train_plan = plan_of(preset, image);
+  if (!train_plan) return train_plan.error();
+  const auto test_plan = plan_of(options.transforms ? test_preset(preset) : own.test, image);
+  if (!test_plan) return test_plan.error();
+
+  auto train = open_images(options, DataSplit::kTrain);
+  if (!train) return train.error();
+  const bool holds_out = options.validation_share > 0;
+  auto test = holds_out ? train : open_images(options, DataSplit::kTest);
+  if (!test) return test.error();
+
+  TrainingData data;
+  data.classes = std::ssize((*train)->classes());
+  data.is_decoded = options.kind == DatasetKind::kTinyImagenet || options.kind == DatasetKind::kImageFolder;
+  data.train.source = augmented(options, *train, *train_plan, seed);
+  data.test.source = std::make_unique<AugmentedImages>(*test, *test_plan, seed);
+  data.train.samples = first_of((*train)->size(), options.limit_train);
+  if (holds_out) {
+    hold_out(options, *data.train.source, data.classes, data.train.samples, data.test.samples);
+    const auto most = static_cast<std::size_t>(options.limit_test.value_or(data.test.size()));
+    if (most < data.test.samples.size()) data.test.samples.resize(most);
+  } else {
+    data.test.samples = first_of((*test)->size(), options.limit_test);
+  }
+  return data;
+}
+
+int data_workers(const DataOptions& options, const TrainingData& data, int local_world) {
+  if (options.draws_as_python) return 0;
+  if (options.workers) return *options.workers;
+  if (!data.is_decoded) return 0;  // a copy and a table: faster than handing it to a thread
+  CpuShare share;
+  share.local_world = local_world;
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) share.affinity = CPU_COUNT(&allowed);
+  const char* const slurm = std::getenv("SLURM_CPUS_PER_TASK");
+  if (slurm != nullptr) share.slurm_cpus_per_task = parse_int<int>(slurm);
+  return default_data_workers(share);
+}
+
+}  // namespace ddprun
