@@ -16,16 +16,6 @@ const char* name_of(DatasetKind kind) {
   return "";
 }
 
-const char* name_of(ModelKind kind) {
-  switch (kind) {
-    case ModelKind::kConvNet:
-      return "convnet";
-    case ModelKind::kSimpleConvNet:
-      return "simple_conv_net";
-  }
-  return "";
-}
-
 std::map<std::string, std::string> arguments_of_job(const TrainOptions& options) {
   const auto limit = options.limit_train_samples;
   return {

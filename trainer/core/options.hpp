@@ -4,6 +4,7 @@
 // them, and nothing behind it reads a flag.
 
 #include "base/error.hpp"
+#include "trainer/core/model_kind.hpp"
 
 #include <cstdint>
 #include <map>
@@ -13,11 +14,9 @@
 namespace ddprun {
 
 enum class DatasetKind : std::uint8_t { kMnist, kFashionMnist };
-enum class ModelKind : std::uint8_t { kConvNet, kSimpleConvNet };
 
-/// The flag values that name them.
+/// The flag value that names it.
 const char* name_of(DatasetKind kind);
-const char* name_of(ModelKind kind);
 
 struct TrainOptions {
   bool must_be_distributed = false;  // refuse to train where nothing says which rank this is
