@@ -1,6 +1,11 @@
 #include "trainer/model.hpp"
 
+#include "base/check.hpp"
 #include "base/sha256.hpp"
+#include "trainer/models/crusoe_vit.hpp"
+#include "trainer/models/resnet.hpp"
+#include "trainer/models/small_nets.hpp"
+#include "trainer/models/vision_transformer.hpp"
 
 #include <cstddef>
 #include <span>
@@ -8,82 +13,82 @@
 namespace ddprun {
 namespace {
 
-namespace nn = torch::nn;
+void add(Sha256& digest, const torch::Tensor& tensor) {
+  const torch::Tensor values = tensor.detach().contiguous();
+  digest.add({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+}
 
-/// The layers of both models. Each is made by a statement of its own: inside one call GCC would
-/// build them, and draw their weights, from right to left (P3).
-class ConvLayers : public Model {
- public:
-  ConvLayers() {
-    conv1 = register_module("conv1", nn::Conv2d(nn::Conv2dOptions(1, 32, 3)));
-    conv2 = register_module("conv2", nn::Conv2d(nn::Conv2dOptions(32, 64, 3)));
-    fc1 = register_module("fc1", nn::Linear(9216, 128));
-    fc2 = register_module("fc2", nn::Linear(128, 10));
+void append_state(
+    const torch::nn::Module& module,
+    const std::string& prefix,
+    std::vector<std::pair<std::string, torch::Tensor>>& state) {
+  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+    state.emplace_back(prefix + item.key(), item.value().detach());
   }
-
- protected:
-  nn::Conv2d conv1{nullptr};
-  nn::Conv2d conv2{nullptr};
-  nn::Linear fc1{nullptr};
-  nn::Linear fc2{nullptr};
-};
-
-class ConvNet final : public ConvLayers {
- public:
-  torch::Tensor forward(torch::Tensor x) override {  // (N, 1, 28, 28)
-    x = torch::relu(conv1(x));                       // (N, 32, 26, 26)
-    x = torch::relu(conv2(x));                       // (N, 64, 24, 24)
-    x = torch::max_pool2d(x, 2).flatten(1);          // (N, 9216)
-    x = torch::relu(fc1(x));                         // (N, 128)
-    return fc2(x);                                   // (N, 10)
+  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+    state.emplace_back(prefix + item.key(), item.value());
   }
-
-  torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels) const override {
-    return nn::functional::cross_entropy(output, labels);
+  for (const auto& item : module.named_children()) {
+    append_state(*item.value(), prefix + item.key() + ".", state);
   }
-};
-
-class SimpleConvNet final : public ConvLayers {
- public:
-  SimpleConvNet() {
-    dropout1_ = register_module("dropout1", nn::Dropout(0.25));
-    dropout2_ = register_module("dropout2", nn::Dropout(0.5));
-  }
-
-  torch::Tensor forward(torch::Tensor x) override {     // (N, 1, 28, 28)
-    x = torch::relu(conv1(x));                          // (N, 32, 26, 26)
-    x = torch::relu(conv2(x));                          // (N, 64, 24, 24)
-    x = dropout1_(torch::max_pool2d(x, 2)).flatten(1);  // (N, 9216)
-    x = dropout2_(torch::relu(fc1(x)));                 // (N, 128)
-    return torch::log_softmax(fc2(x), /*dim=*/1);       // (N, 10)
-  }
-
-  torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels) const override {
-    return torch::nll_loss(output, labels);
-  }
-
- private:
-  nn::Dropout dropout1_{nullptr};
-  nn::Dropout dropout2_{nullptr};
-};
+}
 
 }  // namespace
 
-std::shared_ptr<Model> make_model(ModelKind kind) {
-  switch (kind) {
+torch::Tensor Model::loss(const torch::Tensor& output, const torch::Tensor& labels) const {
+  return torch::nn::functional::cross_entropy(output, labels);
+}
+
+std::shared_ptr<Model> make_model(const ModelOptions& options) {
+  DDPRUN_CHECK(check_model(options).has_value());
+  switch (options.kind) {
     case ModelKind::kConvNet:
-      return std::make_shared<ConvNet>();
     case ModelKind::kSimpleConvNet:
-      return std::make_shared<SimpleConvNet>();
+    case ModelKind::kMyNet:
+    case ModelKind::kDummy:
+    case ModelKind::kLinear:
+      return make_small_net(options);
+    case ModelKind::kResnet18:
+    case ModelKind::kResnet34:
+    case ModelKind::kResnet50:
+    case ModelKind::kResnet101:
+    case ModelKind::kResnet152:
+      return make_resnet(options);
+    case ModelKind::kVitB16:
+    case ModelKind::kVitB32:
+    case ModelKind::kVitL16:
+    case ModelKind::kVitL32:
+      return make_vision_transformer(options);
+    case ModelKind::kCrusoeVitTiny:
+    case ModelKind::kCrusoeVitLarge:
+    case ModelKind::kCrusoeVitHuge:
+      return make_crusoe_vit(options);
   }
   return nullptr;
+}
+
+std::shared_ptr<Model> make_model(ModelKind kind) {
+  return make_model(default_model(kind));
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> state_of(const torch::nn::Module& model) {
+  std::vector<std::pair<std::string, torch::Tensor>> state;
+  append_state(model, "", state);
+  return state;
 }
 
 std::string weights_sha256(const torch::nn::Module& model) {
   Sha256 digest;
   for (const torch::Tensor& parameter : model.parameters()) {
-    const torch::Tensor values = parameter.detach().contiguous();
-    digest.add({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+    add(digest, parameter);
+  }
+  return digest.finish_hex();
+}
+
+std::string state_sha256(const torch::nn::Module& model) {
+  Sha256 digest;
+  for (const auto& [name, tensor] : state_of(model)) {
+    add(digest, tensor);
   }
   return digest.finish_hex();
 }

@@ -1,33 +1,46 @@
 #pragma once
 
-#include "trainer/core/options.hpp"
+#include "trainer/core/model_kind.hpp"
 
 #include <torch/torch.h>
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 
-/// An image classifier that knows which loss belongs to its output.
+/// An image classifier that knows which loss belongs to its output. docs/models.md lists them.
 class Model : public torch::nn::Module {
  public:
-  /// (N, 1, 28, 28) float32 → (N, 10), one score per class.
+  /// (N, channels, side, side) float32 → (N, classes), one score per class.
   virtual torch::Tensor forward(torch::Tensor images) = 0;
 
-  /// The mean loss over the batch, a scalar. `labels` is (N) int64.
-  virtual torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels) const = 0;
+  /// The mean loss over the batch, a scalar; cross entropy unless the model says otherwise.
+  /// `labels` is (N) int64.
+  virtual torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels) const;
+
+  /// The layer that gives the scores, whose shape follows from the number of classes.
+  virtual std::string head() const { return "fc"; }
 };
 
 /// Builds a model with the default initialisation, drawn from the default generator in the order in
 /// which Python's constructor of the same model draws (rule P3): seed it just before.
-///
-/// convnet: Conv(1,32,3) ReLU Conv(32,64,3) ReLU MaxPool2 Flatten Linear(9216,128) ReLU
-/// Linear(128,10), mean cross entropy. simple_conv_net: the same layers with dropout 0.25 behind
-/// the pooling and 0.5 behind the first linear layer, log_softmax and NLL.
+/// REQUIRES: check_model(options).
+std::shared_ptr<Model> make_model(const ModelOptions& options);
+
+/// The kind as its origin has it.
 std::shared_ptr<Model> make_model(ModelKind kind);
+
+/// Parameters and buffers, which share their memory with the model's, in the order of Python's
+/// state_dict: of each module its parameters, its buffers, then its children.
+std::vector<std::pair<std::string, torch::Tensor>> state_of(const torch::nn::Module& model);
 
 /// sha256, in 64 hex digits, of the raw bytes of all parameters in parameters() order (P20).
 std::string weights_sha256(const torch::nn::Module& model);
+
+/// The same of state_of(), so with the buffers (P20).
+std::string state_sha256(const torch::nn::Module& model);
 
 }  // namespace ddprun

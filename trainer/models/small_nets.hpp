@@ -1,0 +1,23 @@
+#pragma once
+
+#include "trainer/model.hpp"
+
+#include <memory>
+
+namespace ddprun {
+
+/// The nets of a few layers.
+///
+/// convnet: Conv(1,32,3) ReLU Conv(32,64,3) ReLU MaxPool2 Flatten Linear(9216,128) ReLU
+/// Linear(128,10). simple_conv_net, Crusoe's: the same layers with dropout 0.25 behind the pooling
+/// and 0.5 behind the first linear layer, log_softmax and NLL. my_net, the OpenACC bootcamp's:
+/// dropout of whole channels behind each convolution, 0.5 and 0.75, and a Linear(128,20) ReLU
+/// before the head; log_softmax and NLL. Images of another size change the first linear layer.
+///
+/// dummy, Mila's: the mean of each image, then Linear(1, classes): training that costs nothing, to
+/// see how fast the data come. linear: Linear from all pixels to the classes.
+///
+/// REQUIRES: check_model(options); a kind named above.
+std::shared_ptr<Model> make_small_net(const ModelOptions& options);
+
+}  // namespace ddprun

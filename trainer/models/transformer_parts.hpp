@@ -1,0 +1,40 @@
+#pragma once
+
+// What both vision transformers are made of.
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+namespace ddprun {
+
+/// What Python's nn.Linear computes of `x`, (…, in) → (…, out). libtorch's own forward multiplies
+/// and adds in two steps when `x` has more than two dimensions, with other bits.
+torch::Tensor project(const torch::nn::Linear& layer, const torch::Tensor& x);
+
+/// The two linear layers behind the attention of a block, "0" and "3", with GELU between them and
+/// dropout behind each: (…, width) → (…, width). Draws as nn.Sequential(Linear, GELU, Dropout,
+/// Linear, Dropout) does.
+class Mlp final : public torch::nn::Module {
+ public:
+  Mlp(std::int64_t width, std::int64_t hidden, double dropout);
+
+  torch::Tensor forward(const torch::Tensor& x);
+
+  torch::nn::Linear first{nullptr};
+  torch::nn::Linear second{nullptr};
+
+ private:
+  torch::nn::Dropout dropout_{nullptr};
+};
+
+/// Draws `tensor` from the normal distribution of mean 0 and deviation `std`, cut off at -2 and 2
+/// (not at two deviations): torch.nn.init.trunc_normal_, which libtorch has not, bit for bit.
+void trunc_normal_(torch::Tensor tensor, double std);
+
+/// (N, channels, side, side) → (N, patches + 1, width): each patch made a token by `patches`, whose
+/// stride is its kernel, behind the class token, (1, 1, width).
+torch::Tensor tokens_of(
+    const torch::Tensor& images, torch::nn::Conv2d& patches, const torch::Tensor& class_token);
+
+}  // namespace ddprun
