@@ -1,7 +1,7 @@
 #pragma once
 
 #include "trainer/core/options.hpp"
-#include "trainer/dataset.hpp"
+#include "trainer/data/loader.hpp"
 #include "trainer/ddp.hpp"
 #include "trainer/grad_scaler.hpp"
 #include "trainer/optimizer.hpp"

@@ -7,11 +7,12 @@
 #include "trainer/core/worker_count.hpp"
 #include "trainer/data/augmented_images.hpp"
 #include "trainer/data/encoded_images.hpp"
-#include "trainer/data/made_up_images.hpp"
 #include "trainer/data/stored_images.hpp"
+#include "trainer/data/synthetic.hpp"
 #include "trainer/data/torch_draws.hpp"
 #include "trainer/sampler.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -86,24 +87,24 @@ Result<TransformPlan> plan_of(const std::string& preset, ImageShape image) {
           image.side));
 }
 
-Result<Images> open_images(const DataOptions& options, DataSplit split) {
-  Result<std::unique_ptr<ImageSource>> images = make_error(Errc::kInvalidArgument, "not made of images");
-  switch (options.kind) {
-    case DatasetKind::kMnist:
-    case DatasetKind::kFashionMnist:
-      images = StoredImages::open_idx(options.directory, split);
-      break;
-    case DatasetKind::kCifar10:
-      images = StoredImages::open_cifar10(options.directory, split);
-      break;
-    case DatasetKind::kTinyImagenet:
-    case DatasetKind::kImageFolder:
-      images = EncodedImages::open(options.directory, split);
-      break;
-    case DatasetKind::kFake:
-    case DatasetKind::kCrusoe:
-      break;
-  }
+/// The images of FakeData, those of the test behind those of training.
+Images fake_images(const DataOptions& options, ImageShape image, DataSplit split) {
+  const bool is_train = split == DataSplit::kTrain;
+  return std::make_shared<FakeImages>(FakeImages::Options{
+      .size = is_train ? options.fake_train : options.fake_test,
+      .image = {.height = image.side, .width = image.side},
+      .channels = image.channels,
+      .classes = *classes_of(options.kind),
+      .offset = is_train ? 0 : options.fake_train});
+}
+
+Result<Images> open_images(const DataOptions& options, ImageShape image, DataSplit split) {
+  if (options.kind == DatasetKind::kFake) return fake_images(options, image, split);
+  auto images = options.kind == DatasetKind::kCifar10
+                    ? StoredImages::open_cifar10(options.directory, split)
+                : options.kind == DatasetKind::kMnist || options.kind == DatasetKind::kFashionMnist
+                    ? StoredImages::open_idx(options.directory, split)
+                    : EncodedImages::open(options.directory, split);
   if (!images) return images.error();
   return Images(*std::move(images));
 }
@@ -140,38 +141,33 @@ void hold_out(const DataOptions& options, const SampleSource& source, std::int64
 
 std::unique_ptr<SampleSource> augmented(
     const DataOptions& options, Images images, const TransformPlan& plan, std::uint64_t seed) {
-  if (options.draws_as_python) {
-    return std::make_unique<AugmentedImages>(std::move(images), plan, default_draws());
+  if (!options.draws_as_python) {
+    return std::make_unique<AugmentedImages>(std::move(images), plan, seed);
   }
-  return std::make_unique<AugmentedImages>(std::move(images), plan, seed);
+  // One for the process, as the generator is that it draws from.
+  static TorchDraws draws(at::detail::getDefaultCPUGenerator());
+  return std::make_unique<AugmentedImages>(std::move(images), plan, draws);
 }
 
-Result<TrainingData> open_made_up(const DataOptions& options, ImageShape image) {
-  const bool is_fake = options.kind == DatasetKind::kFake;
-  const auto make = [&](std::int64_t samples, DataSplit split) -> std::unique_ptr<SampleSource> {
-    const MadeUpPlan plan = {
-        .size = samples, .image = {.channels = image.channels, .height = image.side, .width = image.side},
-        .classes = *classes_of(options.kind), .split = split};
-    if (is_fake) return std::make_unique<FakeImages>(plan);
-    return std::make_unique<SmearedImages>(plan);
+TrainingData smeared_noise(const DataOptions& options, ImageShape image) {
+  const auto set = [&](std::int64_t size, std::optional<std::int64_t> limit) {
+    return SampleSet{
+        .source = std::make_unique<SmearedNoise>(SmearedNoise::Options{
+            .size = size, .side = image.side, .classes = *classes_of(options.kind)}),
+        .samples = first_of(size, limit)};
   };
-  TrainingData data;
-  data.classes = *classes_of(options.kind);
-  data.is_decoded = true;
-  data.train.source = make(options.fake_train, DataSplit::kTrain);
-  data.test.source = make(options.fake_test, DataSplit::kTest);
-  data.train.samples = first_of(options.fake_train, options.limit_train);
-  data.test.samples = first_of(options.fake_test, options.limit_test);
-  return data;
+  return {
+      .train = set(options.fake_train, options.limit_train),
+      .test = set(options.fake_test, options.limit_test),
+      .classes = *classes_of(options.kind),
+      .is_decoded = true};
 }
 
 }  // namespace
 
 Result<TrainingData> open_training_data(
     const DataOptions& options, ImageShape image, std::uint64_t seed) {
-  if (options.kind == DatasetKind::kFake || options.kind == DatasetKind::kCrusoe) {
-    return open_made_up(options, image);
-  }
+  if (options.kind == DatasetKind::kCrusoe) return smeared_noise(options, image);
   const Presets own = presets_of(options.kind);
   const std::string preset = options.transforms.value_or(own.train);
   const auto train_plan = plan_of(preset, image);
@@ -179,15 +175,16 @@ Result<TrainingData> open_training_data(
   const auto test_plan = plan_of(options.transforms ? test_preset(preset) : own.test, image);
   if (!test_plan) return test_plan.error();
 
-  auto train = open_images(options, DataSplit::kTrain);
+  auto train = open_images(options, image, DataSplit::kTrain);
   if (!train) return train.error();
   const bool holds_out = options.validation_share > 0;
-  auto test = holds_out ? train : open_images(options, DataSplit::kTest);
+  auto test = holds_out ? train : open_images(options, image, DataSplit::kTest);
   if (!test) return test.error();
 
   TrainingData data;
   data.classes = std::ssize((*train)->classes());
-  data.is_decoded = options.kind == DatasetKind::kTinyImagenet || options.kind == DatasetKind::kImageFolder;
+  data.is_decoded = options.kind == DatasetKind::kTinyImagenet ||
+                    options.kind == DatasetKind::kImageFolder || options.kind == DatasetKind::kFake;
   data.train.source = augmented(options, *train, *train_plan, seed);
   data.test.source = std::make_unique<AugmentedImages>(*test, *test_plan, seed);
   data.train.samples = first_of((*train)->size(), options.limit_train);

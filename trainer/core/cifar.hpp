@@ -1,0 +1,36 @@
+#pragma once
+
+// The binary version of CIFAR-10: records of one label byte and 3072 bytes of pixels, the planes
+// red, green and blue of 32 x 32 each. https://www.cs.toronto.edu/~kriz/cifar.html
+
+#include "base/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ddprun {
+
+inline constexpr std::int64_t kCifarSide = 32;
+inline constexpr std::int64_t kCifarClasses = 10;
+inline constexpr std::size_t kCifarPixelBytes = std::size_t{3} * kCifarSide * kCifarSide;
+inline constexpr std::size_t kCifarRecordBytes = 1 + kCifarPixelBytes;
+
+/// The records of one file, a view of its bytes.
+struct CifarRecords {
+  std::span<const std::uint8_t> bytes;  // (count(), 3073)
+
+  std::int64_t count() const { return static_cast<std::int64_t>(bytes.size() / kCifarRecordBytes); }
+  std::uint8_t label(std::int64_t record) const {
+    return bytes[static_cast<std::size_t>(record) * kCifarRecordBytes];
+  }
+  std::span<const std::uint8_t> pixels(std::int64_t record) const {
+    return bytes.subspan(
+        static_cast<std::size_t>(record) * kCifarRecordBytes + 1, kCifarPixelBytes);
+  }
+};
+
+/// Fails with kCorrupt where the size is no multiple of a record, or 0, or a label is above 9.
+Result<CifarRecords> parse_cifar(std::span<const std::uint8_t> file);
+
+}  // namespace ddprun

@@ -1,0 +1,156 @@
+#include "trainer/data/batch_pump.hpp"
+
+#include "base/check.hpp"
+#include "base/quiet_thread.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+BatchPump::BatchPump(const SampleSource& source, PumpPlan plan, Allocate allocate)
+    : source_(source),
+      plan_(std::move(plan)),
+      allocate_(std::move(allocate)),
+      sample_floats_(static_cast<std::size_t>(source.shape().floats())) {
+  DDPRUN_CHECK(plan_.batch_size >= 1 && plan_.batches_ahead >= 1 && plan_.workers >= 0);
+}
+
+BatchPump::~BatchPump() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  work_is_there_.notify_all();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+Result<void> BatchPump::start() {
+  DDPRUN_CHECK(threads_.empty());
+  if (plan_.workers > 0) fill_window();
+  // No reallocation, so that a thread which fails to start leaves the others joinable.
+  threads_.reserve(static_cast<std::size_t>(plan_.workers));
+  for (int i = 0; i < plan_.workers; ++i) {
+    auto started = start_quiet_thread(
+        threads_.emplace_back(), "cannot start a thread that loads data", [this] { work(); });
+    if (!started) return started;
+  }
+  return {};
+}
+
+Result<std::optional<std::span<const std::int64_t>>> BatchPump::next() {
+  fill_window();
+  std::unique_lock lock(mutex_);
+  if (window_.empty() || is_stopping_) return std::optional<std::span<const std::int64_t>>();
+  Slot& slot = window_.front();
+  if (plan_.workers == 0) {
+    lock.unlock();
+    while (const std::optional<Claim> part = claim()) {
+      fulfil(*part);
+    }
+    lock.lock();
+  }
+  batch_is_full_.wait(lock, [&] { return slot.written == slot.samples.size(); });
+  if (slot.error) {
+    is_stopping_ = true;
+    work_is_there_.notify_all();
+    return *std::move(slot.error);
+  }
+  const std::span<const std::int64_t> samples = slot.samples;
+  window_.pop_front();
+  return std::optional(samples);
+}
+
+/// Gives memory to the batches that may be worked on. On the consumer's thread, where allocating is
+/// his own affair; references to slots stay good, since a deque grows and shrinks at its ends.
+void BatchPump::fill_window() {
+  const std::size_t ahead = plan_.workers == 0 ? 1 : static_cast<std::size_t>(plan_.batches_ahead);
+  const std::span<const std::int64_t> samples(plan_.samples);
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_stopping_ || window_.size() >= ahead || allocated_ == samples.size()) return;
+    }
+    Slot slot;
+    slot.samples = samples.subspan(
+        allocated_,
+        std::min(static_cast<std::size_t>(plan_.batch_size), samples.size() - allocated_));
+    const std::size_t floats = slot.samples.size() * sample_floats_;
+    slot.floats = allocate_(static_cast<std::int64_t>(floats));
+    DDPRUN_CHECK(slot.floats.size() == floats);
+    allocated_ += slot.samples.size();
+    {
+      const std::lock_guard lock(mutex_);
+      window_.push_back(std::move(slot));
+    }
+    work_is_there_.notify_all();
+  }
+}
+
+void BatchPump::work() {
+  for (;;) {
+    std::optional<Claim> part;
+    {
+      std::unique_lock lock(mutex_);
+      work_is_there_.wait(lock, [&] {
+        return is_stopping_ || std::ranges::any_of(window_, [](const Slot& slot) {
+                 return slot.claimed < slot.samples.size();
+               });
+      });
+      if (is_stopping_) return;
+    }
+    part = claim();
+    if (part) fulfil(*part);
+  }
+}
+
+/// The next samples that nobody has taken on, of the batch that is needed first. Few at a time, so
+/// that the threads end a batch together; several, where there are many for each.
+std::optional<BatchPump::Claim> BatchPump::claim() {
+  constexpr std::size_t kPartsPerThread = 8;
+  constexpr std::size_t kPartMax = 16;
+  const std::size_t threads = static_cast<std::size_t>(std::max(plan_.workers, 1));
+  const std::lock_guard lock(mutex_);
+  for (Slot& slot : window_) {
+    const std::size_t left = slot.samples.size() - slot.claimed;
+    if (left == 0) continue;
+    const std::size_t share = slot.samples.size() / (threads * kPartsPerThread);
+    const Claim part{
+        .slot = &slot,
+        .first = slot.claimed,
+        .count = std::min(left, std::clamp<std::size_t>(share, 1, kPartMax))};
+    slot.claimed += part.count;
+    return part;
+  }
+  return std::nullopt;
+}
+
+void BatchPump::fulfil(const Claim& claim) {
+  Slot& slot = *claim.slot;
+  std::optional<Error> error;
+  std::size_t failed_at = 0;
+  for (std::size_t at = claim.first; at < claim.first + claim.count && !error; ++at) {
+    const auto written = source_.write(
+        {.sample = slot.samples[at], .epoch = plan_.epoch},
+        slot.floats.subspan(at * sample_floats_, sample_floats_));
+    if (written) continue;
+    error = written.error();
+    failed_at = at;
+  }
+  bool is_full = false;
+  {
+    const std::lock_guard lock(mutex_);
+    slot.written += claim.count;
+    is_full = slot.written == slot.samples.size();
+    // Whichever thread comes first, the same sample is named.
+    if (error && (!slot.error || failed_at < slot.failed_at)) {
+      slot.error = std::move(error);
+      slot.failed_at = failed_at;
+    }
+  }
+  if (is_full) batch_is_full_.notify_one();
+}
+
+}  // namespace ddprun

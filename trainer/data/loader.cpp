@@ -1,0 +1,61 @@
+#include "trainer/data/loader.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+/// Whether `tensor` is the only one on its memory: no copy, view or recorded graph of it is left.
+bool is_alone(const torch::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+}  // namespace
+
+Loader::Loader(const SampleSource& source, PumpPlan plan)
+    : source_(source),
+      shape_(source.shape()),
+      pump_(source, std::move(plan), [this](std::int64_t floats) { return allocate(floats); }) {}
+
+Result<std::optional<Batch>> Loader::next() {
+  const auto samples = pump_.next();
+  if (!samples) return samples.error();
+  if (!samples->has_value()) return std::optional<Batch>();
+  DDPRUN_CHECK(!filling_.empty());
+  Batch batch{
+      .images = filling_.front(),
+      .labels = torch::empty({std::ssize(**samples)}, torch::kInt64),
+      .samples = {(*samples)->begin(), (*samples)->end()}};
+  idle_.push_back(std::move(filling_.front()));
+  filling_.pop_front();
+  std::ranges::transform(
+      **samples, batch.labels.mutable_data_ptr<std::int64_t>(), [this](std::int64_t sample) {
+        return source_.label(sample);
+      });
+  return std::optional(std::move(batch));
+}
+
+std::span<float> Loader::allocate(std::int64_t floats) {
+  const auto reusable = std::ranges::find_if(idle_, [&](const torch::Tensor& tensor) {
+    return tensor.numel() == floats && is_alone(tensor);
+  });
+  torch::Tensor tensor;
+  if (reusable != idle_.end()) {
+    tensor = std::move(*reusable);
+    idle_.erase(reusable);
+  } else {
+    // One batch that is kept, by a graph or on purpose, must not keep all later ones.
+    constexpr std::size_t kIdleMax = 8;
+    if (idle_.size() > kIdleMax) idle_.erase(idle_.begin());
+    tensor = torch::empty(
+        {floats / shape_.floats(), shape_.channels, shape_.height, shape_.width}, torch::kFloat32);
+  }
+  auto* const first = tensor.mutable_data_ptr<float>();
+  filling_.push_back(std::move(tensor));
+  return {first, static_cast<std::size_t>(floats)};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "trainer/data/batch_pump.hpp"
+
+#include <torch/torch.h>
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace ddprun {
+
+/// What one pass sees.
+struct Batch {
+  torch::Tensor images;               // (N, channels, side, side) float32
+  torch::Tensor labels;               // (N) int64
+  std::vector<std::int64_t> samples;  // their numbers, (N)
+
+  std::int64_t size() const { return std::ssize(samples); }
+};
+
+/// The batches of what is left of an epoch, in order, made by threads while the model trains.
+class Loader {
+ public:
+  /// REQUIRES: as for BatchPump.
+  Loader(const SampleSource& source, PumpPlan plan);
+
+  /// Starts the threads. Fails with kIo.
+  Result<void> start() { return pump_.start(); }
+
+  /// The next batch; none behind the last. Fails with what is wrong with a sample, naming its file.
+  ///
+  /// Its memory is used for a later batch only when nobody holds the tensor, a view of it or a
+  /// graph that was recorded with it. Who copies asynchronously to a device holds it until the copy
+  /// is done.
+  Result<std::optional<Batch>> next();
+
+ private:
+  std::span<float> allocate(std::int64_t floats);
+
+  const SampleSource& source_;
+  SampleShape shape_;
+  std::vector<torch::Tensor> idle_;    // delivered before; free when nobody else holds them
+  std::deque<torch::Tensor> filling_;  // in order of delivery
+  BatchPump pump_;                     // last: its threads end before the memory does
+};
+
+}  // namespace ddprun

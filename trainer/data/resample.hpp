@@ -1,0 +1,65 @@
+#pragma once
+
+// Resizing as PIL does it: bilinear, over as many input pixels as one output pixel covers, first along
+// the rows and then along the columns, in whole numbers with bytes in between. The arithmetic is
+// that of Pillow's Resample.c (precompute_coeffs, normalize_coeffs_8bpc and the two passes for
+// 8 bits per channel), so the bytes are its bytes.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ddprun {
+
+/// Which input pixels make each output pixel along one axis, and with which weight.
+class AxisWeights {
+ public:
+  /// A stretch of output pixels: first, first + 1, …
+  struct Window {
+    std::int64_t first = 0;
+    std::int64_t count = 1;
+  };
+
+  /// For `out` pixels made of `in`, of which only those of `window` are wanted.
+  /// REQUIRES: in, out >= 1, and the window lies in 0..out-1.
+  AxisWeights(std::int64_t in, std::int64_t out, Window window);
+
+  /// The input pixels first, first + 1, … of one output pixel, with their weights times 2^22.
+  struct Taps {
+    std::int64_t first = 0;
+    std::span<const std::int32_t> weights;
+  };
+
+  /// REQUIRES: 0 <= at < the window's count.
+  Taps taps(std::int64_t at) const;
+
+  std::int64_t count() const { return static_cast<std::int64_t>(firsts_.size()); }
+
+  /// The input pixels that any output pixel needs: of begin()..end()-1.
+  std::int64_t begin() const { return taps(0).first; }
+  std::int64_t end() const;
+
+ private:
+  std::int64_t taps_max_ = 0;
+  std::vector<std::int64_t> firsts_;
+  std::vector<std::int64_t> counts_;
+  std::vector<std::int32_t> weights_;  // (count, taps_max_)
+};
+
+/// One row resized: `row` points at the input row's first pixel, `out` takes columns.count() pixels
+/// of `channels` interleaved bytes. REQUIRES: channels is 1 or 3.
+void resample_row(
+    const std::uint8_t* row,
+    const AxisWeights& columns,
+    std::int64_t channels,
+    std::span<std::uint8_t> out);
+
+/// One output row from input rows of out.size() bytes each, which lie one after another in `rows`.
+/// `sums` is scratch of the same size.
+void blend_rows(
+    const std::uint8_t* rows,
+    std::span<const std::int32_t> weights,
+    std::span<std::int32_t> sums,
+    std::span<std::uint8_t> out);
+
+}  // namespace ddprun

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "base/error.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// A file or directory in a tar archive.
+struct TarEntry {
+  std::string path;  // without "./" before and "/" behind
+  bool is_directory = false;
+  std::int64_t offset = 0;  // of its content in the file that holds the archive
+  std::int64_t bytes = 0;
+};
+
+/// A part of a file.
+struct FilePart {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+
+/// The entries of the uncompressed tar archive that is `part` of `descriptor`, by reading its
+/// headers alone. Fails with kCorrupt where a header is damaged, or content goes on behind the end;
+/// with kIo, and with kLimit above 100 million entries.
+Result<std::vector<TarEntry>> list_tar(int descriptor, const FilePart& part);
+
+/// All of `part`. Fails with kIo, or with kCorrupt where the file ends before.
+Result<std::string> read_part(int descriptor, const FilePart& part);
+
+}  // namespace ddprun
