@@ -1,0 +1,102 @@
+#include "trainer/report_plan.hpp"
+
+#include "base/environment.hpp"
+
+#include <string>
+
+namespace ddprun {
+namespace {
+
+/// Every variable of Slurm's, and who the ranks are, as Mila's runs show them.
+std::map<std::string, std::string> shown_environment() {
+  std::map<std::string, std::string> shown;
+  for (const auto& [name, value] : current_environment()) {
+    const bool is_shown = name.starts_with("SLURM_") || name.starts_with("MASTER_") || name == "WORLD_SIZE";
+    if (is_shown) shown.emplace(name, value);
+  }
+  return shown;
+}
+
+Arguments arguments_of(const TrainOptions& options) {
+  const DataOptions& data = options.data;
+  Arguments arguments = {
+      {"dataset", std::string(name_of(data.kind))},
+      {"data_dir", data.directory},
+      {"model", std::string(name_of(options.model.kind))},
+      {"classes", options.model.classes},
+      {"epochs", options.epochs},
+      {"batch_size", options.batch_size},
+      {"accumulate", options.accumulate},
+      {"optimizer", std::string(name_of(options.optimizer.kind))},
+      {"learning_rate", options.optimizer.learning_rate},
+      {"momentum", options.optimizer.momentum},
+      {"weight_decay", options.optimizer.weight_decay},
+      {"schedule", std::string(name_of(options.schedule.kind))},
+      {"amp", std::string(name_of(options.precision))},
+      {"seed", options.seed},
+      {"sampler_seed", options.sampler_seed}};
+  if (options.clip_norm) arguments.emplace_back("clip_norm", *options.clip_norm);
+  if (data.limit_train) arguments.emplace_back("limit_train_samples", *data.limit_train);
+  return arguments;
+}
+
+/// The run's name in files: the one given, else the job's.
+std::string run_name(const TrainOptions& options, const WorkerPlace& place) {
+  return options.report.run_name.value_or(place.run_id);
+}
+
+Result<LineContext> line_context(const TrainOptions& options, const WorkerPlace& place) {
+  const auto style = parse_line_style(
+      options.report.style, name_of(options.data.kind), name_of(options.model.kind));
+  if (!style) return with_context("--log-style", style.error());
+  LineContext context;
+  context.style = *style;
+  context.verbosity = verbosity_of(options.report.verbosity);
+  context.rank = place.rank;
+  context.local_rank = place.local_rank;
+  context.world = place.world;
+  context.first_epoch = options.first_epoch;
+  context.epochs = options.epochs;
+  if (options.report.every_steps > 0) context.step_every = options.report.every_steps;
+  return context;
+}
+
+}  // namespace
+
+Result<RunReport> open_report(const TrainOptions& options, const WorkerPlace& place) {
+  const ReportOptions& wanted = options.report;
+  const auto lines = line_context(options, place);
+  if (!lines) return lines.error();
+  ReportFileOptions files;
+  files.metrics_file = wanted.metrics_file;
+  files.csv_file = wanted.csv_file;
+  files.tensorboard_dir = wanted.tensorboard_dir;
+  if (wanted.every_steps > 0) files.step_every = wanted.every_steps;
+  if (lines->style == LineStyle::kKaust) files.scalar_names = ScalarNames::kKaust;
+  if (wanted.wandb_dir) {
+    files.wandb = ReportFileOptions::Wandb{
+        .directory = *wanted.wandb_dir,
+        .run_id = {},
+        .project = "ddptrain",
+        .group = {},
+        .run_name = run_name(options, place),
+        .environment = shown_environment()};
+  }
+  return RunReport::open(*lines, files);
+}
+
+RunBegan run_began(const TrainOptions& options, const WorkerPlace& place) {
+  RunBegan began;
+  began.world = place.world;
+  began.attempt = place.attempt;
+  began.dataset = name_of(options.data.kind);
+  began.data_dir = options.data.directory;
+  began.model = name_of(options.model.kind);
+  began.batch_size = options.batch_size;
+  began.threads = options.num_threads;
+  began.arguments = arguments_of(options);
+  began.tensorboard_dir = options.report.tensorboard_dir;
+  return began;
+}
+
+}  // namespace ddprun

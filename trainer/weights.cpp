@@ -1,0 +1,18 @@
+#include "trainer/weights.hpp"
+
+#include "trainer/models/load_weights.hpp"
+#include "trainer/weights_file.hpp"
+
+#include <fmt/format.h>
+
+namespace ddprun {
+
+Result<std::string> begin_with(Model& model, const std::string& path) {
+  const auto file = read_weights_file(path);
+  if (!file) return file.error();
+  const auto report = load_weights(model, file->weights());
+  if (!report) return with_context(path, report.error());
+  return fmt::format("{}: {}", path, summary_of(*report, state_of(model).size()));
+}
+
+}  // namespace ddprun
