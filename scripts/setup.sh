@@ -6,8 +6,8 @@
 #   --without-torch   no Python environment: enough for a build with -DDDPRUN_TRAINER=OFF
 #   --with-lint       also the tools of scripts/lint.sh
 #
-# Debian packages come by apt, as root or through sudo. torch and numpy come from PyPI into .venv, or
-# into the environment that DDPRUN_VENV names. Slurm and munge, which the tests start themselves, are
+# Debian packages come by apt, as root or through sudo. torch, numpy and what tests compare with come
+# from PyPI into .venv, or into the environment that DDPRUN_VENV names. Slurm and munge, which the tests start themselves, are
 # kept from starting on their own while they are installed.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 packages=(
   ca-certificates ccache cmake g++ git ninja-build
   libboost1.81-dev libboost-filesystem1.81-dev libcli11-dev libfmt-dev libspdlog-dev
-  nlohmann-json3-dev libarchive-dev libssl-dev zlib1g-dev
+  nlohmann-json3-dev libarchive-dev libjpeg62-turbo-dev libssl-dev libyaml-cpp-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   iproute2 nftables procps python3
   slurmctld slurmd slurm-client munge
@@ -86,6 +86,9 @@ install_packages() {
   allow_daemons
 }
 
+# What tests compare ddptrain with, beside torch itself.
+python_peers=(torchvision==0.26.0 pillow==13.0.0 safetensors==0.8.0 tensorboard)
+
 # Reads the packages' metadata instead of importing torch, which takes seconds.
 has_torch() {
   [[ -x "$ddprun_venv/bin/python" ]] && "$ddprun_venv/bin/python" - "$ddprun_torch_version" \
@@ -96,6 +99,26 @@ import sys
 metadata.version("numpy")
 sys.exit(metadata.version("torch").split("+")[0] != sys.argv[1])
 PYTHON
+}
+
+has_peers() {
+  "$ddprun_venv/bin/python" - "${python_peers[@]}" 2>/dev/null <<'PYTHON'
+import importlib.metadata as metadata
+import sys
+
+for wanted in sys.argv[1:]:
+    name, _, version = wanted.partition("==")
+    if metadata.version(name).split("+")[0] != (version or metadata.version(name).split("+")[0]):
+        sys.exit(1)
+PYTHON
+}
+
+install_peers() {
+  if has_peers; then return 0; fi
+  step "Installing what tests compare with into $ddprun_venv: ${python_peers[*]}"
+  quietly pip-peers "$ddprun_venv/bin/python" -m pip install --disable-pip-version-check \
+    --progress-bar off --retries 5 "torch==$ddprun_torch_version" "${python_peers[@]}"
+  has_peers || die "pip reported success, but $ddprun_venv lacks one of ${python_peers[*]}"
 }
 
 install_torch() {
@@ -114,4 +137,7 @@ install_torch() {
 command -v apt-get >/dev/null ||
   die "knows Debian 12 only; elsewhere install the equivalents of: ${packages[*]}"
 install_packages
-if [[ $with_torch == yes ]]; then install_torch; fi
+if [[ $with_torch == yes ]]; then
+  install_torch
+  install_peers
+fi

@@ -1,6 +1,7 @@
 #include "trainer/models/resnet.hpp"
 
 #include "base/check.hpp"
+#include "trainer/batch_norm.hpp"
 
 #include <array>
 
@@ -8,9 +9,6 @@ namespace ddprun {
 namespace {
 
 namespace nn = torch::nn;
-
-/// The one place that says which batch norm the nets have.
-using BatchNorm = nn::BatchNorm2d;
 
 /// A convolution without bias, padded so that at stride 1 the image keeps its size.
 struct ConvShape {

@@ -1,0 +1,370 @@
+// Weights, norms and losses that Python's torch 2.11.0 gives, written down there; and what only we
+// promise of an optimizer: its state by name, and that it goes on from it.
+
+#include "base/sha256.hpp"
+#include "trainer/clip.hpp"
+#include "trainer/core/epoch_plan.hpp"
+#include "trainer/dataset.hpp"
+#include "trainer/grad_scaler.hpp"
+#include "trainer/model.hpp"
+#include "trainer/optimizer.hpp"
+#include "trainer/sampler.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdlib>
+#include <limits>
+#include <span>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Parameters = Optimizer::Parameters;
+
+std::string sha256_of(const torch::Tensor& tensor) {
+  const torch::Tensor values = tensor.detach().contiguous();
+  return sha256_hex({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+}
+
+Parameters one_parameter(std::int64_t elements) {
+  Parameters parameters;
+  parameters.insert("p", torch::randn({elements}).requires_grad_());
+  return parameters;
+}
+
+void set_gradients(const Parameters& parameters, const torch::Tensor& gradient) {
+  for (const auto& item : parameters) {
+    item.value().mutable_grad() = gradient.expand(item.value().sizes()).clone();
+  }
+}
+
+/// Twenty steps of a vector of 1000 by random gradients, seed 0.
+torch::Tensor weights_after_twenty_steps(const OptimizerOptions& options) {
+  at::set_num_threads(1);
+  torch::manual_seed(0);
+  const Parameters parameters = one_parameter(1000);
+  const auto optimizer = make_optimizer(options, parameters);
+  for (int step = 0; step < 20; ++step) {
+    parameters["p"].mutable_grad() = torch::randn({1000});
+    optimizer->step();
+  }
+  return parameters["p"].detach();
+}
+
+class GoldenWeights : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (at::get_cpu_capability() != "AVX2") {
+      GTEST_SKIP() << "the hashes hold for AVX2 kernels, and these are " << at::get_cpu_capability()
+                   << "; set ATEN_CPU_CAPABILITY=avx2";
+    }
+  }
+
+  static std::string hash(const torch::Tensor& weights) { return sha256_of(weights).substr(0, 16); }
+};
+
+TEST_F(GoldenWeights, OfSgdArePythons) {
+  OptimizerOptions options = default_options(OptimizerKind::kSgd);
+  options.learning_rate = 0.1;
+  const torch::Tensor plain = weights_after_twenty_steps(options);
+  EXPECT_FLOAT_EQ(plain[0].item<float>(), .126869693F);
+  EXPECT_EQ(hash(plain), "87b563e059515999");
+
+  options.momentum = 0.9;
+  const torch::Tensor with_momentum = weights_after_twenty_steps(options);
+  EXPECT_FLOAT_EQ(with_momentum[0].item<float>(), 6.46616364F);
+  EXPECT_EQ(hash(with_momentum), "ead28fa67723f928");
+}
+
+TEST_F(GoldenWeights, OfAdamArePythons) {
+  const torch::Tensor weights =
+      weights_after_twenty_steps(default_options(OptimizerKind::kAdam));
+  EXPECT_FLOAT_EQ(weights[0].item<float>(), -1.11462522F);
+  EXPECT_EQ(hash(weights), "2aa81ddba33b3933");
+}
+
+TEST_F(GoldenWeights, OfAdamWArePythons) {
+  OptimizerOptions options = default_options(OptimizerKind::kAdamW);
+  options.weight_decay = 0.05;
+  const torch::Tensor weights = weights_after_twenty_steps(options);
+  EXPECT_FLOAT_EQ(weights[1].item<float>(), -1.15180528F);
+  EXPECT_EQ(hash(weights), "82a2ab8ffbc27eb6");
+}
+
+TEST_F(GoldenWeights, OfAdadeltaArePythons) {
+  const torch::Tensor weights =
+      weights_after_twenty_steps(default_options(OptimizerKind::kAdadelta));
+  EXPECT_EQ(hash(weights), "57c3cdc16fe9383d");
+}
+
+/// The first 1,600 images of MNIST, where DDPRUN_MNIST_DIR says.
+std::unique_ptr<ImageDataset> open_mnist() {
+  const char* const directory = std::getenv("DDPRUN_MNIST_DIR");
+  if (directory == nullptr || *directory == '\0') return nullptr;
+  auto opened = ImageDataset::open(directory, DatasetKind::kMnist, Split::kTrain, 1600);
+  return opened ? *std::move(opened) : nullptr;
+}
+
+TEST_F(GoldenWeights, OfJ3ByAdamWAndClippingArePythons) {
+  const auto data = open_mnist();
+  if (!data) GTEST_SKIP() << "DDPRUN_MNIST_DIR does not name MNIST's IDX files";
+  at::set_num_threads(1);
+  torch::manual_seed(0);
+  const auto model = make_model(ModelKind::kConvNet);
+  OptimizerOptions options = default_options(OptimizerKind::kAdamW);
+  options.weight_decay = 0.05;
+  const auto optimizer = make_optimizer(options, model->named_parameters());
+  const std::vector<std::int64_t> order = epoch_order(1600, 0, 0);
+
+  std::vector<double> losses;
+  std::vector<double> norms;
+  for (std::size_t at = 0; at < order.size(); at += 64) {
+    const Batch batch = data->batch(std::span(order).subspan(at, 64));
+    model->zero_grad();
+    const torch::Tensor loss = model->loss(model->forward(batch.images), batch.labels);
+    loss.backward();
+    losses.push_back(loss.item<double>());
+    norms.push_back(clip_gradients(optimizer->parameters(), 1.0));
+    optimizer->step();
+  }
+  EXPECT_NEAR(losses[0], 2.299342, 5.1e-7);
+  EXPECT_NEAR(losses[2], 2.174347, 5.1e-7);
+  EXPECT_NEAR(losses[9], .951521, 5.1e-7);
+  EXPECT_NEAR(norms[0], 1.334958, 5.1e-7);
+  EXPECT_NEAR(norms[1], 1.944405, 5.1e-7);
+  EXPECT_NEAR(norms[2], 2.407800, 5.1e-7);
+  EXPECT_EQ(
+      weights_sha256(*model), "3ca3b1f92a08daf17585e359827122584bcd6aff62c285f910e2178b5dc8f8fb");
+}
+
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> state_names(const OptimizerOptions& options) {
+  const Parameters parameters = one_parameter(3);
+  const auto optimizer = make_optimizer(options, parameters);
+  set_gradients(parameters, torch::ones({}));
+  optimizer->step();
+  return names_of(optimizer->state());
+}
+
+TEST(Optimizer, NamesItsStateAsPythonsStateDict) {
+  OptimizerOptions sgd = default_options(OptimizerKind::kSgd);
+  EXPECT_THAT(state_names(sgd), IsEmpty());
+  sgd.momentum = 0.9;
+  EXPECT_THAT(state_names(sgd), ElementsAre("p.momentum_buffer"));
+  const auto adam = ElementsAre("p.step", "p.exp_avg", "p.exp_avg_sq");
+  EXPECT_THAT(state_names(default_options(OptimizerKind::kAdam)), adam);
+  EXPECT_THAT(state_names(default_options(OptimizerKind::kAdamW)), adam);
+  EXPECT_THAT(
+      state_names(default_options(OptimizerKind::kAdadelta)),
+      ElementsAre("p.step", "p.square_avg", "p.acc_delta"));
+  OptimizerOptions rmsprop = default_options(OptimizerKind::kRmsProp);
+  EXPECT_THAT(state_names(rmsprop), ElementsAre("p.step", "p.square_avg"));
+  rmsprop.momentum = 0.9;
+  rmsprop.is_centered = true;
+  EXPECT_THAT(
+      state_names(rmsprop),
+      ElementsAre("p.step", "p.square_avg", "p.momentum_buffer", "p.grad_avg"));
+  EXPECT_THAT(
+      state_names(default_options(OptimizerKind::kAdagrad)), ElementsAre("p.step", "p.sum"));
+}
+
+TEST(Optimizer, SkipsAParameterWithoutGradient) {
+  Parameters parameters = one_parameter(3);
+  parameters.insert("q", torch::ones({2}).requires_grad_());
+  const auto optimizer = make_optimizer(default_options(OptimizerKind::kAdamW), parameters);
+  parameters["p"].mutable_grad() = torch::ones({3});
+  optimizer->step();
+  EXPECT_TRUE(torch::equal(parameters["q"].detach(), torch::ones({2})));
+  EXPECT_THAT(
+      names_of(optimizer->state()), ElementsAre("p.step", "p.exp_avg", "p.exp_avg_sq"));
+}
+
+/// What a run of `kind` has after six steps, changing hands after `saved_at`; 0: never.
+torch::Tensor weights_with_a_break(const OptimizerOptions& options, int saved_at) {
+  torch::manual_seed(0);
+  const Parameters parameters = one_parameter(20'000);
+  auto optimizer = make_optimizer(options, parameters);
+  for (int step = 1; step <= 6; ++step) {
+    set_gradients(parameters, torch::randn({20'000}));
+    optimizer->step();
+    if (step != saved_at) continue;
+    NamedTensors saved;
+    for (const auto& [name, tensor] : optimizer->state()) {
+      saved.emplace_back(name, tensor.clone());
+    }
+    optimizer = make_optimizer(options, parameters);
+    if (!saved.empty()) {
+      EXPECT_TRUE(fill(optimizer->make_state(), views_of(saved)).has_value());
+    }
+  }
+  return parameters["p"].detach();
+}
+
+TEST(Optimizer, GoesOnFromASavedStateWithTheSameBits) {
+  std::vector<OptimizerOptions> cases;
+  for (const OptimizerKind kind : kOptimizerKinds) {
+    cases.push_back(default_options(kind));
+  }
+  cases.push_back(default_options(OptimizerKind::kSgd));
+  cases.back().momentum = 0.9;
+  cases.push_back(default_options(OptimizerKind::kRmsProp));
+  cases.back().momentum = 0.9;
+  cases.back().is_centered = true;
+  for (const OptimizerOptions& options : cases) {
+    const torch::Tensor whole = weights_with_a_break(options, 0);
+    EXPECT_TRUE(torch::equal(weights_with_a_break(options, 3), whole)) << name_of(options.kind);
+  }
+}
+
+TEST(Optimizer, KeepsItsStateWhenGradientsAreSetToNone) {
+  const Parameters parameters = one_parameter(4);
+  OptimizerOptions options;
+  options.learning_rate = 1;
+  options.momentum = 0.5;
+  const auto optimizer = make_optimizer(options, parameters);
+  const torch::Tensor start = parameters["p"].detach().clone();
+  torch::Tensor bucket = torch::ones({4});
+  parameters["p"].mutable_grad() = bucket.view({4});  // as DDP gives it
+  optimizer->step();
+  parameters["p"].mutable_grad().reset();
+  bucket.zero_();
+  optimizer->step();  // no gradient, no step
+  parameters["p"].mutable_grad() = torch::zeros({4});
+  optimizer->step();  // 0.5 of the first gradient, 1
+  EXPECT_TRUE(torch::allclose(start - parameters["p"].detach(), torch::full({4}, 1.5)));
+}
+
+TEST(Optimizer, StepsAtTheRateItWasTold) {
+  const Parameters parameters = one_parameter(4);
+  const auto optimizer = make_optimizer(default_options(OptimizerKind::kSgd), parameters);
+  const torch::Tensor start = parameters["p"].detach().clone();
+  set_gradients(parameters, torch::ones({}));
+  optimizer->set_learning_rate(0.25);
+  optimizer->step();
+  EXPECT_EQ(optimizer->learning_rate(), 0.25);
+  EXPECT_TRUE(torch::equal(parameters["p"].detach(), start - 0.25));
+}
+
+TEST(ClipGradients, LeavesASmallNormAloneAndReturnsIt) {
+  const Parameters parameters = one_parameter(2);
+  parameters["p"].mutable_grad() = torch::tensor({3.0F, 4.0F});
+  EXPECT_EQ(gradient_norm(parameters.values()), 5);
+  EXPECT_EQ(clip_gradients(parameters.values(), 10), 5);
+  EXPECT_TRUE(torch::equal(parameters["p"].grad(), torch::tensor({3.0F, 4.0F})));
+}
+
+TEST(ClipGradients, ScalesALargeNormToTheLimit) {
+  const Parameters parameters = one_parameter(2);
+  parameters["p"].mutable_grad() = torch::tensor({60.0F, 80.0F});
+  EXPECT_EQ(clip_gradients(parameters.values(), 1), 100);
+  EXPECT_LE(gradient_norm(parameters.values()), 1);
+  EXPECT_GT(gradient_norm(parameters.values()), 0.999999);
+}
+
+TEST(ClipGradients, OfNothingIsZero) {
+  const Parameters parameters = one_parameter(2);
+  EXPECT_EQ(clip_gradients(parameters.values(), 1), 0);
+  EXPECT_EQ(gradient_norm(parameters.values()), 0);
+}
+
+/// One parameter under SGD with rate 1, so that a step is its gradient.
+class ScaledSteps : public ::testing::Test {
+ protected:
+  void step(float gradient) {
+    parameters_["p"].mutable_grad() = torch::full({1}, gradient * scale());
+    scaler_.step(*optimizer_);
+    scaler_.update();
+  }
+
+  float scale() const { return static_cast<float>(scaler_.current_scale()); }
+  float weight() const { return parameters_["p"].item<float>(); }
+
+  static Parameters zero() {
+    Parameters parameters;
+    parameters.insert("p", torch::zeros({1}).requires_grad_());
+    return parameters;
+  }
+
+  Parameters parameters_ = zero();
+  std::unique_ptr<Optimizer> optimizer_ = make_optimizer({.learning_rate = 1}, parameters_);
+  GradScaler scaler_;
+};
+
+using GradScalerTest = ScaledSteps;
+
+TEST_F(GradScalerTest, TakesTheScaleOutOfTheGradients) {
+  step(1);
+  EXPECT_EQ(weight(), -1);
+  EXPECT_EQ(scale(), 65'536);
+}
+
+TEST_F(GradScalerTest, SkipsAStepThatIsNotFiniteAndHalvesTheScale) {
+  step(1);
+  step(1);
+  step(std::numeric_limits<float>::infinity());
+  EXPECT_EQ(weight(), -2);
+  EXPECT_EQ(scale(), 32'768);
+  step(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(weight(), -2);
+  EXPECT_EQ(scale(), 16'384);
+  step(1);
+  EXPECT_EQ(weight(), -3);
+}
+
+TEST_F(GradScalerTest, DoublesTheScaleAfterTwoThousandGoodSteps) {
+  for (int i = 0; i < 1999; ++i) {
+    step(0);
+  }
+  EXPECT_EQ(scale(), 65'536);
+  step(0);
+  EXPECT_EQ(scale(), 131'072);
+}
+
+TEST_F(GradScalerTest, GoesOnFromItsStateToTheSameStep) {
+  for (int i = 0; i < 1999; ++i) {
+    step(0);
+  }
+  GradScaler resumed({.init_scale = 2, .growth_interval = 5});
+  ASSERT_TRUE(resumed.load(scaler_.state()).has_value());
+  EXPECT_EQ(resumed.state(), scaler_.state());
+  EXPECT_EQ(resumed.state().at("_growth_tracker"), 1999);
+  parameters_["p"].mutable_grad() = torch::zeros({1});
+  EXPECT_TRUE(resumed.step(*optimizer_));
+  resumed.update();
+  EXPECT_EQ(resumed.current_scale(), 131'072);
+}
+
+TEST_F(GradScalerTest, RefusesAStateItCannotHaveWritten) {
+  const std::map<std::string, double> good = scaler_.state();
+  const auto refusal_of = [this, &good](const std::string& key, double value) {
+    auto state = good;
+    state[key] = value;
+    const auto loaded = scaler_.load(state);
+    return loaded ? "accepted" : loaded.error().detail;
+  };
+  EXPECT_EQ(refusal_of("scale", 4), "accepted");
+  EXPECT_THAT(refusal_of("scale", 0), HasSubstr("'scale' is 0"));
+  EXPECT_THAT(refusal_of("scale", 1e39), HasSubstr("'scale'"));
+  EXPECT_THAT(refusal_of("growth_factor", 1), HasSubstr("'growth_factor' is 1"));
+  EXPECT_THAT(refusal_of("backoff_factor", 1), HasSubstr("'backoff_factor' is 1"));
+  EXPECT_THAT(refusal_of("growth_interval", 2.5), HasSubstr("'growth_interval' is 2.5"));
+  EXPECT_THAT(refusal_of("_growth_tracker", -1), HasSubstr("'_growth_tracker' is -1"));
+  EXPECT_EQ(scale(), 4) << "a refusal changes nothing";
+  EXPECT_THAT(scaler_.load({{"scale", 4.0}}).error().detail, HasSubstr("'growth_factor' is nan"));
+}
+
+}  // namespace
+}  // namespace ddprun

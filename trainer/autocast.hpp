@@ -1,0 +1,47 @@
+#pragma once
+
+#include <ATen/autocast_mode.h>
+
+namespace ddprun {
+
+/// Mixed precision for as long as it lives: operations on `device` that gain by it (convolutions,
+/// matrix products) compute in `type`, those that suffer (losses, sums) in float32. Python's
+/// torch.autocast: around the forward pass and the loss, never around the backward pass, which
+/// runs each operation in the type that its forward pass had.
+///
+/// Weights that were cast are kept until the outermost guard ends, so that each is cast once per
+/// forward pass and never used after a step has changed it.
+///
+/// Guards nest; they end in the reverse order, on the thread that made them.
+class Autocast {
+ public:
+  /// `type` is kBFloat16 or kHalf.
+  Autocast(at::DeviceType device, at::ScalarType type)
+      : device_(device),
+        was_enabled_(at::autocast::is_autocast_enabled(device)),
+        type_before_(at::autocast::get_autocast_dtype(device)),
+        was_cached_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_enabled(device, true);
+    at::autocast::set_autocast_dtype(device, type);
+    at::autocast::increment_nesting();
+    at::autocast::set_autocast_cache_enabled(true);
+  }
+
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, was_enabled_);
+    at::autocast::set_autocast_dtype(device_, type_before_);
+    at::autocast::set_autocast_cache_enabled(was_cached_);
+  }
+
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  at::DeviceType device_;
+  bool was_enabled_;
+  at::ScalarType type_before_;
+  bool was_cached_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,72 @@
+#pragma once
+
+// Loss scaling for float16: the loss is multiplied before the backward pass, so that small gradients
+// do not vanish, and the gradients are divided by the same before the step. Python's
+// torch.amp.GradScaler, with its defaults, its arithmetic and the keys of its state.
+
+#include "base/error.hpp"
+#include "trainer/optimizer.hpp"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace ddprun {
+
+/// Python's defaults.
+struct GradScalerOptions {
+  double init_scale = 65'536;
+  double growth_factor = 2;             // > 1
+  double backoff_factor = 0.5;          // < 1
+  std::int64_t growth_interval = 2000;  // good steps in a row before the scale grows
+};
+
+/// One step, in this order (P16); clip between unscale() and step():
+///
+///   scaler.scale(loss).backward();  scaler.unscale(optimizer);  scaler.step(optimizer);
+///   scaler.update();
+///
+/// Gradients must be averaged over all ranks before unscale(): then every rank sees the same
+/// infinity, and all skip the step alike without another word.
+class GradScaler {
+ public:
+  explicit GradScaler(const GradScalerOptions& options = {});
+
+  /// The loss times the scale.
+  torch::Tensor scale(const torch::Tensor& loss) const;
+
+  /// Divides all gradients by the scale, in place, and remembers whether one is not finite.
+  /// REQUIRES: not called since the last update().
+  void unscale(const Optimizer& optimizer);
+
+  /// Lets the optimizer step unless a gradient is not finite; says whether it did. Unscales first
+  /// if that was not done. REQUIRES: not called since the last update().
+  bool step(Optimizer& optimizer);
+
+  /// Halves the scale after a step that was skipped, doubles it after growth_interval others.
+  /// REQUIRES: unscale() or step() before.
+  void update();
+
+  double current_scale() const { return scale_.item<double>(); }
+
+  /// Python's state_dict: scale, growth_factor, backoff_factor, growth_interval, _growth_tracker.
+  /// Each is a double exactly.
+  std::map<std::string, double> state() const;
+
+  /// Goes on from a state(). Fails with kCorrupt, changing nothing, when a key is missing or its
+  /// value is none that state() yields.
+  Result<void> load(const std::map<std::string, double>& state);
+
+ private:
+  enum class Stage : std::uint8_t { kReady, kUnscaled, kStepped };
+
+  GradScalerOptions options_;
+  torch::Tensor scale_;           // scalar float32
+  torch::Tensor growth_tracker_;  // scalar int32: good steps since the scale changed
+  torch::Tensor found_inf_;       // scalar float32: 1 when a gradient is not finite
+  Stage stage_ = Stage::kReady;
+};
+
+}  // namespace ddprun

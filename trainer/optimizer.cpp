@@ -1,0 +1,145 @@
+#include "trainer/optimizer.hpp"
+
+#include "base/check.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+/// The elements of a stretch: with five tensors of float32 it stays in a core's second cache, so
+/// that weights, gradient and state come from memory once and not once for each operation.
+///
+/// It cannot be seen in the result. A kernel of ATen takes whole vectors from the front, twice 64
+/// bytes at most, and what is left at the end one by one, with scalar operations that may round
+/// differently; a multiple of that width leaves every element where it was.
+constexpr std::int64_t kStretchElements = 16'384;
+
+/// With several threads ATen splits a large tensor among them, and each thread has an end of its
+/// own: then Python's bits come from whole tensors only.
+bool can_be_cut(const Stretch& whole) {
+  const auto is_flat = [](const torch::Tensor& tensor) { return tensor.is_contiguous(); };
+  return at::get_num_threads() == 1 && is_flat(whole.weights) && is_flat(whole.gradient) &&
+         std::ranges::all_of(whole.state, is_flat);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(
+    std::unique_ptr<UpdateRule> rule, double learning_rate, const Parameters& parameters)
+    : rule_(std::move(rule)), keys_(rule_->keys()), learning_rate_(learning_rate) {
+  for (const auto& item : parameters) {
+    parameters_.push_back(item.value());
+    slots_.push_back({.name = item.key(), .step = {}, .state = {}});
+  }
+  if (rule_->starts_with_state()) static_cast<void>(make_state());  // its names are not needed
+}
+
+void Optimizer::step() {
+  const torch::NoGradGuard no_gradients;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!parameters_[i].grad().defined()) continue;
+    const bool is_first = !slots_[i].step.defined();
+    if (is_first) make_slot(slots_[i], parameters_[i]);
+    float& step = *slots_[i].step.mutable_data_ptr<float>();
+    step += 1;
+    rule_->begin({.learning_rate = learning_rate_, .step = step, .is_first = is_first});
+    update(slots_[i], parameters_[i]);
+  }
+}
+
+void Optimizer::set_learning_rate(double learning_rate) {
+  DDPRUN_CHECK(std::isfinite(learning_rate) && learning_rate >= 0);
+  learning_rate_ = learning_rate;
+}
+
+NamedTensors Optimizer::state() const {
+  NamedTensors tensors;
+  for (const Slot& slot : slots_) {
+    if (!slot.step.defined()) continue;
+    if (rule_->counts_steps()) tensors.emplace_back(slot.name + ".step", slot.step);
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      tensors.emplace_back(slot.name + "." + keys_[i], slot.state[i]);
+    }
+  }
+  return tensors;
+}
+
+NamedTensors Optimizer::make_state() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    make_slot(slots_[i], parameters_[i]);
+  }
+  return state();
+}
+
+void Optimizer::make_slot(Slot& slot, const torch::Tensor& parameter) const {
+  slot.step = torch::zeros({}, torch::kFloat32);
+  slot.state.clear();
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    slot.state.push_back(torch::zeros_like(parameter.detach()));
+  }
+}
+
+void Optimizer::update(const Slot& slot, const torch::Tensor& parameter) {
+  const torch::Tensor& gradient = parameter.grad();
+  DDPRUN_CHECK(!gradient.is_sparse());
+  Stretch whole{
+      .weights = parameter.detach(), .gradient = gradient, .state = slot.state, .spare = {}};
+  if (can_be_cut(whole)) return update_in_stretches(whole);
+  for (torch::Tensor& spare : whole.spare) {
+    spare = torch::empty_like(whole.weights);
+  }
+  rule_->update(whole);
+}
+
+void Optimizer::update_in_stretches(const Stretch& whole) {
+  make_spare(whole.weights);
+  Stretch flat{
+      .weights = whole.weights.view(-1),
+      .gradient = whole.gradient.view(-1),
+      .state = whole.state,
+      .spare = spare_};
+  for (torch::Tensor& tensor : flat.state) {
+    tensor = tensor.view(-1);
+  }
+  const std::int64_t elements = flat.weights.numel();
+  for (std::int64_t begin = 0; begin < elements; begin += kStretchElements) {
+    rule_->update(cut(flat, begin, std::min(kStretchElements, elements - begin)));
+  }
+}
+
+Stretch Optimizer::cut(const Stretch& whole, std::int64_t begin, std::int64_t size) const {
+  Stretch stretch{
+      .weights = whole.weights.narrow(0, begin, size),
+      .gradient = whole.gradient.narrow(0, begin, size),
+      .state = {},
+      .spare = {}};
+  stretch.state.reserve(whole.state.size());
+  for (const torch::Tensor& tensor : whole.state) {
+    stretch.state.push_back(tensor.narrow(0, begin, size));
+  }
+  for (std::size_t i = 0; i < spare_.size(); ++i) {
+    stretch.spare[i] = spare_[i].narrow(0, 0, size);
+  }
+  return stretch;
+}
+
+void Optimizer::make_spare(const torch::Tensor& parameter) {
+  for (torch::Tensor& spare : spare_) {
+    if (spare.defined() && spare.scalar_type() == parameter.scalar_type()) continue;
+    spare = torch::empty({kStretchElements}, parameter.options());
+  }
+}
+
+std::unique_ptr<Optimizer> make_optimizer(
+    const OptimizerOptions& options, const Optimizer::Parameters& parameters) {
+  return std::make_unique<Optimizer>(
+      make_update_rule(options), options.learning_rate, parameters);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,74 @@
+#pragma once
+
+// Optimizers whose results are those of Python's torch.optim on a CPU, bit for bit. libtorch has
+// its own, of which Adam and AdamW round differently and Adadelta is missing (rule P14).
+
+#include "trainer/core/optimizer_options.hpp"
+#include "trainer/named_tensors.hpp"
+#include "trainer/update_rule.hpp"
+
+#include <torch/torch.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// Updates the parameters of one model by their gradients. For one thread.
+class Optimizer {
+ public:
+  using Parameters = torch::OrderedDict<std::string, torch::Tensor>;
+
+  Optimizer(std::unique_ptr<UpdateRule> rule, double learning_rate, const Parameters& parameters);
+
+  /// Updates every parameter that has a gradient, and keeps the gradient's memory nowhere: it may
+  /// be set to none, or be a view of a bucket. REQUIRES: gradients are dense.
+  void step();
+
+  /// For the steps that follow. REQUIRES: finite, not negative.
+  void set_learning_rate(double learning_rate);
+  double learning_rate() const { return learning_rate_; }
+
+  /// What is kept between steps, by the names `<parameter>.<key>` with the keys of Python's
+  /// state_dict; `<parameter>.step` is a float32 scalar. Nothing for a parameter that has had no
+  /// gradient yet (Adagrad: for all).
+  NamedTensors state() const;
+
+  /// Gives every parameter a state, to be overwritten by what a snapshot holds. What the snapshot
+  /// lacks may stay as it is made: zeros, of which a step makes what it makes of no state (but for
+  /// the sign of a zero in SGD's momentum).
+  NamedTensors make_state();
+
+  /// In the order in which they were given; they share memory, gradients included, with the model.
+  const std::vector<torch::Tensor>& parameters() const { return parameters_; }
+
+ private:
+  /// What is kept for one parameter.
+  struct Slot {
+    std::string name;
+    torch::Tensor step;                // scalar float32 on the CPU; undefined: no state yet
+    std::vector<torch::Tensor> state;  // in the order of keys_
+  };
+
+  void make_slot(Slot& slot, const torch::Tensor& parameter) const;
+  void update(const Slot& slot, const torch::Tensor& parameter);
+  void update_in_stretches(const Stretch& whole);
+  Stretch cut(const Stretch& whole, std::int64_t begin, std::int64_t size) const;
+  void make_spare(const torch::Tensor& parameter);
+
+  std::unique_ptr<UpdateRule> rule_;
+  std::vector<std::string> keys_;
+  double learning_rate_;
+  std::vector<torch::Tensor> parameters_;
+  std::vector<Slot> slots_;                  // one for each of parameters_
+  std::array<torch::Tensor, 3> spare_;  // flat
+};
+
+/// REQUIRES: check_optimizer(options).
+std::unique_ptr<Optimizer> make_optimizer(
+    const OptimizerOptions& options, const Optimizer::Parameters& parameters);
+
+}  // namespace ddprun
