@@ -12,47 +12,26 @@ import hashlib
 import json
 import os
 import pathlib
+import sys
 import time
 
 import numpy
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-import crusoe_vit
+import model_peers
 
 AUTOCAST = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 NORMALISATION = {"mnist": (0.1307, 0.3081), "fashion-mnist": (0.2860, 0.3530)}
 
 
-class ConvNet(nn.Module):
-    def __init__(self, dropout):
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 32, 3)
-        self.conv2 = nn.Conv2d(32, 64, 3)
-        self.fc1 = nn.Linear(9216, 128)
-        self.fc2 = nn.Linear(128, 10)
-        self.dropout1 = nn.Dropout(0.25) if dropout else nn.Identity()
-        self.dropout2 = nn.Dropout(0.5) if dropout else nn.Identity()
-
-    def forward(self, x):
-        x = torch.relu(self.conv1(x))
-        x = torch.relu(self.conv2(x))
-        x = torch.flatten(self.dropout1(torch.max_pool2d(x, 2)), 1)
-        return self.fc2(self.dropout2(torch.relu(self.fc1(x))))
-
-
 def make_model(options):
     """The model that `--model` names, from the seed."""
+    channels, side = (3, 32) if options.dataset == "cifar10" else (1, 28)
     torch.manual_seed(options.seed)
-    if options.model in ("convnet", "simple_conv_net"):
-        return ConvNet(dropout=options.model == "simple_conv_net")
-    if options.model.startswith("resnet"):
-        import torchvision
-        return getattr(torchvision.models, options.model)(num_classes=10)
-    return crusoe_vit.tiny(dropout=options.dropout)
+    return model_peers.make(options.model, channels, side, 10)
 
 
 def read_bytes(directory, stem, header):
@@ -126,7 +105,6 @@ class Metrics:
 
 
 def train(options):
-    join()
     torch.set_num_threads(options.num_threads)
     data = load(options)
     sampler = DistributedSampler(data, shuffle=True, seed=options.seed)
@@ -141,11 +119,6 @@ def train(options):
     loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler)
     metrics = Metrics(options.metrics_file)
 
-    def loss_of(output, labels):
-        if options.model == "simple_conv_net":
-            return nn.functional.nll_loss(torch.log_softmax(output, 1), labels)
-        return nn.functional.cross_entropy(output, labels)
-
     step = 0
     for epoch in range(options.first_epoch, options.first_epoch + options.epochs):
         began = time.monotonic()
@@ -158,7 +131,7 @@ def train(options):
                 with torch.autocast("cpu", AUTOCAST[options.amp] or torch.bfloat16,
                                     enabled=options.amp != "off"):
                     output = model(images)
-                    loss = loss_of(output, labels)
+                    loss = model_peers.loss_of(options.model, output, labels)
                 scaler.scale(loss / options.accumulate if options.accumulate > 1 else loss).backward()
             right = output.argmax(1).eq(labels).sum().item()
             sums += torch.tensor(
@@ -182,18 +155,13 @@ def train(options):
     if dist.get_rank() == 0:
         print(f"final epoch={epoch} step={step} loss={loss:.6f} accuracy={accuracy:.4f} "
               f"weights_sha256={weights_sha256(net)}", flush=True)
-    dist.barrier()
-    # Not by way of torch's teardown: about one exit in ten aborts in it ("terminate called without
-    # an active exception"), when the result is long there.
-    os._exit(0)
 
 
-def parse():
+def parse(arguments):
     parser = argparse.ArgumentParser()
     parser.add_argument("--dataset", choices=[*NORMALISATION, "cifar10"], default="fashion-mnist")
-    parser.add_argument("--data-dir", required=True)
+    parser.add_argument("--data-dir")
     parser.add_argument("--model", default="convnet")
-    parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--optimizer", default="sgd")
     parser.add_argument("--weight-decay", type=float)
     parser.add_argument("--schedule", default="constant")
@@ -216,8 +184,25 @@ def parse():
     parser.add_argument("--limit-test-samples", type=int, help="ignored: there is no test here")
     parser.add_argument("--num-threads", type=int, default=1)
     parser.add_argument("--metrics-file")
-    return parser.parse_args()
+    parser.add_argument("--jobs", help="a file with the flags of one job in each line")
+    return parser.parse_args(arguments)
+
+
+def main():
+    """All jobs in one process: to import torch and torchvision takes longer than most of them."""
+    options = parse(sys.argv[1:])
+    jobs = [options]
+    if options.jobs:
+        lines = pathlib.Path(options.jobs).read_text().splitlines()
+        jobs = [parse(line.split()) for line in lines]
+    join()
+    for job in jobs:
+        train(job)
+    dist.barrier()
+    # Not by way of torch's teardown: about one exit in ten aborts in it ("terminate called without
+    # an active exception"), when the result is long there.
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    train(parse())
+    main()

@@ -1,0 +1,119 @@
+"""Each file in examples/ trains, on small data of its kind, and speaks as its origin does."""
+
+import pathlib
+import re
+import tarfile
+import tempfile
+import unittest
+
+import numpy
+from PIL import Image
+
+import jobs
+import kit_test
+
+EXAMPLES = jobs.HERE.parents[1] / "examples"
+# Nothing of these is what the example is about, and a machine without GPUs has to do it.
+SMALL = ["epochs=2", "batch-size=4", "limit-train-samples=16", "limit-test-samples=8", "log-every=1"]
+
+
+def make_folders(root, layout):
+    """JPEG files of three classes: `layout` yields the path of an image, by split, class and number."""
+    dice = numpy.random.default_rng(0)
+    for split in ("train", "val"):
+        for name in ("n01", "n02", "n03"):
+            for number in range(8):
+                path = root / layout(split, name, number)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(dice.integers(0, 256, (64, 64, 3), numpy.uint8)).save(path)
+
+
+def image_folder(split, name, number):
+    return f"{split}/{name}/{number}.jpg"
+
+
+def tiny_imagenet(split, name, number):
+    return f"train/{name}/images/{name}_{number}.JPEG" if split == "train" else f"val/images/{name}_{number}.JPEG"
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        kit_test.make_cifar10(cls.root)
+        make_folders(cls.root / "imagenet", image_folder)
+        tiny = cls.root / "tiny-imagenet-200"
+        make_folders(tiny, tiny_imagenet)
+        (tiny / "wnids.txt").write_text("n01\nn02\nn03\n")
+        (tiny / "val/val_annotations.txt").write_text("".join(
+            f"{name}_{number}.JPEG\t{name}\t0\t0\t1\t1\n" for name in ("n01", "n02", "n03") for number in range(8)))
+        with tarfile.open(cls.root / "tiny.tar", "w") as archive:
+            archive.add(tiny, "tiny-imagenet-200")
+
+    def lines_of(self, name, *overrides, world=2):
+        """What rank 0 prints, and what the others print."""
+        results = jobs.Run(
+            [jobs.DDPTRAIN, "--config", str(EXAMPLES / f"{name}.yaml"), *SMALL, *overrides], world).wait()
+        for status, _, err in results:
+            self.assertEqual(0, status, err)
+        return results[0][1].splitlines(), [line for _, out, _ in results[1:] for line in out.splitlines()]
+
+    def assert_some(self, pattern, lines, times=None):
+        found = [line for line in lines if re.fullmatch(pattern, line)]
+        self.assertTrue(found, (pattern, lines))
+        if times is not None:
+            self.assertEqual(times, len(found), lines)
+
+    def test_every_file_is_tried(self):
+        tried = re.findall(r'lines_of\("(\w+)"', pathlib.Path(__file__).read_text())
+        self.assertEqual(sorted(path.stem for path in EXAMPLES.glob("*.yaml")), sorted(set(tried)))
+
+    def test_crusoe_mnist(self):
+        dataset, directory = jobs.find_data()
+        lines, _ = self.lines_of("crusoe_mnist", f"dataset={dataset}", f"data-dir={directory}")
+        self.assert_some(r"Starting distributed training on 2 GPUs", lines, 1)
+        self.assert_some(r"Epoch [12] - Avg Loss: \d+\.\d{6}, Accuracy: \d+\.\d{2}%", lines, 2)
+        self.assert_some(r"Training completed!", lines, 1)
+
+    def test_crusoe_vit(self):
+        lines, _ = self.lines_of("crusoe_vit", "model=crusoe_vit_tiny", "image-size=32")
+        self.assert_some(r"Model parameters: [\d,]+", lines, 1)
+        self.assert_some(r"Epoch \d \[\d+/\d+\] Loss: \d+\.\d{6} Speed: \d+\.\d{2} samples/sec", lines)
+
+    def test_kaust_tiny_imagenet(self):
+        for data in ("tiny-imagenet-200", "tiny.tar"):
+            with self.subTest(data):
+                lines, _ = self.lines_of(
+                    "kaust_tiny_imagenet", f"data-dir={self.root / data}", "model=resnet18", "image-size=32",
+                    "amp=off", f"tensorboard-dir={self.root / 'runs'}")
+                self.assert_some(r"\[Rank 0\] World size: +2", lines, 1)
+                self.assert_some(
+                    r"Epoch \[\d/2\] LR: \d\.\d{6} \| Loss \(train, val\): \d+\.\d{3}, \d+\.\d{3} \| "
+                    r"Accuracy \(train, val\): \d+\.\d{2}%, \d+\.\d{2}% \| Throughput: \d+\.\d img/s", lines, 2)
+                self.assert_some(r"Finished Training", lines, 1)
+
+    def test_mila_cifar10(self):
+        lines, others = self.lines_of("mila_cifar10", f"data-dir={self.root}")
+        self.assert_some(r".*Epoch \d: Val loss: \d+\.\d{3} accuracy: \d+\.\d{2}%.*", lines, 2)
+
+    def test_mila_imagenet(self):
+        lines, _ = self.lines_of(
+            "mila_imagenet", f"data-dir={self.root / 'imagenet'}", "model=resnet18", "image-size=32")
+        self.assert_some(
+            r".*Epoch \d: Val loss: \d+\.\d{3} accuracy: \d+\.\d{2}% samples/sec: \d+\.\d", lines, 2)
+        self.assert_some(r".*Done in \d+\.\d seconds, with \d+\.\d images/second", lines, 1)
+
+    def test_mila_imagenet_on_fake_data(self):
+        lines, _ = self.lines_of(
+            "mila_imagenet", "dataset=fake", "model=vit_b_32", "image-size=32", "validation-share=0.25")
+        self.assert_some(r".*Done in .*", lines, 1)
+
+    def test_openacc_cifar10(self):
+        lines, others = self.lines_of("openacc_cifar10", f"data-dir={self.root}", "evaluate-every-epochs=1")
+        self.assert_some(r"Local Rank: 0, Epoch: \d, Training \.\.\.", lines, 2)
+        self.assert_some(r"Local Rank: 1, Epoch: \d, Training \.\.\.", others, 2)
+        self.assert_some(r"Epoch: \d, Accuracy: .*", lines, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

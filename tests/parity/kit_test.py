@@ -1,0 +1,100 @@
+"""The kit's models, optimizers and ways to exchange gradients, against Python's DDP run beside it.
+
+CIFAR-10 is read where DDPRUN_CIFAR_DIR says; else its records are made up, which is as good for bits.
+"""
+
+import os
+import pathlib
+import tempfile
+import unittest
+
+import numpy
+
+import jobs
+
+MNIST_NET = "--model convnet --limit-train-samples 320 --batch-size 16"
+RESNET = "--dataset cifar10 --model resnet18 --limit-train-samples 96 --batch-size 8"
+VIT = "--dataset cifar10 --model crusoe_vit_tiny --limit-train-samples 320 --batch-size 16 --epochs 2"
+ADAMW = "--optimizer adamw --learning-rate 0.001 --weight-decay 0.05"
+JOBS = {
+    "conv net, AdamW": f"{MNIST_NET} {ADAMW} --clip-norm 1",
+    "conv net, accumulating": f"{MNIST_NET} --accumulate 3 --epochs 2",
+    "conv net, bf16": f"{MNIST_NET} --amp bf16",
+    "conv net, StepLR": f"{MNIST_NET} --schedule step --step-size 1 --gamma 0.5 --epochs 3",
+    "conv net, Adadelta": f"{MNIST_NET} --optimizer adadelta --learning-rate 1.0",
+    "conv net, fp16 between ranks": f"{MNIST_NET} --compress fp16",
+    "conv net, bf16 between ranks": f"{MNIST_NET} --compress bf16",
+    "conv net, small buckets": f"{MNIST_NET} --bucket-cap-mb 1",
+    "conv net, static graph": f"{MNIST_NET} --static-graph",
+    "conv net, unused parameters": f"{MNIST_NET} --find-unused",
+    "ResNet-18": RESNET,
+    "ResNet-18, AdamW": f"{RESNET} {ADAMW}",
+    "ResNet-18, accumulating": f"{RESNET} --accumulate 2",
+    "ResNet-18, bf16": f"{RESNET} --amp bf16",
+    "small ViT": VIT,
+    "small ViT, AdamW": f"{VIT} {ADAMW} --clip-norm 1",
+    "small ViT, accumulating": f"{VIT} {ADAMW} --accumulate 2",
+    "small ViT, bf16": f"{VIT} {ADAMW} --amp bf16",
+}
+
+
+def make_cifar10(directory):
+    """A file of CIFAR-10's form: a label and 3,072 pixels each, of noise."""
+    records = numpy.random.default_rng(0).integers(0, 256, (1000, 3073), numpy.uint8)
+    records[:, 0] %= 10
+    for name in ("data_batch_1.bin", "test_batch.bin"):
+        pathlib.Path(directory, name).write_bytes(records.tobytes())
+
+
+class Kit(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.cifar = os.environ.get("DDPRUN_CIFAR_DIR") or str(cls.directory)
+        if cls.cifar == str(cls.directory):
+            make_cifar10(cls.directory)
+
+    def flags(self, job):
+        if "cifar10" in job:
+            return [*job.split(), "--data-dir", self.cifar, "--limit-test-samples", "20"]
+        dataset, directory = jobs.find_data()
+        return [*job.split(), "--dataset", dataset, "--data-dir", directory, "--limit-test-samples", "20"]
+
+    def metrics(self, who, world, number):
+        return str(self.directory / f"{who}-{world}-{number}.jsonl")
+
+    def train_python(self, world):
+        """The hash of each job, in order; all in one process for each rank."""
+        lines = [" ".join([*self.flags(job), "--metrics-file", self.metrics("python", world, number)])
+                 for number, job in enumerate(JOBS.values())]
+        file = self.directory / f"jobs-{world}"
+        file.write_text("\n".join(lines) + "\n")
+        results = jobs.Run([*jobs.PYTHON_PEER, "--jobs", str(file)], world).wait()
+        jobs.final(results)
+        return [line.split("weights_sha256=")[1] for line in results[0][1].splitlines()]
+
+    def assert_equals_python(self, world):
+        theirs = self.train_python(world)
+        self.assertEqual(len(JOBS), len(theirs))
+        for number, (name, job) in enumerate(JOBS.items()):
+            with self.subTest(name, world=world):
+                metrics = self.metrics("ours", world, number)
+                fields = jobs.final(jobs.Run(
+                    [jobs.DDPTRAIN, *self.flags(job), "--metrics-file", metrics], world).wait())
+                ours, peer = ([record["loss"] for record in jobs.records(path) if record["event"] == "epoch"]
+                              for path in (metrics, self.metrics("python", world, number)))
+                self.assertEqual(peer, ours)
+                self.assertEqual(theirs[number], fields["weights_sha256"])
+
+    def test_has_pythons_bits_alone(self):
+        self.assert_equals_python(1)
+
+    def test_has_pythons_bits_at_two_ranks(self):
+        self.assert_equals_python(2)
+
+    def test_has_pythons_bits_at_four_ranks(self):
+        self.assert_equals_python(4)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
