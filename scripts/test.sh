@@ -13,7 +13,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # Programs that tests with the label "threads" run: all else runs on one thread.
-threaded=(streams_test records_test snapshot_saver_test run_plan fake_worker)
+threaded=(streams_test records_test snapshot_saver_test batch_pump_test run_plan fake_worker)
 
 with_torch=yes
 setup_flags=()

@@ -46,12 +46,12 @@ constexpr std::array<Preset, 9> kPresets{{
     {"mnist", grey(0.1307F, 0.3081F)},
     {"fashion-mnist", grey(0.2860F, 0.3530F)},
     {"cifar10-plain", TransformPlan{}},
-    {"cifar10-eval", cifar10(Fit::kExact, Flip::kNever, 0)},
+    {"cifar10-eval", cifar10(Fit::kExact, Flip::kNone, 0)},
     {"cifar10-augment", cifar10(Fit::kPaddedCrop, Flip::kHalf, 4)},
     {"imagenet-train", imagenet(Fit::kResizedCrop, Flip::kHalf)},
-    {"imagenet-eval", imagenet(Fit::kCentreCrop, Flip::kNever)},
+    {"imagenet-eval", imagenet(Fit::kCentreCrop, Flip::kNone)},
     {"tiny-train", imagenet(Fit::kResizedCrop, Flip::kHalf)},
-    {"tiny-eval", imagenet(Fit::kCentreCrop, Flip::kNever)},
+    {"tiny-eval", imagenet(Fit::kCentreCrop, Flip::kNone)},
 }};
 
 }  // namespace

@@ -20,12 +20,12 @@ enum class Fit : std::uint8_t {
   kCentreCrop,   // resized, then the middle: Resize(resize), CenterCrop(side)
 };
 
-enum class Flip : std::uint8_t { kNever, kHalf };
+enum class Flip : std::uint8_t { kNone, kHalf };
 
 /// From 8-bit pixels to the floats of one sample: (byte / 255 - mean) / deviation, rule P13.
 struct TransformPlan {
   Fit fit = Fit::kExact;
-  Flip flip = Flip::kNever;
+  Flip flip = Flip::kNone;
   std::int64_t channels = 3;  // 1 or 3; a grey image is copied into all three
   std::int64_t side = 32;     // of the square that comes out, in pixels
   std::int64_t padding = 0;   // for kPaddedCrop, on every side

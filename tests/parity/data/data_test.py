@@ -1,0 +1,251 @@
+"""What the data code makes of files against torchvision on PIL, bit for bit.
+
+The files are made here: JPEGs of many sizes and kinds, records of CIFAR-10, IDX pairs.
+"""
+
+import io
+import json
+import os
+import pathlib
+import subprocess
+import tarfile
+import tempfile
+import unittest
+
+import numpy as np
+import torch
+from PIL import Image
+from torchvision import datasets, transforms as T
+
+PRINT_SAMPLES = os.environ["PRINT_SAMPLES"]
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+CIFAR = ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
+
+PRESETS = {
+    "mnist": [T.ToTensor(), T.Normalize((0.1307,), (0.3081,))],
+    "fashion-mnist": [T.ToTensor(), T.Normalize((0.2860,), (0.3530,))],
+    "cifar10-plain": [T.ToTensor()],
+    "cifar10-eval": [T.ToTensor(), T.Normalize(*CIFAR)],
+    "cifar10-augment": [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.ToTensor(),
+                        T.Normalize(*CIFAR)],
+    "imagenet-train": [T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor(),
+                       T.Normalize(*IMAGENET)],
+    "imagenet-eval": [T.Resize(256), T.CenterCrop(224), T.ToTensor(), T.Normalize(*IMAGENET)],
+}
+PRESETS["tiny-train"] = PRESETS["imagenet-train"]
+PRESETS["tiny-eval"] = PRESETS["imagenet-eval"]
+
+
+def call(kind, data_dir, split, preset, draws="torch", seed=0, batch=4, workers=0):
+    words = [PRINT_SAMPLES, kind, data_dir, split, preset, draws, seed, batch, workers]
+    return subprocess.run([str(word) for word in words], capture_output=True, check=False)
+
+
+def ours(*args, **options):
+    """[(label, floats)] of the program."""
+    done = call(*args, **options)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr.decode())
+    head, _, rest = done.stdout.partition(b"\n")
+    about = json.loads(head)
+    floats = int(np.prod(about["shape"]))
+    one = np.dtype([("label", "<i8"), ("floats", "<f4", (floats,))])
+    samples = np.frombuffer(rest, dtype=one)
+    assert len(samples) == about["size"], (len(samples), about)
+    return [(int(s["label"]), s["floats"]) for s in samples]
+
+
+def theirs(dataset, seed=0):
+    """The same by torchvision, in the main process."""
+    torch.manual_seed(seed)
+    return [(int(label), image.numpy().ravel()) for image, label in
+            (dataset[i] for i in range(len(dataset)))]
+
+
+def noise(random, height, width, smooth=4):
+    """Pixels that a JPEG keeps details of."""
+    small = random.integers(0, 256, (height // smooth + 2, width // smooth + 2, 3), dtype=np.uint8)
+    return Image.fromarray(small).resize((width, height), Image.BICUBIC)
+
+
+class Fixture(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        self.random = np.random.default_rng(7)
+
+    def assert_same(self, mine, other):
+        self.assertEqual([label for label, _ in mine], [label for label, _ in other])
+        for number, ((_, a), (_, b)) in enumerate(zip(mine, other, strict=True)):
+            self.assertEqual(a.shape, b.shape)
+            worst = float(np.abs(a - b).max())
+            self.assertEqual(a.tobytes(), b.tobytes(),
+                             f"sample {number}: largest difference {worst}")
+
+    def save(self, path, image, **options):
+        path = self.root / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, "JPEG", **options)
+
+    def pictures(self, split):
+        """Colour, grey, CMYK, progressive, every subsampling; odd, tiny, large, long and narrow."""
+        sizes = [(375, 500), (500, 333), (64, 64), (1, 1), (17, 5), (224, 224), (256, 256),
+                 (255, 257), (700, 90), (40, 900), (301, 299), (223, 224)]
+        for number, (height, width) in enumerate(sizes):
+            image = noise(self.random, height, width)
+            name = f"{split}/class {number % 3}/{number}.JPEG"
+            self.save(name, image, quality=60 + 3 * number, subsampling=number % 3,
+                      progressive=number % 2 == 1)
+        self.save(f"{split}/class 0/sub/grey.jpg", noise(self.random, 100, 120).convert("L"))
+        self.save(f"{split}/class 1/cmyk.jpeg", noise(self.random, 90, 70).convert("CMYK"))
+
+
+class Folders(Fixture):
+    def folder(self, split, preset):
+        return datasets.ImageFolder(self.root / split, T.Compose(PRESETS[preset]))
+
+    def test_eval_transforms(self):
+        self.pictures("val")
+        self.assert_same(ours("folder", self.root, "test", "imagenet-eval"),
+                         theirs(self.folder("val", "imagenet-eval")))
+
+    def test_train_transforms_draw_as_torchvision(self):
+        self.pictures("train")
+        for seed in (0, 1, 2):
+            self.assert_same(ours("folder", self.root, "train", "imagenet-train", seed=seed),
+                             theirs(self.folder("train", "imagenet-train"), seed))
+
+    def test_resizing_of_many_sizes(self):
+        for number in range(60):
+            height, width = self.random.integers(1, 400, 2)
+            self.save(f"train/one/{number:03}.jpg", noise(self.random, height, width, 2))
+        self.assert_same(ours("folder", self.root, "train", "tiny-train", seed=5),
+                         theirs(self.folder("train", "tiny-train"), 5))
+
+    def test_the_order_of_files_is_torchvisions(self):
+        image = noise(self.random, 32, 32)
+        for name in ("b/z.jpg", "b/B.jpg", "b/a b/1.jpg", "b/a/1.jpg", "b/é.JPG", "a b/1.jpg",
+                     "a/10.jpg", "a/9.jpg", "a/not.txt", "Z/x.jpeg", "a/.hidden.jpg"):
+            self.save(f"train/{name}", image)
+            image = image.rotate(90)
+        self.assert_same(ours("folder", self.root, "train", "cifar10-plain"),
+                         theirs(self.folder("train", "cifar10-plain")))
+
+    def test_an_archive_is_the_same_as_its_folder(self):
+        self.pictures("train")
+        self.save("train/class 2/" + "long" * 30 + ".jpg", noise(self.random, 20, 20))
+        expected = ours("folder", self.root, "train", "tiny-train", draws="keyed", seed=3)
+        for number, style in enumerate((tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT,
+                                        tarfile.PAX_FORMAT)):
+            for base in (".", "tiny-imagenet-200"):
+                path = self.root / f"{number}{len(base)}.tar"
+                with tarfile.open(path, "w", format=style) as archive:
+                    archive.add(self.root / "train", f"{base}/train")
+                mine = ours("folder", path, "train", "tiny-train", draws="keyed", seed=3)
+                self.assert_same(mine, expected)
+
+    def test_tiny_imagenets_val_is_sorted_into_classes(self):
+        lines = []
+        for number in (3, 20, 100, 7, 11):
+            wnid = f"n{number % 3}"
+            image = noise(self.random, 64, 64)
+            self.save(f"train/{wnid}/images/{number}.JPEG", image)
+            self.save(f"val/images/val_{number}.JPEG", image)
+            self.save(f"sorted/{wnid}/val_{number}.JPEG", image)
+            lines.append(f"val_{number}.JPEG\t{wnid}\t0\t0\t62\t62\n")
+        (self.root / "val/val_annotations.txt").write_text("".join(lines))
+        expected = theirs(self.folder("sorted", "tiny-eval"))
+        self.assert_same(ours("folder", self.root, "test", "tiny-eval"), expected)
+        with tarfile.open(self.root / "tiny.tar", "w") as archive:
+            for part in ("train", "val"):
+                archive.add(self.root / part, f"tiny/{part}")
+        self.assert_same(ours("folder", self.root / "tiny.tar", "test", "tiny-eval"), expected)
+
+    def test_neither_workers_nor_batches_change_a_sample(self):
+        self.pictures("train")
+        alone = ours("folder", self.root, "train", "imagenet-train", draws="keyed", batch=1)
+        for batch, workers in ((3, 1), (5, 2), (100, 4)):
+            self.assert_same(alone, ours("folder", self.root, "train", "imagenet-train",
+                                         draws="keyed", batch=batch, workers=workers))
+
+    def test_a_truncated_file_is_named(self):
+        self.pictures("train")
+        victim = self.root / "train/class 2/2.JPEG"
+        victim.write_bytes(victim.read_bytes()[:-300])
+        for workers in (0, 2):
+            done = call("folder", self.root, "train", "imagenet-train", workers=workers,
+                        draws="keyed")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(str(victim), done.stderr.decode())
+
+    def test_an_empty_class_is_named(self):
+        self.pictures("train")
+        (self.root / "train/forgotten").mkdir()
+        done = call("folder", self.root, "train", "imagenet-train")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), "--data-dir.*forgotten")
+
+
+class Cifar10(Fixture):
+    def setUp(self):
+        super().setUp()
+        self.labels = self.random.integers(0, 10, 30)
+        self.pixels = self.random.integers(0, 256, (30, 3, 32, 32), dtype=np.uint8)
+        records = [bytes([label]) + planes.tobytes()
+                   for label, planes in zip(self.labels, self.pixels, strict=True)]
+        (self.root / "data_batch_1.bin").write_bytes(b"".join(records[:20]))
+        (self.root / "data_batch_2.bin").write_bytes(b"".join(records[20:]))
+
+    def theirs(self, preset, seed):
+        pipeline = T.Compose(PRESETS[preset])
+        torch.manual_seed(seed)
+        images = (Image.fromarray(planes.transpose(1, 2, 0)) for planes in self.pixels)
+        return [(int(label), pipeline(image).numpy().ravel())
+                for label, image in zip(self.labels, images, strict=True)]
+
+    def test_every_preset(self):
+        for preset in ("cifar10-plain", "cifar10-eval", "cifar10-augment", "imagenet-train",
+                       "imagenet-eval"):
+            with self.subTest(preset):
+                self.assert_same(ours("cifar10", self.root, "train", preset, seed=4),
+                                 self.theirs(preset, 4))
+
+
+class Idx(Fixture):
+    def test_grey_presets(self):
+        pixels = self.random.integers(0, 256, (9, 28, 28), dtype=np.uint8)
+        head = b"".join(n.to_bytes(4, "big") for n in (0x803, 9, 28, 28))
+        (self.root / "train-images-idx3-ubyte").write_bytes(head + pixels.tobytes())
+        (self.root / "train-labels-idx1-ubyte").write_bytes(
+            b"".join(n.to_bytes(4, "big") for n in (0x801, 9)) + bytes(range(9)))
+        for preset in ("mnist", "fashion-mnist"):
+            pipeline = T.Compose(PRESETS[preset])
+            expected = [(label, pipeline(Image.fromarray(image)).numpy().ravel())
+                        for label, image in enumerate(pixels)]
+            self.assert_same(ours("idx", self.root, "train", preset), expected)
+
+
+class Synthetic(Fixture):
+    def test_fake_data_is_torchvisions(self):
+        dataset = datasets.FakeData(5, (3, 40, 56), 1000, T.Compose(PRESETS["imagenet-eval"]))
+        self.assert_same(ours("fake", ".", "train", "imagenet-eval", workers=2, draws="keyed"),
+                         theirs(dataset))
+
+    def test_smeared_noise_is_that_of_torch(self):
+        expected = []
+        for index in range(3):
+            image = torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(index))
+            for _ in range(3):
+                for dimension in (1, 2):
+                    image = image + 0.3 * image.roll(1, dimension)
+            image = (image - image.mean()) / image.std()
+            expected.append((index, image.numpy().ravel()))
+        for (label, mine), (wanted, other) in zip(ours("smeared", ".", "train", "mnist"), expected,
+                                                  strict=True):
+            self.assertEqual(label, wanted)
+            np.testing.assert_allclose(mine, other, rtol=0, atol=3e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,272 @@
+#include "trainer/data/image_source.hpp"
+
+#include "tests/trainer/data/fixtures.hpp"
+#include "trainer/core/cifar.hpp"
+#include "trainer/data/encoded_images.hpp"
+#include "trainer/data/stored_images.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Opened = Result<std::unique_ptr<ImageSource>>;
+
+std::string refusal_of(const Opened& opened) {
+  return opened ? "accepted" : opened.error().detail;
+}
+
+std::vector<std::int64_t> labels_of(const ImageSource& source) {
+  std::vector<std::int64_t> labels;
+  for (std::int64_t sample = 0; sample < source.size(); ++sample) {
+    labels.push_back(source.label(sample));
+  }
+  return labels;
+}
+
+class Folders : public DataDirectory {
+ protected:
+  Opened open(DataSplit split = DataSplit::kTrain) const {
+    return EncodedImages::open(root_.string(), split);
+  }
+};
+
+TEST_F(Folders, GiveEachFileTheNumberOfItsFolder) {
+  write("train/b/2.jpg", jpeg_of(8, 6, 3, 1));
+  write("train/a/1.JPEG", jpeg_of(10, 4, 1, 2));
+  const auto source = open();
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_THAT((*source)->classes(), ElementsAre("a", "b"));
+  EXPECT_THAT(labels_of(**source), ElementsAre(0, 1));
+  EXPECT_EQ((*source)->read(0)->size, (ImageSize{4, 10}));
+  EXPECT_EQ((*source)->read(1)->size, (ImageSize{6, 8}));
+}
+
+TEST_F(Folders, AreFollowedThroughLinks) {
+  write("elsewhere/1.jpg", jpeg_of(8, 8, 3, 1));
+  std::filesystem::create_directories(root_ / "train");
+  std::filesystem::create_directory_symlink(root_ / "elsewhere", root_ / "train/a");
+  const auto source = open();
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_EQ((*source)->size(), 1);
+}
+
+TEST_F(Folders, ThatLeadRoundInACircleAreRefused) {
+  write("train/a/1.jpg", jpeg_of(8, 8, 3, 1));
+  std::filesystem::create_directory_symlink(root_ / "train/a", root_ / "train/a/again");
+  EXPECT_THAT(refusal_of(open()), HasSubstr("again/again"));
+}
+
+TEST_F(Folders, AreMissedWithTheFlagAndARemedy) {
+  EXPECT_THAT(
+      refusal_of(EncodedImages::open("/no/such/place", DataSplit::kTrain)),
+      AllOf(HasSubstr("--data-dir /no/such/place"), HasSubstr("train and val")));
+  EXPECT_THAT(
+      refusal_of(open()), AllOf(HasSubstr("--data-dir"), HasSubstr("no folder 'train'")));
+  write("train/a/1.jpg", "");
+  EXPECT_THAT(refusal_of(open(DataSplit::kTest)), HasSubstr("no folder 'val'"));
+}
+
+TEST_F(Folders, WithoutAnImageAreNamed) {
+  write("train/a/1.jpg", "");
+  write("train/cats/readme.txt", "");
+  EXPECT_THAT(
+      refusal_of(open()),
+      AllOf(HasSubstr("--data-dir"), HasSubstr("cats"), HasSubstr("put images there")));
+}
+
+TEST_F(Folders, NameTheFileThatIsTruncated) {
+  const std::string whole = jpeg_of(64, 64, 3, 5);
+  const auto path = write("train/a/1.jpg", whole.substr(0, whole.size() / 2));
+  const auto image = (*open())->read(0);
+  ASSERT_FALSE(image);
+  EXPECT_TRUE(image.error().is(Errc::kCorrupt));
+  EXPECT_THAT(image.error().detail, HasSubstr(path.string() + ": not a whole JPEG file"));
+}
+
+TEST_F(Folders, NameTheFileThatHasGone) {
+  const auto path = write("train/a/1.jpg", "x");
+  const auto source = open();
+  std::filesystem::remove(path);
+  const auto image = (*source)->read(0);
+  ASSERT_FALSE(image);
+  EXPECT_TRUE(image.error().is(Errc::kNotFound));
+  EXPECT_THAT(image.error().detail, HasSubstr(path.string()));
+}
+
+TEST_F(Folders, OfTinyImagenetsValTakeTheClassesOfTrain) {
+  write("train/n1/images/a.JPEG", jpeg_of(8, 8, 3, 1));
+  write("train/n2/images/a.JPEG", jpeg_of(8, 8, 3, 1));
+  write("val/images/val_7.JPEG", jpeg_of(8, 8, 3, 1));
+  write("val/val_annotations.txt", "val_7.JPEG\tn2\t0\t0\t1\t1\n");
+  const auto source = open(DataSplit::kTest);
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_THAT(labels_of(**source), ElementsAre(1));
+  EXPECT_THAT((*source)->classes(), ElementsAre("n1", "n2"));
+}
+
+TEST_F(Folders, AreRefusedForAModelWithAnotherNumberOfClasses) {
+  write("train/a/1.jpg", "x");
+  write("train/b/1.jpg", "x");
+  const auto source = open();
+  EXPECT_TRUE(check_classes(**source, 2, root_.string()));
+  const auto wrong = check_classes(**source, 200, root_.string());
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(
+      wrong.error().detail,
+      AllOf(HasSubstr("--data-dir " + root_.string() + " has 2 classes"), HasSubstr("200")));
+}
+
+class Archive : public DataDirectory {
+ protected:
+  /// The folder `what` of the root as an archive beside it.
+  std::filesystem::path pack(const std::string& what) const {
+    const std::filesystem::path tar = root_ / "data.tar";
+    const std::string command = "tar -C '" + root_.string() + "' -cf '" + tar.string() + "' " + what;
+    EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor): its own words
+    return tar;
+  }
+};
+
+TEST_F(Archive, IsReadWithoutUnpacking) {
+  write("tiny/train/b/2.jpg", jpeg_of(8, 6, 3, 1));
+  write("tiny/train/a/" + std::string(150, 'n') + ".jpg", jpeg_of(10, 4, 1, 2));
+  const auto folder = EncodedImages::open((root_ / "tiny").string(), DataSplit::kTrain);
+  const auto archive = EncodedImages::open(pack("tiny").string(), DataSplit::kTrain);
+  ASSERT_TRUE(archive) << refusal_of(archive);
+  EXPECT_EQ((*archive)->classes(), (*folder)->classes());
+  ASSERT_EQ((*archive)->size(), (*folder)->size());
+  for (std::int64_t sample = 0; sample < 2; ++sample) {
+    EXPECT_EQ((*archive)->label(sample), (*folder)->label(sample));
+    EXPECT_EQ((*archive)->read(sample)->pixels, (*folder)->read(sample)->pixels);
+  }
+}
+
+TEST_F(Archive, NamesAFolderWithoutAnImage) {
+  write("train/a/1.jpg", jpeg_of(8, 6, 3, 1));
+  std::filesystem::create_directories(root_ / "train/empty");
+  EXPECT_THAT(
+      refusal_of(EncodedImages::open(pack("train").string(), DataSplit::kTrain)),
+      AllOf(HasSubstr("--data-dir"), HasSubstr("empty")));
+}
+
+TEST_F(Archive, IsRefusedWhenCutOffInAHeaderOrInAFile) {
+  write("train/a/1.jpg", std::string(3'000, 'x'));
+  const auto path = pack("train");
+  for (const int bytes : {0, 100, 1'600, 2'500}) {
+    std::filesystem::resize_file(path, static_cast<std::uintmax_t>(bytes));
+    EXPECT_THAT(
+        refusal_of(EncodedImages::open(path.string(), DataSplit::kTrain)),
+        AllOf(HasSubstr("--data-dir"), HasSubstr("cut off")))
+        << bytes;
+    pack("train");
+  }
+}
+
+TEST_F(Archive, IsNothingElse) {
+  const auto path = write("data.tar", std::string(2'000, 'x'));
+  EXPECT_THAT(
+      refusal_of(EncodedImages::open(path.string(), DataSplit::kTrain)),
+      HasSubstr("not a tar archive"));
+}
+
+class Cifar : public DataDirectory {
+ protected:
+  static std::string records(std::initializer_list<int> labels) {
+    std::string bytes;
+    for (const int label : labels) {
+      bytes += static_cast<char>(label);
+      bytes += std::string(kCifarPixelBytes, static_cast<char>(label * 20));
+    }
+    return bytes;
+  }
+  Opened open(DataSplit split = DataSplit::kTrain) const {
+    return StoredImages::open_cifar10(root_.string(), split);
+  }
+};
+
+TEST_F(Cifar, JoinsItsFilesInOrder) {
+  write("data_batch_2.bin", records({3}));
+  write("data_batch_1.bin", records({1, 2}));
+  write("test_batch.bin", records({9}));
+  write("batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+  const auto source = open();
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_THAT(labels_of(**source), ElementsAre(1, 2, 3));
+  EXPECT_EQ((*source)->classes().at(2), "c");
+  const auto image = (*source)->read(2);
+  EXPECT_THAT(image->pixels, ::testing::Each(60));
+  EXPECT_EQ(image->layout, Image::Layout::kPlanar);
+  EXPECT_THAT(labels_of(**open(DataSplit::kTest)), ElementsAre(9));
+}
+
+TEST_F(Cifar, ReadsGzippedFilesAndTheUsualFolder) {
+  const std::string bytes = records({4, 5});
+  write("cifar-10-batches-bin/test_batch.bin", records({7}));
+  gzFile file = ::gzopen((root_ / "cifar-10-batches-bin/data_batch_1.bin.gz").c_str(), "wb");
+  ::gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  ::gzclose(file);
+  EXPECT_THAT(labels_of(**open()), ElementsAre(4, 5));
+  write("cifar-10-batches-bin/data_batch_1.bin", records({6}));  // not both
+  EXPECT_THAT(labels_of(**open()), ElementsAre(6));
+}
+
+TEST_F(Cifar, IsMissedWithTheFlag) {
+  EXPECT_THAT(
+      refusal_of(open()), AllOf(HasSubstr("--data-dir"), HasSubstr("data_batch_*.bin")));
+  EXPECT_THAT(
+      refusal_of(StoredImages::open_cifar10("/no/such/place", DataSplit::kTrain)),
+      HasSubstr("--data-dir /no/such/place"));
+}
+
+TEST_F(Cifar, IsRefusedWithHalfARecordOrAnEleventhClass) {
+  write("data_batch_1.bin", records({1}) + "x");
+  EXPECT_THAT(refusal_of(open()), AllOf(HasSubstr("data_batch_1.bin"), HasSubstr("no whole")));
+  write("data_batch_1.bin", records({1, 10}));
+  EXPECT_THAT(refusal_of(open()), HasSubstr("label 10 of record 1"));
+  write("data_batch_1.bin", "");
+  EXPECT_THAT(refusal_of(open()), HasSubstr("0 bytes"));
+}
+
+class Idx : public DataDirectory {
+ protected:
+  static std::string word(unsigned value) {
+    return {
+        static_cast<char>(value >> 24U),
+        static_cast<char>(value >> 16U & 255U),
+        static_cast<char>(value >> 8U & 255U),
+        static_cast<char>(value & 255U)};
+  }
+};
+
+TEST_F(Idx, HoldsImagesAndLabels) {
+  write("train-images-idx3-ubyte", word(0x803) + word(2) + word(2) + word(3) + "abcdefghijkl");
+  write("train-labels-idx1-ubyte", word(0x801) + word(2) + std::string("\x07\x00", 2));
+  const auto source = StoredImages::open_idx(root_.string(), DataSplit::kTrain);
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_THAT(labels_of(**source), ElementsAre(7, 0));
+  const auto image = (*source)->read(1);
+  EXPECT_EQ(image->size, (ImageSize{2, 3}));
+  EXPECT_EQ(std::string(image->pixels.begin(), image->pixels.end()), "ghijkl");
+}
+
+TEST_F(Idx, IsMissedWithTheFlag) {
+  EXPECT_THAT(
+      refusal_of(StoredImages::open_idx(root_.string(), DataSplit::kTest)),
+      AllOf(HasSubstr("t10k-images-idx3-ubyte"), HasSubstr("--data-dir")));
+}
+
+}  // namespace
+}  // namespace ddprun
