@@ -33,13 +33,13 @@ double BatchNormImpl::next_momentum() {
 
 int convert_sync_batch_norm(torch::nn::Module& module, const ProcessGroup& group) {
   int converted = 0;
-  for (const auto& child : module.modules()) {
-    if (child->as<torch::nn::BatchNorm2dImpl>() == nullptr) continue;
-    auto* const norm = dynamic_cast<BatchNormImpl*>(child.get());
+  module.apply([&](torch::nn::Module& child) {
+    if (child.as<torch::nn::BatchNorm2dImpl>() == nullptr) return;
+    auto* const norm = dynamic_cast<BatchNormImpl*>(&child);
     DDPRUN_CHECK(norm != nullptr);
     norm->set_group(group);
     ++converted;
-  }
+  });
   return converted;
 }
 

@@ -39,9 +39,9 @@ class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
 
 TORCH_MODULE(BatchNorm);
 
-/// Tells every BatchNorm below `module` its group, and returns how many there are. Parameters,
-/// buffers and their names stay. REQUIRES: no torch::nn::BatchNorm2d below it that is not ours: it
-/// would keep statistics of its own.
+/// Tells every BatchNorm in `module` its group, and returns how many there are. Parameters,
+/// buffers and their names stay. REQUIRES: no torch::nn::BatchNorm2d among them that is not ours:
+/// it would keep statistics of its own.
 int convert_sync_batch_norm(torch::nn::Module& module, const ProcessGroup& group);
 
 }  // namespace ddprun

@@ -37,7 +37,10 @@ double clip_gradients(const std::vector<torch::Tensor>& parameters, double max_n
   const std::vector<torch::Tensor> gradients = gradients_of(parameters);
   if (gradients.empty()) return 0;
   const torch::Tensor norm = norm_of(gradients);
-  const torch::Tensor factor = torch::clamp_max(max_norm / (norm + 1e-6), 1.0);
+  // Python divides a number by a tensor so; libtorch's clip_grad_norm_ really divides, which gives
+  // other bits for limits that are not 1.
+  const torch::Tensor quotient = (norm + 1e-6).reciprocal() * max_norm;
+  const torch::Tensor factor = torch::clamp_max(quotient, 1.0);
   for (torch::Tensor gradient : gradients) {
     gradient.mul_(factor);
   }

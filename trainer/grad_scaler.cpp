@@ -97,8 +97,7 @@ Result<void> GradScaler::load(const std::map<std::string, double>& state) {
     return found == state.end() ? std::nan("") : found->second;
   };
   const auto refused = [&value](const char* key) {
-    return make_error(
-        Errc::kCorrupt, fmt::format("the grad scaler's '{}' is {}", key, value(key)));
+    return make_error(Errc::kCorrupt, fmt::format("the grad scaler's '{}' is {}", key, value(key)));
   };
   if (!is_scale(value(kScale))) return refused(kScale);
   const double growth = value(kGrowthFactor);

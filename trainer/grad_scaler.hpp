@@ -1,7 +1,7 @@
 #pragma once
 
-// Loss scaling for float16: the loss is multiplied before the backward pass, so that small gradients
-// do not vanish, and the gradients are divided by the same before the step. Python's
+// Loss scaling for float16: the loss is multiplied before the backward pass, so that small
+// gradients do not vanish, and the gradients are divided by the same before the step. Python's
 // torch.amp.GradScaler, with its defaults, its arithmetic and the keys of its state.
 
 #include "base/error.hpp"

@@ -138,8 +138,7 @@ void Optimizer::make_spare(const torch::Tensor& parameter) {
 
 std::unique_ptr<Optimizer> make_optimizer(
     const OptimizerOptions& options, const Optimizer::Parameters& parameters) {
-  return std::make_unique<Optimizer>(
-      make_update_rule(options), options.learning_rate, parameters);
+  return std::make_unique<Optimizer>(make_update_rule(options), options.learning_rate, parameters);
 }
 
 }  // namespace ddprun

@@ -63,7 +63,7 @@ class Optimizer {
   std::vector<std::string> keys_;
   double learning_rate_;
   std::vector<torch::Tensor> parameters_;
-  std::vector<Slot> slots_;                  // one for each of parameters_
+  std::vector<Slot> slots_;             // one for each of parameters_
   std::array<torch::Tensor, 3> spare_;  // flat
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -81,12 +82,17 @@ void update_running(const RunningStatistics& running, const Statistics& batch) {
   move(running.variance, batch.variance * unbiased);
 }
 
+/// Autograd's functions take what may be undefined as an optional.
+std::optional<Tensor> optional_of(const Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
 struct SyncBatchNormFunction : torch::autograd::Function<SyncBatchNormFunction> {
   static Variable forward(
       AutogradContext* context,
       const Tensor& input,
-      const Tensor& weight,
-      const Tensor& bias,
+      const std::optional<Tensor>& weight,
+      const std::optional<Tensor>& bias,
       const RunningStatistics& running,
       double epsilon,
       const ProcessGroup& group) {
@@ -97,7 +103,7 @@ struct SyncBatchNormFunction : torch::autograd::Function<SyncBatchNormFunction> 
     const Tensor mean = batch.mean.to(torch::kFloat32);
     const Tensor variance = batch.variance.to(torch::kFloat32);
     const Tensor inverse = (batch.variance + epsilon).rsqrt().to(torch::kFloat32);
-    context->save_for_backward({values, weight, mean, inverse});
+    context->save_for_backward({values, weight.value_or(Tensor()), mean, inverse});
     context->saved_data["count"] = batch.count;
     context->saved_data["group"] = c10::IValue::make_capsule(group);
     context->saved_data["type"] = input.scalar_type();
@@ -134,8 +140,8 @@ struct SyncBatchNormFunction : torch::autograd::Function<SyncBatchNormFunction> 
     }
     Tensor input_gradient;
     if (context->needs_input_grad(0)) {
-      input_gradient = input_gradient_of(
-          context, gradient, saved, torch::cat({weight_gradient, bias_gradient}));
+      input_gradient =
+          input_gradient_of(context, gradient, saved, torch::cat({weight_gradient, bias_gradient}));
     }
     if (!weight.defined()) weight_gradient = bias_gradient = Tensor();
     return {input_gradient, weight_gradient, bias_gradient, {}, {}, {}};
@@ -179,7 +185,7 @@ Tensor sync_batch_norm(
     const ProcessGroup& group) {
   DDPRUN_CHECK(input.dim() >= 2);
   return SyncBatchNormFunction::apply(
-      input, affine.weight, affine.bias, running, epsilon, group);
+      input, optional_of(affine.weight), optional_of(affine.bias), running, epsilon, group);
 }
 
 }  // namespace ddprun

@@ -83,8 +83,7 @@ TEST_F(GoldenWeights, OfSgdArePythons) {
 }
 
 TEST_F(GoldenWeights, OfAdamArePythons) {
-  const torch::Tensor weights =
-      weights_after_twenty_steps(default_options(OptimizerKind::kAdam));
+  const torch::Tensor weights = weights_after_twenty_steps(default_options(OptimizerKind::kAdam));
   EXPECT_FLOAT_EQ(weights[0].item<float>(), -1.11462522F);
   EXPECT_EQ(hash(weights), "2aa81ddba33b3933");
 }
@@ -188,8 +187,7 @@ TEST(Optimizer, SkipsAParameterWithoutGradient) {
   parameters["p"].mutable_grad() = torch::ones({3});
   optimizer->step();
   EXPECT_TRUE(torch::equal(parameters["q"].detach(), torch::ones({2})));
-  EXPECT_THAT(
-      names_of(optimizer->state()), ElementsAre("p.step", "p.exp_avg", "p.exp_avg_sq"));
+  EXPECT_THAT(names_of(optimizer->state()), ElementsAre("p.step", "p.exp_avg", "p.exp_avg_sq"));
 }
 
 /// What a run of `kind` has after six steps, changing hands after `saved_at`; 0: never.

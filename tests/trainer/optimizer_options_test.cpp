@@ -24,8 +24,7 @@ TEST(OptimizerOptions, HaveANameForEveryKind) {
     names.insert(name_of(kind));
   }
   EXPECT_EQ(
-      names,
-      (std::set<std::string>{"sgd", "adam", "adamw", "adadelta", "rmsprop", "adagrad"}));
+      names, (std::set<std::string>{"sgd", "adam", "adamw", "adadelta", "rmsprop", "adagrad"}));
 }
 
 TEST(OptimizerOptions, DefaultToPythons) {

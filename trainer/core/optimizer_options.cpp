@@ -55,15 +55,15 @@ OptimizerOptions default_options(OptimizerKind kind) {
 Result<void> check_optimizer(const OptimizerOptions& options) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const double past_one = std::nextafter(1.0, 2.0);
-  for (const auto& [name, value, limit] : {
-           Range{"learning rate", options.learning_rate, kNone},
-           Range{"weight decay", options.weight_decay, kNone},
-           Range{"momentum", options.momentum, kNone},
-           Range{"beta1", options.beta1, 1},
-           Range{"beta2", options.beta2, 1},
-           Range{"smoothing", options.smoothing, past_one},
-           Range{"epsilon", options.epsilon, kNone},
-           Range{"learning rate decay", options.learning_rate_decay, kNone}}) {
+  for (const auto& [name, value, limit] :
+       {Range{"learning rate", options.learning_rate, kNone},
+        Range{"weight decay", options.weight_decay, kNone},
+        Range{"momentum", options.momentum, kNone},
+        Range{"beta1", options.beta1, 1},
+        Range{"beta2", options.beta2, 1},
+        Range{"smoothing", options.smoothing, past_one},
+        Range{"epsilon", options.epsilon, kNone},
+        Range{"learning rate decay", options.learning_rate_decay, kNone}}) {
     if (value >= 0 && value < limit) continue;
     return make_error(
         Errc::kInvalidArgument,

@@ -24,16 +24,16 @@ const char* name_of(OptimizerKind kind);
 /// Python; default_options() has those of the other kinds.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kSgd;
-  double learning_rate = 1e-3;      // all
-  double weight_decay = 0;          // all; AdamW's is decoupled from the gradient
-  double momentum = 0;              // SGD, RMSprop: 0 keeps no buffer
-  bool is_nesterov = false;         // SGD, with momentum
-  double beta1 = 0.9;               // Adam, AdamW: of the first moment
-  double beta2 = 0.999;             // Adam, AdamW: of the second moment
-  double smoothing = 0.9;           // Adadelta's rho, RMSprop's alpha
-  double epsilon = 0;               // all but SGD: keeps a divisor from 0
-  double learning_rate_decay = 0;   // Adagrad
-  bool is_centered = false;         // RMSprop: divides by the deviation, not the root mean square
+  double learning_rate = 1e-3;     // all
+  double weight_decay = 0;         // all; AdamW's is decoupled from the gradient
+  double momentum = 0;             // SGD, RMSprop: 0 keeps no buffer
+  bool is_nesterov = false;        // SGD, with momentum
+  double beta1 = 0.9;              // Adam, AdamW: of the first moment
+  double beta2 = 0.999;            // Adam, AdamW: of the second moment
+  double smoothing = 0.9;          // Adadelta's rho, RMSprop's alpha
+  double epsilon = 0;              // all but SGD: keeps a divisor from 0
+  double learning_rate_decay = 0;  // Adagrad
+  bool is_centered = false;        // RMSprop: divides by the deviation, not the root mean square
 };
 
 /// The defaults of Python's torch.optim class of this name.

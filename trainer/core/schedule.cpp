@@ -44,9 +44,8 @@ double warmup_decay_rate(const ScheduleOptions& options, const TrainMoment& at) 
   const auto world = static_cast<double>(options.world);
   const double full = options.base * world;
   if (at.epoch < options.warmup_epochs) {
-    const double epoch =
-        static_cast<double>(at.epoch) +
-        static_cast<double>(at.batch) / static_cast<double>(at.batches_per_epoch);
+    const double epoch = static_cast<double>(at.epoch) +
+                         static_cast<double>(at.batch) / static_cast<double>(at.batches_per_epoch);
     const double climbed = epoch * (world - 1.0) / static_cast<double>(options.warmup_epochs);
     const double factor = 1.0 / world * (climbed + 1.0);
     return full * factor;
@@ -102,8 +101,8 @@ Result<void> check_schedule(const ScheduleOptions& options) {
   }
   if (options.world < 1) return refused(fmt::format("a world of {}", options.world));
   const auto& milestones = options.milestones;
-  const bool rise = std::ranges::adjacent_find(milestones, std::greater_equal<>{}) ==
-                    milestones.end();
+  const bool rise =
+      std::ranges::adjacent_find(milestones, std::greater_equal<>{}) == milestones.end();
   if (!rise || (!milestones.empty() && milestones.front() < 0)) {
     return refused(fmt::format("milestones {} do not rise", fmt::join(milestones, ",")));
   }

@@ -34,9 +34,9 @@ struct ScheduleOptions {
   std::int64_t warmup_epochs = 5;  // warmup_cosine, warmup_decay; 0: no warm-up
   std::int64_t epochs = 50;        // warmup_cosine: where the half cosine would reach 0
 
-  int world = 1;                                      // warmup_decay: base · world follows warm-up
+  int world = 1;                                     // warmup_decay: base · world follows warm-up
   std::vector<std::int64_t> milestones{30, 60, 80};  // warmup_decay: epochs that begin with a drop
-  double divisor = 10;                                // warmup_decay: of each drop
+  double divisor = 10;                               // warmup_decay: of each drop
 };
 
 /// A moment of training. All count from 0; 0 <= batch < batches_per_epoch.
@@ -56,7 +56,8 @@ Result<void> check_schedule(const ScheduleOptions& options);
 /// - constant: base.
 /// - step: base · gamma · gamma …, one factor for each whole step_epochs, multiplied one after the
 ///   other as torch.optim.lr_scheduler.StepLR does (0.1 · 0.1 is not 0.1²'s double).
-/// - warmup_cosine: base · (epoch + 1) / warmup_epochs, then base · (1 + cos(π · p)) / 2 with p from
+/// - warmup_cosine: base · (epoch + 1) / warmup_epochs, then base · (1 + cos(π · p)) / 2 with p
+/// from
 ///   0 at the end of the warm-up to 1 at `epochs` (Crusoe's LambdaLR).
 /// - warmup_decay: straight from base to base · world over the warm-up, by fractions of an epoch
 ///   ("Accurate, Large Minibatch SGD", Goyal et al. 2017), then divided by `divisor` at each
