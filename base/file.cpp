@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -29,10 +28,16 @@ Result<void> synced(const std::filesystem::path& directory, int (*sync)(int)) {
 
 /// `name` is what people know the file by.
 Result<void> write_synced(
-    const std::filesystem::path& path, std::string_view content, const std::string& name) {
+    const std::filesystem::path& path,
+    const std::vector<std::string_view>& pieces,
+    const std::string& name) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
   if (!file) return make_errno_error(errno, name);
-  const bool written = write_all(file.get(), content) && ::fsync(file.get()) == 0;
+  bool written = true;
+  for (const std::string_view piece : pieces) {
+    written = written && write_all(file.get(), piece);
+  }
+  written = written && ::fsync(file.get()) == 0;
   if (!written) return make_errno_error(errno, name);
   return {};
 }
@@ -94,6 +99,11 @@ Result<std::string> read_to_end(int pipe, TimePoint deadline, std::size_t bytes_
 }
 
 Result<void> replace_file(const std::filesystem::path& path, std::string_view content) {
+  return replace_file(path, std::vector{content});
+}
+
+Result<void> replace_file(
+    const std::filesystem::path& path, const std::vector<std::string_view>& pieces) {
   std::error_code error;
   const auto found = std::filesystem::status(path, error);
   if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
@@ -105,7 +115,7 @@ Result<void> replace_file(const std::filesystem::path& path, std::string_view co
     if (error) return make_errno_error(error.value(), path.string());
   }
   const std::filesystem::path aside = fmt::format("{}.{}.tmp", target.string(), ::getpid());
-  auto written = write_synced(aside, content, path.string());
+  auto written = write_synced(aside, pieces, path.string());
   if (written && ::rename(aside.c_str(), target.c_str()) != 0) {
     written = make_errno_error(errno, path.string());
   }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -28,6 +29,10 @@ Result<std::string> read_to_end(int pipe, TimePoint deadline, std::size_t bytes_
 /// synced. Fails with kIo or kNotFound, also where a device, FIFO or directory stands in its place,
 /// and leaves nothing behind then.
 Result<void> replace_file(const std::filesystem::path& path, std::string_view content);
+
+/// The same for a content in pieces, one behind the other.
+Result<void> replace_file(
+    const std::filesystem::path& path, const std::vector<std::string_view>& pieces);
 
 /// What was made, renamed or removed in a directory outlives a crash of the machine. Fails with kIo
 /// or kNotFound.

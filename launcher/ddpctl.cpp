@@ -47,6 +47,10 @@ struct Run {
     return status ? *status : fail(status.error());
   }
   int operator()(const StageOptions& options) const { return end(stage(options)); }
+  int operator()(const SnapshotCommand& command) const {
+    const auto status = run_snapshot(command);
+    return status ? *status : fail(status.error());
+  }
   int operator()(const StoreServeOptions& options) const { return end(serve_store(options)); }
   int operator()(const StoreBenchOptions& options) const { return end(bench_store(options)); }
   int operator()(const RendezvousBenchOptions& options) const {

@@ -4,6 +4,7 @@
 #include "base/nearest.hpp"
 #include "launcher/doctor_options.hpp"
 #include "launcher/report_options.hpp"
+#include "launcher/snapshot_options.hpp"
 #include "launcher/stage_options.hpp"
 #include "launcher/store_workload.hpp"
 
@@ -200,6 +201,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   RawBench bench;
   RendezvousBenchOptions rendezvous_bench;
   RawStage stage;
+  RawSnapshot snapshot;
 
   const std::span words(argv, static_cast<std::size_t>(argc));
   if (argc > 1 && words[1] == std::string_view("submit")) return parsed_submit(words.subspan(2));
@@ -214,6 +216,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   add_doctor(app, doctor);
   app.add_subcommand("submit", "Submit a batch script whose job runs the code of the commit");
   add_stage(app, stage);
+  add_snapshot(app, snapshot);
   CLI::App* const store = app.add_subcommand("store", "The c10d key-value store");
   store->require_subcommand(1);
   add_serve(*store, serve);
@@ -246,6 +249,11 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
     auto options = checked(stage);
     if (!options) return options.error();
     return *std::move(options);
+  }
+  if (app.got_subcommand("snapshot")) {
+    auto command = checked(app, snapshot);
+    if (!command) return command.error();
+    return *std::move(command);
   }
   if (app.got_subcommand("rendezvous")) return rendezvous_bench;
   if (store->got_subcommand("serve")) return serve;

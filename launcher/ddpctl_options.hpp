@@ -10,6 +10,7 @@
 #include "launcher/memory_report.hpp"
 #include "launcher/rendezvous_bench.hpp"
 #include "launcher/scaling_report.hpp"
+#include "launcher/snapshot_verbs.hpp"
 #include "launcher/stage.hpp"
 #include "launcher/status.hpp"
 #include "launcher/store_bench.hpp"
@@ -34,6 +35,7 @@ using DdpctlCommand = std::variant<
     ScalingOptions,
     SubmitOptions,
     StageOptions,
+    SnapshotCommand,
     StoreServeOptions,
     StoreBenchOptions,
     RendezvousBenchOptions>;

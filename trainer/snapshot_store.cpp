@@ -55,6 +55,8 @@ void warn_of(const Error& error) {
   spdlog::warn("old snapshots stay: {}", error.detail);
 }
 
+}  // namespace
+
 Result<Manifest> read_manifest(const std::filesystem::path& path) {
   const auto text = read_file(path / kManifest, kManifestBytesMax);
   if (!text) return text.error();
@@ -86,8 +88,6 @@ Result<std::vector<std::byte>> read_listed(
       sum,
       file.sha256));
 }
-
-}  // namespace
 
 Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::path& path) {
   const auto manifest = read_manifest(path);

@@ -46,6 +46,14 @@ class LoadedSnapshot {
 /// naming the file and what is wrong, or with kNotFound or kIo.
 Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::path& path);
 
+/// What the manifest of the snapshot in the directory `path` says. Its own checksum and its name
+/// are checked, the files that it lists are not. Fails as load_snapshot() does.
+Result<Manifest> read_manifest(const std::filesystem::path& path);
+
+/// Reads a file of the snapshot in `directory`, and compares its size and SHA-256. Fails likewise.
+Result<std::vector<std::byte>> read_listed(
+    const std::filesystem::path& directory, const ManifestFile& file);
+
 /// What the manifest of the newest snapshot in `directory` says, without claiming anything; none
 /// when there is no sound manifest. Another round may save or remove snapshots meanwhile, so this
 /// is for a first look only. Fails with kIo when the directory cannot be read.

@@ -24,6 +24,7 @@ class TrainingState {
     add(state_.model, "fc.weight", DType::kF32, {2, elements / 2});
     add(state_.optimizer, "conv.weight.momentum", DType::kF32, {elements});
     add(state_.optimizer, "fc.weight.momentum", DType::kF32, {2, elements / 2});
+    state_.parameters = {"fc.weight", "conv.weight"};
     state_.step = step;
     state_.epoch = step / 10;
     state_.batches = step % 10;
@@ -44,7 +45,7 @@ class TrainingState {
     return state_.step == other.step && state_.epoch == other.epoch &&
            state_.batches == other.batches && state_.consumed == other.consumed &&
            state_.arguments == other.arguments && state_.ranks == other.ranks &&
-           by_name(state_.model) == by_name(other.model) &&
+           state_.parameters == other.parameters && by_name(state_.model) == by_name(other.model) &&
            by_name(state_.optimizer) == by_name(other.optimizer);
   }
 

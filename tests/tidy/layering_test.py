@@ -12,7 +12,10 @@ ALLOWED_ROOMS = {
     "rendezvous": [r"base/"],
     "agent": [r"base/", r"rendezvous/"],
     "trainer": [r"base/", r"slurm/core/", r"rendezvous/(listener|(core/)?store_(client|protocol|wire))"],
-    "launcher": [r"base/", r"rendezvous/", r"agent/", r"slurm/"],
+    # Of the trainer the snapshots alone, which need no torch: `ddpctl snapshot` looks into them.
+    "launcher": [r"base/", r"rendezvous/", r"agent/", r"slurm/",
+                 r"trainer/(snapshot_store|snapshot_files|weights_file)\.hpp$",
+                 r"trainer/core/(snapshot|manifest|python_checkpoint|tensor_diff)\.hpp$"],
 }
 
 # What a core must not include: it decides, and never acts.
@@ -105,6 +108,8 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("slurm/core/allocation.cpp", '"launcher/core/flags.hpp"')
         self.assert_refused("agent/agent.cpp", '"slurm/core/allocation.hpp"')
         self.assert_refused("slurm/core/allocation.cpp", '"trainer/core/options.hpp"')
+        self.assert_refused("launcher/snapshot_list.cpp", '"trainer/snapshots.hpp"')
+        self.assert_refused("launcher/run.cpp", '"trainer/core/options.hpp"')
 
     def test_refuses_io_in_a_core(self):
         for header in ("<boost/asio/io_context.hpp>", "<thread>", "<sstream>", "<sys/socket.h>",
@@ -127,6 +132,7 @@ class TheRuleItself(unittest.TestCase):
         self.assert_allowed("agent/core/supervisor.cpp", '"agent/core/launch_plan.hpp"')
         self.assert_allowed("agent/core/supervisor.cpp", '"base/error.hpp"')
         self.assert_allowed("trainer/ddp.cpp", "<torch/torch.h>")
+        self.assert_allowed("launcher/snapshot_list.cpp", '"trainer/snapshot_store.hpp"')
         self.assert_allowed("tests/agent/agent_test.cpp", '"launcher/options.hpp"')
 
 

@@ -52,18 +52,6 @@ const Kind& kind_of(DType dtype) {
   return *found;
 }
 
-/// How many bytes a tensor of `shape` takes; none if that does not fit in a size.
-std::optional<std::size_t> bytes_of(DType dtype, const std::vector<std::int64_t>& shape) {
-  std::size_t bytes = size_of(dtype);
-  for (const std::int64_t length : shape) {
-    if (length < 0) return std::nullopt;
-    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(length), &bytes)) {
-      return std::nullopt;
-    }
-  }
-  return bytes;
-}
-
 Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
 }
@@ -155,7 +143,7 @@ Result<TensorView> read_tensor(
     return bad_tensor(
         name, fmt::format("its data ends at {}, and there are {} bytes", end, data.size()));
   }
-  const auto bytes = bytes_of(*dtype, *shape);
+  const auto bytes = size_of_tensor(*dtype, *shape);
   if (!bytes || *bytes != end - begin) {
     return bad_tensor(
         name,
@@ -198,6 +186,28 @@ std::size_t size_of(DType dtype) {
   return kind_of(dtype).bytes;
 }
 
+std::optional<std::size_t> size_of_tensor(DType dtype, std::span<const std::int64_t> shape) {
+  std::size_t bytes = size_of(dtype);
+  for (const std::int64_t length : shape) {
+    if (length < 0) return std::nullopt;
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(length), &bytes)) {
+      return std::nullopt;
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    // Lengths beside a zero may have any product, and no element is ever looked for there.
+    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(shape[i], 1), &stride)) stride = 1;
+  }
+  return strides;
+}
+
 std::string_view name_of(DType dtype) {
   return kind_of(dtype).name;
 }
@@ -231,7 +241,7 @@ EncodedTensors encode_safetensors(
   std::size_t place = 0;
   for (const TensorView& tensor : tensors) {
     DDPRUN_CHECK(names.insert(tensor.name).second);
-    DDPRUN_CHECK(bytes_of(tensor.dtype, tensor.shape) == tensor.bytes.size());
+    DDPRUN_CHECK(size_of_tensor(tensor.dtype, tensor.shape) == tensor.bytes.size());
     const std::size_t end = place + tensor.bytes.size();
     auto& entry = header[tensor.name];
     entry["dtype"] = name_of(tensor.dtype);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,13 @@ enum class DType : std::uint8_t {
 
 /// Bytes of one element.
 std::size_t size_of(DType dtype);
+
+/// Bytes of a dense tensor; none if a length is negative or the product does not fit in a size.
+std::optional<std::size_t> size_of_tensor(DType dtype, std::span<const std::int64_t> shape);
+
+/// Of a row-major tensor: how many elements lie between neighbours in each dimension. A dimension
+/// of length 0 counts as 1, as in torch. REQUIRES: size_of_tensor() yields one.
+std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> shape);
 
 /// As the format spells it: "F32".
 std::string_view name_of(DType dtype);

@@ -4,6 +4,7 @@
 #include "base/parse.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstring>
 #include <set>
@@ -15,6 +16,7 @@ namespace {
 constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kRanksFile[] = "ranks.safetensors";
+constexpr char kParameters[] = "parameters";  // in the metadata: their names, one a line
 
 Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
@@ -89,6 +91,13 @@ Result<std::vector<RankState>> read_ranks(const DecodedTensors& file, std::int64
   return ranks;
 }
 
+std::vector<std::string> read_parameters(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(kParameters);
+  if (found == metadata.end()) return {};
+  const auto names = split(found->second, '\n');
+  return {names.begin(), names.end()};
+}
+
 Result<DecodedTensors> read_tensors(
     const std::map<std::string, std::span<const std::byte>>& contents, const char* name) {
   const auto found = contents.find(name);
@@ -117,7 +126,11 @@ std::map<std::string, EncodedTensors> encode_state(const SnapshotState& state) {
   const std::map<std::string, std::string> metadata = {{"format", "pt"}};
   std::map<std::string, EncodedTensors> files;
   files[kModelFile] = encode_safetensors(state.model, metadata);
-  files[kOptimizerFile] = encode_safetensors(state.optimizer, metadata);
+  auto with_names = metadata;
+  if (!state.parameters.empty()) {
+    with_names[kParameters] = fmt::format("{}", fmt::join(state.parameters, "\n"));
+  }
+  files[kOptimizerFile] = encode_safetensors(state.optimizer, with_names);
   files[kRanksFile] = encode_safetensors(rank_tensors(state.ranks), metadata);
   return files;
 }
@@ -140,7 +153,8 @@ Result<SnapshotState> decode_state(
       .arguments = manifest.arguments,
       .ranks = *std::move(ranks),
       .model = std::move(model->tensors),
-      .optimizer = std::move(optimizer->tensors)};
+      .optimizer = std::move(optimizer->tensors),
+      .parameters = read_parameters(optimizer->metadata)};
 }
 
 }  // namespace ddprun

@@ -25,6 +25,9 @@ struct RankState {
 };
 
 /// Everything that training needs to go on as if it had not stopped. Tensor bytes are borrowed.
+/// `parameters` are the names in the order in which the optimizer has them, for Python, which
+/// counts them: a file's tensors have another order. Empty in snapshots of programs that did not
+/// save them.
 struct SnapshotState {
   std::int64_t step = 0;      // updates of the weights since the job began
   std::int64_t epoch = 0;     // the epoch that is under way
@@ -34,6 +37,8 @@ struct SnapshotState {
   std::vector<RankState> ranks;                  // by rank: the world is as large as this
   std::vector<TensorView> model;                 // parameters and buffers, named as in state_dict
   std::vector<TensorView> optimizer;
+  // Initialised here too, or g++ warns where designated initialisers leave it out.
+  std::vector<std::string> parameters = {};  // NOLINT(readability-redundant-member-init)
 };
 
 /// The manifest of `state` saved as `name`, but for the files: whoever writes them lists them.

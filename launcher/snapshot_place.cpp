@@ -1,0 +1,38 @@
+#include "launcher/snapshot_place.hpp"
+
+#include "trainer/snapshot_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <system_error>
+
+namespace ddprun {
+
+bool is_snapshot(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path / "manifest.json", ignored) ||
+         SnapshotName::parse(path.filename().string()).has_value();
+}
+
+Result<std::vector<std::filesystem::path>> snapshots_in(const std::filesystem::path& directory) {
+  auto entries = list_snapshots(directory);
+  if (!entries) return entries.error();
+  std::ranges::sort(entries->snapshots, std::greater{});
+  std::vector<std::filesystem::path> paths;
+  for (const SnapshotName& name : entries->snapshots) {
+    paths.push_back(directory / name.to_string());
+  }
+  return paths;
+}
+
+Result<std::filesystem::path> snapshot_at(const std::filesystem::path& path) {
+  if (is_snapshot(path)) return path;
+  const auto found = snapshots_in(path);
+  if (!found) return found.error();
+  if (!found->empty()) return found->front();
+  return make_error(Errc::kNotFound, fmt::format("{}: no snapshot is in it", path.string()));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "trainer/snapshot_store.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// Whether `path` is a snapshot itself and no directory of them.
+bool is_snapshot(const std::filesystem::path& path);
+
+/// The snapshots in `directory`, the newest first. Fails with kIo or kNotFound.
+Result<std::vector<std::filesystem::path>> snapshots_in(const std::filesystem::path& directory);
+
+/// `path`, or the newest snapshot in it. Fails with kNotFound when there is none.
+Result<std::filesystem::path> snapshot_at(const std::filesystem::path& path);
+
+}  // namespace ddprun

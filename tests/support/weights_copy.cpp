@@ -1,0 +1,54 @@
+// weights_copy all FROM TO: reads a file of torch.save() and writes all of it again.
+// weights_copy weights FROM TO.pt|TO.safetensors: its weights alone, `module.` taken away.
+// weights_copy optimizer FROM TO NAME...: its optimizer's state, to names and back to numbers.
+//
+// Exits 1 with one line on stderr when FROM is refused.
+
+#include "trainer/weights_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+Result<void> copy_optimizer(
+    const WeightsFile& file, const std::string& to, const std::vector<std::string>& names) {
+  if (file.optimizer() == nullptr) return make_error(Errc::kNotFound, "no optimizer");
+  const auto state = read_optimizer(*file.optimizer(), names);
+  if (!state) return state.error();
+  const auto dict = write_optimizer(state->tensors, names, state->groups.at(0));
+  if (!dict) return dict.error();
+  return write_torch_file(to, *dict);
+}
+
+Result<void> copy(
+    std::string_view what,
+    const std::string& from,
+    const std::string& to,
+    const std::vector<std::string>& names) {
+  const auto file = read_weights_file(from);
+  if (!file) return file.error();
+  if (what == "all") return write_torch_file(to, (*file)->root());
+  if (what == "optimizer") return copy_optimizer(**file, to, names);
+  const auto& tensors = (*file)->weights().tensors;
+  if (to.ends_with(".safetensors")) return write_safetensors_file(to, tensors, {});
+  return write_torch_file(to, {.kind = to_dict(tensors)});
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() < 3) return 2;
+  const auto done = ddprun::copy(words[0], words[1], words[2], {words.begin() + 3, words.end()});
+  if (done) return 0;
+  static_cast<void>(std::fprintf(stderr, "%s\n", done.error().detail.c_str()));
+  return 1;
+}

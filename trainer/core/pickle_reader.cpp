@@ -1,0 +1,316 @@
+#include "trainer/core/pickle_graph.hpp"
+#include "trainer/core/pickle_words.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <map>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+using namespace pickle_words;
+using pickle_graph::Graph;
+using pickle_graph::Id;
+using pickle_graph::Mapping;
+using pickle_graph::Node;
+using pickle_graph::Sequence;
+
+Error corrupt(std::string detail) {
+  return make_error(Errc::kCorrupt, std::move(detail));
+}
+
+/// The machine: a stack, marks on it, and numbered memories of what was on it.
+class Machine {
+ public:
+  Machine(std::string_view pickle, const TensorSource& tensors, const PickleLimits& limits)
+      : pickle_(pickle), tensors_(tensors), limits_(limits) {}
+
+  Result<PyValue> run() {
+    while (!result_) {
+      const std::size_t place = place_;
+      const auto code = number(1);
+      const auto done = code ? step(static_cast<Op>(*code)) : corrupt("it has no end");
+      if (!done) return with_context(fmt::format("pickle, byte {}", place), done.error());
+    }
+    auto value = pickle_graph::tree_of(graph_, *result_, limits_);
+    if (!value) return with_context("pickle", value.error());
+    return value;
+  }
+
+ private:
+  /// One instruction. The switch is the list of those that are known.
+  Result<void> step(Op code) {
+    switch (code) {
+      case Op::kProto:
+        return check_protocol();
+      case Op::kStop:
+        return stop();
+      case Op::kNone:
+        return push({.kind = PyNone{}});
+      case Op::kNewTrue:
+        return push({.kind = true});
+      case Op::kNewFalse:
+        return push({.kind = false});
+      case Op::kBinInt1:
+        return push_integer(1, Sign::kNone);
+      case Op::kBinInt2:
+        return push_integer(2, Sign::kNone);
+      case Op::kBinInt:
+        return push_integer(4, Sign::kTop);
+      case Op::kLong1:
+        return push_long();
+      case Op::kBinFloat:
+        return push_float();
+      case Op::kBinUnicode:
+        return push_text();
+      case Op::kEmptyList:
+        return push({.kind = Sequence{.is_tuple = false, .items = {}}});
+      case Op::kEmptyTuple:
+        return push({.kind = Sequence{.is_tuple = true, .items = {}}});
+      case Op::kEmptyDict:
+        return push({.kind = Mapping{}});
+      case Op::kMark:
+        marks_.push_back(stack_.size());
+        return {};
+      case Op::kTuple:
+        return push_tuple(pop_to_mark());
+      case Op::kTuple1:
+        return push_tuple(pop(1));
+      case Op::kTuple2:
+        return push_tuple(pop(2));
+      case Op::kTuple3:
+        return push_tuple(pop(3));
+      case Op::kAppend:
+        return append(pop(1));
+      case Op::kAppends:
+        return append(pop_to_mark());
+      case Op::kSetItem:
+        return set_items(pop(2));
+      case Op::kSetItems:
+        return set_items(pop_to_mark());
+      case Op::kBinPut:
+        return remember(number(1));
+      case Op::kLongBinPut:
+        return remember(number(4));
+      case Op::kBinGet:
+        return recall(number(1));
+      case Op::kLongBinGet:
+        return recall(number(4));
+      case Op::kGlobal:
+        return push_global();
+      case Op::kBinPersId:
+        return load_persistent();
+      case Op::kReduce:
+        return reduce();
+      case Op::kBuild:
+        return build();
+    }
+    return corrupt(
+        fmt::format("opcode 0x{:02x} is not one that torch.save() writes", static_cast<int>(code)));
+  }
+
+  // The pickle's own bytes.
+
+  std::optional<std::string_view> take(std::size_t count) {
+    if (pickle_.size() - place_ < count) return std::nullopt;
+    const auto taken = pickle_.substr(place_, count);
+    place_ += count;
+    return taken;
+  }
+
+  /// Little-endian, of at most 8 bytes; none at the end of the pickle.
+  std::optional<std::uint64_t> number(std::size_t bytes) {
+    const auto text = take(bytes);
+    if (!text) return std::nullopt;
+    std::uint64_t value = 0;
+    for (std::size_t i = bytes; i-- > 0;) {
+      value = value << 8U | static_cast<std::uint8_t>((*text)[i]);
+    }
+    return value;
+  }
+
+  static Error cut_off() { return corrupt("it is cut off"); }
+
+  Result<void> check_protocol() {
+    const auto version = number(1);
+    if (!version) return cut_off();
+    if (*version == kProtocol) return {};
+    return corrupt(fmt::format("protocol {}; torch.save() writes {}", *version, kProtocol));
+  }
+
+  Result<void> stop() {
+    if (stack_.size() != 1 || !marks_.empty())
+      return corrupt("it ends with more or less than one value");
+    result_ = stack_.back();
+    return {};
+  }
+
+  // Values.
+
+  Result<void> push(Node node) {
+    if (graph_.size() >= limits_.values_max) {
+      return make_error(Errc::kLimit, fmt::format("more than {} values", limits_.values_max));
+    }
+    stack_.push_back(graph_.add(std::move(node)));
+    return {};
+  }
+
+  Result<void> push_result(Result<Node> node) {
+    if (!node) return node.error();
+    return push(*std::move(node));
+  }
+
+  enum class Sign : std::uint8_t { kNone, kTop };
+
+  Result<void> push_integer(std::size_t bytes, Sign sign) {
+    const auto bits = number(bytes);
+    if (!bits) return cut_off();
+    const std::size_t shift = sign == Sign::kTop ? 64 - 8 * bytes : 0;
+    return push({.kind = static_cast<std::int64_t>(*bits << shift) >> shift});
+  }
+
+  Result<void> push_long() {
+    const auto bytes = number(1);
+    if (!bytes) return cut_off();
+    if (*bytes > sizeof(std::int64_t)) return corrupt("a whole number has more than 64 bits");
+    if (*bytes == 0) return push({.kind = std::int64_t{0}});
+    return push_integer(*bytes, Sign::kTop);
+  }
+
+  Result<void> push_float() {
+    const auto bits = number(sizeof(double));
+    if (!bits) return cut_off();
+    return push({.kind = std::bit_cast<double>(__builtin_bswap64(*bits))});
+  }
+
+  Result<void> push_text() {
+    const auto size = number(4);
+    const auto text = size ? take(*size) : std::nullopt;
+    if (!text) return cut_off();
+    return push({.kind = *text});
+  }
+
+  Result<void> push_tuple(std::optional<std::vector<Id>> items) {
+    if (!items) return underflow();
+    return push({.kind = Sequence{.is_tuple = true, .items = *std::move(items)}});
+  }
+
+  Result<void> push_global() {
+    const std::size_t line = pickle_.find('\n', place_);
+    const std::size_t end = line == std::string_view::npos ? line : pickle_.find('\n', line + 1);
+    if (end == std::string_view::npos) return cut_off();
+    std::string name(pickle_.substr(place_, end - place_));
+    name[line - place_] = ' ';
+    place_ = end + 1;
+    return push_result(pickle_graph::look_up(name));
+  }
+
+  // The stack: nothing below the last mark is reached but by what takes the mark away.
+
+  static Error underflow() { return corrupt("it takes more from the stack than is there"); }
+
+  std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+
+  std::optional<std::vector<Id>> pop(std::size_t count) {
+    if (stack_.size() - floor() < count) return std::nullopt;
+    const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
+    std::vector<Id> items(first, stack_.end());
+    stack_.erase(first, stack_.end());
+    return items;
+  }
+
+  std::optional<std::vector<Id>> pop_to_mark() {
+    if (marks_.empty()) return std::nullopt;
+    auto items = pop(stack_.size() - marks_.back());
+    marks_.pop_back();
+    return items;
+  }
+
+  template <class T>
+  T* top() {
+    return stack_.size() > floor() ? graph_.get_if<T>(stack_.back()) : nullptr;
+  }
+
+  Result<void> append(const std::optional<std::vector<Id>>& items) {
+    auto* const list = top<Sequence>();
+    if (!items || list == nullptr || list->is_tuple)
+      return corrupt("there is no list to append to");
+    list->items.insert(list->items.end(), items->begin(), items->end());
+    return {};
+  }
+
+  Result<void> set_items(const std::optional<std::vector<Id>>& items) {
+    auto* const dict = top<Mapping>();
+    if (!items || items->size() % 2 != 0 || dict == nullptr) {
+      return corrupt("there is no dict to put pairs into");
+    }
+    for (std::size_t i = 0; i < items->size(); i += 2) {
+      dict->entries.emplace_back((*items)[i], (*items)[i + 1]);
+    }
+    return {};
+  }
+
+  Result<void> remember(std::optional<std::uint64_t> number) {
+    if (!number) return cut_off();
+    if (stack_.size() == floor()) return underflow();
+    memo_[*number] = stack_.back();
+    return {};
+  }
+
+  Result<void> recall(std::optional<std::uint64_t> number) {
+    if (!number) return cut_off();
+    const auto found = memo_.find(*number);
+    if (found == memo_.end()) return corrupt(fmt::format("nothing was remembered as {}", *number));
+    stack_.push_back(found->second);
+    return {};
+  }
+
+  // Calls.
+
+  Result<void> load_persistent() {
+    const auto id = pop(1);
+    if (!id) return underflow();
+    return push_result(pickle_graph::load_persistent(graph_, id->front()));
+  }
+
+  Result<void> reduce() {
+    const auto both = pop(2);
+    if (!both) return underflow();
+    return push_result(pickle_graph::call(graph_, both->front(), both->back(), tensors_, limits_));
+  }
+
+  /// Sets attributes of an object. Those of an OrderedDict are versions of modules; no other object
+  /// that is made here has any.
+  Result<void> build() {
+    if (!pop(1)) return underflow();
+    const auto* const dict = top<Mapping>();
+    if (dict != nullptr && dict->is_ordered_dict) return {};
+    return corrupt("it sets attributes of something else than an OrderedDict");
+  }
+
+  std::string_view pickle_;
+  const TensorSource& tensors_;
+  const PickleLimits& limits_;
+  std::size_t place_ = 0;
+  Graph graph_;
+  std::vector<Id> stack_;
+  std::vector<std::size_t> marks_;
+  std::map<std::uint64_t, Id> memo_;
+  std::optional<Id> result_;
+};
+
+}  // namespace
+
+Result<PyValue> read_pickle(
+    std::string_view pickle, const TensorSource& tensors, const PickleLimits& limits) {
+  if (pickle.size() > limits.bytes_max) {
+    return make_error(
+        Errc::kLimit,
+        fmt::format("a pickle of {} bytes; the limit is {}", pickle.size(), limits.bytes_max));
+  }
+  return Machine(pickle, tensors, limits).run();
+}
+
+}  // namespace ddprun
