@@ -10,7 +10,7 @@ namespace ddprun {
 Result<std::string> begin_with(Model& model, const std::string& path) {
   const auto file = read_weights_file(path);
   if (!file) return file.error();
-  const auto report = load_weights(model, file->weights());
+  const auto report = load_weights(model, (*file)->weights().tensors);
   if (!report) return with_context(path, report.error());
   return fmt::format("{}: {}", path, summary_of(*report, state_of(model).size()));
 }
