@@ -12,13 +12,14 @@
 namespace ddprun {
 namespace {
 
-/// The elements of a stretch: with five tensors of float32 it stays in a core's second cache, so
-/// that weights, gradient and state come from memory once and not once for each operation.
+/// The elements of a stretch. What a rule needs besides fits into 1 MB for each spare tensor, which
+/// is kept. Python makes such tensors anew in each step, of the parameter's size: with a parameter
+/// of a million elements the kernel's fresh pages are two thirds of an Adam step.
 ///
-/// It cannot be seen in the result. A kernel of ATen takes whole vectors from the front, twice 64
-/// bytes at most, and what is left at the end one by one, with scalar operations that may round
-/// differently; a multiple of that width leaves every element where it was.
-constexpr std::int64_t kStretchElements = 16'384;
+/// The cuts cannot be seen in the result. A kernel of ATen takes whole vectors from the front,
+/// twice 64 bytes at most, and what is left at the end one by one, with scalar operations that may
+/// round differently; a multiple of that width leaves every element where it was.
+constexpr std::int64_t kStretchElements = 262'144;
 
 /// With several threads ATen splits a large tensor among them, and each thread has an end of its
 /// own: then Python's bits come from whole tensors only.
@@ -98,7 +99,8 @@ void Optimizer::update(const Slot& slot, const torch::Tensor& parameter) {
 }
 
 void Optimizer::update_in_stretches(const Stretch& whole) {
-  make_spare(whole.weights);
+  const std::int64_t elements = whole.weights.numel();
+  make_spare(std::min(kStretchElements, elements), whole.weights.options());
   Stretch flat{
       .weights = whole.weights.view(-1),
       .gradient = whole.gradient.view(-1),
@@ -107,7 +109,6 @@ void Optimizer::update_in_stretches(const Stretch& whole) {
   for (torch::Tensor& tensor : flat.state) {
     tensor = tensor.view(-1);
   }
-  const std::int64_t elements = flat.weights.numel();
   for (std::int64_t begin = 0; begin < elements; begin += kStretchElements) {
     rule_->update(cut(flat, begin, std::min(kStretchElements, elements - begin)));
   }
@@ -129,10 +130,12 @@ Stretch Optimizer::cut(const Stretch& whole, std::int64_t begin, std::int64_t si
   return stretch;
 }
 
-void Optimizer::make_spare(const torch::Tensor& parameter) {
+void Optimizer::make_spare(std::int64_t elements, const torch::TensorOptions& options) {
+  const bool fits =
+      spare_[0].defined() && spare_[0].numel() >= elements && spare_[0].dtype() == options.dtype();
+  if (fits) return;
   for (torch::Tensor& spare : spare_) {
-    if (spare.defined() && spare.scalar_type() == parameter.scalar_type()) continue;
-    spare = torch::empty({kStretchElements}, parameter.options());
+    spare = torch::empty({elements}, options);
   }
 }
 

@@ -10,7 +10,7 @@
 #include <torch/torch.h>
 
 #include <array>
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,14 +57,14 @@ class Optimizer {
   void update(const Slot& slot, const torch::Tensor& parameter);
   void update_in_stretches(const Stretch& whole);
   Stretch cut(const Stretch& whole, std::int64_t begin, std::int64_t size) const;
-  void make_spare(const torch::Tensor& parameter);
+  void make_spare(std::int64_t elements, const torch::TensorOptions& options);
 
   std::unique_ptr<UpdateRule> rule_;
   std::vector<std::string> keys_;
   double learning_rate_;
   std::vector<torch::Tensor> parameters_;
   std::vector<Slot> slots_;             // one for each of parameters_
-  std::array<torch::Tensor, 3> spare_;  // flat
+  std::array<torch::Tensor, 3> spare_;  // flat, as large as a stretch needed them
 };
 
 /// REQUIRES: check_optimizer(options).

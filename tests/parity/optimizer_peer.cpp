@@ -110,7 +110,7 @@ Parameters make_parameters() {
   torch::manual_seed(0);
   Parameters parameters;
   const std::vector<std::vector<std::int64_t>> shapes = {
-      {7}, {16'384}, {16'385}, {300, 211}, {}, {2, 3, 5, 7}, {65'551}};
+      {7}, {262'144}, {262'145}, {300, 211}, {}, {2, 3, 5, 7}, {525'003}};
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     parameters.insert(std::to_string(i), torch::randn(shapes[i]).requires_grad_());
   }

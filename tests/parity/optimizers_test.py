@@ -91,7 +91,7 @@ def schedules(results):
 
 def make_parameters():
     torch.manual_seed(0)
-    shapes = [(7,), (16384,), (16385,), (300, 211), (), (2, 3, 5, 7), (65551,)]
+    shapes = [(7,), (262144,), (262145,), (300, 211), (), (2, 3, 5, 7), (525003,)]
     parameters = [torch.randn(shape).requires_grad_() for shape in shapes]
     return [*parameters, torch.randn(40, 30).t().detach().requires_grad_()]
 
