@@ -61,27 +61,27 @@ struct Verdict {
   bool is_sound = true;
 };
 
-void add(Verdict& verdict, const std::string& what, const Error& error) {
+/// REQUIRES: the error names the path.
+void add(Verdict& verdict, const Error& error) {
   verdict.is_sound = false;
-  verdict.text += fmt::format("DAMAGED  {}: {}\n", what, error.detail);
+  verdict.text += fmt::format("DAMAGED  {}\n", error.detail);
 }
 
 Verdict verify(const fs::path& snapshot) {
   Verdict verdict;
   const auto manifest = read_manifest(snapshot);
-  const std::string manifest_path = (snapshot / "manifest.json").string();
   if (!manifest) {
-    add(verdict, manifest_path, manifest.error());
+    add(verdict, manifest.error());
     return verdict;
   }
-  verdict.text += fmt::format("ok       {}\n", manifest_path);
+  verdict.text += fmt::format("ok       {}\n", (snapshot / "manifest.json").string());
   std::vector<std::vector<std::byte>> contents;
   std::map<std::string, std::span<const std::byte>> by_name;
   for (const ManifestFile& file : manifest->files) {
     const std::string path = (snapshot / file.name).string();
     auto content = read_listed(snapshot, file);
     if (!content) {
-      add(verdict, path, content.error());
+      add(verdict, content.error());
       continue;
     }
     verdict.text += fmt::format("ok       {}\n", path);
@@ -91,7 +91,7 @@ Verdict verify(const fs::path& snapshot) {
   if (!verdict.is_sound) return verdict;
   // Each file is what was written; that together they are a state is another matter.
   const auto state = decode_state(*manifest, by_name);
-  if (!state) add(verdict, snapshot.string(), state.error());
+  if (!state) add(verdict, with_context(snapshot.string(), state.error()));
   return verdict;
 }
 

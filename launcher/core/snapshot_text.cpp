@@ -1,5 +1,6 @@
 #include "launcher/core/snapshot_text.hpp"
 
+#include "launcher/core/diagnosis.hpp"
 #include "trainer/core/tensor_diff.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <string_view>
@@ -114,18 +114,6 @@ void compare_ranks(
 }
 
 }  // namespace
-
-std::string size_text(std::uint64_t bytes) {
-  constexpr std::array<std::string_view, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
-  constexpr double kStep = 1000;
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= kStep && unit + 1 < kUnits.size()) {
-    value /= kStep;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
 
 std::string age_text(std::int64_t seconds) {
   constexpr std::int64_t kMinute = 60;

@@ -22,8 +22,7 @@ struct SnapshotRow {
 std::string snapshot_list_text(const std::vector<SnapshotRow>& rows);
 std::string snapshot_list_json(const std::vector<SnapshotRow>& rows);
 
-/// "1.5 GB", of powers of 1,000; "5 min".
-std::string size_text(std::uint64_t bytes);
+/// "5 min".
 std::string age_text(std::int64_t seconds);
 
 std::string snapshot_text(const Manifest& manifest, const SnapshotState& state);

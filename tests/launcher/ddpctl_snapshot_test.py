@@ -59,7 +59,7 @@ class DdpctlSnapshot(unittest.TestCase):
         header, *rows = self.output("ls", self.directory).splitlines()
         self.assertEqual("name step epoch world size age state", " ".join(header.split()))
         self.assertEqual([NEW, OLD], [row.split()[0] for row in rows])
-        self.assertRegex(rows[0], rf"\A{NEW} +3 +0 +2 +\d+\.\d kB +\d+ s  complete\Z")
+        self.assertRegex(rows[0], rf"\A{NEW} +3 +0 +2 +\d+\.\d KiB +\d+ s  complete\Z")
 
     def test_ls_tells_the_same_in_json(self):
         newest, _ = json.loads(self.output("ls", self.directory, "--json"))

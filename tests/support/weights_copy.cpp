@@ -4,6 +4,7 @@
 //
 // Exits 1 with one line on stderr when FROM is refused.
 
+#include "base/file.hpp"
 #include "trainer/weights_file.hpp"
 
 #include <fmt/format.h>
@@ -27,14 +28,24 @@ Result<void> copy_optimizer(
   return write_torch_file(to, *dict);
 }
 
+Result<void> copy_all(const std::string& from, const std::string& to) {
+  const auto content = read_file(from, kWeightsBytesMax);
+  if (!content) return content.error();
+  // Files that are none of torch's are refused as ddptrain would.
+  if (!content->starts_with("PK")) return read_weights_file(from).error();
+  const auto file = decode_torch_file(std::as_bytes(std::span(*content)));
+  if (!file) return with_context(from, file.error());
+  return write_torch_file(to, file->root);
+}
+
 Result<void> copy(
     std::string_view what,
     const std::string& from,
     const std::string& to,
     const std::vector<std::string>& names) {
+  if (what == "all") return copy_all(from, to);
   const auto file = read_weights_file(from);
   if (!file) return file.error();
-  if (what == "all") return write_torch_file(to, (*file)->root());
   if (what == "optimizer") return copy_optimizer(**file, to, names);
   const auto& tensors = (*file)->weights().tensors;
   if (to.ends_with(".safetensors")) return write_safetensors_file(to, tensors, {});

@@ -328,7 +328,6 @@ class Interchange(unittest.TestCase):
         weights = load_file(snapshot / "model.safetensors")
         torch.save(weights, self.room / "same.pt")
         weights["fc.weight"] = weights["fc.weight"].clone()
-        weights["fc.weight"][0, 0] += 0.5 if weights["fc.weight"][0, 0].isfinite() else 1
         weights["fc.weight"][0, 0] = 0.25
         torch.save(weights, self.room / "other.pt")
         for name, status in (("same.pt", 0), ("other.pt", 1)):

@@ -186,16 +186,15 @@ TEST(Pickle, RefusesAListThatContainsItself) {
 
 TEST(Pickle, RefusesTheDoublingsOfASmallFile) {
   // 2^40 values, told in 200 bytes.
-  std::string body = "]q\x01";
+  std::string body = "(]q\x01";
   for (char i = 1; i <= 40; ++i) {
     body += "]("s + "h" + i + "h" + i + "eq" + static_cast<char>(i + 1);
   }
-  EXPECT_THAT(refusal(body, {.depth_max = 100}), HasSubstr("values"));
+  EXPECT_THAT(refusal(body + "t", {.depth_max = 100}), HasSubstr("values"));
   std::string texts = "X\xe8\3\0\0"s + std::string(1000, 'x') + "q\1](";
   for (int i = 0; i < 2000; ++i) {
     texts += "h\1";
   }
-  EXPECT_THAT(refusal("\x30" + texts), HasSubstr("0x30"));
   EXPECT_THAT(
       refusal("](" + texts + "ee", {.text_bytes_max = 1'000'000}), HasSubstr("bytes of text"));
 }

@@ -190,7 +190,7 @@ Result<Line> read_line(Cursor& directory, const ZipLimits& limits) {
 Result<ZipEntry> read_content(const Line& line, Bytes before) {
   if ((line.flags & kFlagEncrypted) != 0) return bad_entry(line.name, "it is encrypted");
   if (line.method != kStored || line.packed != line.size) {
-    return bad_entry(line.name, "it is compressed; torch.save() stores its entries");
+    return bad_entry(line.name, "it is compressed, as TorchScript's are; torch.save() stores them");
   }
   if (line.offset > before.size() || before.size() - line.offset < kLocalBytes) {
     return bad_entry(line.name, "it lies outside the file");

@@ -29,6 +29,7 @@ std::uint32_t crc_of(const ZipContent& content) {
   uLong crc = crc32_z(0, nullptr, 0);
   const auto text = std::as_bytes(std::span(content.text));
   for (const auto part : {text, content.bytes}) {
+    if (part.empty()) continue;  // zlib begins anew where there is no buffer
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());  // NOLINT
   }
   return static_cast<std::uint32_t>(crc);
