@@ -6,9 +6,10 @@
 #   --without-torch   no Python environment: enough for a build with -DDDPRUN_TRAINER=OFF
 #   --with-lint       also the tools of scripts/lint.sh
 #
-# Debian packages come by apt, as root or through sudo. torch and numpy come from PyPI into .venv, or
-# into the environment that DDPRUN_VENV names. Slurm and munge, which the tests start themselves, are
-# kept from starting on their own while they are installed.
+# Debian packages come by apt, as root or through sudo. torch, numpy, and what the tests read our
+# files with come from PyPI into .venv, or into the environment that DDPRUN_VENV names. Slurm and
+# munge, which the tests start themselves, are kept from starting on their own while they are
+# installed.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -88,27 +89,31 @@ install_packages() {
 
 # Reads the packages' metadata instead of importing torch, which takes seconds.
 has_torch() {
-  [[ -x "$ddprun_venv/bin/python" ]] && "$ddprun_venv/bin/python" - "$ddprun_torch_version" \
-    2>/dev/null <<'PYTHON'
+  [[ -x "$ddprun_venv/bin/python" ]] && "$ddprun_venv/bin/python" - \
+    "torch==$ddprun_torch_version" "${ddprun_readers[@]}" 2>/dev/null <<'PYTHON'
 import importlib.metadata as metadata
 import sys
 
 metadata.version("numpy")
-sys.exit(metadata.version("torch").split("+")[0] != sys.argv[1])
+wanted = [pin.split("==") for pin in sys.argv[1:]]
+sys.exit(any(metadata.version(name).split("+")[0] != version for name, version in wanted))
 PYTHON
 }
 
 install_torch() {
   if has_torch; then return 0; fi
   if [[ -d "$ddprun_venv" && "$ddprun_venv" != "$ddprun_root/.venv" ]]; then
-    die "DDPRUN_VENV=$ddprun_venv lacks torch $ddprun_torch_version or numpy; run" \
-      "'$ddprun_venv/bin/pip install torch==$ddprun_torch_version numpy', or unset DDPRUN_VENV"
+    die "DDPRUN_VENV=$ddprun_venv lacks torch $ddprun_torch_version, numpy or ${ddprun_readers[*]};" \
+      "run '$ddprun_venv/bin/pip install torch==$ddprun_torch_version numpy ${ddprun_readers[*]}'," \
+      "or unset DDPRUN_VENV"
   fi
   step "Installing torch $ddprun_torch_version from PyPI into $ddprun_venv (about 5 GB, once)"
   quietly venv python3 -m venv "$ddprun_venv"
   quietly pip "$ddprun_venv/bin/python" -m pip install --disable-pip-version-check \
-    --progress-bar off --retries 5 "torch==$ddprun_torch_version" numpy
-  has_torch || die "pip reported success, but $ddprun_venv lacks torch $ddprun_torch_version"
+    --progress-bar off --retries 5 "torch==$ddprun_torch_version" numpy \
+    "${ddprun_readers[@]}"
+  has_torch || die "pip reported success, but $ddprun_venv lacks torch $ddprun_torch_version, numpy or" \
+    "${ddprun_readers[*]}"
 }
 
 command -v apt-get >/dev/null ||
