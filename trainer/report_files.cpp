@@ -110,7 +110,7 @@ Result<ReportFiles> ReportFiles::open(const ReportFileOptions& options, double t
   if (options.tensorboard_dir) {
     files.add("--tensorboard-dir", open_tensorboard(*options.tensorboard_dir, options, time_s));
   }
-  if (options.wandb) files.add("wandb", open_wandb(options, time_s));
+  if (options.wandb) files.add("wandb", open_wandb(*options.wandb, options, time_s));
   return files;
 }
 

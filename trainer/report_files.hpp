@@ -39,7 +39,10 @@ struct ReportFileOptions {
 /// One file and its format.
 class ReportSink {
  public:
+  ReportSink() = default;
   virtual ~ReportSink() = default;
+  ReportSink(const ReportSink&) = delete;
+  ReportSink& operator=(const ReportSink&) = delete;
   /// Appends what the format has for `event`. Fails with kIo.
   virtual Result<void> write(const ReportEvent& event, double time_s) = 0;
 };

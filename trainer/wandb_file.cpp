@@ -1,6 +1,5 @@
 #include "trainer/wandb_file.hpp"
 
-#include "base/check.hpp"
 #include "base/exit_status.hpp"
 #include "trainer/core/wandb.hpp"
 #include "trainer/record_file.hpp"
@@ -11,7 +10,9 @@
 #include <array>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,12 +27,16 @@ namespace fs = std::filesystem;
 /// summary, too.
 class WandbSink : public ReportSink {
  public:
-  WandbSink(RecordFile file, WandbRun run, const ReportFileOptions& options)
+  WandbSink(
+      RecordFile file,
+      WandbRun run,
+      const ReportFileOptions& options,
+      std::map<std::string, std::string> environment)
       : file_(std::move(file)),
         records_(std::move(run)),
         names_(options.scalar_names),
         step_every_(options.step_every),
-        environment_(options.wandb->environment) {}
+        environment_(std::move(environment)) {}
 
   Result<void> begin() {
     std::string bytes = log_.begin();  // a statement of its own: operands of + have no order
@@ -124,9 +129,8 @@ std::string this_host() {
   return name.data();
 }
 
-Result<std::unique_ptr<ReportSink>> open_wandb(const ReportFileOptions& options, double time_s) {
-  DDPRUN_CHECK(options.wandb.has_value());
-  const ReportFileOptions::Wandb& asked = *options.wandb;
+Result<std::unique_ptr<ReportSink>> open_wandb(
+    const ReportFileOptions::Wandb& asked, const ReportFileOptions& options, double time_s) {
   const std::string id = asked.run_id.empty() ? id_by_chance() : asked.run_id;
   const auto sound = check_wandb_id(id);
   if (!sound) return sound.error();
@@ -147,7 +151,8 @@ Result<std::unique_ptr<ReportSink>> open_wandb(const ReportFileOptions& options,
       .display_name = asked.run_name,
       .host = this_host(),
       .start_s = time_s};
-  auto sink = std::make_unique<WandbSink>(*std::move(file), std::move(run), options);
+  auto sink =
+      std::make_unique<WandbSink>(*std::move(file), std::move(run), options, asked.environment);
   const auto begun = sink->begin();
   if (!begun) return begun.error();
   return std::unique_ptr<ReportSink>(std::move(sink));

@@ -14,7 +14,9 @@ namespace ddprun {
 std::string this_host();
 
 /// Makes "wandb/offline-run-<time>-<id>/" with its file, under a name that nobody has.
-/// REQUIRES: options.wandb. Fails with kInvalidArgument for an id that is none, kIo or kNotFound.
-Result<std::unique_ptr<ReportSink>> open_wandb(const ReportFileOptions& options, double time_s);
+/// Of `options` only what all dashboards share is read. Fails with kInvalidArgument for an id that
+/// is none, kIo or kNotFound.
+Result<std::unique_ptr<ReportSink>> open_wandb(
+    const ReportFileOptions::Wandb& asked, const ReportFileOptions& options, double time_s);
 
 }  // namespace ddprun

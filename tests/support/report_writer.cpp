@@ -1,9 +1,11 @@
 // report_writer DIRECTORY STEPS: writes every file of a made-up run into DIRECTORY, for readers
 // that are not ours: run.jsonl, run.csv, mila/, kaust/ (TensorBoard's) and wandb/.
 
+#include "base/parse.hpp"
 #include "trainer/report_files.hpp"
 
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -94,7 +96,9 @@ int write_all(const std::string& directory, std::int64_t steps) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv, argv + argc);
+  const std::span arguments(argv, static_cast<std::size_t>(argc));
   if (arguments.size() != 3) return 2;
-  return ddprun::write_all(arguments.at(1), std::stoll(arguments.at(2)));
+  const auto steps = ddprun::parse_int<std::int64_t>(arguments[2]);
+  if (!steps) return 2;
+  return ddprun::write_all(arguments[1], *steps);
 }

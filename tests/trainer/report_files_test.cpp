@@ -214,12 +214,16 @@ TEST(ProgressBar, DrawsOnATerminalAndClearsWhatItDrew) {
     ProgressBar unwanted(false);
     unwanted.show(0, 1, 2, 0.5);
   }
-  std::array<char, 1000> shown{};
-  const auto size = ::read(terminal, shown.data(), shown.size());
-  ASSERT_GT(size, 0);
-  EXPECT_EQ(
-      std::string(shown.data(), static_cast<std::size_t>(size)),
-      "\repoch 0 [###############...............] 1/2 loss 0.5000\x1b[K\r\x1b[K");
+  const std::string expected =
+      "\repoch 0 [###############...............] 1/2 loss 0.5000\x1b[K\r\x1b[K";
+  std::string shown;
+  std::array<char, 1000> piece{};
+  while (shown.size() < expected.size()) {  // a terminal hands on what it got in pieces
+    const auto size = ::read(terminal, piece.data(), piece.size());
+    ASSERT_GT(size, 0);
+    shown.append(piece.data(), static_cast<std::size_t>(size));
+  }
+  EXPECT_EQ(shown, expected);
 }
 
 TEST(ProgressBar, DrawsNothingWhereStderrIsNoTerminal) {

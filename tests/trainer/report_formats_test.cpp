@@ -37,6 +37,10 @@ std::string hex(std::string_view bytes) {
   return text;
 }
 
+Scalar point(std::string_view tag, double value) {
+  return {.tag = tag, .value = value};
+}
+
 StepDone step() {
   StepDone step;
   step.at = {.epoch = 0, .step = 7};
@@ -62,7 +66,7 @@ EpochValidated validated() {
   return event;
 }
 
-std::vector<std::string> cells(std::string row) {
+std::vector<std::string> cells(std::string_view row) {
   std::vector<std::string> cells(1);
   for (const char letter : row) {
     if (letter == ',') {
@@ -141,12 +145,12 @@ TEST(Scalars, OfKaustAreSixPerEpochAtItsNumber) {
   EXPECT_EQ(
       set.scalars,
       (std::vector<Scalar>{
-          {"Loss/train", 2},
-          {"Loss/val", 0.75},
-          {"Accuracy/train", 50},
-          {"Accuracy/val", 25},
-          {"Throughput/images_per_sec", 2},
-          {"LR", 0.5}}));
+          point("Loss/train", 2),
+          point("Loss/val", 0.75),
+          point("Accuracy/train", 50),
+          point("Accuracy/val", 25),
+          point("Throughput/images_per_sec", 2),
+          point("LR", 0.5)}));
   EXPECT_THAT(scalars_of(step(), ScalarNames::kKaust, 1).scalars, IsEmpty());
 }
 
@@ -156,24 +160,24 @@ TEST(Scalars, OfMilaStandAtTheUpdateAndOnlyWhereAStepIsDue) {
   EXPECT_EQ(
       set.scalars,
       (std::vector<Scalar>{
-          {"train/loss", 2.25},
-          {"train/accuracy", 0.5},
-          {"train/samples_per_sec", 8},
-          {"epoch", 0},
-          {"updates", 7},
-          {"samples", 14},
-          {"train/learning_rate", 0.1}}));
+          point("train/loss", 2.25),
+          point("train/accuracy", 0.5),
+          point("train/samples_per_sec", 8),
+          point("epoch", 0),
+          point("updates", 7),
+          point("samples", 14),
+          point("train/learning_rate", 0.1)}));
   StepDone later = step();
   later.batch = 2;
   EXPECT_THAT(scalars_of(later, ScalarNames::kMila, 20).scalars, IsEmpty());
   EXPECT_EQ(
       scalars_of(validated(), ScalarNames::kMila, 20).scalars,
       (std::vector<Scalar>{
-          {"val/loss", 0.75},
-          {"val/accuracy", 0.25},
-          {"val/samples_per_sec", 2},
-          {"epoch", 3},
-          {"val/accuracy_top5", 0.75}}));
+          point("val/loss", 0.75),
+          point("val/accuracy", 0.25),
+          point("val/samples_per_sec", 2),
+          point("epoch", 3),
+          point("val/accuracy_top5", 0.75)}));
 }
 
 TEST(Crc32, AreThoseOfTheStandards) {
