@@ -5,6 +5,8 @@ set -euo pipefail
 
 ddprun_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 ddprun_torch_version=2.11.0
+# What tests compare ddptrain with, beside torch itself, and read its files with.
+ddprun_peers=(torchvision==0.26.0 pillow==13.0.0 safetensors==0.8.0 tensorboard==2.21.0)
 # An environment with torch may be shared by many clones; see docs/development.md.
 ddprun_venv="${DDPRUN_VENV:-$ddprun_root/.venv}"
 export DDPRUN_VENV="$ddprun_venv"

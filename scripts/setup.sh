@@ -6,9 +6,10 @@
 #   --without-torch   no Python environment: enough for a build with -DDDPRUN_TRAINER=OFF
 #   --with-lint       also the tools of scripts/lint.sh
 #
-# Debian packages come by apt, as root or through sudo. torch, numpy and what tests compare with come
-# from PyPI into .venv, or into the environment that DDPRUN_VENV names. Slurm and munge, which the tests start themselves, are
-# kept from starting on their own while they are installed.
+# Debian packages come by apt, as root or through sudo. torch, numpy, and what the tests read our
+# files with come from PyPI into .venv, or into the environment that DDPRUN_VENV names. Slurm and
+# munge, which the tests start themselves, are kept from starting on their own while they are
+# installed.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -86,9 +87,6 @@ install_packages() {
   allow_daemons
 }
 
-# What tests compare ddptrain with, beside torch itself.
-python_peers=(torchvision==0.26.0 pillow==13.0.0 safetensors==0.8.0 tensorboard)
-
 # Reads the packages' metadata instead of importing torch, which takes seconds.
 has_torch() {
   [[ -x "$ddprun_venv/bin/python" ]] && "$ddprun_venv/bin/python" - "$ddprun_torch_version" \
@@ -102,7 +100,7 @@ PYTHON
 }
 
 has_peers() {
-  "$ddprun_venv/bin/python" - "${python_peers[@]}" 2>/dev/null <<'PYTHON'
+  "$ddprun_venv/bin/python" - "${ddprun_peers[@]}" 2>/dev/null <<'PYTHON'
 import importlib.metadata as metadata
 import sys
 
@@ -115,10 +113,10 @@ PYTHON
 
 install_peers() {
   if has_peers; then return 0; fi
-  step "Installing what tests compare with into $ddprun_venv: ${python_peers[*]}"
+  step "Installing what tests compare with into $ddprun_venv: ${ddprun_peers[*]}"
   quietly pip-peers "$ddprun_venv/bin/python" -m pip install --disable-pip-version-check \
-    --progress-bar off --retries 5 "torch==$ddprun_torch_version" "${python_peers[@]}"
-  has_peers || die "pip reported success, but $ddprun_venv lacks one of ${python_peers[*]}"
+    --progress-bar off --retries 5 "torch==$ddprun_torch_version" "${ddprun_peers[@]}"
+  has_peers || die "pip reported success, but $ddprun_venv lacks one of ${ddprun_peers[*]}"
 }
 
 install_torch() {

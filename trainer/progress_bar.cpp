@@ -4,31 +4,25 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 #include <unistd.h>
 
 namespace ddprun {
 
-ProgressBar::ProgressBar(bool wanted) : visible_(wanted && ::isatty(STDERR_FILENO) == 1) {}
+ProgressBar::ProgressBar(bool wanted, BarStyle style)
+    : visible_(wanted && ::isatty(STDERR_FILENO) == 1), style_(style) {}
 
-void ProgressBar::show(std::int64_t epoch, std::int64_t done, std::int64_t steps, double loss) {
+void ProgressBar::show(const BarState& state) {
   constexpr auto kBetween = std::chrono::milliseconds(100);
-  constexpr std::int64_t kWidth = 30;
   if (!visible_) return;
   const TimePoint now = Clock::now();
-  if (now < next_ && done < steps) return;
+  if (now < next_ && state.steps_done < state.steps) return;
   next_ = now + kBetween;
   drawn_ = true;
-  const auto filled = static_cast<std::size_t>(kWidth * done / steps);
-  say(fmt::format(
-      "\repoch {} [{}{}] {}/{} loss {:.4f}\x1b[K",
-      epoch,
-      std::string(filled, '#'),
-      std::string(kWidth - filled, '.'),
-      done,
-      steps,
-      loss));
+  say(fmt::format("\r{}\x1b[K", bar_text(style_, state)));
+}
+
+void ProgressBar::show(std::int64_t epoch, std::int64_t done, std::int64_t steps, double loss) {
+  show({.epoch = epoch, .steps_done = done, .steps = steps, .loss = loss});
 }
 
 void ProgressBar::clear() {

@@ -1,19 +1,21 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "trainer/core/progress_text.hpp"
 
 #include <cstdint>
 
 namespace ddprun {
 
 /// One line on a terminal that shows how far the epoch is; where stderr is no terminal it shows
-/// nothing, so that logs hold no control characters.
+/// nothing, so that logs hold no control characters (T32).
 class ProgressBar {
  public:
   /// `wanted` is false on all ranks but 0.
-  explicit ProgressBar(bool wanted);
+  explicit ProgressBar(bool wanted, BarStyle style = BarStyle::kPlain);
 
-  /// Redraws, at most ten times a second.
+  /// Redraws, at most ten times a second, and at the epoch's last step.
+  void show(const BarState& state);
   void show(std::int64_t epoch, std::int64_t done, std::int64_t steps, double loss);
 
   /// Clears the line, so that something else can be printed.
@@ -22,6 +24,7 @@ class ProgressBar {
  private:
   bool visible_;
   bool drawn_ = false;
+  BarStyle style_;
   TimePoint next_;
 };
 

@@ -1,0 +1,60 @@
+#pragma once
+
+// The lines that a run prints, in the form of one of five public systems or in ours. Scripts that
+// read the logs of those systems read ddptrain's. docs/metrics.md has each line.
+
+#include "base/error.hpp"
+#include "trainer/core/rank_log.hpp"
+#include "trainer/core/report_event.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+enum class LineStyle : std::uint8_t {
+  kPlain,         // ours: key=value
+  kMilaImagenet,  // Mila's multi-node ImageNet example
+  kMilaCifar,     // Mila's multi-GPU CIFAR-10 example
+  kCrusoeMnist,   // Crusoe's basic example
+  kCrusoeVit,     // Crusoe's vision transformer
+  kKaust,         // KAUST's scaling study on TinyImageNet
+  kOpenacc,       // the OpenACC bootcamp
+};
+
+/// What --log-style may be: "plain", "mila", "mila-imagenet", "mila-cifar", "crusoe",
+/// "crusoe-mnist", "crusoe-vit", "kaust", "openacc".
+std::vector<std::string> line_style_names();
+
+/// The style that `name` means. "mila" and "crusoe" have two forms each: the data set tells Mila's
+/// apart ("cifar…"), since both examples train ResNets; the model tells Crusoe's ("vit…"), since
+/// only one of them trains a transformer. Fails with kInvalidArgument for any other name.
+Result<LineStyle> parse_line_style(
+    std::string_view name, std::string_view dataset, std::string_view model);
+
+/// Who prints, and what about the run stands in the lines.
+struct LineContext {
+  LineStyle style = LineStyle::kPlain;
+  Verbosity verbosity = Verbosity::kWarning;
+  int rank = 0;  // 0 <= rank < world
+  int local_rank = 0;
+  int world = 1;
+  std::int64_t first_epoch = 0;
+  std::int64_t epochs = 1;
+  std::optional<std::int64_t> step_every = std::nullopt;  // between lines; none: as the style does
+};
+
+/// Whether a step has a line: the first of an epoch, each `every`th and the last (T28); 0: none.
+bool is_step_told(std::int64_t batch, std::int64_t batches, std::int64_t every);
+
+/// How many steps lie between two lines here; 0: steps have none.
+std::int64_t step_interval(const LineContext& context);
+
+/// The lines of this rank for `event`, without line breaks; none where it has nothing to say. Most
+/// are rank 0's; kMilaCifar and kOpenacc have lines of every rank, and of each node's first.
+std::vector<std::string> lines_of(const ReportEvent& event, const LineContext& context);
+
+}  // namespace ddprun

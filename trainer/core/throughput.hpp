@@ -1,0 +1,84 @@
+#pragma once
+
+// How fast a run is, from times that are handed in: no clock is read here. All times are seconds
+// of one monotonic clock, all rates are per second.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace ddprun {
+
+/// Where the time of one or many steps went, in seconds.
+struct PhaseTimes {
+  double data_s = 0;     // waiting for the loader
+  double copy_s = 0;     // host to device
+  double compute_s = 0;  // forward and backward, with the gradients' exchange
+  double optimizer_s = 0;
+  double other_s = 0;  // what lies between: metrics, records, snapshots
+
+  double total_s() const { return data_s + copy_s + compute_s + optimizer_s + other_s; }
+  void add(const PhaseTimes& more);
+  bool operator==(const PhaseTimes&) const = default;
+};
+
+/// Splits a step at moments, so that its phases add up to its time: what lies between two calls
+/// belongs to the phase that the later one names.
+class PhaseSplit {
+ public:
+  explicit PhaseSplit(double now_s) : last_s_(now_s) {}
+
+  /// What ran since the last call was `phase`. A clock that went backwards counts as one that stood
+  /// still.
+  void end(double PhaseTimes::*phase, double now_s);
+
+  /// The phases since the beginning or the last call. REQUIRES: end() was called for the last one.
+  PhaseTimes take();
+
+ private:
+  double last_s_;
+  PhaseTimes phases_;
+};
+
+/// Counts samples against time: over the whole run, and over a window of the last steps, which
+/// follows a change of speed and leaves out the slow beginning.
+class Throughput {
+ public:
+  static constexpr std::size_t kWindowSteps = 50;
+
+  explicit Throughput(double begin_s);
+
+  /// `samples` more, of all ranks, are done at `now_s`.
+  void add(std::int64_t samples, double now_s);
+
+  std::int64_t samples() const { return samples_; }
+  /// Samples per second since the beginning; 0 before the first step.
+  double whole() const;
+  /// Over the last kWindowSteps steps; 0 before the first.
+  double windowed() const;
+  /// How long `samples_left` take at the windowed rate; none before the first step.
+  std::optional<double> eta_s(std::int64_t samples_left) const;
+
+ private:
+  std::deque<std::pair<double, std::int64_t>> window_;  // (time, samples until then)
+  double begin_s_;
+  std::int64_t samples_ = 0;
+};
+
+/// What a rank computes, in floating-point operations per second: forward, and backward which costs
+/// twice as much. `forward_flops` is of one sample, `samples_per_s` of one rank.
+double training_flops(double forward_flops, double samples_per_s);
+
+/// Model flops utilisation, 0 to 1 (PaLM, Chowdhery et al. 2022, appendix B): training_flops over
+/// what the device can do. REQUIRES: peak_flops > 0.
+double model_flops_utilisation(double forward_flops, double samples_per_s, double peak_flops);
+
+/// For banners: 1536 is "1.5 KiB"; up to TiB.
+std::string human_bytes(std::int64_t bytes);
+/// 59.6 is "60s", 61 is "1m01s", 3661 is "1h01m01s". What is negative or no number is "?".
+std::string human_seconds(double seconds);
+
+}  // namespace ddprun
