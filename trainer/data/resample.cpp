@@ -42,16 +42,16 @@ void resample_row_of(const std::uint8_t* row, const AxisWeights& columns, std::u
 
 /// Compiled twice: integers, so that the wider instructions change no bit.
 [[gnu::always_inline]] inline void blend(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::int32_t* sums,
     std::span<std::uint8_t> out) {
   const std::size_t n = out.size();
   for (std::size_t x = 0; x < n; ++x) {
-    sums[x] = kHalf + rows[x] * weights[0];
+    sums[x] = kHalf + rows.first[x] * weights[0];
   }
   for (std::size_t k = 1; k < weights.size(); ++k) {
-    const std::uint8_t* const row = rows + k * n;
+    const std::uint8_t* const row = rows.first + static_cast<std::int64_t>(k) * rows.stride;
     const std::int32_t weight = weights[k];
     for (std::size_t x = 0; x < n; ++x) {
       sums[x] += row[x] * weight;
@@ -63,13 +63,13 @@ void resample_row_of(const std::uint8_t* row, const AxisWeights& columns, std::u
 }
 
 using Blend = void (*)(
-    const std::uint8_t*,
+    const PixelRows&,
     std::span<const std::int32_t>,
     std::int32_t*,
     std::span<std::uint8_t>);
 
 void blend_anywhere(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::int32_t* sums,
     std::span<std::uint8_t> out) {
@@ -78,7 +78,7 @@ void blend_anywhere(
 
 #ifdef __x86_64__
 [[gnu::target("avx2")]] void blend_by_avx2(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::int32_t* sums,
     std::span<std::uint8_t> out) {
@@ -155,7 +155,7 @@ void resample_row(
 }
 
 void blend_rows(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::span<std::int32_t> sums,
     std::span<std::uint8_t> out) {
