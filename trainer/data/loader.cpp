@@ -26,8 +26,7 @@ Result<std::optional<Batch>> Loader::next() {
   if (!samples->has_value()) return std::optional<Batch>();
   DDPRUN_CHECK(!filling_.empty());
   Batch batch{
-      .images = filling_.front(),
-      .labels = torch::empty({std::ssize(**samples)}, torch::kInt64)};
+      .images = filling_.front(), .labels = torch::empty({std::ssize(**samples)}, torch::kInt64)};
   idle_.push_back(std::move(filling_.front()));
   filling_.pop_front();
   std::ranges::transform(

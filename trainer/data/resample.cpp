@@ -63,10 +63,7 @@ void resample_row_of(const std::uint8_t* row, const AxisWeights& columns, std::u
 }
 
 using Blend = void (*)(
-    const PixelRows&,
-    std::span<const std::int32_t>,
-    std::int32_t*,
-    std::span<std::uint8_t>);
+    const PixelRows&, std::span<const std::int32_t>, std::int32_t*, std::span<std::uint8_t>);
 
 void blend_anywhere(
     const PixelRows& rows,
@@ -109,8 +106,7 @@ AxisWeights::AxisWeights(std::int64_t in, std::int64_t out, Window window) {
   std::vector<double> exact(static_cast<std::size_t>(taps_max_));
   for (std::int64_t at = 0; at < window.count; ++at) {
     const double centre = (static_cast<double>(window.first + at) + 0.5) * scale;
-    const auto first =
-        std::max<std::int64_t>(static_cast<std::int64_t>(centre - reach + 0.5), 0);
+    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(centre - reach + 0.5), 0);
     const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(centre + reach + 0.5), in);
     const std::int64_t count = end - first;
     double sum = 0;
@@ -134,9 +130,8 @@ AxisWeights::Taps AxisWeights::taps(std::int64_t at) const {
   const auto index = static_cast<std::size_t>(at);
   return {
       .first = firsts_[index],
-      .weights =
-          std::span(weights_).subspan(
-              static_cast<std::size_t>(at * taps_max_), static_cast<std::size_t>(counts_[index]))};
+      .weights = std::span(weights_).subspan(
+          static_cast<std::size_t>(at * taps_max_), static_cast<std::size_t>(counts_[index]))};
 }
 
 std::int64_t AxisWeights::end() const {

@@ -1,9 +1,9 @@
 #pragma once
 
-// Resizing as PIL does it: bilinear, over as many input pixels as one output pixel covers, along one
-// axis and then along the other, in whole numbers with bytes in between. The arithmetic is that of
-// Pillow's Resample.c (precompute_coeffs, normalize_coeffs_8bpc and the two passes for 8 bits per
-// channel), so the bytes are its bytes. Which axis comes first is as of Pillow 13.0.0 (its pull
+// Resizing as PIL does it: bilinear, over as many input pixels as one output pixel covers, along
+// one axis and then along the other, in whole numbers with bytes in between. The arithmetic is that
+// of Pillow's Resample.c (precompute_coeffs, normalize_coeffs_8bpc and the two passes for 8 bits
+// per channel), so the bytes are its bytes. Which axis comes first is as of Pillow 13.0.0 (its pull
 // request 9549); before, it was always the rows, which changes some bytes by one.
 
 #include "trainer/core/augment.hpp"

@@ -16,7 +16,10 @@ Error wrong_size(const Image& image, std::string_view expected) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "an image of {} x {} pixels, expected {}", image.size.width, image.size.height, expected));
+          "an image of {} x {} pixels, expected {}",
+          image.size.width,
+          image.size.height,
+          expected));
 }
 
 /// PIL resizes interleaved pixels; planar ones are put so first.
@@ -148,10 +151,8 @@ void Transform::resize(
            .stride = image.row_stride()},
       .width = part.width,
       .channels = image.channels,
-      .across = AxisWeights(
-          part.width, size.width, {.first = middle.column, .count = plan_.side}),
-      .down =
-          AxisWeights(part.height, size.height, {.first = middle.row, .count = plan_.side}),
+      .across = AxisWeights(part.width, size.width, {.first = middle.column, .count = plan_.side}),
+      .down = AxisWeights(part.height, size.height, {.first = middle.row, .count = plan_.side}),
       .is_flipped = is_flipped};
   if (is_height_first({.height = part.height, .width = part.width}, size)) {
     resize_height_first(how, out);
@@ -163,7 +164,8 @@ void Transform::resize(
 void Transform::resize_width_first(const Resizing& how, float* out) const {
   const std::int64_t row_bytes = plan_.side * how.channels;
   const std::int64_t begin = how.down.begin();
-  std::vector<std::uint8_t> narrowed(static_cast<std::size_t>((how.down.end() - begin) * row_bytes));
+  std::vector<std::uint8_t> narrowed(
+      static_cast<std::size_t>((how.down.end() - begin) * row_bytes));
   for (std::int64_t y = begin; y < how.down.end(); ++y) {
     const std::span<std::uint8_t> to = std::span(narrowed).subspan(
         static_cast<std::size_t>((y - begin) * row_bytes), static_cast<std::size_t>(row_bytes));
