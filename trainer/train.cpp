@@ -2,6 +2,7 @@
 
 #include "base/say.hpp"
 #include "base/time.hpp"
+#include "trainer/batch_norm.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/core/metrics.hpp"
 #include "trainer/core/report_event.hpp"
@@ -53,7 +54,9 @@ class Training {
         place_(place),
         notice_(notice),
         drill_(options_.injections, place.rank, place.attempt),
-        bar_(place.rank == 0) {}
+        bar_(place.rank == 0) {
+    options_.schedule.world = place.world;
+  }
 
   Result<TrainEnd> run();
 
@@ -295,8 +298,9 @@ Result<void> Training::check_loss(double loss) const {
 Result<void> Training::check_weights() {
   const std::int64_t every = options_.check_replicas_every_steps;
   if (every == 0 || at_.progress.step % every != 0) return {};
-  return with_context(
-      fmt::format("after step {}", at_.progress.step), check_replicas(ddp_->model(), group_));
+  auto same = check_replicas(ddp_->model(), group_);
+  if (same) return same;
+  return with_context(fmt::format("after step {}", at_.progress.step), same.error());
 }
 
 /// For the tests: the highest bit of the mantissa, so that the update cannot round it away.

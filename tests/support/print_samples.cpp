@@ -2,9 +2,9 @@
 //
 //   print_samples KIND DATA_DIR SPLIT PRESET DRAWS SEED BATCH WORKERS
 //
-// KIND is idx, cifar10, folder, fake or smeared; PRESET a name of transform_presets(); DRAWS is torch
-// (the default generator after manual_seed(SEED)) or keyed. Writes one line of JSON about the data,
-// then for each sample in order its label as an int64 and its floats, as they are in memory.
+// KIND is idx, cifar10, folder, fake or smeared; PRESET a name of transform_presets(); DRAWS is
+// torch (the default generator after manual_seed(SEED)) or keyed. Writes one line of JSON about the
+// data, then for each sample in order its label as an int64 and its floats, as they are in memory.
 
 #include "trainer/data/augmented_images.hpp"
 #include "trainer/data/encoded_images.hpp"
@@ -73,8 +73,7 @@ int print_all(const SampleSource& source, const Request& request) {
   std::vector<std::int64_t> samples(static_cast<std::size_t>(source.size()));
   std::iota(samples.begin(), samples.end(), std::int64_t{0});
   Loader loader(
-      source,
-      {.samples = samples, .batch_size = request.batch_size, .workers = request.workers});
+      source, {.samples = samples, .batch_size = request.batch_size, .workers = request.workers});
   const auto started = loader.start();
   if (!started) return kBroken;
   for (;;) {

@@ -32,6 +32,7 @@ LIBRARIES = {
     "nlohmann/json": (r"nlohmann/", r".*\.cpp$"),
     "yaml-cpp": (r"yaml-cpp/", r".*\.cpp$"),
     "CLI11": (r"CLI/", r".*/(\w+_)?options\.cpp$|base/flag_checks\.hpp$"),
+    "libjpeg": (r"(jpeglib|jerror)\.h$", r"trainer/data/jpeg\.cpp$"),
     "libarchive": (r"archive(_entry)?\.h$", r"launcher/archive_library\.hpp$"),
     "spdlog": (r"spdlog/", r"(?!.*/core/)"),
 }
@@ -125,6 +126,7 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("agent/events.hpp", "<nlohmann/json.hpp>")
         self.assert_refused("launcher/ddprun.cpp", "<CLI/CLI.hpp>")
         self.assert_refused("launcher/stage.cpp", "<archive.h>")
+        self.assert_refused("trainer/data/transform.cpp", "<jpeglib.h>")
         self.assert_refused("base/error.hpp", "<boost/asio/io_context.hpp>")
 
     def test_allows_what_the_tables_allow(self):

@@ -151,10 +151,7 @@ Crop centre_crop(ImageSize image, std::int64_t side) {
                          : round_half_even(static_cast<double>(length - side) / 2);
   };
   return {
-      .row = offset(image.height),
-      .column = offset(image.width),
-      .height = side,
-      .width = side};
+      .row = offset(image.height), .column = offset(image.width), .height = side, .width = side};
 }
 
 }  // namespace ddprun

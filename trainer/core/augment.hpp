@@ -21,8 +21,8 @@ class Draws {
   /// A number of low..high: `torch.empty(1).uniform_(low, high)`, so of float's precision.
   virtual float uniform(float low, float high) = 0;
 
-  /// The same with logarithms that are even: `torch.exp(torch.empty(1).uniform_(log low, log high))`.
-  /// On its own because torch's exponential is another one than the C library's.
+  /// The same with logarithms that are even: `torch.exp(torch.empty(1).uniform_(log low, log
+  /// high))`. On its own because torch's exponential is another one than the C library's.
   virtual float log_uniform(float low, float high) = 0;
 
  protected:
@@ -78,7 +78,8 @@ struct Crop {
 
 /// RandomCrop(side, padding): in coordinates of the image without padding. Nothing is drawn where
 /// only one place fits; none where none does.
-std::optional<Crop> draw_crop(Draws& draws, ImageSize image, std::int64_t side, std::int64_t padding);
+std::optional<Crop> draw_crop(
+    Draws& draws, ImageSize image, std::int64_t side, std::int64_t padding);
 
 /// RandomResizedCrop's part of the image: 8 % to 100 % of the area at a ratio of 3/4 to 4/3, or
 /// after ten tries that do not fit the largest centred part whose ratio is allowed.

@@ -33,8 +33,7 @@ void sort_names(std::vector<std::string>& names) {
 }
 
 /// The place of `name` in the sorted `names`.
-std::optional<std::int64_t> place_of(
-    const std::vector<std::string>& names, std::string_view name) {
+std::optional<std::int64_t> place_of(const std::vector<std::string>& names, std::string_view name) {
   const auto found = std::ranges::lower_bound(names, name);
   if (found == names.end() || *found != name) return std::nullopt;
   return found - names.begin();
@@ -86,8 +85,7 @@ Result<LabelledFiles> label_by_folder(
   LabelledFiles found{.classes = std::move(classes), .files = {}};
   sort_names(found.classes);
   if (found.classes.empty()) {
-    return make_error(
-        Errc::kNotFound, fmt::format("no folder of a class in it{}", kEmptyRemedy));
+    return make_error(Errc::kNotFound, fmt::format("no folder of a class in it{}", kEmptyRemedy));
   }
   for (const std::string& path : paths) {
     const std::size_t slash = path.find('/');
@@ -115,8 +113,7 @@ Result<LabelledFiles> label_by_annotations(
     ++number;
     if (trim(line).empty()) continue;
     const std::vector<std::string_view> fields = split(line, '\t');
-    const auto label =
-        fields.size() < 2 ? std::nullopt : place_of(found.classes, trim(fields[1]));
+    const auto label = fields.size() < 2 ? std::nullopt : place_of(found.classes, trim(fields[1]));
     if (!label) {
       return make_error(
           Errc::kCorrupt,

@@ -40,8 +40,8 @@ Result<LabelledFiles> label_by_folder(
 /// tab, whatever else. Samples by class and name: the order of an ImageFolder into which the files
 /// were sorted. `classes` are those of the training split.
 ///
-/// Fails with kCorrupt, naming the line, where it has no two fields or another class; with kNotFound
-/// where an annotated file is not in `paths`, or no line is there at all.
+/// Fails with kCorrupt, naming the line, where it has no two fields or another class; with
+/// kNotFound where an annotated file is not in `paths`, or no line is there at all.
 Result<LabelledFiles> label_by_annotations(
     std::vector<std::string> classes,
     const std::vector<std::string>& paths,

@@ -24,7 +24,8 @@ std::vector<std::int64_t> quotas_of(const std::vector<std::int64_t>& counts, dou
   const auto total = static_cast<std::int64_t>(std::llround(static_cast<double>(all) * fraction));
   std::vector<std::size_t> labels(counts.size());
   std::iota(labels.begin(), labels.end(), std::size_t{0});
-  std::ranges::stable_sort(labels, std::ranges::greater(), [&](std::size_t at) { return rests[at]; });
+  std::ranges::stable_sort(
+      labels, std::ranges::greater(), [&](std::size_t at) { return rests[at]; });
   std::int64_t missing = total - std::reduce(quotas.begin(), quotas.end());
   for (const std::size_t label : labels) {
     if (missing <= 0) break;

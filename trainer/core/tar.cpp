@@ -84,7 +84,8 @@ Result<TarHeader> parse_tar_header(std::string_view block) {
   TarHeader header;
   if (std::ranges::all_of(block, [](char byte) { return byte == '\0'; })) return header;
   if (number_of(block, kChecksum) != sum_of(block)) {
-    return make_error(Errc::kCorrupt, "not a tar archive, or damaged: a header's checksum is wrong");
+    return make_error(
+        Errc::kCorrupt, "not a tar archive, or damaged: a header's checksum is wrong");
   }
   const auto bytes = number_of(block, kSize);
   if (!bytes || *bytes > kEntryBytesMax) {

@@ -43,8 +43,8 @@ struct TransformPlan {
 inline constexpr std::int64_t kSideMax = 4096;
 
 /// The plans that have a name: mnist, fashion-mnist, cifar10-plain, cifar10-eval, cifar10-augment,
-/// imagenet-train, imagenet-eval, tiny-train and tiny-eval, where tiny is Tiny-ImageNet with ImageNet's
-/// transforms. None for another name.
+/// imagenet-train, imagenet-eval, tiny-train and tiny-eval, where tiny is Tiny-ImageNet with
+/// ImageNet's transforms. None for another name.
 std::optional<TransformPlan> transform_plan(std::string_view preset);
 
 /// Their names, in the order above.

@@ -17,8 +17,9 @@ class AugmentedImages final : public SampleSource {
   AugmentedImages(
       std::shared_ptr<const ImageSource> images, const TransformPlan& plan, std::uint64_t seed);
 
-  /// Takes the numbers from `draws`, one sample after the other, as torchvision does in a DataLoader
-  /// without workers. REQUIRES: only one thread calls write(), and `draws` outlives this.
+  /// Takes the numbers from `draws`, one sample after the other, as torchvision does in a
+  /// DataLoader without workers. REQUIRES: only one thread calls write(), and `draws` outlives
+  /// this.
   AugmentedImages(
       std::shared_ptr<const ImageSource> images, const TransformPlan& plan, Draws& draws);
 

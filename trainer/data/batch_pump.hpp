@@ -1,8 +1,8 @@
 #pragma once
 
 // Fills batches ahead of the one in use, by threads that share out a batch sample by sample: the
-// first batch comes as soon as all of them together have made it. Knows no tensor: whoever drives it
-// says where a batch lies in memory.
+// first batch comes as soon as all of them together have made it. Knows no tensor: whoever drives
+// it says where a batch lies in memory.
 
 #include "base/error.hpp"
 #include "trainer/data/sample_source.hpp"

@@ -40,7 +40,8 @@ Error missing(const std::string& data_dir, const std::string& what) {
   return make_error(
       Errc::kNotFound,
       fmt::format(
-          "--data-dir {}: there is no {}; name a directory with the folders train and val, or a tar "
+          "--data-dir {}: there is no {}; name a directory with the folders train and val, or a "
+          "tar "
           "archive of one",
           data_dir,
           what));
@@ -120,7 +121,8 @@ Result<std::unique_ptr<ImageSource>> EncodedImages::open(
     return make_error(
         Errc::kNotFound,
         fmt::format(
-            "--data-dir {}: no such directory or archive; name one that has the folders train and val",
+            "--data-dir {}: no such directory or archive; name one that has the folders train and "
+            "val",
             data_dir));
   }
   return fs::is_directory(status) ? open_directory(data_dir, split) : open_archive(data_dir, split);
@@ -215,8 +217,7 @@ Result<std::string> EncodedImages::read_encoded(std::int64_t sample) const {
     return make_error(
         Errc::kLimit, fmt::format("{}: larger than {} bytes", name_of(sample), kEncodedBytesMax));
   }
-  auto content =
-      read_part(archive_.get(), {.offset = extent.offset, .bytes = extent.bytes});
+  auto content = read_part(archive_.get(), {.offset = extent.offset, .bytes = extent.bytes});
   if (!content) return with_context(name_of(sample), content.error());
   return content;
 }

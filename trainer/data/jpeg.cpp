@@ -10,9 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include <jpeglib.h>
-
 #include <jerror.h>
+#include <jpeglib.h>
 
 namespace ddprun {
 namespace {
@@ -74,10 +73,7 @@ class Decompressor {
 bool Decompressor::open(std::string_view file) {
   if (setjmp(failure_.jump) != 0) return false;  // NOLINT(modernize-avoid-setjmp-longjmp)
   ::jpeg_create_decompress(&info_);
-  ::jpeg_mem_src(
-      &info_,
-      reinterpret_cast<const unsigned char*>(file.data()),
-      file.size());
+  ::jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
   ::jpeg_read_header(&info_, TRUE);
   const bool has_four = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
   info_.out_color_space = has_four ? JCS_CMYK : JCS_RGB;

@@ -42,16 +42,16 @@ void resample_row_of(const std::uint8_t* row, const AxisWeights& columns, std::u
 
 /// Compiled twice: integers, so that the wider instructions change no bit.
 [[gnu::always_inline]] inline void blend(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::int32_t* sums,
     std::span<std::uint8_t> out) {
   const std::size_t n = out.size();
   for (std::size_t x = 0; x < n; ++x) {
-    sums[x] = kHalf + rows[x] * weights[0];
+    sums[x] = kHalf + rows.first[x] * weights[0];
   }
   for (std::size_t k = 1; k < weights.size(); ++k) {
-    const std::uint8_t* const row = rows + k * n;
+    const std::uint8_t* const row = rows.first + static_cast<std::int64_t>(k) * rows.stride;
     const std::int32_t weight = weights[k];
     for (std::size_t x = 0; x < n; ++x) {
       sums[x] += row[x] * weight;
@@ -63,13 +63,10 @@ void resample_row_of(const std::uint8_t* row, const AxisWeights& columns, std::u
 }
 
 using Blend = void (*)(
-    const std::uint8_t*,
-    std::span<const std::int32_t>,
-    std::int32_t*,
-    std::span<std::uint8_t>);
+    const PixelRows&, std::span<const std::int32_t>, std::int32_t*, std::span<std::uint8_t>);
 
 void blend_anywhere(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::int32_t* sums,
     std::span<std::uint8_t> out) {
@@ -78,7 +75,7 @@ void blend_anywhere(
 
 #ifdef __x86_64__
 [[gnu::target("avx2")]] void blend_by_avx2(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::int32_t* sums,
     std::span<std::uint8_t> out) {
@@ -109,8 +106,7 @@ AxisWeights::AxisWeights(std::int64_t in, std::int64_t out, Window window) {
   std::vector<double> exact(static_cast<std::size_t>(taps_max_));
   for (std::int64_t at = 0; at < window.count; ++at) {
     const double centre = (static_cast<double>(window.first + at) + 0.5) * scale;
-    const auto first =
-        std::max<std::int64_t>(static_cast<std::int64_t>(centre - reach + 0.5), 0);
+    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(centre - reach + 0.5), 0);
     const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(centre + reach + 0.5), in);
     const std::int64_t count = end - first;
     double sum = 0;
@@ -134,9 +130,8 @@ AxisWeights::Taps AxisWeights::taps(std::int64_t at) const {
   const auto index = static_cast<std::size_t>(at);
   return {
       .first = firsts_[index],
-      .weights =
-          std::span(weights_).subspan(
-              static_cast<std::size_t>(at * taps_max_), static_cast<std::size_t>(counts_[index]))};
+      .weights = std::span(weights_).subspan(
+          static_cast<std::size_t>(at * taps_max_), static_cast<std::size_t>(counts_[index]))};
 }
 
 std::int64_t AxisWeights::end() const {
@@ -155,7 +150,7 @@ void resample_row(
 }
 
 void blend_rows(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::span<std::int32_t> sums,
     std::span<std::uint8_t> out) {

@@ -1,9 +1,12 @@
 #pragma once
 
-// Resizing as PIL does it: bilinear, over as many input pixels as one output pixel covers, first along
-// the rows and then along the columns, in whole numbers with bytes in between. The arithmetic is
-// that of Pillow's Resample.c (precompute_coeffs, normalize_coeffs_8bpc and the two passes for
-// 8 bits per channel), so the bytes are its bytes.
+// Resizing as PIL does it: bilinear, over as many input pixels as one output pixel covers, along
+// one axis and then along the other, in whole numbers with bytes in between. The arithmetic is that
+// of Pillow's Resample.c (precompute_coeffs, normalize_coeffs_8bpc and the two passes for 8 bits
+// per channel), so the bytes are its bytes. Which axis comes first is as of Pillow 13.0.0 (its pull
+// request 9549); before, it was always the rows, which changes some bytes by one.
+
+#include "trainer/core/augment.hpp"
 
 #include <cstdint>
 #include <span>
@@ -46,6 +49,12 @@ class AxisWeights {
   std::vector<std::int32_t> weights_;  // (count, taps_max_)
 };
 
+/// Whether Pillow shrinks the height before it touches the width: when that takes away more than
+/// twice as many rows as columns.
+constexpr bool is_height_first(ImageSize in, ImageSize out) {
+  return in.height > out.height && in.height - out.height > 2 * (in.width - out.width);
+}
+
 /// One row resized: `row` points at the input row's first pixel, `out` takes columns.count() pixels
 /// of `channels` interleaved bytes. REQUIRES: channels is 1 or 3.
 void resample_row(
@@ -54,10 +63,16 @@ void resample_row(
     std::int64_t channels,
     std::span<std::uint8_t> out);
 
-/// One output row from input rows of out.size() bytes each, which lie one after another in `rows`.
-/// `sums` is scratch of the same size.
+/// Input rows, `stride` bytes from one to the next.
+struct PixelRows {
+  const std::uint8_t* first = nullptr;
+  std::int64_t stride = 0;
+};
+
+/// One output row of out.size() bytes from as many input rows as there are weights. `sums` is
+/// scratch of the same size.
 void blend_rows(
-    const std::uint8_t* rows,
+    const PixelRows& rows,
     std::span<const std::int32_t> weights,
     std::span<std::int32_t> sums,
     std::span<std::uint8_t> out);

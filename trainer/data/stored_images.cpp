@@ -27,7 +27,8 @@ Result<std::string> read_idx(const std::string& data_dir, const std::string& ste
   const auto path = find_data_file(data_dir, stem);
   if (!path) {
     return make_error(
-        Errc::kNotFound, path.error().detail + "; name the directory of the IDX files with --data-dir");
+        Errc::kNotFound,
+        path.error().detail + "; name the directory of the IDX files with --data-dir");
   }
   return read_data_file(*path);
 }

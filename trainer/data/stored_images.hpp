@@ -11,8 +11,8 @@ namespace ddprun {
 /// Images of one size that are held in memory as bytes: IDX pairs and CIFAR-10.
 class StoredImages final : public ImageSource {
  public:
-  /// A pair of IDX files of `split`, `train-…` or `t10k-…`, plain or .gz, with 10 classes. Fails with
-  /// kNotFound, kIo, kCorrupt or kLimit, naming the file, and --data-dir where it is missing.
+  /// A pair of IDX files of `split`, `train-…` or `t10k-…`, plain or .gz, with 10 classes. Fails
+  /// with kNotFound, kIo, kCorrupt or kLimit, naming the file, and --data-dir where it is missing.
   static Result<std::unique_ptr<ImageSource>> open_idx(
       const std::string& data_dir, DataSplit split);
 

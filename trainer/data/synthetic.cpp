@@ -71,8 +71,8 @@ std::int64_t FakeImages::label(std::int64_t sample) const {
 Result<Image> FakeImages::read(std::int64_t sample) const {
   DDPRUN_CHECK(sample >= 0 && sample < size());
   const at::Generator generator = generator_of(sample + options_.offset);
-  const torch::Tensor noise = torch::randn(
-      {options_.channels, options_.image.height, options_.image.width}, generator);
+  const torch::Tensor noise =
+      torch::randn({options_.channels, options_.image.height, options_.image.width}, generator);
   const auto label =
       torch::randint(0, options_.classes, {1}, generator, torch::kInt64).item<std::int64_t>();
   labels_[static_cast<std::size_t>(sample)].store(

@@ -36,10 +36,10 @@ class FakeImages final : public ImageSource {
   mutable std::vector<std::atomic<std::int32_t>> labels_;
 };
 
-/// Smooth noise for a burn-in, in the manner of Crusoe's vision transformer example: normal noise of
-/// a generator seeded with the sample's number, smeared three times by adding 0.3 of the neighbour
-/// above and then of the one to the left (around the edges), then shifted and scaled to mean 0 and
-/// deviation 1. The label is the sample's number modulo the classes.
+/// Smooth noise for a burn-in, in the manner of Crusoe's vision transformer example: normal noise
+/// of a generator seeded with the sample's number, smeared three times by adding 0.3 of the
+/// neighbour above and then of the one to the left (around the edges), then shifted and scaled to
+/// mean 0 and deviation 1. The label is the sample's number modulo the classes.
 class SmearedNoise final : public SampleSource {
  public:
   struct Options {

@@ -18,8 +18,8 @@ float TorchDraws::uniform(float low, float high) {
 
 float TorchDraws::log_uniform(float low, float high) {
   const torch::Tensor logs = torch::tensor({low, high}).log();
-  const torch::Tensor drawn = torch::empty({1}).uniform_(
-      logs[0].item<double>(), logs[1].item<double>(), generator_);
+  const torch::Tensor drawn =
+      torch::empty({1}).uniform_(logs[0].item<double>(), logs[1].item<double>(), generator_);
   return drawn.exp().item<float>();
 }
 

@@ -16,7 +16,10 @@ Error wrong_size(const Image& image, std::string_view expected) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "an image of {} x {} pixels, expected {}", image.size.width, image.size.height, expected));
+          "an image of {} x {} pixels, expected {}",
+          image.size.width,
+          image.size.height,
+          expected));
 }
 
 /// PIL resizes interleaved pixels; planar ones are put so first.
@@ -125,35 +128,73 @@ void Transform::copy(const Image& image, const Crop& part, bool is_flipped, floa
   }
 }
 
+/// Part of an image, and which of its pixels make which of the square.
+struct Transform::Resizing {
+  PixelRows rows;  // of the part
+  std::int64_t width;
+  std::int64_t channels;
+  AxisWeights across;
+  AxisWeights down;
+  bool is_flipped;
+};
+
 /// The square in the middle of `part` resized to `size`; all of it where that is the square.
 void Transform::resize(
     const Image& image, const Crop& part, ImageSize size, bool is_flipped, float* out) const {
   const Crop middle = centre_crop(size, plan_.side);
   // A side longer than what is resized would be padded; every plan resizes to at least its side.
   DDPRUN_CHECK(middle.row >= 0 && middle.column >= 0);
-  const AxisWeights columns(
-      part.width, size.width, {.first = middle.column, .count = plan_.side});
-  const AxisWeights rows(part.height, size.height, {.first = middle.row, .count = plan_.side});
+  const Resizing how{
+      .rows =
+          {.first = image.pixels.data() + part.row * image.row_stride() +
+                    part.column * image.column_stride(),
+           .stride = image.row_stride()},
+      .width = part.width,
+      .channels = image.channels,
+      .across = AxisWeights(part.width, size.width, {.first = middle.column, .count = plan_.side}),
+      .down = AxisWeights(part.height, size.height, {.first = middle.row, .count = plan_.side}),
+      .is_flipped = is_flipped};
+  if (is_height_first({.height = part.height, .width = part.width}, size)) {
+    resize_height_first(how, out);
+  } else {
+    resize_width_first(how, out);
+  }
+}
 
-  const std::int64_t channels = image.channels;
-  const auto row_bytes = static_cast<std::size_t>(plan_.side * channels);
-  std::vector<std::uint8_t> narrowed(static_cast<std::size_t>(rows.end() - rows.begin()) * row_bytes);
-  for (std::int64_t y = rows.begin(); y < rows.end(); ++y) {
-    const std::uint8_t* const row = image.pixels.data() + (part.row + y) * image.row_stride() +
-                                    part.column * image.column_stride();
+void Transform::resize_width_first(const Resizing& how, float* out) const {
+  const std::int64_t row_bytes = plan_.side * how.channels;
+  const std::int64_t begin = how.down.begin();
+  std::vector<std::uint8_t> narrowed(
+      static_cast<std::size_t>((how.down.end() - begin) * row_bytes));
+  for (std::int64_t y = begin; y < how.down.end(); ++y) {
     const std::span<std::uint8_t> to = std::span(narrowed).subspan(
-        static_cast<std::size_t>(y - rows.begin()) * row_bytes, row_bytes);
-    resample_row(row, columns, channels, to);
+        static_cast<std::size_t>((y - begin) * row_bytes), static_cast<std::size_t>(row_bytes));
+    resample_row(how.rows.first + y * how.rows.stride, how.across, how.channels, to);
   }
 
-  std::vector<std::int32_t> sums(row_bytes);
-  std::vector<std::uint8_t> line(row_bytes);
+  std::vector<std::int32_t> sums(static_cast<std::size_t>(row_bytes));
+  std::vector<std::uint8_t> line(static_cast<std::size_t>(row_bytes));
   for (std::int64_t y = 0; y < plan_.side; ++y) {
-    const AxisWeights::Taps taps = rows.taps(y);
-    const std::uint8_t* const first =
-        narrowed.data() + static_cast<std::size_t>(taps.first - rows.begin()) * row_bytes;
-    blend_rows(first, taps.weights, sums, line);
-    put_row(line.data(), channels, is_flipped, out + y * plan_.side);
+    const AxisWeights::Taps taps = how.down.taps(y);
+    const PixelRows rows{
+        .first = narrowed.data() + (taps.first - begin) * row_bytes, .stride = row_bytes};
+    blend_rows(rows, taps.weights, sums, line);
+    put_row(line.data(), how.channels, how.is_flipped, out + y * plan_.side);
+  }
+}
+
+void Transform::resize_height_first(const Resizing& how, float* out) const {
+  const auto blended_bytes = static_cast<std::size_t>(how.width * how.channels);
+  std::vector<std::int32_t> sums(blended_bytes);
+  std::vector<std::uint8_t> blended(blended_bytes);
+  std::vector<std::uint8_t> line(static_cast<std::size_t>(plan_.side * how.channels));
+  for (std::int64_t y = 0; y < plan_.side; ++y) {
+    const AxisWeights::Taps taps = how.down.taps(y);
+    const PixelRows rows{
+        .first = how.rows.first + taps.first * how.rows.stride, .stride = how.rows.stride};
+    blend_rows(rows, taps.weights, sums, blended);
+    resample_row(blended.data(), how.across, how.channels, line);
+    put_row(line.data(), how.channels, how.is_flipped, out + y * plan_.side);
   }
 }
 

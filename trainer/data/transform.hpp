@@ -24,11 +24,16 @@ class Transform {
   Result<void> write(const Image& image, Draws& draws, std::span<float> out) const;
 
  private:
+  struct Resizing;
+
   void copy(const Image& image, const Crop& part, bool is_flipped, float* out) const;
   void resize(
       const Image& image, const Crop& part, ImageSize size, bool is_flipped, float* out) const;
+  void resize_width_first(const Resizing& how, float* out) const;
+  void resize_height_first(const Resizing& how, float* out) const;
   Result<void> resize_and_cut(const Image& image, Draws& draws, float* out) const;
-  void put_row(const std::uint8_t* pixels, std::int64_t channels, bool is_flipped, float* out) const;
+  void put_row(
+      const std::uint8_t* pixels, std::int64_t channels, bool is_flipped, float* out) const;
 
   TransformPlan plan_;
   /// What each byte becomes, by channel: there are only 256, so P13's divisions are done once.

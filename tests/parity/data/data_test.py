@@ -80,8 +80,8 @@ class Fixture(unittest.TestCase):
         for number, ((_, a), (_, b)) in enumerate(zip(mine, other, strict=True)):
             self.assertEqual(a.shape, b.shape)
             worst = float(np.abs(a - b).max())
-            self.assertEqual(a.tobytes(), b.tobytes(),
-                             f"sample {number}: largest difference {worst}")
+            self.assertTrue(a.tobytes() == b.tobytes(),
+                            f"sample {number}: largest difference {worst}")
 
     def save(self, path, image, **options):
         path = self.root / path
@@ -134,7 +134,7 @@ class Folders(Fixture):
 
     def test_an_archive_is_the_same_as_its_folder(self):
         self.pictures("train")
-        self.save("train/class 2/" + "long" * 30 + ".jpg", noise(self.random, 20, 20))
+        self.save("train/class 2/" + "long" * 22 + "/" + "name" * 15 + ".jpg", noise(self.random, 20, 20))
         expected = ours("folder", self.root, "train", "tiny-train", draws="keyed", seed=3)
         for number, style in enumerate((tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT,
                                         tarfile.PAX_FORMAT)):

@@ -66,7 +66,8 @@ TEST(TorchDraws, CutAndResizeAsTorchvision) {
 }
 
 TEST(RandomSplit, IsPythons) {
-  const auto parts = random_split(random_order(50'000, 42), std::array<std::int64_t, 2>{45'000, 5'000});
+  const auto parts =
+      random_split(random_order(50'000, 42), std::array<std::int64_t, 2>{45'000, 5'000});
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_THAT(first(parts[0], 5), ElementsAre(37542, 44491, 216, 43688, 41558));
   EXPECT_THAT(first(parts[1], 5), ElementsAre(17408, 40845, 3378, 22188, 44921));

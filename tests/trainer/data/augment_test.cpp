@@ -42,8 +42,8 @@ class ScriptedDraws final : public Draws {
 };
 
 TEST(KeyedDraws, AreThePapersPhilox) {
-  // Random123's known answers for a counter and a key of zeros: 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
-  // n = 2^32 - 1 yields each of these words less one.
+  // Random123's known answers for a counter and a key of zeros: 6627e8d5 e169c58d bc57ac4c
+  // 9b00dbd8. n = 2^32 - 1 yields each of these words less one.
   KeyedDraws draws({.seed = 0, .epoch = 0, .sample = 0});
   EXPECT_EQ(draws.below(UINT32_MAX), 0x6627e8d4);
   EXPECT_EQ(draws.below(UINT32_MAX), 0xe169c58c);

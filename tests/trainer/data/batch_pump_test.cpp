@@ -84,7 +84,8 @@ class Consumer {
 };
 
 PumpPlan plan_of(std::int64_t samples, std::int64_t batch_size, int workers, int ahead = 2) {
-  PumpPlan plan{.samples = {}, .batch_size = batch_size, .workers = workers, .batches_ahead = ahead};
+  PumpPlan plan{
+      .samples = {}, .batch_size = batch_size, .workers = workers, .batches_ahead = ahead};
   plan.samples.resize(static_cast<std::size_t>(samples));
   std::iota(plan.samples.begin(), plan.samples.end(), 0);
   return plan;

@@ -42,14 +42,16 @@ TEST(LabelByFolder, SortsClassesThenFoldersThenNames) {
 
 TEST(LabelByFolder, TakesOnlyImagesInFolders) {
   EXPECT_THAT(
-      paths_of(label_by_folder({"a"}, {"a/1.JPEG", "a/boxes.txt", "2.jpg", "a/jpg", "other/3.jpg"})),
+      paths_of(
+          label_by_folder({"a"}, {"a/1.JPEG", "a/boxes.txt", "2.jpg", "a/jpg", "other/3.jpg"})),
       ElementsAre("0:a/1.JPEG"));
 }
 
 TEST(LabelByFolder, NamesTheFoldersWithoutAnImage) {
   EXPECT_THAT(
       paths_of(label_by_folder({"a", "empty", "texts"}, {"a/1.jpg", "texts/1.txt"})),
-      ElementsAre(AllOf(HasSubstr("empty, texts"), HasSubstr("--data-dir"), Not(HasSubstr(" a ")))));
+      ElementsAre(
+          AllOf(HasSubstr("empty, texts"), HasSubstr("--data-dir"), Not(HasSubstr(" a ")))));
 }
 
 TEST(LabelByFolder, RefusesAFolderWithoutClasses) {

@@ -2,6 +2,8 @@
 
 // Small image files for the tests of the data code.
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -10,10 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include <stdio.h>  // NOLINT(modernize-deprecated-headers): before jpeglib.h, which needs FILE
-
-#include <gtest/gtest.h>
 #include <jpeglib.h>
+#include <stdio.h>   // NOLINT(modernize-deprecated-headers): before jpeglib.h, which needs FILE
 #include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp is POSIX
 
 namespace ddprun {

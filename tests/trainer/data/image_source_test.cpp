@@ -73,8 +73,7 @@ TEST_F(Folders, AreMissedWithTheFlagAndARemedy) {
   EXPECT_THAT(
       refusal_of(EncodedImages::open("/no/such/place", DataSplit::kTrain)),
       AllOf(HasSubstr("--data-dir /no/such/place"), HasSubstr("train and val")));
-  EXPECT_THAT(
-      refusal_of(open()), AllOf(HasSubstr("--data-dir"), HasSubstr("no folder 'train'")));
+  EXPECT_THAT(refusal_of(open()), AllOf(HasSubstr("--data-dir"), HasSubstr("no folder 'train'")));
   write("train/a/1.jpg", "");
   EXPECT_THAT(refusal_of(open(DataSplit::kTest)), HasSubstr("no folder 'val'"));
 }
@@ -134,8 +133,10 @@ class Archive : public DataDirectory {
   /// The folder `what` of the root as an archive beside it.
   std::filesystem::path pack(const std::string& what) const {
     const std::filesystem::path tar = root_ / "data.tar";
-    const std::string command = "tar -C '" + root_.string() + "' -cf '" + tar.string() + "' " + what;
-    EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor): its own words
+    const std::string command =
+        "tar -C '" + root_.string() + "' -cf '" + tar.string() + "' " + what;
+    EXPECT_EQ(
+        std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor): its own words
     return tar;
   }
 };
@@ -224,8 +225,7 @@ TEST_F(Cifar, ReadsGzippedFilesAndTheUsualFolder) {
 }
 
 TEST_F(Cifar, IsMissedWithTheFlag) {
-  EXPECT_THAT(
-      refusal_of(open()), AllOf(HasSubstr("--data-dir"), HasSubstr("data_batch_*.bin")));
+  EXPECT_THAT(refusal_of(open()), AllOf(HasSubstr("--data-dir"), HasSubstr("data_batch_*.bin")));
   EXPECT_THAT(
       refusal_of(StoredImages::open_cifar10("/no/such/place", DataSplit::kTrain)),
       HasSubstr("--data-dir /no/such/place"));

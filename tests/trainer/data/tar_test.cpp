@@ -18,7 +18,11 @@ struct Block {
   Block(const std::string& name, const std::string& size, char type) {
     put(0, name);
     put(124, size);
-    put(257, std::string("ustar\0" "00", 8));
+    put(257,
+        std::string(
+            "ustar\0"
+            "00",
+            8));
     text[156] = type;
     sign();
   }

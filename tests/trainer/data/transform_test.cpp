@@ -162,6 +162,16 @@ TEST(AxisWeights, ShrinkAndGrowAsPil) {
   EXPECT_THAT(out, ElementsAre(0, 24, 53, 82, 111, 140, 169, 198, 227, 246, 255));
 }
 
+TEST(IsHeightFirst, WhenMoreThanTwiceAsManyRowsAsColumnsGo) {
+  // Measured with Pillow 13.0.0.
+  EXPECT_FALSE(is_height_first({40, 40}, {20, 30}));
+  EXPECT_TRUE(is_height_first({41, 40}, {20, 30}));
+  EXPECT_FALSE(is_height_first({120, 80}, {20, 30}));
+  EXPECT_TRUE(is_height_first({121, 80}, {20, 30}));
+  EXPECT_TRUE(is_height_first({21, 40}, {20, 60}));
+  EXPECT_FALSE(is_height_first({20, 40}, {21, 60}));
+}
+
 TEST(AxisWeights, OfAWindowAreThoseOfTheWhole) {
   const AxisWeights whole(37, 101, {.first = 0, .count = 101});
   const AxisWeights part(37, 101, {.first = 40, .count = 20});
