@@ -10,6 +10,7 @@
 #include "trainer/core/failure.hpp"
 #include "trainer/core/filled_environment.hpp"
 #include "trainer/core/worker_place.hpp"
+#include "trainer/model.hpp"
 #include "trainer/notice_watch.hpp"
 #include "trainer/options.hpp"
 #include "trainer/train.hpp"
@@ -87,6 +88,14 @@ int status_of(const Error& error) {
   return error.is(Errc::kBadNumbers) ? kExitBadNumbers : kExitBadFile;
 }
 
+int print_parameter_count(const ModelOptions& options) {
+  std::int64_t count = 0;
+  for (const torch::Tensor& parameter : make_model(options)->parameters()) {
+    count += parameter.numel();
+  }
+  return print(fmt::format("{}\n", count));
+}
+
 int train_with(const TrainOptions& options) {
   const auto environment = fill_environment(current_environment());
   if (!environment) return refuse(environment.error());
@@ -110,7 +119,9 @@ int run(int argc, const char* const* argv) {
     return print(show->text);
   }
   try {
-    return train_with(std::get<TrainOptions>(*wanted));
+    const auto& options = std::get<TrainOptions>(*wanted);
+    if (options.counts_parameters) return print_parameter_count(options.model);
+    return train_with(options);
   } catch (const std::exception& error) {
     return fail(classify_failure(error.what()));
   }

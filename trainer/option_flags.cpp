@@ -2,6 +2,7 @@
 
 #include "base/flag_checks.hpp"
 #include "base/worker_contract.hpp"
+#include "trainer/core/line_style.hpp"
 
 #include <limits>
 #include <ranges>
@@ -96,9 +97,6 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
       ->check(count(1, kThreadsMax));
   app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu"}));
-  app.add_option("--evaluate", options.evaluate_only, "Test these weights, and train nothing")
-      ->check(not_empty())
-      ->type_name("FILE");
   app.add_option(
          "--evaluate-every-epochs", raw.evaluate_every_epochs, "Epochs between tests; 0: at the end")
       ->check(count(0, kCountMax));
@@ -140,7 +138,8 @@ void add_ddp_flags(CLI::App& app, RawOptions& raw) {
 
 void add_output_flags(CLI::App& app, RawOptions& raw) {
   ReportOptions& report = raw.options.report;
-  app.add_option("--log-style", report.style, "Of the lines on stdout")->check(not_empty());
+  app.add_option("--log-style", report.style, "Of the lines on stdout")
+      ->check(one_of(line_style_names()));
   app.add_option("--log-every", report.every_steps, "Steps between lines of a step; 0: the style's")
       ->check(count(0, kCountMax));
   app.add_flag("-v,--verbose", report.verbosity, "Tell more; up to three times");

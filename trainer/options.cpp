@@ -112,6 +112,11 @@ OptimizerOptions optimizer_of(const RawOptions& raw) {
 ModelOptions model_of(const RawOptions& raw, DatasetKind data) {
   ModelOptions model = default_model(model_words().at(raw.model));
   model.dropout = raw.options.model.dropout;
+  if (raw.image_side) model.image.side = *raw.image_side;
+  if (raw.options.counts_parameters) {
+    model.classes = raw.classes.value_or(model.classes);
+    return model;
+  }
   model.image = image_of(data, model.image);
   if (raw.image_side) model.image.side = *raw.image_side;
   model.classes = raw.classes.value_or(classes_of(data).value_or(model.classes));

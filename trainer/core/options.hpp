@@ -44,8 +44,6 @@ struct SnapshotOptions {
   std::optional<std::string> directory;      // none: no snapshots
   std::int64_t every_steps = 100;            // besides one at the end
   std::size_t keep = 2;                      // this many stay
-  std::optional<std::string> python_files;   // the style of files for Python; none: there are none
-  std::string python_dir = "checkpoints";
 };
 
 struct TrainOptions {
@@ -74,7 +72,6 @@ struct TrainOptions {
   bool is_deterministic = true;   // operators that are not are refused
 
   std::int64_t evaluate_every_epochs = 0;       // 0: at the end alone
-  std::optional<std::string> evaluate_only;     // a snapshot or file of weights; no training
   std::int64_t check_replicas_every_steps = 0;  // 0: never
   ReportOptions report;
   SnapshotOptions snapshots;
