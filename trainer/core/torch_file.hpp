@@ -15,8 +15,9 @@ namespace ddprun {
 
 /// What decode_torch_file accepts at most.
 struct TorchFileLimits {
-  ZipLimits zip;
-  PickleLimits pickle;
+  // Initialised here too, or g++ warns where designated initialisers leave them out.
+  ZipLimits zip = {};        // NOLINT(readability-redundant-member-init)
+  PickleLimits pickle = {};  // NOLINT(readability-redundant-member-init)
   // Of tensors that lie with gaps or repeats in their storage, and have to be copied. One element
   // may claim to be a tensor of any size.
   std::size_t copied_bytes_max = std::size_t{16} << 30U;
