@@ -190,7 +190,7 @@ TEST(Pickle, RefusesTheDoublingsOfASmallFile) {
   for (char i = 1; i <= 40; ++i) {
     body += "]("s + "h" + i + "h" + i + "eq" + static_cast<char>(i + 1);
   }
-  EXPECT_THAT(refusal(body + "t", {.depth_max = 100}), HasSubstr("values"));
+  EXPECT_THAT(refusal(body + "t", {.values_max = 100'000, .depth_max = 100}), HasSubstr("values"));
   std::string texts = "X\xe8\3\0\0"s + std::string(1000, 'x') + "q\1](";
   for (int i = 0; i < 2000; ++i) {
     texts += "h\1";
