@@ -13,8 +13,8 @@ class FaultDrill {
   /// Only what is for this rank of this attempt is kept.
   FaultDrill(const std::vector<Injection>& injections, std::int64_t rank, std::int64_t attempt);
 
-  /// Right before `step` is made: may not return (kKill, kSegv, kHang), throw what torch throws where
-  /// memory ends (kOom), or take a while (kSlow).
+  /// Right before `step` is made: may not return (kKill, kSegv, kHang), throw what torch throws
+  /// where memory ends (kOom), or take a while (kSlow).
   void before(std::int64_t step) const;
 
   /// Whether the loss of `step` is to be no number.

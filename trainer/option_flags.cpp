@@ -40,39 +40,49 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--data-dir", data.directory, "Directory of the samples, or a tar of it")
       ->check(not_empty())
       ->type_name("DIR");
-  app.add_option("--transforms", data.transforms, "What is done to an image; else the data set's own")
+  app.add_option(
+         "--transforms", data.transforms, "What is done to an image; else the data set's own")
       ->check(not_empty())
       ->type_name("NAME");
   app.add_option("--limit-train-samples", data.limit_train, "Use the first N only")
       ->check(count(1, kCountMax));
-  app.add_option("--limit-test-samples,--limit-val-samples", data.limit_test, "Use the first N only")
+  app.add_option(
+         "--limit-test-samples,--limit-val-samples", data.limit_test, "Use the first N only")
       ->check(count(1, kCountMax));
   app.add_option("--validation-share", data.validation_share, "Of the training samples, held out")
       ->check(between(0, 0.9));
   app.add_option("--validation-split", raw.split, "How they are chosen")
       ->check(one_of({"random", "stratified"}));
-  app.add_option("--validation-seed", data.validation_seed, "Of that choice")->check(count(0, kSeedMax));
+  app.add_option("--validation-seed", data.validation_seed, "Of that choice")
+      ->check(count(0, kSeedMax));
   app.add_flag("--drop-last", data.drops_tail, "Leave out what the world size does not divide");
   app.add_option("--workers,--num-workers", data.workers, "Threads of a rank that decode images")
       ->check(count(0, kThreadsMax));
   app.add_option("--prefetch", data.prefetch, "Batches made ahead")->check(count(1, 64));
   app.add_flag(
       "--python-transforms", data.draws_as_python, "Draw crops and flips as Python's main process");
-  app.add_option("--fake-train-samples", data.fake_train, "Of made-up data")->check(count(1, kCountMax));
-  app.add_option("--fake-test-samples", data.fake_test, "Of made-up data")->check(count(1, kCountMax));
+  app.add_option("--fake-train-samples", data.fake_train, "Of made-up data")
+      ->check(count(1, kCountMax));
+  app.add_option("--fake-test-samples", data.fake_test, "Of made-up data")
+      ->check(count(1, kCountMax));
 }
 
 void add_model_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
   app.add_option("--model", raw.model, "The net")->check(one_of(words_of(model_words())));
-  app.add_option("--classes", raw.classes, "How many the model tells apart")->check(count(1, 1'000'000));
-  app.add_option("--image-size", raw.image_side, "Side of the images, pixels")->check(count(1, 4096));
-  app.add_option("--dropout", options.model.dropout, "Of a vision transformer")->check(between(0, 0.99));
-  app.add_option("--pretrained", options.pretrained, "Weights to begin with: safetensors or torch.save")
+  app.add_option("--classes", raw.classes, "How many the model tells apart")
+      ->check(count(1, 1'000'000));
+  app.add_option("--image-size", raw.image_side, "Side of the images, pixels")
+      ->check(count(1, 4096));
+  app.add_option("--dropout", options.model.dropout, "Of a vision transformer")
+      ->check(between(0, 0.99));
+  app.add_option(
+         "--pretrained", options.pretrained, "Weights to begin with: safetensors or torch.save")
       ->check(not_empty())
       ->type_name("FILE");
   app.add_flag("--sync-bn", options.synchronises_batch_norm, "Batch statistics over all ranks");
-  app.add_flag("--param-count", options.counts_parameters, "Print the model's parameters and leave");
+  app.add_flag(
+      "--param-count", options.counts_parameters, "Print the model's parameters and leave");
 }
 
 void add_training_flags(CLI::App& app, RawOptions& raw) {
@@ -98,7 +108,9 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
       ->check(count(1, kThreadsMax));
   app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu"}));
   app.add_option(
-         "--evaluate-every-epochs", raw.evaluate_every_epochs, "Epochs between tests; 0: at the end")
+         "--evaluate-every-epochs",
+         raw.evaluate_every_epochs,
+         "Epochs between tests; 0: at the end")
       ->check(count(0, kCountMax));
 }
 
@@ -107,7 +119,8 @@ void add_optimizer_flags(CLI::App& app, RawOptions& raw) {
   ScheduleOptions& schedule = raw.options.schedule;
   app.add_option("--optimizer", raw.optimizer, "The rule of updates")
       ->check(one_of(words_of(optimizer_words())));
-  app.add_option("--learning-rate,--lr", optimizer.learning_rate, "Of the first step behind warm-up")
+  app.add_option(
+         "--learning-rate,--lr", optimizer.learning_rate, "Of the first step behind warm-up")
       ->check(between(0, 1e6));
   app.add_option("--momentum", raw.momentum, "Of SGD")->check(between(0, 1));
   app.add_flag("--nesterov", optimizer.is_nesterov, "Of SGD with momentum");
@@ -162,7 +175,8 @@ void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--snapshot-every-steps", snapshots.every_steps, "Steps between snapshots")
       ->check(count(1, kCountMax));
   app.add_option("--keep-snapshots", snapshots.keep, "How many stay")->check(count(1, 1'000'000));
-  app.add_option("--inject", raw.injections, "A fault for a drill: FAULT@STEP[:MS][,rank=N][,attempt=N]")
+  app.add_option(
+         "--inject", raw.injections, "A fault for a drill: FAULT@STEP[:MS][,rank=N][,attempt=N]")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FAULT@STEP");
   // For the parity tests, and not in --help.

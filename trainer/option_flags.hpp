@@ -17,6 +17,8 @@ namespace ddprun {
 /// What the command line says, before flags are checked against each other. What is not given is
 /// none where its default depends on another flag.
 struct RawOptions {
+  RawOptions() { options.optimizer.learning_rate = 0.01; }
+
   TrainOptions options;
   std::string dataset = name_of(DatasetKind::kFashionMnist);
   std::string model = name_of(ModelKind::kConvNet);

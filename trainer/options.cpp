@@ -65,7 +65,8 @@ Result<std::vector<std::string>> with_overrides(
     if (text.find('=') == std::string::npos) {
       return make_error(
           Errc::kInvalidArgument,
-          fmt::format("unknown argument '{}'; expected flags, or name=value; see ddptrain --help", text));
+          fmt::format(
+              "unknown argument '{}'; expected flags, or name=value; see ddptrain --help", text));
     }
     arguments.push_back("--" + text);
   }
@@ -163,7 +164,8 @@ Result<std::variant<TrainOptions, PrintAndLeave>> parse_train_options(
     parsed = parse(*std::move(arguments));
     if (!parsed) return parsed.error();
   }
-  if (auto* print = std::get_if<PrintAndLeave>(&*parsed); print != nullptr) return {std::move(*print)};
+  if (auto* print = std::get_if<PrintAndLeave>(&*parsed); print != nullptr)
+    return {std::move(*print)};
   auto options = checked(std::get<RawOptions>(*std::move(parsed)));
   if (!options) return options.error();
   return {*std::move(options)};

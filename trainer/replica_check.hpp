@@ -7,9 +7,9 @@
 
 namespace ddprun {
 
-/// Compares the bytes of all parameters on all ranks, by their SHA-256. Fails with kBadNumbers on every
-/// rank, naming those that differ from the most. Collective. Buffers are not looked at: each rank
-/// has its own between two forward passes (P9).
+/// Compares the bytes of all parameters on all ranks, by their SHA-256. Fails with kBadNumbers on
+/// every rank, naming those that differ from the most. Collective. Buffers are not looked at: each
+/// rank has its own between two forward passes (P9).
 Result<void> check_replicas(const torch::nn::Module& model, const ProcessGroup& group);
 
 }  // namespace ddprun

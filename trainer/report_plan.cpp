@@ -11,7 +11,8 @@ namespace {
 std::map<std::string, std::string> shown_environment() {
   std::map<std::string, std::string> shown;
   for (const auto& [name, value] : current_environment()) {
-    const bool is_shown = name.starts_with("SLURM_") || name.starts_with("MASTER_") || name == "WORLD_SIZE";
+    const bool is_shown =
+        name.starts_with("SLURM_") || name.starts_with("MASTER_") || name == "WORLD_SIZE";
     if (is_shown) shown.emplace(name, value);
   }
   return shown;

@@ -1,7 +1,5 @@
 #include "trainer/snapshot_saver.hpp"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <utility>
 
@@ -69,7 +67,7 @@ void SnapshotSaver::run() {
     if (name) {
       saved_step_ = state_.step;
     } else {
-      failure_ = with_context(fmt::format("step {}", state_.step), name.error());
+      failure_ = name.error();
     }
     phase_ = Phase::kIdle;
     changed_.notify_all();

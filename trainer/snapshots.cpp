@@ -20,6 +20,13 @@ namespace {
 
 constexpr std::array kSumNames = {"loss", "correct", "samples"};
 
+std::map<std::string, std::string> settings_of(const OptimizerOptions& optimizer) {
+  return {
+      {"--learning-rate", fmt::format("{}", optimizer.learning_rate)},
+      {"--momentum", fmt::format("{}", optimizer.momentum)},
+      {"--weight-decay", fmt::format("{}", optimizer.weight_decay)}};
+}
+
 torch::Tensor generator_state() {
   return at::detail::getDefaultCPUGenerator().get_state();
 }
@@ -240,6 +247,7 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
 
   auto done = finish();  // of the one before: its views point into what is replaced here
   if (!done) return done;
+  saving_step_ = position.progress.step;
   if (is_disk_full_) {
     return told_failure(make_error(Errc::kIo, "No space left on device (--inject diskfull)"));
   }
@@ -261,6 +269,12 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
       .ranks = {},
       .model = views_of(model_),
       .optimizer = views_of(optimizer_)};
+  for (const auto& [flag, value] : settings_of(options_.optimizer)) {
+    state.arguments.emplace(flag, value);  // for Python's optimizer; they may change on resuming
+  }
+  for (const auto& item : trained.model.named_parameters()) {
+    state.parameters.push_back(item.key());
+  }
   for (const torch::Tensor& gathered : rows[0]) {
     state.ranks.push_back(rank_state_of(gathered));
   }
@@ -286,7 +300,8 @@ Result<void> Snapshots::told_failure(const std::optional<Error>& failure) {
   if (!failure) return {};
   if (failure->is(Errc::kCancelled)) return *failure;
   // The snapshot before this one is still whole, so there is nothing to lose by going on.
-  say(fmt::format("ddptrain: a snapshot is missing, training goes on: {}\n", failure->detail));
+  say(fmt::format(
+      "ddptrain: no snapshot at step {}, training goes on: {}\n", saving_step_, failure->detail));
   return {};
 }
 

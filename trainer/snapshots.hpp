@@ -22,12 +22,13 @@
 
 namespace ddprun {
 
-/// Where one rank stands: all that training needs to go on besides weights, optimizer and generator.
+/// Where one rank stands: all that training needs to go on besides weights, optimizer and
+/// generator.
 struct TrainPosition {
-  Progress progress;          // the epoch under way, and the steps done
-  std::int64_t consumed = 0;  // samples of this epoch that all ranks together have seen
-  std::int64_t batches = 0;   // of this epoch, each rank
-  MetricSums sums;            // this rank's, of this epoch
+  Progress progress;                     // the epoch under way, and the steps done
+  std::int64_t consumed = 0;             // samples of this epoch that all ranks together have seen
+  std::int64_t batches = 0;              // of this epoch, each rank
+  MetricSums sums;                       // this rank's, of this epoch
   std::map<std::string, double> extras;  // what else there is, under the names Snapshots was given
 };
 
@@ -110,7 +111,8 @@ class Snapshots {
   ProcessGroup group_;
   std::vector<std::string> number_names_;  // of the doubles in a row
   bool is_disk_full_ = false;
-  NamedTensors model_;  // what is being saved: parameters shared, buffers copied
+  std::int64_t saving_step_ = 0;  // of the snapshot begun last
+  NamedTensors model_;            // what is being saved: parameters shared, buffers copied
   NamedTensors optimizer_;
   std::unique_ptr<SnapshotStore> store_;  // rank 0's, until the saver has it
   std::unique_ptr<SnapshotSaver> saver_;  // rank 0's

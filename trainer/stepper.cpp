@@ -59,8 +59,7 @@ Stepper::Pass Stepper::pass(const Batch& batch, Gradients gradients) {
   if (options_.accumulate > 1) driven = driven / static_cast<double>(options_.accumulate);  // P8
   if (scaler_) driven = scaler_->scale(driven);
   driven.backward();  // averages the gradients over all ranks, where it reduces
-  return {
-      .loss = loss.item<double>(), .right = count_right(output.detach(), batch.labels, 1)};
+  return {.loss = loss.item<double>(), .right = count_right(output.detach(), batch.labels, 1)};
 }
 
 Stepper::Update Stepper::update(double learning_rate) {

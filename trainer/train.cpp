@@ -428,7 +428,10 @@ Result<Training::Tested> Training::test() {
     tested.batch_loss_sum += scores.loss;
   }
   torch::Tensor packed = torch::tensor(
-      {tested.sums.loss, tested.sums.correct, tested.sums.samples, tested.right_of_five,
+      {tested.sums.loss,
+       tested.sums.correct,
+       tested.sums.samples,
+       tested.right_of_five,
        tested.batch_loss_sum},
       torch::kFloat64);
   ddp_->all_reduce(packed);

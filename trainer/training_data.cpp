@@ -110,23 +110,26 @@ Result<Images> open_images(const DataOptions& options, ImageShape image, DataSpl
 }
 
 std::vector<std::int64_t> first_of(std::int64_t size, std::optional<std::int64_t> limit) {
-  std::vector<std::int64_t> samples(
-      static_cast<std::size_t>(std::min(limit.value_or(size), size)));
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(limit.value_or(size), size)));
   std::iota(samples.begin(), samples.end(), 0);
   return samples;
 }
 
 /// Parts `train` into itself and what is held out of it.
-void hold_out(const DataOptions& options, const SampleSource& source, std::int64_t classes,
-              std::vector<std::int64_t>& train, std::vector<std::int64_t>& held_out) {
+void hold_out(
+    const DataOptions& options,
+    const SampleSource& source,
+    std::int64_t classes,
+    std::vector<std::int64_t>& train,
+    std::vector<std::int64_t>& held_out) {
   std::vector<std::int64_t> order;
   for (const std::int64_t at :
        random_order(std::ssize(train), static_cast<std::uint64_t>(options.validation_seed))) {
     order.push_back(train[static_cast<std::size_t>(at)]);
   }
   if (options.is_stratified) {
-    StratifiedSplit parts = stratified_split(
-        order, classes, options.validation_share, [&source](std::int64_t sample) {
+    StratifiedSplit parts =
+        stratified_split(order, classes, options.validation_share, [&source](std::int64_t sample) {
           return source.label(sample);
         });
     train = std::move(parts.train);

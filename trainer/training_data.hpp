@@ -14,7 +14,8 @@ namespace ddprun {
 /// One kind of samples, and which of them are used.
 struct SampleSet {
   std::unique_ptr<SampleSource> source;
-  std::vector<std::int64_t> samples;  // numbers in `source`, in the order in which a walk over all goes
+  std::vector<std::int64_t>
+      samples;  // numbers in `source`, in the order in which a walk over all goes
 
   std::int64_t size() const { return std::ssize(samples); }
 };
@@ -27,9 +28,9 @@ struct TrainingData {
   bool is_decoded = false;  // samples are files of their own, which threads decode
 };
 
-/// Opens what `options` ask for; transforms yield `image`, and are drawn by `seed`. Every rank opens
-/// the same. Fails with kNotFound, kIo, kCorrupt, kLimit or kInvalidArgument, naming the file or
-/// flag, what is wrong with it and what to do.
+/// Opens what `options` ask for; transforms yield `image`, and are drawn by `seed`. Every rank
+/// opens the same. Fails with kNotFound, kIo, kCorrupt, kLimit or kInvalidArgument, naming the file
+/// or flag, what is wrong with it and what to do.
 Result<TrainingData> open_training_data(
     const DataOptions& options, ImageShape image, std::uint64_t seed);
 

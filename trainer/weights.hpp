@@ -7,9 +7,10 @@
 
 namespace ddprun {
 
-/// Overwrites the model's weights by those in a file of safetensors or of Python's torch.save, as far
-/// as names fit; a head of another number of classes keeps its own. Yields one line on what fitted,
-/// for a person. Fails with kNotFound, kIo, kCorrupt or kInvalidArgument, naming file and tensor.
+/// Overwrites the model's weights by those in a file of safetensors or of Python's torch.save, as
+/// far as names fit; a head of another number of classes keeps its own. Yields one line on what
+/// fitted, for a person. Fails with kNotFound, kIo, kCorrupt or kInvalidArgument, naming file and
+/// tensor.
 Result<std::string> begin_with(Model& model, const std::string& path);
 
 }  // namespace ddprun

@@ -4,10 +4,11 @@
 #include "base/sha256.hpp"
 #include "trainer/clip.hpp"
 #include "trainer/core/epoch_plan.hpp"
-#include "trainer/dataset.hpp"
+#include "trainer/data/loader.hpp"
 #include "trainer/model.hpp"
 #include "trainer/optimizer.hpp"
 #include "trainer/sampler.hpp"
+#include "trainer/training_data.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,11 +101,16 @@ TEST_F(GoldenWeights, OfAdadeltaArePythons) {
 }
 
 /// The first 1,600 images of MNIST, where DDPRUN_MNIST_DIR says.
-std::unique_ptr<ImageDataset> open_mnist() {
+std::optional<TrainingData> open_mnist() {
   const char* const directory = std::getenv("DDPRUN_MNIST_DIR");
-  if (directory == nullptr || *directory == '\0') return nullptr;
-  auto opened = ImageDataset::open(directory, DatasetKind::kMnist, Split::kTrain, 1600);
-  return opened ? *std::move(opened) : nullptr;
+  if (directory == nullptr || *directory == '\0') return std::nullopt;
+  DataOptions options;
+  options.kind = DatasetKind::kMnist;
+  options.directory = directory;
+  options.limit_train = 1600;
+  auto opened = open_training_data(options, {.channels = 1, .side = 28}, 0);
+  if (!opened) return std::nullopt;
+  return std::optional(*std::move(opened));
 }
 
 TEST_F(GoldenWeights, OfJ3ByAdamWAndClippingArePythons) {
@@ -116,14 +122,17 @@ TEST_F(GoldenWeights, OfJ3ByAdamWAndClippingArePythons) {
   OptimizerOptions options = default_options(OptimizerKind::kAdamW);
   options.weight_decay = 0.05;
   const auto optimizer = make_optimizer(options, model->named_parameters());
-  const std::vector<std::int64_t> order = epoch_order(1600, 0, 0);
+  Loader loader(*data->train.source, {.samples = epoch_order(1600, 0, 0), .batch_size = 64});
+  ASSERT_TRUE(loader.start());
 
   std::vector<double> losses;
   std::vector<double> norms;
-  for (std::size_t at = 0; at < order.size(); at += 64) {
-    const Batch batch = data->batch(std::span(order).subspan(at, 64));
+  while (true) {
+    const auto batch = loader.next();
+    ASSERT_TRUE(batch);
+    if (!*batch) break;
     model->zero_grad();
-    const torch::Tensor loss = model->loss(model->forward(batch.images), batch.labels);
+    const torch::Tensor loss = model->loss(model->forward((*batch)->images), (*batch)->labels);
     loss.backward();
     losses.push_back(loss.item<double>());
     norms.push_back(clip_gradients(optimizer->parameters(), 1.0));

@@ -4,7 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
 #include <vector>
+
+#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -28,8 +36,8 @@ std::string refusal_of(std::vector<const char*> flags) {
 
 TEST(TrainOptions, TrainOnDebiansFashionMnistByDefault) {
   const TrainOptions options = accepted({});
-  EXPECT_EQ(options.dataset, DatasetKind::kFashionMnist);
-  EXPECT_EQ(options.data_dir, "/usr/share/datasets/fashion-mnist");
+  EXPECT_EQ(options.data.kind, DatasetKind::kFashionMnist);
+  EXPECT_EQ(options.data.directory, "/usr/share/datasets/fashion-mnist");
   EXPECT_EQ(options.epochs, 1);
 }
 
@@ -69,22 +77,22 @@ TEST(TrainOptions, ReadEveryFlag) {
        "s",
        "--snapshot-every-steps",
        "7"});
-  EXPECT_EQ(options.dataset, DatasetKind::kMnist);
-  EXPECT_EQ(options.data_dir, "d");
-  EXPECT_EQ(options.model, ModelKind::kSimpleConvNet);
+  EXPECT_EQ(options.data.kind, DatasetKind::kMnist);
+  EXPECT_EQ(options.data.directory, "d");
+  EXPECT_EQ(options.model.kind, ModelKind::kSimpleConvNet);
   EXPECT_EQ(options.end_epoch(), 4);
   EXPECT_EQ(options.batch_size, 8);
-  EXPECT_EQ(options.learning_rate, 0.5);
-  EXPECT_EQ(options.momentum, 0);
+  EXPECT_EQ(options.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(options.optimizer.momentum, 0);
   EXPECT_EQ(options.seed, 4);
   EXPECT_EQ(options.sampler_seed, 4);
-  EXPECT_EQ(options.limit_train_samples, 100);
-  EXPECT_EQ(options.limit_test_samples, 10);
+  EXPECT_EQ(options.data.limit_train, 100);
+  EXPECT_EQ(options.data.limit_test, 10);
   EXPECT_EQ(options.num_threads, 2);
-  EXPECT_EQ(options.metrics_file, "m");
-  EXPECT_EQ(options.sample_trace, "t");
-  EXPECT_EQ(options.snapshot_dir, "s");
-  EXPECT_EQ(options.snapshot_every_steps, 7);
+  EXPECT_EQ(options.report.metrics_file, "m");
+  EXPECT_EQ(options.report.sample_trace, "t");
+  EXPECT_EQ(options.snapshots.directory, "s");
+  EXPECT_EQ(options.snapshots.every_steps, 7);
 }
 
 TEST(TrainOptions, AskForTheEnvironmentOrForPeersOnlyIfTold) {
@@ -113,10 +121,13 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
 TEST(TrainOptions, TellTheFlagTheValueAndTheWordsThatAreAllowed) {
   EXPECT_EQ(
       refusal_of({"--dataset", "foo"}),
-      "--dataset: 'foo' is not one of fashion-mnist, mnist; see ddptrain --help");
-  EXPECT_EQ(
+      "--dataset: 'foo' is not one of cifar10, crusoe, fake, fashion-mnist, image-folder, mnist, "
+      "tiny-imagenet; see ddptrain --help");
+  EXPECT_THAT(
       refusal_of({"--model", "foo"}),
-      "--model: 'foo' is not one of convnet, simple_conv_net; see ddptrain --help");
+      AllOf(
+          HasSubstr("--model: 'foo' is not one of convnet, crusoe"),
+          HasSubstr("; see ddptrain --help")));
   EXPECT_EQ(
       refusal_of({"--device", "cuda"}), "--device: 'cuda' is not one of cpu; see ddptrain --help");
 }
@@ -147,17 +158,94 @@ TEST(TrainOptions, CountAsGivenLast) {
   EXPECT_EQ(accepted({"--epochs", "2", "--epochs", "3"}).epochs, 3);
 }
 
+class Config : public testing::Test {
+ public:
+  Config(const Config&) = delete;
+  Config& operator=(const Config&) = delete;
+
+ protected:
+  Config() = default;
+  ~Config() override { std::filesystem::remove(path_); }
+
+  const char* file(const std::string& text) {
+    std::ofstream(path_) << text;
+    return path_.c_str();
+  }
+
+  std::string path_ = testing::TempDir() + "ddprun_config." + std::to_string(::getpid()) + ".yaml";
+};
+
+TEST_F(Config, HasFlagsWithoutTheirHyphens) {
+  const TrainOptions options = accepted(
+      {"--config",
+       file("dataset: cifar10\ndata_dir: c  # a comment\nmodel: resnet18\nnesterov: true\n"
+            "sync-bn: false\ninject: [kill@3, 'nan@4,rank=1']\n")});
+  EXPECT_EQ(options.data.kind, DatasetKind::kCifar10);
+  EXPECT_EQ(options.data.directory, "c");
+  EXPECT_EQ(options.model.kind, ModelKind::kResnet18);
+  EXPECT_EQ(options.model.image, (ImageShape{.channels = 3, .side = 32}));
+  EXPECT_EQ(options.model.classes, 10);
+  EXPECT_TRUE(options.optimizer.is_nesterov);
+  EXPECT_FALSE(options.synchronises_batch_norm);
+  EXPECT_EQ(options.injections.size(), 2);
+}
+
+TEST_F(Config, GivesWayToTheCommandLine) {
+  const char* const config = file("epochs: 5\nbatch-size: 7\nseed: 3\n");
+  const TrainOptions options = accepted({"--epochs=6", "--config", config, "batch_size=8"});
+  EXPECT_EQ(options.epochs, 6);
+  EXPECT_EQ(options.batch_size, 8);
+  EXPECT_EQ(options.seed, 3);
+}
+
+TEST_F(Config, IsRefusedWithItsLine) {
+  EXPECT_THAT(refusal_of({"--config", "/nowhere/x.yaml"}), HasSubstr("/nowhere/x.yaml"));
+  EXPECT_THAT(
+      refusal_of({"--config", file("epochs: 1\nmodel: {a: b}\n")}), HasSubstr("line 2: --model"));
+  EXPECT_THAT(
+      refusal_of({"--config", file("- epochs\n")}), HasSubstr("expected lines of 'flag: value'"));
+  EXPECT_THAT(refusal_of({"--config", file("epochs: [1\n")}), HasSubstr("line"));
+  EXPECT_THAT(
+      refusal_of({"--config", file("config: other.yaml\n")}), HasSubstr("cannot include another"));
+  EXPECT_THAT(refusal_of({"--config", file("epoch: 1\n")}), HasSubstr("did you mean --epochs?"));
+}
+
+TEST(TrainOptions, AreToldInFullByTheManual) {
+  std::stringstream text;
+  text << std::ifstream(DDPRUN_TRAINING_MANUAL).rdbuf();
+  const std::string manual = text.str();
+  const auto printed = parse({"--help"});
+  ASSERT_TRUE(printed);
+  const std::string help = std::get<PrintAndLeave>(*printed).text;
+  const std::regex flag("--[a-z][a-z0-9-]*");
+  const auto flags_of = [&flag](const std::string& of) {
+    return std::set<std::string>(std::sregex_token_iterator(of.begin(), of.end(), flag), {});
+  };
+  const std::set<std::string> documented = flags_of(manual);
+  for (const std::string& one : flags_of(help)) {
+    if (one == "--help" || one == "--version") continue;
+    EXPECT_TRUE(documented.contains(one)) << "docs/training.md does not tell of " << one;
+  }
+  const std::set<std::string> existing = flags_of(help);
+  const std::regex row("\n\\| `(--[a-z0-9-]+)");
+  for (auto at = std::sregex_iterator(manual.begin(), manual.end(), row);
+       at != std::sregex_iterator();
+       ++at) {
+    EXPECT_TRUE(existing.contains((*at)[1])) << "ddptrain has no " << (*at)[1];
+  }
+}
+
 TEST(CheckSameJob, LetsWhatMayChangeChange) {
   TrainOptions later;
   later.epochs = 9;
   later.batch_size = 1;
-  later.learning_rate = 0.5;
+  later.optimizer.learning_rate = 0.5;
   EXPECT_TRUE(check_same_job(arguments_of_job(TrainOptions()), later));
 }
 
 TEST(CheckSameJob, NamesTheFlagAndBothValues) {
   TrainOptions later;
-  later.limit_train_samples = 7;
+  later.data.limit_train = 7;
   const auto same = check_same_job(arguments_of_job(TrainOptions()), later);
   ASSERT_FALSE(same);
   EXPECT_THAT(

@@ -41,9 +41,9 @@ struct ReportOptions {
 
 /// What is kept of a run, and when.
 struct SnapshotOptions {
-  std::optional<std::string> directory;      // none: no snapshots
-  std::int64_t every_steps = 100;            // besides one at the end
-  std::size_t keep = 2;                      // this many stay
+  std::optional<std::string> directory;  // none: no snapshots
+  std::int64_t every_steps = 100;        // besides one at the end
+  std::size_t keep = 2;                  // this many stay
 };
 
 struct TrainOptions {
@@ -53,7 +53,7 @@ struct TrainOptions {
 
   DataOptions data;
   ModelOptions model;
-  bool has_classes_of_data = false;  // the model tells apart as many as there turn out to be
+  bool has_classes_of_data = false;       // the model tells apart as many as there turn out to be
   std::optional<std::string> pretrained;  // a file of weights to begin with
   bool synchronises_batch_norm = false;
 

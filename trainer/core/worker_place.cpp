@@ -67,11 +67,15 @@ Result<WorkerPlace> parse_worker_place(const FilledEnvironment& environment) {
             *world,
             contract::kRank));
   }
-  const auto local_rank = number(environment, contract::kLocalRank, 0, {.min = 0, .max = *world - 1});
+  const auto local_rank =
+      number(environment, contract::kLocalRank, 0, {.min = 0, .max = *world - 1});
   if (!local_rank) return local_rank.error();
   // Where nobody says, one more than this rank is sure to be there.
   const auto local_world = number(
-      environment, contract::kLocalWorldSize, *local_rank + 1, {.min = *local_rank + 1, .max = *world});
+      environment,
+      contract::kLocalWorldSize,
+      *local_rank + 1,
+      {.min = *local_rank + 1, .max = *world});
   if (!local_world) return local_world.error();
   const auto attempt = number(environment, contract::kRestartCount, 0, {.min = 0, .max = kAny});
   if (!attempt) return attempt.error();
