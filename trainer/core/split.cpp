@@ -68,6 +68,17 @@ std::vector<std::vector<std::int64_t>> random_split(
   return parts;
 }
 
+std::vector<std::int64_t> pick(
+    std::span<const std::int64_t> part, std::span<const std::int64_t> positions) {
+  std::vector<std::int64_t> samples;
+  samples.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    DDPRUN_CHECK(position >= 0 && position < std::ssize(part));
+    samples.push_back(part[static_cast<std::size_t>(position)]);
+  }
+  return samples;
+}
+
 StratifiedSplit stratified_split(
     std::span<const std::int64_t> order,
     std::int64_t classes,

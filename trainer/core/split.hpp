@@ -19,6 +19,11 @@ std::vector<std::int64_t> split_sizes(std::int64_t n, std::span<const double> fr
 std::vector<std::vector<std::int64_t>> random_split(
     std::span<const std::int64_t> order, std::span<const std::int64_t> sizes);
 
+/// The samples that stand at these positions of a part: what a sampler that counts the part from 0
+/// gives, in numbers of the whole. REQUIRES: each position lies in the part.
+std::vector<std::int64_t> pick(
+    std::span<const std::int64_t> part, std::span<const std::int64_t> positions);
+
 /// Two parts in each of which every class has its share.
 struct StratifiedSplit {
   std::vector<std::int64_t> train;

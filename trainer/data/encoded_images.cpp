@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <optional>

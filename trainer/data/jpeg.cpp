@@ -27,7 +27,7 @@ struct Failure {
 [[noreturn]] void fail(j_common_ptr info) {
   auto* const failure = reinterpret_cast<Failure*>(info->err);
   info->err->format_message(info, failure->text.data());
-  std::longjmp(failure->jump, 1);  // NOLINT(modernize-avoid-setjmp-longjmp): libjpeg's only way
+  std::longjmp(failure->jump, 1);
 }
 
 /// Level -1 is a warning; what is said at other levels is for the curious.
@@ -71,7 +71,7 @@ class Decompressor {
 };
 
 bool Decompressor::open(std::string_view file) {
-  if (setjmp(failure_.jump) != 0) return false;  // NOLINT(modernize-avoid-setjmp-longjmp)
+  if (setjmp(failure_.jump) != 0) return false;
   ::jpeg_create_decompress(&info_);
   ::jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
   ::jpeg_read_header(&info_, TRUE);
@@ -81,7 +81,7 @@ bool Decompressor::open(std::string_view file) {
 }
 
 bool Decompressor::decode_rows(std::uint8_t* into) {
-  if (setjmp(failure_.jump) != 0) return false;  // NOLINT(modernize-avoid-setjmp-longjmp)
+  if (setjmp(failure_.jump) != 0) return false;
   ::jpeg_start_decompress(&info_);
   const std::size_t row_bytes = static_cast<std::size_t>(width() * components());
   while (info_.output_scanline < info_.output_height) {

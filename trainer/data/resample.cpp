@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace ddprun {
@@ -21,20 +22,20 @@ inline std::uint8_t to_byte(std::int32_t sum) {
   return static_cast<std::uint8_t>(std::clamp(sum >> kFractionBits, 0, 255));
 }
 
-template <int kChannels>
+template <std::size_t kChannels>
 void resample_row_of(const std::uint8_t* row, const AxisWeights& columns, std::uint8_t* out) {
   for (std::int64_t x = 0; x < columns.count(); ++x) {
     const AxisWeights::Taps taps = columns.taps(x);
-    const std::uint8_t* pixel = row + taps.first * kChannels;
-    std::int32_t sums[kChannels];  // NOLINT(modernize-avoid-c-arrays): kept in registers
-    std::fill_n(sums, kChannels, kHalf);
+    const std::uint8_t* pixel = row + taps.first * static_cast<std::int64_t>(kChannels);
+    std::array<std::int32_t, kChannels> sums;
+    sums.fill(kHalf);
     for (const std::int32_t weight : taps.weights) {
-      for (int c = 0; c < kChannels; ++c) {
+      for (std::size_t c = 0; c < kChannels; ++c) {
         sums[c] += pixel[c] * weight;
       }
       pixel += kChannels;
     }
-    for (int c = 0; c < kChannels; ++c) {
+    for (std::size_t c = 0; c < kChannels; ++c) {
       *out++ = to_byte(sums[c]);
     }
   }

@@ -1,12 +1,18 @@
 #include "trainer/core/split.hpp"
 
 #include "trainer/core/worker_count.hpp"
+#include "trainer/data/cpu_share.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <numeric>
+#include <optional>
+
+#include <sched.h>
 
 namespace ddprun {
 namespace {
@@ -33,6 +39,11 @@ TEST(RandomSplit, TakesPartsOfTheOrderOneAfterAnother) {
   EXPECT_THAT(parts[0], ElementsAre(3, 1));
   EXPECT_THAT(parts[1], IsEmpty());
   EXPECT_THAT(parts[2], ElementsAre(4, 0, 2));
+}
+
+TEST(Pick, TurnsPositionsOfAPartIntoSamples) {
+  const std::array<std::int64_t, 3> part{7, 9, 4};
+  EXPECT_THAT(pick(part, std::array<std::int64_t, 4>{2, 0, 0, 1}), ElementsAre(4, 7, 7, 9));
 }
 
 TEST(StratifiedSplit, HoldsOutTheFirstOfEachClassInTheOrder) {
@@ -67,6 +78,30 @@ TEST(StratifiedSplit, GivesEveryClassItsShareToWithinOne) {
 TEST(DefaultDataWorkers, AreTheTasksCpusBeforeTheAffinity) {
   EXPECT_EQ(default_data_workers({.slurm_cpus_per_task = 6, .affinity = 2, .local_world = 1}), 6);
   EXPECT_EQ(default_data_workers({.slurm_cpus_per_task = {}, .affinity = 8, .local_world = 1}), 8);
+}
+
+TEST(DefaultDataWorkers, OfAProcessThatMayUseOneCpuAreOne) {
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &before)) {
+    ++cpu;
+  }
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  const CpuShare share = read_cpu_share({}, 1);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(default_data_workers(share), 1);
+  EXPECT_EQ(read_cpu_share({}, 1).affinity, CPU_COUNT(&before));
+}
+
+TEST(DefaultDataWorkers, TakeSlurmsNumberWhereItIsOne) {
+  EXPECT_EQ(read_cpu_share("5", 2).slurm_cpus_per_task, 5);
+  EXPECT_EQ(read_cpu_share("0", 2).slurm_cpus_per_task, std::nullopt);
+  EXPECT_EQ(read_cpu_share("many", 2).slurm_cpus_per_task, std::nullopt);
+  EXPECT_EQ(read_cpu_share("5", 2).local_world, 2);
 }
 
 TEST(DefaultDataWorkers, AreSharedOutAndNeverNone) {
