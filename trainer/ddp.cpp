@@ -27,14 +27,16 @@ std::unique_ptr<c10d::Reducer> make_reducer(
     parameters.push_back(parameter.value());
   }
   const std::vector<bool> sparse(parameters.size(), false);
-  const std::int64_t cap = options.bucket_cap_mib << 20U;
+  const std::int64_t cap =
+      options.bucket_cap_mib ? *options.bucket_cap_mib << 20U : c10d::kDefaultBucketBytesCap;
+  const std::int64_t first_cap = options.bucket_cap_mib ? cap : c10d::kDefaultFirstBucketBytes;
 
   // P5: one bucket at first; the Reducer makes the real ones after the first backward pass, in the
   // order in which gradients arrive. Where that may change from step to step it never does, and
   // these are the real ones. Another layout sums in another order.
   std::vector<std::size_t> limits = {std::numeric_limits<std::int64_t>::max()};
   if (options.finds_unused && !options.has_static_graph) {
-    limits = {c10d::kDefaultFirstBucketBytes, static_cast<std::size_t>(cap)};
+    limits = {static_cast<std::size_t>(first_cap), static_cast<std::size_t>(cap)};
   }
   auto [buckets, sizes] = c10d::compute_bucket_assignment_by_size(parameters, limits, sparse);
   std::ranges::reverse(buckets);
@@ -48,7 +50,7 @@ std::unique_ptr<c10d::Reducer> make_reducer(
       options.finds_unused,
       options.gradients_are_views,
       std::move(names),
-      c10d::kDefaultFirstBucketBytes,
+      first_cap,
       /*skip_all_reduce_unused_params=*/false,
       /*use_python_reducer=*/false,
       std::vector<std::int64_t>{});

@@ -172,7 +172,7 @@ def parse(arguments):
     parser.add_argument("--amp", choices=AUTOCAST, default="off")
     parser.add_argument("--find-unused", action="store_true")
     parser.add_argument("--static-graph", action="store_true")
-    parser.add_argument("--bucket-cap-mb", type=int, default=25)
+    parser.add_argument("--bucket-cap-mb", type=int)
     parser.add_argument("--compress", default="none")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--first-epoch", type=int, default=0)

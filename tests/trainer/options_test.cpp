@@ -274,8 +274,8 @@ TEST(TrainOptions, PrintTheWordsAndTheDefaultOnHelp) {
   const auto help = parse({"--help"});
   ASSERT_TRUE(help);
   const std::string& text = std::get<PrintAndLeave>(*help).text;
-  EXPECT_THAT(text, HasSubstr("--dataset TEXT:{fashion-mnist,mnist}=fashion-mnist"));
-  EXPECT_THAT(text, HasSubstr("--model TEXT:{convnet,simple_conv_net}=convnet"));
+  EXPECT_THAT(text, HasSubstr("fashion-mnist,image-folder,mnist,tiny-imagenet}=fashion-mnist"));
+  EXPECT_THAT(text, HasSubstr("--optimizer TEXT:{adadelta,adagrad,adam,adamw,rmsprop,sgd}=sgd"));
 }
 
 }  // namespace

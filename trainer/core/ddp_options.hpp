@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace ddprun {
 
@@ -10,11 +11,13 @@ enum class Compression : std::uint8_t { kNone, kFp16, kBf16 };
 /// How gradients are averaged. The names, and what they mean, are those of Python's
 /// DistributedDataParallel.
 struct DdpOptions {
-  std::int64_t bucket_cap_mib = 25;  // gradients are sent in pieces of about this size; >= 1
-  bool finds_unused = false;         // find_unused_parameters: some have no gradient in a step
-  bool has_static_graph = false;     // every step uses the same parameters
-  bool gradients_are_views = true;   // gradient_as_bucket_view: no copy of them beside the buckets
-  bool broadcasts_buffers = true;    // rank 0's running statistics are everybody's
+  /// Gradients are sent in pieces of about this size, >= 1; none: 25, and the first piece, which
+  /// is there last, 1.
+  std::optional<std::int64_t> bucket_cap_mib = {};
+  bool finds_unused = false;        // find_unused_parameters: some have no gradient in a step
+  bool has_static_graph = false;    // every step uses the same parameters
+  bool gradients_are_views = true;  // gradient_as_bucket_view: no copy of them beside the buckets
+  bool broadcasts_buffers = true;   // rank 0's running statistics are everybody's
   Compression compression =
       Compression::kNone;  // the communication hooks fp16_compress, bf16_compress
 

@@ -70,7 +70,8 @@ Result<LineStyle> parse_line_style(
     return dataset.starts_with("cifar") ? LineStyle::kMilaCifar : LineStyle::kMilaImagenet;
   }
   if (name == kCrusoe) {
-    return model.starts_with("vit") ? LineStyle::kCrusoeVit : LineStyle::kCrusoeMnist;
+    return model.find("vit") != std::string_view::npos ? LineStyle::kCrusoeVit
+                                                       : LineStyle::kCrusoeMnist;
   }
   const auto* const found = std::ranges::find(kNames, name, &Name::name);
   if (found != kNames.end()) return found->style;
