@@ -19,6 +19,7 @@ SupervisorPolicy policy_of(const LaunchPlan& plan) {
   policy.workers = plan.workers;
   policy.grace = plan.shutdown_timeout;
   policy.notice_grace = plan.notice.grace;
+  policy.workers_get_notices = plan.is_slurm_step;
   return policy;
 }
 
@@ -96,6 +97,8 @@ void LocalWorkers::stop(const StopRound& order) {
   if (order.notice == 0) {
     return feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
   }
+  // It was seen before the notice that ended it.
+  if (failed_ && contract::is_notice(failed_->signal)) unsaved_ = std::exchange(failed_, {});
   // Before the signal: so a worker can tell it from the end of a round that has failed.
   around_.notice_file.tell(order.notice, around_.plan.notice);
   const int signal = around_.plan.notice.forward.value_or(order.notice);
@@ -113,7 +116,6 @@ void LocalWorkers::signalled(int signal) {
 }
 
 void LocalWorkers::finish(int exit_status) {
-  if (is_of_notice()) reporter_.forget();
   if (reporter_.has_noted()) {
     Outcome outcome;
     outcome.exit_status = exit_status;
@@ -213,7 +215,6 @@ int LocalWorkers::exit_status_without_end(const Supervisor::News& news) const {
 /// once nothing of it runs.
 void LocalWorkers::report() {
   if (!order_) return;
-  if (is_of_notice()) return reporter_.forget();
   has_told_end_ = has_told_end_ || (order_->culprit && !order_->restarts);
   const bool failed_here = failed_ && (!order_->culprit || order_->culprit == failed_);
   if (failed_here && !reporter_.has_noted()) return;
@@ -228,16 +229,6 @@ void LocalWorkers::report() {
   auto line =
       stop_line(around_.plan.command.title, *order_, outcome(*order_), round_.place.world_size);
   if (!line.empty()) around_.journal.tell([text = std::move(line)] { return text; });
-}
-
-/// Slurm signals workers as it does us: one without a handler has ended by the notice of which the
-/// last words of the job tell, and is no failure, though its end was seen first.
-bool LocalWorkers::is_of_notice() const {
-  const bool ends_it = order_ && order_->culprit && !order_->restarts;
-  const auto& culprit = ends_it ? order_->culprit : failed_;
-  if (!around_.plan.is_slurm_step || !culprit || !contract::is_notice(culprit->signal))
-    return false;
-  return culprit->signal == stopped_by_ || (order_ && culprit->signal == order_->notice);
 }
 
 Outcome LocalWorkers::outcome(const StopRound& order) const {

@@ -92,7 +92,6 @@ class LocalWorkers {
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();
-  bool is_of_notice() const;
   Outcome outcome(const StopRound& order) const;
   WorkerNews news_of(const Supervisor::News& news) const;
   FailureNews failure_of(const WorkerFailure& failure) const;

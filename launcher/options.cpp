@@ -204,7 +204,6 @@ Result<void> settle_here(
   if (step && plan.meeting.has_others()) {
     plan.meeting.expected = static_cast<int>(step->nodes.size());
     plan.meeting.other_ports = other_ports(*step, line);
-    if (!plan.meeting.other_ports.empty()) plan.meeting.step = step->run_name();
     // A node that Slurm has lost never comes back to its job; a network may.
     const bool is_asked_for = options.settings.join_timeout || options.settings.timeout;
     if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;

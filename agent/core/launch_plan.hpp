@@ -86,7 +86,6 @@ struct MeetingPlan {
   std::optional<int> node_rank;      // static: this node's place; c10d: the one it wishes for
   std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
   std::vector<std::uint16_t> other_ports;  // where that leader may be if the endpoint's is taken
-  std::string step;  // Slurm's job and step, where the endpoint is made of them; else empty
   Founds founds = Founds::kYes;
   std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free one
   std::string local_address;  // numeric, for the others; empty: where this node's calls come from
@@ -149,8 +148,9 @@ struct LaunchPlan {
 
   /// By what its nodes know the job: two steps of a job may have been given one run_id.
   std::string job_among_nodes() const {
-    const bool is_enough = meeting.step.empty() || meeting.step == run_id;
-    return is_enough ? run_id : run_id + "@" + meeting.step;
+    // Only where the endpoint is made of Slurm's id may somebody else's job be met there.
+    const bool is_enough = meeting.other_ports.empty() || slurm_job == run_id;
+    return is_enough ? run_id : run_id + "@" + slurm_job;
   }
   /// By what people find what it leaves behind: Slurm's id, also where run_id is one of chance.
   std::string job_for_people() const {

@@ -1,6 +1,13 @@
 #include "agent/core/rendezvous_policy.hpp"
 
 namespace ddprun {
+namespace {
+
+// Slurm signals the processes of a node within a millisecond; a loaded machine takes longer. A
+// worker that ends by such a signal for another reason is replaced later by this.
+constexpr Duration kNoticeDelay = std::chrono::milliseconds(200);
+
+}  // namespace
 
 RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   const MeetingPlan& meeting = plan.meeting;
@@ -28,6 +35,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.join_timeout = meeting.join_timeout;
   policy.regather_timeout = meeting.regather_timeout;
   policy.last_call = meeting.last_call;
+  if (plan.is_slurm_step) policy.notice_delay = kNoticeDelay;
   policy.seed = own.chance;
   return policy;
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
+#include "base/worker_contract.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -74,9 +75,13 @@ void Supervisor::worker_ended(WorkerFailure failure, TimePoint now, Effects& out
   const bool failed = !failure.end.ok();
   const bool saved = failure.end.signal == 0 && (!failed || failure.end.code == kExitTryAgain);
   if (failed && !(saved && has_saved_)) failures_.push_back(std::move(failure));
-  if (failed && phase_ == Phase::kRunning) {
+  if (phase_ == Phase::kRunning && !failures_.empty()) {
+    if (!failed || failures_.size() > 1) return;  // after the first one a StopRound is waited for
     out.emplace_back(news(WorkersState::kFailed));
-    return stop_all(StopRound{}, now, out);
+    const bool may_be_noticed =
+        policy_.workers_get_notices && contract::is_notice(failures_.front().end.signal);
+    if (!may_be_noticed) stop_all(StopRound{}, now, out);
+    return;
   }
   if (!saved && std::exchange(has_saved_, false)) {
     hurry(now);
@@ -93,7 +98,7 @@ void Supervisor::on(const StopRound& event, TimePoint now, Effects& out) {
 void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
   phase_ = Phase::kStopping;
   was_stopped_ = true;
-  has_saved_ = stop.is_notice;
+  has_saved_ = stop.is_notice && failures_.empty();
   stop_signal_ = stop.signal;
   deadline_.reset();
   if (!stop.is_notice) hurry(now);

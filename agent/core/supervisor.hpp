@@ -38,6 +38,9 @@ struct SupervisorPolicy {
   // Terminals, Slurm and timeout(1) deliver one stop both to us and to our parent, which passes it
   // on: the same signal within this time is one signal.
   Duration same_signal_within = std::chrono::milliseconds(200);
+  // Slurm signals workers as it does us. After one that a notice may have ended the others are left
+  // alone until a StopRound says whether it was one.
+  bool workers_get_notices = false;
 };
 
 /// One worker that ended badly, or was stopped by us because another one did.

@@ -574,10 +574,18 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
     return;
   }
   if (phase_ != Phase::kRunning) return;
-  if (is_of_round && news.failure) return fail(*news.failure, now, out);
+  if (held_) return;  // what follows from it is told of as well, and has its reason there
+  if (is_of_round && news.failure) return hold_or_fail(*news.failure, now, out);
   if (is_idle(node) && !round_.succeeded.contains(incarnation)) {
     go_on_without_blame(fmt::format("node {} has stopped its workers", node.info.host), out);
   }
+}
+
+void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out) {
+  const bool may_be_noticed =
+      policy_.notice_delay > Duration() && contract::is_notice(culprit.signal);
+  if (!may_be_noticed) return fail(culprit, now, out);
+  held_ = {culprit, now + policy_.notice_delay};
 }
 
 void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) {
@@ -613,6 +621,7 @@ std::optional<std::string> Coordinator::silent_host(TimePoint now) const {
 
 void Coordinator::break_round(StopRound order, Effects& out) {
   phase_ = Phase::kStopping;
+  held_.reset();
   order.round = round_.id;
   order.restarts = order.restarts && !verdict_;
   order.restarts_used = budget_.used();
@@ -695,7 +704,9 @@ void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
   order.why = verdict.why;
   order.notice = signal;
   ending_ = std::move(verdict);
+  const auto ended_first = std::exchange(held_, std::nullopt);
   break_round(std::move(order), out);
+  if (ended_first) hurry(*ending_, spelled(ended_first->first), out);
 }
 
 /// Not all have saved. Those who wait for one that has not have no more than the grace.
@@ -804,6 +815,7 @@ void Coordinator::settle(TimePoint now, Effects& out) {
   if (has_leavers_ && !verdict_ && !ending_) dismiss_leavers(out);
   if (phase_ == Phase::kGathering) gather(now, out);
   if (phase_ == Phase::kOffered && may_start(now)) start(now, out);
+  if (held_ && now >= held_->second) fail(std::exchange(held_, std::nullopt)->first, now, out);
   if (phase_ == Phase::kRunning) {
     if (round_.succeeded.size() == round_.to_run.size()) {
       decide({.exit_status = kExitOk, .why = ""}, {}, out);
@@ -837,6 +849,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (unheard_ > 0) not_after(regroup_until_);
     if (!has_history_) not_after(gather_since_ + policy_.expected_wait);
   }
+  if (held_) not_after(held_->second);
   if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
   if (verdict_ && is_final_ && final_at_ != kNever) not_after(final_at_ + policy_.verdict_timeout);
   if (next == kNever) return std::nullopt;

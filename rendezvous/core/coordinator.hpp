@@ -127,6 +127,7 @@ class Coordinator {
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
   void start(TimePoint now, Effects& out);
+  void hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out);
   void fail(const FailureNews& culprit, TimePoint now, Effects& out);
   void break_round(StopRound order, Effects& out);
   void go_on_without_blame(std::string why, Effects& out);
@@ -181,6 +182,8 @@ class Coordinator {
   std::optional<TimePoint> newcomer_at_;
   bool has_leavers_ = false;
   std::optional<std::pair<int, TimePoint>> notice_;  // a signal somebody was told to stop by
+  // The first failure of the round, which a notice that is on its way may explain until then.
+  std::optional<std::pair<FailureNews, TimePoint>> held_;
 
   // By a notice the job is to end, once its workers have saved: with this, unless all have.
   std::optional<Verdict> ending_;

@@ -40,6 +40,9 @@ struct RendezvousPolicy {
   Duration start_pause = std::chrono::seconds(1);    // after a worker could not be started
   Duration newcomer_pause =
       std::chrono::seconds(1);  // for more newcomers, before a restart for one
+  // Slurm signals workers as it does their agents, which may learn of the end of one first.
+  Duration
+      notice_delay{};  // at most, to the first agent that is told; 0: workers are not signalled
   Duration verdict_timeout = std::chrono::seconds(5);       // for the last to hear the verdict
   Duration patience = std::chrono::milliseconds(500);       // with one of several that might lead
   Duration call_patience = std::chrono::milliseconds(150);  // to reach it; grows with each walk

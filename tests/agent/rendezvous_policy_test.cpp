@@ -12,6 +12,7 @@ using testing::ElementsAre;
 TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   LaunchPlan plan;
   plan.run_id = "job7";
+  plan.slurm_job = "812_step1";
   plan.workers = 4;
   plan.max_restarts = 3;
   plan.restart_window = 60s;
@@ -30,7 +31,7 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
        .founds = false,
        .listens = {.host = "10.0.0.2", .port = 40'000},
        .master = {.host = "", .port = 40'000}});
-  EXPECT_EQ(policy.job, "job7");
+  EXPECT_EQ(policy.job, "job7@812_step1");
   const NodeInfo node = {
       .incarnation = Incarnation{42},
       .host = "node1",
@@ -48,6 +49,13 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_EQ(policy.join_timeout, 90s);
   EXPECT_EQ(policy.last_call, 7s);
   EXPECT_FALSE(policy.trusts_reset);
+  EXPECT_EQ(policy.notice_delay, 0s);
+}
+
+TEST(RendezvousPolicy, WaitsInASlurmStepForTheNoticeThatMayHaveEndedAWorker) {
+  LaunchPlan plan;
+  plan.is_slurm_step = true;
+  EXPECT_EQ(rendezvous_policy(plan, {}).notice_delay, 200ms);
 }
 
 }  // namespace

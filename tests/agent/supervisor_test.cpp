@@ -422,6 +422,46 @@ TEST(Supervisor, TellsOfAWorkerThatDoesNotSaveAndGivesTheOthersTheGrace) {
   EXPECT_EQ(node.news().failures.front().end, killed_by(SIGUSR1));
 }
 
+/// In a Slurm step, where a worker has ended by what may be a notice.
+Node ended_by_notice() {
+  SupervisorPolicy policy = two_workers();
+  policy.workers_get_notices = true;
+  Node node(policy);
+  node.start();
+  node.did();
+  node.ends(0, killed_by(SIGUSR1));
+  return node;
+}
+
+TEST(Supervisor, LeavesTheOthersAloneUntilItIsKnownWhetherANoticeEndedTheFirst) {
+  Node node = ended_by_notice();
+  EXPECT_EQ(node.did(), Words({"failed"}));
+  EXPECT_EQ(node.due_in(), std::nullopt);
+  node.notice(SIGUSR1);
+  EXPECT_EQ(node.did(), Words({"SIGUSR1 to 1"}));
+  node.ends(1, exited(75));
+  node.alone();
+  EXPECT_FALSE(node.news().has_saved);
+}
+
+TEST(Supervisor, LooksForNoEndWhileItIsNotKnownWhetherANoticeEndedAll) {
+  Node node = ended_by_notice();
+  node.ends(1, kGood);
+  EXPECT_EQ(node.did(), Words({"failed"}));
+  EXPECT_FALSE(node.has_succeeded());
+  node.stop();
+  EXPECT_EQ(node.did(), Words({"sweep SIGTERM"}));
+}
+
+TEST(Supervisor, NamesTheFirstWhereOthersFailWhileItIsNotKnownWhetherANoticeEndedIt) {
+  Node node = ended_by_notice();
+  node.ends(1, exited(1));
+  EXPECT_EQ(node.did(), Words({"failed"}));
+  node.stop();
+  node.alone();
+  EXPECT_EQ(node.news().failures.front().end, killed_by(SIGUSR1));
+}
+
 TEST(Supervisor, HurriesWhenAWorkerOfAnotherNodeDidNotSave) {
   Node node = given_notice();
   node.did();

@@ -81,6 +81,7 @@ void Cluster::start(int index) {
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;
   policy.notice_status = kSavedStatus;
+  policy.notice_delay = 200ms;
   policy.founds = index == 0 && is_first;
   policy.meet = {endpoint_of(0)};
   policy.master = endpoint_of(index);
@@ -505,7 +506,7 @@ void Cluster::perform(int index, const effects::StopWorkers& stop) {
   Node& node = nodes_[at(index)];
   note(index, fmt::format("stops workers: {}", stop.order.why));
   if (!node.runs || std::exchange(node.stopping, true)) return;
-  if (stop.order.notice != 0) return end_by_notice(index);
+  if (stop.order.notice != 0 && !node.has_failed) return end_by_notice(index);
   // Most end at once, some use their grace.
   const Duration after = world_.chance(setting_.slow_workers) ? world_.between(1ms, kGrace)
                                                               : world_.between(1ms, 20ms);
@@ -517,13 +518,7 @@ void Cluster::end_by_notice(int index) {
   if (!world_.chance(setting_.forgetful_workers)) {
     return end_workers(index, world_.between(1ms, 2s), WorkersEnd::kSaved);
   }
-  WorkerNews news;
-  news.round = nodes_[at(index)].round;
-  news.state = WorkersState::kFailed;
-  news.failure = FailureNews{};
-  news.failure->host = endpoint_of(index).host;
-  news.failure->how = "was ended by SIGTERM";
-  news.failure->exit_status = 143;
+  const WorkerNews news = ended_by_notice(index);
   const int run = nodes_[at(index)].run;
   world_.in(world_.between(0s, 5ms), [this, index, run, news] {
     const Node& node = nodes_[at(index)];
@@ -531,6 +526,18 @@ void Cluster::end_by_notice(int index) {
     feed(index, Peer::Workers{.news = news});
     end_workers(index, world_.between(1ms, 500ms), WorkersEnd::kStopped);
   });
+}
+
+WorkerNews Cluster::ended_by_notice(int index) const {
+  WorkerNews news;
+  news.round = nodes_[at(index)].round;
+  news.state = WorkersState::kFailed;
+  news.failure = FailureNews{};
+  news.failure->host = endpoint_of(index).host;
+  news.failure->how = "was ended by SIGTERM";
+  news.failure->exit_status = 143;
+  news.failure->signal = 15;
+  return news;
 }
 
 void Cluster::perform(int index, const effects::KillWorkers& kill) {
@@ -585,6 +592,14 @@ void Cluster::fail_worker(int index) {
   news.failure->exit_status = 3;
   end_workers(index, world_.between(1ms, 500ms), WorkersEnd::kStopped);
   feed(index, Peer::Workers{.news = news});
+}
+
+void Cluster::end_worker_by_notice(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up || !node.runs || node.stopping || node.frozen) return;
+  note(index, "a worker is ended by SIGTERM");
+  node.has_failed = true;  // the other workers run on, until they are told
+  feed(index, Peer::Workers{.news = ended_by_notice(index)});
 }
 
 void Cluster::succeed(int index) {

@@ -45,7 +45,8 @@ class Cluster {
   void power_off(int node);
   void freeze(int node, Duration for_how_long);  // the agent alone
   void fail_worker(int node);
-  void succeed(int node);  // its workers, before their time
+  void end_worker_by_notice(int node);  // of which the agent has not been told
+  void succeed(int node);               // its workers, before their time
   void tell_to_stop(int node);
   void give_notice(int node);  // that the job is to end
   Network& network() { return network_; }
@@ -169,6 +170,7 @@ class Cluster {
   void end_workers(int node, Duration after, WorkersEnd how);
   void workers_ended(int node, int run, WorkersEnd how);
   void end_by_notice(int node);
+  WorkerNews ended_by_notice(int node) const;
   void guard_minds_lease(int node, int life, int run);
   void trouble_offer(int leader);
   void cut_off_some(int leader);

@@ -32,6 +32,26 @@ TEST(Stories, ANoticeToOneNodeEndsTheJobOnceAllHaveSaved) {
       UnorderedElementsAre(Pair(0, kSavedStatus), Pair(1, kSavedStatus), Pair(2, kSavedStatus)));
 }
 
+TEST(Stories, R6_AWorkerThatANoticeEndsBeforeItsAgentHearsOfItIsNoFailure) {
+  Story story(cluster_of(3, NodeRange(3, 3)));
+  story.after(1s);
+  story->end_worker_by_notice(2);
+  story.after(100ms);
+  story->give_notice(0);
+  story.after(10s);
+  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143), Pair(2, 143)));
+  EXPECT_EQ(story->rounds_started(), 1);
+}
+
+TEST(Stories, R5_AWorkerEndedByASignalThatIsNoNoticeIsReplacedAfterAMoment) {
+  Story story(cluster_of(3, NodeRange(3, 3)));
+  story.after(1s);
+  const RoundId before = story->round();
+  story->end_worker_by_notice(2);
+  EXPECT_THAT(story.until_round_after(before, 150ms), IsEmpty());
+  EXPECT_THAT(story.until_round_after(before, 1s), SizeIs(3));
+}
+
 TEST(Stories, R6_AJobIsNotSavedWhereTheWorkersOfOneNodeWereLost) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
   setting.forgetful_workers = 0;

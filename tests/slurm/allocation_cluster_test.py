@@ -37,7 +37,8 @@ class Allocations(unittest.TestCase):
 
     def of_job(self, *flags, script):
         """The lines that a batch script prints; not what Slurm says of a step that has to wait."""
-        job = self.cluster.sbatch(f"--error={self.cluster.shared}/job-%j.err", *flags, script=script.replace("PRINT", self.program))
+        job = self.cluster.sbatch(
+            f"--error={self.cluster.shared}/job-%j.err", *flags, script=script.replace("PRINT", self.program))
         self.cluster.wait_for(job, "COMPLETED")
         return job, self.told(self.cluster.output_of(job))
 

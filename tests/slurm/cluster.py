@@ -34,9 +34,9 @@ OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
 PR_SET_PDEATHSIG = 1
 
 # Waits for a word, or for the end of whoever could write it. Its own parent ends at once, so that
-# whoever kills the test with all its children does not find it.
+# whoever kills the test with all its children does not find it. Its stdout is open as long as it runs.
 _UNDERTAKER = """
-  { read -r _ || { "$0" down; rm -rf -- "$DDPRUN_SLURM_DIR"; }; } <&0 >/dev/null 2>&1 &
+  { read -r _ || { "$0" down; rm -rf -- "$DDPRUN_SLURM_DIR"; } >/dev/null; } <&0 2>/dev/null &
 """
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -115,9 +115,13 @@ class Cluster:
 
     def _call_undertaker(self):
         heard, speak = os.pipe()
-        subprocess.run(["bash", "-c", _UNDERTAKER, TOOL], stdin=heard, start_new_session=True,
-                       env=self._environment(), check=True)
+        end, its_end = os.pipe()
+        subprocess.run(["bash", "-c", _UNDERTAKER, TOOL], stdin=heard, stdout=its_end,
+                       start_new_session=True, env=self._environment(), check=True)
         os.close(heard)
+        os.close(its_end)
+        self._open.callback(os.close, end)
+        self._open.callback(os.read, end, 1)  # waits until it has gone
         self._open.callback(os.close, speak)
         self._open.callback(os.write, speak, b"nothing to do\n")
 

@@ -221,7 +221,7 @@ class Launch(unittest.TestCase):
             for told in map(json.loads, out):
                 self.assertAlmostEqual(seconds, told["deadline_s"] - told["time_s"], places=2)
 
-    def test_workers_without_a_handler_end_by_the_notice(self):
+    def test_workers_without_a_handler_that_slurm_ends_first_are_no_failure(self):
         """Slurm signals them before their agent, or after it."""
         for _ in range(4):
             step = self.cluster.popen(
@@ -232,7 +232,9 @@ class Launch(unittest.TestCase):
             self.cluster.run("scancel", "--signal=USR1", f"{job}.0")
             _, err = step.communicate(timeout=60)
             self.assertEqual(128 + signal.SIGUSR1, step.returncode, err)
+            self.assertIn("was told to stop by SIGUSR1", err)
             self.assertIn("was ended by signal 10 (SIGUSR1)", err)
+            self.assertNotIn("FAILED", err)
 
     def test_the_worker_that_did_not_save_is_named(self):
         out, err, status = self.notice("TERM", worker=SAVES.replace("FORGETFUL = None", "FORGETFUL = 3"))
