@@ -27,15 +27,18 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 
 add_library(ddprun_flags INTERFACE)
-target_include_directories(ddprun_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+# Warnings are ours; who links the installed libraries has his own.
+target_include_directories(ddprun_flags INTERFACE
+  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/ddprun>")
+target_compile_features(ddprun_flags INTERFACE cxx_std_20)
 target_compile_options(ddprun_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Woverloaded-virtual -Wimplicit-fallthrough)
+  "$<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Woverloaded-virtual;-Wimplicit-fallthrough>")
 # g++ 12 sees an overlap in `"text" + string` where there is none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(ddprun_flags INTERFACE -Wno-restrict)
+  target_compile_options(ddprun_flags INTERFACE $<BUILD_INTERFACE:-Wno-restrict>)
 endif()
 if(DDPRUN_WERROR)
-  target_compile_options(ddprun_flags INTERFACE -Werror)
+  target_compile_options(ddprun_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
 if(DDPRUN_SANITIZE)
   # A program is sanitized as a whole or not at all, so these go to everything.

@@ -7,14 +7,15 @@
 #   agent       start, kill and restart, memory; torchrun beside it
 #   rendezvous  up to a thousand agents, torch's elastic rendezvous beside them; nodes and leaders lost
 #   logs        lines per second into log files
-#   training    steps per second, start and recovery; Python's DDP beside it
+#   training    steps per second, start, recovery and snapshots; Python's DDP beside it
+#   loader      images per second alone; torchvision's DataLoader beside it (DDPRUN_TINY_IMAGENET_DIR)
 #
 # Without a NAME: all of them. In build/bench, NAME.json has every figure, and report.md the tables.
 # docs/benchmarks.md says how it is measured.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(store agent rendezvous logs training)
+all=(store agent rendezvous logs training loader)
 if (($# == 0)); then set -- "${all[@]}"; fi
 for name in "$@"; do
   [[ -f "$ddprun_root/scripts/bench_$name.py" ]] ||
@@ -60,6 +61,11 @@ measure() {
         --json "$out/agent.json")
       ;;
     training) flags=(--bin "$bin" --json "$out/training.json") ;;
+    loader)
+      [[ -n "${DDPRUN_TINY_IMAGENET_DIR:-}" ]] ||
+        { echo "Left out: DDPRUN_TINY_IMAGENET_DIR names no folder of Tiny-ImageNet." >"$out/table.md"; return; }
+      flags=("$DDPRUN_TINY_IMAGENET_DIR" --program "$bin/loader_bench")
+      ;;
     *) flags=(--programs "$bin" --out "$out") ;;
   esac
   "$ddprun_venv/bin/python" "scripts/bench_$name.py" "${flags[@]}" >"$out/table.md"

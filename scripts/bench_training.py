@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Training speed, start-up and recovery of ddptrain, beside plain Python DDP in the same run.
+"""Training speed, start-up, recovery and snapshots of ddptrain, beside plain Python DDP in the same run.
 
     .venv/bin/python scripts/bench_training.py [--bin build/release/bin] [--repeats 5] [--json FILE]
+        [--cifar DIR] [--tiny-imagenet DIR] [--only WORKLOAD...]
 
 Same torch, threads, data and kernels on both sides, in turns, so that a busy machine hits both.
-Prints a Markdown table of medians; --json keeps the single figures.
+Without CIFAR-10 its records are noise, which takes as long; without Tiny-ImageNet its rows are left out.
+Prints Markdown tables of medians; --json keeps the single figures.
 """
 
 import argparse
@@ -26,9 +28,26 @@ sys.path.insert(0, str(ROOT / "tests/parity"))
 
 import drill_test  # noqa: E402
 import jobs  # noqa: E402
+import kit_test  # noqa: E402
 
-FLAGS = ["--model", "convnet", "--limit-train-samples", "3200", "--limit-test-samples", "10",
-         "--epochs", "1"]
+MNIST_NET = "--model convnet --limit-train-samples 3200 --batch-size 64"
+# Name: (flags of a world of 1, data set). The batch is divided among the ranks.
+WORKLOADS = {
+    "conv net, MNIST's size": (MNIST_NET, "idx"),
+    "ResNet-18, CIFAR-10": ("--model resnet18 --limit-train-samples 640 --batch-size 64", "cifar10"),
+    "ResNet-18, CIFAR-10, bf16": (
+        "--model resnet18 --limit-train-samples 320 --batch-size 64 --amp bf16", "cifar10"),
+    "small ViT, CIFAR-10, AdamW": (
+        "--model crusoe_vit_tiny --optimizer adamw --learning-rate 0.001 --limit-train-samples 6400 "
+        "--batch-size 64", "cifar10"),
+    "dummy, Tiny-ImageNet's JPEGs, 1 worker": (
+        "--model dummy --limit-train-samples 1280 --batch-size 64 --workers 1", "tiny-imagenet"),
+    "ResNet-18, Tiny-ImageNet's JPEGs, 1 worker": (
+        "--model resnet18 --limit-train-samples 128 --batch-size 32 --workers 1", "tiny-imagenet"),
+}
+SAVING = f"{MNIST_NET} --optimizer adam --learning-rate 0.001"
+SAVE_EVERY = 10
+MAX_STALL_MIB = 256  # of what is copied and never written, beside a bare memcpy
 
 
 def inflate(target):
@@ -40,33 +59,70 @@ def inflate(target):
     return ["--dataset", dataset, "--data-dir", str(target)]
 
 
+def make_cifar10(target):
+    target.mkdir()
+    kit_test.make_cifar10(target)
+    return str(target)
+
+
 class Bench:
     def __init__(self, options, directory):
         self.directory = directory
+        self.options = options
         self.programs = {
             "ddptrain": [str(pathlib.Path(options.bin, "ddptrain"))], "Python": jobs.PYTHON_PEER}
         self.ddprun = str(pathlib.Path(options.bin, "ddprun"))
-        self.data = inflate(directory)
+        cifar = options.cifar or make_cifar10(directory / "cifar")
+        self.data = {"idx": inflate(directory), "cifar10": ["--dataset", "cifar10", "--data-dir", cifar]}
+        if options.tiny_imagenet:
+            self.data["tiny-imagenet"] = ["--dataset", "tiny-imagenet", "--data-dir", options.tiny_imagenet]
+        self.workloads = {name: (flags.split(), data) for name, (flags, data) in WORKLOADS.items()
+                          if data in self.data and (not options.only or name in options.only)}
         self.repeats = options.repeats
         self.figures = {}
 
     def note(self, what, who, value):
         self.figures.setdefault(what, {}).setdefault(who, []).append(value)
 
-    def train_once(self, who, world):
-        """Samples per second of one epoch, and seconds from exec to the first step."""
+    def train(self, who, flags, data, world=1, more=()):
+        """The records of one epoch, with `began` before all of them."""
         metrics = self.directory / "metrics.jsonl"
         metrics.unlink(missing_ok=True)
+        flags = list(flags)
+        batch = flags.index("--batch-size") + 1
+        flags[batch] = str(int(flags[batch]) // world)
         began = time.time()
         results = jobs.Run(
-            [*self.programs[who], *FLAGS, *self.data, "--batch-size", str(64 // world),
-             "--metrics-file", str(metrics)], world).wait()
+            [*self.programs[who], *flags, *self.data[data], "--limit-test-samples", "10",
+             "--metrics-file", str(metrics), *more], world).wait()
         jobs.final(results)
-        records = jobs.records(metrics)
+        return began, jobs.records(metrics)
+
+    def train_once(self, who, name, world):
+        """Samples per second of one epoch, and seconds from exec to the first step."""
+        flags, data = self.workloads[name]
+        began, records = self.train(who, flags, data, world)
         first = next(r for r in records if r["event"] == "step")
         epoch = next(r for r in records if r["event"] == "epoch")
-        self.note(f"samples/s, world {world}", who, epoch["samples_per_s"])
-        self.note(f"exec to first step, world {world} (s)", who, first["time_s"] - began)
+        self.note(f"{name}: samples/s, world {world}", who, epoch["samples_per_s"])
+        if data == "idx":
+            self.note(f"exec to first step, world {world} (s)", who, first["time_s"] - began)
+
+    def save_once(self, who):
+        """What a snapshot every 10 steps costs: its stall, and the epoch beside one without."""
+        directory = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        saves = ["--snapshot-dir", str(directory / "snapshots"), "--snapshot-every-steps", str(SAVE_EVERY)]
+        rates = {}
+        for kind, more in (("without", ()), ("with", saves)):
+            _, records = self.train(who, SAVING.split(), "idx", more=more)
+            rates[kind] = next(r for r in records if r["event"] == "epoch")["samples_per_s"]
+        self.note("a save every 10 steps: time an epoch takes more (%)", who,
+                  100 * (rates["without"] / rates["with"] - 1))
+        stalls = [r["snapshot_s"] for r in records if r["event"] == "step"]
+        # A save is begun behind a step and waited for in the next; the first one also allocates.
+        of_saves = [1e3 * stalls[i] for i in range(SAVE_EVERY, len(stalls), SAVE_EVERY)][1:]
+        self.note("stall of a save, Adam, 3.6 M values (ms)", who, statistics.median(of_saves))
+        shutil.rmtree(directory)
 
     def kill_once(self, who):
         """Seconds from SIGKILL of rank 1 under ddprun until rank 0 has done a step again. All ranks
@@ -76,7 +132,8 @@ class Bench:
         snapshots = ["--snapshot-dir", str(directory / "snapshots"), "--snapshot-every-steps", "10"]
         launcher = subprocess.Popen(
             [self.ddprun, "--standalone", "--nproc-per-node", "2", "--max-restarts", "1",
-             "--no-python", *self.programs[who], *FLAGS, *self.data, "--batch-size", "32",
+             "--no-python", *self.programs[who], *MNIST_NET.split(), "--limit-test-samples", "10",
+             *self.data["idx"], "--batch-size", "32",
              "--metrics-file", steps.path, *(snapshots if who == "ddptrain" else [])],
             env=os.environ | jobs.ENVIRONMENT, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
@@ -92,14 +149,28 @@ class Bench:
         launcher.wait()
         shutil.rmtree(directory)
 
+    def copy_once(self):
+        """The stall of a large snapshot beside one memcpy of as many bytes."""
+        done = subprocess.run(
+            [str(pathlib.Path(self.options.bin, "snapshot_bench")), str(MAX_STALL_MIB)],
+            capture_output=True, text=True, check=True)
+        figures = json.loads(done.stdout)
+        what = f"stall of {MAX_STALL_MIB} MiB that nothing hides (ms), beside a bare memcpy"
+        self.note(what, "ddptrain", figures["stall_ms"])
+        self.note(what, "Python", figures["memcpy_ms"])
+
     def run(self):
         for _ in range(self.repeats):
-            for world in (1, 2):
-                for who in self.programs:
-                    self.train_once(who, world)
-            if pathlib.Path(self.ddprun).exists():
-                for who in self.programs:
-                    self.kill_once(who)
+            for name in self.workloads:
+                for world in (1, 2):
+                    for who in self.programs:
+                        self.train_once(who, name, world)
+            if self.options.only:
+                continue
+            for who in self.programs:
+                self.save_once(who)
+                self.kill_once(who)
+            self.copy_once()
 
     def table(self):
         lines = ["| figure | ddptrain | Python DDP | ratio |", "|---|---:|---:|---:|"]
@@ -114,6 +185,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", default=str(ROOT / "build/release/bin"))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--cifar", default=os.environ.get("DDPRUN_CIFAR_DIR"))
+    parser.add_argument("--tiny-imagenet", default=os.environ.get("DDPRUN_TINY_IMAGENET_DIR"))
+    parser.add_argument("--only", nargs="+", choices=WORKLOADS)
     parser.add_argument("--json", help="also write the single figures here")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:

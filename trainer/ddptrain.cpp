@@ -1,10 +1,8 @@
 // ddptrain: the C++ DDP trainer. Alone it is a world of one; ddprun, srun or mpirun make it one
 // rank of many.
 
-#include "base/descriptor.hpp"
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
-#include "base/file.hpp"
 #include "base/say.hpp"
 #include "base/worker_contract.hpp"
 #include "trainer/core/failure.hpp"
@@ -14,20 +12,15 @@
 #include "trainer/notice_watch.hpp"
 #include "trainer/options.hpp"
 #include "trainer/train.hpp"
+#include "trainer/worker_program.hpp"
 
 #include <fmt/format.h>
 
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
-
-#include <malloc.h>
-#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -38,40 +31,14 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-/// Says why on stderr, and to the agent in the error file; yields the exit status.
-int fail(const TrainFailure& failure) {
-  const std::string rank = variable(contract::kRank).value_or("0");
-  say(fmt::format("ddptrain: rank {}: {}\n", rank, failure.message));
-  const auto path = variable(contract::kErrorFile);
-  if (!path || path->empty()) return failure.exit_status;
-  const auto written = overwrite_file(*path, error_file_json(failure.message, std::time(nullptr)));
-  if (!written) say(fmt::format("ddptrain: no error file: {}\n", written.error().detail));
-  return failure.exit_status;
-}
-
-/// Keeps freed tensors in the process. By default glibc hands every block above 128 KiB back to the
-/// kernel, and each step would fault all its pages in again: a third of the time of a small net.
-void keep_freed_memory() {
-  constexpr int kMmapThresholdMax = 32 << 20;  // glibc takes no more
-  constexpr int kTrimThreshold = 1 << 30;
-  ::mallopt(M_MMAP_THRESHOLD, kMmapThresholdMax);
-  ::mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
-}
-
 int refuse(const Error& error) {
-  return fail({.exit_status = kExitUsage, .message = error.detail});
+  return end_by({.exit_status = kExitUsage, .message = error.detail});
 }
 
 int print(const std::string& text) {
   const auto printed = answer(text);
-  return printed ? kExitOk : fail({.exit_status = kExitBadFile, .message = printed.error().detail});
-}
-
-/// What was filled in becomes this process's, so that whatever reads a variable sees the same.
-void take_on(const FilledEnvironment& environment) {
-  for (const auto& [name, source] : environment.sources) {
-    ::setenv(name.c_str(), environment.find(name).value_or("").c_str(), 0);
-  }
+  return printed ? kExitOk
+                 : end_by({.exit_status = kExitBadFile, .message = printed.error().detail});
 }
 
 /// Nothing is saved without --snapshot-dir. A launcher that is not ddprun stops workers by SIGTERM
@@ -81,11 +48,6 @@ Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& option
   const bool is_other_launcher = !notice_file && variable(contract::kRunId);
   if (!options.snapshots.directory || is_other_launcher) return std::unique_ptr<NoticeWatch>();
   return NoticeWatch::begin(notice_file);
-}
-
-int status_of(const Error& error) {
-  if (error.is(Errc::kPeerLost)) return kExitTryAgain;
-  return error.is(Errc::kBadNumbers) ? kExitBadNumbers : kExitBadFile;
 }
 
 int print_parameter_count(const ModelOptions& options) {
@@ -109,7 +71,7 @@ int train_with(const TrainOptions& options) {
   if (!notice) return refuse(notice.error());
   const auto trained = train(options, *place, notice->get());
   if (trained) return *trained == TrainEnd::kSaved ? kExitTryAgain : kExitOk;
-  return fail({.exit_status = status_of(trained.error()), .message = trained.error().detail});
+  return end_by(failure_of(trained.error()));
 }
 
 int run(int argc, const char* const* argv) {
@@ -123,7 +85,7 @@ int run(int argc, const char* const* argv) {
     if (options.counts_parameters) return print_parameter_count(options.model);
     return train_with(options);
   } catch (const std::exception& error) {
-    return fail(classify_failure(error.what()));
+    return end_by(classify_failure(error.what()));
   }
 }
 
@@ -131,13 +93,6 @@ int run(int argc, const char* const* argv) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
-  // A peer or a reader of the metrics that has gone is an error to report, not a silent end.
-  std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): cannot fail for this signal
-  ddprun::fill_closed_streams();
-  ddprun::keep_freed_memory();
-  const int status = ddprun::run(argc, argv);
-  std::fflush(nullptr);
-  // Without destructors: torch's threads may still hold what they would tear down, and an exit that
-  // waits for a lost peer would keep the whole job waiting.
-  std::_Exit(status);
+  ddprun::prepare_worker();
+  ddprun::leave_worker(ddprun::run(argc, argv));
 }

@@ -268,6 +268,7 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
   }
   if (options_.flip_gradient_bit_at_step == step) flip_gradient_bit();
   snapshots_->wait_until_copied();
+  phases_.end(&PhaseTimes::snapshot_s, now_s());
   const Stepper::Update update = stepper_->update(last_rate_);
   // ----------------------------------------------------------------------------------------------
   phases_.end(&PhaseTimes::optimizer_s, now_s());
@@ -356,6 +357,7 @@ Result<void> Training::save_or_stop() {
   if (drill_.fills_disk(at_.progress.step)) snapshots_->fill_disk();
   auto saved = snapshots_->save(at_, trained());
   if (saved && (done || is_stopped_)) saved = snapshots_->finish();
+  phases_.end(&PhaseTimes::snapshot_s, now_s());
   if (!saved || !is_stopped_) return saved;
   return report_stop();
 }

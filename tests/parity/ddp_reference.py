@@ -27,11 +27,14 @@ AUTOCAST = {"off": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 NORMALISATION = {"mnist": (0.1307, 0.3081), "fashion-mnist": (0.2860, 0.3530)}
 
 
+SHAPES = {"cifar10": (3, 32, 10), "tiny-imagenet": (3, 224, 200)}  # channels, side, classes
+
+
 def make_model(options):
     """The model that `--model` names, from the seed."""
-    channels, side = (3, 32) if options.dataset == "cifar10" else (1, 28)
+    channels, side, classes = SHAPES.get(options.dataset, (1, 28, 10))
     torch.manual_seed(options.seed)
-    return model_peers.make(options.model, channels, side, 10)
+    return model_peers.make(options.model, channels, side, classes)
 
 
 def read_bytes(directory, stem, header):
@@ -48,9 +51,20 @@ def load_cifar10(options):
     return TensorDataset(images, records[:, 0].long())
 
 
+def load_tiny_imagenet(options):
+    from torchvision import datasets, transforms  # not at the top: the other data sets need none
+
+    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
+             transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
+    data = datasets.ImageFolder(f"{options.data_dir}/train", transforms.Compose(steps))
+    return torch.utils.data.Subset(data, range(options.limit_train_samples or len(data)))
+
+
 def load(options):
     if options.dataset == "cifar10":
         return load_cifar10(options)
+    if options.dataset == "tiny-imagenet":
+        return load_tiny_imagenet(options)
     images = read_bytes(options.data_dir, "train-images-idx3-ubyte", 16).view(-1, 1, 28, 28)
     labels = read_bytes(options.data_dir, "train-labels-idx1-ubyte", 8)
     count = options.limit_train_samples or len(labels)
@@ -104,6 +118,19 @@ class Metrics:
             self.file.write(json.dumps(record) + "\n")
 
 
+def save(options, step, net, optimizer):
+    """As most scripts do, and at once. Yields how long it took, in seconds."""
+    if not options.snapshot_dir or step % options.snapshot_every_steps or dist.get_rank() != 0:
+        return 0.0
+    began = time.monotonic()
+    directory = pathlib.Path(options.snapshot_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    torch.save({"step": step, "model": net.state_dict(), "optimizer": optimizer.state_dict()},
+               directory / "checkpoint.tmp")
+    os.replace(directory / "checkpoint.tmp", directory / "checkpoint.pt")
+    return time.monotonic() - began
+
+
 def train(options):
     torch.set_num_threads(options.num_threads)
     data = load(options)
@@ -116,10 +143,10 @@ def train(options):
     optimizer = make_optimizer(options, model.parameters())
     schedule = make_schedule(options, optimizer)
     scaler = torch.amp.GradScaler("cpu", enabled=options.amp == "fp16")
-    loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler)
+    loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler, num_workers=options.workers)
     metrics = Metrics(options.metrics_file)
 
-    step = 0
+    step, snapshot_s = 0, 0.0
     for epoch in range(options.first_epoch, options.first_epoch + options.epochs):
         began = time.monotonic()
         sampler.set_epoch(epoch)
@@ -145,7 +172,8 @@ def train(options):
             scaler.update()
             optimizer.zero_grad()
             step += 1
-            metrics.write("step", epoch=epoch, step=step, loss=loss.item())
+            metrics.write("step", epoch=epoch, step=step, loss=loss.item(), snapshot_s=snapshot_s)
+            snapshot_s = save(options, step, net, optimizer)
         if schedule:
             schedule.step()
         dist.all_reduce(sums)
@@ -159,7 +187,7 @@ def train(options):
 
 def parse(arguments):
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dataset", choices=[*NORMALISATION, "cifar10"], default="fashion-mnist")
+    parser.add_argument("--dataset", choices=[*NORMALISATION, *SHAPES], default="fashion-mnist")
     parser.add_argument("--data-dir")
     parser.add_argument("--model", default="convnet")
     parser.add_argument("--optimizer", default="sgd")
@@ -182,6 +210,9 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit-train-samples", type=int)
     parser.add_argument("--limit-test-samples", type=int, help="ignored: there is no test here")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--snapshot-dir")
+    parser.add_argument("--snapshot-every-steps", type=int, default=100)
     parser.add_argument("--num-threads", type=int, default=1)
     parser.add_argument("--metrics-file")
     parser.add_argument("--jobs", help="a file with the flags of one job in each line")

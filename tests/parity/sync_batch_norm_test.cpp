@@ -1,6 +1,7 @@
 // Batch normalisation over several ranks against one rank with all samples. The ranks are threads
 // of this process with a real Gloo group each.
 
+#include "tests/parity/ranks.hpp"
 #include "trainer/autocast.hpp"
 #include "trainer/batch_norm.hpp"
 #include "trainer/ddp.hpp"
@@ -8,45 +9,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/torch.h>
 
 #include <array>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace ddprun {
 namespace {
 
 constexpr double kClose = 1e-5;
-
-ProcessGroup make_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world) {
-  constexpr auto kGloo = c10d::ProcessGroup::BackendType::GLOO;
-  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
-      store, rank, world, c10d::ProcessGroupGloo::Options::create_default());
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, world);
-  group->setBackend(c10::kCPU, kGloo, backend);
-  group->setDefaultBackend(kGloo);
-  return group;
-}
-
-/// Runs `of_rank` once for each rank, together.
-void run_ranks(int world, const std::function<void(int, const ProcessGroup&)>& of_rank) {
-  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < world; ++rank) {
-    ranks.emplace_back([&, rank] { of_rank(rank, make_group(store, rank, world)); });
-  }
-  for (std::thread& rank : ranks) {
-    rank.join();
-  }
-}
 
 constexpr std::int64_t kChannels = 6;
 

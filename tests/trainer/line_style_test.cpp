@@ -249,12 +249,18 @@ TEST(LineStyle, AStepsLineHasWhatIsKnownOfIt) {
 
 TEST(LineStyle, ThePhasesOfAStepAddUpToItsTime) {
   StepDone step = step_of(1, 1);
-  step.phases = {.data_s = 0.5, .copy_s = 0.25, .compute_s = 2, .optimizer_s = 1, .other_s = 0.125};
+  step.phases = {
+      .data_s = 0.5,
+      .copy_s = 0.25,
+      .compute_s = 2,
+      .optimizer_s = 1,
+      .snapshot_s = 0.5,
+      .other_s = 0.125};
   LineContext context{.verbosity = Verbosity::kDebug};
   EXPECT_EQ(
       lines_of(step, context).back(),
       "phases epoch=10 step=1234 data_s=0.500000 copy_s=0.250000 compute_s=2.000000 "
-      "optimizer_s=1.000000 other_s=0.125000 total_s=3.875000");
+      "optimizer_s=1.000000 snapshot_s=0.500000 other_s=0.125000 total_s=4.375000");
 }
 
 TEST(LineStyle, ALossThatIsNoNumberHasNoSign) {

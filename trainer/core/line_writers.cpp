@@ -46,13 +46,14 @@ std::string phase_line(const StepDone& step) {
   const PhaseTimes& took = step.phases;
   return fmt::format(
       "phases epoch={} step={} data_s={:.6f} copy_s={:.6f} compute_s={:.6f} optimizer_s={:.6f} "
-      "other_s={:.6f} total_s={:.6f}",
+      "snapshot_s={:.6f} other_s={:.6f} total_s={:.6f}",
       step.at.epoch,
       step.at.step,
       took.data_s,
       took.copy_s,
       took.compute_s,
       took.optimizer_s,
+      took.snapshot_s,
       took.other_s,
       took.total_s());
 }

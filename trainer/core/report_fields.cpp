@@ -15,7 +15,7 @@ namespace {
 // Keys in the order in which they are given, so that a person can read the file.
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 41> kColumns = {
+constexpr std::array<std::string_view, 42> kColumns = {
     "event",
     "time_s",
     "epoch",
@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, 41> kColumns = {
     "copy_s",
     "compute_s",
     "optimizer_s",
+    "snapshot_s",
     "other_s",
     "tokens_per_s",
     "tflops",
@@ -108,6 +109,7 @@ struct FieldsOf {
     fields.emplace_back("copy_s", step.phases.copy_s);
     fields.emplace_back("compute_s", step.phases.compute_s);
     fields.emplace_back("optimizer_s", step.phases.optimizer_s);
+    fields.emplace_back("snapshot_s", step.phases.snapshot_s);
     fields.emplace_back("other_s", step.phases.other_s);
     if (step.rates.eta_s > 0) fields.emplace_back("eta_s", step.rates.eta_s);
     add_if_known(fields, "tokens_per_s", step.rates.tokens_per_s);

@@ -22,6 +22,7 @@ void PhaseTimes::add(const PhaseTimes& more) {
   copy_s += more.copy_s;
   compute_s += more.compute_s;
   optimizer_s += more.optimizer_s;
+  snapshot_s += more.snapshot_s;
   other_s += more.other_s;
 }
 

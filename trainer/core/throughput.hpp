@@ -18,9 +18,12 @@ struct PhaseTimes {
   double copy_s = 0;     // host to device
   double compute_s = 0;  // forward and backward, with the gradients' exchange
   double optimizer_s = 0;
-  double other_s = 0;  // what lies between: metrics, records, snapshots
+  double snapshot_s = 0;  // waiting for the snapshot that was begun last, if any
+  double other_s = 0;     // what lies between: metrics, records
 
-  double total_s() const { return data_s + copy_s + compute_s + optimizer_s + other_s; }
+  double total_s() const {
+    return data_s + copy_s + compute_s + optimizer_s + snapshot_s + other_s;
+  }
   void add(const PhaseTimes& more);
   bool operator==(const PhaseTimes&) const = default;
 };
