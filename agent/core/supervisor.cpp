@@ -9,6 +9,14 @@
 #include <utility>
 
 namespace ddprun {
+namespace {
+
+/// If it was told to.
+bool has_saved(const ProcessEnd& end) {
+  return end.signal == 0 && (end.ok() || end.code == kExitTryAgain);
+}
+
+}  // namespace
 
 Supervisor::Supervisor(SupervisorPolicy policy)
     : policy_(policy), workers_(static_cast<std::size_t>(policy.workers)) {
@@ -73,13 +81,14 @@ void Supervisor::worker_ended(WorkerFailure failure, TimePoint now, Effects& out
   if (phase_ == Phase::kGivenUp) return;
   advance(failure.local_rank, WorkerInput::kReaped, out);
   const bool failed = !failure.end.ok();
-  const bool saved = failure.end.signal == 0 && (!failed || failure.end.code == kExitTryAgain);
+  const bool saved = has_saved(failure.end);
   if (failed && !(saved && has_saved_)) failures_.push_back(std::move(failure));
   if (phase_ == Phase::kRunning && !failures_.empty()) {
     if (!failed || failures_.size() > 1) return;  // after the first one a StopRound is waited for
     out.emplace_back(news(WorkersState::kFailed));
+    const ProcessEnd& end = failures_.front().end;
     const bool may_be_noticed =
-        policy_.workers_get_notices && contract::is_notice(failures_.front().end.signal);
+        policy_.workers_get_notices && (has_saved(end) || contract::is_notice(end.signal));
     if (!may_be_noticed) stop_all(StopRound{}, now, out);
     return;
   }
@@ -98,6 +107,9 @@ void Supervisor::on(const StopRound& event, TimePoint now, Effects& out) {
 void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
   phase_ = Phase::kStopping;
   was_stopped_ = true;
+  if (stop.is_notice) {
+    std::erase_if(failures_, [](const WorkerFailure& failure) { return has_saved(failure.end); });
+  }
   has_saved_ = stop.is_notice && failures_.empty();
   stop_signal_ = stop.signal;
   deadline_.reset();

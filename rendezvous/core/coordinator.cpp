@@ -32,6 +32,15 @@ std::string spelled(const FailureNews& failure) {
       failure.how);
 }
 
+bool has_saved_by_notice(const FailureNews& failure) {
+  return failure.signal == 0 && failure.exit_status == kExitTryAgain;
+}
+
+/// Whoever has saved exits with 75; whoever has no handler is ended by the signal itself.
+bool may_come_of_notice(const FailureNews& failure) {
+  return has_saved_by_notice(failure) || contract::is_notice(failure.signal);
+}
+
 }  // namespace
 
 Coordinator::Coordinator(
@@ -582,8 +591,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
 }
 
 void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out) {
-  const bool may_be_noticed =
-      policy_.notice_delay > Duration() && contract::is_notice(culprit.signal);
+  const bool may_be_noticed = workers_get_notices() && may_come_of_notice(culprit);
   if (!may_be_noticed) return fail(culprit, now, out);
   held_ = {culprit, now + policy_.notice_delay};
 }
@@ -622,6 +630,7 @@ std::optional<std::string> Coordinator::silent_host(TimePoint now) const {
 void Coordinator::break_round(StopRound order, Effects& out) {
   phase_ = Phase::kStopping;
   held_.reset();
+  succeeded_at_.reset();
   order.round = round_.id;
   order.restarts = order.restarts && !verdict_;
   order.restarts_used = budget_.used();
@@ -643,6 +652,12 @@ void Coordinator::go_on_without_blame(std::string why, Effects& out) {
   order.why = std::move(why);
   order.restarts = true;
   break_round(std::move(order), out);
+}
+
+void Coordinator::consider_success(TimePoint now, Effects& out) {
+  if (!succeeded_at_) succeeded_at_ = now;
+  if (now >= *succeeded_at_ + policy_.notice_delay)
+    decide({.exit_status = kExitOk, .why = ""}, {}, out);
 }
 
 void Coordinator::round_ended(TimePoint now) {
@@ -706,7 +721,8 @@ void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
   ending_ = std::move(verdict);
   const auto ended_first = std::exchange(held_, std::nullopt);
   break_round(std::move(order), out);
-  if (ended_first) hurry(*ending_, spelled(ended_first->first), out);
+  const bool is_unsaved = ended_first && !has_saved_by_notice(ended_first->first);
+  if (is_unsaved) hurry(*ending_, spelled(ended_first->first), out);
 }
 
 /// Not all have saved. Those who wait for one that has not have no more than the grace.
@@ -723,7 +739,10 @@ Verdict Coordinator::verdict_after_notice(const Verdict& ending) const {
   const auto has_saved = [&](Incarnation node) {
     return has_succeeded(node) || round_.saved.contains(node);
   };
-  if (std::ranges::all_of(round_.to_run, has_succeeded)) return {.exit_status = kExitOk, .why = ""};
+  // Where workers are signalled as well, those who exited with 0 before they were told have saved.
+  const bool is_success =
+      !workers_get_notices() && std::ranges::all_of(round_.to_run, has_succeeded);
+  if (is_success) return {.exit_status = kExitOk, .why = ""};
   if (!std::ranges::all_of(round_.to_run, has_saved)) return ending;
   return {
       .exit_status = policy_.notice_status,
@@ -818,7 +837,7 @@ void Coordinator::settle(TimePoint now, Effects& out) {
   if (held_ && now >= held_->second) fail(std::exchange(held_, std::nullopt)->first, now, out);
   if (phase_ == Phase::kRunning) {
     if (round_.succeeded.size() == round_.to_run.size()) {
-      decide({.exit_status = kExitOk, .why = ""}, {}, out);
+      consider_success(now, out);
     } else {
       consider_newcomers(now, out);
     }
@@ -850,6 +869,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (!has_history_) not_after(gather_since_ + policy_.expected_wait);
   }
   if (held_) not_after(held_->second);
+  if (succeeded_at_) not_after(*succeeded_at_ + policy_.notice_delay);
   if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
   if (verdict_ && is_final_ && final_at_ != kNever) not_after(final_at_ + policy_.verdict_timeout);
   if (next == kNever) return std::nullopt;

@@ -131,11 +131,13 @@ class Coordinator {
   void fail(const FailureNews& culprit, TimePoint now, Effects& out);
   void break_round(StopRound order, Effects& out);
   void go_on_without_blame(std::string why, Effects& out);
+  void consider_success(TimePoint now, Effects& out);
   void round_ended(TimePoint now);
   void consider_newcomers(TimePoint now, Effects& out);
 
   void end_by(int signal, const std::string& host, Effects& out);
   void hurry(Verdict& ending, const std::string& why, Effects& out);
+  bool workers_get_notices() const { return policy_.notice_delay > Duration(); }
   Verdict verdict_after_notice(const Verdict& ending) const;
   void decide(Verdict verdict, StopRound order, Effects& out);
   void spread_verdict(TimePoint now, Effects& out);
@@ -184,6 +186,7 @@ class Coordinator {
   std::optional<std::pair<int, TimePoint>> notice_;  // a signal somebody was told to stop by
   // The first failure of the round, which a notice that is on its way may explain until then.
   std::optional<std::pair<FailureNews, TimePoint>> held_;
+  std::optional<TimePoint> succeeded_at_;  // all of the round, of which the same may be said
 
   // By a notice the job is to end, once its workers have saved: with this, unless all have.
   std::optional<Verdict> ending_;

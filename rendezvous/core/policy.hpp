@@ -40,7 +40,8 @@ struct RendezvousPolicy {
   Duration start_pause = std::chrono::seconds(1);    // after a worker could not be started
   Duration newcomer_pause =
       std::chrono::seconds(1);  // for more newcomers, before a restart for one
-  // Slurm signals workers as it does their agents, which may learn of the end of one first.
+  // Slurm signals workers as it does their agents, which may learn of the end of one, or of all
+  // that have saved and exited with 0, before they hear of the notice.
   Duration
       notice_delay{};  // at most, to the first agent that is told; 0: workers are not signalled
   Duration verdict_timeout = std::chrono::seconds(5);       // for the last to hear the verdict

@@ -444,6 +444,22 @@ TEST(Supervisor, LeavesTheOthersAloneUntilItIsKnownWhetherANoticeEndedTheFirst) 
   EXPECT_FALSE(node.news().has_saved);
 }
 
+TEST(Supervisor, TakesAnExitWith75ForSavedThatItSawBeforeTheNotice) {
+  SupervisorPolicy policy = two_workers();
+  policy.workers_get_notices = true;
+  Node node(policy);
+  node.start();
+  node.did();
+  node.ends(0, exited(75));
+  EXPECT_EQ(node.did(), Words({"failed"}));
+  node.notice();
+  EXPECT_EQ(node.did(), Words({"SIGTERM to 1"}));
+  node.ends(1, kGood);
+  node.alone();
+  EXPECT_TRUE(node.news().has_saved);
+  EXPECT_TRUE(node.news().failures.empty());
+}
+
 TEST(Supervisor, LooksForNoEndWhileItIsNotKnownWhetherANoticeEndedAll) {
   Node node = ended_by_notice();
   node.ends(1, kGood);

@@ -43,6 +43,20 @@ TEST(Stories, R6_AWorkerThatANoticeEndsBeforeItsAgentHearsOfItIsNoFailure) {
   EXPECT_EQ(story->rounds_started(), 1);
 }
 
+TEST(Stories, R6_AJobWhoseWorkersHaveSavedBeforeTheirAgentsHearOfTheNoticeIsNotDone) {
+  Story story(cluster_of(3, NodeRange(3, 3)));
+  story.after(1s);
+  for (const int node : {0, 1, 2}) {
+    story->succeed(node);
+  }
+  story.after(100ms);
+  story->give_notice(0);
+  story.after(10s);
+  EXPECT_THAT(
+      story->finished(),
+      UnorderedElementsAre(Pair(0, kSavedStatus), Pair(1, kSavedStatus), Pair(2, kSavedStatus)));
+}
+
 TEST(Stories, R5_AWorkerEndedByASignalThatIsNoNoticeIsReplacedAfterAMoment) {
   Story story(cluster_of(3, NodeRange(3, 3)));
   story.after(1s);
