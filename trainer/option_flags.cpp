@@ -80,6 +80,9 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
          "--pretrained", options.pretrained, "Weights to begin with: safetensors or torch.save")
       ->check(not_empty())
       ->type_name("FILE");
+  app.add_option("--evaluate", options.evaluated, "Test these weights, and leave")
+      ->check(not_empty())
+      ->type_name("FILE");
   app.add_flag("--sync-bn", options.synchronises_batch_norm, "Batch statistics over all ranks");
   app.add_flag(
       "--param-count", options.counts_parameters, "Print the model's parameters and leave");
@@ -156,6 +159,8 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--log-every", report.every_steps, "Steps between lines of a step; 0: the style's")
       ->check(count(0, kCountMax));
   app.add_flag("-v,--verbose", report.verbosity, "Tell more; up to three times");
+  app.add_option("--peak-tflops", raw.options.peak_tflops, "Of a device, for MFU")
+      ->check(between(1e-6, 1e6));
   const auto add_file = [&app](const char* flag, auto& path, const char* what, const char* type) {
     app.add_option(flag, path, what)->check(not_empty())->type_name(type);
   };

@@ -5,6 +5,7 @@
 #include "trainer/batch_norm.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/core/metrics.hpp"
+#include "trainer/core/model_cost.hpp"
 #include "trainer/core/report_event.hpp"
 #include "trainer/data/loader.hpp"
 #include "trainer/ddp.hpp"
@@ -41,6 +42,7 @@ namespace ddprun {
 namespace {
 
 constexpr char kSamplesOfRun[] = "samples_of_run";
+constexpr double kTera = 1e12;
 
 double now_s() {
   return to_seconds(Clock::now().time_since_epoch());
@@ -73,6 +75,7 @@ class Training {
   Result<void> build();
   Result<void> take_up();
   Result<void> announce();
+  bool has_more_to_train() const;
   Result<void> train_epoch();
   Result<void> train_step(Loader& loader, std::int64_t batches_left);
   Result<void> check_loss(double loss) const;
@@ -114,19 +117,24 @@ class Training {
   PhaseSplit phases_{run_began_s_};
   Throughput throughput_{run_began_s_};
   double last_rate_ = 0;
+  double forward_flops_ = 0;  // of one sample
 };
 
 Result<TrainEnd> Training::run() {
   auto done = open();
   if (done) done = build();
-  if (done) done = take_up();
+  if (done && !options_.evaluated) done = take_up();
   if (done) done = announce();
-  while (done && !is_stopped_ && at_.progress.epoch < options_.end_epoch()) {
+  while (done && has_more_to_train()) {
     done = train_epoch();
   }
   if (done && !is_stopped_) done = finish();
   if (!done) return done.error();
   return is_stopped_ ? TrainEnd::kSaved : TrainEnd::kDone;
+}
+
+bool Training::has_more_to_train() const {
+  return !options_.evaluated && !is_stopped_ && at_.progress.epoch < options_.end_epoch();
 }
 
 Result<void> Training::open() {
@@ -162,10 +170,15 @@ Result<void> Training::build() {
 
   torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
+  forward_flops_ = static_cast<double>(forward_flops(options_.model));
   if (options_.pretrained) {
     auto begun = begin_with(*model, *options_.pretrained);
     if (!begun) return with_context("--pretrained", begun.error());
     if (place_.rank == 0 && !begun->empty()) say(fmt::format("ddptrain: {}\n", *begun));
+  }
+  if (options_.evaluated) {
+    auto taken = take_weights(*model, *options_.evaluated);
+    if (!taken) return with_context("--evaluate", taken.error());
   }
   if (options_.synchronises_batch_norm) {
     static_cast<void>(convert_sync_batch_norm(*model, group_));
@@ -190,10 +203,12 @@ Result<void> Training::take_up() {
   auto loaded = stepper_->load(at_.extras);
   if (!loaded) return with_context("the snapshot's loss scale", loaded.error());
   if (at_.progress.step == 0) return {};
-  Loader one(*data_.train.source, {.samples = {data_.train.samples.front()}});
-  auto started = one.start();
+  // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
+  const std::int64_t first = data_.train.samples.front();
+  Loader two(*data_.train.source, {.samples = {first, first}});
+  auto started = two.start();
   if (!started) return started;
-  const auto batch = one.next();
+  const auto batch = two.next();
   if (!batch) return batch.error();
   ddp_->settle_buckets((*batch)->images);
   return {};
@@ -321,6 +336,12 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
   const std::int64_t per_epoch = data_.train.size();
   StepDone::Rates rates;
   rates.samples_per_s = throughput_.windowed();
+  const double of_rank = rates.samples_per_s / place_.world;
+  const double flops = training_flops(forward_flops_, of_rank);
+  if (flops > 0) rates.tflops = flops / kTera;
+  if (flops > 0 && options_.peak_tflops) {
+    rates.mfu = model_flops_utilisation(forward_flops_, of_rank, *options_.peak_tflops * kTera);
+  }
   const std::int64_t epochs_left = options_.end_epoch() - at_.progress.epoch;
   rates.eta_s = throughput_.eta_s(epochs_left * per_epoch - at_.consumed).value_or(0);
   return report_->tell(StepDone{
@@ -449,7 +470,8 @@ Result<Training::Tested> Training::test() {
 Result<void> Training::finish() {
   const auto tested = test();
   if (!tested) return tested.error();
-  const Progress last{.epoch = at_.progress.epoch - 1, .step = at_.progress.step};
+  const std::int64_t behind = options_.evaluated ? 0 : 1;
+  const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
   const auto memory = peak_rss_bytes();
   return report_->tell(RunEnded{
       .at = last,

@@ -15,4 +15,18 @@ Result<std::string> begin_with(Model& model, const std::string& path) {
   return fmt::format("{}: {}", path, summary_of(*report, state_of(model).size()));
 }
 
+Result<void> take_weights(Model& model, const std::string& path) {
+  const auto file = read_weights_file(path);
+  if (!file) return file.error();
+  const auto report = load_weights(model, (*file)->weights().tensors);
+  if (!report) return with_context(path, report.error());
+  if (report->is_complete()) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "{}: {}; --model, --classes and --image-size have to be those it was trained with",
+          path,
+          summary_of(*report, state_of(model).size())));
+}
+
 }  // namespace ddprun

@@ -13,4 +13,8 @@ namespace ddprun {
 /// tensor.
 Result<std::string> begin_with(Model& model, const std::string& path);
 
+/// Overwrites all of them. Fails as begin_with(), and with kInvalidArgument where the file has not
+/// just the model's tensors, naming those in question.
+Result<void> take_weights(Model& model, const std::string& path);
+
 }  // namespace ddprun

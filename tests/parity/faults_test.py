@@ -69,6 +69,12 @@ class Faults(unittest.TestCase):
         (self.root / "images/train").mkdir(parents=True)
         self.refused(self.run_folders()[0], BAD_FILE, str(self.root / "images/train"))
 
+    def test_weights_of_another_model_are_not_tested(self):
+        jobs.final(self.run_ranks(*self.snapshots, "--epochs", "1"))
+        file = next(self.root.glob("snapshots/*/model.safetensors"))
+        self.refused(self.run_ranks("--evaluate", str(file), "--model", "my_net")[0], BAD_FILE,
+                     "--evaluate", str(file), "--model")
+
     # Numbers ---------------------------------------------------------------------------------------
 
     def test_a_loss_that_is_no_number_ends_the_run_and_the_snapshot_before_goes_on(self):

@@ -94,6 +94,14 @@ class Resume(unittest.TestCase):
         first = self.finish(2, *snapshots)
         self.assertEqual(self.finish(2, *snapshots), first)
 
+    def test_the_weights_of_a_snapshot_are_tested_alone(self):
+        """As the run itself tests them at its end, whatever the world size."""
+        ended = self.finish(2, "--snapshot-dir", self.path("snapshots"))
+        file = next(pathlib.Path(self.path("snapshots")).glob("*/model.safetensors"))
+        for world in (1, 2):
+            tested = self.finish(world, "--evaluate", str(file))
+            self.assertEqual({**ended, "epoch": "0", "step": "0"}, tested)
+
     def test_another_world_size_goes_on_too(self):
         snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
         self.kill_at(13, 1, 4, *snapshots)

@@ -55,6 +55,7 @@ struct TrainOptions {
   ModelOptions model;
   bool has_classes_of_data = false;       // the model tells apart as many as there turn out to be
   std::optional<std::string> pretrained;  // a file of weights to begin with
+  std::optional<std::string> evaluated;   // a file of weights to test, and nothing else
   bool synchronises_batch_norm = false;
 
   std::int64_t epochs = 1;
@@ -73,6 +74,7 @@ struct TrainOptions {
 
   std::int64_t evaluate_every_epochs = 0;       // 0: at the end alone
   std::int64_t check_replicas_every_steps = 0;  // 0: never
+  std::optional<double> peak_tflops;            // of a device, for its utilisation
   ReportOptions report;
   SnapshotOptions snapshots;
   std::vector<Injection> injections;
