@@ -596,6 +596,13 @@ void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effect
   held_ = {culprit, now + policy_.notice_delay};
 }
 
+void Coordinator::consider_held(TimePoint now, Effects& out) {
+  if (!held_ || now < held_->second) return;
+  const FailureNews culprit = held_->first;
+  held_.reset();
+  fail(culprit, now, out);
+}
+
 void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) {
   StopRound order;
   order.culprit = culprit;
@@ -834,7 +841,7 @@ void Coordinator::settle(TimePoint now, Effects& out) {
   if (has_leavers_ && !verdict_ && !ending_) dismiss_leavers(out);
   if (phase_ == Phase::kGathering) gather(now, out);
   if (phase_ == Phase::kOffered && may_start(now)) start(now, out);
-  if (held_ && now >= held_->second) fail(std::exchange(held_, std::nullopt)->first, now, out);
+  consider_held(now, out);
   if (phase_ == Phase::kRunning) {
     if (round_.succeeded.size() == round_.to_run.size()) {
       consider_success(now, out);

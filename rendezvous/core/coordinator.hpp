@@ -128,6 +128,7 @@ class Coordinator {
   bool may_start(TimePoint now) const;
   void start(TimePoint now, Effects& out);
   void hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out);
+  void consider_held(TimePoint now, Effects& out);
   void fail(const FailureNews& culprit, TimePoint now, Effects& out);
   void break_round(StopRound order, Effects& out);
   void go_on_without_blame(std::string why, Effects& out);
