@@ -10,6 +10,10 @@ ddprun_peers=(torchvision==0.26.0 pillow==13.0.0 safetensors==0.8.0 tensorboard=
 # An environment with torch may be shared by many clones; see docs/development.md.
 ddprun_venv="${DDPRUN_VENV:-$ddprun_root/.venv}"
 export DDPRUN_VENV="$ddprun_venv"
+# Shared by all clones of a machine, as is what it found clean.
+ddprun_clang_tidy_version=23.1.4
+ddprun_clang_tidy_venv="${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/clang-tidy-$ddprun_clang_tidy_version"
+ddprun_clang_tidy="$ddprun_clang_tidy_venv/bin/clang-tidy"
 ddprun_log_directory="$ddprun_root/build/log"
 
 # One clone's objects serve the next, wherever it lies: CI has a new one each time.

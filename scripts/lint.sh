@@ -3,7 +3,7 @@
 #
 #   scripts/lint.sh [--fix] [--without-torch]
 #
-#   clang-format 14, shellcheck, the tests of the design in tests/tidy, and clang-tidy 19, whose
+#   clang-format 14, shellcheck, the tests of the design in tests/tidy, and clang-tidy 23, whose
 #   warnings are errors
 #
 # --fix lets clang-format rewrite what differs. --without-torch leaves out the files that include
@@ -52,9 +52,9 @@ step "Checking the design (tests/tidy)"
 python3 -m unittest discover --quiet -s tests/tidy -p '*_test.py' ||
   die "the tests of the design failed (above)"
 
-step "Checking the code (clang-tidy 19)"
+step "Checking the code (clang-tidy ${ddprun_clang_tidy_version%%.*})"
 configure dev -DDDPRUN_TRAINER=OFF
 if [[ $with_torch == yes ]]; then configure release -DDDPRUN_TRAINER=ON; fi
-python3 scripts/run_clang_tidy.py "${databases[@]}" ||
+python3 scripts/run_clang_tidy.py "$ddprun_clang_tidy" "${databases[@]}" ||
   die "clang-tidy objects to the files above"
 step "Nothing to object to"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy 19 over every source of the compile databases given, and remembers what was clean.
+"""Runs clang-tidy over every source of the compile databases given, and remembers what was clean.
 
-    scripts/run_clang_tidy.py build/dev/compile_commands.json [build/release/compile_commands.json]
+    scripts/run_clang_tidy.py CLANG_TIDY build/dev/compile_commands.json [build/release/compile_commands.json]
 
 A file is looked at again only when something that decides its verdict changed: its text, the text of
 a project header it includes directly or not, the settings, the compile command or clang-tidy itself.
@@ -10,6 +10,7 @@ Where a file is in two databases, the first one decides.
 """
 
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
@@ -20,7 +21,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAM = "clang-tidy-19"
 DATABASE = ROOT / "build" / "lint"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ddprun/tidy"
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -83,23 +83,23 @@ def fingerprint(entry, source, settings, known):
     return digest.hexdigest()
 
 
-def check(source):
+def check(program, source):
     """What clang-tidy objects to in one file; empty if nothing."""
     done = subprocess.run(
-        [PROGRAM, "--quiet", "-p", str(DATABASE), str(source)],
+        [program, "--quiet", "-p", str(DATABASE), str(source)],
         capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return ""
-    return done.stdout.strip() or done.stderr.strip() or f"{PROGRAM} ended with {done.returncode}"
+    return done.stdout.strip() or done.stderr.strip() or f"{program} ended with {done.returncode}"
 
 
-def main(databases):
+def main(program, *databases):
     entries = read_databases(databases)
     DATABASE.mkdir(parents=True, exist_ok=True)
     (DATABASE / "compile_commands.json").write_text(json.dumps(list(entries.values()), default=str))
     CACHE.mkdir(parents=True, exist_ok=True)
 
-    settings = subprocess.run([PROGRAM, "--version"], capture_output=True, check=True).stdout
+    settings = subprocess.run([program, "--version"], capture_output=True, check=True).stdout
     for file in sorted(ROOT.glob(".clang-tidy")) + sorted(ROOT.glob("*/.clang-tidy")):
         settings += file.read_bytes()
     known = {}
@@ -110,7 +110,7 @@ def main(databases):
     objections = 0
     told = set()  # a header objected to is objected to once, not once per file that includes it
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for source, objection in zip(changed, pool.map(check, changed)):
+        for source, objection in zip(changed, pool.map(functools.partial(check, program), changed)):
             if objection:
                 objections += 1
                 for item in re.split(r"\n(?=\S+:\d+:\d+: (?:error|warning))", objection):
@@ -125,4 +125,4 @@ def main(databases):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

@@ -7,9 +7,10 @@
 #   --with-lint       also the tools of scripts/lint.sh
 #
 # Debian packages come by apt, as root or through sudo. torch, numpy, and what the tests read our
-# files with come from PyPI into .venv, or into the environment that DDPRUN_VENV names. Slurm and
-# munge, which the tests start themselves, are kept from starting on their own while they are
-# installed.
+# files with come from PyPI into .venv, or into the environment that DDPRUN_VENV names; clang-tidy too,
+# since Debian's looks at every header of the system again for every file, which takes seven times as
+# long. Slurm and munge, which the tests start themselves, are kept from starting on their own while
+# they are installed.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -22,14 +23,15 @@ packages=(
   slurmctld slurmd slurm-client munge
 )
 torch_packages=(libgloo-dev dataset-fashion-mnist python3-venv)
-lint_packages=(clang-format-14 clang-tidy-19 shellcheck)
+lint_packages=(clang-format-14 python3-venv shellcheck)
 
 with_torch=yes
+with_lint=no
 as_root=()
 while (($# > 0)); do
   case "$1" in
     --without-torch) with_torch=no ;;
-    --with-lint) packages+=("${lint_packages[@]}") ;;
+    --with-lint) with_lint=yes packages+=("${lint_packages[@]}") ;;
     -h | --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
       exit 0
@@ -132,6 +134,15 @@ install_torch() {
   has_torch || die "pip reported success, but $ddprun_venv lacks torch $ddprun_torch_version"
 }
 
+install_clang_tidy() {
+  local venv="$ddprun_clang_tidy_venv"
+  [[ "$("$ddprun_clang_tidy" --version 2>/dev/null)" != *"$ddprun_clang_tidy_version"* ]] || return 0
+  step "Installing clang-tidy $ddprun_clang_tidy_version from PyPI into $venv"
+  quietly clang-tidy-venv python3 -m venv --clear "$venv"
+  quietly clang-tidy-pip "$venv/bin/python" -m pip install --disable-pip-version-check \
+    --progress-bar off --retries 5 "clang-tidy==$ddprun_clang_tidy_version"
+}
+
 command -v apt-get >/dev/null ||
   die "knows Debian 12 only; elsewhere install the equivalents of: ${packages[*]}"
 install_packages
@@ -139,3 +150,4 @@ if [[ $with_torch == yes ]]; then
   install_torch
   install_peers
 fi
+if [[ $with_lint == yes ]]; then install_clang_tidy; fi
