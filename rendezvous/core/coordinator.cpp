@@ -725,11 +725,12 @@ void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
   StopRound order;
   order.why = verdict.why;
   order.notice = signal;
-  ending_ = std::move(verdict);
+  Verdict& ending = ending_.emplace(std::move(verdict));
   const auto ended_first = std::exchange(held_, std::nullopt);
   break_round(std::move(order), out);
-  const bool is_unsaved = ended_first && !has_saved_by_notice(ended_first->first);
-  if (is_unsaved) hurry(*ending_, spelled(ended_first->first), out);
+  if (ended_first && !has_saved_by_notice(ended_first->first)) {
+    hurry(ending, spelled(ended_first->first), out);
+  }
 }
 
 /// Not all have saved. Those who wait for one that has not have no more than the grace.
