@@ -159,14 +159,14 @@ Console::Console(std::shared_ptr<Shared> shared, std::unique_ptr<WriterThread> w
 Console::~Console() = default;
 
 bool Console::has_room() {
-  const std::lock_guard lock(shared_->mutex);
+  const std::scoped_lock lock(shared_->mutex);
   const bool room = shared_->pending.size() < kQueueBytesMax;
   shared_->wants_room = !room;
   return room;
 }
 
 void Console::append(std::string_view lines) {
-  const std::lock_guard lock(shared_->mutex);
+  const std::scoped_lock lock(shared_->mutex);
   if (lines.empty()) return;
   shared_->pending.append(lines);
   shared_->in_mid_line = !lines.ends_with('\n');
@@ -174,12 +174,12 @@ void Console::append(std::string_view lines) {
 }
 
 void Console::skip(std::size_t lines) {
-  const std::lock_guard lock(shared_->mutex);
+  const std::scoped_lock lock(shared_->mutex);
   shared_->skipped += lines;
 }
 
 void Console::say(std::string_view lines) {
-  const std::lock_guard lock(shared_->mutex);
+  const std::scoped_lock lock(shared_->mutex);
   if (shared_->pending.size() >= 2 * kQueueBytesMax) {  // more than the workers' lines alone can
     ++shared_->skipped;
     return;
@@ -200,7 +200,7 @@ bool Console::flush(TimePoint deadline) {
 }
 
 bool Console::is_whole() const {
-  const std::lock_guard lock(shared_->mutex);
+  const std::scoped_lock lock(shared_->mutex);
   return shared_->is_whole;
 }
 

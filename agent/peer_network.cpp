@@ -62,7 +62,7 @@ Result<std::unique_ptr<PeerNetwork>> PeerNetwork::open(
     if (opened) opened = network->found_or_join(plan.meeting, *plan.meeting.endpoint);
     if (!opened) return opened.error();
   } else if (plan.shared_store) {
-    auto served = network->serve_at({.host = "", .port = plan.master_port.value_or(0)});
+    auto const served = network->serve_at({.host = "", .port = plan.master_port.value_or(0)});
     if (!served) return served.error();
   }
   network->master_ = {.host = plan.master_address, .port = plan.master_port.value_or(0)};

@@ -82,7 +82,7 @@ void PumpLoop::run() {
 bool PumpLoop::serve_requests() {
   std::set<WorkerId> asked;
   {
-    const std::lock_guard lock(requests.mutex);
+    const std::scoped_lock lock(requests.mutex);
     streams_.merge(requests.arriving);
     asked = requests.to_drain;
     finish_by_ = requests.finish_by;
@@ -95,7 +95,7 @@ bool PumpLoop::serve_requests() {
     }
   }
   if (!asked.empty()) {
-    const std::lock_guard lock(requests.mutex);
+    const std::scoped_lock lock(requests.mutex);
     for (const WorkerId& worker : asked)
       requests.to_drain.erase(worker);
     requests.drained.notify_all();
@@ -166,7 +166,7 @@ PumpLoop::Read PumpLoop::read_once(PumpedStream& stream) {
 void PumpLoop::take(PumpedStream& stream, std::string_view bytes) {
   write_log(stream, bytes);
   if (stream.to.keeps_tail) {
-    const std::lock_guard lock(requests.mutex);
+    const std::scoped_lock lock(requests.mutex);
     const auto tail = requests.tails.find(stream.to.worker);
     if (tail != requests.tails.end()) tail->second.append(bytes);
   }

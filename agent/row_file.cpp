@@ -42,7 +42,7 @@ Result<RowFile> RowFile::open(std::filesystem::path path, std::string_view heade
   }
   RowFile opened(std::move(file), std::move(path));
   if (about.st_size > 0) return opened;
-  auto begun = opened.append(header);
+  auto const begun = opened.append(header);
   if (!begun) return begun.error();
   return opened;
 }

@@ -40,7 +40,7 @@ Result<void> StreamPump::add(PipedStream stream) {
   }
   const int pipe = stream.pipe.get();
   PumpRequests& requests = loop_->requests;
-  const std::lock_guard lock(requests.mutex);
+  const std::scoped_lock lock(requests.mutex);
   // Should it be ready before the thread knows it, the thread looks in here first.
   if (!loop_->watch(pipe)) return make_errno_error(errno, "cannot watch the workers' output");
   if (stream.keeps_tail) requests.tails.try_emplace(stream.worker);
@@ -65,7 +65,7 @@ std::string StreamPump::tail(const WorkerId& worker, TimePoint deadline) {
 
 void StreamPump::forget_before(int attempt) {
   PumpRequests& requests = loop_->requests;
-  const std::lock_guard lock(requests.mutex);
+  const std::scoped_lock lock(requests.mutex);
   std::erase_if(
       requests.tails, [attempt](const auto& tail) { return tail.first.attempt < attempt; });
 }
@@ -73,7 +73,7 @@ void StreamPump::forget_before(int attempt) {
 void StreamPump::finish(TimePoint deadline) {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(loop_->requests.mutex);
+    const std::scoped_lock lock(loop_->requests.mutex);
     loop_->requests.finish_by = deadline;
     call();
   }

@@ -109,7 +109,7 @@ Result<std::unique_ptr<Streams>> Streams::open(const LaunchPlan& plan, Consoles&
       auto made = make_unique_directory(base / "torchelastic_");
       if (!made) return with_context("$TMPDIR", made.error());
       base = *made;
-    } else if (auto made = make_directories(base); !made) {
+    } else if (auto const made = make_directories(base); !made) {
       return made.error();
     }
     auto made =
@@ -140,7 +140,7 @@ Result<WorkerStreams> Streams::attach(const WorkerId& worker) {
   WorkerStreams streams;
   if (!directory_.empty()) {
     const auto directory = directory_of(worker);
-    if (auto made = make_directories(directory); !made) return made.error();
+    if (auto const made = make_directories(directory); !made) return made.error();
     streams.error_file = directory / "error.json";
   }
   auto out = attach_one(worker, kOut);
@@ -199,7 +199,7 @@ Result<Descriptor> Streams::attach_pipe(PipedStream piped, int number) {
   auto pipe = make_pipe(piped.log ? kPipeBytes : 0);
   if (!pipe) return pipe.error();
   piped.pipe = std::move(pipe->read_end);
-  if (auto added = pump_->add(std::move(piped)); !added) return added.error();
+  if (auto const added = pump_->add(std::move(piped)); !added) return added.error();
   return std::move(pipe->write_end);
 }
 

@@ -38,7 +38,8 @@ struct WriterThread::Shared {
 Result<std::unique_ptr<WriterThread>> WriterThread::start(std::string_view what) {
   auto shared = std::make_shared<Shared>();
   std::thread thread;
-  if (auto started = start_quiet_thread(thread, what, [shared] { shared->run(); }); !started) {
+  if (auto const started = start_quiet_thread(thread, what, [shared] { shared->run(); });
+      !started) {
     return started.error();
   }
   return std::unique_ptr<WriterThread>(new WriterThread(std::move(shared), std::move(thread)));
@@ -50,7 +51,7 @@ WriterThread::WriterThread(std::shared_ptr<Shared> shared, std::thread thread)
 WriterThread::~WriterThread() {
   bool stuck = false;
   {
-    const std::lock_guard lock(shared_->mutex);
+    const std::scoped_lock lock(shared_->mutex);
     shared_->stopping = true;
     stuck = shared_->busy;
   }
@@ -64,7 +65,7 @@ WriterThread::~WriterThread() {
 
 void WriterThread::post(std::function<void()> task) {
   {
-    const std::lock_guard lock(shared_->mutex);
+    const std::scoped_lock lock(shared_->mutex);
     shared_->tasks.push_back(std::move(task));
   }
   shared_->changed.notify_all();

@@ -37,12 +37,11 @@ Result<Endpoint> Endpoint::parse(std::string_view text, std::uint16_t default_po
     if (!rest.empty() && !rest.starts_with(':')) return bad_endpoint(text, "expected [HOST]:PORT");
     has_port = !rest.empty();
     if (has_port) port = rest.substr(1);
-  } else if (const std::size_t colon = text.find(':'); colon != std::string_view::npos) {
-    if (colon == text.rfind(':')) {  // with more colons it is a bare IPv6 address
-      host = text.substr(0, colon);
-      port = text.substr(colon + 1);
-      has_port = true;
-    }
+  } else if (const std::size_t colon = text.find(':');
+             colon != std::string_view::npos && colon == text.rfind(':')) {
+    host = text.substr(0, colon);  // with more colons it is a bare IPv6 address
+    port = text.substr(colon + 1);
+    has_port = true;
   }
   if (host.empty()) return bad_endpoint(text, "the host is empty");
   if (host.find_first_of(" \t/@,") != std::string_view::npos) {

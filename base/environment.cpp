@@ -11,7 +11,7 @@ namespace ddprun {
 
 Environment current_environment() {
   Environment environment;
-  for (char** variable = ::environ; *variable != nullptr; ++variable) {
+  for (char* const* variable = ::environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
@@ -22,7 +22,7 @@ Environment current_environment() {
 
 std::vector<std::string> environment_entries() {
   std::vector<std::string> entries;
-  for (char** entry = ::environ; *entry != nullptr; ++entry)
+  for (char* const* entry = ::environ; *entry != nullptr; ++entry)
     entries.emplace_back(*entry);
   return entries;
 }

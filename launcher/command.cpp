@@ -107,7 +107,7 @@ Result<void> check_readable(const std::string& script) {
 /// By the first bytes. A shebang that names Python makes a Python script, as the suffix .py does.
 Result<Kind> kind_of(const std::string& script) {
   if (script.ends_with(".py")) {
-    auto readable = check_readable(script);
+    auto const readable = check_readable(script);
     if (!readable) return readable.error();
     return Kind::kPython;
   }
@@ -211,7 +211,7 @@ Result<WorkerCommand> script_command(const Options& options, const Environment& 
     program.runs = Runs::kProgram;
     return as_it_is(program, environment);
   }
-  auto checked = check_script(script);
+  auto const checked = check_script(script);
   if (!checked) return checked.error();
   std::error_code error;
   if (fs::is_directory(script, error)) return by_python(options, environment, {});

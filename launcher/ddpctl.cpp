@@ -58,7 +58,7 @@ struct Run {
   }
 };
 
-int run(int argc, char** argv) {
+int run(int argc, char* const* argv) {
   const char* const level = std::getenv("LOGLEVEL");
   if (const auto started = start_log("ddpctl", level == nullptr ? "" : level); !started) {
     return fail(started.error());

@@ -189,9 +189,8 @@ Result<DdpctlCommand> parsed_submit(std::span<const char* const> words) {
   return *std::move(options);
 }
 
-}  // namespace
-
-Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
+/// What the subcommands of the command line are read into.
+struct RawCommands {
   StoreServeOptions serve;
   RawStatus status;
   HostlistOptions hostlist;
@@ -202,29 +201,59 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   RendezvousBenchOptions rendezvous_bench;
   RawStage stage;
   RawSnapshot snapshot;
+};
 
+void add_commands(CLI::App& app, RawCommands& raw) {
+  app.require_subcommand(1);
+  add_status(app, raw.status);
+  add_hostlist(app, raw.hostlist);
+  add_memory(app, raw.memory);
+  add_scaling(app, raw.scaling);
+  add_doctor(app, raw.doctor);
+  app.add_subcommand("submit", "Submit a batch script whose job runs the code of the commit");
+  add_stage(app, raw.stage);
+  add_snapshot(app, raw.snapshot);
+  CLI::App* const store = app.add_subcommand("store", "The c10d key-value store");
+  store->require_subcommand(1);
+  add_serve(*store, raw.serve);
+  add_bench(*store, raw.bench);
+  CLI::App* const rendezvous = app.add_subcommand("rendezvous", "How nodes agree");
+  rendezvous->require_subcommand(1);
+  add_bench(*rendezvous, raw.rendezvous_bench);
+}
+
+template <class Options>
+Result<DdpctlCommand> as_command(Result<Options> options) {
+  if (!options) return options.error();
+  return *std::move(options);
+}
+
+/// The one that was given, checked.
+Result<DdpctlCommand> given_command(CLI::App& app, RawCommands raw) {
+  if (app.got_subcommand("status")) return checked(std::move(raw.status));
+  if (app.got_subcommand("hostlist")) {
+    return checked(raw.hostlist, app.get_subcommand("hostlist")->remaining());
+  }
+  if (app.got_subcommand("analyze-memory")) return raw.memory;
+  if (app.got_subcommand("scaling-report")) return raw.scaling;
+  if (app.got_subcommand("doctor")) return as_command(checked(raw.doctor));
+  if (app.got_subcommand("stage")) return as_command(checked(raw.stage));
+  if (app.got_subcommand("snapshot")) return as_command(checked(app, raw.snapshot));
+  if (app.got_subcommand("rendezvous")) return raw.rendezvous_bench;
+  if (app.get_subcommand("store")->got_subcommand("serve")) return raw.serve;
+  return checked(std::move(raw.bench));
+}
+
+}  // namespace
+
+Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   const std::span words(argv, static_cast<std::size_t>(argc));
   if (argc > 1 && words[1] == std::string_view("submit")) return parsed_submit(words.subspan(2));
 
   CLI::App app("ddpctl: the operator's tool of ddprun", "ddpctl");
   app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
-  app.require_subcommand(1);
-  add_status(app, status);
-  add_hostlist(app, hostlist);
-  add_memory(app, memory);
-  add_scaling(app, scaling);
-  add_doctor(app, doctor);
-  app.add_subcommand("submit", "Submit a batch script whose job runs the code of the commit");
-  add_stage(app, stage);
-  add_snapshot(app, snapshot);
-  CLI::App* const store = app.add_subcommand("store", "The c10d key-value store");
-  store->require_subcommand(1);
-  add_serve(*store, serve);
-  add_bench(*store, bench);
-  CLI::App* const rendezvous = app.add_subcommand("rendezvous", "How nodes agree");
-  rendezvous->require_subcommand(1);
-  add_bench(*rendezvous, rendezvous_bench);
-
+  RawCommands raw;
+  add_commands(app, raw);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion& version) {
@@ -234,30 +263,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return refused(app, error);
   }
-  if (app.got_subcommand("status")) return checked(std::move(status));
-  if (app.got_subcommand("hostlist")) {
-    return checked(hostlist, app.get_subcommand("hostlist")->remaining());
-  }
-  if (app.got_subcommand("analyze-memory")) return memory;
-  if (app.got_subcommand("scaling-report")) return scaling;
-  if (app.got_subcommand("doctor")) {
-    auto options = checked(doctor);
-    if (!options) return options.error();
-    return *std::move(options);
-  }
-  if (app.got_subcommand("stage")) {
-    auto options = checked(stage);
-    if (!options) return options.error();
-    return *std::move(options);
-  }
-  if (app.got_subcommand("snapshot")) {
-    auto command = checked(app, snapshot);
-    if (!command) return command.error();
-    return *std::move(command);
-  }
-  if (app.got_subcommand("rendezvous")) return rendezvous_bench;
-  if (store->got_subcommand("serve")) return serve;
-  return checked(std::move(bench));
+  return given_command(app, std::move(raw));
 }
 
 }  // namespace ddprun

@@ -87,7 +87,7 @@ Result<Header> receive_header(int socket, std::string& received, TimePoint deadl
 
 Result<HttpAnswer> exchange(
     int socket, const std::string& request, std::size_t body_bytes_max, TimePoint deadline) {
-  auto sent = send_all(socket, request, deadline);
+  auto const sent = send_all(socket, request, deadline);
   if (!sent) return sent.error();
   std::string received;
   auto header = receive_header(socket, received, deadline);
@@ -98,7 +98,7 @@ Result<HttpAnswer> exchange(
   }
   const std::size_t have = std::min<std::size_t>(received.size(), header->length);
   received.resize(header->length);
-  auto body = receive_all(socket, std::span(received).subspan(have), deadline);
+  auto const body = receive_all(socket, std::span(received).subspan(have), deadline);
   if (!body) return body.error();
   header->answer.body = std::move(received);
   return std::move(header->answer);

@@ -242,7 +242,7 @@ Result<Request> read_request(
   auto options = read_options(*line, environment);
   if (!options) return options.error();
   options->plan.usable_cpus = cpus;
-  auto settled = settle_here(*line, step, environment, *options);
+  auto const settled = settle_here(*line, step, environment, *options);
   if (!settled) return settled.error();
   auto plans = plans_of(*options, environment);
   if (!plans) return plans.error();

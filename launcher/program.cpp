@@ -63,7 +63,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 std::vector<std::string> environment_with(const std::vector<std::string>& settings) {
   std::vector<std::string> all = settings;
-  for (char** ours = environ; *ours != nullptr; ++ours) {
+  for (char* const* ours = environ; *ours != nullptr; ++ours) {
     const std::string_view variable = *ours;
     const std::string_view name = variable.substr(0, variable.find('=') + 1);
     const auto is_set = [name](const std::string& setting) { return setting.starts_with(name); };

@@ -124,7 +124,7 @@ class RendezvousBench {
   }
 
   asio::awaitable<Result<void>> be_steady(RendezvousFleet& fleet) {
-    auto warm = co_await fleet.beat_for(fleet.beat_interval());
+    auto const warm = co_await fleet.beat_for(fleet.beat_interval());
     if (!warm) co_return warm.error();
     const auto before = cpu_time_of(server_.pid());
     const TimePoint begin = Clock::now();
@@ -168,7 +168,7 @@ class RendezvousBench {
     load.workload = StoreWorkload::kGloo;
     load.clients = options_.workers;
     StoreLoad workers(load);
-    auto connected = workers.connect();
+    auto const connected = workers.connect();
     if (!connected) return connected.error();
     return workers.run();
   }
@@ -191,7 +191,7 @@ class RendezvousBench {
 
   /// The next event finds the job as it mostly is.
   asio::awaitable<Result<void>> let_settle(RendezvousFleet& fleet) {
-    auto settled = co_await fleet.beat_for(fleet.beat_interval());
+    auto const settled = co_await fleet.beat_for(fleet.beat_interval());
     if (!settled) co_return settled.error();
     co_return Result<void>();
   }

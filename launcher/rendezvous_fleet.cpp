@@ -86,7 +86,7 @@ asio::awaitable<Result<Duration>> RendezvousFleet::rank() {
   for (const Agent& agent : agents_) {
     links_->call(link_of(agent), options_.leader);
   }
-  auto done = co_await until([this] { return started_ == agents(); });
+  auto const done = co_await until([this] { return started_ == agents(); });
   if (!done) co_return done.error();
   co_return last_started_ - begin;
 }
@@ -105,7 +105,7 @@ asio::awaitable<Result<RendezvousFleet::Failure>> RendezvousFleet::fail_one() {
       .signal = 0};
   const TimePoint begin = Clock::now();
   news(culprit, WorkersState::kFailed, why);
-  auto done = co_await until([this] { return started_ == agents(); });
+  auto const done = co_await until([this] { return started_ == agents(); });
   if (!done) co_return done.error();
   Failure failure;
   for (const TimePoint at : stopped_) {
@@ -122,7 +122,7 @@ asio::awaitable<Result<Duration>> RendezvousFleet::lose_one() {
   victim.is_gone = true;
   links_->close(link_of(victim));
   victim.line.reset();
-  auto done = co_await until([this] { return started_ == agents(); });
+  auto const done = co_await until([this] { return started_ == agents(); });
   if (!done) co_return done.error();
   co_return last_started_ - begin;
 }

@@ -104,7 +104,7 @@ Result<int> list_directory(const ListSnapshots& options) {
   for (const fs::path& snapshot : *snapshots) {
     rows.push_back(row_of(snapshot));
   }
-  auto told = answer(options.json ? snapshot_list_json(rows) : snapshot_list_text(rows));
+  auto const told = answer(options.json ? snapshot_list_json(rows) : snapshot_list_text(rows));
   if (!told) return told.error();
   return kExitOk;
 }
@@ -121,7 +121,7 @@ Result<int> verify_snapshots(const VerifySnapshots& options) {
   for (const fs::path& snapshot : snapshots) {
     const Verdict verdict = verify(snapshot);
     all_sound = all_sound && verdict.is_sound;
-    auto told = answer(verdict.text);
+    auto const told = answer(verdict.text);
     if (!told) return told.error();
   }
   return all_sound ? kExitOk : kExitRefused;

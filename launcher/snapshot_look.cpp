@@ -53,7 +53,7 @@ Result<int> inspect_snapshot(const InspectSnapshot& options) {
   const auto loaded = load_snapshot(*path);
   if (!loaded) return loaded.error();
   const SnapshotState& state = (*loaded)->state();
-  auto told =
+  auto const told =
       answer(options.json ? snapshot_json(*manifest, state) : snapshot_text(*manifest, state));
   if (!told) return told.error();
   return kExitOk;
@@ -77,7 +77,7 @@ Result<int> diff_snapshots(const DiffSnapshots& options) {
         both ? "everything is the same; the" : "the",
         left->weights().size());
   }
-  auto told = answer(text);
+  auto const told = answer(text);
   if (!told) return told.error();
   return lines.empty() ? kExitOk : kExitRefused;
 }

@@ -83,12 +83,12 @@ Result<StoreLoadResult> StoreLoad::run_batches() {
   for (Client& client : clients_) {
     if (begun == batches) break;
     ++begun;
-    auto sent = begin(client);
+    auto const sent = begin(client);
     if (!sent) return sent.error();
   }
   std::vector<Client*> done;
   for (std::int64_t ended = 0; ended < batches;) {
-    auto stepped = step(done);
+    auto const stepped = step(done);
     if (!stepped) return stepped.error();
     const TimePoint now = Clock::now();
     for (Client* client : done) {
@@ -96,7 +96,7 @@ Result<StoreLoadResult> StoreLoad::run_batches() {
       result.latencies.push_back(now - client->since);
       if (begun == batches) continue;
       ++begun;
-      auto sent = begin(*client);
+      auto const sent = begin(*client);
       if (!sent) return sent.error();
     }
   }
@@ -123,7 +123,7 @@ Result<StoreLoadResult> StoreLoad::run_fanout() {
     const TimePoint deadline = Clock::now() + kSilenceMax;
     for (Client& client : clients_) {
       client.batch = fanout_wait(round);
-      auto sent = begin(client);
+      auto const sent = begin(client);
       if (!sent) return sent.error();
     }
     auto done = answer_all(clients_.size());
@@ -158,19 +158,19 @@ Result<StoreLoadResult> StoreLoad::run_gloo() {
   };
   const TimePoint start = Clock::now();
   for (Client& client : clients_) {
-    auto begun = go_on(client);
+    auto const begun = go_on(client);
     if (!begun) return begun.error();
   }
   std::vector<Client*> done;
   for (int ended = 0; ended < options_.clients;) {
-    auto stepped = step(done);
+    auto const stepped = step(done);
     if (!stepped) return stepped.error();
     const TimePoint now = Clock::now();
     for (Client* client : done) {
       result.latencies.push_back(now - client->since);
       const bool is_last = ++client->step == steps;
       if (is_last) ++ended;
-      auto begun = is_last ? Result<void>() : go_on(*client);
+      auto const begun = is_last ? Result<void>() : go_on(*client);
       if (!begun) return begun.error();
     }
   }

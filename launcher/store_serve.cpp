@@ -43,7 +43,7 @@ Result<void> serve_store(const StoreServeOptions& options) {
   auto server = StoreServer::listen(context, serving);
   if (!server) return server.error();
   if (!options.port_file.empty()) {
-    auto written = replace_file(options.port_file, fmt::format("{}\n", (*server)->port()));
+    auto const written = replace_file(options.port_file, fmt::format("{}\n", (*server)->port()));
     if (!written) return with_context("--port-file", written.error());
   }
   const auto told = answer(fmt::format("listening on port {}\n", (*server)->port()));

@@ -45,9 +45,9 @@ Error lost(int errno_value) {
 Result<Descriptor> try_connect(const Address& address, TimePoint deadline) {
   auto socket = start_connect(address);
   if (!socket) return socket.error();
-  auto ready = wait_ready(socket->get(), POLLOUT, deadline);
+  auto const ready = wait_ready(socket->get(), POLLOUT, deadline);
   if (!ready) return ready.error();
-  auto connected = finish_connect(socket->get());
+  auto const connected = finish_connect(socket->get());
   if (!connected) return connected.error();
   return socket;
 }
@@ -114,7 +114,7 @@ Result<std::size_t> receive_some(int socket, std::span<char> into, TimePoint dea
     if (got == 0) return make_error(Errc::kPeerLost, "the server closed the connection");
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return lost(errno);
-    auto ready = wait_ready(socket, POLLIN, deadline);
+    auto const ready = wait_ready(socket, POLLIN, deadline);
     if (!ready) return ready.error();
   }
 }

@@ -157,13 +157,13 @@ struct NameService::Query {
 
   void run() {
     auto found = ddprun::look_up(endpoint);
-    const std::lock_guard lock(mutex);
+    const std::scoped_lock lock(mutex);
     answer = std::move(found);
     static_cast<void>(::eventfd_write(done.get(), 1));  // the counter is 0, so it is taken
   }
 
   std::optional<Result<std::vector<Address>>> answered() {
-    const std::lock_guard lock(mutex);
+    const std::scoped_lock lock(mutex);
     return answer;
   }
 };

@@ -225,7 +225,7 @@ void LifeLines::drop_end(Link link, std::string_view why) {
 }
 
 void LifeLines::forget(Link link) {
-  auto taken = ends_.extract(link);  // closed at the end of this scope
+  auto const taken = ends_.extract(link);  // closed at the end of this scope
   End& end = taken.mapped();
   watch_.set_deadline(link, end.deadline, std::nullopt);
   if (!end.hello) return;

@@ -78,7 +78,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::try_connect(
   StoreEncoder opening;
   opening.validate();
   if (pings) opening.ping(nonce);
-  auto sent = send_all(client->socket_.get(), opening.bytes(), deadline);
+  auto const sent = send_all(client->socket_.get(), opening.bytes(), deadline);
   if (!sent) return sent.error();
   if (!pings) return client;
   const auto answer = client->receive_number<std::uint32_t>(deadline);
@@ -115,22 +115,22 @@ Result<void> StoreClient::append(std::string_view key, std::string_view value) {
 
 Result<std::string> StoreClient::get(std::string_view key, TimePoint deadline) {
   const std::array<std::string, 1> keys = {std::string(key)};
-  auto waited = wait(keys, deadline);
+  auto const waited = wait(keys, deadline);
   if (!waited) return waited.error();
   StoreEncoder request;
   request.named(StoreOp::kGet, stored_name(key));
-  auto sent = send(request);
+  auto const sent = send(request);
   if (!sent) return sent.error();
   return receive_string(answer_deadline());
 }
 
 Result<std::vector<std::string>> StoreClient::multi_get(
     std::span<const std::string> keys, TimePoint deadline) {
-  auto waited = wait(keys, deadline);
+  auto const waited = wait(keys, deadline);
   if (!waited) return waited.error();
   StoreEncoder request;
   request.listed(StoreOp::kMultiGet, stored_names(keys));
-  auto sent = send(request);
+  auto const sent = send(request);
   if (!sent) return sent.error();
   std::vector<std::string> values;
   values.reserve(keys.size());
@@ -158,7 +158,7 @@ Result<std::string> StoreClient::compare_set(
     std::string_view key, std::string_view expected, std::string_view desired) {
   StoreEncoder request;
   request.compare_set(stored_name(key), expected, desired);
-  auto sent = send(request);
+  auto const sent = send(request);
   if (!sent) return sent.error();
   return receive_string(answer_deadline());
 }
@@ -200,7 +200,7 @@ Result<std::int64_t> StoreClient::num_keys() {
 }
 
 Result<std::vector<std::string>> StoreClient::list_keys() {
-  auto known = require(StoreDialect::kTorch210, "LIST_KEYS");
+  auto const known = require(StoreDialect::kTorch210, "LIST_KEYS");
   if (!known) return known.error();
   StoreEncoder request;
   request.bare(StoreOp::kListKeys);
@@ -225,7 +225,7 @@ Result<void> StoreClient::queue_push(std::string_view name, std::string_view val
 }
 
 Result<std::optional<std::string>> StoreClient::queue_pop(std::string_view name) {
-  auto known = require(StoreDialect::kTorch28, "QUEUE_POP");
+  auto const known = require(StoreDialect::kTorch28, "QUEUE_POP");
   if (!known) return known.error();
   StoreEncoder request;
   request.named(StoreOp::kQueuePop, stored_name(name));
@@ -238,7 +238,7 @@ Result<std::optional<std::string>> StoreClient::queue_pop(std::string_view name)
 }
 
 Result<std::int64_t> StoreClient::queue_len(std::string_view name) {
-  auto known = require(StoreDialect::kTorch28, "QUEUE_LEN");
+  auto const known = require(StoreDialect::kTorch28, "QUEUE_LEN");
   if (!known) return known.error();
   StoreEncoder request;
   request.named(StoreOp::kQueueLen, stored_name(name));
@@ -277,7 +277,7 @@ Result<void> StoreClient::cancel_wait() {
 template <class Number>
 Result<Number> StoreClient::receive_number(TimePoint deadline) {
   Number number{};
-  auto got = receive_all(
+  auto const got = receive_all(
       socket_.get(), std::span(reinterpret_cast<char*>(&number), sizeof(number)), deadline);
   if (!got) return got.error();
   return number;
@@ -290,14 +290,14 @@ Result<std::string> StoreClient::receive_string(TimePoint deadline) {
     return make_error(Errc::kProtocol, fmt::format("the server sends {} bytes", *length));
   }
   std::string text(*length, '\0');
-  auto got = receive_all(socket_.get(), text, deadline);
+  auto const got = receive_all(socket_.get(), text, deadline);
   if (!got) return got.error();
   return text;
 }
 
 template <class Number>
 Result<Number> StoreClient::ask(const StoreEncoder& request) {
-  auto sent = send(request);
+  auto const sent = send(request);
   if (!sent) return sent.error();
   return receive_number<Number>(answer_deadline());
 }

@@ -85,7 +85,7 @@ Result<std::size_t> StoreLink::receive_some(
   const auto size = static_cast<std::size_t>(got);
   const std::size_t in_place = std::min(size, place.size());
   if (in_place > 0) parser_.value_filled(in_place);
-  auto taken = take(std::string_view(buffer.data(), size - in_place), store, released);
+  auto const taken = take(std::string_view(buffer.data(), size - in_place), store, released);
   if (!taken) return taken.error();
   return size;
 }

@@ -25,6 +25,7 @@ class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
  public:
   using torch::nn::BatchNorm2dImpl::BatchNorm2dImpl;
 
+  /// In place of the base's: libtorch's modules have no virtual one.
   torch::Tensor forward(const torch::Tensor& input);
 
   /// From now on, statistics are those of all ranks of `group`; null: of this rank.

@@ -41,7 +41,7 @@ double clip_gradients(const std::vector<torch::Tensor>& parameters, double max_n
   // other bits for limits that are not 1.
   const torch::Tensor quotient = (norm + 1e-6).reciprocal() * max_norm;
   const torch::Tensor factor = torch::clamp_max(quotient, 1.0);
-  for (torch::Tensor gradient : gradients) {
+  for (const torch::Tensor& gradient : gradients) {
     gradient.mul_(factor);
   }
   return norm.item<double>();

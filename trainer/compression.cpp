@@ -14,7 +14,7 @@ class Bf16Hook final : public c10d::CppCommHookInterface<ProcessGroup> {
   using CppCommHookInterface::CppCommHookInterface;
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-    const torch::Tensor wide = bucket.getBuffer();
+    const torch::Tensor& wide = bucket.getBuffer();
     std::vector<torch::Tensor> narrow{wide.to(torch::kBFloat16).div_(state_->getSize())};
     const auto summed = state_->allreduce(narrow)->getFuture();
     return summed->then(

@@ -73,6 +73,7 @@ class ReduceBehindBackward : public torch::autograd::Function<ReduceBehindBackwa
 
   static torch::autograd::variable_list backward(
       torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+    // What is saved can be a number and no pointer. NOLINTNEXTLINE(performance-no-int-to-ptr)
     auto* const reducer = reinterpret_cast<c10d::Reducer*>(context->saved_data["reducer"].toInt());
     torch::autograd::Engine::get_default_engine().queue_callback(
         [reducer] { reducer->delay_all_reduce(); });

@@ -92,7 +92,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 }  // namespace ddprun
 
-int main(int argc, char** argv) {
+int main(int argc, char* const* argv) {
   ddprun::prepare_worker();
   ddprun::leave_worker(ddprun::run(argc, argv));
 }

@@ -102,12 +102,14 @@ Result<void> GradScaler::load(const std::map<std::string, double>& state) {
   if (!is_scale(value(kScale))) return refused(kScale);
   const double growth = value(kGrowthFactor);
   if (!std::isfinite(growth) || growth <= 1) return refused(kGrowthFactor);
-  if (!(value(kBackoffFactor) > 0 && value(kBackoffFactor) < 1)) return refused(kBackoffFactor);
+  const double backoff = value(kBackoffFactor);
+  const bool is_share = backoff > 0 && backoff < 1;  // and a number
+  if (!is_share) return refused(kBackoffFactor);
   if (!is_count(value(kGrowthInterval), 1)) return refused(kGrowthInterval);
   if (!is_count(value(kGrowthTracker), 0)) return refused(kGrowthTracker);
 
   options_.growth_factor = growth;
-  options_.backoff_factor = value(kBackoffFactor);
+  options_.backoff_factor = backoff;
   options_.growth_interval = static_cast<std::int64_t>(value(kGrowthInterval));
   scale_.fill_(value(kScale));
   growth_tracker_.fill_(value(kGrowthTracker));

@@ -158,7 +158,8 @@ Result<std::variant<TrainOptions, PrintAndLeave>> parse_train_options(
   if (!arguments) return arguments.error();
   auto parsed = parse(*arguments);
   if (!parsed) return parsed.error();
-  if (auto* raw = std::get_if<RawOptions>(&*parsed); raw != nullptr && !raw->overrides.empty()) {
+  if (auto const* raw = std::get_if<RawOptions>(&*parsed);
+      raw != nullptr && !raw->overrides.empty()) {
     arguments = with_overrides(*std::move(arguments), raw->overrides);
     if (!arguments) return arguments.error();
     parsed = parse(*std::move(arguments));

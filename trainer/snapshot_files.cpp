@@ -118,10 +118,10 @@ Result<std::string> write_new_file(
   if (!file) return failed_to("create", path);
   Sha256 sha;
   for (const auto piece : pieces) {
-    auto written = write_hashed(file.get(), piece, sha, path);
+    auto const written = write_hashed(file.get(), piece, sha, path);
     if (!written) return written.error();
   }
-  auto finished = finish_file(std::move(file), path);
+  auto const finished = finish_file(std::move(file), path);
   if (!finished) return finished.error();
   return sha.finish_hex();
 }

@@ -121,14 +121,14 @@ Result<std::optional<Manifest>> peek_newest(const std::filesystem::path& directo
 
 Result<std::unique_ptr<SnapshotStore>> SnapshotStore::claim(SnapshotStoreOptions options) {
   DDPRUN_CHECK(options.keep >= 1);
-  auto made = make_directories(options.directory);
+  auto const made = make_directories(options.directory);
   if (!made) return made.error();
   std::unique_ptr<SnapshotStore> store(new SnapshotStore(std::move(options)));
-  auto taken = store->take_claim();
+  auto const taken = store->take_claim();
   if (!taken) return taken.error();
-  auto swept = store->sweep();
+  auto const swept = store->sweep();
   if (!swept) return swept.error();
-  auto still_ours = store->check_claim();
+  auto const still_ours = store->check_claim();
   if (!still_ours) return still_ours.error();
   return store;
 }
@@ -244,7 +244,7 @@ Result<void> SnapshotStore::write_aside(
   }
   const std::string text = manifest_json(manifest);
   for (const auto& [file, content] : {std::pair(kManifest, text), {kManifestSum, sum_line(text)}}) {
-    auto sum = write_new_file(aside / file, {bytes_of(content)});
+    auto const sum = write_new_file(aside / file, {bytes_of(content)});
     if (!sum) return sum.error();
   }
   return sync_entries(aside);

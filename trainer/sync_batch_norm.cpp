@@ -73,7 +73,7 @@ void update_running(const RunningStatistics& running, const Statistics& batch) {
   const torch::NoGradGuard no_gradients;
   // The running variance is that of the population: divided by one less.
   const double unbiased = batch.count / std::max(batch.count - 1, 1.0);
-  const auto move = [&running](Tensor average, const Tensor& value) {
+  const auto move = [&running](const Tensor& average, const Tensor& value) {
     const Tensor moved =
         average.to(torch::kFloat64) * (1 - running.momentum) + value * running.momentum;
     average.copy_(moved);
@@ -88,6 +88,7 @@ std::optional<Tensor> optional_of(const Tensor& tensor) {
 }
 
 struct SyncBatchNormFunction : torch::autograd::Function<SyncBatchNormFunction> {
+  // Whatever has a gradient is an argument of its own. NOLINTNEXTLINE(readability-function-size)
   static Variable forward(
       AutogradContext* context,
       const Tensor& input,

@@ -1,5 +1,6 @@
 #include "trainer/train.hpp"
 
+#include "base/check.hpp"
 #include "base/say.hpp"
 #include "base/time.hpp"
 #include "trainer/batch_norm.hpp"
@@ -99,7 +100,7 @@ class Training {
   const NoticeWatch* notice_;
   FaultDrill drill_;
   TrainingData data_;
-  std::optional<RunReport> report_;
+  std::unique_ptr<RunReport> report_;
   RecordFile trace_;
   ProgressBar bar_;
 
@@ -154,7 +155,7 @@ Result<void> Training::open() {
   }
   auto report = open_report(options_, place_);
   if (!report) return report.error();
-  report_.emplace(*std::move(report));
+  report_ = std::make_unique<RunReport>(*std::move(report));
   if (!options_.report.sample_trace) return {};
   auto opened = RecordFile::open(*options_.report.sample_trace);
   if (!opened) return with_context("--sample-trace", opened.error());
@@ -177,7 +178,7 @@ Result<void> Training::build() {
     if (place_.rank == 0 && !begun->empty()) say(fmt::format("ddptrain: {}\n", *begun));
   }
   if (options_.evaluated) {
-    auto taken = take_weights(*model, *options_.evaluated);
+    auto const taken = take_weights(*model, *options_.evaluated);
     if (!taken) return with_context("--evaluate", taken.error());
   }
   if (options_.synchronises_batch_norm) {
@@ -200,7 +201,7 @@ Result<void> Training::take_up() {
   at_.progress.epoch = options_.first_epoch;
   if (!*resumed) return {};
   at_ = **resumed;
-  auto loaded = stepper_->load(at_.extras);
+  auto const loaded = stepper_->load(at_.extras);
   if (!loaded) return with_context("the snapshot's loss scale", loaded.error());
   if (at_.progress.step == 0) return {};
   // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
@@ -208,9 +209,10 @@ Result<void> Training::take_up() {
   Loader two(*data_.train.source, {.samples = {first, first}});
   auto started = two.start();
   if (!started) return started;
-  const auto batch = two.next();
-  if (!batch) return batch.error();
-  ddp_->settle_buckets((*batch)->images);
+  const auto loaded_two = two.next();
+  if (!loaded_two) return loaded_two.error();
+  const auto& batch = *loaded_two;
+  if (batch) ddp_->settle_buckets(batch->images);
   return {};
 }
 
@@ -267,18 +269,20 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
   // ----------------------------------------------------------------------------------------------
   stepper_->begin();
   for (std::int64_t pass = 1; pass <= passes; ++pass) {
-    auto batch = loader.next();
-    if (!batch) return batch.error();
+    const auto next = loader.next();
+    if (!next) return next.error();
+    const auto& batch = *next;
+    DDPRUN_CHECK(batch.has_value());
     phases_.end(&PhaseTimes::data_s, now_s());
-    auto done = trace((*batch)->samples);
+    auto done = trace(batch->samples);
     if (!done) return done;
     auto [loss, right] =
-        stepper_->pass(**batch, pass == passes ? Gradients::kReduce : Gradients::kAccumulate);
+        stepper_->pass(*batch, pass == passes ? Gradients::kReduce : Gradients::kAccumulate);
     if (drill_.spoils_loss(step)) loss = std::nan("");
     done = check_loss(loss);
     if (!done) return done;
-    sums.add(loss, right, (*batch)->size());
-    at_.consumed += (*batch)->size() * place_.world;
+    sums.add(loss, right, batch->size());
+    at_.consumed += batch->size() * place_.world;
     phases_.end(&PhaseTimes::compute_s, now_s());
   }
   if (options_.flip_gradient_bit_at_step == step) flip_gradient_bit();

@@ -1,5 +1,6 @@
 #include "trainer/training_data.hpp"
 
+#include "base/check.hpp"
 #include "base/environment.hpp"
 #include "base/parse.hpp"
 #include "trainer/core/split.hpp"
@@ -87,6 +88,12 @@ Result<TransformPlan> plan_of(const std::string& preset, ImageShape image) {
           image.side));
 }
 
+std::int64_t classes_of_made_up(DatasetKind kind) {
+  const auto classes = classes_of(kind);
+  DDPRUN_CHECK(classes.has_value());
+  return *classes;
+}
+
 /// The images of FakeData, those of the test behind those of training.
 Images fake_images(const DataOptions& options, ImageShape image, DataSplit split) {
   const bool is_train = split == DataSplit::kTrain;
@@ -94,7 +101,7 @@ Images fake_images(const DataOptions& options, ImageShape image, DataSplit split
       .size = is_train ? options.fake_train : options.fake_test,
       .image = {.height = image.side, .width = image.side},
       .channels = image.channels,
-      .classes = *classes_of(options.kind),
+      .classes = classes_of_made_up(options.kind),
       .offset = is_train ? 0 : options.fake_train});
 }
 
@@ -156,13 +163,13 @@ TrainingData smeared_noise(const DataOptions& options, ImageShape image) {
   const auto set = [&](std::int64_t size, std::optional<std::int64_t> limit) {
     return SampleSet{
         .source = std::make_unique<SmearedNoise>(SmearedNoise::Options{
-            .size = size, .side = image.side, .classes = *classes_of(options.kind)}),
+            .size = size, .side = image.side, .classes = classes_of_made_up(options.kind)}),
         .samples = first_of(size, limit)};
   };
   return {
       .train = set(options.fake_train, options.limit_train),
       .test = set(options.fake_test, options.limit_test),
-      .classes = *classes_of(options.kind),
+      .classes = classes_of_made_up(options.kind),
       .is_decoded = true};
 }
 

@@ -23,7 +23,7 @@ Tensor root(const Stretch& stretch, const Tensor& values) {
 }
 
 /// average ← decay · average + (1 - decay) · values², rounded in between as Python rounds.
-void move_square(Tensor average, double decay, const Tensor& values) {
+void move_square(const Tensor& average, double decay, const Tensor& values) {
   average.mul_(decay).addcmul_(values, values, 1 - decay);
 }
 
@@ -122,7 +122,7 @@ class Adadelta final : public UpdateRule {
   }
 
  private:
-  Tensor root_above_epsilon(Tensor out, const Tensor& values) const {
+  Tensor root_above_epsilon(const Tensor& out, const Tensor& values) const {
     return out.copy_(values).add_(options_.epsilon).sqrt_();
   }
 

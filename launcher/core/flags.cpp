@@ -165,7 +165,7 @@ Result<CommandLine> read_command_line(
   if (!separated && line.rest.size() > 1 && line.rest[1] == "--") {
     line.rest.erase(line.rest.begin() + 1);
   }
-  auto read = read_variables(environment, line);
+  auto const read = read_variables(environment, line);
   if (!read) return read.error();
   return line;
 }

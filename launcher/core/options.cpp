@@ -16,7 +16,7 @@ Error bad_usage(std::string detail) {
 }
 
 Result<void> apply(const Flag& flag, const Given& given, Options& options) {
-  auto applied = flag.apply(given, options);
+  auto const applied = flag.apply(given, options);
   if (applied) return {};
   return with_context(fmt::format("{} '{}'", given.source, given.text), applied.error());
 }
@@ -28,7 +28,7 @@ Result<void> read_other_variables(
   const auto timeout = environment.find(kTimeout);
   if (timeout != environment.end() && !line.given.contains("shutdown-timeout")) {
     const Given given{.text = timeout->second, .source = kTimeout};
-    auto set = setters::shutdown_timeout(given, options);
+    auto const set = setters::shutdown_timeout(given, options);
     if (!set) return with_context(fmt::format("{} '{}'", kTimeout, given.text), set.error());
   }
   const auto prefix = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");

@@ -109,7 +109,7 @@ using Effect = std::variant<
 
 namespace ddprun {
 
-using Effect = effects::Effect;
+using effects::Effect;
 using Effects = std::vector<Effect>;
 
 }  // namespace ddprun

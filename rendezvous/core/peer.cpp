@@ -267,7 +267,7 @@ void Peer::route(TimePoint now, Effects& out) {
       member_.set_own_lease(coordinator_->leads_until(), now, from_member_);
     }
     for (Effect& effect : std::exchange(is_told ? from_coordinator_ : from_member_, {})) {
-      auto* const send = std::get_if<effects::Send>(&effect);
+      auto const* const send = std::get_if<effects::Send>(&effect);
       if (send == nullptr || send->to != kSelfLink) {
         out.push_back(std::move(effect));
       } else if (is_told) {

@@ -60,7 +60,7 @@ const std::array<StoreParser::Fields, kStoreOps> StoreParser::kFields = {{
 Result<bool> StoreParser::read(std::string_view& input) {
   if (!in_request_) {
     if (input.empty()) return false;
-    auto begun = begin(static_cast<std::uint8_t>(input.front()));
+    auto const begun = begin(static_cast<std::uint8_t>(input.front()));
     if (!begun) return begun.error();
     input.remove_prefix(1);
   }

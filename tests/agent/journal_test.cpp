@@ -71,9 +71,9 @@ struct LastBreath {
 };
 
 TEST_F(JournalTest, LeavesADiskThatDoesNotAnswerBehind) {
-  auto disk = std::make_shared<std::promise<void>>();
+  auto const disk = std::make_shared<std::promise<void>>();
   auto breath = std::make_shared<LastBreath>();
-  auto began = std::make_shared<std::promise<void>>();
+  auto const began = std::make_shared<std::promise<void>>();
   const std::future<void> gone = breath->promise.get_future();
   {
     const auto journal = open();

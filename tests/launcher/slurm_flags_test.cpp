@@ -30,7 +30,7 @@ Result<Options> read_in(const Allocation& allocation, Words words) {
   words.emplace_back("train.py");
   auto line = read_command_line(words, {});
   if (!line) return line.error();
-  auto filled = fill_from_slurm(allocation, kCpus, *line);
+  auto const filled = fill_from_slurm(allocation, kCpus, *line);
   if (!filled) return filled.error();
   return read_options(*line, {});
 }

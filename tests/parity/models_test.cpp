@@ -150,7 +150,7 @@ TEST_F(FirstValues, OfCrusoesSmallVitArePythons) {
 TEST(TruncNormal, DrawsAsPythons) {
   torch::manual_seed(0);
   torch::Tensor tensor = torch::empty({3, 5});
-  trunc_normal_(tensor, .02);
+  fill_trunc_normal(tensor, .02);
   EXPECT_FLOAT_EQ(tensor[0][0].item<float>(), -.00018766950F);
   EXPECT_FLOAT_EQ(tensor[0][1].item<float>(), .014660066F);
 }
@@ -158,7 +158,7 @@ TEST(TruncNormal, DrawsAsPythons) {
 TEST(TruncNormal, LeavesNothingBeyondTwo) {
   torch::manual_seed(0);
   torch::Tensor tensor = torch::empty({10'000});
-  trunc_normal_(tensor, 3);
+  fill_trunc_normal(tensor, 3);
   EXPECT_LE(tensor.abs().max().item<float>(), 2);
   EXPECT_GT(tensor.abs().max().item<float>(), 1.99);
 }
@@ -209,6 +209,7 @@ TEST(State, IsInTheOrderOfPythonsStateDict) {
   const auto state = state_of(*model);
   ASSERT_EQ(state.size(), 122);
   std::vector<std::string> names;
+  names.reserve(state.size());
   for (const auto& [name, tensor] : state) {
     names.push_back(name);
   }

@@ -183,6 +183,7 @@ void clips() {
       const std::string name = fmt::format("clip/{}/{}", count, limit);
       print(name + "/norm", clip_gradients(parameters, limit));
       std::vector<torch::Tensor> gradients;
+      gradients.reserve(parameters.size());
       for (const torch::Tensor& parameter : parameters) {
         gradients.push_back(parameter.grad());
       }

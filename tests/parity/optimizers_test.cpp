@@ -219,6 +219,7 @@ torch::Tensor weights_with_a_break(const OptimizerOptions& options, int saved_at
 
 TEST(Optimizer, GoesOnFromASavedStateWithTheSameBits) {
   std::vector<OptimizerOptions> cases;
+  cases.reserve(kOptimizerKinds.size() + 1);
   for (const OptimizerKind kind : kOptimizerKinds) {
     cases.push_back(default_options(kind));
   }

@@ -27,6 +27,7 @@ inline ProcessGroup make_group(const c10::intrusive_ptr<c10d::Store>& store, int
 inline void run_ranks(int world, const std::function<void(int, const ProcessGroup&)>& of_rank) {
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> ranks;
+  ranks.reserve(static_cast<std::size_t>(world));
   for (int rank = 0; rank < world; ++rank) {
     ranks.emplace_back([&, rank] { of_rank(rank, make_group(store, rank, world)); });
   }

@@ -265,7 +265,7 @@ class Net final : public Model {
 
 std::shared_ptr<Net> make_net() {
   static std::mutex one_draws;  // the default generator is one for all threads
-  const std::lock_guard lock(one_draws);
+  const std::scoped_lock lock(one_draws);
   torch::manual_seed(0);
   return std::make_shared<Net>();
 }
@@ -287,7 +287,7 @@ NetTrained train_net(
   const std::int64_t mine = 16 / group->getSize();
   NetTrained trained;
   for (int step = 0; step < 3; ++step) {
-    const std::int64_t begin = step * 16 + rank * mine;
+    const std::int64_t begin = std::int64_t{16} * step + rank * mine;
     ddp.zero_grad();
     const torch::Tensor loss = net->loss(
         ddp.forward(images.slice(0, begin, begin + mine)), labels.slice(0, begin, begin + mine));
@@ -327,7 +327,7 @@ TEST(SyncBatchNorm, OfTwoDdpRanksTrainsANetAsOneRankWithTheWholeBatch) {
 }
 
 TEST(ConvertSyncBatchNorm, FindsTheNormsOfAWholeTree) {
-  torch::nn::Sequential inner(
+  torch::nn::Sequential const inner(
       torch::nn::Conv2d(torch::nn::Conv2dOptions(1, kChannels, 1)), BatchNorm(Options{kChannels}));
   torch::nn::Module outer("outer");
   outer.register_module("norm", BatchNorm(Options{1}));

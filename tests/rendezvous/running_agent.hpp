@@ -43,7 +43,7 @@ template <class Event>
 class EventQueue {
  public:
   void push(const Event& event) {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     events_.push_back(event);
     changed_.notify_all();
   }

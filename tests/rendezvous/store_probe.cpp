@@ -99,7 +99,7 @@ void probe(std::uint16_t port, StoreDialect dialect) {
   expect(need(client->num_keys(), "num_keys") > before, "num_keys has grown");
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char* const* argv) {
   const std::map<std::string_view, StoreDialect> dialects = {
       {"torch22", StoreDialect::kTorch22},
       {"torch25", StoreDialect::kTorch25},

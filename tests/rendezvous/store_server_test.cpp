@@ -368,7 +368,7 @@ TEST(StoreServer, ANewRoundClosesNoAgentNoLifeLineAndNoAsker) {
   std::vector<Descriptor> handed;
   StoreServerOptions options;
   options.for_agents = [&](Protocol, Descriptor socket, const std::string&) {
-    const std::lock_guard lock(mutex);
+    const std::scoped_lock lock(mutex);
     EXPECT_TRUE(send_all(socket.get(), "taken", Clock::now() + kPatience));
     handed.push_back(std::move(socket));
   };

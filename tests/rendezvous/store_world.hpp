@@ -148,12 +148,12 @@ class StoreWorld {
       auto complete = client.parser.read(bytes);
       if (complete && !*complete) return;
       std::vector<Link> released;
-      auto applied = complete ? store_.apply(
-                                    Link{static_cast<std::uint64_t>(who)},
-                                    client.parser.request(),
-                                    client.replies,
-                                    released)
-                              : Result<void>(complete.error());
+      const auto applied = complete ? store_.apply(
+                                          Link{static_cast<std::uint64_t>(who)},
+                                          client.parser.request(),
+                                          client.replies,
+                                          released)
+                                    : Result<void>(complete.error());
       for (const Link link : released) {
         clients_.at(static_cast<int>(link)).replies.put_u8(kStopWaiting);
       }

@@ -274,7 +274,7 @@ void Cluster::perform(int index, const effects::OpenLine& open) {
   const auto end = node.ends.find(open.uplink);
   if (end == node.ends.end()) return;
   const int leader = end->second.connection->callee;
-  auto line = std::make_shared<Line>();
+  auto const line = std::make_shared<Line>();
   line->member = index;
   line->member_life = node.life;
   line->incarnation = open.node;
@@ -296,7 +296,7 @@ void Cluster::perform(int index, const effects::OpenLine& open) {
 
 void Cluster::perform(int index, const effects::Call& call) {
   Node& node = nodes_[at(index)];
-  auto connection = std::make_shared<Connection>();
+  auto const connection = std::make_shared<Connection>();
   connection->caller = index;
   connection->callee = node_of(call.to);
   connection->caller_life = node.life;

@@ -126,7 +126,7 @@ class BareStore {
 }  // namespace
 }  // namespace ddprun
 
-int main(int argc, char** argv) {
+int main(int argc, char* const* argv) {
   if (argc != 4) {
     std::fputs("usage: bare_store WORKLOAD CLIENTS DEPTH\n", stderr);
     return 2;

@@ -34,7 +34,7 @@ class Child {
     for (const std::string& setting : settings) {
       environment.push_back(setting.c_str());
     }
-    for (char** old = environ; *old != nullptr; ++old) {
+    for (char* const* old = environ; *old != nullptr; ++old) {
       environment.push_back(*old);
     }
     environment.push_back(nullptr);

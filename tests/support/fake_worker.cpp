@@ -230,7 +230,7 @@ void do_word(std::string_view word, Script& script) {
     ::close(STDOUT_FILENO);
     ::close(STDERR_FILENO);
   } else if (word == "env") {
-    for (char** entry = environ; *entry != nullptr; ++entry) {
+    for (char* const* entry = environ; *entry != nullptr; ++entry) {
       write_all(STDOUT_FILENO, std::string(*entry) + "\n");
     }
   } else if (word == "note") {

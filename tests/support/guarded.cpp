@@ -46,7 +46,7 @@ using namespace ddprun;
 
 std::vector<std::string> environment() {
   std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
     entries.emplace_back(*entry);
   }
   return entries;

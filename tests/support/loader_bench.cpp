@@ -24,7 +24,7 @@ namespace {
 
 Result<std::int64_t> load_epoch(const SampleSource& source, PumpPlan plan, TimePoint& first) {
   Loader loader(source, std::move(plan));
-  auto started = loader.start();
+  auto const started = loader.start();
   if (!started) return started.error();
   std::int64_t images = 0;
   for (;;) {

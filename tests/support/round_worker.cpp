@@ -77,7 +77,7 @@ timespec next_after(timespec due) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char* const* argv) {
   if (argc < 3) {
     std::fprintf(stderr, "usage: round_worker LOG STOP [NOTES]\n");
     return kBrokenTest;

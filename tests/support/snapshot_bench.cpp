@@ -89,7 +89,7 @@ int run(std::size_t mib, int repeats) {
 }  // namespace
 }  // namespace ddprun
 
-int main(int argc, char** argv) {
+int main(int argc, char* const* argv) {
   if (argc < 2) {
     std::cerr << "usage: snapshot_bench MIB [REPEATS]\n";
     return 2;

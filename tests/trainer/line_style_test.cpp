@@ -211,7 +211,7 @@ TEST(LineStyle, OtherRanksSayOnlyWhatTheSystemHasThemSay) {
 }
 
 TEST(LineStyle, OpenaccTellsOfEachTenthEpochOnceOnEachNode) {
-  LineContext context{.style = LineStyle::kOpenacc, .rank = 2, .local_rank = 0, .world = 4};
+  LineContext const context{.style = LineStyle::kOpenacc, .rank = 2, .local_rank = 0, .world = 4};
   auto event = std::get<EpochValidated>(event_of("validated", context.style));
   EXPECT_EQ(lines_of(event, context).size(), 3U);
   event.trained.at.epoch = 11;
@@ -256,7 +256,7 @@ TEST(LineStyle, ThePhasesOfAStepAddUpToItsTime) {
       .optimizer_s = 1,
       .snapshot_s = 0.5,
       .other_s = 0.125};
-  LineContext context{.verbosity = Verbosity::kDebug};
+  LineContext const context{.verbosity = Verbosity::kDebug};
   EXPECT_EQ(
       lines_of(step, context).back(),
       "phases epoch=10 step=1234 data_s=0.500000 copy_s=0.250000 compute_s=2.000000 "

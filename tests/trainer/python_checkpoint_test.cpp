@@ -25,6 +25,7 @@ std::vector<std::string> keys_of(const PyValue& value) {
 
 std::vector<std::string> names_of(const std::vector<TensorView>& tensors) {
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const TensorView& tensor : tensors) {
     names.push_back(tensor.name);
   }
@@ -166,6 +167,7 @@ TEST(OptimizerDict, TakesBothOrdersOfParameterAndKey) {
 TEST(OptimizerKind, FollowsFromWhatIsKept) {
   const auto kind = [](std::vector<std::string> names) {
     std::vector<TensorView> tensors;
+    tensors.reserve(names.size());
     for (std::string& name : names) {
       tensors.push_back({.name = std::move(name), .dtype = DType::kF32, .shape = {}, .bytes = {}});
     }

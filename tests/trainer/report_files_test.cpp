@@ -27,14 +27,16 @@ constexpr double kNow = 1'700'000'001;
 
 /// A directory of this test's own, and a run in it.
 class ReportFilesTest : public testing::Test {
+ public:
+  ReportFilesTest(const ReportFilesTest&) = delete;
+  ReportFilesTest& operator=(const ReportFilesTest&) = delete;
+
  protected:
   ReportFilesTest() {
     std::string name = (fs::temp_directory_path() / "ddprun-report-XXXXXX").string();
     directory_ = ::mkdtemp(name.data());
   }
   ~ReportFilesTest() override { fs::remove_all(directory_); }
-  ReportFilesTest(const ReportFilesTest&) = delete;
-  ReportFilesTest& operator=(const ReportFilesTest&) = delete;
 
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
   std::string content(const std::string& name) const {

@@ -4,9 +4,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include <stdlib.h>
@@ -125,7 +127,7 @@ TEST(TorchFile, RefusesArchivesOfOthers) {
 }
 
 TEST(TorchFile, WantsStoragesAsLongAsThePickleSays) {
-  std::string pickle = joined(encode_torch_file(
+  std::string const pickle = joined(encode_torch_file(
       {.kind = TensorView{
            .name = {},
            .dtype = DType::kF32,
@@ -177,7 +179,7 @@ TEST_F(WeightsFiles, AreReadByContentWhateverTheirName) {
     EXPECT_TRUE((*file)->weights().had_prefix);
     const TensorView& tensor = (*file)->weights().tensors[0];
     EXPECT_EQ(tensor.name, "fc.weight");
-    EXPECT_EQ(std::memcmp(tensor.bytes.data(), kValues.data(), sizeof kValues), 0);
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes, std::as_bytes(std::span(kValues))));
   }
 }
 

@@ -93,7 +93,7 @@ Result<LabelledFiles> label_by_folder(
     const auto label = place_of(found.classes, std::string_view(path).substr(0, slash));
     if (label) found.files.push_back({.path = path, .label = *label});
   }
-  auto good = check_no_class_is_empty(found);
+  auto const good = check_no_class_is_empty(found);
   if (!good) return good.error();
   sort_samples(found.files);
   return found;

@@ -13,7 +13,8 @@ enum class Compression : std::uint8_t { kNone, kFp16, kBf16 };
 struct DdpOptions {
   /// Gradients are sent in pieces of about this size, >= 1; none: 25, and the first piece, which
   /// is there last, 1.
-  std::optional<std::int64_t> bucket_cap_mib = {};
+  // Initialised here too, or g++ warns where designated initialisers leave it out.
+  std::optional<std::int64_t> bucket_cap_mib = {};  // NOLINT(readability-redundant-member-init)
   bool finds_unused = false;        // find_unused_parameters: some have no gradient in a step
   bool has_static_graph = false;    // every step uses the same parameters
   bool gradients_are_views = true;  // gradient_as_bucket_view: no copy of them beside the buckets

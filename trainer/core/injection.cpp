@@ -23,7 +23,7 @@ constexpr std::array<std::pair<std::string_view, Fault>, 7> kFaults = {{
     {"diskfull", Fault::kDiskFull},
 }};
 constexpr std::int64_t kStepMax = 1'000'000'000'000;
-constexpr std::int64_t kDelayMax_ms = 3'600'000;
+constexpr std::int64_t kDelayMaxMs = 3'600'000;
 
 Error refused(std::string_view text, std::string_view why) {
   return make_error(
@@ -81,7 +81,7 @@ Result<Injection> parse_injection(std::string_view text) {
     return refused(text, "slow, and only slow, has milliseconds behind ':'");
   }
   if (!when.empty()) {
-    const auto delay = number_of(when, 1, kDelayMax_ms);
+    const auto delay = number_of(when, 1, kDelayMaxMs);
     if (!delay)
       return refused(text, fmt::format("'{}' are no milliseconds (at most an hour)", when));
     injection.delay_ms = *delay;

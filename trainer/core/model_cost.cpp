@@ -68,8 +68,8 @@ std::int64_t resnet_flops(const ResnetShape& shape, const ModelOptions& options)
 std::int64_t vit_flops(const VitShape& shape, const ModelOptions& options) {
   const std::int64_t side = options.image.side / shape.patch;
   const std::int64_t tokens = shape.tokens(options.image.side);
-  const std::int64_t attention =
-      2 * 2 * tokens * tokens * shape.width;  // QK', then its product with V
+  // QK', then its product with V.
+  const std::int64_t attention = std::int64_t{2} * 2 * tokens * tokens * shape.width;
   const std::int64_t block =
       tokens * (linear_flops(shape.width, 3 * shape.width) +
                 linear_flops(shape.width, shape.width) + 2 * linear_flops(shape.width, shape.mlp)) +

@@ -19,13 +19,14 @@ constexpr ImageShape kMnist = {.channels = 1, .side = 28};
 constexpr ImageShape kImagenet = {.channels = 3, .side = 224};
 
 struct Row {
-  ModelKind kind;
-  const char* name;
+  ModelKind kind = ModelKind::kConvNet;
+  const char* name = nullptr;
   ImageShape image;
-  std::int64_t classes;
+  std::int64_t classes = 0;
 };
 
 // clang-format off
+// NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Row
 constexpr std::array kRows = {
     Row{ModelKind::kConvNet,        "convnet",          kMnist,                      10},
     Row{ModelKind::kSimpleConvNet,  "simple_conv_net",  kMnist,                      10},
@@ -45,6 +46,7 @@ constexpr std::array kRows = {
     Row{ModelKind::kCrusoeVitLarge, "crusoe_vit_large", {.channels = 3, .side = 128}, 1000},
     Row{ModelKind::kCrusoeVitHuge,  "crusoe_vit_huge",  {.channels = 3, .side = 128}, 1000},
 };
+// NOLINTEND(modernize-use-designated-initializers)
 // clang-format on
 
 constexpr auto kKinds = [] {
@@ -122,7 +124,8 @@ Result<void> check_model(const ModelOptions& options) {
         options, fmt::format("image side {} is less than {} pixels", side, kConvNetSideMin));
   }
   if (options.dropout && !vit) return refused(options, "its dropout is fixed");
-  if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1)) {
+  const bool is_share = options.dropout && *options.dropout >= 0 && *options.dropout < 1;
+  if (options.dropout && !is_share) {
     return refused(options, fmt::format("dropout {} is not in [0, 1)", *options.dropout));
   }
   return {};

@@ -55,6 +55,7 @@ OptimizerOptions default_options(OptimizerKind kind) {
 Result<void> check_optimizer(const OptimizerOptions& options) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const double past_one = std::nextafter(1.0, 2.0);
+  // NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Range
   for (const auto& [name, value, limit] :
        {Range{"learning rate", options.learning_rate, kNone},
         Range{"weight decay", options.weight_decay, kNone},
@@ -64,6 +65,7 @@ Result<void> check_optimizer(const OptimizerOptions& options) {
         Range{"smoothing", options.smoothing, past_one},
         Range{"epsilon", options.epsilon, kNone},
         Range{"learning rate decay", options.learning_rate_decay, kNone}}) {
+    // NOLINTEND(modernize-use-designated-initializers)
     if (value >= 0 && value < limit) continue;
     return make_error(
         Errc::kInvalidArgument,

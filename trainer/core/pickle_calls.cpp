@@ -145,7 +145,7 @@ Result<Node> look_up(std::string_view name) {
 }
 
 Result<Node> load_persistent(const Graph& graph, Id id) {
-  const Error bad = corrupt("a persistent id is none of a storage");
+  Error bad = corrupt("a persistent id is none of a storage");
   const auto* const items = graph.tuple(id);
   if (items == nullptr || items->size() != 5) return bad;
   const auto* const word = graph.get_if<std::string_view>((*items)[0]);

@@ -30,7 +30,8 @@ std::string clock_text(double seconds) {
   constexpr double kTooLong = 1e9;
   constexpr std::int64_t kMinute = 60;
   constexpr std::int64_t kHour = 3600;
-  if (!(seconds >= 0 && seconds < kTooLong)) return "?";
+  const bool is_known = seconds >= 0 && seconds < kTooLong;  // and a number
+  if (!is_known) return "?";
   const auto whole = static_cast<std::int64_t>(seconds);
   const std::int64_t hours = whole / kHour;
   const std::string rest = fmt::format("{:02}:{:02}", whole % kHour / kMinute, whole % kMinute);

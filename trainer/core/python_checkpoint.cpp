@@ -204,6 +204,7 @@ PyDict layout_of(
 
 std::vector<std::string> checkpoint_style_names() {
   std::vector<std::string> names;
+  names.reserve(kStyles.size());
   for (const StyleName& style : kStyles) {
     names.emplace_back(style.name);
   }

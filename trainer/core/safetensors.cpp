@@ -295,7 +295,7 @@ Result<DecodedTensors> decode_safetensors(
     if (!tensor) return tensor.error();
     decoded.tensors.push_back(*std::move(tensor));
   }
-  auto whole = order_by_place(decoded.tensors, data);
+  auto const whole = order_by_place(decoded.tensors, data);
   if (!whole) return whole.error();
   return decoded;
 }

@@ -222,7 +222,7 @@ Result<OptimizerState> read_optimizer(
     }
     const auto name = name_at(parameters, *index);
     if (!name) return name.error();
-    auto done = read_one(*name, *one, read);
+    auto const done = read_one(*name, *one, read);
     if (!done) return done.error();
   }
   return read;

@@ -42,6 +42,7 @@ constexpr TransformPlan cifar10(Fit fit, Flip flip, std::int64_t padding) {
       .deviation = {0.2023F, 0.1994F, 0.2010F}};
 }
 
+// NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Preset
 constexpr std::array<Preset, 9> kPresets{{
     {"mnist", grey(0.1307F, 0.3081F)},
     {"fashion-mnist", grey(0.2860F, 0.3530F)},
@@ -53,6 +54,7 @@ constexpr std::array<Preset, 9> kPresets{{
     {"tiny-train", imagenet(Fit::kResizedCrop, Flip::kHalf)},
     {"tiny-eval", imagenet(Fit::kCentreCrop, Flip::kNone)},
 }};
+// NOLINTEND(modernize-use-designated-initializers)
 
 }  // namespace
 
@@ -64,6 +66,7 @@ std::optional<TransformPlan> transform_plan(std::string_view preset) {
 
 std::vector<std::string> transform_presets() {
   std::vector<std::string> names;
+  names.reserve(kPresets.size());
   for (const Preset& preset : kPresets) {
     names.emplace_back(preset.name);
   }

@@ -23,7 +23,7 @@ Result<void> AugmentedImages::write(const SampleKey& key, std::span<float> out) 
   const auto image = images_->read(key.sample);
   if (!image) return image.error();
   KeyedDraws keyed({.seed = seed_, .epoch = key.epoch, .sample = key.sample});
-  auto written = transform_.write(*image, draws_ != nullptr ? *draws_ : keyed, out);
+  auto const written = transform_.write(*image, draws_ != nullptr ? *draws_ : keyed, out);
   if (!written) return with_context(fmt::format("sample {}", key.sample), written.error());
   return {};
 }

@@ -18,7 +18,7 @@ BatchPump::BatchPump(const SampleSource& source, PumpPlan plan, Allocate allocat
 
 BatchPump::~BatchPump() {
   {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     is_stopping_ = true;
   }
   work_is_there_.notify_all();
@@ -70,7 +70,7 @@ void BatchPump::fill_window() {
   const std::span<const std::int64_t> samples(plan_.samples);
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);
+      const std::scoped_lock lock(mutex_);
       if (is_stopping_ || window_.size() >= ahead || allocated_ == samples.size()) return;
     }
     Slot slot;
@@ -82,7 +82,7 @@ void BatchPump::fill_window() {
     DDPRUN_CHECK(slot.floats.size() == floats);
     allocated_ += slot.samples.size();
     {
-      const std::lock_guard lock(mutex_);
+      const std::scoped_lock lock(mutex_);
       window_.push_back(std::move(slot));
     }
     work_is_there_.notify_all();
@@ -91,19 +91,19 @@ void BatchPump::fill_window() {
 
 void BatchPump::work() {
   for (;;) {
-    std::optional<Claim> part;
     {
       std::unique_lock lock(mutex_);
-      work_is_there_.wait(lock, [&] {
-        return is_stopping_ || std::ranges::any_of(window_, [](const Slot& slot) {
-                 return slot.claimed < slot.samples.size();
-               });
-      });
+      work_is_there_.wait(lock, [this] { return is_stopping_ || has_unclaimed(); });
       if (is_stopping_) return;
     }
-    part = claim();
+    const std::optional<Claim> part = claim();
     if (part) fulfil(*part);
   }
+}
+
+bool BatchPump::has_unclaimed() const {
+  const auto is_left = [](const Slot& slot) { return slot.claimed < slot.samples.size(); };
+  return std::ranges::any_of(window_, is_left);
 }
 
 /// The next samples that nobody has taken on, of the batch that is needed first. Few at a time, so
@@ -112,7 +112,7 @@ std::optional<BatchPump::Claim> BatchPump::claim() {
   constexpr std::size_t kPartsPerThread = 8;
   constexpr std::size_t kPartMax = 16;
   const std::size_t threads = static_cast<std::size_t>(std::max(plan_.workers, 1));
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   for (Slot& slot : window_) {
     const std::size_t left = slot.samples.size() - slot.claimed;
     if (left == 0) continue;
@@ -141,7 +141,7 @@ void BatchPump::fulfil(const Claim& claim) {
   }
   bool is_full = false;
   {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     slot.written += claim.count;
     is_full = slot.written == slot.samples.size();
     // Whichever thread comes first, the same sample is named.

@@ -69,6 +69,7 @@ class BatchPump {
 
   void fill_window();
   void work();
+  bool has_unclaimed() const;  // with mutex_ held
   std::optional<Claim> claim();
   void fulfil(const Claim& claim);
 

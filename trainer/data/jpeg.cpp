@@ -83,7 +83,7 @@ bool Decompressor::open(std::string_view file) {
 bool Decompressor::decode_rows(std::uint8_t* into) {
   if (setjmp(failure_.jump) != 0) return false;
   ::jpeg_start_decompress(&info_);
-  const std::size_t row_bytes = static_cast<std::size_t>(width() * components());
+  const auto row_bytes = static_cast<std::size_t>(width() * components());
   while (info_.output_scanline < info_.output_height) {
     JSAMPROW row = into + info_.output_scanline * row_bytes;
     ::jpeg_read_scanlines(&info_, &row, 1);

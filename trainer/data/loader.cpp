@@ -21,18 +21,20 @@ Loader::Loader(const SampleSource& source, PumpPlan plan)
       pump_(source, std::move(plan), [this](std::int64_t floats) { return allocate(floats); }) {}
 
 Result<std::optional<Batch>> Loader::next() {
-  const auto samples = pump_.next();
-  if (!samples) return samples.error();
-  if (!samples->has_value()) return std::optional<Batch>();
+  const auto pumped = pump_.next();
+  if (!pumped) return pumped.error();
+  const auto& next = *pumped;
+  if (!next) return std::optional<Batch>();
+  const auto& samples = *next;
   DDPRUN_CHECK(!filling_.empty());
   Batch batch{
       .images = filling_.front(),
-      .labels = torch::empty({std::ssize(**samples)}, torch::kInt64),
-      .samples = {(*samples)->begin(), (*samples)->end()}};
+      .labels = torch::empty({std::ssize(samples)}, torch::kInt64),
+      .samples = {samples.begin(), samples.end()}};
   idle_.push_back(std::move(filling_.front()));
   filling_.pop_front();
   std::ranges::transform(
-      **samples, batch.labels.mutable_data_ptr<std::int64_t>(), [this](std::int64_t sample) {
+      samples, batch.labels.mutable_data_ptr<std::int64_t>(), [this](std::int64_t sample) {
         return source_.label(sample);
       });
   return std::optional(std::move(batch));

@@ -22,20 +22,20 @@ inline std::uint8_t to_byte(std::int32_t sum) {
   return static_cast<std::uint8_t>(std::clamp(sum >> kFractionBits, 0, 255));
 }
 
-template <std::size_t kChannels>
+template <std::size_t Channels>
 void resample_row_of(const std::uint8_t* row, const AxisWeights& columns, std::uint8_t* out) {
   for (std::int64_t x = 0; x < columns.count(); ++x) {
     const AxisWeights::Taps taps = columns.taps(x);
-    const std::uint8_t* pixel = row + taps.first * static_cast<std::int64_t>(kChannels);
-    std::array<std::int32_t, kChannels> sums;
+    const std::uint8_t* pixel = row + taps.first * static_cast<std::int64_t>(Channels);
+    std::array<std::int32_t, Channels> sums{};
     sums.fill(kHalf);
     for (const std::int32_t weight : taps.weights) {
-      for (std::size_t c = 0; c < kChannels; ++c) {
+      for (std::size_t c = 0; c < Channels; ++c) {
         sums[c] += pixel[c] * weight;
       }
-      pixel += kChannels;
+      pixel += Channels;
     }
-    for (std::size_t c = 0; c < kChannels; ++c) {
+    for (std::size_t c = 0; c < Channels; ++c) {
       *out++ = to_byte(sums[c]);
     }
   }
@@ -107,8 +107,10 @@ AxisWeights::AxisWeights(std::int64_t in, std::int64_t out, Window window) {
   std::vector<double> exact(static_cast<std::size_t>(taps_max_));
   for (std::int64_t at = 0; at < window.count; ++at) {
     const double centre = (static_cast<double>(window.first + at) + 0.5) * scale;
-    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(centre - reach + 0.5), 0);
-    const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(centre + reach + 0.5), in);
+    const double from = centre - reach + 0.5;  // cut off, not rounded, as Pillow does
+    const double to = centre + reach + 0.5;
+    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(from), 0);
+    const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(to), in);
     const std::int64_t count = end - first;
     double sum = 0;
     for (std::int64_t k = 0; k < count; ++k) {
@@ -155,9 +157,9 @@ void blend_rows(
     std::span<const std::int32_t> weights,
     std::span<std::int32_t> sums,
     std::span<std::uint8_t> out) {
-  static const Blend kBlend = best_blend();
+  static const Blend best = best_blend();
   DDPRUN_CHECK(!weights.empty() && sums.size() == out.size());
-  kBlend(rows, weights, sums.data(), out);
+  best(rows, weights, sums.data(), out);
 }
 
 }  // namespace ddprun

@@ -60,7 +60,7 @@ Result<std::vector<TarEntry>> TarWalk::all() {
     if (!header) return header.error();
     at_ += kBlock;
     if (header->kind == TarHeader::Kind::kEnd) return std::move(entries_);
-    auto taken = take(*std::move(header));
+    auto const taken = take(*std::move(header));
     if (!taken) return taken.error();
   }
   // Some writers leave out the blocks of zeros, but an archive without any entry is a cut one.

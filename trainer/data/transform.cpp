@@ -131,11 +131,11 @@ void Transform::copy(const Image& image, const Crop& part, bool is_flipped, floa
 /// Part of an image, and which of its pixels make which of the square.
 struct Transform::Resizing {
   PixelRows rows;  // of the part
-  std::int64_t width;
-  std::int64_t channels;
+  std::int64_t width = 0;
+  std::int64_t channels = 0;
   AxisWeights across;
   AxisWeights down;
-  bool is_flipped;
+  bool is_flipped = false;
 };
 
 /// The square in the middle of `part` resized to `size`; all of it where that is the square.

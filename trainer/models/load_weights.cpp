@@ -41,9 +41,10 @@ torch::Tensor tensor_of(const TensorView& view) {
 
 }  // namespace
 
-Result<LoadReport> load_weights(Model& model, const std::vector<TensorView>& views) {
+Result<LoadReport> load_weights(Model const& model, const std::vector<TensorView>& views) {
   const auto state = state_of(model);
   std::vector<TensorSpec> specs;
+  specs.reserve(state.size());
   for (const auto& [name, tensor] : state) {
     specs.push_back({.name = name, .dtype = dtype_of(tensor), .shape = tensor.sizes().vec()});
   }

@@ -13,6 +13,6 @@ namespace ddprun {
 /// floats of the file are wider or narrower. What the file has not, and a head of another number
 /// of classes, keeps its values and is reported. Fails as plan_load does, and then leaves the model
 /// as it was. REQUIRES: the model lies on the CPU.
-Result<LoadReport> load_weights(Model& model, const std::vector<TensorView>& views);
+Result<LoadReport> load_weights(Model const& model, const std::vector<TensorView>& views);
 
 }  // namespace ddprun

@@ -187,7 +187,7 @@ class Resnet final : public Model {
   /// torchvision lets each layer draw its default values first and then draws these over them.
   void redraw_convolutions() {
     for (const std::shared_ptr<nn::Module>& module : modules(/*include_self=*/false)) {
-      if (auto* conv = module->as<nn::Conv2d>(); conv != nullptr) {
+      if (auto const* conv = module->as<nn::Conv2d>(); conv != nullptr) {
         nn::init::kaiming_normal_(conv->weight, /*a=*/0, torch::kFanOut, torch::kReLU);
       }
     }

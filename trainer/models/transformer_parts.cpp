@@ -21,7 +21,7 @@ torch::Tensor Mlp::forward(const torch::Tensor& x) {
   return dropout_(project(second, dropout_(torch::gelu(project(first, x)))));
 }
 
-void trunc_normal_(torch::Tensor tensor, double std) {
+void fill_trunc_normal(const torch::Tensor& tensor, double std) {
   constexpr double kCut = 2;
   // The share of the values below each cut, as a quantile of erfinv: 2 * Phi - 1.
   const auto quantile = [std](double cut) {

@@ -30,7 +30,7 @@ class Mlp final : public torch::nn::Module {
 
 /// Draws `tensor` from the normal distribution of mean 0 and deviation `std`, cut off at -2 and 2
 /// (not at two deviations): torch.nn.init.trunc_normal_, which libtorch has not, bit for bit.
-void trunc_normal_(torch::Tensor tensor, double std);
+void fill_trunc_normal(const torch::Tensor& tensor, double std);
 
 /// (N, channels, side, side) → (N, patches + 1, width): each patch made a token by `patches`, whose
 /// stride is its kernel, behind the class token, (1, 1, width).

@@ -185,7 +185,7 @@ class VisionTransformer final : public Model {
     heads_ = register_module("heads", std::make_shared<Heads>(shape.width, options.classes));
 
     const auto fan_in = static_cast<double>(options.image.channels * shape.patch * shape.patch);
-    trunc_normal_(conv_proj_->weight, std::sqrt(1 / fan_in));
+    fill_trunc_normal(conv_proj_->weight, std::sqrt(1 / fan_in));
     nn::init::zeros_(conv_proj_->bias);
     nn::init::zeros_(heads_->head->weight);
     nn::init::zeros_(heads_->head->bias);

@@ -17,6 +17,7 @@
 
 namespace ddprun {
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest's name
 void PrintTo(const Crop& crop, std::ostream* out) {
   *out << crop.row << "," << crop.column << " " << crop.height << "x" << crop.width;
 }

@@ -54,6 +54,7 @@ TEST(KeyedDraws, AreThePapersPhilox) {
 std::vector<std::int64_t> drawn(KeyedDraws::Key key) {
   KeyedDraws draws(key);
   std::vector<std::int64_t> numbers;
+  numbers.reserve(9);
   for (int i = 0; i < 9; ++i) {
     numbers.push_back(draws.below(1'000'000));
   }
@@ -82,7 +83,7 @@ TEST(KeyedDraws, FillTheirRangeEvenly) {
     sum += static_cast<double>(part);
   }
   for (const int count : counts) {
-    EXPECT_NEAR(count, kDraws / 7, 400);  // four deviations
+    EXPECT_NEAR(count, kDraws / 7.0, 400);  // four deviations
   }
   EXPECT_NEAR(sum / kDraws, 3, 0.01);
 }
@@ -94,7 +95,7 @@ TEST(Flip, HappensToHalfOfTheSamples) {
     KeyedDraws draws({.seed = 0, .epoch = 0, .sample = sample});
     flips += draw_flip(draws) ? 1 : 0;
   }
-  EXPECT_NEAR(flips, kSamples / 2, 300);  // four deviations
+  EXPECT_NEAR(flips, kSamples / 2.0, 300);  // four deviations
 }
 
 TEST(DrawCrop, DrawsTheRowAndThenTheColumnOfThePaddedImage) {

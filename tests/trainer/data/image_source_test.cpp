@@ -30,6 +30,7 @@ std::string refusal_of(const Opened& opened) {
 
 std::vector<std::int64_t> labels_of(const ImageSource& source) {
   std::vector<std::int64_t> labels;
+  labels.reserve(source.size());
   for (std::int64_t sample = 0; sample < source.size(); ++sample) {
     labels.push_back(source.label(sample));
   }

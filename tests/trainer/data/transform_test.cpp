@@ -83,7 +83,7 @@ TEST(Transform, PadsWithBlackThatIsNormalisedToo) {
   FixedDraws corner(0, 1);  // the crop of the upper left corner is all padding
   EXPECT_THAT(written(plan, counting(4, 1), corner), Each(-1.0F));
   FixedDraws middle(4, 1);  // and this one none
-  TransformPlan exact = kSmall;
+  TransformPlan const exact = kSmall;
   EXPECT_EQ(written(plan, counting(4, 1), middle), written(exact, counting(4, 1), middle));
 }
 
