@@ -2,7 +2,7 @@
 
 #include "base/nearest.hpp"
 #include "trainer/config_file.hpp"
-#include "trainer/option_flags.hpp"
+#include "trainer/raw_options.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,8 +1,10 @@
-#include "trainer/option_flags.hpp"
+#include "trainer/raw_options.hpp"
 
 #include "base/flag_checks.hpp"
 #include "base/worker_contract.hpp"
 #include "trainer/core/line_style.hpp"
+
+#include <CLI/CLI.hpp>
 
 #include <limits>
 #include <ranges>

@@ -4,13 +4,15 @@
 
 #include "trainer/core/options.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace ddprun {
 
