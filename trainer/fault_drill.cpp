@@ -19,7 +19,7 @@ void commit(const Injection& injection) {
       static_cast<void>(std::raise(SIGKILL));
       return;
     case Fault::kSegv: {
-      int* volatile nowhere = nullptr;
+      volatile int* volatile nowhere = nullptr;  // or the write is left out
       *nowhere = 1;  // NOLINT(clang-analyzer-core.NullDereference): what was asked for
       return;
     }

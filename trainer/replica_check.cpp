@@ -15,7 +15,7 @@ namespace ddprun {
 Result<void> check_replicas(const torch::nn::Module& model, const ProcessGroup& group) {
   const std::string hex = weights_sha256(model);
   const auto length = static_cast<std::int64_t>(hex.size());
-  torch::Tensor mine = torch::empty({length}, torch::kUInt8);
+  torch::Tensor mine = torch::empty({1, length}, torch::kUInt8);
   std::memcpy(mine.mutable_data_ptr(), hex.data(), hex.size());
   torch::Tensor all = torch::empty({group->getSize(), length}, torch::kUInt8);
   group->_allgather_base(all, mine)->wait();

@@ -19,14 +19,13 @@ Result<void> take_weights(Model& model, const std::string& path) {
   const auto file = read_weights_file(path);
   if (!file) return file.error();
   const auto report = load_weights(model, (*file)->weights().tensors);
-  if (!report) return with_context(path, report.error());
-  if (report->is_complete()) return {};
+  if (report && report->is_complete()) return {};
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
           "{}: {}; --model, --classes and --image-size have to be those it was trained with",
           path,
-          summary_of(*report, state_of(model).size())));
+          report ? summary_of(*report, state_of(model).size()) : report.error().detail));
 }
 
 }  // namespace ddprun

@@ -49,7 +49,7 @@ class Faults(unittest.TestCase):
         make_folders(self.root / "images", image_folder)
         file = self.root / "images/train/n02/3.jpg"
         file.write_bytes(file.read_bytes()[:200])
-        self.refused(self.run_folders()[0], BAD_FILE, "rank 0", str(file), "truncated")
+        self.refused(self.run_folders()[0], BAD_FILE, "rank 0", str(file), "not a whole JPEG file")
 
     def test_a_file_that_is_no_image_is_named(self):
         make_folders(self.root / "images", image_folder)
