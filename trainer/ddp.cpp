@@ -158,7 +158,6 @@ bool Ddp::join(bool has_batch, Gradients gradients) {
   const std::int64_t mine = !has_batch                        ? kOut
                             : gradients == Gradients::kReduce ? kReduces
                                                               : kAccumulates;
-  std::int64_t last = 0;
   while (true) {
     torch::Tensor all = torch::zeros({group_->getSize()}, torch::kInt64);
     all[group_->getRank()] = mine;
@@ -166,11 +165,11 @@ bool Ddp::join(bool has_batch, Gradients gradients) {
     const auto furthest = all.argmax().item<std::int64_t>();
     const auto does = all[furthest].item<std::int64_t>();
     if (does == kOut) break;
-    last = furthest;
+    last_with_batch_ = furthest;
     if (has_batch) return true;
     follow(does == kReduces ? Gradients::kReduce : Gradients::kAccumulate);
   }
-  broadcast_state(static_cast<int>(last));
+  broadcast_state(static_cast<int>(last_with_batch_));
   buffers_differ_ = false;
   return false;
 }

@@ -72,6 +72,7 @@ class Ddp {
   std::unique_ptr<c10d::Reducer> reducer_;
   bool buffers_differ_ = true;  // a step has changed them, on each rank by its own batch
   bool first_backward_pends_ = true;
+  std::int64_t last_with_batch_ = 0;  // a rank that had one when join() was last told of any
 };
 
 }  // namespace ddprun

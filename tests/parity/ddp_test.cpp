@@ -11,6 +11,7 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <string>
@@ -135,11 +136,11 @@ TEST(Ddp, NamesTheParameterThatHasAnotherShapeOnAnotherRank) {
   run_ranks(2, [&](int rank, const ProcessGroup& group) {
     try {
       const Ddp ddp(std::make_shared<Sum>(2 + rank), group);
-    } catch (const c10::Error& error) {
-      said.at(static_cast<std::size_t>(rank)) = error.what_without_backtrace();
+    } catch (const std::exception& error) {  // or what the end of the other does to this one
+      said.at(static_cast<std::size_t>(rank)) = error.what();
     }
   });
-  EXPECT_THAT(said[0] + said[1], testing::HasSubstr("sizes"));
+  EXPECT_THAT(said[0] + said[1], testing::HasSubstr("params[0] in this process with sizes"));
 }
 
 }  // namespace

@@ -36,9 +36,9 @@ class Package(unittest.TestCase):
                              ours["weights_sha256"], world)
 
     def test_the_example_ends_in_one_line_where_a_peer_is_lost(self):
-        run = jobs.Run([self.program], 2)
-        run.ranks[1].kill()
-        status, _, err = run.wait()[0]
+        started = jobs.Run([self.program], 2)
+        started.ranks[1].kill()
+        status, _, err = started.wait()[0]
         self.assertEqual(75, status, err)
         self.assertRegex(err, r"^mnist: rank 0: (lost another rank|the store at) .*\n$")
 
