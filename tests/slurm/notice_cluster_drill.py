@@ -23,7 +23,7 @@ from cluster import PATIENCE_S, POLL_S, Cluster, why_not
 
 WORLD = 4
 SLOTS = 4  # jobs at a time, of two nodes each
-LATEST_S = 10  # the moment, from when the job runs
+LATEST_S = 10  # the moment, from when its ddprun runs
 EPOCHS = 2
 TRAIN = "--batch-size=32 --limit-train-samples=6400 --limit-test-samples=500 --snapshot-every-steps=100000"
 STEPS = EPOCHS * 6400 // WORLD // 32
@@ -119,8 +119,9 @@ KINDS = {
     "preemption": Kind(by_preemption),
     "requeue": Kind(by_requeue),
     "scancel": Kind(by_scancel, is_requeued=False),
-    "signal": Kind(by_slurm, "--time=1", "--signal=USR1@60", is_short=True),
-    "batch_signal": Kind(by_slurm, "--time=1", "--signal=B:USR1@60", is_short=True),
+    # Slurm looks each half minute, so they come 15 to 45 s after the start.
+    "signal": Kind(by_slurm, "--time=1", "--signal=USR1@15", is_short=True),
+    "batch_signal": Kind(by_slurm, "--time=1", "--signal=B:USR1@15", is_short=True),
     "time_limit": Kind(by_slurm, "--time=1", is_short=True),
 }
 
@@ -161,9 +162,19 @@ def wait_for_step(job, first):
         time.sleep(POLL_S)
 
 
+def await_launch(job):
+    """All of its ddpruns run. A signal that comes before ends them, as it does any process that has just
+    been started."""
+    job.cluster.wait_for(job.id, "RUNNING")
+    deadline = time.monotonic() + PATIENCE_S
+    while "ddprun: date=" not in job.output():
+        expect(time.monotonic() < deadline, "ddprun does not start", job)
+        time.sleep(POLL_S)
+
+
 def drill(cluster, slot, kind, name, moment, final):
     job = Job(cluster, slot, name, *kind.flags, epochs=1000 if kind.is_short else EPOCHS)
-    cluster.wait_for(job.id, "RUNNING")
+    await_launch(job)
     time.sleep(moment)
     kind.end(job)
     if kind.is_requeued:
