@@ -97,10 +97,10 @@ void LocalWorkers::stop(const StopRound& order) {
   if (order.notice == 0) {
     return feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
   }
-  // It was seen before the notice that ended it.
-  if (failed_ && contract::is_notice(failed_->signal)) unsaved_ = failed_;
-  const bool is_of_notice = failed_ && (unsaved_ || failed_->exit_status == kExitTryAgain);
-  if (is_of_notice) failed_.reset();
+  if (failed_ && failed_->may_come_of_notice()) {  // it was seen before the notice
+    if (!failed_->has_saved()) unsaved_ = failed_;
+    failed_.reset();
+  }
   // Before the signal: so a worker can tell it from the end of a round that has failed.
   around_.notice_file.tell(order.notice, around_.plan.notice);
   const int signal = around_.plan.notice.forward.value_or(order.notice);

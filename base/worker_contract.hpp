@@ -3,6 +3,8 @@
 // The names that pass between the agent and its workers. docs/worker_contract.md says what each
 // means; agent/ sets them, trainer/ reads them, and neither includes the other.
 
+#include "base/exit_status.hpp"
+
 #include <csignal>
 
 namespace ddprun::contract {
@@ -43,6 +45,19 @@ inline constexpr char kRound[] = "DDPRUN_ROUND";
 /// A *notice*: a signal that announces an end. Whoever gets one saves, and exits with 0 or 75.
 constexpr bool is_notice(int signal) {
   return signal == SIGTERM || signal == SIGUSR1 || signal == SIGUSR2;
+}
+
+/// Whether a worker that ended so, by itself (`signal` 0), has saved, if it was told to. `pid` is 0
+/// for one that could not be started: that has the status 75 as well, and nothing to save.
+constexpr bool has_saved(int pid, int exit_status, int signal) {
+  const bool is_by_itself = pid != 0 && signal == 0;
+  return is_by_itself && (exit_status == kExitOk || exit_status == kExitTryAgain);
+}
+
+/// Whether a notice may be why it ended: it has saved, or the signal itself ended it for want of a
+/// handler.
+constexpr bool may_come_of_notice(int pid, int exit_status, int signal) {
+  return has_saved(pid, exit_status, signal) || is_notice(signal);
 }
 
 // What nodes prove to each other that they know. Not for workers, which print their environment.

@@ -19,7 +19,6 @@ using namespace std::chrono_literals;
 constexpr std::size_t kSuccessorsMax = 8;
 constexpr std::size_t kHostsShownMax = 64;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
-constexpr auto kNoticeWindow = 1s;
 constexpr auto kQuietWait = 10s;  // for other nodes, before whoever started this one is told
 
 std::string spelled(const FailureNews& failure) {
@@ -30,15 +29,6 @@ std::string spelled(const FailureNews& failure) {
       failure.local_rank,
       failure.pid,
       failure.how);
-}
-
-bool has_saved_by_notice(const FailureNews& failure) {
-  return failure.signal == 0 && failure.exit_status == kExitTryAgain;
-}
-
-/// Whoever has saved exits with 75; whoever has no handler is ended by the signal itself.
-bool may_come_of_notice(const FailureNews& failure) {
-  return has_saved_by_notice(failure) || contract::is_notice(failure.signal);
 }
 
 }  // namespace
@@ -591,7 +581,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
 }
 
 void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out) {
-  const bool may_be_noticed = workers_get_notices() && may_come_of_notice(culprit);
+  const bool may_be_noticed = workers_get_notices() && culprit.may_come_of_notice();
   if (!may_be_noticed) return fail(culprit, now, out);
   held_ = {culprit, now + policy_.notice_delay};
 }
@@ -607,12 +597,6 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
   StopRound order;
   order.culprit = culprit;
   order.why = spelled(culprit);
-  const bool is_notice =
-      notice_ && culprit.signal == notice_->first && now - notice_->second < kNoticeWindow;
-  if (is_notice) {
-    order.restarts = true;
-    return break_round(std::move(order), out);
-  }
   if (const auto silent = silent_host(now); silent && culprit.can_be_retried) {
     return go_on_without_blame(fmt::format("node {} is silent, and {}", *silent, order.why), out);
   }
@@ -693,11 +677,10 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
 
 // Leaving, and the end. ------------------------------------------------------------------------
 
-void Coordinator::on(Node& node, const Leaving& leaving, TimePoint now, Effects& out) {
+void Coordinator::on(Node& node, const Leaving& leaving, TimePoint /*now*/, Effects& out) {
   if (std::exchange(node.is_leaving, true)) return;
   node.leaving_by = leaving.signal;
   has_leavers_ = true;
-  notice_ = {leaving.signal, now};
   const auto stays = [](const auto& entry) {
     return entry.second.link.has_value() && !entry.second.is_leaving;
   };
@@ -728,7 +711,7 @@ void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
   Verdict& ending = ending_.emplace(std::move(verdict));
   const auto ended_first = std::exchange(held_, std::nullopt);
   break_round(std::move(order), out);
-  if (ended_first && !has_saved_by_notice(ended_first->first)) {
+  if (ended_first && !ended_first->first.has_saved()) {
     hurry(ending, spelled(ended_first->first), out);
   }
 }

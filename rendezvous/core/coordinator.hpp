@@ -184,7 +184,6 @@ class Coordinator {
   std::optional<TimePoint> last_call_until_;
   std::optional<TimePoint> newcomer_at_;
   bool has_leavers_ = false;
-  std::optional<std::pair<int, TimePoint>> notice_;  // a signal somebody was told to stop by
   // The first failure of the round, which a notice that is on its way may explain until then.
   std::optional<std::pair<FailureNews, TimePoint>> held_;
   std::optional<TimePoint> succeeded_at_;  // all of the round, of which the same may be said

@@ -5,6 +5,7 @@
 
 #include "base/endpoint.hpp"
 #include "base/time.hpp"
+#include "base/worker_contract.hpp"
 
 #include <compare>
 #include <cstddef>
@@ -115,13 +116,17 @@ constexpr bool is_under_way(WorkersState state) {
 struct FailureNews {
   int rank = 0;
   int local_rank = 0;
-  int pid = 0;
+  int pid = 0;  // 0: it could not be started
   std::string host;
   std::string how;             // "exited with status 3"
   int exit_status = 0;         // what the job ends with if it is not restarted
   int signal = 0;              // that ended the worker; 0: none
   bool can_be_retried = true;  // false: the program cannot be executed
   bool needs_pause = false;    // it could not be started: no process, no memory
+
+  /// If it was told to.
+  bool has_saved() const { return contract::has_saved(pid, exit_status, signal); }
+  bool may_come_of_notice() const { return contract::may_come_of_notice(pid, exit_status, signal); }
 
   bool operator==(const FailureNews&) const = default;
 };

@@ -1,12 +1,13 @@
 #include "agent/core/supervisor.hpp"
 
+#include "base/exit_status.hpp"
 #include "base/signal_name.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,7 +66,7 @@ class Node {
     now_ += time;
     feed(Supervisor::Tick{});
   }
-  void cannot_start(int local_rank) { refused_.insert(local_rank); }
+  void cannot_start(int local_rank, int status = 127) { refused_.emplace(local_rank, status); }
 
   /// What was done since the last call.
   std::vector<std::string> did() { return std::exchange(done_, {}); }
@@ -92,8 +93,12 @@ class Node {
     const int rank = effect.local_rank;
     done_.push_back(fmt::format("spawn {}", rank));
     if (refused_.contains(rank)) {
+      const bool for_now = refused_.at(rank) == kExitTryAgain;
       feed(Supervisor::SpawnFailed{
-          .local_rank = rank, .exit_status = 127, .can_be_retried = false, .why = "no such file"});
+          .local_rank = rank,
+          .exit_status = refused_.at(rank),
+          .can_be_retried = for_now,
+          .why = for_now ? "no process" : "no such file"});
       return;
     }
     feed(Supervisor::Spawned{.local_rank = rank, .pid = 100 * round_ + rank});
@@ -120,7 +125,7 @@ class Node {
   int round_ = 0;
   std::vector<std::string> done_;
   Supervisor::News news_;
-  std::set<int> refused_;
+  std::map<int, int> refused_;  // local ranks that cannot be started, and the status
 };
 
 using Words = std::vector<std::string>;
@@ -458,6 +463,20 @@ TEST(Supervisor, TakesAnExitWith75ForSavedThatItSawBeforeTheNotice) {
   node.alone();
   EXPECT_TRUE(node.news().has_saved);
   EXPECT_TRUE(node.news().failures.empty());
+}
+
+TEST(Supervisor, TakesAWorkerThatCouldNotBeStartedForNoneThatHasSaved) {
+  SupervisorPolicy policy = two_workers();
+  policy.workers_get_notices = true;
+  Node node(policy);
+  node.cannot_start(1, 75);
+  node.start();
+  EXPECT_EQ(node.did(), Words({"spawn 0", "spawn 1", "failed", "SIGTERM to 0"}));
+  node.notice();
+  node.ends(0, kGood);
+  node.alone();
+  EXPECT_FALSE(node.news().has_saved);
+  EXPECT_EQ(node.news().failures.front().start_error, "no process");
 }
 
 TEST(Supervisor, LooksForNoEndWhileItIsNotKnownWhetherANoticeEndedAll) {

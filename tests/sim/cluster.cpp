@@ -19,6 +19,15 @@ Endpoint endpoint_of(int node) {
   return {.host = fmt::format("n{}", node), .port = 1};
 }
 
+FailureNews ended_by_term() {
+  FailureNews failure;
+  failure.pid = 1;
+  failure.how = "was ended by SIGTERM";
+  failure.exit_status = 143;
+  failure.signal = 15;
+  return failure;
+}
+
 }  // namespace
 
 Cluster::Cluster(World& world, Setting setting)
@@ -518,7 +527,7 @@ void Cluster::end_by_notice(int index) {
   if (!world_.chance(setting_.forgetful_workers)) {
     return end_workers(index, world_.between(1ms, 2s), WorkersEnd::kSaved);
   }
-  const WorkerNews news = ended_by_notice(index);
+  const WorkerNews news = failure(index, ended_by_term());
   const int run = nodes_[at(index)].run;
   world_.in(world_.between(0s, 5ms), [this, index, run, news] {
     const Node& node = nodes_[at(index)];
@@ -528,15 +537,12 @@ void Cluster::end_by_notice(int index) {
   });
 }
 
-WorkerNews Cluster::ended_by_notice(int index) const {
+WorkerNews Cluster::failure(int index, FailureNews first) const {
   WorkerNews news;
   news.round = nodes_[at(index)].round;
   news.state = WorkersState::kFailed;
-  news.failure = FailureNews{};
-  news.failure->host = endpoint_of(index).host;
-  news.failure->how = "was ended by SIGTERM";
-  news.failure->exit_status = 143;
-  news.failure->signal = 15;
+  first.host = endpoint_of(index).host;
+  news.failure = std::move(first);
   return news;
 }
 
@@ -578,18 +584,28 @@ void Cluster::workers_ended(int index, int run, WorkersEnd how) {
 }
 
 void Cluster::fail_worker(int index) {
+  FailureNews failure;
+  failure.pid = 1;
+  failure.how = "exited with status 3";
+  failure.exit_status = 3;
+  fail(index, std::move(failure));
+}
+
+void Cluster::cannot_start_worker(int index) {
+  FailureNews failure;
+  failure.how = "cannot start a process";
+  failure.exit_status = 75;
+  failure.needs_pause = true;
+  fail(index, std::move(failure));
+}
+
+void Cluster::fail(int index, FailureNews first) {
   Node& node = nodes_[at(index)];
   if (!node.agent_up || !node.runs || node.stopping || node.frozen) return;
-  note(index, "a worker fails");
+  note(index, "a worker fails: " + first.how);
   node.has_failed = true;
   node.stopping = true;
-  WorkerNews news;
-  news.round = node.round;
-  news.state = WorkersState::kFailed;
-  news.failure = FailureNews{};
-  news.failure->host = endpoint_of(index).host;
-  news.failure->how = "exited with status 3";
-  news.failure->exit_status = 3;
+  const WorkerNews news = failure(index, std::move(first));
   end_workers(index, world_.between(1ms, 500ms), WorkersEnd::kStopped);
   feed(index, Peer::Workers{.news = news});
 }
@@ -599,7 +615,7 @@ void Cluster::end_worker_by_notice(int index) {
   if (!node.agent_up || !node.runs || node.stopping || node.frozen) return;
   note(index, "a worker is ended by SIGTERM");
   node.has_failed = true;  // the other workers run on, until they are told
-  feed(index, Peer::Workers{.news = ended_by_notice(index)});
+  feed(index, Peer::Workers{.news = failure(index, ended_by_term())});
 }
 
 void Cluster::succeed(int index) {

@@ -45,6 +45,7 @@ class Cluster {
   void power_off(int node);
   void freeze(int node, Duration for_how_long);  // the agent alone
   void fail_worker(int node);
+  void cannot_start_worker(int node);   // for now
   void end_worker_by_notice(int node);  // of which the agent has not been told
   void succeed(int node);               // its workers, before their time
   void tell_to_stop(int node);
@@ -170,7 +171,8 @@ class Cluster {
   void end_workers(int node, Duration after, WorkersEnd how);
   void workers_ended(int node, int run, WorkersEnd how);
   void end_by_notice(int node);
-  WorkerNews ended_by_notice(int node) const;
+  WorkerNews failure(int node, FailureNews first) const;
+  void fail(int node, FailureNews first);
   void guard_minds_lease(int node, int life, int run);
   void trouble_offer(int leader);
   void cut_off_some(int leader);

@@ -64,7 +64,8 @@ void one_fault(World& world, Cluster& cluster, int nodes) {
     case 8:
       return partition(world, cluster, nodes);
     case 9:
-      if (!world.chance(40)) return cluster.fail_worker(node);
+      if (world.chance(50)) return cluster.fail_worker(node);
+      if (world.chance(20)) return cluster.cannot_start_worker(node);
       cluster.end_worker_by_notice(node);
       if (world.chance(20)) give_notice(world, cluster, nodes);
       return;

@@ -14,8 +14,10 @@ namespace ddprun::sim {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using testing::Pair;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
@@ -64,6 +66,26 @@ TEST(Stories, R5_AWorkerEndedByASignalThatIsNoNoticeIsReplacedAfterAMoment) {
   story->end_worker_by_notice(2);
   EXPECT_THAT(story.until_round_after(before, 150ms), IsEmpty());
   EXPECT_THAT(story.until_round_after(before, 1s), SizeIs(3));
+}
+
+TEST(Stories, R5_AWorkerThatCouldNotBeStartedWaitsForNoNotice) {
+  Setting setting = cluster_of(3, NodeRange(3, 3));
+  setting.slow_workers = 0;
+  Story story(setting);
+  story.after(1s);
+  story->cannot_start_worker(2);
+  story.after(100ms);
+  EXPECT_THAT(story->running(), Not(Contains(0)));
+}
+
+TEST(Stories, R5_ANoticeToOneNodePaysForNoFailureOfAnother) {
+  Story story(cluster_of(3, NodeRange(2, 3), 0));
+  story.after(5s);
+  story->tell_to_stop(2);
+  story.after(200ms);
+  story->end_worker_by_notice(1);
+  story.after(10s);
+  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143), Pair(2, 143)));
 }
 
 TEST(Stories, R6_AJobIsNotSavedWhereTheWorkersOfOneNodeWereLost) {
