@@ -206,7 +206,7 @@ Result<void> Training::take_up() {
   if (at_.progress.step == 0) return {};
   // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
   const std::int64_t first = data_.train.samples.front();
-  Loader two(*data_.train.source, {.samples = {first, first}});
+  Loader two(*data_.train.source, {.samples = {first, first}, .batch_size = 2});
   auto started = two.start();
   if (!started) return started;
   const auto loaded_two = two.next();

@@ -74,6 +74,8 @@ void leave_worker(int exit_status) {
 void run_worker(
     const std::function<void(const WorkerPlace& place, const ProcessGroup& group)>& train) {
   prepare_worker();
+  // Else a pipe gets it in blocks of 4 KiB: a slow epoch looks like one that hangs.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // NOLINT(cert-err33-c): at worst it stays as it is
   const auto environment = fill_environment(current_environment());
   if (environment) take_on(*environment);
   const auto place = environment ? parse_worker_place(*environment) : environment.error();

@@ -1,7 +1,7 @@
 #pragma once
 
 // What a C++ program needs to be one rank of a job: where it stands among the others, and an end
-// that its launcher understands. ddptrain is such a program, and so is examples/mnist.cpp.
+// that its launcher understands. ddptrain is such a program, and so is examples/program/mnist.cpp.
 
 #include "base/error.hpp"
 #include "trainer/core/failure.hpp"
@@ -54,7 +54,8 @@ int end_by(const TrainFailure& failure);
 
 /// All of main() for a program that trains: finds its place by the environment (docs/training.md),
 /// joins its peers and calls `train`. What that throws is said in one line, with the remedy and an
-/// exit status by which ddprun knows whether to try again. Never returns.
+/// exit status by which ddprun knows whether to try again. stdout is written line by line. Never
+/// returns.
 [[noreturn]] void run_worker(
     const std::function<void(const WorkerPlace& place, const ProcessGroup& group)>& train);
 

@@ -36,7 +36,8 @@ class Package(unittest.TestCase):
                              ours["weights_sha256"], world)
 
     def test_the_example_ends_in_one_line_where_a_peer_is_lost(self):
-        started = jobs.Run([self.program], 2)
+        started = jobs.Run([self.program, "6400"], 2)
+        self.assertIn("epoch 0: loss", started.ranks[0].stdout.readline())
         started.ranks[1].kill()
         status, _, err = started.wait()[0]
         self.assertEqual(75, status, err)
