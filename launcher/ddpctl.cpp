@@ -71,7 +71,7 @@ int run(int argc, char* const* argv) {
 }  // namespace
 }  // namespace ddprun
 
-int main(int argc, char** argv) {
+int main(int argc, char* const* argv) {
   ddprun::fill_closed_streams();
   try {
     return ddprun::run(argc, argv);

@@ -229,7 +229,7 @@ Result<DdpctlCommand> as_command(Result<Options> options) {
 }
 
 /// The one that was given, checked.
-Result<DdpctlCommand> given_command(CLI::App& app, RawCommands raw) {
+Result<DdpctlCommand> given_command(const CLI::App& app, RawCommands raw) {
   if (app.got_subcommand("status")) return checked(std::move(raw.status));
   if (app.got_subcommand("hostlist")) {
     return checked(raw.hostlist, app.get_subcommand("hostlist")->remaining());

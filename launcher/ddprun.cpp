@@ -63,7 +63,7 @@ int launch(std::span<const std::string> arguments) {
 }  // namespace
 }  // namespace ddprun
 
-int main(int argc, char** argv) {
+int main(int argc, char* const* argv) {
   try {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     return ddprun::launch(arguments);
