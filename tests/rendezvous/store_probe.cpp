@@ -117,6 +117,6 @@ int run(int argc, char* const* argv) {
 }  // namespace
 }  // namespace ddprun
 
-int main(int argc, char** argv) {
+int main(int argc, char* const* argv) {
   return ddprun::run(argc, argv);
 }

@@ -109,7 +109,7 @@ double time_steps(Model& model, const Request& request, std::int64_t steps) {
   return least;
 }
 
-Result<LoadReport> load(Model& model, const std::string& path) {
+Result<LoadReport> load(const Model& model, const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(stream), {}};
   const auto decoded = decode_safetensors(std::as_bytes(std::span(bytes)));

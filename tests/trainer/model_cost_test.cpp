@@ -27,7 +27,7 @@ TEST(ForwardFlops, GrowWithTheImage) {
   const std::int64_t at_224 = forward_flops(options);
   options.image.side = 448;
   // Four times the pixels, but one head.
-  constexpr std::int64_t kHead = 2 * 512 * 1000;
+  constexpr std::int64_t kHead = std::int64_t{2} * 512 * 1000;
   EXPECT_EQ(forward_flops(options) - kHead, 4 * (at_224 - kHead));
 }
 
