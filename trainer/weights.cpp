@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-Result<std::string> begin_with(Model& model, const std::string& path) {
+Result<std::string> begin_with(const Model& model, const std::string& path) {
   const auto file = read_weights_file(path);
   if (!file) return file.error();
   const auto report = load_weights(model, (*file)->weights().tensors);
@@ -15,7 +15,7 @@ Result<std::string> begin_with(Model& model, const std::string& path) {
   return fmt::format("{}: {}", path, summary_of(*report, state_of(model).size()));
 }
 
-Result<void> take_weights(Model& model, const std::string& path) {
+Result<void> take_weights(const Model& model, const std::string& path) {
   const auto file = read_weights_file(path);
   if (!file) return file.error();
   const auto report = load_weights(model, (*file)->weights().tensors);

@@ -11,10 +11,10 @@ namespace ddprun {
 /// far as names fit; a head of another number of classes keeps its own. Yields one line on what
 /// fitted, for a person. Fails with kNotFound, kIo, kCorrupt or kInvalidArgument, naming file and
 /// tensor.
-Result<std::string> begin_with(Model& model, const std::string& path);
+Result<std::string> begin_with(const Model& model, const std::string& path);
 
 /// Overwrites all of them. Fails as begin_with(), and with kInvalidArgument where the file has not
 /// just the model's tensors, naming those in question.
-Result<void> take_weights(Model& model, const std::string& path);
+Result<void> take_weights(const Model& model, const std::string& path);
 
 }  // namespace ddprun
