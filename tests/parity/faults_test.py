@@ -71,7 +71,7 @@ class Faults(unittest.TestCase):
 
     def test_weights_of_another_model_are_not_tested(self):
         jobs.final(self.run_ranks(*self.snapshots, "--epochs", "1"))
-        file = next(self.root.glob("snapshots/*/model.safetensors"))
+        file = next(self.root.glob("snapshots/snapshot-*/model.safetensors"))
         self.refused(self.run_ranks("--evaluate", str(file), "--model", "my_net")[0], BAD_FILE,
                      "--evaluate", str(file), "--model")
 
@@ -100,7 +100,7 @@ class Faults(unittest.TestCase):
 
     def test_of_corrupt_snapshots_the_newest_whole_one_goes_on(self):
         self.run_ranks(*self.snapshots, "--inject", "kill@30")
-        newest = max(self.root.glob("snapshots/*/manifest.json"), key=lambda path: path.stat().st_mtime_ns).parent
+        newest = max(self.root.glob("snapshots/snapshot-*/manifest.json"), key=lambda path: path.stat().st_mtime_ns).parent
         file = next(newest.glob("*.safetensors"))
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1

@@ -97,7 +97,7 @@ class Resume(unittest.TestCase):
     def test_the_weights_of_a_snapshot_are_tested_alone(self):
         """As the run itself tests them at its end, whatever the world size."""
         ended = self.finish(2, "--snapshot-dir", self.path("snapshots"))
-        file = next(pathlib.Path(self.path("snapshots")).glob("*/model.safetensors"))
+        file = next(pathlib.Path(self.path("snapshots")).glob("snapshot-*/model.safetensors"))
         for world in (1, 2):
             tested = self.finish(world, "--evaluate", str(file))
             self.assertEqual({**ended, "epoch": "0", "step": "0"}, tested)
