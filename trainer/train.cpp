@@ -94,6 +94,9 @@ class Training {
   TrainedTensors trained() { return {.model = ddp_->model(), .optimizer = *optimizer_}; }
   std::int64_t batches_per_epoch() const;
   std::int64_t step_of_epoch() const { return batches_for(at_.batches, options_.accumulate); }
+  std::int64_t steps_of_epoch() const {
+    return batches_for(batches_of_epoch_, options_.accumulate);
+  }
 
   TrainOptions options_;
   const WorkerPlace& place_;
@@ -112,6 +115,8 @@ class Training {
   std::unique_ptr<StopAgreement> stop_;
   bool is_stopped_ = false;
   TrainPosition at_;
+  // Those that were done at another world size had another number of samples.
+  std::int64_t batches_of_epoch_ = 0;
 
   // For reports alone.
   double run_began_s_ = now_s();
@@ -230,6 +235,7 @@ Result<void> Training::train_epoch() {
     sample = data_.train.samples[static_cast<std::size_t>(sample)];
   }
   std::int64_t left = batches_for(std::ssize(samples), options_.batch_size);
+  batches_of_epoch_ = at_.batches + left;
   Loader loader(
       *data_.train.source,
       {.samples = std::move(samples),
@@ -260,9 +266,7 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
   const std::int64_t step = at_.progress.step + 1;
   const std::int64_t passes = std::min(options_.accumulate, batches_left);
   const TrainMoment moment = {
-      .epoch = at_.progress.epoch,
-      .batch = step_of_epoch(),
-      .batches_per_epoch = batches_for(batches_per_epoch(), options_.accumulate)};
+      .epoch = at_.progress.epoch, .batch = step_of_epoch(), .batches_per_epoch = steps_of_epoch()};
   last_rate_ = learning_rate(options_.schedule, moment);
   drill_.before(step);
   MetricSums sums;
@@ -332,7 +336,7 @@ void Training::flip_gradient_bit() {
 }
 
 Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update& update) {
-  const std::int64_t steps = batches_for(batches_per_epoch(), options_.accumulate);
+  const std::int64_t steps = steps_of_epoch();
   const auto samples_of_all = static_cast<std::int64_t>(sums.samples) * place_.world;
   throughput_.add(samples_of_all, now_s());
   phases_.end(&PhaseTimes::other_s, now_s());

@@ -25,16 +25,17 @@ set -euo pipefail
 echo "run ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
 
 # Tells the tasks of step 0. Not by kill: srun, told SIGTERM, would have them killed at once.
-was_told=no
+was_told=no is_over=no
 trap 'is_interrupted=yes was_told=yes; scancel --signal=TERM "$SLURM_JOB_ID.0" || :' USR1
-# Slurm's own, when it ends the job: the step has ended by then, or is told as well.
-trap 'is_interrupted=yes was_told=yes' TERM
+# Slurm's own, when it ends the job: the step has ended by then, or is told as well. After USR1 it
+# has, and the next run is asked for. Not to be waited for then: srun may take longer than KillWait.
+trap 'is_interrupted=yes is_over=$was_told was_told=yes' TERM
 
 # A trap runs only while the shell waits by itself, and ends that wait.
 srun --ntasks-per-node=1 ddprun --requeue=on-preempt "$@" &
 step=$!
 is_interrupted=yes
-while [[ $is_interrupted == yes ]]; do
+while [[ $is_interrupted == yes && $is_over == no ]]; do
   is_interrupted=no status=0
   wait "$step" || status=$?
 done

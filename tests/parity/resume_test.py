@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -110,6 +111,17 @@ class Resume(unittest.TestCase):
         # 11 steps per epoch at world 4, of which 10 are done; 10 samples are left for two ranks of
         # batch size 8: one more step. Then two epochs of 21 steps.
         self.assertEqual(fields["step"], "53")
+
+    def test_a_larger_world_goes_on_with_an_epoch_that_has_more_steps_behind_it_than_it_would_have(self):
+        snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
+        self.kill_at(38, 0, 1, *snapshots)
+        results = jobs.Run(command(*snapshots), 4).wait()
+        fields = jobs.final(results)
+        (done,) = re.findall(r"^resumed epoch=0 step=(\d+)$", results[0][1], re.MULTILINE)
+        # At world 1 an epoch has 42 steps, at world 4 it has 11.
+        self.assertGreater(int(done), 11)
+        left = -(-(330 - 8 * int(done)) // (4 * 8))
+        self.assertEqual(int(fields["step"]), int(done) + left + 2 * 11)
 
     def test_survivors_end_at_once_and_say_why(self):
         results = self.kill_at(6, 1, 2)
