@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -23,8 +24,10 @@ inline ProcessGroup make_group(const c10::intrusive_ptr<c10d::Store>& store, int
   return group;
 }
 
-/// Runs `of_rank` once for each rank, together.
+/// Runs `of_rank` once for each rank, together. torch's flight recorder, one for the whole process,
+/// keeps a map that groups of several threads write to at once (2.11): it is switched off.
 inline void run_ranks(int world, const std::function<void(int, const ProcessGroup&)>& of_rank) {
+  ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // NOLINT(concurrency-mt-unsafe): no thread yet
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> ranks;
   ranks.reserve(static_cast<std::size_t>(world));
