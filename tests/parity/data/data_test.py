@@ -1,12 +1,15 @@
 """What the data code makes of files against torchvision on PIL, bit for bit.
 
-The files are made here: JPEGs of many sizes and kinds, records of CIFAR-10, IDX pairs.
+The files are made here: JPEGs of many sizes and kinds, records and pickles of CIFAR-10, IDX pairs.
 """
 
+import hashlib
 import io
 import json
 import os
 import pathlib
+import pickle
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -210,6 +213,120 @@ class Cifar10(Fixture):
             with self.subTest(preset):
                 self.assert_same(ours("cifar10", self.root, "train", preset, seed=4),
                                  self.theirs(preset, 4))
+
+
+class Python2Pickler(pickle._Pickler):
+    """Writes what cPickle of Python 2 wrote with protocol 2: texts as bytes, numbers of the memo from 1,
+    numpy's modules by their old names."""
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def __init__(self, file):
+        super().__init__(file, protocol=2)
+
+    def memoize(self, obj):
+        number = len(self.memo) + 1
+        self.write(b"q" + bytes([number]) if number < 256 else b"r" + struct.pack("<I", number))
+        self.memo[id(obj)] = number, obj
+
+    def save_text(self, text):
+        text = text.encode() if isinstance(text, str) else text
+        size = len(text)
+        self.write((b"U" + bytes([size]) if size < 256 else b"T" + struct.pack("<i", size)) + text)
+        if size < 256:
+            self.memoize(text)
+
+    dispatch[str] = dispatch[bytes] = save_text
+
+    def save_global(self, obj, name=None):
+        module = obj.__module__.replace("numpy._core", "numpy.core")
+        self.write(f"c{module}\n{name or obj.__qualname__}\n".encode())
+        self.memoize(obj)
+
+    dispatch[type] = dispatch[type(np._core.multiarray._reconstruct)] = save_global
+
+
+def python2_pickle(value):
+    file = io.BytesIO()
+    Python2Pickler(file).dump(value)
+    return file.getvalue()
+
+
+class Unchecked(datasets.CIFAR10):
+    """torchvision's reader, of files that are none of the published ones."""
+
+    def _check_integrity(self):
+        return True
+
+    def _load_meta(self):
+        pass
+
+
+class CifarPython(Fixture):
+    NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.root / "cifar-10-batches-py"
+        self.folder.mkdir()
+        for number in range(1, 6):
+            # The pixels of a batch or two are stored by columns, as a transposed array's are.
+            self.write(f"data_batch_{number}", 7 * number, np.asfortranarray if number > 3 else np.array)
+        self.write("test_batch", 13, np.array)
+        self.meta = python2_pickle({"num_cases_per_batch": 10000, "label_names": self.NAMES, "num_vis": 3072})
+        (self.folder / "batches.meta").write_bytes(self.meta)
+
+    def write(self, name, count, layout):
+        value = {"batch_label": name,
+                 "labels": [int(label) for label in self.random.integers(0, 10, count)],
+                 "data": layout(self.random.integers(0, 256, (count, 3072), dtype=np.uint8)),
+                 "filenames": [f"frog_s_{number:06}.png" for number in range(count)]}
+        (self.folder / name).write_bytes(python2_pickle(value))
+
+    def test_the_pickles_are_those_of_python_2(self):
+        # The published file itself: no other test reads one.
+        self.assertEqual(hashlib.md5(self.meta).hexdigest(), datasets.CIFAR10.meta["md5"])
+        text = (self.folder / "data_batch_1").read_bytes()
+        entry = pickle.loads(text, encoding="bytes")
+        self.assertEqual(set(entry), {b"batch_label", b"labels", b"data", b"filenames"})
+        self.assertNotIn(b"_codecs", text)
+
+    def test_folder_and_archive_are_torchvisions(self):
+        archives = {"cifar-10-python.tar.gz": "w:gz", "cifar.tar": "w"}
+        for name, mode in archives.items():
+            with tarfile.open(self.root / name, mode) as archive:
+                archive.add(self.folder, self.folder.name)
+        for is_train in (True, False):
+            split = "train" if is_train else "test"
+            other = theirs(Unchecked(self.root, is_train, T.Compose(PRESETS["cifar10-augment"])), 3)
+            for place in (self.root, self.folder, *(self.root / name for name in archives)):
+                with self.subTest(f"{split} of {place.name}"):
+                    self.assert_same(ours("cifar10", place, split, "cifar10-augment", seed=3), other)
+
+    def test_it_is_the_binary_version(self):
+        binary = self.root / "cifar-10-batches-bin"
+        binary.mkdir()
+        for path in self.folder.glob("*_batch*"):
+            entry = pickle.loads(path.read_bytes(), encoding="bytes")
+            (binary / f"{path.name}.bin").write_bytes(b"".join(
+                bytes([label]) + row.tobytes()
+                for label, row in zip(entry[b"labels"], entry[b"data"], strict=True)))
+        for split in ("train", "test"):
+            self.assert_same(ours("cifar10", self.folder, split, "cifar10-plain"),
+                             ours("cifar10", binary, split, "cifar10-plain"))
+
+    def test_what_python_3_or_an_attacker_pickled_is_refused_by_name(self):
+        class Evil:
+            def __reduce__(self):
+                return os.system, ("true",)
+
+        array = {b"labels": [1], b"data": np.zeros((1, 3072), np.uint8)}
+        for content, why in ((pickle.dumps(array), "protocol"), (pickle.dumps(array, 2), "_codecs encode"),
+                             (pickle.dumps(Evil(), 2), "system"), (b"", "no end")):
+            (self.folder / "data_batch_3").write_bytes(content)
+            done = call("cifar10", self.root, "train", "cifar10-plain")
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr.decode(), f"data_batch_3: .*{why}")
 
 
 class Idx(Fixture):

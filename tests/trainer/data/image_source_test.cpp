@@ -1,5 +1,6 @@
 #include "trainer/data/image_source.hpp"
 
+#include "tests/trainer/data/cifar_fixtures.hpp"
 #include "tests/trainer/data/fixtures.hpp"
 #include "trainer/core/cifar.hpp"
 #include "trainer/data/encoded_images.hpp"
@@ -129,16 +130,23 @@ TEST_F(Folders, AreRefusedForAModelWithAnotherNumberOfClasses) {
       AllOf(HasSubstr("--data-dir " + root_.string() + " has 2 classes"), HasSubstr("200")));
 }
 
+/// Has tar make the archive `tar` of what lies in `directory` under the names `what`.
+void pack_into(
+    const std::filesystem::path& tar,
+    const std::filesystem::path& directory,
+    const std::string& what,
+    const std::string& options = "-cf") {
+  const std::string command =
+      "tar -C '" + directory.string() + "' " + options + " '" + tar.string() + "' " + what;
+  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor): its own words
+}
+
 class Archive : public DataDirectory {
  protected:
   /// The folder `what` of the root as an archive beside it.
   std::filesystem::path pack(const std::string& what) const {
-    const std::filesystem::path tar = root_ / "data.tar";
-    const std::string command =
-        "tar -C '" + root_.string() + "' -cf '" + tar.string() + "' " + what;
-    EXPECT_EQ(
-        std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor): its own words
-    return tar;
+    pack_into(root_ / "data.tar", root_, what);
+    return root_ / "data.tar";
   }
 };
 
@@ -194,10 +202,84 @@ class Cifar : public DataDirectory {
     }
     return bytes;
   }
-  Opened open(DataSplit split = DataSplit::kTrain) const {
-    return StoredImages::open_cifar10(root_.string(), split);
+  static std::string pickled(const std::vector<int>& labels) {
+    std::string pixels;
+    for (const int label : labels) {
+      pixels += std::string(kCifarPixelBytes, static_cast<char>(label * 20));
+    }
+    return PickledBatch{.labels = labels, .pixels = pixels}.text();
+  }
+  void write_python_version() const {
+    write("cifar-10-batches-py/data_batch_2", pickled({3}));
+    write("cifar-10-batches-py/data_batch_1", pickled({1, 2}));
+    write("cifar-10-batches-py/test_batch", pickled({9}));
+    write("cifar-10-batches-py/batches.meta", cifar_meta());
+  }
+  Opened open(DataSplit split = DataSplit::kTrain, const std::string& below = "") const {
+    return StoredImages::open_cifar10((root_ / below).string(), split);
   }
 };
+
+TEST_F(Cifar, OfPythonsVersionIsThatOfTheBinaryOne) {
+  write_python_version();
+  for (const char* place : {"", "cifar-10-batches-py"}) {
+    const auto source = open(DataSplit::kTrain, place);
+    ASSERT_TRUE(source) << refusal_of(source);
+    EXPECT_THAT(labels_of(**source), ElementsAre(1, 2, 3));
+    EXPECT_EQ((*source)->classes().at(9), "truck");
+    EXPECT_THAT((*source)->read(2)->pixels, ::testing::Each(60));
+    EXPECT_THAT(labels_of(**open(DataSplit::kTest, place)), ElementsAre(9));
+  }
+}
+
+TEST_F(Cifar, IsReadFromAnArchiveOfEitherVersion) {
+  write_python_version();
+  pack_into(root_ / "cifar-10-python.tar.gz", root_, "cifar-10-batches-py", "-czf");
+  pack_into(root_ / "plain.tar", root_, "cifar-10-batches-py");
+  write("cifar-10-batches-bin/data_batch_1.bin", records({4, 5}));
+  write("cifar-10-batches-bin/test_batch.bin", records({6}));
+  pack_into(root_ / "cifar-10-binary.tar.gz", root_, "cifar-10-batches-bin", "-czf");
+  std::filesystem::remove_all(root_ / "cifar-10-batches-bin");
+  for (const char* place : {"cifar-10-python.tar.gz", "plain.tar"}) {
+    const auto source = open(DataSplit::kTrain, place);
+    ASSERT_TRUE(source) << refusal_of(source);
+    EXPECT_THAT(labels_of(**source), ElementsAre(1, 2, 3));
+    EXPECT_EQ((*source)->classes().at(0), "airplane");
+    EXPECT_THAT(labels_of(**open(DataSplit::kTest, place)), ElementsAre(9));
+  }
+  EXPECT_THAT(labels_of(**open(DataSplit::kTest, "cifar-10-binary.tar.gz")), ElementsAre(6));
+  std::filesystem::remove_all(root_ / "cifar-10-batches-py");
+  EXPECT_THAT(labels_of(**open()), ElementsAre(4, 5));  // both archives in the directory
+  std::filesystem::remove(root_ / "cifar-10-binary.tar.gz");
+  EXPECT_THAT(labels_of(**open()), ElementsAre(1, 2, 3));
+}
+
+TEST_F(Cifar, NamesTheFileInAnArchiveThatIsDamaged) {
+  write(
+      "cifar-10-batches-py/data_batch_1",
+      "\x80\x02"
+      "cos\nsystem\nU\x04true\x85R.");
+  pack_into(root_ / "evil.tar.gz", root_, "cifar-10-batches-py", "-czf");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTrain, "evil.tar.gz")),
+      AllOf(HasSubstr("evil.tar.gz/data_batch_1: "), HasSubstr("'os system'")));
+  EXPECT_THAT(refusal_of(open()), HasSubstr("cifar-10-batches-py/data_batch_1: "));
+  EXPECT_THAT(refusal_of(open(DataSplit::kTest, "evil.tar.gz")), HasSubstr("--data-dir"));
+}
+
+TEST_F(Cifar, IsRefusedAsAnArchiveThatIsCutOffOrDamaged) {
+  write_python_version();
+  const auto path = root_ / "cifar-10-python.tar.gz";
+  pack_into(path, root_, "cifar-10-batches-py", "-czf");
+  const auto bytes = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, bytes / 2);
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTrain, "cifar-10-python.tar.gz")),
+      AllOf(HasSubstr("--data-dir"), HasSubstr(path.string()), HasSubstr("cut off")));
+  write("cifar-10-python.tar.gz", "no gzip data");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTrain, "cifar-10-python.tar.gz")), HasSubstr("no gzip data"));
+}
 
 TEST_F(Cifar, JoinsItsFilesInOrder) {
   write("data_batch_2.bin", records({3}));
