@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/file.hpp"
-#include "trainer/data/jpeg.hpp"
+#include "trainer/data/image_file.hpp"
 #include "trainer/data/tar_index.hpp"
 
 #include <fmt/format.h>
@@ -225,7 +225,7 @@ Result<std::string> EncodedImages::read_encoded(std::int64_t sample) const {
 Result<Image> EncodedImages::read(std::int64_t sample) const {
   const auto file = read_encoded(sample);
   if (!file) return file.error();
-  auto image = decode_jpeg(*file);
+  auto image = decode_image(*file);
   if (!image) return with_context(name_of(sample), image.error());
   return image;
 }

@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-/// JPEG files, each read when it is asked for: from a directory, or from within a tar archive of
+/// JPEG and PNG files, each read when it is asked for: from a directory, or from within a tar archive of
 /// which nothing is unpacked.
 class EncodedImages final : public ImageSource {
  public:

@@ -1,6 +1,6 @@
 """What the data code makes of files against torchvision on PIL, bit for bit.
 
-The files are made here: JPEGs of many sizes and kinds, records and pickles of CIFAR-10, IDX pairs.
+The files are made here: JPEGs and PNGs of many sizes and kinds, records and pickles of CIFAR-10, IDX pairs.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ import subprocess
 import tarfile
 import tempfile
 import unittest
+import zlib
 
 import numpy as np
 import torch
@@ -213,6 +214,77 @@ class Cifar10(Fixture):
             with self.subTest(preset):
                 self.assert_same(ours("cifar10", self.root, "train", preset, seed=4),
                                  self.theirs(preset, 4))
+
+
+ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+
+
+def png_chunk(name, content):
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+
+def png_rows(samples, depth):
+    """Rows without a filter: (height, width, channels) numbers of `depth` bits, packed."""
+    rows = []
+    for row in samples.reshape(samples.shape[0], -1):
+        if depth == 16:
+            packed = row.astype(">u2").tobytes()
+        else:
+            bits = np.unpackbits(row.astype(np.uint8)[:, None], axis=1)[:, 8 - depth:]
+            packed = np.packbits(bits).tobytes()
+        rows.append(b"\0" + packed)
+    return b"".join(rows)
+
+
+def png_of(samples, depth, color, is_interlaced=False, chunks=b""):
+    height, width, _ = samples.shape
+    rows = png_rows(samples, depth)
+    if is_interlaced:
+        passes = (samples[y::down, x::right] for y, x, down, right in ADAM7)
+        rows = b"".join(png_rows(part, depth) for part in passes if part.size)
+    head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, int(is_interlaced))
+    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", head) + chunks
+            + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
+
+
+class Png(Fixture):
+    KINDS = [(depth, color) for color, depths in ((0, (1, 2, 4, 8, 16)), (2, (8, 16)), (3, (1, 2, 4, 8)),
+                                                  (4, (8, 16)), (6, (8, 16))) for depth in depths]
+    CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+    def test_every_kind_of_file_is_pils(self):
+        folder = self.root / "train/one"
+        folder.mkdir(parents=True)
+        for depth, color in self.KINDS:
+            for number, (height, width) in enumerate(((32, 32), (37, 61), (1, 1), (9, 3))):
+                for is_interlaced in (False, True):
+                    shape = height, width, self.CHANNELS[color]
+                    samples = self.random.integers(0, 2 ** depth, shape)
+                    if depth == 16:  # PIL cuts grey off above 255
+                        samples[::2] //= 200
+                    chunks = b""
+                    if color == 3:  # an entry or two may be missing
+                        entries = max(1, 2 ** depth - number)
+                        chunks = png_chunk(b"PLTE", self.random.bytes(3 * entries))
+                    if color in (0, 2, 3) and number % 2:
+                        size = {0: 2, 2: 6, 3: 1}[color]
+                        chunks += png_chunk(b"tRNS", bytes(size))
+                    chunks += png_chunk(b"gAMA", struct.pack(">I", 100000))
+                    name = f"{color}.{depth}.{number}.{is_interlaced}.png"
+                    (folder / name).write_bytes(png_of(samples, depth, color, is_interlaced, chunks))
+        dataset = datasets.ImageFolder(self.root / "train", T.Compose(PRESETS["imagenet-eval"]))
+        self.assert_same(ours("folder", self.root, "train", "imagenet-eval"), theirs(dataset))
+
+    def test_what_pil_writes_itself(self):
+        folder = self.root / "train/one"
+        folder.mkdir(parents=True)
+        for number, mode in enumerate(("1", "L", "LA", "P", "RGB", "RGBA", "I;16")):
+            image = noise(self.random, 50 + number, 64)
+            image = Image.fromarray(np.asarray(image)[:, :, 0].astype(np.uint16) * 9) if mode == "I;16" else image.convert(mode)
+            image.save(folder / f"{number}.PNG", optimize=number % 2 == 0)
+            image.save(folder / f"{number} under another name.JPEG", "PNG")
+        dataset = datasets.ImageFolder(self.root / "train", T.Compose(PRESETS["imagenet-eval"]))
+        self.assert_same(ours("folder", self.root, "train", "imagenet-eval"), theirs(dataset))
 
 
 class Python2Pickler(pickle._Pickler):

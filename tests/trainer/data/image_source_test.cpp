@@ -97,6 +97,11 @@ TEST_F(Folders, NameTheFileThatIsTruncated) {
   EXPECT_THAT(image.error().detail, HasSubstr(path.string() + ": not a whole JPEG file"));
 }
 
+TEST_F(Folders, NameTheFileThatIsOfAnotherFormat) {
+  const auto path = write("train/a/1.jpg", "RIFF....WEBP");
+  EXPECT_THAT((*open())->read(0).error().detail, HasSubstr(path.string() + ": a WebP file"));
+}
+
 TEST_F(Folders, NameTheFileThatHasGone) {
   const auto path = write("train/a/1.jpg", "x");
   const auto source = open();
