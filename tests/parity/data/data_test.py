@@ -3,17 +3,20 @@
 The files are made here: JPEGs and PNGs of many sizes and kinds, records and pickles of CIFAR-10, IDX pairs.
 """
 
+import base64
 import hashlib
 import io
 import json
 import os
 import pathlib
 import pickle
+import shutil
 import struct
 import subprocess
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
 import zlib
 
 import numpy as np
@@ -285,6 +288,83 @@ class Png(Fixture):
             image.save(folder / f"{number} under another name.JPEG", "PNG")
         dataset = datasets.ImageFolder(self.root / "train", T.Compose(PRESETS["imagenet-eval"]))
         self.assert_same(ours("folder", self.root, "train", "imagenet-eval"), theirs(dataset))
+
+
+class Imagenet(Fixture):
+    """ImageNet's archives of three classes, whose numbers are in another order than their names."""
+
+    NUMBERS = {1: "n02119789", 2: "n02100735", 3: "n01440764"}
+    # What scipy.io.savemat wrote of a table "synsets" like the devkit's, behind the head of the file.
+    META = b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM" + base64.b64decode(
+    "DwAAANUBAAB4nOWW0UojMRSGU+m67U3perWwIAFvK8x0u7ZeWXAFBRFRcfeuG2fOzAQnmSVJ6fYNfCwfyUcwcaY1xuKI2bsG"
+    "Tof/lP/LnJm/oR2E0J82Qpv62tK1gcr1qdJNXY2qPuuScy5BSf19E32p+ne6Tk4vry8O+0HYn5z8NIBfZ+V1uWaFiKXdSPNC"
+    "vmjwKZtEGc1jAfyp8UIsGBzUJAOaZqqyKEEon1BGUpCoo5sj9DzPpjNPwyqz2lW/XA8Hxj+2/M0V/rbl71aaB/0w3B+O9qu+"
+    "4RzXcL46HKNvqcJJ8a+Hr6f5X5CYkUgUisr33FfH4RktGclznAqYGyzyfD6lP3jDv1i2f+Hz3ffj/tbYc/+xTy6CYPj9hzVH"
+    "HWfVezziaU5lhvWPT4F4H6frcEwRjheoGwEQr2cekGceWh55CAeDYLg3sOaoOye2HI7RCniU9fAV5RHBynw+885reNsOz+hE"
+    "gMxmRGcLxySC3ZzeAk4JA5zorKzrudH1y8m98Dk3gpEOSmjN8buGs+NwjI6LtIfjgoFUNMJP6pBwKnFCGM0pEVQu+XW5+ebw"
+    "jSaYAbvRqSkSrDIdGeBTWW7xH57/63N3lX/D8XeX9ocDm+P7v8Anh48I/oRN")
+
+    def setUp(self):
+        super().setUp()
+        images = iter(range(1000))
+        with tarfile.open(self.root / "ILSVRC2012_img_train.tar", "w") as outer:
+            for number, wnid in self.NUMBERS.items():
+                inner = io.BytesIO()
+                with tarfile.open(fileobj=inner, mode="w") as archive:
+                    for name in self.random.permutation(20)[:5 + number]:
+                        self.add(archive, f"{wnid}_{name}.JPEG", self.image(next(images)))
+                self.add(outer, f"{wnid}.tar", inner.getvalue())
+        self.truth = [int(number) for number in self.random.permutation([1, 2, 3] * 4)]
+        with tarfile.open(self.root / "ILSVRC2012_img_val.tar", "w") as archive:
+            for number in self.random.permutation(len(self.truth)):
+                self.add(archive, f"ILSVRC2012_val_{number + 1:08}.JPEG", self.image(next(images)))
+        with tarfile.open(self.root / "ILSVRC2012_devkit_t12.tar.gz", "w:gz") as archive:
+            data = "ILSVRC2012_devkit_t12/data"
+            self.add(archive, f"{data}/ILSVRC2012_validation_ground_truth.txt",
+                     "".join(f"{number}\n" for number in self.truth).encode())
+            self.add(archive, f"{data}/meta.mat", self.META)
+
+    def image(self, number):
+        file = io.BytesIO()
+        image = noise(self.random, 60 + number, 90 - number)
+        image.save(file, "PNG" if number == 3 else "JPEG")  # as one of ImageNet's is
+        return file.getvalue()
+
+    @staticmethod
+    def add(archive, name, content):
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+
+    def torchvisions(self, split, preset):
+        """torchvision's reader, which unpacks everything, of a copy of the archives."""
+        root = self.root / "unpacked"
+        root.mkdir(exist_ok=True)
+        for path in self.root.glob("ILSVRC2012*"):
+            shutil.copy(path, root)
+        try:
+            import scipy.io  # noqa: F401  torchvision reads the devkit by it
+        except ImportError:
+            classes = {wnid: (wnid,) for wnid in self.NUMBERS.values()}
+            torch.save((classes, [self.NUMBERS[number] for number in self.truth]), root / "meta.bin")
+        unchecked = {key: (name, None) for key, (name, _) in datasets.imagenet.ARCHIVE_META.items()}
+        with unittest.mock.patch.dict(datasets.imagenet.ARCHIVE_META, unchecked):
+            return datasets.ImageNet(root, split, transform=T.Compose(PRESETS[preset]))
+
+    def test_the_archives_are_what_torchvision_makes_of_them(self):
+        for split, name in (("train", "train"), ("test", "val")):
+            expected = theirs(self.torchvisions(name, "imagenet-train"), 2)
+            self.assertEqual(len({label for label, _ in expected}), 3)
+            self.assert_same(ours("folder", self.root, split, "imagenet-train", seed=2), expected)
+            unpacked = ours("folder", self.root / "unpacked", split, "imagenet-train", seed=2)
+            self.assert_same(unpacked, expected)
+
+    def test_a_training_archive_that_is_cut_off_is_refused(self):
+        path = self.root / "ILSVRC2012_img_train.tar"
+        path.write_bytes(path.read_bytes()[:-20_000])
+        done = call("folder", self.root, "train", "imagenet-train")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), "--data-dir .*ILSVRC2012_img_train.tar.*cut off")
 
 
 class Python2Pickler(pickle._Pickler):

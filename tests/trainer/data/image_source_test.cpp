@@ -2,8 +2,10 @@
 
 #include "tests/trainer/data/cifar_fixtures.hpp"
 #include "tests/trainer/data/fixtures.hpp"
+#include "tests/trainer/data/mat_fixtures.hpp"
 #include "trainer/core/cifar.hpp"
 #include "trainer/data/encoded_images.hpp"
+#include "trainer/data/image_file.hpp"
 #include "trainer/data/stored_images.hpp"
 
 #include <gmock/gmock.h>
@@ -19,6 +21,7 @@
 namespace ddprun {
 namespace {
 
+using namespace std::string_literals;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -195,6 +198,115 @@ TEST_F(Archive, IsNothingElse) {
   EXPECT_THAT(
       refusal_of(EncodedImages::open(path.string(), DataSplit::kTrain)),
       HasSubstr("not a tar archive"));
+}
+
+/// ImageNet's archives with two images for each of two classes; their numbers are not in the order
+/// of their names.
+class Imagenet : public DataDirectory {
+ protected:
+  void SetUp() override {
+    DataDirectory::SetUp();
+    const std::filesystem::path made = root_ / "made";
+    for (const std::string& wnid : {"n2"s, "n1"s}) {
+      write("made/" + wnid + "/" + wnid + "_9.JPEG", jpeg_of(9, 8, 3, wnid[1]));
+      write("made/" + wnid + "/" + wnid + "_10.JPEG", jpeg_of(10, 8, 3, wnid[1]));
+      pack_into(made / (wnid + ".tar"), made / wnid, wnid + "_9.JPEG " + wnid + "_10.JPEG");
+    }
+    pack_into(root_ / "ILSVRC2012_img_train.tar", made, "n2.tar n1.tar");
+    for (const int number : {3, 1, 2, 4}) {
+      write(
+          "made/val/ILSVRC2012_val_0000000" + std::to_string(number) + ".JPEG",
+          jpeg_of(number, 8, 3, 0));
+    }
+    pack_into(root_ / "ILSVRC2012_img_val.tar", made / "val", ".");
+    write_devkit("1\n2\n2\n1\n");
+  }
+
+  void write_devkit(const std::string& truth) const {
+    write(
+        "made/ILSVRC2012_devkit_t12/data/meta.mat",
+        meta_mat(
+            {{.number = 1, .wnid = "n2"},
+             {.number = 2, .wnid = "n1"},
+             {.number = 3, .wnid = "n0", .children = 2}}));
+    write("made/ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", truth);
+    pack_into(
+        root_ / "ILSVRC2012_devkit_t12.tar.gz", root_ / "made", "ILSVRC2012_devkit_t12", "-czf");
+  }
+
+  Opened open(DataSplit split) const { return EncodedImages::open(root_.string(), split); }
+
+  static std::vector<std::int64_t> widths_of(const ImageSource& source) {
+    std::vector<std::int64_t> widths;
+    for (std::int64_t sample = 0; sample < source.size(); ++sample) {
+      widths.push_back(source.read(sample)->size.width);
+    }
+    return widths;
+  }
+};
+
+TEST_F(Imagenet, TrainsOnAnArchiveOfArchivesInTheOrderOfFolders) {
+  const auto source = open(DataSplit::kTrain);
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_THAT((*source)->classes(), ElementsAre("n1", "n2"));
+  EXPECT_THAT(labels_of(**source), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(widths_of(**source), ElementsAre(10, 9, 10, 9));  // n1_10 comes before n1_9
+  EXPECT_EQ((*source)->read(3)->pixels, decode_image(jpeg_of(9, 8, 3, '2'))->pixels);
+}
+
+TEST_F(Imagenet, IsTestedOnTheClassesOfTheDevkit) {
+  const auto source = open(DataSplit::kTest);
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_THAT((*source)->classes(), ElementsAre("n1", "n2"));
+  EXPECT_THAT(labels_of(**source), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(widths_of(**source), ElementsAre(2, 3, 1, 4));
+}
+
+TEST_F(Imagenet, ComesFromFoldersWhereTheyAreThere) {
+  write("train/n3/1.JPEG", jpeg_of(8, 8, 3, 1));
+  EXPECT_THAT((*open(DataSplit::kTrain))->classes(), ElementsAre("n3"));
+}
+
+TEST_F(Imagenet, NamesWhatIsMissing) {
+  std::filesystem::remove(root_ / "ILSVRC2012_devkit_t12.tar.gz");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTest)),
+      AllOf(
+          HasSubstr("--data-dir"),
+          HasSubstr("ILSVRC2012_devkit_t12.tar.gz"),
+          HasSubstr("knows the classes")));
+  std::filesystem::remove(root_ / "ILSVRC2012_img_val.tar");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTest)),
+      AllOf(HasSubstr("--data-dir"), HasSubstr("no folder 'val'")));
+  pack_into(root_ / "ILSVRC2012_img_train.tar", root_ / "made", "val");
+  EXPECT_THAT(refusal_of(open(DataSplit::kTrain)), HasSubstr("no archive of a class"));
+}
+
+TEST_F(Imagenet, IsRefusedWithMoreImagesThanTheDevkitKnows) {
+  write_devkit("1\n2\n2\n");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTest)),
+      AllOf(HasSubstr("ILSVRC2012_img_val.tar: 4 images"), HasSubstr("classes of 3")));
+  write_devkit("1\n2\n2\n3\n");
+  EXPECT_THAT(refusal_of(open(DataSplit::kTest)), HasSubstr("label 4 is no number of a class"));
+}
+
+TEST_F(Imagenet, NamesTheArchiveOfAClassThatIsDamaged) {
+  write("made/n1.tar", std::string(2'000, 'x'));
+  pack_into(root_ / "ILSVRC2012_img_train.tar", root_ / "made", "n2.tar n1.tar");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTrain)),
+      AllOf(HasSubstr("ILSVRC2012_img_train.tar/n1.tar: "), HasSubstr("not a tar archive")));
+}
+
+TEST_F(Imagenet, NamesTheImageThatIsDamaged) {
+  write("made/n1/n1_9.JPEG", "hello");
+  pack_into(root_ / "made/n1.tar", root_ / "made/n1", "n1_9.JPEG");
+  pack_into(root_ / "ILSVRC2012_img_train.tar", root_ / "made", "n2.tar n1.tar");
+  EXPECT_THAT(
+      (*open(DataSplit::kTrain))->read(0).error().detail,
+      HasSubstr("ILSVRC2012_img_train.tar/n1/n1_9.JPEG: not a whole JPEG file"));
 }
 
 class Cifar : public DataDirectory {
