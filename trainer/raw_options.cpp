@@ -39,7 +39,7 @@ void add_launch_flags(CLI::App& app, RawOptions& raw) {
 void add_data_flags(CLI::App& app, RawOptions& raw) {
   DataOptions& data = raw.options.data;
   app.add_option("--dataset", raw.dataset, "The samples")->check(one_of(words_of(dataset_words())));
-  app.add_option("--data-dir", data.directory, "Directory of the samples, or a tar of it")
+  app.add_option("--data-dir", data.directory, "Directory of the samples, or an archive")
       ->check(not_empty())
       ->type_name("DIR");
   app.add_option(
@@ -196,8 +196,8 @@ void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
 
 const std::map<std::string, DatasetKind>& dataset_words() {
   using enum DatasetKind;
-  static const auto words = words_for(
-      std::array{kMnist, kFashionMnist, kCifar10, kTinyImagenet, kImageFolder, kFake, kCrusoe});
+  static const auto words = words_for(std::array{
+      kMnist, kFashionMnist, kCifar10, kTinyImagenet, kImageFolder, kImagenet, kFake, kCrusoe});
   return words;
 }
 

@@ -194,7 +194,8 @@ Result<TrainingData> open_training_data(
   TrainingData data;
   data.classes = std::ssize((*train)->classes());
   data.is_decoded = options.kind == DatasetKind::kTinyImagenet ||
-                    options.kind == DatasetKind::kImageFolder || options.kind == DatasetKind::kFake;
+                    options.kind == DatasetKind::kImageFolder ||
+                    options.kind == DatasetKind::kImagenet || options.kind == DatasetKind::kFake;
   data.train.source = augmented(options, *train, *train_plan, seed);
   data.test.source = std::make_unique<AugmentedImages>(*test, *test_plan, seed);
   data.train.samples = first_of((*train)->size(), options.limit_train);

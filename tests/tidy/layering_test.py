@@ -33,6 +33,7 @@ LIBRARIES = {
     "yaml-cpp": (r"yaml-cpp/", r".*\.cpp$"),
     "CLI11": (r"CLI/", r".*/(\w+_)?options\.cpp$|base/flag_checks\.hpp$"),
     "libjpeg": (r"(jpeglib|jerror)\.h$", r"trainer/data/jpeg\.cpp$"),
+    "libpng": (r"png\.h$", r"trainer/data/png\.cpp$"),
     "libarchive": (r"archive(_entry)?\.h$", r"launcher/archive_library\.hpp$"),
     "spdlog": (r"spdlog/", r"(?!.*/core/)"),
 }

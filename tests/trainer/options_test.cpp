@@ -121,8 +121,9 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
 TEST(TrainOptions, TellTheFlagTheValueAndTheWordsThatAreAllowed) {
   EXPECT_EQ(
       refusal_of({"--dataset", "foo"}),
-      "--dataset: 'foo' is not one of cifar10, crusoe, fake, fashion-mnist, image-folder, mnist, "
-      "tiny-imagenet; see ddptrain --help");
+      "--dataset: 'foo' is not one of cifar10, crusoe, fake, fashion-mnist, image-folder, "
+      "imagenet, "
+      "mnist, tiny-imagenet; see ddptrain --help");
   EXPECT_THAT(
       refusal_of({"--model", "foo"}),
       AllOf(
@@ -274,7 +275,8 @@ TEST(TrainOptions, PrintTheWordsAndTheDefaultOnHelp) {
   const auto help = parse({"--help"});
   ASSERT_TRUE(help);
   const std::string& text = std::get<PrintAndLeave>(*help).text;
-  EXPECT_THAT(text, HasSubstr("fashion-mnist,image-folder,mnist,tiny-imagenet}=fashion-mnist"));
+  EXPECT_THAT(
+      text, HasSubstr("fashion-mnist,image-folder,imagenet,mnist,tiny-imagenet}=fashion-mnist"));
   EXPECT_THAT(text, HasSubstr("--optimizer TEXT:{adadelta,adagrad,adam,adamw,rmsprop,sgd}=sgd"));
 }
 

@@ -1,13 +1,17 @@
 #pragma once
 
 // The binary version of CIFAR-10: records of one label byte and 3072 bytes of pixels, the planes
-// red, green and blue of 32 x 32 each. https://www.cs.toronto.edu/~kriz/cifar.html
+// red, green and blue of 32 x 32 each. https://www.cs.toronto.edu/~kriz/cifar.html. And which files
+// are the data set's; cifar_pickle.hpp reads those of the Python version.
 
 #include "base/error.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -32,5 +36,20 @@ struct CifarRecords {
 
 /// Fails with kCorrupt where the size is no multiple of a record, or 0, or a label is above 9.
 Result<CifarRecords> parse_cifar(std::span<const std::uint8_t> file);
+
+/// The files of a split. In both versions they hold the same images in the same order.
+struct CifarBatches {
+  enum class Version : std::uint8_t {
+    kBinary,  // data_batch_1.bin, and so on, plain or .gz
+    kPython,  // data_batch_1, and so on
+  };
+
+  Version version = Version::kBinary;
+  std::vector<std::string> names;  // in order; empty: there are none
+};
+
+/// Those among `names` that begin with `stem`, "data_batch_" or "test_batch". The binary version
+/// comes first where both are there, a plain file before its gzipped twin.
+CifarBatches choose_cifar_batches(const std::vector<std::string>& names, std::string_view stem);
 
 }  // namespace ddprun

@@ -14,6 +14,8 @@ const char* name_of(DatasetKind kind) {
       return "tiny-imagenet";
     case DatasetKind::kImageFolder:
       return "image-folder";
+    case DatasetKind::kImagenet:
+      return "imagenet";
     case DatasetKind::kFake:
       return "fake";
     case DatasetKind::kCrusoe:
@@ -31,6 +33,7 @@ ImageShape image_of(DatasetKind kind, ImageShape of_model) {
       return {.channels = 3, .side = 32};
     case DatasetKind::kTinyImagenet:
     case DatasetKind::kImageFolder:
+    case DatasetKind::kImagenet:
     case DatasetKind::kFake:
     case DatasetKind::kCrusoe:
       return {.channels = 3, .side = of_model.channels == 3 ? of_model.side : 224};
@@ -49,6 +52,7 @@ std::optional<std::int64_t> classes_of(DatasetKind kind) {
       return 1000;
     case DatasetKind::kTinyImagenet:
     case DatasetKind::kImageFolder:
+    case DatasetKind::kImagenet:
       return std::nullopt;
   }
   return std::nullopt;

@@ -14,7 +14,8 @@ enum class DatasetKind : std::uint8_t {
   kFashionMnist,  // IDX files
   kCifar10,       // records of 3,073 bytes
   kTinyImagenet,  // the folder of tiny-imagenet-200, or a tar of it
-  kImageFolder,   // train/CLASS/*.jpg and val/CLASS/*.jpg, as ImageNet is laid out
+  kImageFolder,   // train/CLASS/*.jpg and val/CLASS/*.jpg
+  kImagenet,      // the same, or the archives that ImageNet comes in
   kFake,          // noise, as torchvision's FakeData
   kCrusoe,        // smeared noise, made from the number of the sample
 };

@@ -1,10 +1,11 @@
 #pragma once
 
-// Python's pickles, as far as torch.save() makes them of training states: protocol 2, plain values
-// and tensors. A pickle is a program for a small machine with a stack, and one in the wrong hands
-// runs anything; this machine knows no call but those that make a dict, a size or a tensor, and
-// whatever else it is asked for it refuses by name. (pickletools documents the opcodes; torch's
-// weights_only unpickler has a wider list.)
+// Python's pickles, as far as torch.save() makes them of training states, and as Python 2 made them
+// of numpy's arrays of bytes: protocol 2, plain values and tensors. A pickle is a program for a
+// small machine with a stack, and one in the wrong hands runs anything; this machine knows no call
+// but those that make a dict, a size, a tensor or an array, and whatever else it is asked for it
+// refuses by name. (pickletools documents the opcodes; torch's weights_only unpickler has a wider
+// list.)
 
 #include "base/error.hpp"
 #include "trainer/core/python_value.hpp"
@@ -21,7 +22,7 @@ namespace ddprun {
 
 /// A tensor as a pickle tells of it: elements of a storage, whose bytes lie elsewhere.
 struct StoredTensor {
-  std::string_view storage;  // its key
+  std::string_view storage;  // its key; of an array of numpy's the bytes themselves
   DType dtype = DType::kF32;
   std::size_t storage_bytes = 0;      // as claimed
   std::int64_t offset = 0;            // of the first element, in elements; all numbers are >= 0
@@ -49,6 +50,12 @@ struct PickleLimits {
 /// Attributes of an OrderedDict are dropped: state_dict() keeps versions of modules there.
 Result<PyValue> read_pickle(
     std::string_view pickle, const TensorSource& tensors, const PickleLimits& limits = {});
+
+/// The same for what Python 2 pickled with protocol 2: its texts, which may hold any bytes, and
+/// numpy's arrays of type uint8, each of which `arrays` is asked for, row-major or column-major.
+/// There are no tensors, no persistent ids and no other types.
+Result<PyValue> read_numpy_pickle(
+    std::string_view pickle, const TensorSource& arrays, const PickleLimits& limits = {});
 
 /// A pickle, and the tensors that it names as the storages "0", "1", ... in order.
 struct WrittenPickle {

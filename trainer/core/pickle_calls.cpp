@@ -1,4 +1,5 @@
-// What a pickle may call: three ways to make a tensor, a dict and a size.
+// What a pickle may call: three ways to make a tensor, a dict and a size. pickle_arrays.cpp has the
+// calls of numpy's.
 
 #include "trainer/core/pickle_graph.hpp"
 #include "trainer/core/pickle_words.hpp"
@@ -18,28 +19,6 @@ Error corrupt(std::string detail) {
 
 Error bad_arguments(std::string_view function) {
   return corrupt(fmt::format("'{}' is called with arguments that are none of its", function));
-}
-
-/// For messages: what an attacker wrote may be long and may hold control characters.
-std::string printable(std::string_view name) {
-  constexpr std::size_t kShownMax = 80;
-  std::string shown(name.substr(0, kShownMax));
-  std::ranges::replace_if(
-      shown, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
-  return shown;
-}
-
-/// A tuple of numbers >= 0, at most `count_max` of them.
-std::optional<std::vector<std::int64_t>> numbers(const Graph& graph, Id id, std::size_t count_max) {
-  const auto* const items = graph.tuple(id);
-  if (items == nullptr || items->size() > count_max) return std::nullopt;
-  std::vector<std::int64_t> values;
-  for (const Id item : *items) {
-    const auto* const number = graph.get_if<std::int64_t>(item);
-    if (number == nullptr || *number < 0) return std::nullopt;
-    values.push_back(*number);
-  }
-  return values;
 }
 
 /// Hooks and metadata: nothing that a file of weights would have a use for.
@@ -122,9 +101,8 @@ Result<Node> make_size(
   return graph.at(arguments[0]);
 }
 
-}  // namespace
-
-Result<Node> look_up(std::string_view name) {
+/// The same name as one of ours; empty where it is not allowed.
+std::string_view name_of_torchs(std::string_view name) {
   for (const std::string_view known :
        {kOrderedDict,
         kRebuildTensor,
@@ -132,16 +110,54 @@ Result<Node> look_up(std::string_view name) {
         kRebuildParameter,
         kSize,
         kUntypedStorage}) {
-    if (name == known) return Node{.kind = Global{known}};
+    if (name == known) return known;
   }
   for (const TypeName& type : kTypes) {
-    if (!type.storage.empty() && name == type.storage) return Node{.kind = Global{type.storage}};
-    if (name == type.name) return Node{.kind = Global{type.name}};
+    if (!type.storage.empty() && name == type.storage) return type.storage;
+    if (name == type.name) return type.name;
   }
+  return {};
+}
+
+std::string_view name_of_numpys(std::string_view name) {
+  for (const std::string_view known : {kReconstruct, kArray, kArrayType}) {
+    if (name == known) return known;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string printable(std::string_view name) {
+  constexpr std::size_t kShownMax = 80;
+  std::string shown(name.substr(0, kShownMax));
+  std::ranges::replace_if(
+      shown, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  return shown;
+}
+
+std::optional<std::vector<std::int64_t>> numbers(const Graph& graph, Id id, std::size_t count_max) {
+  const auto* const items = graph.tuple(id);
+  if (items == nullptr || items->size() > count_max) return std::nullopt;
+  std::vector<std::int64_t> values;
+  for (const Id item : *items) {
+    const auto* const number = graph.get_if<std::int64_t>(item);
+    if (number == nullptr || *number < 0) return std::nullopt;
+    values.push_back(*number);
+  }
+  return values;
+}
+
+Result<Node> look_up(std::string_view name, Vocabulary vocabulary) {
+  const bool is_torchs = vocabulary == Vocabulary::kTorch;
+  const std::string_view known = is_torchs ? name_of_torchs(name) : name_of_numpys(name);
+  if (!known.empty()) return Node{.kind = Global{known}};
   return corrupt(fmt::format(
-      "it refers to '{}', which no file of weights needs, and which could run anything; save it "
-      "again with texts, numbers, lists, dicts and tensors alone",
-      printable(name)));
+      "it refers to '{}', which no file of {} needs, and which could run anything; {}",
+      printable(name),
+      is_torchs ? "weights" : "arrays",
+      is_torchs ? "save it again with texts, numbers, lists, dicts and tensors alone"
+                : "take the file from where the data set was published"));
 }
 
 Result<Node> load_persistent(const Graph& graph, Id id) {
@@ -183,6 +199,8 @@ Result<Node> call(
   if (name == kOrderedDict) return make_ordered_dict(graph, *items);
   if (name == kSize) return make_size(graph, *items, limits);
   if (name == kRebuildParameter) return rebuild_parameter(graph, *items);
+  if (name == kReconstruct) return make_array(graph, *items);
+  if (name == kArrayType) return make_array_type(graph, *items);
   if (name == kRebuildTensor || name == kRebuildTensorOfType) {
     return rebuild_tensor(graph, name, *items, tensors, limits);
   }

@@ -80,6 +80,14 @@ class Copier {
     return corrupt(fmt::format("storage '{}' stands where a value is expected", storage.key));
   }
 
+  Result<PyValue> copy_kind(const EmptyArray& /*array*/, int /*depth*/) {
+    return corrupt("an array without its content stands where a value is expected");
+  }
+
+  Result<PyValue> copy_kind(const ByteType& /*type*/, int /*depth*/) {
+    return corrupt("a type stands where a value is expected");
+  }
+
   Result<PyKey> copy_key(Id id) {
     if (++values_ > limits_.values_max) return beyond("values", limits_.values_max);
     if (const auto* const number = graph_.get_if<std::int64_t>(id)) return PyKey{*number};

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -38,6 +39,12 @@ struct Storage {
   std::size_t bytes = 0;
 };
 
+/// An array of numpy's before its state is set, which makes a tensor of it.
+struct EmptyArray {};
+
+/// numpy's type of bytes; arrays of others are refused.
+struct ByteType {};
+
 struct Node {
   std::variant<
       PyNone,
@@ -49,6 +56,8 @@ struct Node {
       Mapping,
       Global,
       Storage,
+      EmptyArray,
+      ByteType,
       TensorView>
       kind;
 };
@@ -94,8 +103,31 @@ Result<Node> call(
     const TensorSource& tensors,
     const PickleLimits& limits);
 
+/// What `object` becomes when the attributes in `state` are set: of an array of numpy's, a tensor.
+/// Fails with kCorrupt where it has none that matter, or they are of another form.
+Result<Node> set_state(
+    const Graph& graph,
+    Id object,
+    Id state,
+    const TensorSource& arrays,
+    const PickleLimits& limits);
+
+/// Whose objects a pickle may name beside plain values.
+enum class Vocabulary : std::uint8_t { kTorch, kNumpy };
+
 /// The global of this name, "module name"; it keeps a name of ours. Fails with kCorrupt when it is
 /// not allowed.
-Result<Node> look_up(std::string_view name);
+Result<Node> look_up(std::string_view name, Vocabulary vocabulary);
+
+/// A tuple of numbers >= 0, at most `count_max` of them; else none.
+std::optional<std::vector<std::int64_t>> numbers(const Graph& graph, Id id, std::size_t count_max);
+
+/// For messages: what an attacker wrote may be long and may hold control characters.
+std::string printable(std::string_view name);
+
+// The calls of numpy's, with their arguments.
+
+Result<Node> make_array(const Graph& graph, const std::vector<Id>& arguments);
+Result<Node> make_array_type(const Graph& graph, const std::vector<Id>& arguments);
 
 }  // namespace ddprun::pickle_graph

@@ -16,6 +16,7 @@ using pickle_graph::Id;
 using pickle_graph::Mapping;
 using pickle_graph::Node;
 using pickle_graph::Sequence;
+using pickle_graph::Vocabulary;
 
 Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
@@ -24,8 +25,12 @@ Error corrupt(std::string detail) {
 /// The machine: a stack, marks on it, and numbered memories of what was on it.
 class Machine {
  public:
-  Machine(std::string_view pickle, const TensorSource& tensors, const PickleLimits& limits)
-      : pickle_(pickle), tensors_(tensors), limits_(limits) {}
+  Machine(
+      std::string_view pickle,
+      Vocabulary vocabulary,
+      const TensorSource& tensors,
+      const PickleLimits& limits)
+      : pickle_(pickle), vocabulary_(vocabulary), tensors_(tensors), limits_(limits) {}
 
   Result<PyValue> run() {
     while (!result_) {
@@ -65,7 +70,11 @@ class Machine {
       case Op::kBinFloat:
         return push_float();
       case Op::kBinUnicode:
-        return push_text();
+        return push_text(4);
+      case Op::kShortBinString:
+        return is_numpys() ? push_text(1) : unknown(code);
+      case Op::kBinString:
+        return is_numpys() ? push_text(4) : unknown(code);
       case Op::kEmptyList:
         return push({.kind = Sequence{.is_tuple = false, .items = {}}});
       case Op::kEmptyTuple:
@@ -102,14 +111,22 @@ class Machine {
       case Op::kGlobal:
         return push_global();
       case Op::kBinPersId:
-        return load_persistent();
+        return is_numpys() ? unknown(code) : load_persistent();
       case Op::kReduce:
         return reduce();
       case Op::kBuild:
         return build();
     }
-    return corrupt(
-        fmt::format("opcode 0x{:02x} is not one that torch.save() writes", static_cast<int>(code)));
+    return unknown(code);
+  }
+
+  bool is_numpys() const { return vocabulary_ == Vocabulary::kNumpy; }
+
+  Result<void> unknown(Op code) const {
+    return corrupt(fmt::format(
+        "opcode 0x{:02x} is not one that {} writes",
+        static_cast<int>(code),
+        is_numpys() ? "Python 2" : "torch.save()"));
   }
 
   // The pickle's own bytes.
@@ -138,7 +155,7 @@ class Machine {
     const auto version = number(1);
     if (!version) return cut_off();
     if (*version == kProtocol) return {};
-    return corrupt(fmt::format("protocol {}; torch.save() writes {}", *version, kProtocol));
+    return corrupt(fmt::format("protocol {}; only {} is read", *version, kProtocol));
   }
 
   Result<void> stop() {
@@ -186,8 +203,8 @@ class Machine {
     return push({.kind = std::bit_cast<double>(__builtin_bswap64(*bits))});
   }
 
-  Result<void> push_text() {
-    const auto size = number(4);
+  Result<void> push_text(std::size_t size_bytes) {
+    const auto size = number(size_bytes);
     const auto text = size ? take(*size) : std::nullopt;
     if (!text) return cut_off();
     return push({.kind = *text});
@@ -205,7 +222,7 @@ class Machine {
     std::string name(pickle_.substr(place_, end - place_));
     name[line - place_] = ' ';
     place_ = end + 1;
-    return push_result(pickle_graph::look_up(name));
+    return push_result(pickle_graph::look_up(name, vocabulary_));
   }
 
   // The stack: nothing below the last mark is reached but by what takes the mark away.
@@ -282,16 +299,21 @@ class Machine {
     return push_result(pickle_graph::call(graph_, both->front(), both->back(), tensors_, limits_));
   }
 
-  /// Sets attributes of an object. Those of an OrderedDict are versions of modules; no other object
-  /// that is made here has any.
+  /// Sets attributes of an object. Those of an OrderedDict are versions of modules.
   Result<void> build() {
-    if (!pop(1)) return underflow();
+    const auto state = pop(1);
+    if (!state || stack_.size() == floor()) return underflow();
     const auto* const dict = top<Mapping>();
     if (dict != nullptr && dict->is_ordered_dict) return {};
-    return corrupt("it sets attributes of something else than an OrderedDict");
+    auto changed =
+        pickle_graph::set_state(graph_, stack_.back(), state->front(), tensors_, limits_);
+    if (!changed) return changed.error();
+    graph_.at(stack_.back()) = *std::move(changed);
+    return {};
   }
 
   std::string_view pickle_;
+  Vocabulary vocabulary_;
   const TensorSource& tensors_;
   const PickleLimits& limits_;
   std::size_t place_ = 0;
@@ -302,16 +324,29 @@ class Machine {
   std::optional<Id> result_;
 };
 
-}  // namespace
-
-Result<PyValue> read_pickle(
-    std::string_view pickle, const TensorSource& tensors, const PickleLimits& limits) {
+Result<PyValue> run(
+    std::string_view pickle,
+    Vocabulary vocabulary,
+    const TensorSource& tensors,
+    const PickleLimits& limits) {
   if (pickle.size() > limits.bytes_max) {
     return make_error(
         Errc::kLimit,
         fmt::format("a pickle of {} bytes; the limit is {}", pickle.size(), limits.bytes_max));
   }
-  return Machine(pickle, tensors, limits).run();
+  return Machine(pickle, vocabulary, tensors, limits).run();
+}
+
+}  // namespace
+
+Result<PyValue> read_pickle(
+    std::string_view pickle, const TensorSource& tensors, const PickleLimits& limits) {
+  return run(pickle, Vocabulary::kTorch, tensors, limits);
+}
+
+Result<PyValue> read_numpy_pickle(
+    std::string_view pickle, const TensorSource& arrays, const PickleLimits& limits) {
+  return run(pickle, Vocabulary::kNumpy, arrays, limits);
 }
 
 }  // namespace ddprun

@@ -21,6 +21,8 @@ enum class Op : std::uint8_t {
   kNone = 'N',
   kBinPersId = 'Q',
   kReduce = 'R',
+  kBinString = 'T',       // a text of Python 2, which is bytes
+  kShortBinString = 'U',  // likewise
   kBinUnicode = 'X',
   kAppend = 'a',
   kBuild = 'b',
@@ -52,6 +54,9 @@ inline constexpr std::string_view kRebuildTensorOfType = "torch._utils _rebuild_
 inline constexpr std::string_view kRebuildParameter = "torch._utils _rebuild_parameter";
 inline constexpr std::string_view kSize = "torch Size";
 inline constexpr std::string_view kUntypedStorage = "torch.storage UntypedStorage";
+inline constexpr std::string_view kReconstruct = "numpy.core.multiarray _reconstruct";
+inline constexpr std::string_view kArray = "numpy ndarray";
+inline constexpr std::string_view kArrayType = "numpy dtype";
 inline constexpr std::string_view kStorage = "storage";  // what a persistent id begins with
 
 /// A storage's class says of which type its elements are; newer types have an untyped storage, and

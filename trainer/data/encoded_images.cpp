@@ -2,8 +2,9 @@
 
 #include "base/check.hpp"
 #include "base/file.hpp"
-#include "trainer/data/jpeg.hpp"
-#include "trainer/data/tar_index.hpp"
+#include "trainer/core/imagenet.hpp"
+#include "trainer/data/image_file.hpp"
+#include "trainer/data/imagenet_tars.hpp"
 
 #include <fmt/format.h>
 
@@ -36,13 +37,17 @@ const char* folder_of(DataSplit split) {
   return split == DataSplit::kTrain ? "train" : "val";
 }
 
+/// ImageNet's own archive of the split.
+fs::path imagenet_tar(const std::string& data_dir, DataSplit split) {
+  return fs::path(data_dir) / (split == DataSplit::kTrain ? kImagenetTrainTar : kImagenetValTar);
+}
+
 Error missing(const std::string& data_dir, const std::string& what) {
   return make_error(
       Errc::kNotFound,
       fmt::format(
-          "--data-dir {}: there is no {}; name a directory with the folders train and val, or a "
-          "tar "
-          "archive of one",
+          "--data-dir {}: there is no {}; name a directory with the folders train and val, a tar "
+          "archive of one, or a directory with ImageNet's archives",
           data_dir,
           what));
 }
@@ -133,6 +138,7 @@ Result<std::unique_ptr<ImageSource>> EncodedImages::open_directory(
   const fs::path folder = fs::path(data_dir) / folder_of(split);
   std::error_code ignored;  // what cannot be looked at is not there
   if (!fs::is_directory(folder, ignored)) {
+    if (fs::exists(imagenet_tar(data_dir, split), ignored)) return open_imagenet(data_dir, split);
     return missing(data_dir, fmt::format("folder '{}' in it", folder_of(split)));
   }
   const auto listing = list_directory(folder);
@@ -200,6 +206,22 @@ Result<std::unique_ptr<ImageSource>> EncodedImages::open_archive(
   return std::unique_ptr<ImageSource>(std::move(images));
 }
 
+Result<std::unique_ptr<ImageSource>> EncodedImages::open_imagenet(
+    const std::string& data_dir, DataSplit split) {
+  const fs::path tar = imagenet_tar(data_dir, split);
+  auto found = split == DataSplit::kTrain
+                   ? open_imagenet_train(tar)
+                   : open_imagenet_val(tar, fs::path(data_dir) / kImagenetDevkit);
+  if (!found) return found.error();
+  std::unique_ptr<EncodedImages> images(new EncodedImages);
+  images->root_ = tar.string() + "/";
+  images->classes_ = std::move(found->labelled.classes);
+  images->files_ = std::move(found->labelled.files);
+  images->archive_ = std::move(found->archive);
+  images->extents_ = std::move(found->parts);
+  return std::unique_ptr<ImageSource>(std::move(images));
+}
+
 std::string EncodedImages::name_of(std::int64_t sample) const {
   return root_ + files_[static_cast<std::size_t>(sample)].path;
 }
@@ -212,12 +234,12 @@ std::int64_t EncodedImages::label(std::int64_t sample) const {
 Result<std::string> EncodedImages::read_encoded(std::int64_t sample) const {
   DDPRUN_CHECK(sample >= 0 && sample < size());
   if (!archive_) return read_file(name_of(sample), kEncodedBytesMax);
-  const Extent& extent = extents_[static_cast<std::size_t>(sample)];
+  const FilePart& extent = extents_[static_cast<std::size_t>(sample)];
   if (extent.bytes > static_cast<std::int64_t>(kEncodedBytesMax)) {
     return make_error(
         Errc::kLimit, fmt::format("{}: larger than {} bytes", name_of(sample), kEncodedBytesMax));
   }
-  auto content = read_part(archive_.get(), {.offset = extent.offset, .bytes = extent.bytes});
+  auto content = read_part(archive_.get(), extent);
   if (!content) return with_context(name_of(sample), content.error());
   return content;
 }
@@ -225,7 +247,7 @@ Result<std::string> EncodedImages::read_encoded(std::int64_t sample) const {
 Result<Image> EncodedImages::read(std::int64_t sample) const {
   const auto file = read_encoded(sample);
   if (!file) return file.error();
-  auto image = decode_jpeg(*file);
+  auto image = decode_image(*file);
   if (!image) return with_context(name_of(sample), image.error());
   return image;
 }

@@ -3,6 +3,7 @@
 #include "base/descriptor.hpp"
 #include "trainer/core/class_folders.hpp"
 #include "trainer/data/image_source.hpp"
+#include "trainer/data/tar_index.hpp"
 
 #include <memory>
 #include <string>
@@ -10,13 +11,15 @@
 
 namespace ddprun {
 
-/// JPEG files, each read when it is asked for: from a directory, or from within a tar archive of
-/// which nothing is unpacked.
+/// JPEG and PNG files, each read when it is asked for: from a directory, or from within a tar
+/// archive of which nothing is unpacked.
 class EncodedImages final : public ImageSource {
  public:
   /// `data_dir` is a directory, or an uncompressed tar archive whose root, or one folder in it, is
   /// that directory. In it `train` and `val` hold a folder for each class, as for torchvision's
-  /// ImageFolder; or `val` holds `images` and `val_annotations.txt`, as in Tiny-ImageNet.
+  /// ImageFolder; or `val` holds `images` and `val_annotations.txt`, as in Tiny-ImageNet. A
+  /// directory without such a folder may have ImageNet's own archives in its place:
+  /// ILSVRC2012_img_train.tar; ILSVRC2012_img_val.tar with ILSVRC2012_devkit_t12.tar.gz.
   ///
   /// Fails with kNotFound, kIo, kCorrupt or kLimit, naming --data-dir and what to do about it.
   static Result<std::unique_ptr<ImageSource>> open(const std::string& data_dir, DataSplit split);
@@ -30,23 +33,20 @@ class EncodedImages final : public ImageSource {
   Result<std::string> read_encoded(std::int64_t sample) const;
 
  private:
-  struct Extent {
-    std::int64_t offset = 0;
-    std::int64_t bytes = 0;
-  };
-
   EncodedImages() = default;
   static Result<std::unique_ptr<ImageSource>> open_directory(
       const std::string& data_dir, DataSplit split);
   static Result<std::unique_ptr<ImageSource>> open_archive(
+      const std::string& data_dir, DataSplit split);
+  static Result<std::unique_ptr<ImageSource>> open_imagenet(
       const std::string& data_dir, DataSplit split);
   std::string name_of(std::int64_t sample) const;
 
   std::string root_;  // what the paths are relative to, with a slash at its end
   std::vector<std::string> classes_;
   std::vector<LabelledFile> files_;
-  Descriptor archive_;           // none: the files lie in root_
-  std::vector<Extent> extents_;  // of the files in the archive
+  Descriptor archive_;             // none: the files lie in root_
+  std::vector<FilePart> extents_;  // of the files in the archive
 };
 
 }  // namespace ddprun

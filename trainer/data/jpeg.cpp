@@ -111,12 +111,7 @@ std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& inverted)
   return rgb;
 }
 
-Error refused(std::string_view file, const char* why) {
-  if (file.empty()) return make_error(Errc::kCorrupt, "the file is empty");
-  constexpr std::string_view kPngMagic = "\x89PNG";
-  if (file.starts_with(kPngMagic)) {
-    return make_error(Errc::kCorrupt, "a PNG file, and only JPEG is decoded; convert it");
-  }
+Error refused(const char* why) {
   return make_error(Errc::kCorrupt, fmt::format("not a whole JPEG file: {}", why));
 }
 
@@ -124,7 +119,7 @@ Error refused(std::string_view file, const char* why) {
 
 Result<Image> decode_jpeg(std::string_view file) {
   Decompressor decompressor;
-  if (!decompressor.open(file)) return refused(file, decompressor.why());
+  if (!decompressor.open(file)) return refused(decompressor.why());
   Image image;
   image.size = {.height = decompressor.height(), .width = decompressor.width()};
   if (image.size.height * image.size.width > kPixelsMax) {
@@ -138,7 +133,7 @@ Result<Image> decode_jpeg(std::string_view file) {
   }
   const std::int64_t bytes = image.size.height * image.size.width * decompressor.components();
   image.pixels.resize(static_cast<std::size_t>(bytes));
-  if (!decompressor.decode_rows(image.pixels.data())) return refused(file, decompressor.why());
+  if (!decompressor.decode_rows(image.pixels.data())) return refused(decompressor.why());
   if (decompressor.is_cmyk()) image.pixels = rgb_of_cmyk(image.pixels);
   return image;
 }

@@ -1,23 +1,19 @@
 #include "trainer/data/stored_images.hpp"
 
 #include "base/check.hpp"
-#include "base/file.hpp"
 #include "base/parse.hpp"
-#include "trainer/core/cifar.hpp"
+#include "trainer/core/cifar_pickle.hpp"
 #include "trainer/core/idx.hpp"
+#include "trainer/data/cifar_files.hpp"
 #include "trainer/idx_file.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <span>
 #include <utility>
 
 namespace ddprun {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::span<const std::uint8_t> bytes_of(const std::string& content) {
   return {reinterpret_cast<const std::uint8_t*>(content.data()), content.size()};
@@ -33,35 +29,37 @@ Result<std::string> read_idx(const std::string& data_dir, const std::string& ste
   return read_data_file(*path);
 }
 
-/// The files of a split, a plain one before its gzipped twin.
-Result<std::vector<fs::path>> cifar_files(const fs::path& directory, const std::string& stem) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename();
-    const bool is_data = name.ends_with(".bin") || name.ends_with(".bin.gz");
-    if (name.starts_with(stem) && is_data) found.push_back(at->path());
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (const std::string_view line : split(text, '\n')) {
+    if (!trim(line).empty()) lines.emplace_back(trim(line));
   }
-  if (error) return make_errno_error(error.value(), "--data-dir " + directory.string());
-  std::ranges::sort(found);
-  std::erase_if(found, [&](const fs::path& path) {
-    return path.extension() == ".gz" &&
-           std::ranges::binary_search(found, fs::path(path).replace_extension());
-  });
-  return found;
+  return lines;
 }
 
 /// CIFAR's ten names, or numbers where the file is missing or another one.
-std::vector<std::string> cifar_classes(const fs::path& directory) {
-  constexpr std::size_t kNamesBytesMax = 4096;
-  const auto text = read_file(directory / "batches.meta.txt", kNamesBytesMax);
-  std::vector<std::string> names;
-  if (text) {
-    for (const std::string_view line : split(*text, '\n')) {
-      if (!trim(line).empty()) names.emplace_back(trim(line));
-    }
+std::vector<std::string> cifar_classes(const CifarFiles& files) {
+  const bool is_pickled = files.batches().version == CifarBatches::Version::kPython;
+  const auto content = files.read(is_pickled ? "batches.meta" : "batches.meta.txt");
+  if (!content) return numbered_classes(kCifarClasses);
+  const auto names = is_pickled ? parse_cifar_names(*content)
+                                : Result<std::vector<std::string>>(lines_of(*content));
+  const bool is_whole = names && std::ssize(*names) == kCifarClasses;
+  return is_whole ? *names : numbered_classes(kCifarClasses);
+}
+
+/// The images of one file, of either version.
+Result<CifarBatch> parse_batch(CifarBatches::Version version, const std::string& content) {
+  if (version == CifarBatches::Version::kPython) return parse_cifar_pickle(content);
+  const auto records = parse_cifar(bytes_of(content));
+  if (!records) return records.error();
+  CifarBatch batch;
+  for (std::int64_t record = 0; record < records->count(); ++record) {
+    const std::span<const std::uint8_t> pixels = records->pixels(record);
+    batch.labels.push_back(records->label(record));
+    batch.pixels.insert(batch.pixels.end(), pixels.begin(), pixels.end());
   }
-  return std::ssize(names) == kCifarClasses ? names : numbered_classes(kCifarClasses);
+  return batch;
 }
 
 }  // namespace
@@ -98,37 +96,19 @@ Result<std::unique_ptr<ImageSource>> StoredImages::open_idx(
 
 Result<std::unique_ptr<ImageSource>> StoredImages::open_cifar10(
     const std::string& data_dir, DataSplit split) {
-  const std::string stem = split == DataSplit::kTrain ? "data_batch_" : "test_batch";
-  fs::path directory = data_dir;
-  std::error_code ignored;  // what cannot be looked at is not there
-  const fs::path usual = directory / "cifar-10-batches-bin";
-  if (fs::is_directory(usual, ignored)) directory = usual;
-  const auto files = cifar_files(directory, stem);
+  const auto files = CifarFiles::open(data_dir, split);
   if (!files) return files.error();
-  if (files->empty()) {
-    return make_error(
-        Errc::kNotFound,
-        fmt::format(
-            "--data-dir {}: no file {}*.bin, plain or .gz; name the directory of CIFAR-10's binary "
-            "version",
-            data_dir,
-            stem));
-  }
-
   std::unique_ptr<StoredImages> stored(new StoredImages);
   stored->image_ = {.height = kCifarSide, .width = kCifarSide};
   stored->channels_ = 3;
-  stored->classes_ = cifar_classes(directory);
-  for (const fs::path& path : *files) {
-    const auto content = read_data_file(path);
+  stored->classes_ = cifar_classes(*files);
+  for (const std::string& name : files->batches().names) {
+    const auto content = files->read(name);
     if (!content) return content.error();
-    const auto records = parse_cifar(bytes_of(*content));
-    if (!records) return with_context(path.string(), records.error());
-    for (std::int64_t record = 0; record < records->count(); ++record) {
-      const std::span<const std::uint8_t> pixels = records->pixels(record);
-      stored->labels_.push_back(records->label(record));
-      stored->pixels_.insert(stored->pixels_.end(), pixels.begin(), pixels.end());
-    }
+    const auto batch = parse_batch(files->batches().version, *content);
+    if (!batch) return with_context(files->path_of(name), batch.error());
+    stored->labels_.insert(stored->labels_.end(), batch->labels.begin(), batch->labels.end());
+    stored->pixels_.insert(stored->pixels_.end(), batch->pixels.begin(), batch->pixels.end());
   }
   return std::unique_ptr<ImageSource>(std::move(stored));
 }

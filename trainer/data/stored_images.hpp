@@ -16,9 +16,9 @@ class StoredImages final : public ImageSource {
   static Result<std::unique_ptr<ImageSource>> open_idx(
       const std::string& data_dir, DataSplit split);
 
-  /// All data_batch_*.bin, or test_batch*.bin, of a directory or of its cifar-10-batches-bin, in
-  /// order of their names; each plain or .gz. Names of the classes are those of batches.meta.txt.
-  /// Fails as above.
+  /// The data_batch_*, or the test_batch, of CIFAR-10's binary or Python version, in order of their
+  /// names, from where CifarFiles::open() finds them. Names of the classes are those of
+  /// batches.meta.txt or batches.meta. Fails as above.
   static Result<std::unique_ptr<ImageSource>> open_cifar10(
       const std::string& data_dir, DataSplit split);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -34,8 +35,11 @@ Error cut_off() {
 /// Walks from header to header; what the extra ones say holds for the next entry.
 class TarWalk {
  public:
-  TarWalk(int descriptor, const FilePart& part)
-      : descriptor_(descriptor), at_(part.offset), end_(part.offset + part.bytes) {}
+  /// Yields a part of what holds the archive.
+  using Read = std::function<Result<std::string>(const FilePart&)>;
+
+  TarWalk(Read read, const FilePart& part)
+      : read_(std::move(read)), at_(part.offset), end_(part.offset + part.bytes) {}
 
   Result<std::vector<TarEntry>> all();
 
@@ -43,7 +47,7 @@ class TarWalk {
   Result<void> take(TarHeader header);
   Result<void> take_extra(const TarHeader& header);
 
-  int descriptor_;
+  Read read_;
   std::int64_t at_;
   std::int64_t end_;
   PaxRecords next_;
@@ -54,7 +58,7 @@ Result<std::vector<TarEntry>> TarWalk::all() {
   constexpr auto kBlock = static_cast<std::int64_t>(kTarBlockBytes);
   while (at_ < end_) {
     if (at_ + kBlock > end_) return cut_off();
-    const auto block = read_part(descriptor_, {.offset = at_, .bytes = kBlock});
+    const auto block = read_({.offset = at_, .bytes = kBlock});
     if (!block) return block.error();
     auto header = parse_tar_header(*block);
     if (!header) return header.error();
@@ -97,7 +101,7 @@ Result<void> TarWalk::take_extra(const TarHeader& header) {
   if (header.bytes > kExtraBytesMax) {
     return make_error(Errc::kLimit, fmt::format("a name of {} bytes", header.bytes));
   }
-  const auto content = read_part(descriptor_, {.offset = at_, .bytes = header.bytes});
+  const auto content = read_({.offset = at_, .bytes = header.bytes});
   if (!content) return content.error();
   if (header.kind == TarHeader::Kind::kLongName) {
     next_.path = content->substr(0, content->find('\0'));
@@ -113,7 +117,16 @@ Result<void> TarWalk::take_extra(const TarHeader& header) {
 }  // namespace
 
 Result<std::vector<TarEntry>> list_tar(int descriptor, const FilePart& part) {
-  return TarWalk(descriptor, part).all();
+  const auto read = [descriptor](const FilePart& wanted) { return read_part(descriptor, wanted); };
+  return TarWalk(read, part).all();
+}
+
+Result<std::vector<TarEntry>> list_tar(std::string_view archive) {
+  const auto read = [archive](const FilePart& wanted) -> Result<std::string> {
+    return std::string(archive.substr(
+        static_cast<std::size_t>(wanted.offset), static_cast<std::size_t>(wanted.bytes)));
+  };
+  return TarWalk(read, {.offset = 0, .bytes = std::ssize(archive)}).all();
 }
 
 Result<std::string> read_part(int descriptor, const FilePart& part) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -26,6 +27,9 @@ struct FilePart {
 /// headers alone. Fails with kCorrupt where a header is damaged, or content goes on behind the end;
 /// with kIo, and with kLimit above 100 million entries.
 Result<std::vector<TarEntry>> list_tar(int descriptor, const FilePart& part);
+
+/// The same of an archive in memory.
+Result<std::vector<TarEntry>> list_tar(std::string_view archive);
 
 /// All of `part`. Fails with kIo, or with kCorrupt where the file ends before.
 Result<std::string> read_part(int descriptor, const FilePart& part);

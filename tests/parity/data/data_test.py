@@ -1,16 +1,23 @@
 """What the data code makes of files against torchvision on PIL, bit for bit.
 
-The files are made here: JPEGs of many sizes and kinds, records of CIFAR-10, IDX pairs.
+The files are made here: JPEGs and PNGs of many sizes and kinds, records and pickles of CIFAR-10, IDX pairs.
 """
 
+import base64
+import hashlib
 import io
 import json
 import os
 import pathlib
+import pickle
+import shutil
+import struct
 import subprocess
 import tarfile
 import tempfile
 import unittest
+import unittest.mock
+import zlib
 
 import numpy as np
 import torch
@@ -210,6 +217,268 @@ class Cifar10(Fixture):
             with self.subTest(preset):
                 self.assert_same(ours("cifar10", self.root, "train", preset, seed=4),
                                  self.theirs(preset, 4))
+
+
+ADAM7 = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
+
+
+def png_chunk(name, content):
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+
+def png_rows(samples, depth):
+    """Rows without a filter: (height, width, channels) numbers of `depth` bits, packed."""
+    rows = []
+    for row in samples.reshape(samples.shape[0], -1):
+        if depth == 16:
+            packed = row.astype(">u2").tobytes()
+        else:
+            bits = np.unpackbits(row.astype(np.uint8)[:, None], axis=1)[:, 8 - depth:]
+            packed = np.packbits(bits).tobytes()
+        rows.append(b"\0" + packed)
+    return b"".join(rows)
+
+
+def png_of(samples, depth, color, is_interlaced=False, chunks=b""):
+    height, width, _ = samples.shape
+    rows = png_rows(samples, depth)
+    if is_interlaced:
+        passes = (samples[y::down, x::right] for y, x, down, right in ADAM7)
+        rows = b"".join(png_rows(part, depth) for part in passes if part.size)
+    head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, int(is_interlaced))
+    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", head) + chunks
+            + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
+
+
+class Png(Fixture):
+    KINDS = [(depth, color) for color, depths in ((0, (1, 2, 4, 8, 16)), (2, (8, 16)), (3, (1, 2, 4, 8)),
+                                                  (4, (8, 16)), (6, (8, 16))) for depth in depths]
+    CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+    def test_every_kind_of_file_is_pils(self):
+        folder = self.root / "train/one"
+        folder.mkdir(parents=True)
+        for depth, color in self.KINDS:
+            for number, (height, width) in enumerate(((32, 32), (37, 61), (1, 1), (9, 3))):
+                for is_interlaced in (False, True):
+                    shape = height, width, self.CHANNELS[color]
+                    samples = self.random.integers(0, 2 ** depth, shape)
+                    if depth == 16:  # PIL cuts grey off above 255
+                        samples[::2] //= 200
+                    chunks = b""
+                    if color == 3:  # an entry or two may be missing
+                        entries = max(1, 2 ** depth - number)
+                        chunks = png_chunk(b"PLTE", self.random.bytes(3 * entries))
+                    if color in (0, 2, 3) and number % 2:
+                        size = {0: 2, 2: 6, 3: 1}[color]
+                        chunks += png_chunk(b"tRNS", bytes(size))
+                    chunks += png_chunk(b"gAMA", struct.pack(">I", 100000))
+                    name = f"{color}.{depth}.{number}.{is_interlaced}.png"
+                    (folder / name).write_bytes(png_of(samples, depth, color, is_interlaced, chunks))
+        dataset = datasets.ImageFolder(self.root / "train", T.Compose(PRESETS["imagenet-eval"]))
+        self.assert_same(ours("folder", self.root, "train", "imagenet-eval"), theirs(dataset))
+
+    def test_what_pil_writes_itself(self):
+        folder = self.root / "train/one"
+        folder.mkdir(parents=True)
+        for number, mode in enumerate(("1", "L", "LA", "P", "RGB", "RGBA", "I;16")):
+            image = noise(self.random, 50 + number, 64)
+            image = Image.fromarray(np.asarray(image)[:, :, 0].astype(np.uint16) * 9) if mode == "I;16" else image.convert(mode)
+            image.save(folder / f"{number}.PNG", optimize=number % 2 == 0)
+            image.save(folder / f"{number} under another name.JPEG", "PNG")
+        dataset = datasets.ImageFolder(self.root / "train", T.Compose(PRESETS["imagenet-eval"]))
+        self.assert_same(ours("folder", self.root, "train", "imagenet-eval"), theirs(dataset))
+
+
+class Imagenet(Fixture):
+    """ImageNet's archives of three classes, whose numbers are in another order than their names."""
+
+    NUMBERS = {1: "n02119789", 2: "n02100735", 3: "n01440764"}
+    # What scipy.io.savemat wrote of a table "synsets" like the devkit's, behind the head of the file.
+    META = b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM" + base64.b64decode(
+    "DwAAANUBAAB4nOWW0UojMRSGU+m67U3perWwIAFvK8x0u7ZeWXAFBRFRcfeuG2fOzAQnmSVJ6fYNfCwfyUcwcaY1xuKI2bsG"
+    "Tof/lP/LnJm/oR2E0J82Qpv62tK1gcr1qdJNXY2qPuuScy5BSf19E32p+ne6Tk4vry8O+0HYn5z8NIBfZ+V1uWaFiKXdSPNC"
+    "vmjwKZtEGc1jAfyp8UIsGBzUJAOaZqqyKEEon1BGUpCoo5sj9DzPpjNPwyqz2lW/XA8Hxj+2/M0V/rbl71aaB/0w3B+O9qu+"
+    "4RzXcL46HKNvqcJJ8a+Hr6f5X5CYkUgUisr33FfH4RktGclznAqYGyzyfD6lP3jDv1i2f+Hz3ffj/tbYc/+xTy6CYPj9hzVH"
+    "HWfVezziaU5lhvWPT4F4H6frcEwRjheoGwEQr2cekGceWh55CAeDYLg3sOaoOye2HI7RCniU9fAV5RHBynw+885reNsOz+hE"
+    "gMxmRGcLxySC3ZzeAk4JA5zorKzrudH1y8m98Dk3gpEOSmjN8buGs+NwjI6LtIfjgoFUNMJP6pBwKnFCGM0pEVQu+XW5+ebw"
+    "jSaYAbvRqSkSrDIdGeBTWW7xH57/63N3lX/D8XeX9ocDm+P7v8Anh48I/oRN")
+
+    def setUp(self):
+        super().setUp()
+        images = iter(range(1000))
+        with tarfile.open(self.root / "ILSVRC2012_img_train.tar", "w") as outer:
+            for number, wnid in self.NUMBERS.items():
+                inner = io.BytesIO()
+                with tarfile.open(fileobj=inner, mode="w") as archive:
+                    for name in self.random.permutation(20)[:5 + number]:
+                        self.add(archive, f"{wnid}_{name}.JPEG", self.image(next(images)))
+                self.add(outer, f"{wnid}.tar", inner.getvalue())
+        self.truth = [int(number) for number in self.random.permutation([1, 2, 3] * 4)]
+        with tarfile.open(self.root / "ILSVRC2012_img_val.tar", "w") as archive:
+            for number in self.random.permutation(len(self.truth)):
+                self.add(archive, f"ILSVRC2012_val_{number + 1:08}.JPEG", self.image(next(images)))
+        with tarfile.open(self.root / "ILSVRC2012_devkit_t12.tar.gz", "w:gz") as archive:
+            data = "ILSVRC2012_devkit_t12/data"
+            self.add(archive, f"{data}/ILSVRC2012_validation_ground_truth.txt",
+                     "".join(f"{number}\n" for number in self.truth).encode())
+            self.add(archive, f"{data}/meta.mat", self.META)
+
+    def image(self, number):
+        file = io.BytesIO()
+        image = noise(self.random, 60 + number, 90 - number)
+        image.save(file, "PNG" if number == 3 else "JPEG")  # as one of ImageNet's is
+        return file.getvalue()
+
+    @staticmethod
+    def add(archive, name, content):
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+
+    def torchvisions(self, split, preset):
+        """torchvision's reader, which unpacks everything, of a copy of the archives."""
+        root = self.root / "unpacked"
+        root.mkdir(exist_ok=True)
+        for path in self.root.glob("ILSVRC2012*"):
+            shutil.copy(path, root)
+        try:
+            import scipy.io  # noqa: F401  torchvision reads the devkit by it
+        except ImportError:
+            classes = {wnid: (wnid,) for wnid in self.NUMBERS.values()}
+            torch.save((classes, [self.NUMBERS[number] for number in self.truth]), root / "meta.bin")
+        unchecked = {key: (name, None) for key, (name, _) in datasets.imagenet.ARCHIVE_META.items()}
+        with unittest.mock.patch.dict(datasets.imagenet.ARCHIVE_META, unchecked):
+            return datasets.ImageNet(root, split, transform=T.Compose(PRESETS[preset]))
+
+    def test_the_archives_are_what_torchvision_makes_of_them(self):
+        for split, name in (("train", "train"), ("test", "val")):
+            expected = theirs(self.torchvisions(name, "imagenet-train"), 2)
+            self.assertEqual(len({label for label, _ in expected}), 3)
+            self.assert_same(ours("folder", self.root, split, "imagenet-train", seed=2), expected)
+            unpacked = ours("folder", self.root / "unpacked", split, "imagenet-train", seed=2)
+            self.assert_same(unpacked, expected)
+
+    def test_a_training_archive_that_is_cut_off_is_refused(self):
+        path = self.root / "ILSVRC2012_img_train.tar"
+        path.write_bytes(path.read_bytes()[:-20_000])
+        done = call("folder", self.root, "train", "imagenet-train")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), "--data-dir .*ILSVRC2012_img_train.tar.*cut off")
+
+
+class Python2Pickler(pickle._Pickler):
+    """Writes what cPickle of Python 2 wrote with protocol 2: texts as bytes, numbers of the memo from 1,
+    numpy's modules by their old names."""
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def __init__(self, file):
+        super().__init__(file, protocol=2)
+
+    def memoize(self, obj):
+        number = len(self.memo) + 1
+        self.write(b"q" + bytes([number]) if number < 256 else b"r" + struct.pack("<I", number))
+        self.memo[id(obj)] = number, obj
+
+    def save_text(self, text):
+        text = text.encode() if isinstance(text, str) else text
+        size = len(text)
+        self.write((b"U" + bytes([size]) if size < 256 else b"T" + struct.pack("<i", size)) + text)
+        if size < 256:
+            self.memoize(text)
+
+    dispatch[str] = dispatch[bytes] = save_text
+
+    def save_global(self, obj, name=None):
+        module = obj.__module__.replace("numpy._core", "numpy.core")
+        self.write(f"c{module}\n{name or obj.__qualname__}\n".encode())
+        self.memoize(obj)
+
+    dispatch[type] = dispatch[type(np._core.multiarray._reconstruct)] = save_global
+
+
+def python2_pickle(value):
+    file = io.BytesIO()
+    Python2Pickler(file).dump(value)
+    return file.getvalue()
+
+
+class Unchecked(datasets.CIFAR10):
+    """torchvision's reader, of files that are none of the published ones."""
+
+    def _check_integrity(self):
+        return True
+
+    def _load_meta(self):
+        pass
+
+
+class CifarPython(Fixture):
+    NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.root / "cifar-10-batches-py"
+        self.folder.mkdir()
+        for number in range(1, 6):
+            # The pixels of a batch or two are stored by columns, as a transposed array's are.
+            self.write(f"data_batch_{number}", 7 * number, np.asfortranarray if number > 3 else np.array)
+        self.write("test_batch", 13, np.array)
+        self.meta = python2_pickle({"num_cases_per_batch": 10000, "label_names": self.NAMES, "num_vis": 3072})
+        (self.folder / "batches.meta").write_bytes(self.meta)
+
+    def write(self, name, count, layout):
+        value = {"batch_label": name,
+                 "labels": [int(label) for label in self.random.integers(0, 10, count)],
+                 "data": layout(self.random.integers(0, 256, (count, 3072), dtype=np.uint8)),
+                 "filenames": [f"frog_s_{number:06}.png" for number in range(count)]}
+        (self.folder / name).write_bytes(python2_pickle(value))
+
+    def test_the_pickles_are_those_of_python_2(self):
+        # The published file itself: no other test reads one.
+        self.assertEqual(hashlib.md5(self.meta).hexdigest(), datasets.CIFAR10.meta["md5"])
+        text = (self.folder / "data_batch_1").read_bytes()
+        entry = pickle.loads(text, encoding="bytes")
+        self.assertEqual(set(entry), {b"batch_label", b"labels", b"data", b"filenames"})
+        self.assertNotIn(b"_codecs", text)
+
+    def test_folder_and_archive_are_torchvisions(self):
+        archives = {"cifar-10-python.tar.gz": "w:gz", "cifar.tar": "w"}
+        for name, mode in archives.items():
+            with tarfile.open(self.root / name, mode) as archive:
+                archive.add(self.folder, self.folder.name)
+        for is_train in (True, False):
+            split = "train" if is_train else "test"
+            other = theirs(Unchecked(self.root, is_train, T.Compose(PRESETS["cifar10-augment"])), 3)
+            for place in (self.root, self.folder, *(self.root / name for name in archives)):
+                with self.subTest(f"{split} of {place.name}"):
+                    self.assert_same(ours("cifar10", place, split, "cifar10-augment", seed=3), other)
+
+    def test_it_is_the_binary_version(self):
+        binary = self.root / "cifar-10-batches-bin"
+        binary.mkdir()
+        for path in self.folder.glob("*_batch*"):
+            entry = pickle.loads(path.read_bytes(), encoding="bytes")
+            (binary / f"{path.name}.bin").write_bytes(b"".join(
+                bytes([label]) + row.tobytes()
+                for label, row in zip(entry[b"labels"], entry[b"data"], strict=True)))
+        for split in ("train", "test"):
+            self.assert_same(ours("cifar10", self.folder, split, "cifar10-plain"),
+                             ours("cifar10", binary, split, "cifar10-plain"))
+
+    def test_what_python_3_or_an_attacker_pickled_is_refused_by_name(self):
+        class Evil:
+            def __reduce__(self):
+                return os.system, ("true",)
+
+        array = {b"labels": [1], b"data": np.zeros((1, 3072), np.uint8)}
+        for content, why in ((pickle.dumps(array), "protocol"), (pickle.dumps(array, 2), "_codecs encode"),
+                             (pickle.dumps(Evil(), 2), "system"), (b"", "no end")):
+            (self.folder / "data_batch_3").write_bytes(content)
+            done = call("cifar10", self.root, "train", "cifar10-plain")
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr.decode(), f"data_batch_3: .*{why}")
 
 
 class Idx(Fixture):

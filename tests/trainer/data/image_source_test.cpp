@@ -1,8 +1,11 @@
 #include "trainer/data/image_source.hpp"
 
+#include "tests/trainer/data/cifar_fixtures.hpp"
 #include "tests/trainer/data/fixtures.hpp"
+#include "tests/trainer/data/mat_fixtures.hpp"
 #include "trainer/core/cifar.hpp"
 #include "trainer/data/encoded_images.hpp"
+#include "trainer/data/image_file.hpp"
 #include "trainer/data/stored_images.hpp"
 
 #include <gmock/gmock.h>
@@ -18,6 +21,7 @@
 namespace ddprun {
 namespace {
 
+using namespace std::string_literals;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -96,6 +100,11 @@ TEST_F(Folders, NameTheFileThatIsTruncated) {
   EXPECT_THAT(image.error().detail, HasSubstr(path.string() + ": not a whole JPEG file"));
 }
 
+TEST_F(Folders, NameTheFileThatIsOfAnotherFormat) {
+  const auto path = write("train/a/1.jpg", "RIFF....WEBP");
+  EXPECT_THAT((*open())->read(0).error().detail, HasSubstr(path.string() + ": a WebP file"));
+}
+
 TEST_F(Folders, NameTheFileThatHasGone) {
   const auto path = write("train/a/1.jpg", "x");
   const auto source = open();
@@ -129,16 +138,23 @@ TEST_F(Folders, AreRefusedForAModelWithAnotherNumberOfClasses) {
       AllOf(HasSubstr("--data-dir " + root_.string() + " has 2 classes"), HasSubstr("200")));
 }
 
+/// Has tar make the archive `tar` of what lies in `directory` under the names `what`.
+void pack_into(
+    const std::filesystem::path& tar,
+    const std::filesystem::path& directory,
+    const std::string& what,
+    const std::string& options = "-cf") {
+  const std::string command =
+      "tar -C '" + directory.string() + "' " + options + " '" + tar.string() + "' " + what;
+  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor): its own words
+}
+
 class Archive : public DataDirectory {
  protected:
   /// The folder `what` of the root as an archive beside it.
   std::filesystem::path pack(const std::string& what) const {
-    const std::filesystem::path tar = root_ / "data.tar";
-    const std::string command =
-        "tar -C '" + root_.string() + "' -cf '" + tar.string() + "' " + what;
-    EXPECT_EQ(
-        std::system(command.c_str()), 0);  // NOLINT(bugprone-command-processor): its own words
-    return tar;
+    pack_into(root_ / "data.tar", root_, what);
+    return root_ / "data.tar";
   }
 };
 
@@ -184,6 +200,115 @@ TEST_F(Archive, IsNothingElse) {
       HasSubstr("not a tar archive"));
 }
 
+/// ImageNet's archives with two images for each of two classes; their numbers are not in the order
+/// of their names.
+class Imagenet : public DataDirectory {
+ protected:
+  void SetUp() override {
+    DataDirectory::SetUp();
+    const std::filesystem::path made = root_ / "made";
+    for (const std::string& wnid : {"n2"s, "n1"s}) {
+      write("made/" + wnid + "/" + wnid + "_9.JPEG", jpeg_of(9, 8, 3, wnid[1]));
+      write("made/" + wnid + "/" + wnid + "_10.JPEG", jpeg_of(10, 8, 3, wnid[1]));
+      pack_into(made / (wnid + ".tar"), made / wnid, wnid + "_9.JPEG " + wnid + "_10.JPEG");
+    }
+    pack_into(root_ / "ILSVRC2012_img_train.tar", made, "n2.tar n1.tar");
+    for (const int number : {3, 1, 2, 4}) {
+      write(
+          "made/val/ILSVRC2012_val_0000000" + std::to_string(number) + ".JPEG",
+          jpeg_of(number, 8, 3, 0));
+    }
+    pack_into(root_ / "ILSVRC2012_img_val.tar", made / "val", ".");
+    write_devkit("1\n2\n2\n1\n");
+  }
+
+  void write_devkit(const std::string& truth) const {
+    write(
+        "made/ILSVRC2012_devkit_t12/data/meta.mat",
+        meta_mat(
+            {{.number = 1, .wnid = "n2"},
+             {.number = 2, .wnid = "n1"},
+             {.number = 3, .wnid = "n0", .children = 2}}));
+    write("made/ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", truth);
+    pack_into(
+        root_ / "ILSVRC2012_devkit_t12.tar.gz", root_ / "made", "ILSVRC2012_devkit_t12", "-czf");
+  }
+
+  Opened open(DataSplit split) const { return EncodedImages::open(root_.string(), split); }
+
+  static std::vector<std::int64_t> widths_of(const ImageSource& source) {
+    std::vector<std::int64_t> widths;
+    for (std::int64_t sample = 0; sample < source.size(); ++sample) {
+      widths.push_back(source.read(sample)->size.width);
+    }
+    return widths;
+  }
+};
+
+TEST_F(Imagenet, TrainsOnAnArchiveOfArchivesInTheOrderOfFolders) {
+  const auto source = open(DataSplit::kTrain);
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_THAT((*source)->classes(), ElementsAre("n1", "n2"));
+  EXPECT_THAT(labels_of(**source), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(widths_of(**source), ElementsAre(10, 9, 10, 9));  // n1_10 comes before n1_9
+  EXPECT_EQ((*source)->read(3)->pixels, decode_image(jpeg_of(9, 8, 3, '2'))->pixels);
+}
+
+TEST_F(Imagenet, IsTestedOnTheClassesOfTheDevkit) {
+  const auto source = open(DataSplit::kTest);
+  ASSERT_TRUE(source) << refusal_of(source);
+  EXPECT_THAT((*source)->classes(), ElementsAre("n1", "n2"));
+  EXPECT_THAT(labels_of(**source), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(widths_of(**source), ElementsAre(2, 3, 1, 4));
+}
+
+TEST_F(Imagenet, ComesFromFoldersWhereTheyAreThere) {
+  write("train/n3/1.JPEG", jpeg_of(8, 8, 3, 1));
+  EXPECT_THAT((*open(DataSplit::kTrain))->classes(), ElementsAre("n3"));
+}
+
+TEST_F(Imagenet, NamesWhatIsMissing) {
+  std::filesystem::remove(root_ / "ILSVRC2012_devkit_t12.tar.gz");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTest)),
+      AllOf(
+          HasSubstr("--data-dir"),
+          HasSubstr("ILSVRC2012_devkit_t12.tar.gz"),
+          HasSubstr("knows the classes")));
+  std::filesystem::remove(root_ / "ILSVRC2012_img_val.tar");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTest)),
+      AllOf(HasSubstr("--data-dir"), HasSubstr("no folder 'val'")));
+  pack_into(root_ / "ILSVRC2012_img_train.tar", root_ / "made", "val");
+  EXPECT_THAT(refusal_of(open(DataSplit::kTrain)), HasSubstr("no archive of a class"));
+}
+
+TEST_F(Imagenet, IsRefusedWithMoreImagesThanTheDevkitKnows) {
+  write_devkit("1\n2\n2\n");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTest)),
+      AllOf(HasSubstr("ILSVRC2012_img_val.tar: 4 images"), HasSubstr("classes of 3")));
+  write_devkit("1\n2\n2\n3\n");
+  EXPECT_THAT(refusal_of(open(DataSplit::kTest)), HasSubstr("label 4 is no number of a class"));
+}
+
+TEST_F(Imagenet, NamesTheArchiveOfAClassThatIsDamaged) {
+  write("made/n1.tar", std::string(2'000, 'x'));
+  pack_into(root_ / "ILSVRC2012_img_train.tar", root_ / "made", "n2.tar n1.tar");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTrain)),
+      AllOf(HasSubstr("ILSVRC2012_img_train.tar/n1.tar: "), HasSubstr("not a tar archive")));
+}
+
+TEST_F(Imagenet, NamesTheImageThatIsDamaged) {
+  write("made/n1/n1_9.JPEG", "hello");
+  pack_into(root_ / "made/n1.tar", root_ / "made/n1", "n1_9.JPEG");
+  pack_into(root_ / "ILSVRC2012_img_train.tar", root_ / "made", "n2.tar n1.tar");
+  EXPECT_THAT(
+      (*open(DataSplit::kTrain))->read(0).error().detail,
+      HasSubstr("ILSVRC2012_img_train.tar/n1/n1_9.JPEG: not a whole JPEG file"));
+}
+
 class Cifar : public DataDirectory {
  protected:
   static std::string records(std::initializer_list<int> labels) {
@@ -194,10 +319,84 @@ class Cifar : public DataDirectory {
     }
     return bytes;
   }
-  Opened open(DataSplit split = DataSplit::kTrain) const {
-    return StoredImages::open_cifar10(root_.string(), split);
+  static std::string pickled(const std::vector<int>& labels) {
+    std::string pixels;
+    for (const int label : labels) {
+      pixels += std::string(kCifarPixelBytes, static_cast<char>(label * 20));
+    }
+    return PickledBatch{.labels = labels, .pixels = pixels}.text();
+  }
+  void write_python_version() const {
+    write("cifar-10-batches-py/data_batch_2", pickled({3}));
+    write("cifar-10-batches-py/data_batch_1", pickled({1, 2}));
+    write("cifar-10-batches-py/test_batch", pickled({9}));
+    write("cifar-10-batches-py/batches.meta", cifar_meta());
+  }
+  Opened open(DataSplit split = DataSplit::kTrain, const std::string& below = "") const {
+    return StoredImages::open_cifar10((root_ / below).string(), split);
   }
 };
+
+TEST_F(Cifar, OfPythonsVersionIsThatOfTheBinaryOne) {
+  write_python_version();
+  for (const char* place : {"", "cifar-10-batches-py"}) {
+    const auto source = open(DataSplit::kTrain, place);
+    ASSERT_TRUE(source) << refusal_of(source);
+    EXPECT_THAT(labels_of(**source), ElementsAre(1, 2, 3));
+    EXPECT_EQ((*source)->classes().at(9), "truck");
+    EXPECT_THAT((*source)->read(2)->pixels, ::testing::Each(60));
+    EXPECT_THAT(labels_of(**open(DataSplit::kTest, place)), ElementsAre(9));
+  }
+}
+
+TEST_F(Cifar, IsReadFromAnArchiveOfEitherVersion) {
+  write_python_version();
+  pack_into(root_ / "cifar-10-python.tar.gz", root_, "cifar-10-batches-py", "-czf");
+  pack_into(root_ / "plain.tar", root_, "cifar-10-batches-py");
+  write("cifar-10-batches-bin/data_batch_1.bin", records({4, 5}));
+  write("cifar-10-batches-bin/test_batch.bin", records({6}));
+  pack_into(root_ / "cifar-10-binary.tar.gz", root_, "cifar-10-batches-bin", "-czf");
+  std::filesystem::remove_all(root_ / "cifar-10-batches-bin");
+  for (const char* place : {"cifar-10-python.tar.gz", "plain.tar"}) {
+    const auto source = open(DataSplit::kTrain, place);
+    ASSERT_TRUE(source) << refusal_of(source);
+    EXPECT_THAT(labels_of(**source), ElementsAre(1, 2, 3));
+    EXPECT_EQ((*source)->classes().at(0), "airplane");
+    EXPECT_THAT(labels_of(**open(DataSplit::kTest, place)), ElementsAre(9));
+  }
+  EXPECT_THAT(labels_of(**open(DataSplit::kTest, "cifar-10-binary.tar.gz")), ElementsAre(6));
+  std::filesystem::remove_all(root_ / "cifar-10-batches-py");
+  EXPECT_THAT(labels_of(**open()), ElementsAre(4, 5));  // both archives in the directory
+  std::filesystem::remove(root_ / "cifar-10-binary.tar.gz");
+  EXPECT_THAT(labels_of(**open()), ElementsAre(1, 2, 3));
+}
+
+TEST_F(Cifar, NamesTheFileInAnArchiveThatIsDamaged) {
+  write(
+      "cifar-10-batches-py/data_batch_1",
+      "\x80\x02"
+      "cos\nsystem\nU\x04true\x85R.");
+  pack_into(root_ / "evil.tar.gz", root_, "cifar-10-batches-py", "-czf");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTrain, "evil.tar.gz")),
+      AllOf(HasSubstr("evil.tar.gz/data_batch_1: "), HasSubstr("'os system'")));
+  EXPECT_THAT(refusal_of(open()), HasSubstr("cifar-10-batches-py/data_batch_1: "));
+  EXPECT_THAT(refusal_of(open(DataSplit::kTest, "evil.tar.gz")), HasSubstr("--data-dir"));
+}
+
+TEST_F(Cifar, IsRefusedAsAnArchiveThatIsCutOffOrDamaged) {
+  write_python_version();
+  const auto path = root_ / "cifar-10-python.tar.gz";
+  pack_into(path, root_, "cifar-10-batches-py", "-czf");
+  const auto bytes = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, bytes / 2);
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTrain, "cifar-10-python.tar.gz")),
+      AllOf(HasSubstr("--data-dir"), HasSubstr(path.string()), HasSubstr("cut off")));
+  write("cifar-10-python.tar.gz", "no gzip data");
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTrain, "cifar-10-python.tar.gz")), HasSubstr("no gzip data"));
+}
 
 TEST_F(Cifar, JoinsItsFilesInOrder) {
   write("data_batch_2.bin", records({3}));
