@@ -53,14 +53,14 @@ class Import : public testing::Test {
     return {.kind = std::move(root)};
   }
 
-  static Result<ImportedState> import(const PyValue& root, const ImportWishes& wishes = {}) {
+  static Result<ImportedState> read_back(const PyValue& root, const ImportWishes& wishes = {}) {
     const auto found = find_state_dict(root);
     if (!found) return found.error();
     return import_checkpoint(root, *found, "a.pt", wishes);
   }
 
   static std::string refusal(const PyValue& root, const ImportWishes& wishes = {}) {
-    const auto imported = import(root, wishes);
+    const auto imported = read_back(root, wishes);
     if (imported) return "accepted";
     EXPECT_TRUE(imported.error().is(Errc::kCorrupt));
     return imported.error().detail;
@@ -79,7 +79,7 @@ class Import : public testing::Test {
 };
 
 TEST_F(Import, TakesWeightsOptimizerAndPosition) {
-  const auto imported = import(file(
+  const auto imported = read_back(file(
       {{"model", {.kind = weights()}},
        {"optimizer", {.kind = optimizer("sgd", "momentum_buffer")}},
        {"epoch", {.kind = std::int64_t{3}}},
@@ -105,7 +105,7 @@ TEST_F(Import, GoesOnBehindTheEpochThatIsDone) {
   const PyValue three{.kind = std::int64_t{3}};
   const ImportWishes steps{.step = 60};
   const auto epoch_of = [&](const PyValue& root) {
-    const auto imported = import(root, steps);
+    const auto imported = read_back(root, steps);
     return imported ? imported->state.epoch : -1;
   };
   EXPECT_EQ(epoch_of(file({{"model_state_dict", {.kind = weights()}}, {"epoch", three}})), 4);
@@ -113,19 +113,19 @@ TEST_F(Import, GoesOnBehindTheEpochThatIsDone) {
   EXPECT_EQ(epoch_of(file({{"state_dict", {.kind = weights()}}, {"epoch", three}})), 3);
   EXPECT_EQ(epoch_of(file({{"MODEL_STATE", {.kind = weights()}}, {"EPOCHS_RUN", three}})), 3);
   EXPECT_EQ(
-      import(
+      read_back(
           file({{"model_state", {.kind = weights()}}, {"epoch", three}}), {.epoch = 9, .step = 1})
           ->state.epoch,
       9);
 }
 
 TEST_F(Import, SaysThatThereAreWeightsAlone) {
-  const auto bare = import({.kind = weights()});
+  const auto bare = read_back({.kind = weights()});
   ASSERT_TRUE(bare) << bare.error().detail;
   EXPECT_EQ(bare->state.epoch, 0);
   EXPECT_EQ(bare->state.step, 0);
   EXPECT_THAT(bare->notes, testing::Contains(HasSubstr("the weights alone")));
-  const auto chosen = import(
+  const auto chosen = read_back(
       file(
           {{"model", {.kind = weights()}},
            {"optimizer", {.kind = optimizer("sgd", "momentum_buffer")}}}),
@@ -145,7 +145,7 @@ TEST_F(Import, CountsStepsByTheOptimizerWhereTheFileDoesNot) {
       view("fc.weight.exp_avg", weight_, DType::kF32)};
   const auto dict =
       write_optimizer(kept, {"fc.weight", "fc.bias", "bn.weight"}, *optimizer_group("adamw", {}));
-  const auto imported = import(file(
+  const auto imported = read_back(file(
       {{"model", {.kind = weights()}},
        {"optimizer", *dict},
        {"epoch", {.kind = std::int64_t{2}}}}));
@@ -208,7 +208,7 @@ TEST_F(Import, RefusesAnOptimizerOfSeveralGroups) {
 }
 
 TEST_F(Import, KnowsTheBestAndTheArchitectureOfImagenet) {
-  const auto imported = import(
+  const auto imported = read_back(
       file(
           {{"state_dict", {.kind = weights()}},
            {"arch", {.kind = std::string("resnet18")}},
@@ -242,7 +242,7 @@ TEST_F(Import, IsTheWayBackFromEveryLayoutWithAnOptimizer) {
     const auto style = *checkpoint_style_of(name);
     const auto value = checkpoint_value(style, saved, facts);
     ASSERT_TRUE(value) << name;
-    const auto imported = import(*value, {.step = 50});
+    const auto imported = read_back(*value, {.step = 50});
     ASSERT_TRUE(imported) << name << ": " << imported.error().detail;
     const bool has_epoch = style != CheckpointStyle::kOpenAccWeights;
     EXPECT_EQ(imported->state.epoch, has_epoch ? 5 : 0) << name;
@@ -252,7 +252,7 @@ TEST_F(Import, IsTheWayBackFromEveryLayoutWithAnOptimizer) {
     EXPECT_EQ(imported->state.optimizer.size(), saved.optimizer.size()) << name;
   }
   const auto mila = checkpoint_value(CheckpointStyle::kMila, saved, facts);
-  const auto back = import(*mila);
+  const auto back = read_back(*mila);
   ASSERT_TRUE(back) << back.error().detail;
   EXPECT_EQ(back->state.step, 50);
   EXPECT_EQ(back->state.ranks[0].rng, saved.ranks[0].rng);
