@@ -376,7 +376,8 @@ class Back(Keeping):
         to, _ = self.imported(self.room / "good.pt")
         again = self.ddpctl("import", self.room / "good.pt", "--to", to, status=USAGE)
         self.assertIn("name a new directory", again.stderr)
-        for flags, part in ((["--model", "simple_conv_net"], "tensor '"),
+        for flags, part in ((["--model", "linear"], "is none of the model's"),
+                            (["--model", "my_net"], "'fc2.weight' is missing or of another shape"),
                             (["--model", "convnet", "--optimizer", "adamw"], "saved with --optimizer sgd"),
                             (["--model", "convnet", "--momentum", "0"], "'conv1.weight.momentum_buffer'")):
             self.assertIn(part, self.refusal(*flags, *SMALL, "--resume", to))
