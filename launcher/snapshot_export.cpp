@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -56,6 +57,17 @@ Result<PyDict> group_of(const SnapshotState& state) {
   return optimizer_group(kind, settings);
 }
 
+/// The tensors in the order of Python's model, as far as the snapshot tells it: parameters, then
+/// buffers. Who reads the file again may number an optimizer's state by it.
+std::vector<TensorView> in_order(const SnapshotState& state) {
+  std::vector<TensorView> tensors = state.model;
+  const auto place = [&state](const TensorView& tensor) {
+    return std::ranges::find(state.parameters, tensor.name) - state.parameters.begin();
+  };
+  std::ranges::stable_sort(tensors, {}, place);
+  return tensors;
+}
+
 std::vector<TensorView> renamed(std::vector<TensorView> tensors, std::string_view prefix) {
   for (TensorView& tensor : tensors) {
     tensor.name.insert(0, prefix);
@@ -66,11 +78,12 @@ std::vector<TensorView> renamed(std::vector<TensorView> tensors, std::string_vie
 }  // namespace
 
 Result<int> export_snapshot(const ExportSnapshot& options) {
-  const auto path = snapshot_at(options.path);
+  const auto path = options.best ? best_snapshot_in(options.path) : snapshot_at(options.path);
   if (!path) return path.error();
   const auto loaded = load_snapshot(*path);
   if (!loaded) return loaded.error();
-  const SnapshotState& state = (*loaded)->state();
+  SnapshotState state = (*loaded)->state();
+  state.model = in_order(state);
 
   const auto write = [&]() -> Result<void> {
     auto weights = renamed(state.model, options.prefix);

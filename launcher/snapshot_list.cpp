@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <span>
@@ -53,6 +54,16 @@ SnapshotRow row_of(const fs::path& snapshot) {
   row.damage = damage_by_size(snapshot, *manifest);
   row.manifest = *std::move(manifest);
   return row;
+}
+
+/// The newest sound manifest knows which one is the best.
+void mark_best(std::vector<SnapshotRow>& rows) {
+  const auto newest = std::ranges::find_if(rows, &std::string::empty, &SnapshotRow::damage);
+  if (newest == rows.end() || !newest->manifest.best) return;
+  const auto best =
+      std::ranges::find(rows, newest->manifest.best->snapshot.to_string(), &SnapshotRow::name);
+  // What it tells of the best has to be of itself: another job's may have the same name.
+  if (best != rows.end()) best->is_best = best->manifest.best == newest->manifest.best;
 }
 
 /// The lines of one snapshot, and whether it is sound.
@@ -104,6 +115,7 @@ Result<int> list_directory(const ListSnapshots& options) {
   for (const fs::path& snapshot : *snapshots) {
     rows.push_back(row_of(snapshot));
   }
+  mark_best(rows);
   auto const told = answer(options.json ? snapshot_list_json(rows) : snapshot_list_text(rows));
   if (!told) return told.error();
   return kExitOk;
@@ -138,6 +150,7 @@ Result<int> run_snapshot(const SnapshotCommand& command) {
     }
     Result<int> operator()(const DiffSnapshots& options) const { return diff_snapshots(options); }
     Result<int> operator()(const ExportSnapshot& options) const { return export_snapshot(options); }
+    Result<int> operator()(const ImportSnapshot& options) const { return import_snapshot(options); }
   };
   return std::visit(Run{}, command);
 }

@@ -46,7 +46,7 @@ Result<Side> read_side(const std::string& path) {
 }  // namespace
 
 Result<int> inspect_snapshot(const InspectSnapshot& options) {
-  const auto path = snapshot_at(options.path);
+  const auto path = options.best ? best_snapshot_in(options.path) : snapshot_at(options.path);
   if (!path) return path.error();
   const auto manifest = read_manifest(*path);
   if (!manifest) return manifest.error();

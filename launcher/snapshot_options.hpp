@@ -16,6 +16,7 @@ struct RawSnapshot {
   InspectSnapshot inspect;
   DiffSnapshots diff;
   ExportSnapshot to_python;
+  ImportSnapshot from_python;
 };
 
 void add_snapshot(CLI::App& app, RawSnapshot& raw);

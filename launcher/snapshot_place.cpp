@@ -35,4 +35,23 @@ Result<std::filesystem::path> snapshot_at(const std::filesystem::path& path) {
   return make_error(Errc::kNotFound, fmt::format("{}: no snapshot is in it", path.string()));
 }
 
+Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& directory) {
+  const auto newest = peek_newest(directory);
+  if (!newest) return newest.error();
+  const auto& manifest = *newest;
+  if (!manifest || !manifest->best) {
+    return make_error(
+        Errc::kNotFound,
+        fmt::format(
+            "{}: no snapshot in it tells which is the best; ddptrain --keep-best keeps one",
+            directory.string()));
+  }
+  std::filesystem::path path = directory / manifest->best->snapshot.to_string();
+  if (std::error_code ignored; std::filesystem::exists(path, ignored)) return path;
+  return make_error(
+      Errc::kNotFound,
+      fmt::format(
+          "{}: the best is not there any more ({})", path.string(), best_text(*manifest->best)));
+}
+
 }  // namespace ddprun

@@ -18,4 +18,8 @@ Result<std::vector<std::filesystem::path>> snapshots_in(const std::filesystem::p
 /// `path`, or the newest snapshot in it. Fails with kNotFound when there is none.
 Result<std::filesystem::path> snapshot_at(const std::filesystem::path& path);
 
+/// The best snapshot in `directory`, by the newest manifest there that is sound. Fails with
+/// kNotFound when it tells of none, or that one is gone.
+Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& directory);
+
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 
 #include "base/nearest.hpp"
 #include "trainer/config_file.hpp"
+#include "trainer/core/checkpoint_plan.hpp"
 #include "trainer/raw_options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -124,6 +125,64 @@ ModelOptions model_of(const RawOptions& raw, DatasetKind data) {
   return model;
 }
 
+/// The files for other programs, where they are asked for.
+Result<void> read_checkpoints(TrainOptions& options, const RawOptions& raw) {
+  if (!raw.checkpoint_style) {
+    const bool is_lost = raw.checkpoint_directory || raw.checkpoint_every_epochs;
+    if (!is_lost) return {};
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "{} has no meaning without --checkpoint-style, which says what the files are like",
+            raw.checkpoint_directory ? "--checkpoint-dir" : "--checkpoint-every-epochs"));
+  }
+  CheckpointOptions& checkpoints = options.checkpoints;
+  checkpoints.style = checkpoint_style_of(*raw.checkpoint_style);
+  checkpoints.every_epochs =
+      raw.checkpoint_every_epochs.value_or(checkpoint_interval(*checkpoints.style));
+  const auto& snapshots = options.snapshots.directory;
+  checkpoints.directory = raw.checkpoint_directory.value_or(snapshots.value_or(""));
+  if (!checkpoints.directory.empty()) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      "--checkpoint-style needs --checkpoint-dir, the directory for its files, or --snapshot-dir");
+}
+
+/// What the best is chosen by, and that somebody measures it.
+Result<void> read_best(TrainOptions& options, const RawOptions& raw) {
+  const auto refuse = [](const std::string& text) {
+    return make_error(Errc::kInvalidArgument, text);
+  };
+  auto& best = options.snapshots.keeps_best;
+  if (raw.best) best = best_metric_of(*raw.best);
+  if (best && !options.snapshots.directory) {
+    return refuse("--keep-best needs --snapshot-dir, where the best snapshot is kept");
+  }
+  const auto& style = options.checkpoints.style;
+  if (style && !best_file_name(*style).empty()) {
+    if (best == BestMetric::kLoss) {
+      return refuse(fmt::format(
+          "--checkpoint-style {} has the best accuracy in its files; --keep-best loss does not go "
+          "with it",
+          name_of(*style)));
+    }
+    best = BestMetric::kAccuracy;
+  }
+  if (!best) return {};
+  options.evaluate_every_epochs = raw.evaluate_every_epochs.value_or(1);
+  if (options.evaluate_every_epochs > 0) return {};
+  return refuse(
+      "--evaluate-every-epochs 0 measures nothing to choose the best by; leave it out, or give 1 "
+      "or more");
+}
+
+Result<void> check_link(const TrainOptions& options) {
+  const bool leads_somewhere = options.checkpoints.style || options.snapshots.directory;
+  if (!options.links_checkpoints || leads_somewhere) return {};
+  return make_error(
+      Errc::kInvalidArgument, "--link-checkpoints needs --snapshot-dir or --checkpoint-dir");
+}
+
 Result<TrainOptions> checked(RawOptions raw) {
   TrainOptions& options = raw.options;
   options.data.kind = dataset_words().at(raw.dataset);
@@ -145,6 +204,9 @@ Result<TrainOptions> checked(RawOptions raw) {
   if (done) done = check_optimizer(options.optimizer);
   if (done) done = check_schedule(options.schedule);
   if (done) done = read_injections(options, raw.injections);
+  if (done) done = read_checkpoints(options, raw);
+  if (done) done = read_best(options, raw);
+  if (done) done = check_link(options);
   if (!done) return done.error();
   return std::move(options);
 }

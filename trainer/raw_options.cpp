@@ -3,6 +3,7 @@
 #include "base/flag_checks.hpp"
 #include "base/worker_contract.hpp"
 #include "trainer/core/line_style.hpp"
+#include "trainer/core/python_checkpoint.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -174,6 +175,24 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
   add_file("--sample-trace", report.sample_trace, "JSON lines, appended to by every rank", "FILE");
 }
 
+void add_checkpoint_flags(CLI::App& app, RawOptions& raw) {
+  app.add_option("--checkpoint-style", raw.checkpoint_style, "Of files for Python's scripts")
+      ->check(one_of(checkpoint_style_names()));
+  app.add_option(
+         "--checkpoint-dir", raw.checkpoint_directory, "Where they go; else to the snapshots")
+      ->check(not_empty())
+      ->type_name("DIR");
+  app.add_option(
+         "--checkpoint-every-epochs,--checkpoint-interval-epochs,--checkpoint-interval",
+         raw.checkpoint_every_epochs,
+         "Epochs between two of them")
+      ->check(count(1, kCountMax));
+  app.add_flag(
+      "--link-checkpoints",
+      raw.options.links_checkpoints,
+      "Make ./checkpoints a link to their directory");
+}
+
 void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
   SnapshotOptions& snapshots = raw.options.snapshots;
   app.add_option("--snapshot-dir", snapshots.directory, "Save snapshots here, and resume from them")
@@ -182,6 +201,12 @@ void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--snapshot-every-steps", snapshots.every_steps, "Steps between snapshots")
       ->check(count(1, kCountMax));
   app.add_option("--keep-snapshots", snapshots.keep, "How many stay")->check(count(1, 1'000'000));
+  app.add_option("--keep-best", raw.best, "Besides these the best one, by what validation measures")
+      ->check(one_of({name_of(BestMetric::kAccuracy), name_of(BestMetric::kLoss)}));
+  app.add_option(
+         "--resume", snapshots.begun_with, "A snapshot to go on from where --snapshot-dir has none")
+      ->check(not_empty())
+      ->type_name("PATH");
   app.add_option(
          "--inject", raw.injections, "A fault for a drill: FAULT@STEP[:MS][,rank=N][,attempt=N]")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -237,6 +262,7 @@ void add_flags(CLI::App& app, RawOptions& raw) {
   add_ddp_flags(app, raw);
   add_output_flags(app, raw);
   add_snapshot_flags(app, raw);
+  add_checkpoint_flags(app, raw);
 }
 
 }  // namespace ddprun

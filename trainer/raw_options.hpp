@@ -36,6 +36,10 @@ struct RawOptions {
   std::optional<double> momentum;
   std::optional<double> weight_decay;
   std::optional<std::int64_t> evaluate_every_epochs;
+  std::optional<std::string> best;
+  std::optional<std::string> checkpoint_style;
+  std::optional<std::string> checkpoint_directory;
+  std::optional<std::int64_t> checkpoint_every_epochs;
   std::vector<std::string> injections;
   std::vector<std::string> overrides;  // name=value, behind all flags
 };

@@ -55,6 +55,30 @@ void warn_of(const Error& error) {
   spdlog::warn("old snapshots stay: {}", error.detail);
 }
 
+/// The first of `names` that is sound; those before it go to `damaged`.
+Result<SnapshotStore::Found> first_sound(
+    const std::filesystem::path& directory,
+    const std::vector<SnapshotName>& names,
+    std::vector<SnapshotName>& damaged) {
+  SnapshotStore::Found found;
+  for (const SnapshotName& name : names) {
+    auto loaded = load_snapshot(directory / name.to_string());
+    if (loaded) {
+      found.snapshot = *std::move(loaded);
+      return found;
+    }
+    damaged.push_back(name);
+    found.damaged.push_back(loaded.error());
+  }
+  if (found.damaged.empty()) return found;
+  return corrupt(fmt::format(
+      "none of the {} snapshots in {} is sound, the newest because of {}; restore one, or move "
+      "them away to start over",
+      found.damaged.size(),
+      directory.string(),
+      found.damaged.front().detail));
+}
+
 }  // namespace
 
 Result<Manifest> read_manifest(const std::filesystem::path& path) {
@@ -119,6 +143,19 @@ Result<std::optional<Manifest>> peek_newest(const std::filesystem::path& directo
   return std::optional<Manifest>();
 }
 
+Result<SnapshotStore::Found> find_snapshot(const std::filesystem::path& path) {
+  if (std::error_code ignored; std::filesystem::exists(path / kManifest, ignored)) {
+    auto loaded = load_snapshot(path);
+    if (!loaded) return loaded.error();
+    return SnapshotStore::Found{.snapshot = *std::move(loaded), .damaged = {}};
+  }
+  auto entries = list_snapshots(path);
+  if (!entries) return entries.error();
+  std::ranges::sort(entries->snapshots, std::greater{});
+  std::vector<SnapshotName> damaged;
+  return first_sound(path, entries->snapshots, damaged);
+}
+
 Result<std::unique_ptr<SnapshotStore>> SnapshotStore::claim(SnapshotStoreOptions options) {
   DDPRUN_CHECK(options.keep >= 1);
   auto const made = make_directories(options.directory);
@@ -136,31 +173,11 @@ Result<std::unique_ptr<SnapshotStore>> SnapshotStore::claim(SnapshotStoreOptions
 Result<SnapshotStore::Found> SnapshotStore::newest() {
   const auto entries = list_snapshots(options_.directory);
   if (!entries) return entries.error();
-  Found found;
-  for (const SnapshotName& name : candidates(entries->snapshots, claim_)) {
-    auto loaded = load_snapshot(path_of(name));
-    if (loaded) {
-      found.snapshot = *std::move(loaded);
-      return found;
-    }
-    damaged_.push_back(name);
-    found.damaged.push_back(loaded.error());
-  }
-  if (found.damaged.empty()) return found;
-  return corrupt(fmt::format(
-      "none of the {} snapshots in {} is sound, the newest because of {}; restore one, or move "
-      "them away to start over",
-      found.damaged.size(),
-      options_.directory.string(),
-      found.damaged.front().detail));
+  return first_sound(options_.directory, candidates(entries->snapshots, claim_), damaged_);
 }
 
 Result<SnapshotName> SnapshotStore::write(const SnapshotState& state) {
-  const SnapshotName name = {
-      .claim = claim_,
-      .step = state.step,
-      .generation = options_.generation,
-      .round = options_.round};
+  const SnapshotName name = name_of_step(state.step);
   if (std::error_code ignored; std::filesystem::exists(path_of(name), ignored)) return name;
   auto written = check_claim();
   if (written) written = write_aside(state, name);
@@ -171,8 +188,13 @@ Result<SnapshotName> SnapshotStore::write(const SnapshotState& state) {
     const auto ours = check_claim();
     return ours ? written.error() : ours.error();
   }
-  prune();
+  prune(state.best);
   return name;
+}
+
+SnapshotName SnapshotStore::name_of_step(std::int64_t step) const {
+  return {
+      .claim = claim_, .step = step, .generation = options_.generation, .round = options_.round};
 }
 
 std::filesystem::path SnapshotStore::path_of(const SnapshotName& name) const {
@@ -266,11 +288,12 @@ Result<void> SnapshotStore::publish(const SnapshotName& name) const {
   return check_claim();
 }
 
-void SnapshotStore::prune() const {
+void SnapshotStore::prune(const std::optional<BestSoFar>& best) const {
   const auto entries = list_snapshots(options_.directory);
   if (!entries) return warn_of(entries.error());
   std::vector<std::filesystem::path> swept;
-  for (const SnapshotName& name : superfluous(entries->snapshots, damaged_, options_.keep)) {
+  const auto kept = best ? std::optional(best->snapshot) : std::nullopt;
+  for (const SnapshotName& name : superfluous(entries->snapshots, damaged_, options_.keep, kept)) {
     const auto to = options_.directory / swept_name(claim_, name.to_string());
     const auto moved = move_entry(path_of(name), to);
     if (!moved) return warn_of(moved.error());

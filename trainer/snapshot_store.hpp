@@ -61,7 +61,7 @@ Result<std::optional<Manifest>> peek_newest(const std::filesystem::path& directo
 
 struct SnapshotStoreOptions {
   std::filesystem::path directory;  // made when it does not exist
-  std::size_t keep = 2;             // this many sound snapshots stay; >= 1
+  std::size_t keep = 2;             // this many sound snapshots stay, and the best; >= 1
   // Initialised here too, or g++ warns where designated initialisers leave it out.
   std::string run_id = {};       // the job, for messages NOLINT(readability-redundant-member-init)
   std::uint64_t generation = 0;  // with `round`, the owner of what is written
@@ -89,13 +89,17 @@ class SnapshotStore {
   Result<Found> newest();
 
   /// Saves `state`. When this returns a name the snapshot is durable; only then are the oldest
-  /// beyond `keep` removed. A step that this round has saved already is not saved again. Fails with
-  /// kIo when the disk is full or refuses, and with kCancelled when a newer round has claimed the
-  /// directory; nothing of the attempt is taken up later.
+  /// beyond `keep` removed, all but the one that `state.best` names. So a new best, which names
+  /// itself, is there before the old one goes. A step that this round has saved already is not
+  /// saved again. Fails with kIo when the disk is full or refuses, and with kCancelled when a newer
+  /// round has claimed the directory; nothing of the attempt is taken up later.
   Result<SnapshotName> write(const SnapshotState& state);
 
   std::filesystem::path path_of(const SnapshotName& name) const;
   std::uint64_t claim_number() const { return claim_; }
+
+  /// What write() calls the snapshot of this step.
+  SnapshotName name_of_step(std::int64_t step) const;
 
  private:
   explicit SnapshotStore(SnapshotStoreOptions options) : options_(std::move(options)) {}
@@ -105,12 +109,16 @@ class SnapshotStore {
   Result<void> check_claim() const;
   Result<void> write_aside(const SnapshotState& state, const SnapshotName& name) const;
   Result<void> publish(const SnapshotName& name) const;
-  void prune() const;
+  void prune(const std::optional<BestSoFar>& best) const;
   std::filesystem::path path_aside(const SnapshotName& name) const;
 
   SnapshotStoreOptions options_;
   std::uint64_t claim_ = 0;
   std::vector<SnapshotName> damaged_;
 };
+
+/// The snapshot that `path` is, or the newest sound one in the directory `path`; claims nothing.
+/// Fails with kNotFound when there is no such path, and as SnapshotStore::newest().
+Result<SnapshotStore::Found> find_snapshot(const std::filesystem::path& path);
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 #include "trainer/snapshots.hpp"
 
 #include "base/say.hpp"
+#include "trainer/imported_state.hpp"
 #include "trainer/named_tensors.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -96,27 +98,35 @@ RankState Snapshots::rank_state_of(const torch::Tensor& row) const {
   return {.rng = {bytes, bytes + rng.nbytes()}, .sums = numbers_of(row)};
 }
 
-/// The row that rank_state_of() came from. Fails with kCorrupt when a part has another size.
-Result<torch::Tensor> Snapshots::row_of(const RankState& rank) const {
+/// The row that rank_state_of() came from. Fails with kCorrupt when a part has another size. One
+/// that was imported may lack the generator, whose place this process's takes, as in a script that
+/// seeds and then loads; sums, which are zeros; and other numbers, which are NaN.
+Result<torch::Tensor> Snapshots::row_of(const RankState& rank, bool is_imported) const {
   torch::Tensor row = row_of_this_rank({});
   std::vector<double> values;
   for (const std::string& name : number_names_) {
     const auto found = rank.sums.find(name);
-    if (found != rank.sums.end()) values.push_back(found->second);
+    if (found != rank.sums.end()) {
+      values.push_back(found->second);
+    } else if (is_imported) {
+      values.push_back(values.size() < kSumNames.size() ? 0 : std::nan(""));
+    }
   }
   const std::size_t tail = values.size() * sizeof(double);
-  if (values.size() != number_names_.size() || rank.rng.size() + tail != row.nbytes()) {
+  const std::size_t head = row.nbytes() - number_names_.size() * sizeof(double);
+  const bool has_generator = rank.rng.size() == head || (is_imported && rank.rng.empty());
+  if (values.size() != number_names_.size() || !has_generator) {
     return make_error(Errc::kCorrupt, "the state of a rank has another form than ours");
   }
   auto* const bytes = row.mutable_data_ptr<std::uint8_t>();
-  std::memcpy(bytes, rank.rng.data(), rank.rng.size());
-  std::memcpy(bytes + rank.rng.size(), values.data(), tail);
+  if (!rank.rng.empty()) std::memcpy(bytes, rank.rng.data(), head);
+  std::memcpy(bytes + head, values.data(), tail);
   return row;
 }
 
 /// A job with other flags is refused before it takes the directory from the one that runs there.
 Result<void> Snapshots::check_before_claim() const {
-  const std::filesystem::path directory = options_.snapshots.directory.value_or("");
+  const std::filesystem::path directory = *options_.snapshots.directory;
   const auto newest = peek_newest(directory);
   if (!newest) return with_context("--snapshot-dir", newest.error());
   const auto& found = *newest;
@@ -126,53 +136,96 @@ Result<void> Snapshots::check_before_claim() const {
   return with_context((directory / found->name.to_string()).string(), same.error());
 }
 
-Result<std::unique_ptr<LoadedSnapshot>> Snapshots::take_over() {
+Result<Snapshots::Taken> Snapshots::take_over() {
+  if (!options_.snapshots.directory) return take_other();
   const auto ours = check_before_claim();
   if (!ours) return ours.error();
   auto store = SnapshotStore::claim(
-      {.directory = options_.snapshots.directory.value_or(""),
+      {.directory = *options_.snapshots.directory,
        .keep = options_.snapshots.keep,
        .run_id = place_.run_id,
        .generation = place_.generation,
        .round = place_.round});
   if (!store) return with_context("--snapshot-dir", store.error());
   store_ = std::move(*store);
+  own_ = store_->name_of_step(0);
   auto found = store_->newest();
   if (!found) return with_context("--snapshot-dir", found.error());
   for (const Error& damaged : found->damaged) {
     say(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
   }
-  if (!found->snapshot) return std::unique_ptr<LoadedSnapshot>();
+  if (!found->snapshot) return take_other();
   // Again: another job may have saved since, or the newest manifest was of a damaged snapshot.
+  std::string path = store_->path_of(found->snapshot->name()).string();
   const auto same = check_same_job(found->snapshot->state().arguments, options_);
-  if (!same) return with_context(store_->path_of(found->snapshot->name()).string(), same.error());
-  return std::move(found->snapshot);
+  if (!same) return with_context(path, same.error());
+  return Taken{.snapshot = std::move(found->snapshot), .path = std::move(path)};
+}
+
+/// What --resume names, where the directory has nothing to go on from.
+Result<Snapshots::Taken> Snapshots::take_other() const {
+  const auto& other = options_.snapshots.begun_with;
+  if (!other) {
+    if (place_.attempt > 0) {
+      say(fmt::format(
+          "ddptrain: restarted, and {} has no snapshot: training begins anew\n",
+          *options_.snapshots.directory));
+    }
+    return Taken();
+  }
+  auto found = find_snapshot(*other);
+  if (!found) return with_context("--resume", found.error());
+  if (!found->snapshot) {
+    say(fmt::format("ddptrain: --resume {} has no snapshot: training begins anew\n", *other));
+    return Taken();
+  }
+  const auto same = check_same_job(found->snapshot->state().arguments, options_);
+  if (!same) return with_context(*other, same.error());
+  return Taken{.snapshot = std::move(found->snapshot), .path = *other};
+}
+
+/// The record of what was best outlives a restart, unless another metric counts from now on.
+void Snapshots::take_best(const std::optional<BestSoFar>& saved) {
+  best_ = saved;
+  const auto& metric = options_.snapshots.keeps_best;
+  if (!saved || !metric || saved->metric == *metric) return;
+  say(fmt::format(
+      "ddptrain: the best was chosen by {} before, and is by {} from now on\n",
+      name_of(saved->metric),
+      name_of(*metric)));
+  best_.reset();
 }
 
 Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
-  auto loaded = take_over();
-  if (!loaded) return loaded.error();
-  if (!*loaded) return Told{};
-  const SnapshotState& state = (*loaded)->state();
-  const std::string path = store_->path_of((*loaded)->name()).string();
+  auto taken = take_over();
+  if (!taken) return taken.error();
+  const auto& [snapshot, path] = *taken;
+  if (!snapshot) return Told{};
+  const SnapshotState& state = snapshot->state();
+  const bool is_imported = state.arguments.contains(kImportedFrom);
 
-  auto filled = fill(model_tensors(trained.model), state.model);
-  if (filled && !state.optimizer.empty()) {
+  auto filled = is_imported ? check_imported(state, trained.model) : Result<void>();
+  if (filled) filled = fill(model_tensors(trained.model), state.model);
+  if (filled && is_imported) {
+    filled = fill_imported(state, trained.optimizer);
+  } else if (filled && !state.optimizer.empty()) {
     filled = fill(trained.optimizer.make_state(), state.optimizer);
   }
   if (!filled) return with_context(path, filled.error());
   std::vector<torch::Tensor> rows;
   for (const RankState& rank : state.ranks) {
-    auto row = row_of(rank);
+    auto row = row_of(rank, is_imported);
     if (!row) return with_context(path, row.error());
     rows.push_back(*std::move(row));
   }
+  take_best(state.best);
   return Told{.header = header_of(state), .rows = torch::stack(rows)};
 }
 
 Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& trained) {
-  if (!options_.snapshots.directory) return std::optional<TrainPosition>();
-
+  if (!options_.snapshots.directory && !options_.snapshots.begun_with) {
+    return std::optional<TrainPosition>();
+  }
   // Rank 0 does all that can fail; what came of it is the first thing that the others are told, so
   // that no rank waits for one that has given up.
   Told told;
@@ -182,7 +235,7 @@ Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& tra
     told = done ? *done : Told{.header = failed, .rows = {}};
     tell(told.header);
     if (!done) return done.error();
-    saver_ = std::make_unique<SnapshotSaver>(std::move(store_));
+    if (store_) saver_ = std::make_unique<SnapshotSaver>(std::move(store_));
   } else {
     tell(told.header);
   }
@@ -228,11 +281,33 @@ TrainPosition Snapshots::position_from(const Told& told) const {
       position.sums.add(sums_of(numbers_of(rows[rank])));
     }
   }
+  // What an imported snapshot does not tell.
+  std::erase_if(position.extras, [](const auto& extra) { return std::isnan(extra.second); });
   return position;
 }
 
+Result<bool> Snapshots::is_best(const MetricSums& validated, std::int64_t epoch) {
+  const torch::Tensor verdict = torch::zeros({1}, torch::kInt64);
+  if (place_.rank == 0) {
+    const auto done = finish();  // only then is it known whether the best before was saved
+    if (!done) return done.error();
+    const BestMetric metric = *options_.snapshots.keeps_best;
+    const double value =
+        metric == BestMetric::kAccuracy ? validated.accuracy_percent() : validated.mean_loss();
+    if (is_better(metric, value, best_)) {
+      next_best_ = BestSoFar{.metric = metric, .value = value, .epoch = epoch, .snapshot = own_};
+      verdict.fill_(1);
+    }
+  }
+  broadcast({verdict});
+  return verdict.item<std::int64_t>() == 1;
+}
+
 Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors& trained) {
-  if (!options_.snapshots.directory) return {};
+  if (!options_.snapshots.directory) {
+    if (next_best_) best_ = std::exchange(next_best_, std::nullopt);  // a file may have it
+    return {};
+  }
   const torch::Tensor mine = row_of_this_rank(position);
   std::vector<std::vector<torch::Tensor>> rows;
   if (place_.rank == 0) {
@@ -248,7 +323,10 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
   auto done = finish();  // of the one before: its views point into what is replaced here
   if (!done) return done;
   saving_step_ = position.progress.step;
+  saving_best_ = std::exchange(next_best_, std::nullopt);
+  if (saving_best_) saving_best_->snapshot.step = saving_step_;
   if (is_disk_full_) {
+    saving_best_.reset();
     return told_failure(make_error(Errc::kIo, "No space left on device (--inject diskfull)"));
   }
   model_.clear();
@@ -268,7 +346,8 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
       .arguments = arguments_of_job(options_),
       .ranks = {},
       .model = views_of(model_),
-      .optimizer = views_of(optimizer_)};
+      .optimizer = views_of(optimizer_),
+      .best = saving_best_ ? saving_best_ : best_};
   for (const auto& [flag, value] : settings_of(options_.optimizer)) {
     state.arguments.emplace(flag, value);  // for Python's optimizer; they may change on resuming
   }
@@ -289,6 +368,8 @@ void Snapshots::wait_until_copied() {
 Result<void> Snapshots::finish() {
   if (!saver_) return {};
   const auto written = saver_->finish();
+  if (written && saving_best_) best_ = saving_best_;
+  saving_best_.reset();
   return told_failure(written ? std::nullopt : std::optional(written.error()));
 }
 

@@ -56,7 +56,8 @@ class Snapshots {
     std::int64_t has_optimizer = 0;  // 0 or 1: it has been stepped
   };
 
-  /// Without a --snapshot-dir no call does anything. `extras` are the names of a position's.
+  /// Without a --snapshot-dir nothing is saved, and only --resume taken up. `extras` are the names
+  /// of a position's.
   Snapshots(
       const TrainOptions& options,
       const WorkerPlace& place,
@@ -64,11 +65,20 @@ class Snapshots {
       std::vector<std::string> extras);
 
   /// Takes the directory over and puts the newest snapshot back into model, optimizer and the
-  /// default generator; yields the position to go on from, none if there is no snapshot. At the
-  /// world size that saved, every rank goes on with its own bits; at another, the samples that are
-  /// left are divided anew. Fails, on all ranks, when the directory cannot be used or the snapshot
+  /// default generator, or the one of --resume where there is none; yields the position to go on
+  /// from, none if there is no snapshot at all. At the world size that saved, every rank goes on
+  /// with its own bits; at another, the samples that are left are divided anew. Fails, on all ranks, when the directory cannot be used or the snapshot
   /// belongs to other flags.
   Result<std::optional<TrainPosition>> resume(const TrainedTensors& trained);
+
+  /// Whether what was just measured behind `epoch` is the best so far, as rank 0 knows it: what
+  /// could not be saved does not count. If it is, the next save() is of the best. Fails as save().
+  /// REQUIRES: the options say by which metric.
+  Result<bool> is_best(const MetricSums& validated, std::int64_t epoch);
+
+  /// The best so far, the one that is to be saved included; none before anything was measured. Rank
+  /// 0 alone knows.
+  const std::optional<BestSoFar>& best() const { return next_best_ ? next_best_ : best_; }
 
   /// Begins to save, and waits for the disk only if the snapshot before is still on its way. A full
   /// disk is told on stderr and training goes on; fails with kCancelled when a newer round owns the
@@ -94,14 +104,22 @@ class Snapshots {
     torch::Tensor rows;  // (world, bytes of a rank) uint8
   };
 
+  /// A snapshot that is taken up, and where it lies.
+  struct Taken {
+    std::unique_ptr<LoadedSnapshot> snapshot;  // null: there is none
+    std::string path;
+  };
+
   Result<void> check_before_claim() const;
-  Result<std::unique_ptr<LoadedSnapshot>> take_over();
+  Result<Taken> take_over();
+  Result<Taken> take_other() const;
+  void take_best(const std::optional<BestSoFar>& saved);
   Result<Told> put_back(const TrainedTensors& trained);
   TrainPosition position_from(const Told& told) const;
   torch::Tensor row_of_this_rank(const TrainPosition& position) const;
   std::map<std::string, double> numbers_of(const torch::Tensor& row) const;
   RankState rank_state_of(const torch::Tensor& row) const;
-  Result<torch::Tensor> row_of(const RankState& rank) const;
+  Result<torch::Tensor> row_of(const RankState& rank, bool is_imported) const;
   Result<void> told_failure(const std::optional<Error>& failure);
   void tell(Header& header);
   void broadcast(const std::vector<torch::Tensor>& tensors);
@@ -111,8 +129,12 @@ class Snapshots {
   ProcessGroup group_;
   std::vector<std::string> number_names_;  // of the doubles in a row
   bool is_disk_full_ = false;
-  std::int64_t saving_step_ = 0;  // of the snapshot begun last
-  NamedTensors model_;            // what is being saved: parameters shared, buffers copied
+  std::int64_t saving_step_ = 0;          // of the snapshot begun last
+  SnapshotName own_;                      // of what this round saves, but for the step
+  std::optional<BestSoFar> best_;         // rank 0's: the best that is on disk, or was
+  std::optional<BestSoFar> next_best_;    // of the moment that is to be saved next
+  std::optional<BestSoFar> saving_best_;  // of the snapshot begun last
+  NamedTensors model_;                    // what is being saved: parameters shared, buffers copied
   NamedTensors optimizer_;
   std::unique_ptr<SnapshotStore> store_;  // rank 0's, until the saver has it
   std::unique_ptr<SnapshotSaver> saver_;  // rank 0's

@@ -2,14 +2,13 @@
 
 #include "trainer/autocast.hpp"
 #include "trainer/clip.hpp"
+#include "trainer/core/snapshot.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace ddprun {
 namespace {
-
-constexpr char kScalerPrefix[] = "scaler.";
 
 /// Autocast around a forward pass and its loss, where it is wanted.
 class ForwardPrecision {

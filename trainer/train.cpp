@@ -4,6 +4,8 @@
 #include "base/say.hpp"
 #include "base/time.hpp"
 #include "trainer/batch_norm.hpp"
+#include "trainer/checkpoints.hpp"
+#include "trainer/checkpoints_link.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/core/metrics.hpp"
 #include "trainer/core/model_cost.hpp"
@@ -31,6 +33,7 @@
 #include <torch/torch.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <memory>
@@ -42,7 +45,6 @@
 namespace ddprun {
 namespace {
 
-constexpr char kSamplesOfRun[] = "samples_of_run";
 constexpr double kTera = 1e12;
 
 double now_s() {
@@ -75,6 +77,7 @@ class Training {
   Result<void> open();
   Result<void> build();
   Result<void> take_up();
+  void link() const;
   Result<void> announce();
   bool has_more_to_train() const;
   Result<void> train_epoch();
@@ -84,6 +87,7 @@ class Training {
   void flip_gradient_bit();
   Result<void> report_step(const MetricSums& sums, const Stepper::Update& update);
   Result<void> trace(std::span<const std::int64_t> samples);
+  Result<void> keep_checkpoint();
   Result<void> save_or_stop();
   Result<void> report_stop();
   Result<void> end_epoch(double samples_before, double began_s);
@@ -112,8 +116,10 @@ class Training {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Snapshots> snapshots_;
+  std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<StopAgreement> stop_;
   bool is_stopped_ = false;
+  bool is_best_ = false;  // this moment, behind an epoch
   TrainPosition at_;
   // Those that were done at another world size had another number of samples.
   std::int64_t batches_of_epoch_ = 0;
@@ -123,6 +129,7 @@ class Training {
   PhaseSplit phases_{run_began_s_};
   Throughput throughput_{run_began_s_};
   double last_rate_ = 0;
+  double last_loss_ = 0;      // of the epoch before
   double forward_flops_ = 0;  // of one sample
 };
 
@@ -131,6 +138,7 @@ Result<TrainEnd> Training::run() {
   if (done) done = build();
   if (done && !options_.evaluated) done = take_up();
   if (done) done = announce();
+  if (done && has_more_to_train() && at_.progress.step == 0) done = keep_checkpoint();
   while (done && has_more_to_train()) {
     done = train_epoch();
   }
@@ -201,13 +209,21 @@ Result<void> Training::take_up() {
   std::vector<std::string> extras = Stepper::state_names(options_);
   extras.emplace_back(kSamplesOfRun);
   snapshots_ = std::make_unique<Snapshots>(options_, place_, group_, std::move(extras));
+  checkpoints_ = std::make_unique<Checkpoints>(options_, place_);
   const auto resumed = snapshots_->resume(trained());
   if (!resumed) return resumed.error();
+  auto const opened = checkpoints_->open();
+  if (!opened) return opened;
+  link();
   at_.progress.epoch = options_.first_epoch;
   if (!*resumed) return {};
   at_ = **resumed;
-  auto const loaded = stepper_->load(at_.extras);
-  if (!loaded) return with_context("the snapshot's loss scale", loaded.error());
+  // A file of Python's may have no loss scale; then it begins anew.
+  const auto of_scaler = Stepper::state_names(options_);
+  if (std::ranges::any_of(of_scaler, [this](auto& name) { return at_.extras.contains(name); })) {
+    auto const loaded = stepper_->load(at_.extras);
+    if (!loaded) return with_context("the snapshot's loss scale", loaded.error());
+  }
   if (at_.progress.step == 0) return {};
   // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
   const std::int64_t first = data_.train.samples.front();
@@ -219,6 +235,15 @@ Result<void> Training::take_up() {
   const auto& batch = *loaded_two;
   if (batch) ddp_->settle_buckets(batch->images);
   return {};
+}
+
+/// Beside the script, for a person who looks; nothing depends on it.
+void Training::link() const {
+  if (!options_.links_checkpoints || place_.rank != 0) return;
+  const auto& style = options_.checkpoints.style;
+  const auto linked =
+      link_checkpoints(style ? options_.checkpoints.directory : *options_.snapshots.directory);
+  if (!linked) say(fmt::format("ddptrain: --link-checkpoints: {}\n", linked.error().detail));
 }
 
 Result<void> Training::train_epoch() {
@@ -258,7 +283,10 @@ Result<void> Training::train_epoch() {
   at_ = TrainPosition();
   at_.progress = next;
   at_.extras = std::move(extras);
-  return save_or_stop();
+  done = keep_checkpoint();
+  if (done) done = save_or_stop();
+  is_best_ = false;
+  return done;
 }
 
 /// One update of the weights, from as many batches as it is made of.
@@ -373,12 +401,37 @@ Result<void> Training::trace(std::span<const std::int64_t> samples) {
   return trace_.write(sample_record(at, place_, samples));
 }
 
+/// Between two epochs, and before the first.
+Result<void> Training::keep_checkpoint() {
+  const std::int64_t next = at_.progress.epoch;
+  const TrainMoment moment = {
+      .epoch = next,
+      .batch = 0,
+      .batches_per_epoch = batches_for(batches_per_epoch(), options_.accumulate)};
+  const auto& best = snapshots_->best();
+  const auto path = checkpoints_->save(
+      at_,
+      trained(),
+      {.loss = last_loss_,
+       .learning_rate = learning_rate(options_.schedule, moment),
+       .is_best = is_best_,
+       .best_accuracy = best && best->metric == BestMetric::kAccuracy ? best->value : 0,
+       .samples = static_cast<std::int64_t>(at_.extras[kSamplesOfRun]),
+       .is_last = next == options_.end_epoch(),
+       .is_first = next == options_.first_epoch});
+  if (!path) return {};
+  phases_.end(&PhaseTimes::snapshot_s, now_s());
+  return report_->tell(SnapshotSaved{
+      .at = {.epoch = std::max(next - 1, options_.first_epoch), .step = at_.progress.step},
+      .path = *path});
+}
+
 /// Saves every so many steps, and when all is done: whoever starts the job again finds it finished.
 /// After a notice once more, and that is all.
 Result<void> Training::save_or_stop() {
   const bool done = at_.progress.epoch == options_.end_epoch();
   is_stopped_ = !done && stop_->is_reached(at_.progress.step);
-  const bool is_due = done || at_.progress.step % options_.snapshots.every_steps == 0;
+  const bool is_due = done || is_best_ || at_.progress.step % options_.snapshots.every_steps == 0;
   if (!is_due && !is_stopped_) return {};
   for (const auto& [name, value] : stepper_->state()) {
     at_.extras[name] = value;
@@ -419,9 +472,17 @@ Result<void> Training::end_epoch(double samples_before, double began_s) {
   auto told = report_->tell(trained);
   const std::int64_t every = options_.evaluate_every_epochs;
   const std::int64_t number = at_.progress.epoch + 1 - options_.first_epoch;
-  if (!told || every == 0 || number % every != 0) return told;
+  last_loss_ = trained.sums.mean_loss();
+  // Who chooses the best measures the last epoch, too.
+  const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
+  if (!told || every == 0 || (number % every != 0 && !is_last)) return told;
   const auto tested = test();
   if (!tested) return tested.error();
+  if (options_.snapshots.keeps_best) {
+    const auto best = snapshots_->is_best(tested->sums, at_.progress.epoch);
+    if (!best) return best.error();
+    is_best_ = *best;
+  }
   return report_->tell(EpochValidated{
       .trained = trained,
       .sums = tested->sums,

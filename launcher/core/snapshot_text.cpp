@@ -154,15 +154,17 @@ std::string snapshot_list_text(const std::vector<SnapshotRow>& rows) {
           row.damage);
       continue;
     }
+    const auto& best = row.manifest.best;
     text += fmt::format(
-        "{:<{}} {:>12} {:>6} {:>6} {:>9} {:>7}  complete\n",
+        "{:<{}} {:>12} {:>6} {:>6} {:>9} {:>7}  complete{}\n",
         row.name,
         width,
         row.manifest.name.step,
         row.manifest.epoch,
         row.manifest.world,
         size_text(size_of_files(row.manifest)),
-        age_text(row.age_s));
+        age_text(row.age_s),
+        row.is_best && best ? ", best: " + best_text(*best) : "");
   }
   return text;
 }
@@ -179,6 +181,7 @@ std::string snapshot_list_json(const std::vector<SnapshotRow>& rows) {
       entry["epoch"] = row.manifest.epoch;
       entry["world"] = row.manifest.world;
       entry["bytes"] = size_of_files(row.manifest);
+      if (row.is_best) entry["best"] = Json::parse(manifest_json(row.manifest)).at("best");
     } else {
       entry["damage"] = row.damage;
     }
@@ -200,6 +203,10 @@ std::string snapshot_text(const Manifest& manifest, const SnapshotState& state) 
       manifest.name.claim,
       manifest.name.generation,
       manifest.name.round);
+  if (manifest.best) {
+    text += fmt::format(
+        "best        {}, {}\n", best_text(*manifest.best), manifest.best->snapshot.to_string());
+  }
   text += "arguments\n";
   for (const auto& [name, value] : state.arguments) {
     text += fmt::format("  {:<40} {}\n", name, value);
@@ -275,6 +282,10 @@ std::vector<std::string> differences(const SnapshotState& left, const SnapshotSt
   compare_field(lines, "epoch", left.epoch, right.epoch);
   compare_field(lines, "samples of the epoch", left.consumed, right.consumed);
   compare_field(lines, "batches of the epoch", left.batches, right.batches);
+  const auto best_of = [](const SnapshotState& state) {
+    return state.best ? best_text(*state.best) : "(none)";
+  };
+  compare_field(lines, "best", best_of(left), best_of(right));
   compare_ranks(lines, left.ranks, right.ranks);
   for (auto& line : tensor_differences("model", left.model, right.model)) {
     lines.push_back(std::move(line));

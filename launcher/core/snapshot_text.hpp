@@ -17,6 +17,7 @@ struct SnapshotRow {
   Manifest manifest;       // empty where `damage` says why
   std::int64_t age_s = 0;  // since it was complete
   std::string damage;      // empty: complete, as far as sizes tell
+  bool is_best = false;    // as the newest sound manifest has it; then `manifest.best` is of it
 };
 
 std::string snapshot_list_text(const std::vector<SnapshotRow>& rows);

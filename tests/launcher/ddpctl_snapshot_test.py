@@ -173,6 +173,77 @@ class DdpctlSnapshot(unittest.TestCase):
         self.assert_refused(BAD_FILE, "optimizer.safetensors", "export", self.directory, "--to", to)
         self.assertEqual("before", to.read_text())
 
+    # import. ------------------------------------------------------------------------------------
+
+    def test_import_is_the_way_back_from_export(self):
+        self.assertEqual(0, self.run_with("export", self.directory, "--to", self.room / "a.pt").returncode)
+        to = self.room / "imported"
+        ended = self.run_with("import", self.room / "a.pt", "--to", to)
+        self.assertEqual((0, f"{to / 'snapshot-c000001-g000000-r000000-s000000000003'}: epoch 0 comes "
+                             "next, 3 steps are done; 3 tensors of the model, 2 of the optimizer (sgd)\n"),
+                         (ended.returncode, ended.stdout))
+        self.assertIn("no state of the generator", ended.stderr)
+        lines = self.output("diff", self.directory, to, status=DIFFERENT).splitlines()
+        self.assertFalse([line for line in lines if re.match("model |optimizer |step|epoch", line)], lines)
+        told = json.loads(self.output("inspect", to, "--json"))
+        self.assertEqual(["fc.weight", "conv.weight"], told["parameters"])
+        self.assertEqual(str(self.room / "a.pt"), told["arguments"]["imported-from"])
+        self.output("verify", to)
+
+    def test_import_takes_what_the_file_does_not_tell_from_flags(self):
+        weights = self.directory / NEW / "model.safetensors"
+        to = self.room / "imported"
+        ended = self.run_with("import", weights, "--to", to, "--epoch", "7", "--step", "700")
+        self.assertIn("epoch 7 comes next, 700 steps are done; 3 tensors of the model\n", ended.stdout)
+        self.assertIn("the weights alone", ended.stderr)
+        self.assert_refused(BAD_FILE, "give --step N", "import", weights, "--to", self.room / "x", "--epoch", "7")
+
+    def test_import_leaves_a_directory_to_whoever_uses_it(self):
+        weights = self.directory / NEW / "model.safetensors"
+        before = sorted(self.directory.iterdir())
+        self.assert_refused(BAD_USAGE, "name a new directory", "import", weights, "--to", self.directory)
+        self.assertEqual(before, sorted(self.directory.iterdir()))
+
+    def test_import_of_what_is_no_file_of_weights_is_refused(self):
+        for content in (b"", b"PK\x03\x04", b"text"):
+            (self.room / "bad.pt").write_bytes(content)
+            self.assert_refused(BAD_FILE, "bad.pt: ", "import", self.room / "bad.pt", "--to", self.room / "x")
+        self.assert_refused(NOT_THERE, "none.pt", "import", self.room / "none.pt", "--to", self.room / "x")
+        self.assertFalse((self.room / "x").exists())
+
+    # The best. ----------------------------------------------------------------------------------
+
+    def with_best(self):
+        """Five were saved and two are kept, and beside them the third, which is the best."""
+        directory = self.room / "best"
+        subprocess.run([options.snapshot_writer, directory, "4096", "5", "3"], check=True,
+                       stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
+        return directory
+
+    def test_ls_marks_the_best_that_newer_ones_have_not_pushed_out(self):
+        directory = self.with_best()
+        _, *rows = self.output("ls", directory).splitlines()
+        self.assertEqual([5, 4, 3], [int(row.split()[1]) for row in rows])
+        self.assertEqual(["complete", "complete", "complete, best: accuracy 3 behind epoch 0"],
+                         [row.split("  ")[-1] for row in rows])
+        told = json.loads(self.output("ls", directory, "--json"))
+        best = {"metric": "accuracy", "value": 3.0, "epoch": 0, "snapshot": OLD[:-1] + "3"}
+        self.assertEqual([None, None, best], [row.get("best") for row in told])
+
+    def test_the_best_is_inspected_and_exported_by_a_flag(self):
+        directory = self.with_best()
+        best = OLD[:-1] + "3"
+        text = self.output("inspect", "--best", directory)
+        self.assertIn(f"snapshot    {best}\n", text)
+        self.assertIn(f"best        accuracy 3 behind epoch 0, {best}\n", text)
+        to = self.room / "best.safetensors"
+        self.output("export", directory, "--best", "--to", to)
+        self.assertIn("are equal", self.output("diff", directory / best, to))
+        self.assert_refused(NOT_THERE, "--keep-best keeps one", "inspect", "--best", self.directory)
+        shutil.rmtree(directory / best)
+        self.assert_refused(NOT_THERE, "the best is not there any more (accuracy 3 behind epoch 0)",
+                            "inspect", "--best", directory)
+
     # Usage. -------------------------------------------------------------------------------------
 
     def test_bad_usage_is_one_line(self):
@@ -185,14 +256,14 @@ class DdpctlSnapshot(unittest.TestCase):
         """And no more: its synopsis is what --help tells."""
         lines = re.findall(r"(?m)^    ddpctl snapshot (\w+) (.*)$", options.manual.read_text())
         synopsis = {verb: set(re.findall(r"--[\w-]+", rest)) for verb, rest in reversed(lines)}
-        self.assertEqual({"ls", "verify", "inspect", "diff", "export"}, set(synopsis))
+        self.assertEqual({"ls", "verify", "inspect", "diff", "export", "import"}, set(synopsis))
         for verb, flags in synopsis.items():
             told = set(re.findall(r"--[\w-]+", self.output(verb, "--help").split("Options:")[1]))
-            self.assertEqual(flags, told - {"--help", "--snapshot-dir"}, verb)
+            self.assertEqual(flags, told - {"--help", "--snapshot-dir", "--keep-best", "--resume"}, verb)
 
     def test_help_names_every_verb(self):
         text = self.output("--help")
-        for verb in ("ls", "verify", "inspect", "diff", "export"):
+        for verb in ("ls", "verify", "inspect", "diff", "export", "import"):
             self.assertRegex(text, rf"(?m)^  {verb} ")
 
 

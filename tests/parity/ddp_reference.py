@@ -118,17 +118,28 @@ class Metrics:
             self.file.write(json.dumps(record) + "\n")
 
 
-def save(options, step, net, optimizer):
-    """As most scripts do, and at once. Yields how long it took, in seconds."""
+def save(options, epoch, step, net, optimizer):
+    """As most scripts do, and at once. `epoch` is the one to go on with. Yields how long it took, in
+    seconds."""
     if not options.snapshot_dir or step % options.snapshot_every_steps or dist.get_rank() != 0:
         return 0.0
     began = time.monotonic()
     directory = pathlib.Path(options.snapshot_dir)
     directory.mkdir(parents=True, exist_ok=True)
-    torch.save({"step": step, "model": net.state_dict(), "optimizer": optimizer.state_dict()},
-               directory / "checkpoint.tmp")
+    torch.save({"epoch": epoch, "step": step, "model": net.state_dict(),
+                "optimizer": optimizer.state_dict()}, directory / "checkpoint.tmp")
     os.replace(directory / "checkpoint.tmp", directory / "checkpoint.pt")
     return time.monotonic() - began
+
+
+def take_up(options, net, optimizer):
+    """As most scripts do. Yields the epoch to go on with, and the steps that are done."""
+    if not options.resume:
+        return options.first_epoch, 0
+    saved = torch.load(options.resume, weights_only=True)
+    net.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    return saved["epoch"], saved["step"]
 
 
 def train(options):
@@ -146,8 +157,9 @@ def train(options):
     loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler, num_workers=options.workers)
     metrics = Metrics(options.metrics_file)
 
-    step, snapshot_s = 0, 0.0
-    for epoch in range(options.first_epoch, options.first_epoch + options.epochs):
+    first, step = take_up(options, net, optimizer)
+    snapshot_s = 0.0
+    for epoch in range(first, options.first_epoch + options.epochs):
         began = time.monotonic()
         sampler.set_epoch(epoch)
         sums = torch.zeros(3, dtype=torch.float64)
@@ -173,7 +185,8 @@ def train(options):
             optimizer.zero_grad()
             step += 1
             metrics.write("step", epoch=epoch, step=step, loss=loss.item(), snapshot_s=snapshot_s)
-            snapshot_s = save(options, step, net, optimizer)
+            next_epoch = epoch + (number + 1 == len(loader))
+            snapshot_s = save(options, next_epoch, step, net, optimizer)
         if schedule:
             schedule.step()
         dist.all_reduce(sums)
@@ -213,6 +226,7 @@ def parse(arguments):
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--snapshot-dir")
     parser.add_argument("--snapshot-every-steps", type=int, default=100)
+    parser.add_argument("--resume", help="a file that was saved so")
     parser.add_argument("--num-threads", type=int, default=1)
     parser.add_argument("--metrics-file")
     parser.add_argument("--jobs", help="a file with the flags of one job in each line")

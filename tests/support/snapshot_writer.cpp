@@ -1,8 +1,10 @@
-// snapshot_writer DIRECTORY BYTES COUNT: a rank 0 that does nothing but save snapshots.
+// snapshot_writer DIRECTORY BYTES COUNT [BEST_EVERY]: a rank 0 that does nothing but save
+// snapshots.
 //
 // It goes on from the newest snapshot, says "taken STEP" (0: none), then saves COUNT snapshots of
-// about BYTES and says "saved STEP" once each is durable. Exits 75 when another round took over, 74
-// when the disk refused, 3 when the snapshot taken up is not what was saved.
+// about BYTES and says "saved STEP" once each is durable. Each BEST_EVERYth step is the best so
+// far, with an accuracy of its own number. Exits 75 when another round took over, 74 when the disk
+// refused, 3 when the snapshot taken up is not what was saved.
 
 #include "base/parse.hpp"
 #include "tests/support/training_state.hpp"
@@ -11,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <optional>
 #include <span>
 
 #include <unistd.h>
@@ -28,20 +31,33 @@ int fail(const Error& error) {
   return error.is(Errc::kCancelled) ? 75 : 74;
 }
 
-int save_snapshots(const char* directory, std::size_t bytes, std::int64_t count) {
+int save_snapshots(
+    const char* directory, std::size_t bytes, std::int64_t count, std::int64_t best_every) {
   auto store = SnapshotStore::claim({.directory = directory, .run_id = "writer"});
   if (!store) return fail(store.error());
   const auto found = (*store)->newest();
   if (!found) return fail(found.error());
   std::int64_t step = 0;
+  std::optional<BestSoFar> best;
   if (found->snapshot != nullptr) {
     step = found->snapshot->state().step;
+    best = found->snapshot->state().best;
     if (!TrainingState(step, bytes).equals(found->snapshot->state())) return 3;
   }
   say("taken", step);
   const std::int64_t last = step + count;
   while (step < last) {
-    const auto saved = (*store)->write(TrainingState(++step, bytes).state());
+    const TrainingState training(++step, bytes);
+    SnapshotState state = training.state();
+    if (best_every > 0 && step % best_every == 0) {
+      best = BestSoFar{
+          .metric = BestMetric::kAccuracy,
+          .value = static_cast<double>(step),
+          .epoch = state.epoch,
+          .snapshot = (*store)->name_of_step(step)};
+    }
+    state.best = best;
+    const auto saved = (*store)->write(state);
     if (!saved) return fail(saved.error());
     say("saved", step);
   }
@@ -53,9 +69,11 @@ int save_snapshots(const char* directory, std::size_t bytes, std::int64_t count)
 
 int main(int argc, char** argv) {
   const std::span arguments(argv, static_cast<std::size_t>(argc));
-  if (arguments.size() != 4) return 2;
+  if (arguments.size() != 4 && arguments.size() != 5) return 2;
   const auto bytes = ddprun::parse_int<std::size_t>(arguments[2]);
   const auto count = ddprun::parse_int<std::int64_t>(arguments[3]);
-  if (!bytes || !count) return 2;
-  return ddprun::save_snapshots(arguments[1], *bytes, *count);
+  const auto best_every =
+      ddprun::parse_int<std::int64_t>(arguments.size() == 5 ? arguments[4] : "0");
+  if (!bytes || !count || !best_every) return 2;
+  return ddprun::save_snapshots(arguments[1], *bytes, *count, *best_every);
 }

@@ -15,7 +15,7 @@ ALLOWED_ROOMS = {
     # Of the trainer the snapshots alone, which need no torch: `ddpctl snapshot` looks into them.
     "launcher": [r"base/", r"rendezvous/", r"agent/", r"slurm/",
                  r"trainer/(snapshot_store|snapshot_files|weights_file)\.hpp$",
-                 r"trainer/core/(snapshot|manifest|python_checkpoint|tensor_diff)\.hpp$"],
+                 r"trainer/core/(snapshot|manifest|python_checkpoint|python_import|tensor_diff)\.hpp$"],
 }
 
 # What a core must not include: it decides, and never acts.

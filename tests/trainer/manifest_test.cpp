@@ -41,6 +41,31 @@ TEST(Manifest, ReadsBackWhatItWrote) {
   EXPECT_EQ(*manifest, example());
 }
 
+TEST(Manifest, ReadsBackTheBestToTheLastBit) {
+  Manifest manifest = example();
+  manifest.best = BestSoFar{
+      .metric = BestMetric::kLoss, .value = 0.1 + 0.2, .epoch = 1, .snapshot = manifest.name};
+  const auto again = parse_manifest(manifest_json(manifest));
+  ASSERT_TRUE(again) << again.error().detail;
+  EXPECT_EQ(again->best, manifest.best);
+  EXPECT_EQ(*again, manifest);
+}
+
+TEST(Manifest, RefusesABestThatIsNone) {
+  Manifest manifest = example();
+  manifest.best = BestSoFar{.value = 71.5, .epoch = 1, .snapshot = manifest.name};
+  const std::string text = manifest_json(manifest);
+  const auto with = [&text](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    return refusal(changed.replace(changed.find(from), from.size(), to));
+  };
+  EXPECT_THAT(with("\"accuracy\"", "\"beauty\""), HasSubstr("best: 'metric'"));
+  EXPECT_THAT(with("71.5", "null"), HasSubstr("best: 'value' is no finite number"));
+  EXPECT_THAT(with("71.5", "1e999"), HasSubstr("manifest"));
+  EXPECT_THAT(with("\"snapshot\": \"snapshot-", "\"snapshot\": \"../"), HasSubstr("'snapshot'"));
+  EXPECT_THAT(with("\"best\": {", "\"best\": 3, \"worst\": {"), HasSubstr("'best' is no object"));
+}
+
 TEST(Manifest, IsJsonThatPeopleCanRead) {
   EXPECT_THAT(manifest_json(example()), HasSubstr("\n  \"samples_consumed\": 6400,\n"));
 }

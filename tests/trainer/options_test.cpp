@@ -142,6 +142,62 @@ TEST(TrainOptions, DoNotTakeAnUnsetVariableForAFlagThatWasLeftOut) {
   }
 }
 
+TEST(TrainOptions, KeepTheBestByWhatIsMeasuredBehindEachEpoch) {
+  const TrainOptions options = accepted({"--snapshot-dir", "s", "--keep-best", "loss"});
+  EXPECT_EQ(options.snapshots.keeps_best, BestMetric::kLoss);
+  EXPECT_EQ(options.evaluate_every_epochs, 1);
+  const auto seldom =
+      accepted({"--snapshot-dir", "s", "--keep-best", "accuracy", "--evaluate-every-epochs", "3"});
+  EXPECT_EQ(seldom.evaluate_every_epochs, 3);
+  EXPECT_EQ(accepted({"--snapshot-dir", "s"}).snapshots.keeps_best, std::nullopt);
+
+  EXPECT_THAT(refusal_of({"--keep-best", "loss"}), HasSubstr("--keep-best needs --snapshot-dir"));
+  EXPECT_THAT(
+      refusal_of({"--snapshot-dir", "s", "--keep-best", "loss", "--evaluate-every-epochs", "0"}),
+      HasSubstr("measures nothing to choose the best by"));
+  EXPECT_THAT(
+      refusal_of({"--snapshot-dir", "s", "--keep-best", "beauty"}),
+      HasSubstr("'beauty' is not one of accuracy, loss"));
+}
+
+TEST(TrainOptions, WriteFilesForOtherProgramsBesideTheSnapshotsUnlessToldWhere) {
+  const TrainOptions beside = accepted({"--snapshot-dir", "s", "--checkpoint-style", "mila"});
+  EXPECT_EQ(beside.checkpoints.style, CheckpointStyle::kMila);
+  EXPECT_EQ(beside.checkpoints.directory, "s");
+  EXPECT_EQ(beside.checkpoints.every_epochs, 1);
+  EXPECT_EQ(beside.snapshots.keeps_best, std::nullopt);
+  const TrainOptions alone = accepted(
+      {"--checkpoint-style", "openacc-weights", "--checkpoint_dir", "c", "--link-checkpoints"});
+  EXPECT_EQ(alone.checkpoints.directory, "c");
+  EXPECT_EQ(alone.checkpoints.every_epochs, 10);
+  EXPECT_TRUE(alone.links_checkpoints);
+  EXPECT_EQ(
+      accepted(
+          {"--checkpoint-style", "mila", "--checkpoint-dir", "c", "--checkpoint-interval", "4"})
+          .checkpoints.every_epochs,
+      4);
+
+  EXPECT_THAT(refusal_of({"--checkpoint-style", "mila"}), HasSubstr("needs --checkpoint-dir"));
+  EXPECT_THAT(
+      refusal_of({"--checkpoint-dir", "c"}),
+      HasSubstr("--checkpoint-dir has no meaning without --checkpoint-style"));
+  EXPECT_THAT(
+      refusal_of({"--snapshot-dir", "s", "--checkpoint-every-epochs", "2"}),
+      HasSubstr("--checkpoint-every-epochs has no meaning"));
+  EXPECT_THAT(refusal_of({"--link-checkpoints"}), HasSubstr("needs --snapshot-dir"));
+}
+
+TEST(TrainOptions, MeasureEachEpochForAStyleWhoseFilesHaveTheBest) {
+  for (const char* style : {"imagenet", "mila-cifar"}) {
+    const auto options = accepted({"--checkpoint-dir", "c", "--checkpoint-style", style});
+    EXPECT_EQ(options.snapshots.keeps_best, BestMetric::kAccuracy) << style;
+    EXPECT_EQ(options.evaluate_every_epochs, 1) << style;
+  }
+  EXPECT_THAT(
+      refusal_of({"--snapshot-dir", "s", "--keep-best", "loss", "--checkpoint-style", "imagenet"}),
+      HasSubstr("--keep-best loss does not go with it"));
+}
+
 TEST(TrainOptions, RefuseMnistWithoutItsDirectory) {
   EXPECT_THAT(refusal_of({"--dataset", "mnist"}), HasSubstr("needs --data-dir"));
 }
@@ -259,6 +315,17 @@ TEST(CheckSameJob, NamesTheSeedThatWasGivenRatherThanTheOneThatFollowsIt) {
   const auto same = check_same_job(arguments_of_job(TrainOptions()), later);
   ASSERT_FALSE(same);
   EXPECT_THAT(same.error().detail, HasSubstr("saved with --seed 0, but this run has 1"));
+}
+
+TEST(CheckSameJob, LetsAnImportedSnapshotLeaveOutWhatItsFileDidNotTell) {
+  std::map<std::string, std::string> saved = {{kImportedFrom, "a.pt"}};
+  EXPECT_TRUE(check_same_job(saved, TrainOptions()));
+  saved["--optimizer"] = "sgd";
+  EXPECT_TRUE(check_same_job(saved, TrainOptions()));
+  saved["--optimizer"] = "adamw";
+  EXPECT_THAT(
+      check_same_job(saved, TrainOptions()).error().detail,
+      HasSubstr("saved with --optimizer adamw, but this run has sgd"));
 }
 
 TEST(CheckSameJob, RefusesASnapshotThatDoesNotSay) {

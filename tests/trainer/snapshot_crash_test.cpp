@@ -64,6 +64,8 @@ struct Sight {
   std::int64_t step = 0;        // of the snapshot taken up; 0: none
   bool whole = true;            // it is that of its step to the last byte
   std::size_t damaged = 0;      // passed over
+  std::int64_t best = 0;        // the step that it tells to be the best; 0: none
+  bool has_best = true;         // and that one is there whole, if it tells of one
   std::set<std::string> names;  // of all snapshots there
 };
 
@@ -82,12 +84,14 @@ class SnapshotCrash : public testing::Test {
     fs::remove_all(on_disk_);
   }
 
-  static std::vector<std::string> writer(const fs::path& directory, std::size_t bytes, int count) {
+  static std::vector<std::string> writer(
+      const fs::path& directory, std::size_t bytes, int count, int best_every = 0) {
     return {
         DDPRUN_SNAPSHOT_WRITER,
         directory.string(),
         fmt::format("{}", bytes),
-        fmt::format("{}", count)};
+        fmt::format("{}", count),
+        fmt::format("{}", best_every)};
   }
 
   static std::vector<std::string> faults(
@@ -132,6 +136,11 @@ class SnapshotCrash : public testing::Test {
     if (found->snapshot == nullptr) return sight;
     sight.step = found->snapshot->state().step;
     sight.whole = TrainingState(sight.step, bytes).equals(found->snapshot->state());
+    const auto& best = found->snapshot->state().best;
+    if (!best) return sight;
+    sight.best = best->snapshot.step;
+    const auto kept = load_snapshot((*store)->path_of(best->snapshot));
+    sight.has_best = kept && TrainingState(sight.best, bytes).equals((*kept)->state());
     return sight;
   }
 
@@ -142,14 +151,17 @@ class SnapshotCrash : public testing::Test {
     int lost = 0;                 // what was said to be durable is not taken up
     int with_damage = 0;          // damage recognised
     int beyond_acknowledged = 0;  // one that nobody was told of is taken up: allowed
+    int without_best = 0;         // what is taken up names a best that is not there, or not whole
+    int old_best = 0;             // its best is beyond the newest two
   };
 
-  Tally crash_everywhere(const std::vector<std::string>& settings) {
+  Tally crash_everywhere(
+      const std::vector<std::string>& settings, int count = 4, int best_every = 0) {
     const fs::path live = fresh_directory("live");
     const fs::path log = root_ / "log";
     auto all = settings;
     all.push_back("DDPRUN_FAULT_LOG=" + log.string());
-    Child child(writer(live, kSmallBytes, 4), faults(live, all));
+    Child child(writer(live, kSmallBytes, count, best_every), faults(live, all));
     EXPECT_EQ(child.wait(), 0) << child.text();
     const auto events = read_fault_log(log);
 
@@ -170,6 +182,8 @@ class SnapshotCrash : public testing::Test {
         tally.lost += sight.step < acknowledged ? 1 : 0;
         tally.with_damage += sight.damaged > 0 ? 1 : 0;
         tally.beyond_acknowledged += sight.step > acknowledged ? 1 : 0;
+        tally.without_best += sight.has_best ? 0 : 1;
+        tally.old_best += sight.best > 0 && sight.best + 2 <= sight.step ? 1 : 0;
       }
     }
     expect_all_was_seen(disk, live);
@@ -210,6 +224,14 @@ class SnapshotCrash : public testing::Test {
       fs::temp_directory_path() / ("ddprun_snapshot_kill_" + std::to_string(::getpid()));
 };
 
+TEST_F(SnapshotCrash, NoPowerFailureLeavesARunWithoutItsBest) {
+  const Tally tally = crash_everywhere({}, /*count=*/6, /*best_every=*/3);
+  EXPECT_EQ(tally.half_taken, 0);
+  EXPECT_EQ(tally.lost, 0);
+  EXPECT_EQ(tally.without_best, 0);
+  EXPECT_GT(tally.old_best, 0);  // that one the newest two would have pushed out
+}
+
 TEST_F(SnapshotCrash, AWriterKilledAtAnyInstantLeavesWhatItAcknowledged) {
   const fs::path& directory = on_disk_;
   const int kills = number_from("DDPRUN_SNAPSHOT_KILLS", 200);
@@ -217,7 +239,7 @@ TEST_F(SnapshotCrash, AWriterKilledAtAnyInstantLeavesWhatItAcknowledged) {
   std::int64_t acknowledged = 0;
   int inside_a_write = 0;
   for (int i = 0; i < kills; ++i) {
-    Child child(writer(directory, kLargeBytes, 1'000'000), {});
+    Child child(writer(directory, kLargeBytes, 1'000'000, /*best_every=*/3), {});
     // One in four while it starts and takes a snapshot up, the others while it saves one or two.
     const bool while_saving = i % 4 != 0;
     ASSERT_TRUE(!while_saving || child.listen_for("taken")) << child.text();
@@ -231,6 +253,7 @@ TEST_F(SnapshotCrash, AWriterKilledAtAnyInstantLeavesWhatItAcknowledged) {
     }
     const Sight sight = look(directory, kLargeBytes);
     ASSERT_TRUE(sight.whole) << "a half snapshot was taken up";
+    ASSERT_TRUE(sight.has_best) << "step " << sight.step << " without its best " << sight.best;
     ASSERT_GE(sight.step, acknowledged);
     ASSERT_EQ(sight.damaged, 0U);
     acknowledged = sight.step;

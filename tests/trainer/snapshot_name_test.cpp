@@ -107,5 +107,19 @@ TEST(Superfluous, DamagedOnesGoWithTheOld) {
       ElementsAre(saved(1, 1)));
 }
 
+TEST(Superfluous, TheBestNeverIsHoweverOld) {
+  const std::vector<SnapshotName> found = {saved(1, 1), saved(1, 2), saved(1, 3), saved(2, 4)};
+  EXPECT_THAT(superfluous(found, {}, 2, saved(1, 1)), ElementsAre(saved(1, 2)));
+  EXPECT_THAT(superfluous(found, {}, 2, saved(2, 4)), ElementsAre(saved(1, 1), saved(1, 2)))
+      << "it is one of those that stay anyway, and takes no other's place";
+  EXPECT_THAT(superfluous(found, {}, 2, saved(9, 9)), ElementsAre(saved(1, 1), saved(1, 2)));
+}
+
+TEST(Superfluous, ADamagedBestGoesWithTheOld) {
+  EXPECT_THAT(
+      superfluous({saved(1, 1), saved(1, 2), saved(1, 3)}, {saved(1, 1)}, 2, saved(1, 1)),
+      ElementsAre(saved(1, 1)));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <unistd.h>
 
@@ -35,10 +36,25 @@ class Snapshots : public testing::Test {
     return store ? *std::move(store) : nullptr;
   }
 
-  static SnapshotName save(SnapshotStore& store, std::int64_t step) {
-    const auto name = store.write(TrainingState(step, kBytes).state());
+  static SnapshotName save(
+      SnapshotStore& store,
+      std::int64_t step,
+      const std::optional<SnapshotName>& best = std::nullopt) {
+    const TrainingState training(step, kBytes);
+    SnapshotState state = training.state();
+    if (best) state.best = BestSoFar{.value = 50, .epoch = 1, .snapshot = *best};
+    const auto name = store.write(state);
     EXPECT_TRUE(name) << name.error().detail;
     return name ? *name : SnapshotName{};
+  }
+
+  std::set<std::int64_t> steps() const {
+    std::set<std::int64_t> found;
+    for (const auto& entry : fs::directory_iterator(directory_)) {
+      const auto name = SnapshotName::parse(entry.path().filename().string());
+      if (name) found.insert(name->step);
+    }
+    return found;
   }
 
   /// The step a round would go on from: 0 for none, -1 if it fails or what it found is not right.
@@ -94,6 +110,52 @@ TEST_F(Snapshots, AreKeptAsManyAsAskedFor) {
   EXPECT_EQ(count("snapshot-"), 3U);
   EXPECT_EQ(count("swept-"), 0U);
   EXPECT_EQ(taken_up(*begin_round()), 9);
+}
+
+TEST_F(Snapshots, TheBestStaysBesideTheNewestUntilABetterOneIsSaved) {
+  using testing::ElementsAre;
+  const auto store = begin_round(0, 2);
+  const SnapshotName first = save(*store, 1, store->name_of_step(1));
+  EXPECT_EQ(first, store->name_of_step(1));
+  for (std::int64_t step = 2; step <= 5; ++step) {
+    save(*store, step, first);
+  }
+  EXPECT_THAT(steps(), ElementsAre(1, 4, 5));
+  EXPECT_EQ(load_snapshot(store->path_of(first)).value()->state().best->snapshot, first);
+  save(*store, 6, store->name_of_step(6));
+  EXPECT_THAT(steps(), ElementsAre(5, 6));
+}
+
+TEST_F(Snapshots, TheBestStaysInLaterRounds) {
+  const auto older = begin_round(0, 1);
+  const SnapshotName best = save(*older, 1, older->name_of_step(1));
+  save(*older, 2, best);
+  const auto newer = begin_round(1, 1);
+  const auto found = newer->newest();
+  ASSERT_TRUE(found && found->snapshot);
+  ASSERT_EQ(found->snapshot->state().best->snapshot, best);
+  save(*newer, 3, best);
+  EXPECT_THAT(steps(), testing::ElementsAre(1, 3));
+}
+
+TEST_F(Snapshots, AreFoundWithoutAClaimByTheirPathOrTheirDirectory) {
+  const auto store = begin_round();
+  save(*store, 1);
+  const SnapshotName newest = save(*store, 2);
+  EXPECT_EQ(find_snapshot(directory_)->snapshot->name(), newest);
+  damage(store->path_of(newest) / "model.safetensors");
+  const auto sound = find_snapshot(directory_);
+  EXPECT_EQ(sound->snapshot->state().step, 1);
+  EXPECT_EQ(sound->damaged.size(), 1U);
+  EXPECT_EQ(
+      find_snapshot(sound->snapshot->name().to_string().insert(0, directory_.string() + "/"))
+          ->snapshot->state()
+          .step,
+      1);
+  EXPECT_TRUE(find_snapshot(store->path_of(newest)).error().is(Errc::kCorrupt));
+  EXPECT_TRUE(find_snapshot(directory_ / "none").error().is(Errc::kNotFound));
+  EXPECT_EQ(find_snapshot(directory_.parent_path())->snapshot, nullptr);
+  save(*store, 3);  // the claim is still its own
 }
 
 TEST_F(Snapshots, OfOneStepAreSavedOnce) {

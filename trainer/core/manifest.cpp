@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <set>
@@ -41,6 +42,16 @@ class Fields {
 
   std::int64_t signed_number(const char* key) {
     return static_cast<std::int64_t>(number(key, std::numeric_limits<std::int64_t>::max()));
+  }
+
+  double finite(const char* key) {
+    const Json* field = find(key);
+    if (field == nullptr) return 0;
+    if (!field->is_number() || !std::isfinite(field->get<double>())) {
+      fail(key, "is no finite number");
+      return 0;
+    }
+    return field->get<double>();
   }
 
   std::string text(const char* key, std::size_t bytes_max) {
@@ -120,6 +131,28 @@ Result<std::vector<ManifestFile>> read_files(const Json& list) {
   return files;
 }
 
+Result<BestSoFar> read_best(const Json& object) {
+  if (!object.is_object()) return corrupt("manifest: 'best' is no object");
+  Fields fields(object, "manifest: best");
+  const auto metric = best_metric_of(fields.text("metric", kNameBytesMax));
+  if (!metric) fields.fail("metric", "is none that this program knows");
+  const auto name = SnapshotName::parse(fields.text("snapshot", kNameBytesMax));
+  if (!name) fields.fail("snapshot", "is no name of a snapshot");
+  const double value = fields.finite("value");
+  const std::int64_t epoch = fields.signed_number("epoch");
+  if (const auto& error = fields.error()) return *error;
+  return BestSoFar{.metric = *metric, .value = value, .epoch = epoch, .snapshot = *name};
+}
+
+nlohmann::ordered_json best_json(const BestSoFar& best) {
+  nlohmann::ordered_json json;
+  json["metric"] = name_of(best.metric);
+  json["value"] = best.value;
+  json["epoch"] = best.epoch;
+  json["snapshot"] = best.snapshot.to_string();
+  return json;
+}
+
 }  // namespace
 
 std::string manifest_json(const Manifest& manifest) {
@@ -135,6 +168,7 @@ std::string manifest_json(const Manifest& manifest) {
   json["batches_consumed"] = manifest.batches;
   json["world"] = manifest.world;
   json["arguments"] = nlohmann::ordered_json(manifest.arguments);
+  if (manifest.best) json["best"] = best_json(*manifest.best);
   json["files"] = nlohmann::ordered_json::array();
   for (const ManifestFile& file : manifest.files) {
     nlohmann::ordered_json entry;
@@ -180,6 +214,11 @@ Result<Manifest> parse_manifest(std::string_view text) {
   auto listed = read_files(*files);
   if (!listed) return listed.error();
   manifest.files = *std::move(listed);
+  const auto found = json.find("best");
+  if (found == json.end()) return manifest;  // nothing was validated, or nobody asked for the best
+  const auto best = read_best(*found);
+  if (!best) return best.error();
+  manifest.best = *best;
   return manifest;
 }
 

@@ -3,11 +3,13 @@
 // manifest.json: what a snapshot is, and which files with which content make it complete.
 
 #include "base/error.hpp"
+#include "trainer/core/best.hpp"
 #include "trainer/core/snapshot_name.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +36,8 @@ struct Manifest {
   std::int64_t world = 1;
   std::map<std::string, std::string> arguments;
   std::vector<ManifestFile> files;
+  // Initialised here too, or g++ warns where designated initialisers leave it out.
+  std::optional<BestSoFar> best = std::nullopt;
 
   bool operator==(const Manifest&) const = default;
 };

@@ -1,5 +1,7 @@
 #include "trainer/core/options.hpp"
 
+#include "trainer/core/snapshot.hpp"
+
 #include <fmt/format.h>
 
 #include <ranges>
@@ -53,9 +55,10 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
 
 Result<void> check_same_job(
     const std::map<std::string, std::string>& saved, const TrainOptions& options) {
-  const auto differs = [&saved](const auto& argument) {
+  const bool is_imported = saved.contains(kImportedFrom);  // then what it does not tell is free
+  const auto differs = [&saved, is_imported](const auto& argument) {
     const auto found = saved.find(argument.first);
-    return found == saved.end() || found->second != argument.second;
+    return found == saved.end() ? !is_imported : found->second != argument.second;
   };
   const auto refuse = [&saved](const std::string& flag, const std::string& value) {
     const auto found = saved.find(flag);

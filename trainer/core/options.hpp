@@ -4,11 +4,13 @@
 // them, and nothing behind it reads a flag.
 
 #include "base/error.hpp"
+#include "trainer/core/best.hpp"
 #include "trainer/core/data_options.hpp"
 #include "trainer/core/ddp_options.hpp"
 #include "trainer/core/injection.hpp"
 #include "trainer/core/model_kind.hpp"
 #include "trainer/core/optimizer_options.hpp"
+#include "trainer/core/python_checkpoint.hpp"
 #include "trainer/core/schedule.hpp"
 
 #include <cstdint>
@@ -41,9 +43,18 @@ struct ReportOptions {
 
 /// What is kept of a run, and when.
 struct SnapshotOptions {
-  std::optional<std::string> directory;  // none: no snapshots
-  std::int64_t every_steps = 100;        // besides one at the end
-  std::size_t keep = 2;                  // this many stay
+  std::optional<std::string> directory;   // none: no snapshots
+  std::optional<std::string> begun_with;  // a snapshot to go on from where `directory` has none
+  std::int64_t every_steps = 100;         // besides one at the end
+  std::size_t keep = 2;                   // this many stay
+  std::optional<BestMetric> keeps_best;   // and the best by this, saved when it was measured
+};
+
+/// Files for the scripts of other programs, beside the snapshots.
+struct CheckpointOptions {
+  std::optional<CheckpointStyle> style;  // none: no files
+  std::string directory;
+  std::int64_t every_epochs = 1;
 };
 
 struct TrainOptions {
@@ -77,6 +88,8 @@ struct TrainOptions {
   std::optional<double> peak_tflops;            // of a device, for its utilisation
   ReportOptions report;
   SnapshotOptions snapshots;
+  CheckpointOptions checkpoints;
+  bool links_checkpoints = false;  // ./checkpoints leads to where checkpoints or snapshots are
   std::vector<Injection> injections;
 
   /// Flips a bit of rank 0's first gradient in this step, so that a test sees parity fail.

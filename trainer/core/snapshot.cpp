@@ -117,7 +117,8 @@ Manifest manifest_of(const SnapshotState& state, const SnapshotName& name) {
       .batches = state.batches,
       .world = std::ssize(state.ranks),
       .arguments = state.arguments,
-      .files = {}};
+      .files = {},
+      .best = state.best};
 }
 
 std::map<std::string, EncodedTensors> encode_state(const SnapshotState& state) {
@@ -154,7 +155,8 @@ Result<SnapshotState> decode_state(
       .ranks = *std::move(ranks),
       .model = std::move(model->tensors),
       .optimizer = std::move(optimizer->tensors),
-      .parameters = read_parameters(optimizer->metadata)};
+      .parameters = read_parameters(optimizer->metadata),
+      .best = manifest.best};
 }
 
 }  // namespace ddprun

@@ -4,17 +4,30 @@
 // snapshot_store.cpp owns the files.
 
 #include "base/error.hpp"
+#include "trainer/core/best.hpp"
 #include "trainer/core/manifest.hpp"
 #include "trainer/core/safetensors.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace ddprun {
+
+/// An argument that no flag gives: the file that a snapshot was made of by `ddpctl snapshot
+/// import`. Such a snapshot tells only what its file did, and a rank of it may lack generator and
+/// sums.
+inline constexpr char kImportedFrom[] = "imported-from";
+
+/// A sum of each rank: samples that all ranks together have trained in all epochs.
+inline constexpr char kSamplesOfRun[] = "samples_of_run";
+
+/// Before each number of the loss scale's state among a rank's sums.
+inline constexpr char kScalerPrefix[] = "scaler.";
 
 /// What one rank holds besides the weights, which are the same on all.
 struct RankState {
@@ -38,7 +51,8 @@ struct SnapshotState {
   std::vector<TensorView> model;                 // parameters and buffers, named as in state_dict
   std::vector<TensorView> optimizer;
   // Initialised here too, or g++ warns where designated initialisers leave it out.
-  std::vector<std::string> parameters = {};  // NOLINT(readability-redundant-member-init)
+  std::vector<std::string> parameters = {};      // NOLINT(readability-redundant-member-init)
+  std::optional<BestSoFar> best = std::nullopt;  // at this moment; this one, if it names it
 };
 
 /// The manifest of `state` saved as `name`, but for the files: whoever writes them lists them.

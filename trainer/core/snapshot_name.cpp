@@ -99,7 +99,10 @@ std::vector<SnapshotName> candidates(std::vector<SnapshotName> found, std::uint6
 }
 
 std::vector<SnapshotName> superfluous(
-    std::vector<SnapshotName> found, const std::vector<SnapshotName>& damaged, std::size_t keep) {
+    std::vector<SnapshotName> found,
+    const std::vector<SnapshotName>& damaged,
+    std::size_t keep,
+    const std::optional<SnapshotName>& best) {
   DDPRUN_CHECK(keep >= 1);
   std::ranges::sort(found, std::greater{});
   std::size_t sound = 0;
@@ -108,6 +111,8 @@ std::vector<SnapshotName> superfluous(
   });
   if (oldest_kept == found.end()) return {};
   std::vector<SnapshotName> old(std::next(oldest_kept), found.end());
+  const bool is_best_sound = best && std::ranges::find(damaged, *best) == damaged.end();
+  if (is_best_sound) std::erase(old, *best);
   std::ranges::reverse(old);
   return old;
 }

@@ -64,8 +64,11 @@ std::vector<SnapshotName> candidates(std::vector<SnapshotName> found, std::uint6
 
 /// The snapshots that are not needed any more once `keep` sound ones are there, the oldest first.
 /// Those in `damaged` do not count among the `keep`, and go once they are older than all of these.
-/// REQUIRES: keep >= 1.
+/// `best` stays, however old, unless it is damaged. REQUIRES: keep >= 1.
 std::vector<SnapshotName> superfluous(
-    std::vector<SnapshotName> found, const std::vector<SnapshotName>& damaged, std::size_t keep);
+    std::vector<SnapshotName> found,
+    const std::vector<SnapshotName>& damaged,
+    std::size_t keep,
+    const std::optional<SnapshotName>& best = std::nullopt);
 
 }  // namespace ddprun

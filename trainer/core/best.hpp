@@ -1,0 +1,43 @@
+#pragma once
+
+// Which moment of a run was the best so far, by what its validation measured.
+
+#include "trainer/core/snapshot_name.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+enum class BestMetric : std::uint8_t {
+  kAccuracy,  // in percent; more is better
+  kLoss,      // mean over the samples; less is better
+};
+
+inline constexpr std::array kBestMetrics = {BestMetric::kAccuracy, BestMetric::kLoss};
+
+/// The flag value that names it.
+const char* name_of(BestMetric metric);
+std::optional<BestMetric> best_metric_of(std::string_view name);
+
+/// The best so far. It outlives its snapshot, which somebody may have removed.
+struct BestSoFar {
+  BestMetric metric = BestMetric::kAccuracy;
+  double value = 0;        // finite
+  std::int64_t epoch = 0;  // behind which it was measured, as records number it
+  SnapshotName snapshot;   // of that moment
+
+  bool operator==(const BestSoFar&) const = default;
+};
+
+/// Whether `value` is better than all before. Of equals the first stays; what is not finite is
+/// never better, and what was measured by another metric does not count.
+bool is_better(BestMetric metric, double value, const std::optional<BestSoFar>& before);
+
+/// "accuracy 71.82 behind epoch 4".
+std::string best_text(const BestSoFar& best);
+
+}  // namespace ddprun

@@ -1,0 +1,270 @@
+#include "trainer/core/python_import.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr std::int64_t kCountMax = 1'000'000'000'000;  // epochs, steps, samples: beyond any run
+
+Error corrupt(std::string detail) {
+  return make_error(Errc::kCorrupt, std::move(detail));
+}
+
+/// Whether a tensor of a state dict is no parameter: what batch normalisation keeps beside its own,
+/// and counters, which have no gradient. torch has no other buffers in the models here.
+bool is_buffer(const TensorView& tensor) {
+  const std::string_view name = tensor.name;
+  return tensor.dtype == DType::kI64 || name.ends_with("running_mean") ||
+         name.ends_with("running_var");
+}
+
+const PyValue* find(const PyValue& root, std::string_view key) {
+  const auto* const dict = root.get_if<PyDict>();
+  return dict == nullptr ? nullptr : dict->find(key);
+}
+
+/// What a float32 tensor of one element holds; none for others.
+std::optional<double> scalar_of(const TensorView& tensor) {
+  if (tensor.dtype != DType::kF32 || tensor.bytes.size() != sizeof(float)) return std::nullopt;
+  float number = 0;
+  std::memcpy(&number, tensor.bytes.data(), sizeof number);
+  return number;
+}
+
+/// A number, or a tensor of one; none for all else.
+std::optional<double> number_of(const PyValue* value) {
+  if (value == nullptr) return std::nullopt;
+  if (const auto* const whole = value->get_if<std::int64_t>()) return static_cast<double>(*whole);
+  if (const auto* const real = value->get_if<double>()) return *real;
+  const auto* const tensor = value->get_if<TensorView>();
+  return tensor == nullptr ? std::nullopt : scalar_of(*tensor);
+}
+
+/// A whole number from 0 on under `key`; none where there is no such key.
+Result<std::optional<std::int64_t>> count_at(const PyValue& root, std::string_view key) {
+  const PyValue* const value = find(root, key);
+  if (value == nullptr || value->get_if<PyNone>() != nullptr) return std::optional<std::int64_t>();
+  const auto number = number_of(value);
+  if (number && *number >= 0 && *number <= kCountMax && *number == std::floor(*number)) {
+    return std::optional(static_cast<std::int64_t>(*number));
+  }
+  return corrupt(fmt::format(
+      "'{}' is {}, and no whole number from 0 on",
+      key,
+      number ? fmt::format("{}", *number) : fmt::format("a {}", type_name(*value))));
+}
+
+Result<void> check_types(const std::vector<TensorView>& tensors) {
+  for (const TensorView& tensor : tensors) {
+    if (tensor.dtype == DType::kF32 || tensor.dtype == DType::kI64) continue;
+    return corrupt(fmt::format(
+        "tensor '{}' is {}, and ddptrain's are F32; in Python, .to(torch.float32) makes it that",
+        tensor.name,
+        name_of(tensor.dtype)));
+  }
+  return {};
+}
+
+/// Which kind of torch's has such settings in its groups; empty where several may.
+std::string kind_of(const PyDict& group) {
+  const auto has = [&group](std::string_view key) { return group.find(key) != nullptr; };
+  if (has("betas")) {
+    const PyValue* const decoupled = group.find("decoupled_weight_decay");
+    const auto* const is_adamw = decoupled == nullptr ? nullptr : decoupled->get_if<bool>();
+    if (is_adamw == nullptr) return {};  // torch before 2.7 does not tell Adam and AdamW apart
+    return *is_adamw ? "adamw" : "adam";
+  }
+  if (has("dampening")) return "sgd";
+  if (has("rho")) return "adadelta";
+  if (has("alpha")) return "rmsprop";
+  if (has("lr_decay")) return "adagrad";
+  return {};
+}
+
+void add_settings(const PyDict& group, std::map<std::string, std::string>& arguments) {
+  struct Setting {
+    const char* name;  // in Python
+    const char* flag;  // of ddptrain
+  };
+  constexpr std::array<Setting, 3> kSettings = {{
+      {.name = "lr", .flag = "--learning-rate"},
+      {.name = "momentum", .flag = "--momentum"},
+      {.name = "weight_decay", .flag = "--weight-decay"},
+  }};
+  const std::string kind = kind_of(group);
+  if (!kind.empty()) arguments["--optimizer"] = kind;
+  for (const Setting& setting : kSettings) {
+    const auto value = number_of(group.find(setting.name));
+    if (value) arguments[setting.flag] = fmt::format("{}", *value);
+  }
+}
+
+Result<void> check_shapes(
+    const std::vector<TensorView>& kept, const std::vector<TensorView>& weights) {
+  for (const TensorView& tensor : kept) {
+    const std::size_t dot = tensor.name.rfind('.');
+    const auto parameter =
+        std::ranges::find(weights, tensor.name.substr(0, dot), &TensorView::name);
+    const bool fits = parameter != weights.end() && parameter->shape == tensor.shape;
+    if (fits || (tensor.shape.empty() && tensor.name.ends_with(".step"))) continue;
+    return corrupt(fmt::format(
+        "'{}' of the optimizer has another shape than its parameter, so that it is numbered "
+        "otherwise than the weights; --weights-only leaves it out",
+        tensor.name));
+  }
+  return {};
+}
+
+/// Adds the optimizer's state, as far as there is one.
+Result<void> add_optimizer(
+    const PyValue* dict, const StateDict& weights, const ImportWishes& wishes, ImportedState& to) {
+  if (wishes.weights_only || dict == nullptr) {
+    to.notes.emplace_back(
+        dict == nullptr ? "no optimizer's state is in it: the weights alone are taken up"
+                        : "the optimizer's state stays behind: the weights alone are taken up");
+    return {};
+  }
+  std::vector<std::string> parameters;
+  for (const TensorView& tensor : weights.tensors) {
+    if (!is_buffer(tensor)) parameters.push_back(tensor.name);
+  }
+  auto read = read_optimizer(*dict, parameters);
+  if (!read) return corrupt(read.error().detail + "; --weights-only leaves it out");
+  if (read->groups.size() != 1) {
+    return corrupt(fmt::format(
+        "the optimizer has {} groups of parameters, and ddptrain's has one; --weights-only leaves "
+        "its state out",
+        read->groups.size()));
+  }
+  auto done = check_types(read->tensors);
+  if (done) done = check_shapes(read->tensors, weights.tensors);
+  if (!done) return done;
+  add_settings(read->groups.front(), to.state.arguments);
+  to.state.parameters = std::move(parameters);
+  to.state.optimizer = std::move(read->tensors);
+  to.numbers = std::move(read->numbers);
+  if (to.state.optimizer.empty()) to.notes.emplace_back("the optimizer has no state yet");
+  return {};
+}
+
+/// The epoch to go on with. Programs that have `model_state…` save the one that is done, the others
+/// the next.
+Result<std::optional<std::int64_t>> next_epoch(const PyValue& root, const StateDict& weights) {
+  const char* const key = find(root, "EPOCHS_RUN") == nullptr ? "epoch" : "EPOCHS_RUN";
+  auto epoch = count_at(root, key);
+  const bool is_done = weights.place == "model_state_dict" || weights.place == "model_state";
+  if (epoch && *epoch && is_done) ++**epoch;
+  return epoch;
+}
+
+/// How many updates the optimizer has counted; none where it does not.
+std::optional<std::int64_t> steps_of(const std::vector<TensorView>& optimizer) {
+  std::optional<std::int64_t> most;
+  for (const TensorView& tensor : optimizer) {
+    const auto steps = tensor.name.ends_with(".step") ? scalar_of(tensor) : std::nullopt;
+    const bool is_count = steps && *steps >= 0 && *steps <= kCountMax;
+    if (is_count) most = std::max(most.value_or(0), static_cast<std::int64_t>(*steps));
+  }
+  return most;
+}
+
+/// Where to go on: by what a person says, else by the file.
+Result<void> add_position(
+    const PyValue& root, const StateDict& weights, const ImportWishes& wishes, ImportedState& to) {
+  const auto epoch = next_epoch(root, weights);
+  if (!epoch) return epoch.error();
+  const auto step = count_at(root, "step");
+  if (!step) return step.error();
+  const auto said_epoch = wishes.epoch ? wishes.epoch : *epoch;
+  const bool has_trained = !to.state.optimizer.empty();
+  if (!said_epoch && has_trained) {
+    return corrupt("it does not tell its epoch; give --epoch N, the one to go on with");
+  }
+  to.state.epoch = said_epoch.value_or(0);
+  auto said_step = wishes.step ? wishes.step : *step;
+  if (!said_step) said_step = steps_of(to.state.optimizer);
+  if (!said_step && (to.state.epoch > 0 || has_trained)) {
+    return corrupt("it does not tell its step; give --step N, how many updates were made");
+  }
+  to.state.step = said_step.value_or(0);
+  return {};
+}
+
+/// The generator of rank 0, where the file has it, and the numbers that ddptrain keeps by rank.
+Result<void> add_rank(const PyValue& root, ImportedState& to) {
+  constexpr std::size_t kGeneratorBytes = 5056;  // of torch's generator on a CPU
+  RankState& rank = to.state.ranks.emplace_back();
+  for (const char* const key : {"torch_rng_state_cpu", "torch_random_state"}) {
+    const PyValue* const value = find(root, key);
+    const auto* const rng = value == nullptr ? nullptr : value->get_if<TensorView>();
+    if (rng == nullptr) continue;
+    if (rng->dtype != DType::kU8 || rng->bytes.size() != kGeneratorBytes) {
+      return corrupt(fmt::format("'{}' is no state of torch's generator", key));
+    }
+    rank.rng.assign(rng->bytes.begin(), rng->bytes.end());
+  }
+  if (rank.rng.empty()) {
+    to.notes.emplace_back(
+        "no state of the generator is in it: random numbers begin as --seed has them");
+  }
+  const auto samples = count_at(root, "num_samples");
+  if (!samples) return samples.error();
+  if (*samples) rank.sums[kSamplesOfRun] = static_cast<double>(**samples);
+  const PyValue* const scaler = find(root, "scaler");
+  const auto* const scale = scaler == nullptr ? nullptr : scaler->get_if<PyDict>();
+  if (scale == nullptr) return {};
+  for (const auto& [key, value] : scale->entries) {
+    const auto* const name = std::get_if<std::string>(&key);
+    const auto number = number_of(&value);
+    if (name != nullptr && number) rank.sums[kScalerPrefix + *name] = *number;
+  }
+  return {};
+}
+
+/// The best accuracy that the program has seen; its weights are not in the file.
+void add_best(const PyValue& root, ImportedState& to) {
+  constexpr double kPercent = 100;
+  auto accuracy = number_of(find(root, "best_acc1"));
+  const auto share = number_of(find(root, "best_acc"));
+  if (share) accuracy = *share * kPercent;
+  if (!accuracy || !std::isfinite(*accuracy)) return;
+  to.state.best = BestSoFar{
+      .metric = BestMetric::kAccuracy,
+      .value = *accuracy,
+      .epoch = std::max<std::int64_t>(to.state.epoch - 1, 0),
+      .snapshot = {}};
+}
+
+}  // namespace
+
+Result<ImportedState> import_checkpoint(
+    const PyValue& root,
+    const StateDict& weights,
+    const std::string& source,
+    const ImportWishes& wishes) {
+  ImportedState imported;
+  SnapshotState& state = imported.state;
+  state.arguments[kImportedFrom] = source;
+  const PyValue* const arch = find(root, "arch");
+  const auto* const model = arch == nullptr ? nullptr : arch->get_if<std::string>();
+  if (model != nullptr) state.arguments["--model"] = *model;
+  state.model = weights.tensors;
+  auto done = check_types(state.model);
+  if (done) done = add_optimizer(find_optimizer(root), weights, wishes, imported);
+  if (done) done = add_position(root, weights, wishes, imported);
+  if (done) done = add_rank(root, imported);
+  if (!done) return done.error();
+  add_best(root, imported);
+  return imported;
+}
+
+}  // namespace ddprun

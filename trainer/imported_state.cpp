@@ -1,0 +1,66 @@
+#include "trainer/imported_state.hpp"
+
+#include "trainer/named_tensors.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+Error corrupt(std::string detail) {
+  return make_error(Errc::kCorrupt, std::move(detail));
+}
+
+std::set<std::string> names_of(const NamedTensors& tensors) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    names.insert(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<void> check_imported(const SnapshotState& state, const Model& model) {
+  const std::set<std::string> ours = names_of(model_tensors(model));
+  for (const TensorView& view : state.model) {
+    if (ours.contains(view.name)) continue;
+    return corrupt(fmt::format(
+        "tensor '{}' is none of the model's; --model, --classes and --image-size have to be those "
+        "it was trained with",
+        view.name));
+  }
+  if (state.optimizer.empty()) return {};
+  std::vector<std::string> order;
+  for (const auto& item : model.named_parameters()) {
+    order.push_back(item.key());
+  }
+  if (order == state.parameters) return {};
+  return corrupt(
+      "its parameters have another order than the model's, so that the optimizer's state would go "
+      "to wrong ones; save the model's own state_dict() in Python, or import the file with "
+      "--weights-only");
+}
+
+Result<void> fill_imported(const SnapshotState& state, Optimizer& optimizer) {
+  if (state.optimizer.empty()) return {};
+  NamedTensors kept = optimizer.make_state();
+  const std::set<std::string> ours = names_of(kept);
+  std::set<std::string> theirs;
+  for (const TensorView& view : state.optimizer) {
+    theirs.insert(view.name);
+    if (ours.contains(view.name)) continue;
+    return corrupt(fmt::format(
+        "'{}' is nothing that the optimizer keeps here; --optimizer and --momentum have to be "
+        "those it was trained with",
+        view.name));
+  }
+  std::erase_if(kept, [&theirs](const auto& one) { return !theirs.contains(one.first); });
+  return fill(kept, state.optimizer);
+}
+
+}  // namespace ddprun
