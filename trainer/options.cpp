@@ -124,6 +124,37 @@ ModelOptions model_of(const RawOptions& raw, DatasetKind data) {
   return model;
 }
 
+/// A burn-in tries machines: it keeps nothing, and begins anew where it is started again.
+Result<void> check_burn_in(const TrainOptions& options) {
+  if (!options.burn_in_hours) return {};
+  const char* const other = options.snapshots.directory ? "--snapshot-dir"
+                            : options.evaluated         ? "--evaluate"
+                                                        : nullptr;
+  if (other == nullptr) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format("--burn-in keeps and evaluates nothing; leave {} out", other));
+}
+
+/// What is recorded: as the flags say, else as the system does whose lines the run prints.
+Result<ProfileOptions> profile_of(const RawOptions& raw) {
+  ProfileOptions profile = raw.options.profile;
+  if (!profile.directory && (raw.profile_schedule || raw.profile_epochs)) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "{} is for steps that --profile records; give --profile DIR, too",
+            raw.profile_schedule ? "--profile-schedule" : "--profile-epochs"));
+  }
+  profile.epochs = raw.profile_epochs.value_or(profile.epochs);
+  if (raw.options.report.style.starts_with("crusoe")) profile.schedule = kCrusoeProfile;
+  if (!raw.profile_schedule) return profile;
+  const auto schedule = parse_profile_schedule(*raw.profile_schedule);
+  if (!schedule) return with_context("--profile-schedule", schedule.error());
+  profile.schedule = *schedule;
+  return profile;
+}
+
 Result<TrainOptions> checked(RawOptions raw) {
   TrainOptions& options = raw.options;
   options.data.kind = dataset_words().at(raw.dataset);
@@ -144,8 +175,12 @@ Result<TrainOptions> checked(RawOptions raw) {
   if (done) done = check_model(options.model);
   if (done) done = check_optimizer(options.optimizer);
   if (done) done = check_schedule(options.schedule);
+  if (done) done = check_burn_in(options);
   if (done) done = read_injections(options, raw.injections);
   if (!done) return done.error();
+  auto profile = profile_of(raw);
+  if (!profile) return profile.error();
+  options.profile = *std::move(profile);
   return std::move(options);
 }
 

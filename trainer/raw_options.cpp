@@ -15,6 +15,8 @@ namespace {
 constexpr std::int64_t kCountMax = 1'000'000'000;
 constexpr std::int64_t kSeedMax = std::numeric_limits<std::int32_t>::max();
 constexpr int kThreadsMax = 1024;
+constexpr double kBurnInHoursMin = 1e-6;
+constexpr double kBurnInHoursMax = 10'000;
 
 template <class Kinds>
 auto words_for(const Kinds& kinds) {
@@ -93,6 +95,9 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
 void add_training_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
   app.add_option("--epochs", options.epochs, "How many")->check(count(1, kCountMax));
+  app.add_option("--burn-in,--hours", options.burn_in_hours, "Train for so long, to try machines")
+      ->check(between(kBurnInHoursMin, kBurnInHoursMax))
+      ->type_name("HOURS");
   app.add_option("--first-epoch", options.first_epoch, "Number of the first epoch")
       ->check(count(0, kCountMax));
   app.add_option("--batch-size", options.batch_size, "Samples per rank and pass")
@@ -174,6 +179,18 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
   add_file("--sample-trace", report.sample_trace, "JSON lines, appended to by every rank", "FILE");
 }
 
+void add_profile_flags(CLI::App& app, RawOptions& raw) {
+  ProfileOptions& profile = raw.options.profile;
+  app.add_option("--profile", profile.directory, "Each rank's traces of some steps go here")
+      ->check(not_empty())
+      ->type_name("DIR");
+  app.add_option(
+         "--profile-schedule", raw.profile_schedule, "Steps to skip, warm up and record; cycles")
+      ->type_name("WAIT,WARMUP,ACTIVE,REPEAT");
+  app.add_option("--profile-epochs", raw.profile_epochs, "Only in the run's first N; else 2")
+      ->check(count(1, kCountMax));
+}
+
 void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
   SnapshotOptions& snapshots = raw.options.snapshots;
   app.add_option("--snapshot-dir", snapshots.directory, "Save snapshots here, and resume from them")
@@ -236,6 +253,7 @@ void add_flags(CLI::App& app, RawOptions& raw) {
   add_optimizer_flags(app, raw);
   add_ddp_flags(app, raw);
   add_output_flags(app, raw);
+  add_profile_flags(app, raw);
   add_snapshot_flags(app, raw);
 }
 

@@ -36,6 +36,8 @@ struct RawOptions {
   std::optional<double> momentum;
   std::optional<double> weight_decay;
   std::optional<std::int64_t> evaluate_every_epochs;
+  std::optional<std::string> profile_schedule;
+  std::optional<std::int64_t> profile_epochs;
   std::vector<std::string> injections;
   std::vector<std::string> overrides;  // name=value, behind all flags
 };

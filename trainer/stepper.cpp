@@ -2,6 +2,7 @@
 
 #include "trainer/autocast.hpp"
 #include "trainer/clip.hpp"
+#include "trainer/phase_range.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -51,6 +52,7 @@ Stepper::Pass Stepper::pass(const Batch& batch, Gradients gradients) {
   torch::Tensor output;
   torch::Tensor loss;
   {
+    const PhaseRange range(kForwardRange);
     const ForwardPrecision precision(options_.precision);
     output = ddp_.forward(batch.images, gradients);
     loss = loss_of(output, batch.labels);
@@ -58,11 +60,15 @@ Stepper::Pass Stepper::pass(const Batch& batch, Gradients gradients) {
   torch::Tensor driven = loss;
   if (options_.accumulate > 1) driven = driven / static_cast<double>(options_.accumulate);  // P8
   if (scaler_) driven = scaler_->scale(driven);
-  driven.backward();  // averages the gradients over all ranks, where it reduces
+  {
+    const PhaseRange range(kBackwardRange);
+    driven.backward();  // averages the gradients over all ranks, where it reduces
+  }
   return {.loss = loss.item<double>(), .right = count_right(output.detach(), batch.labels, 1)};
 }
 
 Stepper::Update Stepper::update(double learning_rate) {
+  const PhaseRange range(kOptimizerRange);
   Update update;
   optimizer_.set_learning_rate(learning_rate);
   if (scaler_) scaler_->unscale(optimizer_);

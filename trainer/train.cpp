@@ -4,6 +4,7 @@
 #include "base/say.hpp"
 #include "base/time.hpp"
 #include "trainer/batch_norm.hpp"
+#include "trainer/burn_in.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/core/metrics.hpp"
 #include "trainer/core/model_cost.hpp"
@@ -13,7 +14,9 @@
 #include "trainer/fault_drill.hpp"
 #include "trainer/memory_use.hpp"
 #include "trainer/model.hpp"
+#include "trainer/phase_range.hpp"
 #include "trainer/process_group.hpp"
+#include "trainer/profiler.hpp"
 #include "trainer/progress_bar.hpp"
 #include "trainer/record_file.hpp"
 #include "trainer/replica_check.hpp"
@@ -79,10 +82,16 @@ class Training {
   bool has_more_to_train() const;
   Result<void> train_epoch();
   Result<void> train_step(Loader& loader, std::int64_t batches_left);
+  Result<std::optional<Batch>> next_batch(Loader& loader);
+  void stop_profiling();
   Result<void> check_loss(double loss) const;
   Result<void> check_weights();
   void flip_gradient_bit();
   Result<void> report_step(const MetricSums& sums, const Stepper::Update& update);
+  void tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates);
+  Result<void> pass_burn_in();
+  std::int64_t epoch_of_schedule() const;
+  double eta_s(std::int64_t samples_left) const;
   Result<void> trace(std::span<const std::int64_t> samples);
   Result<void> save_or_stop();
   Result<void> report_stop();
@@ -93,6 +102,8 @@ class Training {
 
   TrainedTensors trained() { return {.model = ddp_->model(), .optimizer = *optimizer_}; }
   std::int64_t batches_per_epoch() const;
+  /// Of this run's, with the one that ends.
+  std::int64_t epochs_done() const { return at_.progress.epoch + 1 - options_.first_epoch; }
   std::int64_t step_of_epoch() const { return batches_for(at_.batches, options_.accumulate); }
 
   TrainOptions options_;
@@ -110,6 +121,8 @@ class Training {
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<StopAgreement> stop_;
+  std::unique_ptr<BurnIn> burn_in_;     // null unless it is one
+  std::unique_ptr<Profiler> profiler_;  // null where nothing is profiled
   bool is_stopped_ = false;
   TrainPosition at_;
 
@@ -129,13 +142,15 @@ Result<TrainEnd> Training::run() {
   while (done && has_more_to_train()) {
     done = train_epoch();
   }
-  if (done && !is_stopped_) done = finish();
+  if (done) stop_profiling();
+  if (done) done = burn_in_ ? pass_burn_in() : is_stopped_ ? Result<void>() : finish();
   if (!done) return done.error();
-  return is_stopped_ ? TrainEnd::kSaved : TrainEnd::kDone;
+  return is_stopped_ && !burn_in_ ? TrainEnd::kSaved : TrainEnd::kDone;
 }
 
 bool Training::has_more_to_train() const {
-  return !options_.evaluated && !is_stopped_ && at_.progress.epoch < options_.end_epoch();
+  const bool is_behind = !burn_in_ && at_.progress.epoch >= options_.end_epoch();
+  return !options_.evaluated && !is_stopped_ && !is_behind;
 }
 
 Result<void> Training::open() {
@@ -156,6 +171,11 @@ Result<void> Training::open() {
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
+  if (options_.profile.directory) {
+    auto profiler = Profiler::open(options_.profile, {.rank = place_.rank, .world = place_.world});
+    if (!profiler) return with_context("--profile", profiler.error());
+    profiler_ = *std::move(profiler);
+  }
   if (!options_.report.sample_trace) return {};
   auto opened = RecordFile::open(*options_.report.sample_trace);
   if (!opened) return with_context("--sample-trace", opened.error());
@@ -187,6 +207,7 @@ Result<void> Training::build() {
   ddp_ = std::make_unique<Ddp>(std::move(model), group_, options_.ddp);
   optimizer_ = make_optimizer(options_.optimizer, ddp_->model().named_parameters());
   stepper_ = std::make_unique<Stepper>(options_, *ddp_, *optimizer_);
+  if (options_.burn_in_hours) burn_in_ = std::make_unique<BurnIn>(*options_.burn_in_hours, group_);
   return {};
 }
 
@@ -216,9 +237,15 @@ Result<void> Training::take_up() {
   return {};
 }
 
+void Training::stop_profiling() {
+  if (profiler_) profiler_->finish();
+  profiler_.reset();
+}
+
 Result<void> Training::train_epoch() {
   const double began_s = now_s();
   const double samples_before = at_.sums.samples;
+  if (epochs_done() > options_.profile.epochs) stop_profiling();  // resumed behind them
   ddp_->model().train();
   if (at_.consumed == 0) draw_as_data_loader();
   std::vector<std::int64_t> samples = samples_of_rank(
@@ -241,10 +268,13 @@ Result<void> Training::train_epoch() {
   if (done) done = report_->tell(EpochBegan{.at = at_.progress});
 
   for (; done && !is_stopped_ && left > 0; left -= std::min(left, options_.accumulate)) {
+    if (profiler_) profiler_->begin_step();
     done = train_step(loader, left);
+    if (profiler_) profiler_->end_step();
     if (done && left > options_.accumulate) done = save_or_stop();
   }
   if (!done || is_stopped_) return done;
+  if (epochs_done() >= options_.profile.epochs) stop_profiling();
   done = end_epoch(samples_before, began_s);
   if (!done) return done;
   const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
@@ -260,20 +290,20 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
   const std::int64_t step = at_.progress.step + 1;
   const std::int64_t passes = std::min(options_.accumulate, batches_left);
   const TrainMoment moment = {
-      .epoch = at_.progress.epoch,
+      .epoch = epoch_of_schedule(),
       .batch = step_of_epoch(),
       .batches_per_epoch = batches_for(batches_per_epoch(), options_.accumulate)};
   last_rate_ = learning_rate(options_.schedule, moment);
   drill_.before(step);
+  const PhaseRange range(kTrainRange);
   MetricSums sums;
   // ----------------------------------------------------------------------------------------------
   stepper_->begin();
   for (std::int64_t pass = 1; pass <= passes; ++pass) {
-    const auto next = loader.next();
+    const auto next = next_batch(loader);
     if (!next) return next.error();
     const auto& batch = *next;
     DDPRUN_CHECK(batch.has_value());
-    phases_.end(&PhaseTimes::data_s, now_s());
     auto done = trace(batch->samples);
     if (!done) return done;
     auto [loss, right] =
@@ -298,6 +328,13 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
   auto done = check_weights();
   if (done) done = report_step(sums, update);
   return done;
+}
+
+Result<std::optional<Batch>> Training::next_batch(Loader& loader) {
+  const PhaseRange range(kDataRange);
+  auto batch = loader.next();
+  phases_.end(&PhaseTimes::data_s, now_s());
+  return batch;
 }
 
 /// A loss that is no number never becomes one again: better to end here, with the last snapshot
@@ -347,7 +384,13 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
     rates.mfu = model_flops_utilisation(forward_flops_, of_rank, *options_.peak_tflops * kTera);
   }
   const std::int64_t epochs_left = options_.end_epoch() - at_.progress.epoch;
-  rates.eta_s = throughput_.eta_s(epochs_left * per_epoch - at_.consumed).value_or(0);
+  rates.eta_s = eta_s(epochs_left * per_epoch - at_.consumed);
+  const auto vit = vit_shape(options_.model.kind);
+  if (vit) {
+    const std::int64_t tokens = vit->tokens(options_.model.image.side);
+    rates.tokens_per_s = rates.samples_per_s * static_cast<double>(tokens);
+  }
+  if (burn_in_) tell_burn_in(sums, rates);
   return report_->tell(StepDone{
       .at = at_.progress,
       .batch = step_of_epoch(),
@@ -362,6 +405,37 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
       .phases = phases_.take()});
 }
 
+void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates) {
+  if (!is_burn_in_told(at_.progress.step)) return;
+  BurnInMoment moment;
+  moment.iteration = at_.progress.step;
+  moment.loss = sums.mean_loss();
+  moment.samples_per_s = rates.samples_per_s;
+  moment.tokens_per_s = rates.tokens_per_s;
+  const auto memory = peak_rss_bytes();
+  moment.peak_rss_bytes = memory ? *memory : 0;
+  bar_.clear();
+  burn_in_->tell(moment);
+}
+
+Result<void> Training::pass_burn_in() {
+  if (place_.rank != 0) return {};
+  const auto told = answer(fmt::format("{}\n", kBurnInPassed));
+  if (told) return told;
+  return with_context("the burn-in is passed, but its last line is lost", told.error());
+}
+
+/// A burn-in goes through its epochs again and again, and so does its schedule.
+std::int64_t Training::epoch_of_schedule() const {
+  const std::int64_t epoch = at_.progress.epoch;
+  if (!burn_in_) return epoch;
+  return options_.first_epoch + (epoch - options_.first_epoch) % options_.epochs;
+}
+
+double Training::eta_s(std::int64_t samples_left) const {
+  return burn_in_ ? burn_in_->remaining_s() : throughput_.eta_s(samples_left).value_or(0);
+}
+
 /// Before the snapshot of this step, so that no snapshot holds a step that is not in the trace.
 Result<void> Training::trace(std::span<const std::int64_t> samples) {
   if (!options_.report.sample_trace) return {};
@@ -372,6 +446,10 @@ Result<void> Training::trace(std::span<const std::int64_t> samples) {
 /// Saves every so many steps, and when all is done: whoever starts the job again finds it finished.
 /// After a notice once more, and that is all.
 Result<void> Training::save_or_stop() {
+  if (burn_in_) {
+    is_stopped_ = burn_in_->is_over(at_.progress.step);
+    return {};
+  }
   const bool done = at_.progress.epoch == options_.end_epoch();
   is_stopped_ = !done && stop_->is_reached(at_.progress.step);
   const bool is_due = done || at_.progress.step % options_.snapshots.every_steps == 0;
@@ -411,11 +489,10 @@ Result<void> Training::end_epoch(double samples_before, double began_s) {
       .elapsed_s = trained_s - run_began_s_,
       .eta_s = 0};
   const std::int64_t epochs_left = options_.end_epoch() - at_.progress.epoch - 1;
-  trained.eta_s = throughput_.eta_s(epochs_left * data_.train.size()).value_or(0);
+  trained.eta_s = eta_s(epochs_left * data_.train.size());
   auto told = report_->tell(trained);
   const std::int64_t every = options_.evaluate_every_epochs;
-  const std::int64_t number = at_.progress.epoch + 1 - options_.first_epoch;
-  if (!told || every == 0 || number % every != 0) return told;
+  if (!told || every == 0 || epochs_done() % every != 0) return told;
   const auto tested = test();
   if (!tested) return tested.error();
   return report_->tell(EpochValidated{

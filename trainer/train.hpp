@@ -11,7 +11,7 @@ namespace ddprun {
 
 /// How training ended.
 enum class TrainEnd : std::uint8_t {
-  kDone,   // all epochs
+  kDone,   // all epochs, or the hours of a burn-in
   kSaved,  // by a notice, after a step on which all ranks agreed, with a snapshot of it
 };
 

@@ -9,6 +9,7 @@
 #include "trainer/core/injection.hpp"
 #include "trainer/core/model_kind.hpp"
 #include "trainer/core/optimizer_options.hpp"
+#include "trainer/core/profile_options.hpp"
 #include "trainer/core/schedule.hpp"
 
 #include <cstdint>
@@ -60,6 +61,8 @@ struct TrainOptions {
 
   std::int64_t epochs = 1;
   std::int64_t first_epoch = 0;  // the number of the first epoch: seeds the sampler, names records
+  /// A burn-in goes through its epochs again and again for so long, > 0.
+  std::optional<double> burn_in_hours;
   std::int64_t batch_size = 64;  // per rank and pass
   std::int64_t accumulate = 1;   // passes of one step
   OptimizerOptions optimizer;
@@ -77,6 +80,7 @@ struct TrainOptions {
   std::optional<double> peak_tflops;            // of a device, for its utilisation
   ReportOptions report;
   SnapshotOptions snapshots;
+  ProfileOptions profile;
   std::vector<Injection> injections;
 
   /// Flips a bit of rank 0's first gradient in this step, so that a test sees parity fail.
