@@ -9,8 +9,10 @@
 #include "trainer/core/failure.hpp"
 #include "trainer/core/filled_environment.hpp"
 #include "trainer/core/worker_place.hpp"
+#include "trainer/devices.hpp"
 #include "trainer/model.hpp"
 #include "trainer/notice_watch.hpp"
+#include "trainer/numerics.hpp"
 #include "trainer/options.hpp"
 #include "trainer/train.hpp"
 #include "trainer/worker_program.hpp"
@@ -77,7 +79,10 @@ int train_with(const TrainOptions& options) {
   if (!place) return refuse(place.error());
   const auto notice = watch_for_notice(options);
   if (!notice) return refuse(notice.error());
-  const auto trained = train(options, *place, notice->get());
+  const auto device = open_device(options.device, *place);
+  if (!device) return refuse(device.error());
+  choose_numerics(options);
+  const auto trained = train(options, *place, **device, notice->get());
   if (trained) return *trained == TrainEnd::kSaved ? kExitTryAgain : kExitOk;
   return fail(options, failure_of(trained.error()));
 }

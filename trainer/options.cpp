@@ -124,6 +124,25 @@ ModelOptions model_of(const RawOptions& raw, DatasetKind data) {
   return model;
 }
 
+/// No flag is taken that nothing would come of.
+Result<void> check_device(const TrainOptions& options) {
+  const NumericOptions& numerics = options.numerics;
+  if (numerics.is_deterministic && numerics.benchmarks_cudnn) {
+    return make_error(
+        Errc::kInvalidArgument,
+        "--cudnn-benchmark chooses by the clock, which differs from run to run; leave it or "
+        "--deterministic out");
+  }
+  if (options.device == DeviceKind::kCuda) return {};
+  const char* const of_gpus = numerics.uses_tf32               ? "--tf32"
+                              : numerics.benchmarks_cudnn      ? "--cudnn-benchmark"
+                              : options.profile.captured_epoch ? "--profile-epoch"
+                                                               : nullptr;
+  if (of_gpus == nullptr) return {};
+  return make_error(
+      Errc::kInvalidArgument, fmt::format("{} is for GPUs; give --device cuda, too", of_gpus));
+}
+
 /// A burn-in tries machines: it keeps nothing, and begins anew where it is started again.
 Result<void> check_burn_in(const TrainOptions& options) {
   if (!options.burn_in_hours) return {};
@@ -160,6 +179,7 @@ Result<TrainOptions> checked(RawOptions raw) {
   options.data.kind = dataset_words().at(raw.dataset);
   options.data.is_stratified = raw.split == "stratified";
   options.data.image_side = raw.image_side;
+  options.device = raw.device == name_of(DeviceKind::kCuda) ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.precision = precision_words().at(raw.precision);
   options.ddp.compression = compression_words().at(raw.compression);
   options.sampler_seed = raw.sampler_seed.value_or(options.seed);
@@ -176,6 +196,7 @@ Result<TrainOptions> checked(RawOptions raw) {
   if (done) done = check_optimizer(options.optimizer);
   if (done) done = check_schedule(options.schedule);
   if (done) done = check_burn_in(options);
+  if (done) done = check_device(options);
   if (done) done = read_injections(options, raw.injections);
   if (!done) return done.error();
   auto profile = profile_of(raw);

@@ -116,7 +116,14 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
       ->check(count(0, kSeedMax));
   app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
       ->check(count(1, kThreadsMax));
-  app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu"}));
+  app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu", "cuda"}));
+  app.add_flag(
+      "--deterministic",
+      options.numerics.is_deterministic,
+      "The same bits in each run; refuse operators that cannot");
+  app.add_flag("--tf32", options.numerics.uses_tf32, "Tensor cores for float32, on GPUs");
+  app.add_flag(
+      "--cudnn-benchmark", options.numerics.benchmarks_cudnn, "Find the fastest convolutions");
   app.add_option(
          "--evaluate-every-epochs",
          raw.evaluate_every_epochs,
@@ -187,6 +194,8 @@ void add_profile_flags(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--profile-schedule", raw.profile_schedule, "Steps to skip, warm up and record; cycles")
       ->type_name("WAIT,WARMUP,ACTIVE,REPEAT");
+  app.add_option("--profile-epoch", profile.captured_epoch, "The one that nsys captures")
+      ->check(count(0, kCountMax));
   app.add_option("--profile-epochs", raw.profile_epochs, "Only in the run's first N; else 2")
       ->check(count(1, kCountMax));
 }

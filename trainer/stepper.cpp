@@ -15,10 +15,10 @@ constexpr char kScalerPrefix[] = "scaler.";
 /// Autocast around a forward pass and its loss, where it is wanted.
 class ForwardPrecision {
  public:
-  explicit ForwardPrecision(Precision precision) {
+  ForwardPrecision(Precision precision, torch::Device device) {
     if (precision == Precision::kFloat32) return;
     autocast_.emplace(
-        at::kCPU, precision == Precision::kBFloat16 ? torch::kBFloat16 : torch::kHalf);
+        device.type(), precision == Precision::kBFloat16 ? torch::kBFloat16 : torch::kHalf);
   }
 
  private:
@@ -35,9 +35,10 @@ std::int64_t count_right(const torch::Tensor& output, const torch::Tensor& label
 
 }  // namespace
 
-Stepper::Stepper(const TrainOptions& options, Ddp& ddp, Optimizer& optimizer)
-    : options_(options), ddp_(ddp), optimizer_(optimizer) {
-  if (options.precision == Precision::kFloat16) scaler_ = std::make_unique<GradScaler>();
+Stepper::Stepper(const TrainOptions& options, torch::Device device, Ddp& ddp, Optimizer& optimizer)
+    : options_(options), device_(device), ddp_(ddp), optimizer_(optimizer) {
+  if (options.precision != Precision::kFloat16) return;
+  scaler_ = std::make_unique<GradScaler>(GradScalerOptions(), device);
 }
 
 void Stepper::begin() {
@@ -53,7 +54,7 @@ Stepper::Pass Stepper::pass(const Batch& batch, Gradients gradients) {
   torch::Tensor loss;
   {
     const PhaseRange range(kForwardRange);
-    const ForwardPrecision precision(options_.precision);
+    const ForwardPrecision precision(options_.precision, device_);
     output = ddp_.forward(batch.images, gradients);
     loss = loss_of(output, batch.labels);
   }
@@ -86,7 +87,7 @@ Stepper::Update Stepper::update(double learning_rate) {
 
 Stepper::Scores Stepper::evaluate(const Batch& batch) {
   const torch::NoGradGuard no_gradients;
-  const ForwardPrecision precision(options_.precision);
+  const ForwardPrecision precision(options_.precision, device_);
   const torch::Tensor output = ddp_.evaluate(batch.images);
   return {
       .loss = loss_of(output, batch.labels).item<double>(),

@@ -12,6 +12,7 @@
 #include "trainer/data/loader.hpp"
 #include "trainer/ddp.hpp"
 #include "trainer/fault_drill.hpp"
+#include "trainer/feeder.hpp"
 #include "trainer/memory_use.hpp"
 #include "trainer/model.hpp"
 #include "trainer/phase_range.hpp"
@@ -46,6 +47,7 @@ namespace ddprun {
 namespace {
 
 constexpr char kSamplesOfRun[] = "samples_of_run";
+constexpr char kGeneratorOffset[] = "device_generator_offset";
 constexpr double kTera = 1e12;
 
 double now_s() {
@@ -55,9 +57,11 @@ double now_s() {
 /// One rank's training, from the files to the last line.
 class Training {
  public:
-  Training(TrainOptions options, const WorkerPlace& place, const NoticeWatch* notice)
+  Training(
+      TrainOptions options, const WorkerPlace& place, Device& device, const NoticeWatch* notice)
       : options_(std::move(options)),
         place_(place),
+        device_(device),
         notice_(notice),
         drill_(options_.injections, place.rank, place.attempt),
         bar_(place.rank == 0) {
@@ -81,8 +85,9 @@ class Training {
   Result<void> announce();
   bool has_more_to_train() const;
   Result<void> train_epoch();
-  Result<void> train_step(Loader& loader, std::int64_t batches_left);
-  Result<std::optional<Batch>> next_batch(Loader& loader);
+  Result<void> train_step(Feeder& feeder, std::int64_t batches_left);
+  Result<std::optional<Batch>> next_batch(Feeder& feeder);
+  void end_phase(double PhaseTimes::*phase);
   void stop_profiling();
   Result<void> check_loss(double loss) const;
   Result<void> check_weights();
@@ -101,6 +106,10 @@ class Training {
   MetricSums sum_over_ranks(const MetricSums& sums);
 
   TrainedTensors trained() { return {.model = ddp_->model(), .optimizer = *optimizer_}; }
+  /// The one that dropout draws from. Its seed is --seed, so that its state is a number.
+  at::Generator device_generator() const {
+    return at::globalContext().defaultGenerator(device_.place());
+  }
   std::int64_t batches_per_epoch() const;
   /// Of this run's, with the one that ends.
   std::int64_t epochs_done() const { return at_.progress.epoch + 1 - options_.first_epoch; }
@@ -108,6 +117,7 @@ class Training {
 
   TrainOptions options_;
   const WorkerPlace& place_;
+  Device& device_;
   const NoticeWatch* notice_;
   FaultDrill drill_;
   TrainingData data_;
@@ -172,7 +182,9 @@ Result<void> Training::open() {
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
   if (options_.profile.directory) {
-    auto profiler = Profiler::open(options_.profile, {.rank = place_.rank, .world = place_.world});
+    auto profiler = Profiler::open(
+        options_.profile,
+        {.rank = place_.rank, .world = place_.world, .has_gpu = device_.place().is_cuda()});
     if (!profiler) return with_context("--profile", profiler.error());
     profiler_ = *std::move(profiler);
   }
@@ -188,6 +200,7 @@ Result<void> Training::build() {
   auto joined = make_process_group(place_);
   if (!joined) return joined.error();
   group_ = *std::move(joined);
+  device_.join(*group_);
 
   torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
@@ -201,12 +214,13 @@ Result<void> Training::build() {
     auto const taken = take_weights(*model, *options_.evaluated);
     if (!taken) return with_context("--evaluate", taken.error());
   }
+  if (!device_.place().is_cpu()) model->to(device_.place());  // drawn on the CPU, as Python does
   if (options_.synchronises_batch_norm) {
     static_cast<void>(convert_sync_batch_norm(*model, group_));
   }
   ddp_ = std::make_unique<Ddp>(std::move(model), group_, options_.ddp);
   optimizer_ = make_optimizer(options_.optimizer, ddp_->model().named_parameters());
-  stepper_ = std::make_unique<Stepper>(options_, *ddp_, *optimizer_);
+  stepper_ = std::make_unique<Stepper>(options_, device_.place(), *ddp_, *optimizer_);
   if (options_.burn_in_hours) burn_in_ = std::make_unique<BurnIn>(*options_.burn_in_hours, group_);
   return {};
 }
@@ -216,6 +230,7 @@ Result<void> Training::take_up() {
   stop_ = std::make_unique<StopAgreement>(notice_, group_);
   std::vector<std::string> extras = Stepper::state_names(options_);
   extras.emplace_back(kSamplesOfRun);
+  if (!device_.place().is_cpu()) extras.emplace_back(kGeneratorOffset);
   snapshots_ = std::make_unique<Snapshots>(options_, place_, group_, std::move(extras));
   const auto resumed = snapshots_->resume(trained());
   if (!resumed) return resumed.error();
@@ -224,6 +239,10 @@ Result<void> Training::take_up() {
   at_ = **resumed;
   auto const loaded = stepper_->load(at_.extras);
   if (!loaded) return with_context("the snapshot's loss scale", loaded.error());
+  if (!device_.place().is_cpu()) {
+    const auto offset = static_cast<std::uint64_t>(at_.extras[kGeneratorOffset]);
+    device_generator().set_offset(offset);
+  }
   if (at_.progress.step == 0) return {};
   // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
   const std::int64_t first = data_.train.samples.front();
@@ -233,7 +252,7 @@ Result<void> Training::take_up() {
   const auto loaded_two = two.next();
   if (!loaded_two) return loaded_two.error();
   const auto& batch = *loaded_two;
-  if (batch) ddp_->settle_buckets(batch->images);
+  if (batch) ddp_->settle_buckets(batch->images.to(device_.place()));
   return {};
 }
 
@@ -263,16 +282,21 @@ Result<void> Training::train_epoch() {
        .epoch = at_.progress.epoch,
        .batch_size = options_.batch_size,
        .workers = data_workers(options_.data, data_, place_.local_world),
-       .batches_ahead = options_.data.prefetch});
+       .batches_ahead = options_.data.prefetch},
+      &device_);
+  Feeder feeder(loader, device_);
   auto done = loader.start();
   if (done) done = report_->tell(EpochBegan{.at = at_.progress});
 
+  const bool is_captured = options_.profile.captured_epoch == at_.progress.epoch;
+  if (is_captured) device_.begin_capture();
   for (; done && !is_stopped_ && left > 0; left -= std::min(left, options_.accumulate)) {
     if (profiler_) profiler_->begin_step();
-    done = train_step(loader, left);
+    done = train_step(feeder, left);
     if (profiler_) profiler_->end_step();
     if (done && left > options_.accumulate) done = save_or_stop();
   }
+  if (is_captured) device_.end_capture();
   if (!done || is_stopped_) return done;
   if (epochs_done() >= options_.profile.epochs) stop_profiling();
   done = end_epoch(samples_before, began_s);
@@ -286,7 +310,7 @@ Result<void> Training::train_epoch() {
 }
 
 /// One update of the weights, from as many batches as it is made of.
-Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
+Result<void> Training::train_step(Feeder& feeder, std::int64_t batches_left) {
   const std::int64_t step = at_.progress.step + 1;
   const std::int64_t passes = std::min(options_.accumulate, batches_left);
   const TrainMoment moment = {
@@ -300,7 +324,7 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
   // ----------------------------------------------------------------------------------------------
   stepper_->begin();
   for (std::int64_t pass = 1; pass <= passes; ++pass) {
-    const auto next = next_batch(loader);
+    const auto next = next_batch(feeder);
     if (!next) return next.error();
     const auto& batch = *next;
     DDPRUN_CHECK(batch.has_value());
@@ -313,14 +337,14 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
     if (!done) return done;
     sums.add(loss, right, batch->size());
     at_.consumed += batch->size() * place_.world;
-    phases_.end(&PhaseTimes::compute_s, now_s());
+    end_phase(&PhaseTimes::compute_s);
   }
   if (options_.flip_gradient_bit_at_step == step) flip_gradient_bit();
   snapshots_->wait_until_copied();
-  phases_.end(&PhaseTimes::snapshot_s, now_s());
+  end_phase(&PhaseTimes::snapshot_s);
   const Stepper::Update update = stepper_->update(last_rate_);
   // ----------------------------------------------------------------------------------------------
-  phases_.end(&PhaseTimes::optimizer_s, now_s());
+  end_phase(&PhaseTimes::optimizer_s);
   ++at_.progress.step;
   at_.batches += passes;
   at_.sums.add(sums);
@@ -330,11 +354,24 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
   return done;
 }
 
-Result<std::optional<Batch>> Training::next_batch(Loader& loader) {
-  const PhaseRange range(kDataRange);
-  auto batch = loader.next();
-  phases_.end(&PhaseTimes::data_s, now_s());
+Result<std::optional<Batch>> Training::next_batch(Feeder& feeder) {
+  {
+    const PhaseRange range(kDataRange);
+    const auto loaded = feeder.load();
+    if (!loaded) return loaded.error();
+    end_phase(&PhaseTimes::data_s);
+  }
+  const PhaseRange range(kCopyRange);
+  auto batch = feeder.take();
+  end_phase(&PhaseTimes::copy_s);
   return batch;
+}
+
+/// Where phases are told, each ends when the device has done it; else nobody waits for it.
+void Training::end_phase(double PhaseTimes::*phase) {
+  constexpr int kTellsPhases = 2;
+  if (options_.report.verbosity >= kTellsPhases) device_.synchronise();
+  phases_.end(phase, now_s());
 }
 
 /// A loss that is no number never becomes one again: better to end here, with the last snapshot
@@ -372,7 +409,7 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
   const std::int64_t steps = batches_for(batches_per_epoch(), options_.accumulate);
   const auto samples_of_all = static_cast<std::int64_t>(sums.samples) * place_.world;
   throughput_.add(samples_of_all, now_s());
-  phases_.end(&PhaseTimes::other_s, now_s());
+  end_phase(&PhaseTimes::other_s);
   bar_.show(at_.progress.epoch, step_of_epoch(), steps, sums.mean_loss());
   const std::int64_t per_epoch = data_.train.size();
   StepDone::Rates rates;
@@ -414,6 +451,7 @@ void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates
   moment.tokens_per_s = rates.tokens_per_s;
   const auto memory = peak_rss_bytes();
   moment.peak_rss_bytes = memory ? *memory : 0;
+  moment.gpu = device_.figures();
   bar_.clear();
   burn_in_->tell(moment);
 }
@@ -457,10 +495,13 @@ Result<void> Training::save_or_stop() {
   for (const auto& [name, value] : stepper_->state()) {
     at_.extras[name] = value;
   }
+  if (!device_.place().is_cpu()) {
+    at_.extras[kGeneratorOffset] = static_cast<double>(device_generator().get_offset());
+  }
   if (drill_.fills_disk(at_.progress.step)) snapshots_->fill_disk();
   auto saved = snapshots_->save(at_, trained());
   if (saved && (done || is_stopped_)) saved = snapshots_->finish();
-  phases_.end(&PhaseTimes::snapshot_s, now_s());
+  end_phase(&PhaseTimes::snapshot_s);
   if (!saved || !is_stopped_) return saved;
   return report_stop();
 }
@@ -518,12 +559,14 @@ Result<Training::Tested> Training::test() {
       {.samples = std::move(mine),
        .batch_size = options_.batch_size,
        .workers = data_workers(options_.data, data_, place_.local_world),
-       .batches_ahead = options_.data.prefetch});
+       .batches_ahead = options_.data.prefetch},
+      &device_);
+  Feeder feeder(loader, device_);
   const auto started = loader.start();
   if (!started) return started.error();
   Tested tested;
   while (true) {
-    const auto batch = loader.next();
+    const auto batch = feeder.next();
     if (!batch) return batch.error();
     if (!*batch) break;
     const Stepper::Scores scores = stepper_->evaluate(**batch);
@@ -554,13 +597,14 @@ Result<void> Training::finish() {
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
   const auto memory = peak_rss_bytes();
+  const auto figures = device_.figures();
   return report_->tell(RunEnded{
       .at = last,
       .sums = tested->sums,
       .weights_sha256 = place_.rank == 0 ? weights_sha256(ddp_->model()) : "",
       .seconds = now_s() - run_began_s_,
       .samples_per_s = throughput_.whole(),
-      .peak_tensor_bytes = 0,
+      .peak_tensor_bytes = figures ? figures->max_allocated_bytes : 0,
       .peak_rss_bytes = memory ? *memory : 0});
 }
 
@@ -584,6 +628,7 @@ Result<void> Training::announce() {
   began.batches_per_epoch = batches_per_epoch();
   began.kernels = at::get_cpu_capability();
   began.torch = TORCH_VERSION;
+  began.backends.nccl = device_.place().is_cuda();
   auto told = report_->tell(began);
   if (!told || at_.progress.step == 0) return told;
   return report_->tell(RunResumed{
@@ -601,8 +646,11 @@ std::int64_t Training::batches_per_epoch() const {
 }  // namespace
 
 Result<TrainEnd> train(
-    const TrainOptions& options, const WorkerPlace& place, const NoticeWatch* notice) {
-  Training training(options, place, notice);
+    const TrainOptions& options,
+    const WorkerPlace& place,
+    Device& device,
+    const NoticeWatch* notice) {
+  Training training(options, place, device, notice);
   return training.run();
 }
 

@@ -34,7 +34,8 @@ class BurnIn(unittest.TestCase):
         self.assertEqual(list(range(10, 10 + 10 * len(told), 10)), iterations)
         self.assertGreater(iterations[-1], 100)
         for line in told:
-            self.assertAlmostEqual(HOURS * 3600, float(line[2]) + float(line[3]), delta=0.2)
+            if float(line[3]) > 0:  # a step may end behind the end
+                self.assertAlmostEqual(HOURS * 3600, float(line[2]) + float(line[3]), delta=0.15)
 
     def test_goes_through_its_schedule_again_and_again(self):
         results = self.burn_in("--epochs", "3", "--schedule", "warmup_cosine", "--warmup-epochs", "1",

@@ -8,7 +8,7 @@ import unittest
 
 import jobs
 
-PHASES = {"Train", "Data loading", "Forward pass", "Backward pass", "Optimizer step"}
+PHASES = {"Train", "Data loading", "Copy to device", "Forward pass", "Backward pass", "Optimizer step"}
 
 
 def read(path):

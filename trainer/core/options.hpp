@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "trainer/core/data_options.hpp"
 #include "trainer/core/ddp_options.hpp"
+#include "trainer/core/device_choice.hpp"
 #include "trainer/core/injection.hpp"
 #include "trainer/core/model_kind.hpp"
 #include "trainer/core/optimizer_options.hpp"
@@ -25,6 +26,14 @@ enum class Precision : std::uint8_t {
   kFloat32,
   kBFloat16,  // autocast
   kFloat16,   // autocast, and the loss scaled
+};
+
+/// How torch calculates.
+struct NumericOptions {
+  bool is_deterministic = false;  // the same bits in each run; operators that cannot are refused
+  // Of GPUs:
+  bool uses_tf32 = false;         // products and convolutions of float32 round their factors
+  bool benchmarks_cudnn = false;  // cuDNN tries out which of its algorithms is the fastest
 };
 
 /// What a run tells, and where.
@@ -73,7 +82,8 @@ struct TrainOptions {
   std::int64_t seed = 0;          // weights and dropout
   std::int64_t sampler_seed = 0;  // the order of the samples
   int num_threads = 1;            // of each rank
-  bool is_deterministic = true;   // operators that are not are refused
+  DeviceKind device = DeviceKind::kCpu;
+  NumericOptions numerics;
 
   std::int64_t evaluate_every_epochs = 0;       // 0: at the end alone
   std::int64_t check_replicas_every_steps = 0;  // 0: never
