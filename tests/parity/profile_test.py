@@ -55,7 +55,7 @@ class Profile(unittest.TestCase):
         self.assertEqual([4, 5], steps(events))  # 2,2,2,1
         names = {event["name"] for event in events}
         self.assertLessEqual(PHASES, names)
-        self.assertTrue({"aten::conv2d", "aten::linear", "gloo:all_reduce"} <= names, names)
+        self.assertTrue({"aten::conv2d", "aten::addmm", "gloo:all_reduce"} <= names, names)
         convolution = next(event for event in events if event["name"] == "aten::conv2d")
         self.assertEqual([32, 1, 28, 28], convolution["args"]["Input Dims"][0])
         # A phase lies within its step, and holds what it calls.
@@ -95,7 +95,9 @@ class Profile(unittest.TestCase):
     def test_tells_where_the_trace_is_and_nothing_else(self):
         _, results = self.train("--profile", str(self.directory))
         trace = self.traces(0)[0]
-        self.assertEqual([f"ddptrain: profile of steps 5 to 6: {trace}\n", ""], [err for _, _, err in results])
+        # Without a driver Kineto says so once; it means nothing.
+        said = [[line for line in err.splitlines() if "gpuGetDeviceCount failed" not in line] for _, _, err in results]
+        self.assertEqual([[f"ddptrain: profile of steps 5 to 6: {trace}"], []], said)
         self.assertFalse(re.search("profile", results[0][1]))
 
 
