@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "trainer/compression.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
@@ -102,7 +102,8 @@ void Ddp::broadcast_state(int source) {
 }
 
 void Ddp::settle_buckets(const torch::Tensor& images) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  // Dropout draws where the images are.
+  at::Generator generator = at::globalContext().defaultGenerator(images.device());
   const torch::Tensor state = generator.get_state();
   std::vector<torch::Tensor> before;
   for (const torch::Tensor& buffer : model_->buffers()) {

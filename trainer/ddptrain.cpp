@@ -5,11 +5,14 @@
 #include "base/exit_status.hpp"
 #include "base/say.hpp"
 #include "base/worker_contract.hpp"
+#include "trainer/core/burn_in.hpp"
 #include "trainer/core/failure.hpp"
 #include "trainer/core/filled_environment.hpp"
 #include "trainer/core/worker_place.hpp"
+#include "trainer/devices.hpp"
 #include "trainer/model.hpp"
 #include "trainer/notice_watch.hpp"
+#include "trainer/numerics.hpp"
 #include "trainer/options.hpp"
 #include "trainer/train.hpp"
 #include "trainer/worker_program.hpp"
@@ -50,6 +53,13 @@ Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& option
   return NoticeWatch::begin(notice_file);
 }
 
+/// The end of a training that was begun.
+int fail(const TrainOptions& options, const TrainFailure& failure) {
+  // On every rank that fails: whose fault it was ends first, and may end the others.
+  if (options.burn_in_hours) static_cast<void>(answer(fmt::format("{}\n", kBurnInFailed)));
+  return end_by(failure);
+}
+
 int print_parameter_count(const ModelOptions& options) {
   std::int64_t count = 0;
   for (const torch::Tensor& parameter : make_model(options)->parameters()) {
@@ -69,9 +79,12 @@ int train_with(const TrainOptions& options) {
   if (!place) return refuse(place.error());
   const auto notice = watch_for_notice(options);
   if (!notice) return refuse(notice.error());
-  const auto trained = train(options, *place, notice->get());
+  const auto device = open_device(options.device, *place);
+  if (!device) return refuse(device.error());
+  choose_numerics(options);
+  const auto trained = train(options, *place, **device, notice->get());
   if (trained) return *trained == TrainEnd::kSaved ? kExitTryAgain : kExitOk;
-  return end_by(failure_of(trained.error()));
+  return fail(options, failure_of(trained.error()));
 }
 
 int run(int argc, const char* const* argv) {
@@ -80,12 +93,12 @@ int run(int argc, const char* const* argv) {
   if (const auto* show = std::get_if<PrintAndLeave>(&*wanted); show != nullptr) {
     return print(show->text);
   }
+  const auto& options = std::get<TrainOptions>(*wanted);
   try {
-    const auto& options = std::get<TrainOptions>(*wanted);
     if (options.counts_parameters) return print_parameter_count(options.model);
     return train_with(options);
   } catch (const std::exception& error) {
-    return end_by(classify_failure(error.what()));
+    return fail(options, classify_failure(error.what()));
   }
 }
 

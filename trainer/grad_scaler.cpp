@@ -29,11 +29,11 @@ bool is_scale(double value) {
 
 }  // namespace
 
-GradScaler::GradScaler(const GradScalerOptions& options)
+GradScaler::GradScaler(const GradScalerOptions& options, torch::Device device)
     : options_(options),
-      scale_(torch::full({}, options.init_scale, torch::kFloat32)),
-      growth_tracker_(torch::zeros({}, torch::kInt32)),
-      found_inf_(torch::zeros({}, torch::kFloat32)) {
+      scale_(torch::full({}, options.init_scale, torch::dtype(torch::kFloat32).device(device))),
+      growth_tracker_(torch::zeros({}, torch::dtype(torch::kInt32).device(device))),
+      found_inf_(torch::zeros({}, torch::dtype(torch::kFloat32).device(device))) {
   DDPRUN_CHECK(is_scale(options.init_scale) && options.growth_factor > 1);
   DDPRUN_CHECK(options.backoff_factor > 0 && options.backoff_factor < 1);
   DDPRUN_CHECK(options.growth_interval > 0);

@@ -32,7 +32,8 @@ struct GradScalerOptions {
 /// infinity, and all skip the step alike without another word.
 class GradScaler {
  public:
-  explicit GradScaler(const GradScalerOptions& options = {});
+  /// `device` is the gradients'.
+  explicit GradScaler(const GradScalerOptions& options = {}, torch::Device device = torch::kCPU);
 
   /// The loss times the scale.
   torch::Tensor scale(const torch::Tensor& loss) const;

@@ -14,7 +14,7 @@ namespace ddprun {
 namespace {
 
 void add(Sha256& digest, const torch::Tensor& tensor) {
-  const torch::Tensor values = tensor.detach().contiguous();
+  const torch::Tensor values = tensor.detach().contiguous().cpu();
   digest.add({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
 }
 

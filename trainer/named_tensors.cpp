@@ -65,7 +65,9 @@ Result<void> fill(const NamedTensors& tensors, const std::vector<TensorView>& vi
           Errc::kCorrupt,
           fmt::format("tensor '{}' is missing or of another shape than the model's", name));
     }
-    std::memcpy(tensor.mutable_data_ptr(), found->bytes.data(), found->bytes.size());
+    const torch::Tensor host = tensor.is_cpu() ? tensor : torch::empty_like(tensor, torch::kCPU);
+    std::memcpy(host.mutable_data_ptr(), found->bytes.data(), found->bytes.size());
+    if (!tensor.is_cpu()) tensor.copy_(host);
   }
   return {};
 }

@@ -25,8 +25,9 @@ constexpr std::int64_t kStretchElements = 262'144;
 /// own: then Python's bits come from whole tensors only.
 bool can_be_cut(const Stretch& whole) {
   const auto is_flat = [](const torch::Tensor& tensor) { return tensor.is_contiguous(); };
-  return at::get_num_threads() == 1 && is_flat(whole.weights) && is_flat(whole.gradient) &&
-         std::ranges::all_of(whole.state, is_flat);
+  // On a GPU each stretch would be a start of a kernel of its own.
+  return whole.weights.is_cpu() && at::get_num_threads() == 1 && is_flat(whole.weights) &&
+         is_flat(whole.gradient) && std::ranges::all_of(whole.state, is_flat);
 }
 
 }  // namespace

@@ -183,11 +183,63 @@ Result<void> check_link(const TrainOptions& options) {
       Errc::kInvalidArgument, "--link-checkpoints needs --snapshot-dir or --checkpoint-dir");
 }
 
+/// No flag is taken that nothing would come of.
+Result<void> check_device(const TrainOptions& options) {
+  const NumericOptions& numerics = options.numerics;
+  if (numerics.is_deterministic && numerics.benchmarks_cudnn) {
+    return make_error(
+        Errc::kInvalidArgument,
+        "--cudnn-benchmark chooses by the clock, which differs from run to run; leave it or "
+        "--deterministic out");
+  }
+  if (options.device == DeviceKind::kCuda) return {};
+  const char* const of_gpus = numerics.uses_tf32               ? "--tf32"
+                              : numerics.benchmarks_cudnn      ? "--cudnn-benchmark"
+                              : options.profile.captured_epoch ? "--profile-epoch"
+                                                               : nullptr;
+  if (of_gpus == nullptr) return {};
+  return make_error(
+      Errc::kInvalidArgument, fmt::format("{} is for GPUs; give --device cuda, too", of_gpus));
+}
+
+/// A burn-in tries machines: it keeps nothing, and begins anew where it is started again.
+Result<void> check_burn_in(const TrainOptions& options) {
+  if (!options.burn_in_hours) return {};
+  const char* const other = options.snapshots.directory ? "--snapshot-dir"
+                            : options.checkpoints.style ? "--checkpoint-style"
+                            : options.evaluated         ? "--evaluate"
+                                                        : nullptr;
+  if (other == nullptr) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format("--burn-in keeps and evaluates nothing; leave {} out", other));
+}
+
+/// What is recorded: as the flags say, else as the system does whose lines the run prints.
+Result<ProfileOptions> profile_of(const RawOptions& raw) {
+  ProfileOptions profile = raw.options.profile;
+  if (!profile.directory && (raw.profile_schedule || raw.profile_epochs)) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "{} is for steps that --profile records; give --profile DIR, too",
+            raw.profile_schedule ? "--profile-schedule" : "--profile-epochs"));
+  }
+  profile.epochs = raw.profile_epochs.value_or(profile.epochs);
+  if (raw.options.report.style.starts_with("crusoe")) profile.schedule = kCrusoeProfile;
+  if (!raw.profile_schedule) return profile;
+  const auto schedule = parse_profile_schedule(*raw.profile_schedule);
+  if (!schedule) return with_context("--profile-schedule", schedule.error());
+  profile.schedule = *schedule;
+  return profile;
+}
+
 Result<TrainOptions> checked(RawOptions raw) {
   TrainOptions& options = raw.options;
   options.data.kind = dataset_words().at(raw.dataset);
   options.data.is_stratified = raw.split == "stratified";
   options.data.image_side = raw.image_side;
+  options.device = raw.device == name_of(DeviceKind::kCuda) ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.precision = precision_words().at(raw.precision);
   options.ddp.compression = compression_words().at(raw.compression);
   options.sampler_seed = raw.sampler_seed.value_or(options.seed);
@@ -203,11 +255,16 @@ Result<TrainOptions> checked(RawOptions raw) {
   if (done) done = check_model(options.model);
   if (done) done = check_optimizer(options.optimizer);
   if (done) done = check_schedule(options.schedule);
+  if (done) done = check_device(options);
   if (done) done = read_injections(options, raw.injections);
   if (done) done = read_checkpoints(options, raw);
   if (done) done = read_best(options, raw);
   if (done) done = check_link(options);
+  if (done) done = check_burn_in(options);
   if (!done) return done.error();
+  auto profile = profile_of(raw);
+  if (!profile) return profile.error();
+  options.profile = *std::move(profile);
   return std::move(options);
 }
 

@@ -16,6 +16,8 @@ namespace {
 constexpr std::int64_t kCountMax = 1'000'000'000;
 constexpr std::int64_t kSeedMax = std::numeric_limits<std::int32_t>::max();
 constexpr int kThreadsMax = 1024;
+constexpr double kBurnInHoursMin = 1e-6;
+constexpr double kBurnInHoursMax = 10'000;
 
 template <class Kinds>
 auto words_for(const Kinds& kinds) {
@@ -94,6 +96,9 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
 void add_training_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
   app.add_option("--epochs", options.epochs, "How many")->check(count(1, kCountMax));
+  app.add_option("--burn-in,--hours", options.burn_in_hours, "Train for so long, to try machines")
+      ->check(between(kBurnInHoursMin, kBurnInHoursMax))
+      ->type_name("HOURS");
   app.add_option("--first-epoch", options.first_epoch, "Number of the first epoch")
       ->check(count(0, kCountMax));
   app.add_option("--batch-size", options.batch_size, "Samples per rank and pass")
@@ -112,7 +117,14 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
       ->check(count(0, kSeedMax));
   app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
       ->check(count(1, kThreadsMax));
-  app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu"}));
+  app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu", "cuda"}));
+  app.add_flag(
+      "--deterministic",
+      options.numerics.is_deterministic,
+      "The same bits in each run; refuse operators that cannot");
+  app.add_flag("--tf32", options.numerics.uses_tf32, "Tensor cores for float32, on GPUs");
+  app.add_flag(
+      "--cudnn-benchmark", options.numerics.benchmarks_cudnn, "Find the fastest convolutions");
   app.add_option(
          "--evaluate-every-epochs",
          raw.evaluate_every_epochs,
@@ -193,6 +205,20 @@ void add_checkpoint_flags(CLI::App& app, RawOptions& raw) {
       "Make ./checkpoints a link to their directory");
 }
 
+void add_profile_flags(CLI::App& app, RawOptions& raw) {
+  ProfileOptions& profile = raw.options.profile;
+  app.add_option("--profile", profile.directory, "Each rank's traces of some steps go here")
+      ->check(not_empty())
+      ->type_name("DIR");
+  app.add_option(
+         "--profile-schedule", raw.profile_schedule, "Steps to skip, warm up and record; cycles")
+      ->type_name("WAIT,WARMUP,ACTIVE,REPEAT");
+  app.add_option("--profile-epoch", profile.captured_epoch, "The one that nsys captures")
+      ->check(count(0, kCountMax));
+  app.add_option("--profile-epochs", raw.profile_epochs, "Only in the run's first N; else 2")
+      ->check(count(1, kCountMax));
+}
+
 void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
   SnapshotOptions& snapshots = raw.options.snapshots;
   app.add_option("--snapshot-dir", snapshots.directory, "Save snapshots here, and resume from them")
@@ -261,6 +287,7 @@ void add_flags(CLI::App& app, RawOptions& raw) {
   add_optimizer_flags(app, raw);
   add_ddp_flags(app, raw);
   add_output_flags(app, raw);
+  add_profile_flags(app, raw);
   add_snapshot_flags(app, raw);
   add_checkpoint_flags(app, raw);
 }

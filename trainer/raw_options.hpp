@@ -40,6 +40,8 @@ struct RawOptions {
   std::optional<std::string> checkpoint_style;
   std::optional<std::string> checkpoint_directory;
   std::optional<std::int64_t> checkpoint_every_epochs;
+  std::optional<std::string> profile_schedule;
+  std::optional<std::int64_t> profile_epochs;
   std::vector<std::string> injections;
   std::vector<std::string> overrides;  // name=value, behind all flags
 };

@@ -331,13 +331,16 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
   }
   model_.clear();
   for (const auto& item : trained.model.named_parameters()) {
-    model_.emplace_back(item.key(), item.value().detach());
+    model_.emplace_back(item.key(), item.value().detach().cpu());  // the same where it is there
   }
   for (const auto& item : trained.model.named_buffers()) {
     // The next forward pass changes them while the parameters are copied.
-    model_.emplace_back(item.key(), item.value().clone());
+    model_.emplace_back(item.key(), item.value().cpu().clone());
   }
   optimizer_ = trained.optimizer.state();
+  for (auto& [name, tensor] : optimizer_) {
+    tensor = tensor.cpu();
+  }
   SnapshotState state{
       .step = position.progress.step,
       .epoch = position.progress.epoch,

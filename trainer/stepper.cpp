@@ -3,6 +3,7 @@
 #include "trainer/autocast.hpp"
 #include "trainer/clip.hpp"
 #include "trainer/core/snapshot.hpp"
+#include "trainer/phase_range.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -13,10 +14,10 @@ namespace {
 /// Autocast around a forward pass and its loss, where it is wanted.
 class ForwardPrecision {
  public:
-  explicit ForwardPrecision(Precision precision) {
+  ForwardPrecision(Precision precision, torch::Device device) {
     if (precision == Precision::kFloat32) return;
     autocast_.emplace(
-        at::kCPU, precision == Precision::kBFloat16 ? torch::kBFloat16 : torch::kHalf);
+        device.type(), precision == Precision::kBFloat16 ? torch::kBFloat16 : torch::kHalf);
   }
 
  private:
@@ -33,9 +34,10 @@ std::int64_t count_right(const torch::Tensor& output, const torch::Tensor& label
 
 }  // namespace
 
-Stepper::Stepper(const TrainOptions& options, Ddp& ddp, Optimizer& optimizer)
-    : options_(options), ddp_(ddp), optimizer_(optimizer) {
-  if (options.precision == Precision::kFloat16) scaler_ = std::make_unique<GradScaler>();
+Stepper::Stepper(const TrainOptions& options, torch::Device device, Ddp& ddp, Optimizer& optimizer)
+    : options_(options), device_(device), ddp_(ddp), optimizer_(optimizer) {
+  if (options.precision != Precision::kFloat16) return;
+  scaler_ = std::make_unique<GradScaler>(GradScalerOptions(), device);
 }
 
 void Stepper::begin() {
@@ -50,18 +52,23 @@ Stepper::Pass Stepper::pass(const Batch& batch, Gradients gradients) {
   torch::Tensor output;
   torch::Tensor loss;
   {
-    const ForwardPrecision precision(options_.precision);
+    const PhaseRange range(kForwardRange);
+    const ForwardPrecision precision(options_.precision, device_);
     output = ddp_.forward(batch.images, gradients);
     loss = loss_of(output, batch.labels);
   }
   torch::Tensor driven = loss;
   if (options_.accumulate > 1) driven = driven / static_cast<double>(options_.accumulate);  // P8
   if (scaler_) driven = scaler_->scale(driven);
-  driven.backward();  // averages the gradients over all ranks, where it reduces
+  {
+    const PhaseRange range(kBackwardRange);
+    driven.backward();  // averages the gradients over all ranks, where it reduces
+  }
   return {.loss = loss.item<double>(), .right = count_right(output.detach(), batch.labels, 1)};
 }
 
 Stepper::Update Stepper::update(double learning_rate) {
+  const PhaseRange range(kOptimizerRange);
   Update update;
   optimizer_.set_learning_rate(learning_rate);
   if (scaler_) scaler_->unscale(optimizer_);
@@ -79,7 +86,7 @@ Stepper::Update Stepper::update(double learning_rate) {
 
 Stepper::Scores Stepper::evaluate(const Batch& batch) {
   const torch::NoGradGuard no_gradients;
-  const ForwardPrecision precision(options_.precision);
+  const ForwardPrecision precision(options_.precision, device_);
   const torch::Tensor output = ddp_.evaluate(batch.images);
   return {
       .loss = loss_of(output, batch.labels).item<double>(),

@@ -35,7 +35,7 @@ class Stepper {
   };
 
   /// What it is given outlives it.
-  Stepper(const TrainOptions& options, Ddp& ddp, Optimizer& optimizer);
+  Stepper(const TrainOptions& options, torch::Device device, Ddp& ddp, Optimizer& optimizer);
 
   /// Forgets the gradients of the step before.
   void begin();
@@ -63,6 +63,7 @@ class Stepper {
   torch::Tensor loss_of(const torch::Tensor& output, const torch::Tensor& labels) const;
 
   const TrainOptions& options_;
+  torch::Device device_;
   Ddp& ddp_;
   Optimizer& optimizer_;
   std::unique_ptr<GradScaler> scaler_;  // null unless the loss is scaled

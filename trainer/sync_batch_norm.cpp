@@ -47,7 +47,7 @@ Tensor as_channels(const Tensor& row, const Tensor& like) {
 Statistics statistics_over_ranks(const Tensor& input, const ProcessGroup& group) {
   const std::int64_t channels = input.size(1);
   const double mine = count_of(input);
-  Tensor sums = torch::zeros({2 * channels + 1}, torch::kFloat64);
+  Tensor sums = torch::zeros({2 * channels + 1}, input.options().dtype(torch::kFloat64));
   if (mine > 0) {
     // Its running statistics are none: it is used for its sums, which ATen takes in float64.
     const auto [mean_f, variance_f] = at::batch_norm_update_stats(input, {}, {}, /*momentum=*/0);
@@ -124,8 +124,8 @@ struct SyncBatchNormFunction : torch::autograd::Function<SyncBatchNormFunction> 
 
     // This rank's Σ g · (x - mean) / deviation and Σ g: they are the gradients of weight and bias.
     const std::int64_t channels = values.size(1);
-    Tensor weight_gradient = torch::zeros({channels});
-    Tensor bias_gradient = torch::zeros({channels});
+    Tensor weight_gradient = torch::zeros({channels}, gradient.options());
+    Tensor bias_gradient = torch::zeros({channels}, gradient.options());
     if (values.numel() > 0) {
       std::tie(std::ignore, weight_gradient, bias_gradient) = at::native_batch_norm_backward(
           gradient,

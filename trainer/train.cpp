@@ -4,6 +4,7 @@
 #include "base/say.hpp"
 #include "base/time.hpp"
 #include "trainer/batch_norm.hpp"
+#include "trainer/burn_in.hpp"
 #include "trainer/checkpoints.hpp"
 #include "trainer/checkpoints_link.hpp"
 #include "trainer/core/epoch_plan.hpp"
@@ -13,9 +14,12 @@
 #include "trainer/data/loader.hpp"
 #include "trainer/ddp.hpp"
 #include "trainer/fault_drill.hpp"
+#include "trainer/feeder.hpp"
 #include "trainer/memory_use.hpp"
 #include "trainer/model.hpp"
+#include "trainer/phase_range.hpp"
 #include "trainer/process_group.hpp"
+#include "trainer/profiler.hpp"
 #include "trainer/progress_bar.hpp"
 #include "trainer/record_file.hpp"
 #include "trainer/replica_check.hpp"
@@ -45,6 +49,7 @@
 namespace ddprun {
 namespace {
 
+constexpr char kGeneratorOffset[] = "device_generator_offset";
 constexpr double kTera = 1e12;
 
 double now_s() {
@@ -54,9 +59,11 @@ double now_s() {
 /// One rank's training, from the files to the last line.
 class Training {
  public:
-  Training(TrainOptions options, const WorkerPlace& place, const NoticeWatch* notice)
+  Training(
+      TrainOptions options, const WorkerPlace& place, Device& device, const NoticeWatch* notice)
       : options_(std::move(options)),
         place_(place),
+        device_(device),
         notice_(notice),
         drill_(options_.injections, place.rank, place.attempt),
         bar_(place.rank == 0) {
@@ -81,11 +88,18 @@ class Training {
   Result<void> announce();
   bool has_more_to_train() const;
   Result<void> train_epoch();
-  Result<void> train_step(Loader& loader, std::int64_t batches_left);
+  Result<void> train_step(Feeder& feeder, std::int64_t batches_left);
+  Result<std::optional<Batch>> next_batch(Feeder& feeder);
+  void end_phase(double PhaseTimes::*phase);
+  void stop_profiling();
   Result<void> check_loss(double loss) const;
   Result<void> check_weights();
   void flip_gradient_bit();
   Result<void> report_step(const MetricSums& sums, const Stepper::Update& update);
+  void tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates);
+  Result<void> pass_burn_in();
+  std::int64_t epoch_of_schedule() const;
+  double eta_s(std::int64_t samples_left) const;
   Result<void> trace(std::span<const std::int64_t> samples);
   Result<void> keep_checkpoint();
   Result<void> save_or_stop();
@@ -96,7 +110,13 @@ class Training {
   MetricSums sum_over_ranks(const MetricSums& sums);
 
   TrainedTensors trained() { return {.model = ddp_->model(), .optimizer = *optimizer_}; }
+  /// The one that dropout draws from. Its seed is --seed, so that its state is a number.
+  at::Generator device_generator() const {
+    return at::globalContext().defaultGenerator(device_.place());
+  }
   std::int64_t batches_per_epoch() const;
+  /// Of this run's, with the one that ends.
+  std::int64_t epochs_done() const { return at_.progress.epoch + 1 - options_.first_epoch; }
   std::int64_t step_of_epoch() const { return batches_for(at_.batches, options_.accumulate); }
   std::int64_t steps_of_epoch() const {
     return batches_for(batches_of_epoch_, options_.accumulate);
@@ -104,6 +124,7 @@ class Training {
 
   TrainOptions options_;
   const WorkerPlace& place_;
+  Device& device_;
   const NoticeWatch* notice_;
   FaultDrill drill_;
   TrainingData data_;
@@ -118,6 +139,8 @@ class Training {
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<StopAgreement> stop_;
+  std::unique_ptr<BurnIn> burn_in_;     // null unless it is one
+  std::unique_ptr<Profiler> profiler_;  // null where nothing is profiled
   bool is_stopped_ = false;
   bool is_best_ = false;  // this moment, behind an epoch
   TrainPosition at_;
@@ -142,13 +165,15 @@ Result<TrainEnd> Training::run() {
   while (done && has_more_to_train()) {
     done = train_epoch();
   }
-  if (done && !is_stopped_) done = finish();
+  if (done) stop_profiling();
+  if (done) done = burn_in_ ? pass_burn_in() : is_stopped_ ? Result<void>() : finish();
   if (!done) return done.error();
-  return is_stopped_ ? TrainEnd::kSaved : TrainEnd::kDone;
+  return is_stopped_ && !burn_in_ ? TrainEnd::kSaved : TrainEnd::kDone;
 }
 
 bool Training::has_more_to_train() const {
-  return !options_.evaluated && !is_stopped_ && at_.progress.epoch < options_.end_epoch();
+  const bool is_behind = !burn_in_ && at_.progress.epoch >= options_.end_epoch();
+  return !options_.evaluated && !is_stopped_ && !is_behind;
 }
 
 Result<void> Training::open() {
@@ -169,6 +194,13 @@ Result<void> Training::open() {
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
+  if (options_.profile.directory) {
+    auto profiler = Profiler::open(
+        options_.profile,
+        {.rank = place_.rank, .world = place_.world, .has_gpu = device_.place().is_cuda()});
+    if (!profiler) return with_context("--profile", profiler.error());
+    profiler_ = *std::move(profiler);
+  }
   if (!options_.report.sample_trace) return {};
   auto opened = RecordFile::open(*options_.report.sample_trace);
   if (!opened) return with_context("--sample-trace", opened.error());
@@ -181,6 +213,7 @@ Result<void> Training::build() {
   auto joined = make_process_group(place_);
   if (!joined) return joined.error();
   group_ = *std::move(joined);
+  device_.join(*group_);
 
   torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
@@ -194,12 +227,14 @@ Result<void> Training::build() {
     auto const taken = take_weights(*model, *options_.evaluated);
     if (!taken) return with_context("--evaluate", taken.error());
   }
+  if (!device_.place().is_cpu()) model->to(device_.place());  // drawn on the CPU, as Python does
   if (options_.synchronises_batch_norm) {
     static_cast<void>(convert_sync_batch_norm(*model, group_));
   }
   ddp_ = std::make_unique<Ddp>(std::move(model), group_, options_.ddp);
   optimizer_ = make_optimizer(options_.optimizer, ddp_->model().named_parameters());
-  stepper_ = std::make_unique<Stepper>(options_, *ddp_, *optimizer_);
+  stepper_ = std::make_unique<Stepper>(options_, device_.place(), *ddp_, *optimizer_);
+  if (options_.burn_in_hours) burn_in_ = std::make_unique<BurnIn>(*options_.burn_in_hours, group_);
   return {};
 }
 
@@ -208,6 +243,7 @@ Result<void> Training::take_up() {
   stop_ = std::make_unique<StopAgreement>(notice_, group_);
   std::vector<std::string> extras = Stepper::state_names(options_);
   extras.emplace_back(kSamplesOfRun);
+  if (!device_.place().is_cpu()) extras.emplace_back(kGeneratorOffset);
   snapshots_ = std::make_unique<Snapshots>(options_, place_, group_, std::move(extras));
   checkpoints_ = std::make_unique<Checkpoints>(options_, place_);
   const auto resumed = snapshots_->resume(trained());
@@ -224,6 +260,10 @@ Result<void> Training::take_up() {
     auto const loaded = stepper_->load(at_.extras);
     if (!loaded) return with_context("the snapshot's loss scale", loaded.error());
   }
+  if (!device_.place().is_cpu()) {
+    const auto offset = static_cast<std::uint64_t>(at_.extras[kGeneratorOffset]);
+    device_generator().set_offset(offset);
+  }
   if (at_.progress.step == 0) return {};
   // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
   const std::int64_t first = data_.train.samples.front();
@@ -233,7 +273,7 @@ Result<void> Training::take_up() {
   const auto loaded_two = two.next();
   if (!loaded_two) return loaded_two.error();
   const auto& batch = *loaded_two;
-  if (batch) ddp_->settle_buckets(batch->images);
+  if (batch) ddp_->settle_buckets(batch->images.to(device_.place()));
   return {};
 }
 
@@ -246,9 +286,15 @@ void Training::link() const {
   if (!linked) say(fmt::format("ddptrain: --link-checkpoints: {}\n", linked.error().detail));
 }
 
+void Training::stop_profiling() {
+  if (profiler_) profiler_->finish();
+  profiler_.reset();
+}
+
 Result<void> Training::train_epoch() {
   const double began_s = now_s();
   const double samples_before = at_.sums.samples;
+  if (epochs_done() > options_.profile.epochs) stop_profiling();  // resumed behind them
   ddp_->model().train();
   if (at_.consumed == 0) draw_as_data_loader();
   std::vector<std::int64_t> samples = samples_of_rank(
@@ -267,15 +313,23 @@ Result<void> Training::train_epoch() {
        .epoch = at_.progress.epoch,
        .batch_size = options_.batch_size,
        .workers = data_workers(options_.data, data_, place_.local_world),
-       .batches_ahead = options_.data.prefetch});
+       .batches_ahead = options_.data.prefetch},
+      &device_);
+  Feeder feeder(loader, device_);
   auto done = loader.start();
   if (done) done = report_->tell(EpochBegan{.at = at_.progress});
 
+  const bool is_captured = options_.profile.captured_epoch == at_.progress.epoch;
+  if (is_captured) device_.begin_capture();
   for (; done && !is_stopped_ && left > 0; left -= std::min(left, options_.accumulate)) {
-    done = train_step(loader, left);
+    if (profiler_) profiler_->begin_step();
+    done = train_step(feeder, left);
+    if (profiler_) profiler_->end_step();
     if (done && left > options_.accumulate) done = save_or_stop();
   }
+  if (is_captured) device_.end_capture();
   if (!done || is_stopped_) return done;
+  if (epochs_done() >= options_.profile.epochs) stop_profiling();
   done = end_epoch(samples_before, began_s);
   if (!done) return done;
   const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
@@ -290,22 +344,22 @@ Result<void> Training::train_epoch() {
 }
 
 /// One update of the weights, from as many batches as it is made of.
-Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
+Result<void> Training::train_step(Feeder& feeder, std::int64_t batches_left) {
   const std::int64_t step = at_.progress.step + 1;
   const std::int64_t passes = std::min(options_.accumulate, batches_left);
   const TrainMoment moment = {
-      .epoch = at_.progress.epoch, .batch = step_of_epoch(), .batches_per_epoch = steps_of_epoch()};
+      .epoch = epoch_of_schedule(), .batch = step_of_epoch(), .batches_per_epoch = steps_of_epoch()};
   last_rate_ = learning_rate(options_.schedule, moment);
   drill_.before(step);
+  const PhaseRange range(kTrainRange);
   MetricSums sums;
   // ----------------------------------------------------------------------------------------------
   stepper_->begin();
   for (std::int64_t pass = 1; pass <= passes; ++pass) {
-    const auto next = loader.next();
+    const auto next = next_batch(feeder);
     if (!next) return next.error();
     const auto& batch = *next;
     DDPRUN_CHECK(batch.has_value());
-    phases_.end(&PhaseTimes::data_s, now_s());
     auto done = trace(batch->samples);
     if (!done) return done;
     auto [loss, right] =
@@ -315,14 +369,14 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
     if (!done) return done;
     sums.add(loss, right, batch->size());
     at_.consumed += batch->size() * place_.world;
-    phases_.end(&PhaseTimes::compute_s, now_s());
+    end_phase(&PhaseTimes::compute_s);
   }
   if (options_.flip_gradient_bit_at_step == step) flip_gradient_bit();
   snapshots_->wait_until_copied();
-  phases_.end(&PhaseTimes::snapshot_s, now_s());
+  end_phase(&PhaseTimes::snapshot_s);
   const Stepper::Update update = stepper_->update(last_rate_);
   // ----------------------------------------------------------------------------------------------
-  phases_.end(&PhaseTimes::optimizer_s, now_s());
+  end_phase(&PhaseTimes::optimizer_s);
   ++at_.progress.step;
   at_.batches += passes;
   at_.sums.add(sums);
@@ -330,6 +384,26 @@ Result<void> Training::train_step(Loader& loader, std::int64_t batches_left) {
   auto done = check_weights();
   if (done) done = report_step(sums, update);
   return done;
+}
+
+Result<std::optional<Batch>> Training::next_batch(Feeder& feeder) {
+  {
+    const PhaseRange range(kDataRange);
+    const auto loaded = feeder.load();
+    if (!loaded) return loaded.error();
+    end_phase(&PhaseTimes::data_s);
+  }
+  const PhaseRange range(kCopyRange);
+  auto batch = feeder.take();
+  end_phase(&PhaseTimes::copy_s);
+  return batch;
+}
+
+/// Where phases are told, each ends when the device has done it; else nobody waits for it.
+void Training::end_phase(double PhaseTimes::*phase) {
+  constexpr int kTellsPhases = 2;
+  if (options_.report.verbosity >= kTellsPhases) device_.synchronise();
+  phases_.end(phase, now_s());
 }
 
 /// A loss that is no number never becomes one again: better to end here, with the last snapshot
@@ -367,7 +441,7 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
   const std::int64_t steps = steps_of_epoch();
   const auto samples_of_all = static_cast<std::int64_t>(sums.samples) * place_.world;
   throughput_.add(samples_of_all, now_s());
-  phases_.end(&PhaseTimes::other_s, now_s());
+  end_phase(&PhaseTimes::other_s);
   bar_.show(at_.progress.epoch, step_of_epoch(), steps, sums.mean_loss());
   const std::int64_t per_epoch = data_.train.size();
   StepDone::Rates rates;
@@ -379,7 +453,13 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
     rates.mfu = model_flops_utilisation(forward_flops_, of_rank, *options_.peak_tflops * kTera);
   }
   const std::int64_t epochs_left = options_.end_epoch() - at_.progress.epoch;
-  rates.eta_s = throughput_.eta_s(epochs_left * per_epoch - at_.consumed).value_or(0);
+  rates.eta_s = eta_s(epochs_left * per_epoch - at_.consumed);
+  const auto vit = vit_shape(options_.model.kind);
+  if (vit) {
+    const std::int64_t tokens = vit->tokens(options_.model.image.side);
+    rates.tokens_per_s = rates.samples_per_s * static_cast<double>(tokens);
+  }
+  if (burn_in_) tell_burn_in(sums, rates);
   return report_->tell(StepDone{
       .at = at_.progress,
       .batch = step_of_epoch(),
@@ -392,6 +472,38 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
       .grad_norm = update.gradient_norm,
       .rates = rates,
       .phases = phases_.take()});
+}
+
+void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates) {
+  if (!is_burn_in_told(at_.progress.step)) return;
+  BurnInMoment moment;
+  moment.iteration = at_.progress.step;
+  moment.loss = sums.mean_loss();
+  moment.samples_per_s = rates.samples_per_s;
+  moment.tokens_per_s = rates.tokens_per_s;
+  const auto memory = peak_rss_bytes();
+  moment.peak_rss_bytes = memory ? *memory : 0;
+  moment.gpu = device_.figures();
+  bar_.clear();
+  burn_in_->tell(moment);
+}
+
+Result<void> Training::pass_burn_in() {
+  if (place_.rank != 0) return {};
+  const auto told = answer(fmt::format("{}\n", kBurnInPassed));
+  if (told) return told;
+  return with_context("the burn-in is passed, but its last line is lost", told.error());
+}
+
+/// A burn-in goes through its epochs again and again, and so does its schedule.
+std::int64_t Training::epoch_of_schedule() const {
+  const std::int64_t epoch = at_.progress.epoch;
+  if (!burn_in_) return epoch;
+  return options_.first_epoch + (epoch - options_.first_epoch) % options_.epochs;
+}
+
+double Training::eta_s(std::int64_t samples_left) const {
+  return burn_in_ ? burn_in_->remaining_s() : throughput_.eta_s(samples_left).value_or(0);
 }
 
 /// Before the snapshot of this step, so that no snapshot holds a step that is not in the trace.
@@ -429,6 +541,10 @@ Result<void> Training::keep_checkpoint() {
 /// Saves every so many steps, and when all is done: whoever starts the job again finds it finished.
 /// After a notice once more, and that is all.
 Result<void> Training::save_or_stop() {
+  if (burn_in_) {
+    is_stopped_ = burn_in_->is_over(at_.progress.step);
+    return {};
+  }
   const bool done = at_.progress.epoch == options_.end_epoch();
   is_stopped_ = !done && stop_->is_reached(at_.progress.step);
   const bool is_due = done || is_best_ || at_.progress.step % options_.snapshots.every_steps == 0;
@@ -436,10 +552,13 @@ Result<void> Training::save_or_stop() {
   for (const auto& [name, value] : stepper_->state()) {
     at_.extras[name] = value;
   }
+  if (!device_.place().is_cpu()) {
+    at_.extras[kGeneratorOffset] = static_cast<double>(device_generator().get_offset());
+  }
   if (drill_.fills_disk(at_.progress.step)) snapshots_->fill_disk();
   auto saved = snapshots_->save(at_, trained());
   if (saved && (done || is_stopped_)) saved = snapshots_->finish();
-  phases_.end(&PhaseTimes::snapshot_s, now_s());
+  end_phase(&PhaseTimes::snapshot_s);
   if (!saved || !is_stopped_) return saved;
   return report_stop();
 }
@@ -468,14 +587,13 @@ Result<void> Training::end_epoch(double samples_before, double began_s) {
       .elapsed_s = trained_s - run_began_s_,
       .eta_s = 0};
   const std::int64_t epochs_left = options_.end_epoch() - at_.progress.epoch - 1;
-  trained.eta_s = throughput_.eta_s(epochs_left * data_.train.size()).value_or(0);
+  trained.eta_s = eta_s(epochs_left * data_.train.size());
   auto told = report_->tell(trained);
   const std::int64_t every = options_.evaluate_every_epochs;
-  const std::int64_t number = at_.progress.epoch + 1 - options_.first_epoch;
   last_loss_ = trained.sums.mean_loss();
   // Who chooses the best measures the last epoch, too.
   const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
-  if (!told || every == 0 || (number % every != 0 && !is_last)) return told;
+  if (!told || every == 0 || (epochs_done() % every != 0 && !is_last)) return told;
   const auto tested = test();
   if (!tested) return tested.error();
   if (options_.snapshots.keeps_best) {
@@ -506,12 +624,14 @@ Result<Training::Tested> Training::test() {
       {.samples = std::move(mine),
        .batch_size = options_.batch_size,
        .workers = data_workers(options_.data, data_, place_.local_world),
-       .batches_ahead = options_.data.prefetch});
+       .batches_ahead = options_.data.prefetch},
+      &device_);
+  Feeder feeder(loader, device_);
   const auto started = loader.start();
   if (!started) return started.error();
   Tested tested;
   while (true) {
-    const auto batch = loader.next();
+    const auto batch = feeder.next();
     if (!batch) return batch.error();
     if (!*batch) break;
     const Stepper::Scores scores = stepper_->evaluate(**batch);
@@ -542,13 +662,14 @@ Result<void> Training::finish() {
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
   const auto memory = peak_rss_bytes();
+  const auto figures = device_.figures();
   return report_->tell(RunEnded{
       .at = last,
       .sums = tested->sums,
       .weights_sha256 = place_.rank == 0 ? weights_sha256(ddp_->model()) : "",
       .seconds = now_s() - run_began_s_,
       .samples_per_s = throughput_.whole(),
-      .peak_tensor_bytes = 0,
+      .peak_tensor_bytes = figures ? figures->max_allocated_bytes : 0,
       .peak_rss_bytes = memory ? *memory : 0});
 }
 
@@ -572,6 +693,7 @@ Result<void> Training::announce() {
   began.batches_per_epoch = batches_per_epoch();
   began.kernels = at::get_cpu_capability();
   began.torch = TORCH_VERSION;
+  began.backends.nccl = device_.place().is_cuda();
   auto told = report_->tell(began);
   if (!told || at_.progress.step == 0) return told;
   return report_->tell(RunResumed{
@@ -589,8 +711,11 @@ std::int64_t Training::batches_per_epoch() const {
 }  // namespace
 
 Result<TrainEnd> train(
-    const TrainOptions& options, const WorkerPlace& place, const NoticeWatch* notice) {
-  Training training(options, place, notice);
+    const TrainOptions& options,
+    const WorkerPlace& place,
+    Device& device,
+    const NoticeWatch* notice) {
+  Training training(options, place, device, notice);
   return training.run();
 }
 

@@ -75,6 +75,15 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   return 0;
 }
 
+// The first is at 1B, the second at 1C.
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
+  constexpr int kNotFound = 6;
+  const std::string_view bus = bus_id;
+  if (bus != "0000:1B:00.0" && bus != "0000:1C:00.0") return kNotFound;
+  *device = &g_gpus[bus[6] - 'B'];
+  return 0;
+}
+
 int nvmlDeviceGetName(void* device, char* name, unsigned size) {
   std::snprintf(name, size, "Fake GPU %c", 'A' + static_cast<char>(index_of(device)));
   return 0;

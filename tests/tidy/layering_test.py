@@ -26,7 +26,7 @@ BANNED_IN_CORE = re.compile(
 # Library → its headers, and the files that may see them.
 LIBRARIES = {
     "torch": (r"(torch|ATen|c10|caffe2|gloo)/", r"trainer/(?!core/)"),
-    "CUDA and NCCL": (r"(cuda|nccl|nvml)", r"trainer/cuda/"),
+    "CUDA and NCCL": (r"(cuda|nccl|nvml|nvtx|(ATen|c10)/cuda/|torch/csrc/\S*NCCL)", r"trainer/cuda/"),
     "Boost.Asio": (r"boost/asio", r"(?!base/)|base/(deadline|task_scope)\.(hpp|cpp)$"),
     "Boost.Process": (r"boost/process", r"agent/(boost_)?process\.cpp$"),
     "nlohmann/json": (r"nlohmann/", r".*\.cpp$"),
@@ -123,6 +123,9 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("launcher/ddprun.cpp", "<torch/torch.h>")
         self.assert_refused("trainer/core/sampler.cpp", "<ATen/ATen.h>")
         self.assert_refused("trainer/ddp.cpp", "<nccl.h>")
+        self.assert_refused("trainer/ddp.cpp", "<c10/cuda/CUDAStream.h>")
+        self.assert_refused("trainer/ddp.cpp", "<torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>")
+        self.assert_refused("trainer/phase_range.hpp", "<nvtx3/nvToolsExt.h>")
         self.assert_refused("agent/agent.cpp", "<boost/process/v2.hpp>")
         self.assert_refused("agent/events.hpp", "<nlohmann/json.hpp>")
         self.assert_refused("launcher/ddprun.cpp", "<CLI/CLI.hpp>")

@@ -113,7 +113,8 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
   EXPECT_THAT(refusal_of({"--epochs", "2x"}), HasSubstr("--epochs"));
   EXPECT_THAT(refusal_of({"--learning-rate", "nan"}), HasSubstr("--learning-rate"));
   EXPECT_THAT(refusal_of({"--batch-size", "99999999999999999999"}), HasSubstr("--batch-size"));
-  EXPECT_THAT(refusal_of({"--device", "cuda"}), HasSubstr("--device"));
+  EXPECT_THAT(refusal_of({"--device", "gpu"}), HasSubstr("--device"));
+  EXPECT_THAT(refusal_of({"--burn-in", "0"}), HasSubstr("--burn-in"));
   EXPECT_THAT(refusal_of({"--model", "resnet"}), HasSubstr("--model"));
   EXPECT_THAT(refusal_of({"--dataset"}), HasSubstr("--dataset"));
 }
@@ -130,7 +131,8 @@ TEST(TrainOptions, TellTheFlagTheValueAndTheWordsThatAreAllowed) {
           HasSubstr("--model: 'foo' is not one of convnet, crusoe"),
           HasSubstr("; see ddptrain --help")));
   EXPECT_EQ(
-      refusal_of({"--device", "cuda"}), "--device: 'cuda' is not one of cpu; see ddptrain --help");
+      refusal_of({"--device", "gpu"}),
+      "--device: 'gpu' is not one of cpu, cuda; see ddptrain --help");
 }
 
 TEST(TrainOptions, DoNotTakeAnUnsetVariableForAFlagThatWasLeftOut) {
@@ -196,6 +198,71 @@ TEST(TrainOptions, MeasureEachEpochForAStyleWhoseFilesHaveTheBest) {
   EXPECT_THAT(
       refusal_of({"--snapshot-dir", "s", "--keep-best", "loss", "--checkpoint-style", "imagenet"}),
       HasSubstr("--keep-best loss does not go with it"));
+}
+
+TEST(TrainOptions, ProfileNothingUnlessAsked) {
+  EXPECT_FALSE(accepted({}).profile.directory);
+  EXPECT_FALSE(accepted({}).profile.captured_epoch);
+  EXPECT_THAT(
+      refusal_of({"--profile-schedule", "1,1,1,1"}),
+      HasSubstr("--profile-schedule is for steps that --profile records"));
+  EXPECT_THAT(refusal_of({"--profile-epochs", "1"}), HasSubstr("give --profile DIR, too"));
+}
+
+TEST(TrainOptions, ProfileAsTheSystemDoesWhoseLinesTheyPrint) {
+  EXPECT_EQ(accepted({"--profile", "p"}).profile.schedule, ProfileSchedule());
+  EXPECT_EQ(accepted({"--profile", "p"}).profile.epochs, 2);
+  EXPECT_EQ(
+      accepted({"--profile", "p", "--log-style", "crusoe-vit"}).profile.schedule, kCrusoeProfile);
+  const TrainOptions options = accepted(
+      {"--profile",
+       "p",
+       "--log-style",
+       "crusoe",
+       "--profile-schedule",
+       "0,1,2,3",
+       "--profile-epochs",
+       "5"});
+  EXPECT_EQ(
+      options.profile.schedule,
+      (ProfileSchedule{.wait = 0, .warmup = 1, .active = 2, .repeat = 3}));
+  EXPECT_EQ(options.profile.epochs, 5);
+  EXPECT_THAT(
+      refusal_of({"--profile", "p", "--profile-schedule", "1,1"}),
+      HasSubstr("--profile-schedule: '1,1' is no schedule"));
+}
+
+TEST(TrainOptions, BurnInWithoutKeepingAnything) {
+  EXPECT_FALSE(accepted({}).burn_in_hours);
+  EXPECT_EQ(accepted({"--burn-in", "0.5"}).burn_in_hours, 0.5);
+  EXPECT_EQ(accepted({"--hours", "4"}).burn_in_hours, 4);
+  EXPECT_THAT(
+      refusal_of({"--burn-in", "1", "--snapshot-dir", "s"}), HasSubstr("leave --snapshot-dir out"));
+  EXPECT_THAT(
+      refusal_of({"--burn-in", "1", "--checkpoint-style", "mila", "--checkpoint-dir", "c"}),
+      HasSubstr("leave --checkpoint-style out"));
+  EXPECT_THAT(refusal_of({"--burn-in", "1", "--evaluate", "e"}), HasSubstr("leave --evaluate out"));
+}
+
+TEST(TrainOptions, TakeFlagsOfGpusWithAGpuAlone) {
+  const TrainOptions options =
+      accepted({"--device", "cuda", "--tf32", "--cudnn-benchmark", "--profile-epoch", "3"});
+  EXPECT_EQ(options.device, DeviceKind::kCuda);
+  EXPECT_TRUE(options.numerics.uses_tf32);
+  EXPECT_TRUE(options.numerics.benchmarks_cudnn);
+  EXPECT_EQ(options.profile.captured_epoch, 3);
+  EXPECT_EQ(accepted({}).device, DeviceKind::kCpu);
+  EXPECT_EQ(refusal_of({"--tf32"}), "--tf32 is for GPUs; give --device cuda, too");
+  EXPECT_THAT(refusal_of({"--cudnn-benchmark"}), HasSubstr("--cudnn-benchmark is for GPUs"));
+  EXPECT_THAT(refusal_of({"--profile-epoch", "0"}), HasSubstr("--profile-epoch is for GPUs"));
+}
+
+TEST(TrainOptions, PromiseTheSameBitsOnlyWhereNothingIsChosenByTheClock) {
+  EXPECT_FALSE(accepted({}).numerics.is_deterministic);
+  EXPECT_TRUE(accepted({"--deterministic"}).numerics.is_deterministic);
+  EXPECT_THAT(
+      refusal_of({"--device", "cuda", "--deterministic", "--cudnn-benchmark"}),
+      HasSubstr("chooses by the clock"));
 }
 
 TEST(TrainOptions, RefuseMnistWithoutItsDirectory) {
@@ -326,6 +393,16 @@ TEST(CheckSameJob, LetsAnImportedSnapshotLeaveOutWhatItsFileDidNotTell) {
   EXPECT_THAT(
       check_same_job(saved, TrainOptions()).error().detail,
       HasSubstr("saved with --optimizer adamw, but this run has sgd"));
+}
+
+TEST(CheckSameJob, LetsTheCpuTakeUpWhatAGpuSavedAndNotTheOtherWayRound) {
+  TrainOptions gpu;
+  gpu.device = DeviceKind::kCuda;
+  EXPECT_TRUE(check_same_job(arguments_of_job(gpu), gpu));
+  EXPECT_TRUE(check_same_job(arguments_of_job(gpu), TrainOptions()));
+  const auto same = check_same_job(arguments_of_job(TrainOptions()), gpu);
+  ASSERT_FALSE(same);
+  EXPECT_THAT(same.error().detail, HasSubstr("saved with --device unknown, but this run has cuda"));
 }
 
 TEST(CheckSameJob, RefusesASnapshotThatDoesNotSay) {

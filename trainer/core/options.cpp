@@ -37,7 +37,7 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
     return limit ? std::to_string(*limit) : std::string("all");
   };
   const DataOptions& data = options.data;
-  return {
+  std::map<std::string, std::string> arguments = {
       {"--accumulate", std::to_string(options.accumulate)},
       {"--amp", name_of(options.precision)},
       {"--classes", std::to_string(options.model.classes)},
@@ -51,6 +51,9 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
       {"--seed", std::to_string(options.seed)},
       {"--transforms", data.transforms.value_or("")},
       {"--validation-share", fmt::format("{}", data.validation_share)}};
+  // A snapshot of the CPU's lacks the state of the device's generator.
+  if (options.device != DeviceKind::kCpu) arguments.emplace("--device", name_of(options.device));
+  return arguments;
 }
 
 Result<void> check_same_job(

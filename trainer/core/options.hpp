@@ -7,9 +7,11 @@
 #include "trainer/core/best.hpp"
 #include "trainer/core/data_options.hpp"
 #include "trainer/core/ddp_options.hpp"
+#include "trainer/core/device_choice.hpp"
 #include "trainer/core/injection.hpp"
 #include "trainer/core/model_kind.hpp"
 #include "trainer/core/optimizer_options.hpp"
+#include "trainer/core/profile_options.hpp"
 #include "trainer/core/python_checkpoint.hpp"
 #include "trainer/core/schedule.hpp"
 
@@ -26,6 +28,14 @@ enum class Precision : std::uint8_t {
   kFloat32,
   kBFloat16,  // autocast
   kFloat16,   // autocast, and the loss scaled
+};
+
+/// How torch calculates.
+struct NumericOptions {
+  bool is_deterministic = false;  // the same bits in each run; operators that cannot are refused
+  // Of GPUs:
+  bool uses_tf32 = false;         // products and convolutions of float32 round their factors
+  bool benchmarks_cudnn = false;  // cuDNN tries out which of its algorithms is the fastest
 };
 
 /// What a run tells, and where.
@@ -71,6 +81,8 @@ struct TrainOptions {
 
   std::int64_t epochs = 1;
   std::int64_t first_epoch = 0;  // the number of the first epoch: seeds the sampler, names records
+  /// A burn-in goes through its epochs again and again for so long, > 0.
+  std::optional<double> burn_in_hours;
   std::int64_t batch_size = 64;  // per rank and pass
   std::int64_t accumulate = 1;   // passes of one step
   OptimizerOptions optimizer;
@@ -81,7 +93,8 @@ struct TrainOptions {
   std::int64_t seed = 0;          // weights and dropout
   std::int64_t sampler_seed = 0;  // the order of the samples
   int num_threads = 1;            // of each rank
-  bool is_deterministic = true;   // operators that are not are refused
+  DeviceKind device = DeviceKind::kCpu;
+  NumericOptions numerics;
 
   std::int64_t evaluate_every_epochs = 0;       // 0: at the end alone
   std::int64_t check_replicas_every_steps = 0;  // 0: never
@@ -90,6 +103,7 @@ struct TrainOptions {
   SnapshotOptions snapshots;
   CheckpointOptions checkpoints;
   bool links_checkpoints = false;  // ./checkpoints leads to where checkpoints or snapshots are
+  ProfileOptions profile;
   std::vector<Injection> injections;
 
   /// Flips a bit of rank 0's first gradient in this step, so that a test sees parity fail.

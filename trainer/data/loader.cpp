@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace ddprun {
@@ -15,9 +16,10 @@ bool is_alone(const torch::Tensor& tensor) {
 
 }  // namespace
 
-Loader::Loader(const SampleSource& source, PumpPlan plan)
+Loader::Loader(const SampleSource& source, PumpPlan plan, Device* device)
     : source_(source),
       shape_(source.shape()),
+      device_(device),
       pump_(source, std::move(plan), [this](std::int64_t floats) { return allocate(floats); }) {}
 
 Result<std::optional<Batch>> Loader::next() {
@@ -52,8 +54,9 @@ std::span<float> Loader::allocate(std::int64_t floats) {
     // One batch that is kept, by a graph or on purpose, must not keep all later ones.
     constexpr std::size_t kIdleMax = 8;
     if (idle_.size() > kIdleMax) idle_.erase(idle_.begin());
-    tensor = torch::empty(
-        {floats / shape_.floats(), shape_.channels, shape_.height, shape_.width}, torch::kFloat32);
+    const std::array shape = {
+        floats / shape_.floats(), shape_.channels, shape_.height, shape_.width};
+    tensor = device_ == nullptr ? torch::empty(shape) : device_->make_host_tensor(shape);
   }
   auto* const first = tensor.mutable_data_ptr<float>();
   filling_.push_back(std::move(tensor));

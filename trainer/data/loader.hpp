@@ -1,6 +1,7 @@
 #pragma once
 
 #include "trainer/data/batch_pump.hpp"
+#include "trainer/device.hpp"
 
 #include <torch/torch.h>
 
@@ -22,8 +23,9 @@ struct Batch {
 /// The batches of what is left of an epoch, in order, made by threads while the model trains.
 class Loader {
  public:
-  /// REQUIRES: as for BatchPump.
-  Loader(const SampleSource& source, PumpPlan plan);
+  /// Images lie in memory that `device` copies from quickly; null: in any. REQUIRES: as for
+  /// BatchPump; the device outlives it.
+  Loader(const SampleSource& source, PumpPlan plan, Device* device = nullptr);
 
   /// Starts the threads. Fails with kIo.
   Result<void> start() { return pump_.start(); }
@@ -40,6 +42,7 @@ class Loader {
 
   const SampleSource& source_;
   SampleShape shape_;
+  Device* device_;
   std::vector<torch::Tensor> idle_;    // delivered before; free when nobody else holds them
   std::deque<torch::Tensor> filling_;  // in order of delivery
   BatchPump pump_;                     // last: its threads end before the memory does

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "trainer/cuda/gpu_health.hpp"
+#include "trainer/cuda/nvtx_ranges.hpp"
+#include "trainer/device.hpp"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+namespace ddprun {
+
+/// A GPU of NVIDIA's, by CUDA and NCCL. Copies have a stream of their own, beside the one that
+/// calculates, and wait for nothing (T22).
+class CudaDevice final : public Device {
+ public:
+  /// Makes GPU `index` this thread's. Throws as torch does.
+  explicit CudaDevice(int index);
+  ~CudaDevice() override;
+
+  at::Device place() const override;
+  void join(c10d::ProcessGroup& group) override;
+  bool copies() const override { return true; }
+  at::Tensor make_host_tensor(at::IntArrayRef shape) override;
+  at::Tensor begin_copy(const at::Tensor& host) override;
+  void await_copies() override;
+  void synchronise() override;
+  void begin_capture() override;
+  void end_capture() override;
+  std::optional<GpuFigures> figures() override;
+
+ private:
+  /// The memory of a copy that may still be read.
+  struct Copy {
+    at::Tensor host;
+    at::Tensor here;
+    at::cuda::CUDAEvent done;
+  };
+
+  void forget_done_copies();
+
+  const c10::DeviceIndex index_;
+  const c10::cuda::CUDAStream copy_stream_;
+  std::deque<Copy> copies_;             // in the order in which they were begun
+  std::unique_ptr<NvtxRanges> ranges_;  // during a capture
+  GpuHealth health_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+// ddprun_cuda.so: GPUs for ddptrain. All that CUDA and NCCL are needed for is in this folder, and
+// nothing of it is linked into a program.
+
+#include "trainer/cuda/cuda_device.hpp"
+#include "trainer/device.hpp"
+#include "trainer/device_interface.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+int count_devices(std::string& problem) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return count;
+  problem = error == cudaSuccess ? "CUDA counts none" : cudaGetErrorString(error);
+  static_cast<void>(cudaGetLastError());  // or the next call of somebody else's fails by it
+  return 0;
+}
+
+std::unique_ptr<Device> open_device(int index) {
+  return std::make_unique<CudaDevice>(index);
+}
+
+}  // namespace
+}  // namespace ddprun
+
+// The name by which a program looks for it.
+extern "C" {
+extern const ddprun::DeviceModule ddprun_device_module;
+const ddprun::DeviceModule ddprun_device_module = {
+    .interface = ddprun::kDeviceInterface,
+    .count = &ddprun::count_devices,
+    .open = &ddprun::open_device};
+}

@@ -1,0 +1,114 @@
+#include "trainer/devices.hpp"
+
+#include "trainer/device_interface.hpp"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <dlfcn.h>
+
+namespace ddprun {
+namespace {
+
+constexpr char kModuleVariable[] = "DDPRUN_CUDA_MODULE";
+constexpr char kModuleFile[] = "ddprun_cuda.so";
+
+class Processor final : public Device {
+ public:
+  at::Device place() const override { return at::kCPU; }
+  void join(c10d::ProcessGroup& /*group*/) override {}
+  bool copies() const override { return false; }
+  at::Tensor make_host_tensor(at::IntArrayRef shape) override {
+    return at::empty(shape, at::kFloat);
+  }
+  at::Tensor begin_copy(const at::Tensor& host) override { return host; }
+  void await_copies() override {}
+  void synchronise() override {}
+  void begin_capture() override {}
+  void end_capture() override {}
+  std::optional<GpuFigures> figures() override { return std::nullopt; }
+};
+
+/// Where the module may be, the likeliest first.
+std::vector<std::filesystem::path> places_of_module() {
+  const char* const named = std::getenv(kModuleVariable);
+  if (named != nullptr && *named != '\0') return {named};
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const auto directory = program.parent_path();
+  return {directory / kModuleFile, directory / DDPRUN_MODULE_DIR / kModuleFile};
+}
+
+/// What dlopen says of the last failure.
+std::string last_problem() {
+  const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
+  return text == nullptr ? "unknown" : text;
+}
+
+Result<const DeviceModule*> open_module() {
+  const auto places = places_of_module();
+  for (const auto& path : places) {
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) continue;
+    void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
+    if (library == nullptr) return make_error(Errc::kNotFound, last_problem());
+    const auto* const module =
+        static_cast<const DeviceModule*>(::dlsym(library, kDeviceModuleSymbol));
+    if (module == nullptr) return make_error(Errc::kNotFound, last_problem());
+    if (std::string_view(module->interface) == kDeviceInterface) return module;
+    return make_error(
+        Errc::kNotFound,
+        fmt::format(
+            "{} is of {}, and this program of {}; build and install both together",
+            path.string(),
+            module->interface,
+            kDeviceInterface));
+  }
+  return make_error(
+      Errc::kNotFound,
+      fmt::format(
+          "there is no {}; build it with -DDDPRUN_CUDA=ON, or name it in {}",
+          places.empty() ? kModuleFile : places.front().string(),
+          kModuleVariable));
+}
+
+Result<std::unique_ptr<Device>> open_gpu(const WorkerPlace& place) {
+  const auto module = open_module();
+  if (!module) return module.error();
+  std::string problem;
+  const int visible = (*module)->count(problem);
+  if (visible < 1) {
+    return make_error(
+        Errc::kNotFound,
+        fmt::format("this process sees no GPU ({}); look at nvidia-smi here", problem));
+  }
+  const auto index = choose_gpu(place.local_rank, visible);
+  if (!index) return index.error();
+  try {
+    return (*module)->open(*index);
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    return make_error(
+        Errc::kNotFound, fmt::format("GPU {}: {}", *index, what.substr(0, what.find('\n'))));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_device(DeviceKind kind, const WorkerPlace& place) {
+  if (kind == DeviceKind::kCpu) return std::unique_ptr<Device>(std::make_unique<Processor>());
+  auto device = open_gpu(place);
+  if (device) return device;
+  return with_context("--device cuda", device.error());
+}
+
+}  // namespace ddprun

@@ -1,0 +1,140 @@
+#include "trainer/profiler.hpp"
+
+#include "base/say.hpp"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace torch::autograd::profiler {
+// Of profiler/kineto_shim.h, which includes headers of Kineto's that not every wheel carries.
+TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
+}  // namespace torch::autograd::profiler
+
+namespace ddprun {
+namespace {
+
+namespace kineto = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+
+/// Without stacks and modules: C++ has none that Kineto could see.
+ProfilerConfig config() {
+  return ProfilerConfig(
+      ProfilerState::KINETO,
+      /*report_input_shapes=*/true,
+      /*profile_memory=*/true,
+      /*with_stack=*/false,
+      /*with_flops=*/true);
+}
+
+std::set<ActivityType> activities(bool has_gpu) {
+  std::set<ActivityType> wanted = {ActivityType::CPU};
+  if (has_gpu) wanted.insert(ActivityType::CUDA);
+  return wanted;
+}
+
+/// Wall clock: names of files of several starts must differ.
+std::int64_t wall_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Profiler>> Profiler::open(
+    const ProfileOptions& options, const Context& context) {
+  std::error_code error;
+  std::filesystem::create_directories(*options.directory, error);
+  if (error) return make_errno_error(error.value(), *options.directory);
+  return std::unique_ptr<Profiler>(new Profiler(options, context));
+}
+
+Profiler::Profiler(const ProfileOptions& options, const Context& context)
+    : options_(options), context_(context) {}
+
+Profiler::~Profiler() = default;
+
+void Profiler::begin_step() {
+  const ProfileAction action = profile_action(options_.schedule, step_);
+  if (action == ProfileAction::kRest) return;
+  if (stage_ == Stage::kIdle) warm_up();
+  if (action == ProfileAction::kWarmUp) return;
+  if (stage_ == Stage::kWarm) record();
+  step_range_.emplace(at::RecordScope::USER_SCOPE);
+  if (step_range_->isActive()) step_range_->before(fmt::format("ProfilerStep#{}", step_));
+}
+
+void Profiler::end_step() {
+  step_range_.reset();
+  const ProfileAction action = profile_action(options_.schedule, step_);
+  if (action == ProfileAction::kSave) save();
+  ++step_;
+}
+
+void Profiler::warm_up() {
+  kineto::prepareProfiler(config(), activities(context_.has_gpu));
+  stage_ = Stage::kWarm;
+}
+
+void Profiler::record() {
+  kineto::enableProfiler(config(), activities(context_.has_gpu));
+  // What TensorBoard's plugin asks of a trace before it shows shapes, memory and ranks.
+  kineto::addMetadataJson("record_shapes", "1");
+  kineto::addMetadataJson("profile_memory", "1");
+  kineto::addMetadataJson("with_flops", "1");
+  kineto::addMetadataJson(
+      "distributedInfo",
+      fmt::format(
+          R"({{"backend": "{}", "rank": {}, "world_size": {}}})",
+          context_.has_gpu ? "nccl" : "gloo",
+          context_.rank,
+          context_.world));
+  stage_ = Stage::kRecording;
+  first_step_ = step_;
+}
+
+/// REQUIRES: stage_ is kRecording.
+void Profiler::save() {
+  stage_ = Stage::kIdle;
+  const auto path =
+      std::filesystem::path(*options_.directory) / trace_file_name(context_.rank, wall_ns());
+  kineto::disableProfiler()->save(path.string());
+  std::error_code error;
+  if (std::filesystem::file_size(path, error) > 0 && !error) {  // Kineto does not tell
+    if (context_.rank != 0) return;
+    say(fmt::format(
+        "ddptrain: profile of steps {} to {}: {}\n", first_step_ + 1, step_ + 1, path.string()));
+    return;
+  }
+  say(fmt::format(
+      "ddptrain: rank {}: no profile of steps {} to {}: '{}' cannot be written; training goes on\n",
+      context_.rank,
+      first_step_ + 1,
+      step_ + 1,
+      path.string()));
+}
+
+void Profiler::finish() {
+  step_range_.reset();
+  if (stage_ == Stage::kWarm) {
+    // The only way to have Kineto forget what it prepared.
+    kineto::enableProfiler(config(), activities(context_.has_gpu));
+    static_cast<void>(kineto::disableProfiler());
+    stage_ = Stage::kIdle;
+  }
+  if (stage_ != Stage::kRecording) return;
+  --step_;  // the last one that was made
+  save();
+  ++step_;
+}
+
+}  // namespace ddprun
