@@ -348,7 +348,9 @@ Result<void> Training::train_step(Feeder& feeder, std::int64_t batches_left) {
   const std::int64_t step = at_.progress.step + 1;
   const std::int64_t passes = std::min(options_.accumulate, batches_left);
   const TrainMoment moment = {
-      .epoch = epoch_of_schedule(), .batch = step_of_epoch(), .batches_per_epoch = steps_of_epoch()};
+      .epoch = epoch_of_schedule(),
+      .batch = step_of_epoch(),
+      .batches_per_epoch = steps_of_epoch()};
   last_rate_ = learning_rate(options_.schedule, moment);
   drill_.before(step);
   const PhaseRange range(kTrainRange);
