@@ -47,17 +47,23 @@ constexpr bool is_notice(int signal) {
   return signal == SIGTERM || signal == SIGUSR1 || signal == SIGUSR2;
 }
 
-/// Whether a worker that ended so, by itself (`signal` 0), has saved, if it was told to. `pid` is 0
-/// for one that could not be started: that has the status 75 as well, and nothing to save.
-constexpr bool has_saved(int pid, int exit_status, int signal) {
-  const bool is_by_itself = pid != 0 && signal == 0;
-  return is_by_itself && (exit_status == kExitOk || exit_status == kExitTryAgain);
+/// How a worker ended.
+struct WorkerEnd {
+  int pid = 0;  // 0 for one that could not be started: it has the status 75, and nothing to save
+  int exit_status = 0;  // without a meaning where a signal ended it
+  int signal = 0;       // that ended it; 0 where it exited by itself
+};
+
+/// Whether one that ended so has saved, if it was told to.
+constexpr bool has_saved(const WorkerEnd& worker) {
+  const bool is_by_itself = worker.pid != 0 && worker.signal == 0;
+  return is_by_itself && (worker.exit_status == kExitOk || worker.exit_status == kExitTryAgain);
 }
 
 /// Whether a notice may be why it ended: it has saved, or the signal itself ended it for want of a
 /// handler.
-constexpr bool may_come_of_notice(int pid, int exit_status, int signal) {
-  return has_saved(pid, exit_status, signal) || is_notice(signal);
+constexpr bool may_come_of_notice(const WorkerEnd& worker) {
+  return has_saved(worker) || is_notice(worker.signal);
 }
 
 // What nodes prove to each other that they know. Not for workers, which print their environment.

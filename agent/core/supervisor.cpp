@@ -1,25 +1,12 @@
 #include "agent/core/supervisor.hpp"
 
 #include "base/check.hpp"
-#include "base/worker_contract.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 namespace ddprun {
-namespace {
-
-/// If it was told to.
-bool has_saved(const WorkerFailure& ended) {
-  return contract::has_saved(ended.pid, ended.end.code, ended.end.signal);
-}
-
-bool may_come_of_notice(const WorkerFailure& ended) {
-  return contract::may_come_of_notice(ended.pid, ended.end.code, ended.end.signal);
-}
-
-}  // namespace
 
 Supervisor::Supervisor(SupervisorPolicy policy)
     : policy_(policy), workers_(static_cast<std::size_t>(policy.workers)) {
@@ -84,13 +71,13 @@ void Supervisor::worker_ended(WorkerFailure failure, TimePoint now, Effects& out
   if (phase_ == Phase::kGivenUp) return;
   advance(failure.local_rank, WorkerInput::kReaped, out);
   const bool failed = !failure.end.ok();
-  const bool saved = has_saved(failure);
+  const bool saved = failure.has_saved();
   if (failed && !(saved && has_saved_)) failures_.push_back(std::move(failure));
   if (phase_ == Phase::kRunning && !failures_.empty()) {
     if (!failed || failures_.size() > 1) return;  // after the first one a StopRound is waited for
     out.emplace_back(news(WorkersState::kFailed));
     const bool may_be_noticed =
-        policy_.workers_get_notices && may_come_of_notice(failures_.front());
+        policy_.workers_get_notices && failures_.front().may_come_of_notice();
     if (!may_be_noticed) stop_all(StopRound{}, now, out);
     return;
   }
@@ -110,7 +97,7 @@ void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
   phase_ = Phase::kStopping;
   was_stopped_ = true;
   if (stop.is_notice) {
-    std::erase_if(failures_, has_saved);
+    std::erase_if(failures_, [](const WorkerFailure& ended) { return ended.has_saved(); });
   }
   has_saved_ = stop.is_notice && failures_.empty();
   stop_signal_ = stop.signal;

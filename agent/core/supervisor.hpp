@@ -18,6 +18,7 @@
 #include "agent/core/process_end.hpp"
 #include "agent/core/worker.hpp"
 #include "base/time.hpp"
+#include "base/worker_contract.hpp"
 #include "rendezvous/core/messages.hpp"
 
 #include <csignal>
@@ -53,7 +54,16 @@ struct WorkerFailure {
   std::string start_error;     // why it could not be started; empty if it was
   bool can_be_retried = true;  // false: the program cannot be executed, so no restart would help
 
+  /// If it was told to.
+  bool has_saved() const { return contract::has_saved(worker_end()); }
+  bool may_come_of_notice() const { return contract::may_come_of_notice(worker_end()); }
+
   bool operator==(const WorkerFailure&) const = default;
+
+ private:
+  contract::WorkerEnd worker_end() const {
+    return {.pid = pid, .exit_status = end.code, .signal = end.signal};
+  }
 };
 
 class Supervisor {

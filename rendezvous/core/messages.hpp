@@ -125,10 +125,15 @@ struct FailureNews {
   bool needs_pause = false;    // it could not be started: no process, no memory
 
   /// If it was told to.
-  bool has_saved() const { return contract::has_saved(pid, exit_status, signal); }
-  bool may_come_of_notice() const { return contract::may_come_of_notice(pid, exit_status, signal); }
+  bool has_saved() const { return contract::has_saved(worker_end()); }
+  bool may_come_of_notice() const { return contract::may_come_of_notice(worker_end()); }
 
   bool operator==(const FailureNews&) const = default;
+
+ private:
+  contract::WorkerEnd worker_end() const {
+    return {.pid = pid, .exit_status = exit_status, .signal = signal};
+  }
 };
 
 /// A node that may lead next.
