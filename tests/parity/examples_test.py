@@ -1,5 +1,10 @@
-"""Each file in examples/ trains, on small data of its kind, and speaks as its origin does."""
+"""Each file in examples/ trains, on small data of its kind, and speaks as its origin does.
 
+CIFAR-10 and Tiny-ImageNet are read where DDPRUN_CIFAR_DIR and DDPRUN_TINY_IMAGENET_DIR say; else they
+are made up.
+"""
+
+import os
 import pathlib
 import re
 import tarfile
@@ -17,38 +22,47 @@ EXAMPLES = jobs.HERE.parents[1] / "examples"
 SMALL = ["epochs=2", "batch-size=4", "limit-train-samples=16", "limit-test-samples=8", "log-every=1"]
 
 
-def make_folders(root, layout):
-    """JPEG files of three classes: `layout` yields the path of an image, by split, class and number."""
+def make_tiny_imagenet(root):
+    """JPEG files of three classes, of noise."""
     dice = numpy.random.default_rng(0)
-    for split in ("train", "val"):
-        for name in ("n01", "n02", "n03"):
-            for number in range(8):
-                path = root / layout(split, name, number)
+    classes = [f"n0{number}" for number in (1, 2, 3)]
+    annotations = []
+    for name in classes:
+        for number in range(8):
+            file = f"{name}_{number}.JPEG"
+            for path in (root / "train" / name / "images" / file, root / "val/images" / file):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(dice.integers(0, 256, (64, 64, 3), numpy.uint8)).save(path)
+            annotations.append(f"{file}\t{name}\t0\t0\t1\t1\n")
+    (root / "wnids.txt").write_text("\n".join(classes) + "\n")
+    (root / "val/val_annotations.txt").write_text("".join(annotations))
+    return root
 
 
-def image_folder(split, name, number):
-    return f"{split}/{name}/{number}.jpg"
-
-
-def tiny_imagenet(split, name, number):
-    return f"train/{name}/images/{name}_{number}.JPEG" if split == "train" else f"val/images/{name}_{number}.JPEG"
+def link_as_image_folder(tiny, root):
+    """The same images in a folder for each class, as ImageNet is once it is unpacked."""
+    places = {path: root / "train" / path.parts[-3] / path.name for path in tiny.glob("train/*/images/*.JPEG")}
+    for line in (tiny / "val/val_annotations.txt").read_text().splitlines():
+        file, name = line.split("\t")[:2]
+        places[tiny / "val/images" / file] = root / "val" / name / file
+    for source, link in places.items():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(source)
 
 
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.root = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        kit_test.make_cifar10(cls.root)
-        make_folders(cls.root / "imagenet", image_folder)
-        tiny = cls.root / "tiny-imagenet-200"
-        make_folders(tiny, tiny_imagenet)
-        (tiny / "wnids.txt").write_text("n01\nn02\nn03\n")
-        (tiny / "val/val_annotations.txt").write_text("".join(
-            f"{name}_{number}.JPEG\t{name}\t0\t0\t1\t1\n" for name in ("n01", "n02", "n03") for number in range(8)))
+        cls.cifar = os.environ.get("DDPRUN_CIFAR_DIR")
+        if not cls.cifar:
+            cls.cifar = cls.root
+            kit_test.make_cifar10(cls.root)
+        given = os.environ.get("DDPRUN_TINY_IMAGENET_DIR")
+        cls.tiny = pathlib.Path(given) if given else make_tiny_imagenet(cls.root / "tiny-imagenet-200")
+        link_as_image_folder(cls.tiny, cls.root / "imagenet")
         with tarfile.open(cls.root / "tiny.tar", "w") as archive:
-            archive.add(tiny, "tiny-imagenet-200")
+            archive.add(cls.tiny, "tiny-imagenet-200")
 
     def lines_of(self, name, *overrides, world=2):
         """What rank 0 prints, and what the others print."""
@@ -81,10 +95,10 @@ class Examples(unittest.TestCase):
         self.assert_some(r"Epoch \d \[\d+/\d+\] Loss: \d+\.\d{6} Speed: \d+\.\d{2} samples/sec", lines)
 
     def test_kaust_tiny_imagenet(self):
-        for data in ("tiny-imagenet-200", "tiny.tar"):
+        for data in (self.tiny, self.root / "tiny.tar"):
             with self.subTest(data):
                 lines, _ = self.lines_of(
-                    "kaust_tiny_imagenet", f"data-dir={self.root / data}", "model=resnet18", "image-size=32",
+                    "kaust_tiny_imagenet", f"data-dir={data}", "model=resnet18", "image-size=32",
                     "amp=off", f"tensorboard-dir={self.root / 'runs'}")
                 self.assert_some(r"\[Rank 0\] World size: +2", lines, 1)
                 self.assert_some(
@@ -93,7 +107,7 @@ class Examples(unittest.TestCase):
                 self.assert_some(r"Finished Training", lines, 1)
 
     def test_mila_cifar10(self):
-        lines, others = self.lines_of("mila_cifar10", f"data-dir={self.root}")
+        lines, others = self.lines_of("mila_cifar10", f"data-dir={self.cifar}")
         self.assert_some(r".*Epoch \d: Val loss: \d+\.\d{3} accuracy: \d+\.\d{2}%.*", lines, 2)
 
     def test_mila_imagenet(self):
@@ -109,7 +123,7 @@ class Examples(unittest.TestCase):
         self.assert_some(r".*Done in .*", lines, 1)
 
     def test_openacc_cifar10(self):
-        lines, others = self.lines_of("openacc_cifar10", f"data-dir={self.root}", "evaluate-every-epochs=1")
+        lines, others = self.lines_of("openacc_cifar10", f"data-dir={self.cifar}", "evaluate-every-epochs=1")
         self.assert_some(r"Local Rank: 0, Epoch: \d, Training \.\.\.", lines, 2)
         self.assert_some(r"Local Rank: 1, Epoch: \d, Training \.\.\.", others, 2)
         self.assert_some(r"Epoch: \d, Accuracy: .*", lines, 1)  # each tenth epoch
