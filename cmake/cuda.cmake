@@ -55,6 +55,7 @@ add_library(ddprun::torch_cuda ALIAS ddprun_torch_cuda)
 target_link_libraries(ddprun_torch_cuda INTERFACE
   ddprun::torch "${torch_root}/lib/libtorch_cuda.so" "${torch_root}/lib/libc10_cuda.so" "${cudart}")
 target_compile_definitions(ddprun_torch_cuda INTERFACE USE_C10D_NCCL)
-foreach(part CUDA CRT NVTX NCCL)
-  target_compile_options(ddprun_torch_cuda INTERFACE "SHELL:-idirafter ${DDPRUN_${part}_INCLUDE}")
-endforeach()
+# The wheel's own headers go before those of a toolkit in /usr/local; what it lacks may be anybody's.
+target_include_directories(ddprun_torch_cuda SYSTEM INTERFACE
+  "${DDPRUN_CUDA_INCLUDE}" "${DDPRUN_NVTX_INCLUDE}" "${DDPRUN_NCCL_INCLUDE}")
+target_compile_options(ddprun_torch_cuda INTERFACE "SHELL:-idirafter ${DDPRUN_CRT_INCLUDE}")

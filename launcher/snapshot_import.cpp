@@ -3,6 +3,7 @@
 #include "launcher/snapshot_place.hpp"
 #include "launcher/snapshot_verbs.hpp"
 #include "trainer/core/python_import.hpp"
+#include "trainer/core/snapshot_name.hpp"
 #include "trainer/snapshot_files.hpp"
 #include "trainer/weights_file.hpp"
 
@@ -73,7 +74,10 @@ Result<int> import_snapshot(const ImportSnapshot& options) {
   auto store = SnapshotStore::claim({.directory = options.to, .run_id = "ddpctl-snapshot-import"});
   if (!store) return store.error();
   const auto name = (*store)->write(imported->state);
-  if (!name) return name.error();
+  if (!name) {
+    remove_tree(fs::path(options.to) / claim_name((*store)->claim_number()));  // to be tried again
+    return with_context("--to", name.error());
+  }
   for (const std::string& note : imported->notes) {
     say(fmt::format("ddpctl: {}: {}\n", options.path, note));
   }

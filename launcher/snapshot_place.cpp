@@ -36,6 +36,8 @@ Result<std::filesystem::path> snapshot_at(const std::filesystem::path& path) {
 }
 
 Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& directory) {
+  const auto listed = snapshots_in(directory);  // fails where there is no such directory
+  if (!listed) return listed.error();
   const auto newest = peek_newest(directory);
   if (!newest) return newest.error();
   const auto& manifest = *newest;
@@ -47,7 +49,11 @@ Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& dire
             directory.string()));
   }
   std::filesystem::path path = directory / manifest->best->snapshot.to_string();
-  if (std::error_code ignored; std::filesystem::exists(path, ignored)) return path;
+  if (std::error_code ignored; std::filesystem::exists(path, ignored)) {
+    const auto own = read_manifest(path);
+    if (!own) return own.error();
+    if (own->best == manifest->best) return path;  // another job's may have the same name
+  }
   return make_error(
       Errc::kNotFound,
       fmt::format(

@@ -5,8 +5,10 @@ set -euo pipefail
 
 ddprun_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 ddprun_torch_version=2.11.0
-# What tests compare ddptrain with, beside torch itself, and read its files with.
-ddprun_peers=(torchvision==0.26.0 pillow==13.0.0 safetensors==0.8.0 tensorboard==2.21.0)
+# What tests compare ddptrain with, beside torch itself, and read its files with; and those of CUDA's
+# headers that torch does not bring along, of the CUDA that it does.
+ddprun_peers=(torchvision==0.26.0 pillow==13.0.0 safetensors==0.8.0 tensorboard==2.21.0
+  nvidia-cuda-crt==13.0.88)
 # An environment with torch may be shared by many clones; see docs/development.md.
 ddprun_venv="${DDPRUN_VENV:-$ddprun_root/.venv}"
 export DDPRUN_VENV="$ddprun_venv"

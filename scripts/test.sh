@@ -50,7 +50,7 @@ run_tests tsan -L threads
 
 if [[ $with_torch == yes ]]; then
   step "Building the preset release"
-  configure release -DDDPRUN_TRAINER=ON -DDDPRUN_WERROR=ON
+  configure release -DDDPRUN_TRAINER=ON -DDDPRUN_CUDA=ON -DDDPRUN_WERROR=ON
   build release
   step "Testing it, parity with Python included"
   # Processes and clusters without torch were tested under the sanitizers.

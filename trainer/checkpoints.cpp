@@ -25,6 +25,14 @@ std::vector<std::byte> generator_bytes() {
   return {bytes, bytes + state.nbytes()};
 }
 
+/// Copies of what lies on a GPU, and the others themselves.
+NamedTensors on_cpu(NamedTensors tensors) {
+  for (auto& [name, tensor] : tensors) {
+    tensor = tensor.cpu();
+  }
+  return tensors;
+}
+
 void remove_leftovers(const fs::path& directory, CheckpointStyle style, int rank) {
   std::error_code error;
   for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator();
@@ -88,8 +96,8 @@ std::optional<std::string> Checkpoints::save(
   const bool is_due_now = is_due(at.progress.epoch, facts);
   if (!is_due_now && !is_new_best) return std::nullopt;
 
-  const NamedTensors weights = state_of(trained.model);  // in Python's order
-  const NamedTensors kept = trained.optimizer.state();
+  const NamedTensors weights = on_cpu(state_of(trained.model));  // in Python's order
+  const NamedTensors kept = on_cpu(trained.optimizer.state());
   SnapshotState state;
   state.step = at.progress.step;
   state.epoch = at.progress.epoch;
@@ -108,8 +116,7 @@ std::optional<std::string> Checkpoints::save(
   if (written && is_new_best) written = write_torch_file(directory_ / best, *value);
   if (!written) {
     say(fmt::format(
-        "ddptrain: no checkpoint behind epoch {}, training goes on: {}\n",
-        at.progress.epoch - 1,
+        "ddptrain: a file for --checkpoint-style was not written, training goes on: {}\n",
         written.error().detail));
     return std::nullopt;
   }

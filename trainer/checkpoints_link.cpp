@@ -13,6 +13,17 @@ namespace fs = std::filesystem;
 Result<void> link_checkpoints(const fs::path& directory, const fs::path& link) {
   std::error_code error;
   if (fs::equivalent(directory, link, error)) return {};
+  const fs::path below = fs::absolute(directory, error)
+                             .lexically_normal()
+                             .lexically_relative(fs::absolute(link, error).lexically_normal());
+  if (!below.empty() && *below.begin() != "..") {
+    return make_error(
+        Errc::kIo,
+        fmt::format(
+            "{} lies in {}, which would lead to itself; name the directory by another path",
+            directory.string(),
+            link.string()));
+  }
   const fs::file_status there = fs::symlink_status(link, error);
   if (fs::exists(there) && !fs::is_symlink(there)) {
     return make_error(

@@ -53,10 +53,14 @@ Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& option
   return NoticeWatch::begin(notice_file);
 }
 
+/// On every rank that fails: whose fault it was ends first, and may end the others.
+void tell_burn_in_failed() {
+  static_cast<void>(answer(fmt::format("{}\n", kBurnInFailed)));
+}
+
 /// The end of a training that was begun.
 int fail(const TrainOptions& options, const TrainFailure& failure) {
-  // On every rank that fails: whose fault it was ends first, and may end the others.
-  if (options.burn_in_hours) static_cast<void>(answer(fmt::format("{}\n", kBurnInFailed)));
+  if (options.burn_in_hours) tell_burn_in_failed();
   return end_by(failure);
 }
 
@@ -80,7 +84,10 @@ int train_with(const TrainOptions& options) {
   const auto notice = watch_for_notice(options);
   if (!notice) return refuse(notice.error());
   const auto device = open_device(options.device, *place);
-  if (!device) return refuse(device.error());
+  if (!device) {  // what a burn-in is to find, too
+    if (options.burn_in_hours) tell_burn_in_failed();
+    return refuse(device.error());
+  }
   choose_numerics(options);
   const auto trained = train(options, *place, **device, notice->get());
   if (trained) return *trained == TrainEnd::kSaved ? kExitTryAgain : kExitOk;

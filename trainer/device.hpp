@@ -31,6 +31,9 @@ class Device {
   /// can do already. Throws as torch does.
   virtual void join(c10d::ProcessGroup& group) = 0;
 
+  /// Ends what join() began, when all ranks are done with it. Not called where the run fails.
+  virtual void leave() = 0;
+
   /// Whether batches are copied here, and made better one ahead of the one in use.
   virtual bool copies() const = 0;
 

@@ -25,6 +25,7 @@ class Processor final : public Device {
  public:
   at::Device place() const override { return at::kCPU; }
   void join(c10d::ProcessGroup& /*group*/) override {}
+  void leave() override {}
   bool copies() const override { return false; }
   at::Tensor make_host_tensor(at::IntArrayRef shape) override {
     return at::empty(shape, at::kFloat);
@@ -40,7 +41,7 @@ class Processor final : public Device {
 /// Where the module may be, the likeliest first.
 std::vector<std::filesystem::path> places_of_module() {
   const char* const named = std::getenv(kModuleVariable);
-  if (named != nullptr && *named != '\0') return {named};
+  if (named != nullptr && *named != '\0') return {std::filesystem::absolute(named)};
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {};
@@ -91,7 +92,11 @@ Result<std::unique_ptr<Device>> open_gpu(const WorkerPlace& place) {
         Errc::kNotFound,
         fmt::format("this process sees no GPU ({}); look at nvidia-smi here", problem));
   }
-  const auto index = choose_gpu(place.local_rank, visible);
+  const auto index = choose_gpu(
+      {.local_rank = place.local_rank,
+       .local_world = place.local_world,
+       .sees_own = std::getenv("CUDA_VISIBLE_DEVICES") != nullptr},
+      visible);
   if (!index) return index.error();
   try {
     return (*module)->open(*index);

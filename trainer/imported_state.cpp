@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,6 +34,14 @@ Result<void> check_imported(const SnapshotState& state, const Model& model) {
         "tensor '{}' is none of the model's; --model, --classes and --image-size have to be those "
         "it was trained with",
         view.name));
+  }
+  for (const auto& [name, tensor] : model_tensors(model)) {
+    const auto found = std::ranges::find(state.model, name, &TensorView::name);
+    if (found != state.model.end() && found->shape == tensor.sizes().vec()) continue;
+    return corrupt(fmt::format(
+        "tensor '{}' is missing or of another shape than the model's; --model, --classes and "
+        "--image-size have to be those it was trained with",
+        name));
   }
   if (state.optimizer.empty()) return {};
   std::vector<std::string> order;

@@ -26,7 +26,7 @@ DType dtype_of(const torch::Tensor& tensor) {
 }
 
 TensorView view_of(const std::string& name, const torch::Tensor& tensor) {
-  DDPRUN_CHECK(tensor.is_contiguous());
+  DDPRUN_CHECK(tensor.is_cpu() && tensor.is_contiguous());
   return {
       .name = name,
       .dtype = dtype_of(tensor),

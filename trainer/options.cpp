@@ -205,14 +205,15 @@ Result<void> check_device(const TrainOptions& options) {
 /// A burn-in tries machines: it keeps nothing, and begins anew where it is started again.
 Result<void> check_burn_in(const TrainOptions& options) {
   if (!options.burn_in_hours) return {};
-  const char* const other = options.snapshots.directory ? "--snapshot-dir"
-                            : options.checkpoints.style ? "--checkpoint-style"
-                            : options.evaluated         ? "--evaluate"
-                                                        : nullptr;
+  const char* const other = options.snapshots.directory    ? "--snapshot-dir"
+                            : options.snapshots.begun_with ? "--resume"
+                            : options.checkpoints.style    ? "--checkpoint-style"
+                            : options.evaluated            ? "--evaluate"
+                                                           : nullptr;
   if (other == nullptr) return {};
   return make_error(
       Errc::kInvalidArgument,
-      fmt::format("--burn-in keeps and evaluates nothing; leave {} out", other));
+      fmt::format("--burn-in keeps, takes up and evaluates nothing; leave {} out", other));
 }
 
 /// What is recorded: as the flags say, else as the system does whose lines the run prints.
@@ -224,6 +225,26 @@ Result<ProfileOptions> profile_of(const RawOptions& raw) {
         fmt::format(
             "{} is for steps that --profile records; give --profile DIR, too",
             raw.profile_schedule ? "--profile-schedule" : "--profile-epochs"));
+  }
+  const TrainOptions& options = raw.options;
+  const auto& captured = profile.captured_epoch;
+  if (options.evaluated && (profile.directory || captured)) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "--evaluate trains no step to profile; leave it or {} out",
+            profile.directory ? "--profile" : "--profile-epoch"));
+  }
+  const bool is_of_run = options.burn_in_hours || (captured && *captured >= options.first_epoch &&
+                                                   *captured < options.end_epoch());
+  if (captured && !is_of_run) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "--profile-epoch {} is none of this run's, which are {} to {}",
+            *captured,
+            options.first_epoch,
+            options.end_epoch() - 1));
   }
   profile.epochs = raw.profile_epochs.value_or(profile.epochs);
   if (raw.options.report.style.starts_with("crusoe")) profile.schedule = kCrusoeProfile;

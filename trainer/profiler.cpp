@@ -51,20 +51,23 @@ std::int64_t wall_ns() {
 }  // namespace
 
 Result<std::unique_ptr<Profiler>> Profiler::open(
-    const ProfileOptions& options, const Context& context) {
+    std::string directory, const ProfileSchedule& schedule, const Context& context) {
   std::error_code error;
-  std::filesystem::create_directories(*options.directory, error);
-  if (error) return make_errno_error(error.value(), *options.directory);
-  return std::unique_ptr<Profiler>(new Profiler(options, context));
+  std::filesystem::create_directories(directory, error);
+  if (error) return make_errno_error(error.value(), directory);
+  return std::unique_ptr<Profiler>(new Profiler(std::move(directory), schedule, context));
 }
 
-Profiler::Profiler(const ProfileOptions& options, const Context& context)
-    : options_(options), context_(context) {}
+Profiler::Profiler(std::string directory, const ProfileSchedule& schedule, const Context& context)
+    : directory_(std::move(directory)),
+      schedule_(schedule),
+      context_(context),
+      has_gpu_(!context.device->place().is_cpu()) {}
 
 Profiler::~Profiler() = default;
 
 void Profiler::begin_step() {
-  const ProfileAction action = profile_action(options_.schedule, step_);
+  const ProfileAction action = profile_action(schedule_, step_);
   if (action == ProfileAction::kRest) return;
   if (stage_ == Stage::kIdle) warm_up();
   if (action == ProfileAction::kWarmUp) return;
@@ -75,18 +78,18 @@ void Profiler::begin_step() {
 
 void Profiler::end_step() {
   step_range_.reset();
-  const ProfileAction action = profile_action(options_.schedule, step_);
+  const ProfileAction action = profile_action(schedule_, step_);
   if (action == ProfileAction::kSave) save();
   ++step_;
 }
 
 void Profiler::warm_up() {
-  kineto::prepareProfiler(config(), activities(context_.has_gpu));
+  kineto::prepareProfiler(config(), activities(has_gpu_));
   stage_ = Stage::kWarm;
 }
 
 void Profiler::record() {
-  kineto::enableProfiler(config(), activities(context_.has_gpu));
+  kineto::enableProfiler(config(), activities(has_gpu_));
   // What TensorBoard's plugin asks of a trace before it shows shapes, memory and ranks.
   kineto::addMetadataJson("record_shapes", "1");
   kineto::addMetadataJson("profile_memory", "1");
@@ -95,7 +98,7 @@ void Profiler::record() {
       "distributedInfo",
       fmt::format(
           R"({{"backend": "{}", "rank": {}, "world_size": {}}})",
-          context_.has_gpu ? "nccl" : "gloo",
+          has_gpu_ ? "nccl" : "gloo",
           context_.rank,
           context_.world));
   stage_ = Stage::kRecording;
@@ -105,8 +108,8 @@ void Profiler::record() {
 /// REQUIRES: stage_ is kRecording.
 void Profiler::save() {
   stage_ = Stage::kIdle;
-  const auto path =
-      std::filesystem::path(*options_.directory) / trace_file_name(context_.rank, wall_ns());
+  const auto path = std::filesystem::path(directory_) / trace_file_name(context_.rank, wall_ns());
+  context_.device->synchronise();  // or the last kernels are missing
   kineto::disableProfiler()->save(path.string());
   std::error_code error;
   if (std::filesystem::file_size(path, error) > 0 && !error) {  // Kineto does not tell
@@ -127,7 +130,7 @@ void Profiler::finish() {
   step_range_.reset();
   if (stage_ == Stage::kWarm) {
     // The only way to have Kineto forget what it prepared.
-    kineto::enableProfiler(config(), activities(context_.has_gpu));
+    kineto::enableProfiler(config(), activities(has_gpu_));
     static_cast<void>(kineto::disableProfiler());
     stage_ = Stage::kIdle;
   }

@@ -1,14 +1,15 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "trainer/core/profile_options.hpp"
-#include "trainer/core/worker_place.hpp"
+#include "trainer/core/profile_schedule.hpp"
+#include "trainer/device.hpp"
 
 #include <ATen/record_function.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace ddprun {
 
@@ -27,12 +28,12 @@ class Profiler {
   struct Context {
     int rank = 0;
     int world = 1;
-    bool has_gpu = false;  // its kernels are recorded, too
+    Device* device = nullptr;  // never null; outlives the profiler
   };
 
-  /// Makes options.directory. REQUIRES: there is one. Fails with kIo or kNotFound.
+  /// Makes the directory. Fails with kIo or kNotFound.
   static Result<std::unique_ptr<Profiler>> open(
-      const ProfileOptions& options, const Context& context);
+      std::string directory, const ProfileSchedule& schedule, const Context& context);
 
   ~Profiler();
   Profiler(const Profiler&) = delete;
@@ -47,13 +48,15 @@ class Profiler {
  private:
   enum class Stage : std::uint8_t { kIdle, kWarm, kRecording };
 
-  Profiler(const ProfileOptions& options, const Context& context);
+  Profiler(std::string directory, const ProfileSchedule& schedule, const Context& context);
   void warm_up();
   void record();
   void save();
 
-  const ProfileOptions options_;
+  const std::string directory_;
+  const ProfileSchedule schedule_;
   const Context context_;
+  const bool has_gpu_;  // its kernels are recorded, too
   Stage stage_ = Stage::kIdle;
   std::int64_t step_ = 0;        // the one under way or to come
   std::int64_t first_step_ = 0;  // that is recorded

@@ -31,14 +31,14 @@ std::string_view remedy_of(int errno_value) {
   switch (errno_value) {
     case ENOSPC:
     case EDQUOT:
-      return "; free space there, or name another directory with --snapshot-dir";
+      return "; free space there, or name another directory";
     case EACCES:
     case EPERM:
     case EROFS:
-      return "; make it writable for this user, or name another directory with --snapshot-dir";
+      return "; make it writable for this user, or name another directory";
     case ENOTDIR:
     case EEXIST:
-      return "; a file is in the way: remove it, or name another directory with --snapshot-dir";
+      return "; a file is in the way: remove it, or name another directory";
     default:
       return "";
   }

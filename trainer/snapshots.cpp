@@ -140,6 +140,14 @@ Result<Snapshots::Taken> Snapshots::take_over() {
   if (!options_.snapshots.directory) return take_other();
   const auto ours = check_before_claim();
   if (!ours) return ours.error();
+  const auto& other = options_.snapshots.begun_with;
+  if (std::error_code ignored; other && !std::filesystem::exists(*other, ignored)) {
+    return make_error(
+        Errc::kNotFound,
+        fmt::format(
+            "--resume {}: there is no such file or directory; mend the path, or leave it out",
+            *other));
+  }
   auto store = SnapshotStore::claim(
       {.directory = *options_.snapshots.directory,
        .keep = options_.snapshots.keep,
@@ -188,6 +196,14 @@ Result<Snapshots::Taken> Snapshots::take_other() const {
 void Snapshots::take_best(const std::optional<BestSoFar>& saved) {
   best_ = saved;
   const auto& metric = options_.snapshots.keeps_best;
+  const bool is_here =
+      !store_ || !saved || std::filesystem::exists(store_->path_of(saved->snapshot));
+  if (metric && !is_here && saved->metric == *metric) {
+    say(fmt::format(
+        "ddptrain: the best so far, {}, is not in {}; the first that beats it is kept there\n",
+        best_text(*saved),
+        *options_.snapshots.directory));
+  }
   if (!saved || !metric || saved->metric == *metric) return;
   say(fmt::format(
       "ddptrain: the best was chosen by {} before, and is by {} from now on\n",

@@ -168,6 +168,7 @@ Result<TrainEnd> Training::run() {
   if (done) stop_profiling();
   if (done) done = burn_in_ ? pass_burn_in() : is_stopped_ ? Result<void>() : finish();
   if (!done) return done.error();
+  device_.leave();
   return is_stopped_ && !burn_in_ ? TrainEnd::kSaved : TrainEnd::kDone;
 }
 
@@ -194,10 +195,11 @@ Result<void> Training::open() {
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
-  if (options_.profile.directory) {
+  if (const auto& traces = options_.profile.directory) {
     auto profiler = Profiler::open(
-        options_.profile,
-        {.rank = place_.rank, .world = place_.world, .has_gpu = device_.place().is_cuda()});
+        *traces,
+        options_.profile.schedule,
+        {.rank = place_.rank, .world = place_.world, .device = &device_});
     if (!profiler) return with_context("--profile", profiler.error());
     profiler_ = *std::move(profiler);
   }
@@ -254,6 +256,7 @@ Result<void> Training::take_up() {
   at_.progress.epoch = options_.first_epoch;
   if (!*resumed) return {};
   at_ = **resumed;
+  if (at_.progress.step == 0) at_.progress.epoch = options_.first_epoch;  // weights alone
   // A file of Python's may have no loss scale; then it begins anew.
   const auto of_scaler = Stepper::state_names(options_);
   if (std::ranges::any_of(of_scaler, [this](auto& name) { return at_.extras.contains(name); })) {
@@ -325,6 +328,7 @@ Result<void> Training::train_epoch() {
     if (profiler_) profiler_->begin_step();
     done = train_step(feeder, left);
     if (profiler_) profiler_->end_step();
+    phases_.end(&PhaseTimes::other_s, now_s());  // not the loader's, where a trace was written
     if (done && left > options_.accumulate) done = save_or_stop();
   }
   if (is_captured) device_.end_capture();
@@ -435,8 +439,11 @@ Result<void> Training::check_weights() {
 void Training::flip_gradient_bit() {
   constexpr std::uint32_t kBit = 1U << 22U;
   if (place_.rank != 0) return;
-  auto* const first = ddp_->model().parameters().front().grad().mutable_data_ptr<float>();
+  torch::Tensor gradient = ddp_->model().parameters().front().grad();
+  const torch::Tensor host = gradient.cpu();  // itself, on the CPU
+  auto* const first = host.mutable_data_ptr<float>();
   *first = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*first) ^ kBit);
+  if (!gradient.is_cpu()) gradient.copy_(host);
 }
 
 Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update& update) {
@@ -517,6 +524,7 @@ Result<void> Training::trace(std::span<const std::int64_t> samples) {
 
 /// Between two epochs, and before the first.
 Result<void> Training::keep_checkpoint() {
+  if (!options_.checkpoints.style) return {};
   const std::int64_t next = at_.progress.epoch;
   const TrainMoment moment = {
       .epoch = next,

@@ -16,6 +16,8 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -27,7 +29,9 @@ std::string variable(const char* name) {
 
 class FakeDevice final : public Device {
  public:
-  explicit FakeDevice(int index) : notes_(variable("FAKE_DEVICE_NOTES") + variable("RANK")) {
+  explicit FakeDevice(int index) {
+    const std::string prefix = variable("FAKE_DEVICE_NOTES");
+    if (!prefix.empty()) notes_.open(prefix + variable("RANK"));
     note("open " + std::to_string(index));
   }
 
@@ -35,14 +39,27 @@ class FakeDevice final : public Device {
   void join(c10d::ProcessGroup& group) override {
     note("join " + std::to_string(group.getSize()));
     note("workspace " + variable("CUBLAS_WORKSPACE_CONFIG"));
+    const at::Context& numerics = at::globalContext();
+    note(
+        std::string("numerics") + (numerics.deterministicAlgorithms() ? " deterministic" : "") +
+        (numerics.allowTF32CuBLAS() ? " tf32" : "") +
+        (numerics.benchmarkCuDNN() ? " benchmark" : ""));
   }
+  void leave() override { note("leave"); }
   bool copies() const override { return true; }
   at::Tensor make_host_tensor(at::IntArrayRef shape) override { return torch::empty(shape); }
   at::Tensor begin_copy(const at::Tensor& host) override {
     note(host.scalar_type() == torch::kInt64 ? "copy labels" : "copy images");
-    return host.clone();
+    copies_.emplace_back(host, torch::zeros_like(host));  // late, as a GPU's may be
+    return copies_.back().second;
   }
-  void await_copies() override { note("await"); }
+  void await_copies() override {
+    note("await");
+    for (auto& [host, here] : copies_) {
+      here.copy_(host);
+    }
+    copies_.clear();
+  }
   void synchronise() override { note("synchronise"); }
   void begin_capture() override {
     note("begin capture");
@@ -75,9 +92,10 @@ class FakeDevice final : public Device {
     return names;
   }
 
-  void note(const std::string& line) { notes_ << line << std::endl; }
+  void note(const std::string& line) { notes_ << line << '\n' << std::flush; }
 
   std::ofstream notes_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // that are under way
   at::CallbackHandle handle_ = 0;
 };
 
@@ -95,6 +113,7 @@ std::unique_ptr<Device> open_device(int index) {
 }  // namespace
 }  // namespace ddprun
 
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 extern const ddprun::DeviceModule ddprun_device_module;
 const ddprun::DeviceModule ddprun_device_module = {
@@ -103,3 +122,4 @@ const ddprun::DeviceModule ddprun_device_module = {
     .count = &ddprun::count_devices,
     .open = &ddprun::open_device};
 }
+// NOLINTEND(readability-identifier-naming)

@@ -9,18 +9,23 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(ChooseGpu, TakesTheOneOfTheRanksNumber) {
-  EXPECT_EQ(*choose_gpu(0, 8), 0);
-  EXPECT_EQ(*choose_gpu(7, 8), 7);
+  EXPECT_EQ(*choose_gpu({.local_rank = 0, .local_world = 8}, 8), 0);
+  EXPECT_EQ(*choose_gpu({.local_rank = 7, .local_world = 8}, 8), 7);
+  EXPECT_EQ(*choose_gpu({.local_rank = 0, .local_world = 1}, 1), 0);
 }
 
 TEST(ChooseGpu, TakesTheOnlyOneThatALauncherShows) {
-  EXPECT_EQ(*choose_gpu(3, 1), 0);
+  EXPECT_EQ(*choose_gpu({.local_rank = 3, .local_world = 4, .sees_own = true}, 1), 0);
 }
 
 TEST(ChooseGpu, SharesNoneAmongRanks) {
-  const auto chosen = choose_gpu(2, 2);
-  ASSERT_FALSE(chosen);
-  EXPECT_THAT(chosen.error().detail, HasSubstr("LOCAL_RANK is 2, and this process sees 2 GPUs"));
+  const auto behind = choose_gpu({.local_rank = 2, .local_world = 3}, 2);
+  ASSERT_FALSE(behind);
+  EXPECT_THAT(
+      behind.error().detail, HasSubstr("LOCAL_RANK is 2 of 3, and this process sees 2 GPUs"));
+  // All ranks are told, not only those who find none.
+  EXPECT_FALSE(choose_gpu({.local_rank = 0, .local_world = 3}, 2));
+  EXPECT_FALSE(choose_gpu({.local_rank = 0, .local_world = 2}, 1));
 }
 
 }  // namespace

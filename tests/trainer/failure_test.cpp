@@ -27,6 +27,14 @@ TEST(ClassifyFailure, TakesAStoreThatDoesNotAnswerForWorthAnotherTry) {
   EXPECT_THAT(failure.message, HasSubstr("the store at MASTER_ADDR:MASTER_PORT"));
 }
 
+TEST(ClassifyFailure, TakesAGpuThatFailsForItsNodesFaultAndNotForADefect) {
+  const TrainFailure failure = classify_failure(
+      "CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be …");
+  EXPECT_EQ(failure.exit_status, kExitTryAgain);
+  EXPECT_THAT(failure.message, HasSubstr("the GPU failed (CUDA error: uncorrectable ECC"));
+  EXPECT_EQ(classify_failure("CUDA error: out of memory").exit_status, kExitNoMemory);
+}
+
 TEST(ClassifyFailure, TakesAllElseForADefect) {
   EXPECT_EQ(classify_failure("mat1 and mat2 shapes cannot be multiplied").exit_status, kExitDefect);
 }

@@ -245,8 +245,8 @@ TEST(TrainOptions, BurnInWithoutKeepingAnything) {
 }
 
 TEST(TrainOptions, TakeFlagsOfGpusWithAGpuAlone) {
-  const TrainOptions options =
-      accepted({"--device", "cuda", "--tf32", "--cudnn-benchmark", "--profile-epoch", "3"});
+  const TrainOptions options = accepted(
+      {"--device", "cuda", "--tf32", "--cudnn-benchmark", "--epochs", "4", "--profile-epoch", "3"});
   EXPECT_EQ(options.device, DeviceKind::kCuda);
   EXPECT_TRUE(options.numerics.uses_tf32);
   EXPECT_TRUE(options.numerics.benchmarks_cudnn);
@@ -255,6 +255,11 @@ TEST(TrainOptions, TakeFlagsOfGpusWithAGpuAlone) {
   EXPECT_EQ(refusal_of({"--tf32"}), "--tf32 is for GPUs; give --device cuda, too");
   EXPECT_THAT(refusal_of({"--cudnn-benchmark"}), HasSubstr("--cudnn-benchmark is for GPUs"));
   EXPECT_THAT(refusal_of({"--profile-epoch", "0"}), HasSubstr("--profile-epoch is for GPUs"));
+  EXPECT_EQ(
+      refusal_of({"--device", "cuda", "--epochs", "3", "--profile-epoch", "3"}),
+      "--profile-epoch 3 is none of this run's, which are 0 to 2");
+  EXPECT_THAT(
+      refusal_of({"--evaluate", "e", "--profile", "p"}), HasSubstr("leave it or --profile out"));
 }
 
 TEST(TrainOptions, PromiseTheSameBitsOnlyWhereNothingIsChosenByTheClock) {

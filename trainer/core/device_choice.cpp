@@ -10,17 +10,21 @@ const char* name_of(DeviceKind kind) {
   return kind == DeviceKind::kCpu ? "cpu" : "cuda";
 }
 
-Result<int> choose_gpu(int local_rank, int visible) {
+Result<int> choose_gpu(const GpuSeeker& seeker, int visible) {
   DDPRUN_CHECK(visible >= 1);
-  if (visible == 1) return 0;
-  if (local_rank < visible) return local_rank;
+  if (visible == 1 && seeker.sees_own) return 0;
+  const int local_rank = seeker.local_rank;
+  if (local_rank < visible && seeker.local_world <= visible) return local_rank;
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "LOCAL_RANK is {}, and this process sees {} GPUs; start as many ranks on a node as it "
+          "LOCAL_RANK is {} of {}, and this process sees {} {}; start as many ranks on a node as "
+          "it "
           "has GPUs (--nproc-per-node=gpu)",
           local_rank,
-          visible));
+          seeker.local_world,
+          visible,
+          visible == 1 ? "GPU" : "GPUs"));
 }
 
 }  // namespace ddprun

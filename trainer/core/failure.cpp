@@ -12,8 +12,9 @@
 namespace ddprun {
 namespace {
 
-// What gloo, the sockets beneath it and the client of the store say when the other side is gone.
-constexpr std::array<std::string_view, 8> kPeerLost = {
+// What gloo, NCCL, the sockets beneath it and the client of the store say when the other side is
+// gone.
+constexpr std::array<std::string_view, 11> kPeerLost = {
     "Connection closed by peer",
     "Connection reset by peer",
     "Broken pipe",
@@ -21,7 +22,10 @@ constexpr std::array<std::string_view, 8> kPeerLost = {
     "Timed out waiting",
     "Application timeout caused pair closure",
     "Socket closed",
-    "onnection was closed"};
+    "onnection was closed",
+    "NCCL communicator was aborted",
+    "NCCL watchdog",
+    "ncclRemoteError"};
 constexpr std::array<std::string_view, 4> kNoMemory = {
     "DefaultCPUAllocator: can't allocate memory",
     "DefaultCPUAllocator: not enough memory",
@@ -54,6 +58,14 @@ TrainFailure classify_failure(std::string_view what) {
         .message = fmt::format(
             "lost another rank ({}); its own log tells why, and with --max-restarts ddprun starts "
             "all ranks again",
+            first)};
+  }
+  if (what.find("CUDA error") != std::string_view::npos && !says_one_of(what, kNoMemory)) {
+    return {
+        .exit_status = kExitTryAgain,
+        .message = fmt::format(
+            "the GPU failed ({}); look at nvidia-smi -q and dmesg on this node, and leave it out "
+            "where that tells of a fault",
             first)};
   }
   if (says_one_of(what, kNoMemory)) {

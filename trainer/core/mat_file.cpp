@@ -312,6 +312,10 @@ std::optional<std::size_t> MatTable::column(std::string_view field) const {
 }
 
 Result<MatTable> read_mat_table(std::string_view file, std::string_view variable) {
+  if (file.size() > kInflatedBytesMax) {
+    return make_error(
+        Errc::kLimit, fmt::format("{} bytes; the limit is {}", file.size(), kInflatedBytesMax));
+  }
   // Behind a text and the place of subsystem data: the version, 1.0, and the order of bytes.
   constexpr std::string_view kVersionAndOrder("\0\1IM", 4);
   if (file.size() < kHeaderBytes || !file.substr(0, kHeaderBytes).ends_with(kVersionAndOrder)) {

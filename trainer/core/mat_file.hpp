@@ -29,8 +29,8 @@ struct MatTable {
 };
 
 /// The `variable` of a file. Fails with kCorrupt where there is none, it is no array of structs, or
-/// the file is damaged, cut off, or of another level or byte order; with kLimit where it inflates
-/// to more than 64 MiB.
+/// the file is damaged, cut off, or of another level or byte order; with kLimit where it has or
+/// inflates to more than 64 MiB.
 Result<MatTable> read_mat_table(std::string_view file, std::string_view variable);
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "trainer/core/python_import.hpp"
 
+#include "trainer/core/model_kind.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -72,6 +75,29 @@ Result<void> check_types(const std::vector<TensorView>& tensors) {
         name_of(tensor.dtype)));
   }
   return {};
+}
+
+/// Names become those of safetensors, which has one of its own, and lines of its metadata.
+Result<void> check_names(const std::vector<TensorView>& tensors) {
+  const auto is_plain = [](char byte) { return byte > ' ' && byte <= '~'; };
+  std::set<std::string_view> seen = {"__metadata__"};
+  for (const TensorView& tensor : tensors) {
+    if (!std::ranges::all_of(tensor.name, is_plain)) {
+      return corrupt(
+          "a tensor's name has other characters than printable ASCII; rename it in Python");
+    }
+    if (seen.insert(tensor.name).second) continue;
+    return corrupt(fmt::format(
+        "the tensor name '{}' is there twice, or is taken; rename it in Python", tensor.name));
+  }
+  return {};
+}
+
+/// Without what JSON could not hold.
+std::string plain_text(std::string text) {
+  std::ranges::replace_if(
+      text, [](char byte) { return byte < ' ' || byte > '~'; }, '?');
+  return text;
 }
 
 /// Which kind of torch's has such settings in its groups; empty where several may.
@@ -146,6 +172,7 @@ Result<void> add_optimizer(
         read->groups.size()));
   }
   auto done = check_types(read->tensors);
+  if (done) done = check_names(read->tensors);
   if (done) done = check_shapes(read->tensors, weights.tensors);
   if (!done) return done;
   add_settings(read->groups.front(), to.state.arguments);
@@ -253,12 +280,16 @@ Result<ImportedState> import_checkpoint(
     const ImportWishes& wishes) {
   ImportedState imported;
   SnapshotState& state = imported.state;
-  state.arguments[kImportedFrom] = source;
+  state.arguments[kImportedFrom] = plain_text(source);
+  // Other libraries have other names for models. What the tensors are called tells more.
   const PyValue* const arch = find(root, "arch");
   const auto* const model = arch == nullptr ? nullptr : arch->get_if<std::string>();
-  if (model != nullptr) state.arguments["--model"] = *model;
+  const auto is_it = [model](ModelKind kind) { return *model == name_of(kind); };
+  const bool is_ours = model != nullptr && std::ranges::any_of(all_model_kinds(), is_it);
+  if (is_ours) state.arguments["--model"] = *model;
   state.model = weights.tensors;
   auto done = check_types(state.model);
+  if (done) done = check_names(state.model);
   if (done) done = add_optimizer(find_optimizer(root), weights, wishes, imported);
   if (done) done = add_position(root, weights, wishes, imported);
   if (done) done = add_rank(root, imported);

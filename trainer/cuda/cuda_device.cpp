@@ -14,10 +14,12 @@
 #include <utility>
 
 // Of cuda_profiler_api.h, which torch's wheels leave out.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 cudaError_t cudaProfilerStart();
 cudaError_t cudaProfilerStop();
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace ddprun {
 namespace {
@@ -63,11 +65,18 @@ void CudaDevice::join(c10d::ProcessGroup& group) {
   constexpr auto kNccl = c10d::ProcessGroup::BackendType::NCCL;
   // Keys of NCCL's beside those of Gloo, as Python's "cpu:gloo,cuda:nccl" has them.
   const auto store = c10::make_intrusive<c10d::PrefixStore>("cuda", group.getStore());
-  auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(
-      store, group.getRank(), group.getSize(), c10d::ProcessGroupNCCL::Options::create());
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = kBackendDefaultTimeout;  // as of Gloo: a peer that is slow is not a lost one
+  nccl_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+      store, group.getRank(), group.getSize(), std::move(options));
   group.setBoundDeviceId(place());
-  group.setBackend(at::kCUDA, kNccl, backend);
+  group.setBackend(at::kCUDA, kNccl, nccl_);
   group.setDefaultBackend(kNccl);
+}
+
+void CudaDevice::leave() {
+  if (nccl_) nccl_->shutdown();  // or its destructor warns, and aborts what it takes for hung
+  nccl_.reset();
 }
 
 at::Tensor CudaDevice::make_host_tensor(at::IntArrayRef shape) {

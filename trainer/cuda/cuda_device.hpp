@@ -6,6 +6,7 @@
 
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <deque>
 #include <memory>
@@ -20,9 +21,12 @@ class CudaDevice final : public Device {
   /// Makes GPU `index` this thread's. Throws as torch does.
   explicit CudaDevice(int index);
   ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
 
   at::Device place() const override;
   void join(c10d::ProcessGroup& group) override;
+  void leave() override;
   bool copies() const override { return true; }
   at::Tensor make_host_tensor(at::IntArrayRef shape) override;
   at::Tensor begin_copy(const at::Tensor& host) override;
@@ -47,6 +51,7 @@ class CudaDevice final : public Device {
   std::deque<Copy> copies_;             // in the order in which they were begun
   std::unique_ptr<NvtxRanges> ranges_;  // during a capture
   GpuHealth health_;
+  c10::intrusive_ptr<c10d::Backend> nccl_;  // null outside a group
 };
 
 }  // namespace ddprun

@@ -30,6 +30,7 @@ std::unique_ptr<Device> open_device(int index) {
 }  // namespace ddprun
 
 // The name by which a program looks for it.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 extern const ddprun::DeviceModule ddprun_device_module;
 const ddprun::DeviceModule ddprun_device_module = {
@@ -37,3 +38,4 @@ const ddprun::DeviceModule ddprun_device_module = {
     .count = &ddprun::count_devices,
     .open = &ddprun::open_device};
 }
+// NOLINTEND(readability-identifier-naming)

@@ -58,7 +58,7 @@ Result<CifarFiles> CifarFiles::in_archive(const std::string& path, std::string_v
   if (!entries) return with_context("--data-dir " + path, entries.error());
   std::vector<std::string> names;
   for (const TarEntry& entry : *entries) {
-    if (entry.is_directory) continue;
+    if (entry.is_directory || entry.path.ends_with(".gz")) continue;  // what is packed twice stays
     std::string name = entry.path.substr(entry.path.rfind('/') + 1);
     const bool is_new =
         files.members_.emplace(name, FilePart{.offset = entry.offset, .bytes = entry.bytes}).second;
