@@ -329,6 +329,14 @@ class Back(Keeping):
         pretrained, _ = self.train(*CONVNET, "--pretrained", self.room / "w.pt")
         self.assertEqual(pretrained, begun)
 
+    def test_weights_alone_leave_the_first_epoch_to_the_command_line(self):
+        torch.save(model_peers.make("convnet", 1, 28, 10).state_dict(), self.room / "w.pt")
+        to, _ = self.imported(self.room / "w.pt")
+        flags = [*CONVNET, "--first-epoch", "1", "--epochs", "2"]
+        begun, _ = self.train(*flags, "--resume", to)
+        pretrained, _ = self.train(*flags, "--pretrained", self.room / "w.pt")
+        self.assertEqual(pretrained, begun)
+
     def test_resume_is_for_a_directory_without_snapshots(self):
         self.train(*CONVNET, "--snapshot-dir", self.room / "old")
         flags = [*CONVNET, "--epochs", "2", "--resume", self.room / "old"]
@@ -369,6 +377,10 @@ class Back(Keeping):
         assert_refused({"model": {k: v.half() for k, v in whole["model"].items()}}, ".to(torch.float32)")
         assert_refused({**whole, "model": dict(list(whole["model"].items())[2:])}, "the model has 6")
         assert_refused({"nothing": 1}, "no weights")
+        more = torch.zeros(1)
+        assert_refused({**whole, "model": {**whole["model"], "__metadata__": more}}, "'__metadata__' is there twice, or is taken")
+        assert_refused({**whole, "model": {**whole["model"], "größe": more}}, "printable ASCII")
+        assert_refused({**whole, "model": {**whole["model"], "a\nb": more}}, "printable ASCII")
         groups = torch.optim.SGD([{"params": [p]} for p in net.parameters()], lr=0.1)
         assert_refused({**whole, "optimizer": groups.state_dict()}, "8 groups of parameters")
 
@@ -379,7 +391,7 @@ class Back(Keeping):
         for flags, part in ((["--model", "linear"], "is none of the model's"),
                             (["--model", "my_net"], "'fc2.weight' is missing or of another shape"),
                             (["--model", "convnet", "--optimizer", "adamw"], "saved with --optimizer sgd"),
-                            (["--model", "convnet", "--momentum", "0"], "'conv1.weight.momentum_buffer'")):
+                            (["--model", "convnet", "--momentum", "0"], ".momentum_buffer' is nothing that the optimizer keeps")):
             self.assertIn(part, self.refusal(*flags, *SMALL, "--resume", to))
 
     def test_an_optimizer_that_numbers_parameters_otherwise_is_refused(self):

@@ -148,6 +148,9 @@ TEST_F(ReportFilesTest, TheCheckpointsLinkFollowsTheRunAndSparesWhatIsNoLink) {
   EXPECT_TRUE(link_checkpoints(link, link).has_value()) << "a run that saves in ./checkpoints";
   EXPECT_EQ(fs::read_symlink(link), directory_ / "two");
 
+  EXPECT_TRUE(link_checkpoints(link / "run7", link).error().is(Errc::kIo)) << "into itself";
+  EXPECT_EQ(fs::read_symlink(link), directory_ / "two");
+
   fs::remove(link);
   fs::create_directory(link);
   EXPECT_TRUE(link_checkpoints(directory_ / "one", link).error().is(Errc::kIo));
