@@ -3,7 +3,6 @@
 #include "launcher/snapshot_place.hpp"
 #include "launcher/snapshot_verbs.hpp"
 #include "trainer/core/python_import.hpp"
-#include "trainer/core/snapshot_name.hpp"
 #include "trainer/snapshot_files.hpp"
 #include "trainer/weights_file.hpp"
 

@@ -59,11 +59,12 @@ SnapshotRow row_of(const fs::path& snapshot) {
 /// The newest sound manifest knows which one is the best.
 void mark_best(std::vector<SnapshotRow>& rows) {
   const auto newest = std::ranges::find_if(rows, &std::string::empty, &SnapshotRow::damage);
-  if (newest == rows.end() || !newest->manifest.best) return;
-  const auto best =
-      std::ranges::find(rows, newest->manifest.best->snapshot.to_string(), &SnapshotRow::name);
+  if (newest == rows.end()) return;
+  const auto& told = newest->manifest.best;
+  if (!told) return;
+  const auto best = std::ranges::find(rows, told->snapshot.to_string(), &SnapshotRow::name);
   // What it tells of the best has to be of itself: another job's may have the same name.
-  if (best != rows.end()) best->is_best = best->manifest.best == newest->manifest.best;
+  if (best != rows.end()) best->is_best = best->manifest.best == told;
 }
 
 /// The lines of one snapshot, and whether it is sound.

@@ -67,7 +67,10 @@ bool Checkpoints::is_due(std::int64_t next_epoch, const Facts& facts) const {
 
 /// REQUIRES: `state` outlives the value.
 Result<PyValue> Checkpoints::value_of(
-    const SnapshotState& state, const TrainPosition& at, const Facts& facts) const {
+    CheckpointStyle style,
+    const SnapshotState& state,
+    const TrainPosition& at,
+    const Facts& facts) const {
   const std::int64_t next = at.progress.epoch;
   auto group = optimizer_group(
       name_of(options_.optimizer.kind),
@@ -77,7 +80,7 @@ Result<PyValue> Checkpoints::value_of(
     group->add("initial_lr", {.kind = options_.schedule.base});  // Python's schedules put it there
   }
   return checkpoint_value(
-      *options_.checkpoints.style,
+      style,
       state,
       {.finished_epoch = next - 1,
        .samples = facts.samples,
@@ -91,7 +94,8 @@ Result<PyValue> Checkpoints::value_of(
 std::optional<std::string> Checkpoints::save(
     const TrainPosition& at, const TrainedTensors& trained, const Facts& facts) const {
   const auto& style = options_.checkpoints.style;
-  const std::string best = style ? best_file_name(*style) : "";
+  if (!style) return std::nullopt;
+  const std::string best = best_file_name(*style);
   const bool is_new_best = facts.is_best && !best.empty() && place_.rank == 0;
   const bool is_due_now = is_due(at.progress.epoch, facts);
   if (!is_due_now && !is_new_best) return std::nullopt;
@@ -110,7 +114,7 @@ std::optional<std::string> Checkpoints::save(
 
   const fs::path path =
       directory_ / checkpoint_file_name(*style, at.progress.epoch - 1, place_.rank);
-  const auto value = value_of(state, at, facts);
+  const auto value = value_of(*style, state, at, facts);
   Result<void> written = value ? Result<void>() : value.error();
   if (written && is_due_now) written = write_torch_file(path, *value);
   if (written && is_new_best) written = write_torch_file(directory_ / best, *value);

@@ -43,7 +43,10 @@ class Checkpoints {
  private:
   bool is_due(std::int64_t next_epoch, const Facts& facts) const;
   Result<PyValue> value_of(
-      const SnapshotState& state, const TrainPosition& at, const Facts& facts) const;
+      CheckpointStyle style,
+      const SnapshotState& state,
+      const TrainPosition& at,
+      const Facts& facts) const;
 
   const TrainOptions& options_;
   const WorkerPlace& place_;

@@ -97,15 +97,13 @@ int train_with(const TrainOptions& options) {
 int run(int argc, const char* const* argv) {
   const auto wanted = parse_train_options(argc, argv);
   if (!wanted) return refuse(wanted.error());
-  if (const auto* show = std::get_if<PrintAndLeave>(&*wanted); show != nullptr) {
-    return print(show->text);
-  }
-  const auto& options = std::get<TrainOptions>(*wanted);
+  const auto* const options = std::get_if<TrainOptions>(&*wanted);
+  if (options == nullptr) return print(std::get_if<PrintAndLeave>(&*wanted)->text);
   try {
-    if (options.counts_parameters) return print_parameter_count(options.model);
-    return train_with(options);
+    if (options->counts_parameters) return print_parameter_count(options->model);
+    return train_with(*options);
   } catch (const std::exception& error) {
-    return fail(options, classify_failure(error.what()));
+    return fail(*options, classify_failure(error.what()));
   }
 }
 

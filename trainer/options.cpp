@@ -137,9 +137,10 @@ Result<void> read_checkpoints(TrainOptions& options, const RawOptions& raw) {
             raw.checkpoint_directory ? "--checkpoint-dir" : "--checkpoint-every-epochs"));
   }
   CheckpointOptions& checkpoints = options.checkpoints;
-  checkpoints.style = checkpoint_style_of(*raw.checkpoint_style);
-  checkpoints.every_epochs =
-      raw.checkpoint_every_epochs.value_or(checkpoint_interval(*checkpoints.style));
+  const auto style = checkpoint_style_of(*raw.checkpoint_style);
+  if (!style) return {};  // the flag takes none but their names
+  checkpoints.style = style;
+  checkpoints.every_epochs = raw.checkpoint_every_epochs.value_or(checkpoint_interval(*style));
   const auto& snapshots = options.snapshots.directory;
   checkpoints.directory = raw.checkpoint_directory.value_or(snapshots.value_or(""));
   if (!checkpoints.directory.empty()) return {};

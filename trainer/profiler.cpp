@@ -14,6 +14,7 @@
 
 namespace torch::autograd::profiler {
 // Of profiler/kineto_shim.h, which includes headers of Kineto's that not every wheel carries.
+// NOLINTNEXTLINE(readability-identifier-naming)
 TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
 }  // namespace torch::autograd::profiler
 

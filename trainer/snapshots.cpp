@@ -126,7 +126,7 @@ Result<torch::Tensor> Snapshots::row_of(const RankState& rank, bool is_imported)
 
 /// A job with other flags is refused before it takes the directory from the one that runs there.
 Result<void> Snapshots::check_before_claim() const {
-  const std::filesystem::path directory = *options_.snapshots.directory;
+  const std::filesystem::path directory = options_.snapshots.directory.value_or("");
   const auto newest = peek_newest(directory);
   if (!newest) return with_context("--snapshot-dir", newest.error());
   const auto& found = *newest;
@@ -177,7 +177,7 @@ Result<Snapshots::Taken> Snapshots::take_other() const {
     if (place_.attempt > 0) {
       say(fmt::format(
           "ddptrain: restarted, and {} has no snapshot: training begins anew\n",
-          *options_.snapshots.directory));
+          options_.snapshots.directory.value_or("")));
     }
     return Taken();
   }
@@ -202,7 +202,7 @@ void Snapshots::take_best(const std::optional<BestSoFar>& saved) {
     say(fmt::format(
         "ddptrain: the best so far, {}, is not in {}; the first that beats it is kept there\n",
         best_text(*saved),
-        *options_.snapshots.directory));
+        options_.snapshots.directory.value_or("")));
   }
   if (!saved || !metric || saved->metric == *metric) return;
   say(fmt::format(
@@ -303,11 +303,13 @@ TrainPosition Snapshots::position_from(const Told& told) const {
 }
 
 Result<bool> Snapshots::is_best(const MetricSums& validated, std::int64_t epoch) {
+  const auto& kept = options_.snapshots.keeps_best;
+  if (!kept) return false;
   const torch::Tensor verdict = torch::zeros({1}, torch::kInt64);
   if (place_.rank == 0) {
     const auto done = finish();  // only then is it known whether the best before was saved
     if (!done) return done.error();
-    const BestMetric metric = *options_.snapshots.keeps_best;
+    const BestMetric metric = *kept;
     const double value =
         metric == BestMetric::kAccuracy ? validated.accuracy_percent() : validated.mean_loss();
     if (is_better(metric, value, best_)) {

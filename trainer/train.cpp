@@ -250,7 +250,7 @@ Result<void> Training::take_up() {
   checkpoints_ = std::make_unique<Checkpoints>(options_, place_);
   const auto resumed = snapshots_->resume(trained());
   if (!resumed) return resumed.error();
-  auto const opened = checkpoints_->open();
+  auto opened = checkpoints_->open();
   if (!opened) return opened;
   link();
   at_.progress.epoch = options_.first_epoch;
@@ -284,8 +284,8 @@ Result<void> Training::take_up() {
 void Training::link() const {
   if (!options_.links_checkpoints || place_.rank != 0) return;
   const auto& style = options_.checkpoints.style;
-  const auto linked =
-      link_checkpoints(style ? options_.checkpoints.directory : *options_.snapshots.directory);
+  const auto linked = link_checkpoints(
+      style ? options_.checkpoints.directory : options_.snapshots.directory.value_or(""));
   if (!linked) say(fmt::format("ddptrain: --link-checkpoints: {}\n", linked.error().detail));
 }
 
@@ -499,7 +499,7 @@ void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates
 
 Result<void> Training::pass_burn_in() {
   if (place_.rank != 0) return {};
-  const auto told = answer(fmt::format("{}\n", kBurnInPassed));
+  auto told = answer(fmt::format("{}\n", kBurnInPassed));
   if (told) return told;
   return with_context("the burn-in is passed, but its last line is lost", told.error());
 }

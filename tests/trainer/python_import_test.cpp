@@ -68,6 +68,7 @@ class Import : public testing::Test {
 
   static std::vector<std::string> names_of(const std::vector<TensorView>& tensors) {
     std::vector<std::string> names;
+    names.reserve(tensors.size());
     for (const TensorView& tensor : tensors) {
       names.push_back(tensor.name);
     }
@@ -226,6 +227,7 @@ TEST_F(Import, IsTheWayBackFromEveryLayoutWithAnOptimizer) {
   SnapshotState saved = training.state();
   // As in Python: parameters in order, and what is no parameter behind them.
   std::vector<TensorView> model;
+  model.reserve(saved.model.size());
   for (const std::string& name : saved.parameters) {
     model.push_back(*std::ranges::find(saved.model, name, &TensorView::name));
   }

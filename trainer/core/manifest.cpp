@@ -135,12 +135,12 @@ Result<BestSoFar> read_best(const Json& object) {
   if (!object.is_object()) return corrupt("manifest: 'best' is no object");
   Fields fields(object, "manifest: best");
   const auto metric = best_metric_of(fields.text("metric", kNameBytesMax));
-  if (!metric) fields.fail("metric", "is none that this program knows");
   const auto name = SnapshotName::parse(fields.text("snapshot", kNameBytesMax));
-  if (!name) fields.fail("snapshot", "is no name of a snapshot");
   const double value = fields.finite("value");
   const std::int64_t epoch = fields.signed_number("epoch");
   if (const auto& error = fields.error()) return *error;
+  if (!metric) return corrupt("manifest: best: 'metric' is none that this program knows");
+  if (!name) return corrupt("manifest: best: 'snapshot' is no name of a snapshot");
   return BestSoFar{.metric = *metric, .value = value, .epoch = epoch, .snapshot = *name};
 }
 

@@ -57,7 +57,7 @@ std::uint64_t number_of(std::string_view bytes) {
 }
 
 struct Element {
-  Type type{};
+  Type type = Type::kInt8;
   std::string_view data;
 };
 
@@ -328,7 +328,8 @@ Result<MatTable> read_mat_table(std::string_view file, std::string_view variable
     const bool is_packed = element->type == Type::kCompressed;
     auto found = is_packed ? find_in_packed(*element, variable) : find_in(*element, variable);
     if (!found) return found.error();
-    if (found->has_value()) return **std::move(found);
+    auto& table = *found;
+    if (table) return *std::move(table);
   }
   return corrupt(fmt::format("there is no variable '{}' in it", variable));
 }

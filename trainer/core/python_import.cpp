@@ -189,7 +189,9 @@ Result<std::optional<std::int64_t>> next_epoch(const PyValue& root, const StateD
   const char* const key = find(root, "EPOCHS_RUN") == nullptr ? "epoch" : "EPOCHS_RUN";
   auto epoch = count_at(root, key);
   const bool is_done = weights.place == "model_state_dict" || weights.place == "model_state";
-  if (epoch && *epoch && is_done) ++**epoch;
+  if (!epoch || !is_done) return epoch;
+  auto& number = *epoch;
+  if (number) ++*number;
   return epoch;
 }
 

@@ -165,9 +165,9 @@ Result<Image> decode_png(std::string_view file) {
   }
   std::vector<std::uint8_t> raw(
       static_cast<std::size_t>(image.size.height) * decompressor.row_bytes());
-  std::vector<png_bytep> rows;
-  for (std::int64_t row = 0; row < image.size.height; ++row) {
-    rows.push_back(raw.data() + static_cast<std::size_t>(row) * decompressor.row_bytes());
+  std::vector<png_bytep> rows(static_cast<std::size_t>(image.size.height));
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    rows[row] = raw.data() + row * decompressor.row_bytes();
   }
   if (!decompressor.decode_rows(rows)) return refused(decompressor.why());
   const bool is_ready = decompressor.color_type() == PNG_COLOR_TYPE_RGB;

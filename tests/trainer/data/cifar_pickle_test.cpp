@@ -104,7 +104,7 @@ TEST(CifarPickle, NamesWhatPython3WroteInstead) {
 }
 
 TEST(CifarPickle, IsRefusedWithAnArrayOfAnotherForm) {
-  const auto refusal = [](PickledBatch batch) { return refusal_of(batch.text()); };
+  const auto refusal = [](const PickledBatch& batch) { return refusal_of(batch.text()); };
   const std::string one = pixels_of(1);
   EXPECT_THAT(refusal({.labels = {1}, .pixels = one, .code = "f8"}), HasSubstr("type 'f8'"));
   EXPECT_THAT(refusal({.labels = {1}, .pixels = one.substr(1)}), HasSubstr("3071 bytes"));

@@ -39,8 +39,10 @@ struct Png {
   std::uint32_t height = 1;
   char depth = 8;
   char color = 2;
+  // NOLINTBEGIN(readability-redundant-member-init): g++ wants one for each that a test leaves out
   std::string rows = {};
   std::string before_pixels = {};
+  // NOLINTEND(readability-redundant-member-init)
 
   std::string text() const {
     uLongf bytes = ::compressBound(rows.size());
@@ -126,7 +128,7 @@ TEST(DecodePng, LetsDamageBesideThePixelsPass) {
 
 TEST(DecodePng, RefusesAFileThatIsCutOffAnywhere) {
   const std::string whole =
-      Png{.width = 40, .height = 9, .rows = std::string(9 * 121, '\0')}.text();
+      Png{.width = 40, .height = 9, .rows = std::string(std::size_t{9} * 121, '\0')}.text();
   ASSERT_EQ(refusal_of(whole), "accepted");
   for (std::size_t bytes = 4; bytes < whole.size(); ++bytes) {
     EXPECT_THAT(
@@ -157,7 +159,7 @@ TEST(DecodePng, SurvivesAnyFlippedByteEvenWhereChecksumsAreRight) {
         .height = 3,
         .depth = 8,
         .color = color,
-        .rows = std::string(3 * 21, '\3'),
+        .rows = std::string(std::size_t{3} * 21, '\3'),
         .before_pixels = chunk("PLTE", "abcdef") + chunk("tRNS", "ab")};
     const std::string whole = png.text();
     for (std::size_t at = 8; at < whole.size(); ++at) {

@@ -8,6 +8,7 @@
 #include "trainer/data/image_file.hpp"
 #include "trainer/data/stored_images.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -208,9 +209,9 @@ class Imagenet : public DataDirectory {
     DataDirectory::SetUp();
     const std::filesystem::path made = root_ / "made";
     for (const std::string& wnid : {"n2"s, "n1"s}) {
-      write("made/" + wnid + "/" + wnid + "_9.JPEG", jpeg_of(9, 8, 3, wnid[1]));
-      write("made/" + wnid + "/" + wnid + "_10.JPEG", jpeg_of(10, 8, 3, wnid[1]));
-      pack_into(made / (wnid + ".tar"), made / wnid, wnid + "_9.JPEG " + wnid + "_10.JPEG");
+      write(fmt::format("made/{0}/{0}_9.JPEG", wnid), jpeg_of(9, 8, 3, wnid[1]));
+      write(fmt::format("made/{0}/{0}_10.JPEG", wnid), jpeg_of(10, 8, 3, wnid[1]));
+      pack_into(made / (wnid + ".tar"), made / wnid, fmt::format("{0}_9.JPEG {0}_10.JPEG", wnid));
     }
     pack_into(root_ / "ILSVRC2012_img_train.tar", made, "n2.tar n1.tar");
     for (const int number : {3, 1, 2, 4}) {
@@ -238,6 +239,7 @@ class Imagenet : public DataDirectory {
 
   static std::vector<std::int64_t> widths_of(const ImageSource& source) {
     std::vector<std::int64_t> widths;
+    widths.reserve(static_cast<std::size_t>(source.size()));
     for (std::int64_t sample = 0; sample < source.size(); ++sample) {
       widths.push_back(source.read(sample)->size.width);
     }
