@@ -22,20 +22,34 @@ EXAMPLES = jobs.HERE.parents[1] / "examples"
 SMALL = ["epochs=2", "batch-size=4", "limit-train-samples=16", "limit-test-samples=8", "log-every=1"]
 
 
-def make_tiny_imagenet(root):
-    """JPEG files of three classes, of noise."""
+CLASSES = ("n01", "n02", "n03")
+IMAGES = range(8)
+
+
+def make_folders(root, layout):
+    """JPEG files of three classes, of noise: `layout` yields the path of an image, by split, class and number."""
     dice = numpy.random.default_rng(0)
-    classes = [f"n0{number}" for number in (1, 2, 3)]
-    annotations = []
-    for name in classes:
-        for number in range(8):
-            file = f"{name}_{number}.JPEG"
-            for path in (root / "train" / name / "images" / file, root / "val/images" / file):
+    for split in ("train", "val"):
+        for name in CLASSES:
+            for number in IMAGES:
+                path = root / layout(split, name, number)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(dice.integers(0, 256, (64, 64, 3), numpy.uint8)).save(path)
-            annotations.append(f"{file}\t{name}\t0\t0\t1\t1\n")
-    (root / "wnids.txt").write_text("\n".join(classes) + "\n")
-    (root / "val/val_annotations.txt").write_text("".join(annotations))
+
+
+def image_folder(split, name, number):
+    return f"{split}/{name}/{number}.jpg"
+
+
+def tiny_imagenet(split, name, number):
+    return f"train/{name}/images/{name}_{number}.JPEG" if split == "train" else f"val/images/{name}_{number}.JPEG"
+
+
+def make_tiny_imagenet(root):
+    make_folders(root, tiny_imagenet)
+    (root / "wnids.txt").write_text("\n".join(CLASSES) + "\n")
+    (root / "val/val_annotations.txt").write_text("".join(
+        f"{name}_{number}.JPEG\t{name}\t0\t0\t1\t1\n" for name in CLASSES for number in IMAGES))
     return root
 
 
