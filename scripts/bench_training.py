@@ -6,7 +6,7 @@
 
 Same torch, threads, data and kernels on both sides, in turns, so that a busy machine hits both.
 Without CIFAR-10 its records are noise, which takes as long; without Tiny-ImageNet its rows are left out.
-Prints Markdown tables of medians; --json keeps the single figures.
+Prints Markdown tables of medians, and on stderr how far it is; --json keeps the single figures.
 """
 
 import argparse
@@ -160,13 +160,15 @@ class Bench:
         self.note(what, "Python", figures["memcpy_ms"])
 
     def run(self):
-        for _ in range(self.repeats):
+        for repeat in range(1, self.repeats + 1):
             for name in self.workloads:
+                print(f"{repeat} of {self.repeats}: {name}", file=sys.stderr)
                 for world in (1, 2):
                     for who in self.programs:
                         self.train_once(who, name, world)
             if self.options.only:
                 continue
+            print(f"{repeat} of {self.repeats}: snapshots and recovery", file=sys.stderr)
             for who in self.programs:
                 self.save_once(who)
                 self.kill_once(who)
