@@ -2,10 +2,11 @@
 through: of each epoch, and its weights.
 
     requeue_cluster_test.py --ddprun PROGRAM --ddptrain PROGRAM --python INTERPRETER ...
-        [--dataset fashion-mnist|mnist] [--data DIR] [unittest arguments]
+        [--dataset NAME] [--data DIR] [--model NAME] [unittest arguments]
 
 By ddptrain, which saves a snapshot for each epoch, and by a Python script that saves a checkpoint for each. DIR has
-the files of the data set. Nothing depends on when what happens: a program is held in its second epoch until
+the files of the data set: ResNet-18 is tried by --dataset cifar10 --data DIR --model resnet18 Requeue.test_ddptrain,
+since the script has a small net. Nothing depends on when what happens: a program is held in its second epoch until
 it was told, or all of ddprun on its node was killed.
 """
 
@@ -131,7 +132,7 @@ class Requeue(unittest.TestCase):
 
     def ddptrain(self, name, *flags):
         return Job(self, name, options.ddptrain, f"--dataset={options.dataset}", f"--data-dir={options.data}",
-                   f"--epochs={EPOCHS}", f"--batch-size={BATCH}", f"--limit-train-samples={STEPS * BATCH * WORLD}",
+                   f"--model={options.model}", f"--epochs={EPOCHS}", f"--batch-size={BATCH}", f"--limit-train-samples={STEPS * BATCH * WORLD}",
                    "--limit-test-samples=200", f"--snapshot-every-steps={STEPS}",
                    f"--snapshot-dir={self.cluster.shared / name / 'snapshots'}", *flags)
 
@@ -189,5 +190,6 @@ if __name__ == "__main__":
         parser.add_argument(f"--{name}", required=True, type=os.path.abspath)
     parser.add_argument("--dataset", default="fashion-mnist")
     parser.add_argument("--data", type=os.path.abspath, default="/usr/share/datasets/fashion-mnist")
+    parser.add_argument("--model", default="convnet")
     _, rest = parser.parse_known_args(namespace=options)
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
