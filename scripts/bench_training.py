@@ -175,14 +175,18 @@ class Bench:
             self.copy_once()
 
     def table(self):
-        """Medians; of the ratios, too, each of which is of one turn: what slows the machine slows both."""
+        """Medians; of the ratios, too, each of which is of one turn: what slows the machine slows both. What is a
+        difference already has no ratio, and its own range."""
         lines = ["| figure | ddptrain | Python DDP | ratio | its range |", "|---|---:|---:|---:|---:|"]
         for what, by in self.figures.items():
             ours, theirs = (statistics.median(by[who]) for who in ("ddptrain", "Python"))
-            ratios = [mine / peer for mine, peer in zip(by["ddptrain"], by["Python"], strict=True)]
             digits = 0 if ours >= 100 else 3
-            lines.append(f"| {what} | {ours:,.{digits}f} | {theirs:,.{digits}f} | {statistics.median(ratios):.2f} "
-                         f"| {min(ratios):.2f} to {max(ratios):.2f} |")
+            if what.endswith("(%)"):
+                ratio, spread = "", f"{min(by['ddptrain']):.1f} to {max(by['ddptrain']):.1f} %"
+            else:
+                ratios = [mine / peer for mine, peer in zip(by["ddptrain"], by["Python"], strict=True)]
+                ratio, spread = f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f} to {max(ratios):.2f}"
+            lines.append(f"| {what} | {ours:,.{digits}f} | {theirs:,.{digits}f} | {ratio} | {spread} |")
         return "\n".join(lines)
 
 

@@ -132,7 +132,8 @@ class Requeue(unittest.TestCase):
 
     def ddptrain(self, name, *flags):
         return Job(self, name, options.ddptrain, f"--dataset={options.dataset}", f"--data-dir={options.data}",
-                   f"--model={options.model}", f"--epochs={EPOCHS}", f"--batch-size={BATCH}", f"--limit-train-samples={STEPS * BATCH * WORLD}",
+                   f"--model={options.model}", f"--epochs={EPOCHS}", f"--batch-size={BATCH}",
+                   f"--limit-train-samples={STEPS * BATCH * WORLD}",
                    "--limit-test-samples=200", f"--snapshot-every-steps={STEPS}",
                    f"--snapshot-dir={self.cluster.shared / name / 'snapshots'}", *flags)
 
