@@ -69,7 +69,7 @@ class Kit(unittest.TestCase):
                  for number, job in enumerate(JOBS.values())]
         file = self.directory / f"jobs-{world}"
         file.write_text("\n".join(lines) + "\n")
-        results = jobs.Run([*jobs.PYTHON_PEER, "--jobs", str(file)], world).wait()
+        results = jobs.Run([*jobs.PYTHON_PEER, "--jobs", str(file)], world, kernels=jobs.OWN_KERNELS).wait()
         jobs.final(results)
         return [line.split("weights_sha256=")[1] for line in results[0][1].splitlines()]
 
@@ -80,7 +80,8 @@ class Kit(unittest.TestCase):
             with self.subTest(name, world=world):
                 metrics = self.metrics("ours", world, number)
                 fields = jobs.final(jobs.Run(
-                    [jobs.DDPTRAIN, *self.flags(job), "--metrics-file", metrics], world).wait())
+                    [jobs.DDPTRAIN, *self.flags(job), "--metrics-file", metrics], world,
+                    kernels=jobs.OWN_KERNELS).wait())
                 ours, peer = ([record["loss"] for record in jobs.records(path) if record["event"] == "epoch"]
                               for path in (metrics, self.metrics("python", world, number)))
                 self.assertEqual(peer, ours)

@@ -24,10 +24,13 @@ inline ProcessGroup make_group(const c10::intrusive_ptr<c10d::Store>& store, int
   return group;
 }
 
-/// Runs `of_rank` once for each rank, together. torch's flight recorder, one for the whole process,
-/// keeps a map that groups of several threads write to at once (2.11): it is switched off.
+/// torch's flight recorder, one for the whole process, keeps a map that groups of several threads
+/// write to at once (2.11): it is switched off before main() starts a thread.
+inline const int kFlightRecorderIsOff =
+    ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // NOLINT(concurrency-mt-unsafe)
+
+/// Runs `of_rank` once for each rank, together.
 inline void run_ranks(int world, const std::function<void(int, const ProcessGroup&)>& of_rank) {
-  ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // NOLINT(concurrency-mt-unsafe): no thread yet
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> ranks;
   ranks.reserve(static_cast<std::size_t>(world));
