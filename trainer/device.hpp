@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +29,8 @@ class Device {
   virtual at::Device place() const = 0;
 
   /// Gives `group` what it needs for collectives of this device's tensors; those of the CPU's it
-  /// can do already. Throws as torch does.
-  virtual void join(c10d::ProcessGroup& group) = 0;
+  /// can do already. `timeout` as for make_process_group(). Throws as torch does.
+  virtual void join(c10d::ProcessGroup& group, std::chrono::milliseconds timeout) = 0;
 
   /// Ends what join() began, when all ranks are done with it. Not called where the run fails.
   virtual void leave() = 0;

@@ -24,7 +24,7 @@ constexpr char kModuleFile[] = "ddprun_cuda.so";
 class Processor final : public Device {
  public:
   at::Device place() const override { return at::kCPU; }
-  void join(c10d::ProcessGroup& /*group*/) override {}
+  void join(c10d::ProcessGroup& /*group*/, std::chrono::milliseconds /*timeout*/) override {}
   void leave() override {}
   bool copies() const override { return false; }
   at::Tensor make_host_tensor(at::IntArrayRef shape) override {

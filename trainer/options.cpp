@@ -217,6 +217,13 @@ Result<void> check_burn_in(const TrainOptions& options) {
       fmt::format("--burn-in keeps, takes up and evaluates nothing; leave {} out", other));
 }
 
+Result<void> check_evaluation(const TrainOptions& options) {
+  if (!options.evaluated || !options.snapshots.begun_with) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      "--evaluate and --resume both name weights to begin with; leave one of them out");
+}
+
 /// What is recorded: as the flags say, else as the system does whose lines the run prints.
 Result<ProfileOptions> profile_of(const RawOptions& raw) {
   ProfileOptions profile = raw.options.profile;
@@ -264,6 +271,7 @@ Result<TrainOptions> checked(RawOptions raw) {
   options.device = raw.device == name_of(DeviceKind::kCuda) ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.precision = precision_words().at(raw.precision);
   options.ddp.compression = compression_words().at(raw.compression);
+  options.peer_timeout = std::chrono::seconds(raw.peer_timeout_s);
   options.sampler_seed = raw.sampler_seed.value_or(options.seed);
   options.evaluate_every_epochs = raw.evaluate_every_epochs.value_or(0);
   options.model = model_of(raw, options.data.kind);
@@ -283,6 +291,7 @@ Result<TrainOptions> checked(RawOptions raw) {
   if (done) done = read_best(options, raw);
   if (done) done = check_link(options);
   if (done) done = check_burn_in(options);
+  if (done) done = check_evaluation(options);
   if (!done) return done.error();
   auto profile = profile_of(raw);
   if (!profile) return profile.error();

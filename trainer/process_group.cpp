@@ -55,7 +55,8 @@ Result<StorePointer> open_store(const WorkerPlace& place) {
 
 }  // namespace
 
-Result<ProcessGroup> make_process_group(const WorkerPlace& place) {
+Result<ProcessGroup> make_process_group(
+    const WorkerPlace& place, std::chrono::milliseconds timeout) {
   constexpr auto kGloo = c10d::ProcessGroup::BackendType::GLOO;
   auto opened = open_store(place);
   if (!opened) return opened.error();
@@ -63,7 +64,7 @@ Result<ProcessGroup> make_process_group(const WorkerPlace& place) {
       c10::make_intrusive<c10d::PrefixStore>("default_pg", *std::move(opened));
   // create_default honours GLOO_SOCKET_IFNAME; plain create() has no device at all.
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
-      store, place.rank, place.world, c10d::ProcessGroupGloo::Options::create_default());
+      store, place.rank, place.world, c10d::ProcessGroupGloo::Options::create_default(timeout));
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world);
   group->setBackend(c10::kCPU, kGloo, backend);
   group->setDefaultBackend(kGloo);

@@ -1,9 +1,12 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "trainer/core/ddp_options.hpp"
 #include "trainer/core/worker_place.hpp"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <chrono>
 
 namespace ddprun {
 
@@ -14,7 +17,9 @@ using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 ///
 /// Blocks until all peers have come. Fails with kPeerLost where there is no port for a store of
 /// ours, or no rank 0 at the ports to look at; throws what torch throws when the store or a peer
-/// does not answer (see classify_failure()).
-Result<ProcessGroup> make_process_group(const WorkerPlace& place);
+/// does not answer (see classify_failure()), and so do its collectives where a peer keeps one
+/// waiting for longer than `timeout`.
+Result<ProcessGroup> make_process_group(
+    const WorkerPlace& place, std::chrono::milliseconds timeout = kPeerTimeout);
 
 }  // namespace ddprun

@@ -160,6 +160,8 @@ void add_ddp_flags(CLI::App& app, RawOptions& raw) {
   app.add_flag("--static-graph", ddp.has_static_graph, "Every step uses the same parameters");
   app.add_option("--compress", raw.compression, "Gradients on their way between ranks")
       ->check(one_of(words_of(compression_words())));
+  app.add_option("--pg-timeout", raw.peer_timeout_s, "Seconds that a rank waits for the others")
+      ->check(count(1, 1'000'000));
   app.add_option(
          "--check-replicas-every-steps",
          raw.options.check_replicas_every_steps,

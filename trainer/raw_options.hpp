@@ -30,6 +30,7 @@ struct RawOptions {
   std::string precision = name_of(Precision::kFloat32);
   std::string compression = name_of(Compression::kNone);
   std::string split = "random";
+  std::int64_t peer_timeout_s = kPeerTimeout.count();
   std::optional<std::int64_t> sampler_seed;
   std::optional<std::int64_t> classes;
   std::optional<std::int64_t> image_side;

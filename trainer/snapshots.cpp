@@ -22,13 +22,6 @@ namespace {
 
 constexpr std::array kSumNames = {"loss", "correct", "samples"};
 
-std::map<std::string, std::string> settings_of(const OptimizerOptions& optimizer) {
-  return {
-      {"--learning-rate", fmt::format("{}", optimizer.learning_rate)},
-      {"--momentum", fmt::format("{}", optimizer.momentum)},
-      {"--weight-decay", fmt::format("{}", optimizer.weight_decay)}};
-}
-
 torch::Tensor generator_state() {
   return at::detail::getDefaultCPUGenerator().get_state();
 }
@@ -235,6 +228,8 @@ Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
     rows.push_back(*std::move(row));
   }
   take_best(state.best);
+  const std::string changed = changed_settings(state.arguments, options_);
+  if (!changed.empty()) say(fmt::format("ddptrain: goes on from {} with {}\n", path, changed));
   return Told{.header = header_of(state), .rows = torch::stack(rows)};
 }
 
@@ -369,9 +364,7 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
       .model = views_of(model_),
       .optimizer = views_of(optimizer_),
       .best = saving_best_ ? saving_best_ : best_};
-  for (const auto& [flag, value] : settings_of(options_.optimizer)) {
-    state.arguments.emplace(flag, value);  // for Python's optimizer; they may change on resuming
-  }
+  state.arguments.merge(settings_of_job(options_));
   for (const auto& item : trained.model.named_parameters()) {
     state.parameters.push_back(item.key());
   }

@@ -212,10 +212,10 @@ Result<void> Training::open() {
 
 Result<void> Training::build() {
   at::set_num_threads(options_.num_threads);  // P1
-  auto joined = make_process_group(place_);
+  auto joined = make_process_group(place_, options_.peer_timeout);
   if (!joined) return joined.error();
   group_ = *std::move(joined);
-  device_.join(*group_);
+  device_.join(*group_, options_.peer_timeout);
 
   torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);

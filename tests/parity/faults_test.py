@@ -136,6 +136,15 @@ class Faults(unittest.TestCase):
         run.ranks[0].kill()
         self.assertEqual(-signal.SIGKILL, run.wait()[0][0])
 
+    def test_a_rank_that_hangs_is_waited_for_as_long_as_pg_timeout_says(self):
+        dataset, directory = jobs.find_data()
+        run = jobs.Run([jobs.DDPTRAIN, *FLAGS, "--dataset", dataset, "--data-dir", directory,
+                        "--inject", "hang@3,rank=1", "--pg-timeout", "2"], 2)
+        run.ranks[0].wait(timeout=jobs.WAIT_S)
+        self.assertIsNone(run.ranks[1].poll(), "hangs on")
+        run.ranks[1].kill()
+        self.refused(run.wait()[0], TRY_AGAIN, "rank 0", "lost another rank", "Timed out")
+
     def test_a_slow_rank_is_slow_from_then_on(self):
         began = time.monotonic()
         jobs.final(self.run_ranks("--epochs", "1", "--limit-train-samples", "64", "--inject", "slow@5:400"))

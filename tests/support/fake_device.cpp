@@ -36,7 +36,7 @@ class FakeDevice final : public Device {
   }
 
   at::Device place() const override { return at::kCPU; }
-  void join(c10d::ProcessGroup& group) override {
+  void join(c10d::ProcessGroup& group, std::chrono::milliseconds /*timeout*/) override {
     note("join " + std::to_string(group.getSize()));
     note("workspace " + variable("CUBLAS_WORKSPACE_CONFIG"));
     const at::Context& numerics = at::globalContext();

@@ -1,5 +1,6 @@
 #include "trainer/options.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -242,6 +243,8 @@ TEST(TrainOptions, BurnInWithoutKeepingAnything) {
       refusal_of({"--burn-in", "1", "--checkpoint-style", "mila", "--checkpoint-dir", "c"}),
       HasSubstr("leave --checkpoint-style out"));
   EXPECT_THAT(refusal_of({"--burn-in", "1", "--evaluate", "e"}), HasSubstr("leave --evaluate out"));
+  EXPECT_THAT(
+      refusal_of({"--evaluate", "e", "--resume", "r"}), HasSubstr("leave one of them out"));
 }
 
 TEST(TrainOptions, TakeFlagsOfGpusWithAGpuAlone) {
@@ -370,6 +373,35 @@ TEST(CheckSameJob, LetsWhatMayChangeChange) {
   later.batch_size = 1;
   later.optimizer.learning_rate = 0.5;
   EXPECT_TRUE(check_same_job(arguments_of_job(TrainOptions()), later));
+}
+
+TEST(ChangedSettings, TellsEachWithBothValues) {
+  const TrainOptions saved;
+  TrainOptions later;
+  later.epochs = 9;
+  later.clip_norm = 0.5;
+  later.schedule.kind = ScheduleKind::kStep;
+  EXPECT_EQ(changed_settings(settings_of_job(saved), saved), "");
+  EXPECT_EQ(
+      changed_settings(settings_of_job(saved), later),
+      fmt::format(
+          "--clip-norm 0.5 (was none), --epochs 9 (was {}), --schedule step (was constant)",
+          saved.epochs));
+}
+
+TEST(ChangedSettings, KnowsWhatAScheduleIsMadeOf) {
+  TrainOptions saved;
+  saved.schedule.kind = ScheduleKind::kStep;
+  TrainOptions later = saved;
+  later.schedule.gamma = 0.5;
+  later.schedule.warmup_epochs = 1;  // of other schedules
+  EXPECT_EQ(
+      changed_settings(settings_of_job(saved), later),
+      fmt::format("--gamma 0.5 (was {})", saved.schedule.gamma));
+}
+
+TEST(ChangedSettings, SaysNothingOfWhatASnapshotDoesNotTell) {
+  EXPECT_EQ(changed_settings({}, TrainOptions()), "");
 }
 
 TEST(CheckSameJob, NamesTheFlagAndBothValues) {

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
 namespace ddprun {
+
+/// How long a rank waits for another in a collective, unless somebody says otherwise: torch's.
+inline constexpr std::chrono::seconds kPeerTimeout = std::chrono::minutes(30);
 
 /// What gradients are turned into for the way between ranks, and back from behind it.
 enum class Compression : std::uint8_t { kNone, kFp16, kBf16 };

@@ -2,9 +2,10 @@
 
 #include "trainer/core/snapshot.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <ranges>
+#include <vector>
 
 namespace ddprun {
 
@@ -54,6 +55,39 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
   // A snapshot of the CPU's lacks the state of the device's generator.
   if (options.device != DeviceKind::kCpu) arguments.emplace("--device", name_of(options.device));
   return arguments;
+}
+
+std::map<std::string, std::string> settings_of_job(const TrainOptions& options) {
+  const OptimizerOptions& optimizer = options.optimizer;
+  const ScheduleOptions& schedule = options.schedule;
+  const auto text = [](double number) { return fmt::format("{}", number); };
+  std::map<std::string, std::string> settings = {
+      {"--batch-size", std::to_string(options.batch_size)},
+      {"--clip-norm", options.clip_norm ? text(*options.clip_norm) : "none"},
+      {"--compress", name_of(options.ddp.compression)},
+      {"--epochs", std::to_string(options.epochs)},
+      {"--learning-rate", text(optimizer.learning_rate)},
+      {"--momentum", text(optimizer.momentum)},
+      {"--schedule", name_of(schedule.kind)},
+      {"--weight-decay", text(optimizer.weight_decay)}};
+  if (schedule.kind == ScheduleKind::kStep) {
+    settings.emplace("--gamma", text(schedule.gamma));
+    settings.emplace("--step-size", std::to_string(schedule.step_epochs));
+  } else if (schedule.kind != ScheduleKind::kConstant) {
+    settings.emplace("--warmup-epochs", std::to_string(schedule.warmup_epochs));
+  }
+  return settings;
+}
+
+std::string changed_settings(
+    const std::map<std::string, std::string>& saved, const TrainOptions& options) {
+  std::vector<std::string> changed;
+  for (const auto& [flag, value] : settings_of_job(options)) {
+    const auto found = saved.find(flag);
+    if (found == saved.end() || found->second == value) continue;
+    changed.push_back(fmt::format("{} {} (was {})", flag, value, found->second));
+  }
+  return fmt::format("{}", fmt::join(changed, ", "));
 }
 
 Result<void> check_same_job(

@@ -15,6 +15,7 @@
 #include "trainer/core/python_checkpoint.hpp"
 #include "trainer/core/schedule.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -90,6 +91,7 @@ struct TrainOptions {
   std::optional<double> clip_norm;  // largest norm of all gradients together
   Precision precision = Precision::kFloat32;
   DdpOptions ddp;
+  std::chrono::seconds peer_timeout = kPeerTimeout;  // >= 1, of a collective
   std::int64_t seed = 0;          // weights and dropout
   std::int64_t sampler_seed = 0;  // the order of the samples
   int num_threads = 1;            // of each rank
@@ -119,6 +121,13 @@ const char* name_of(Compression compression);
 
 /// The flags that a job must keep to go on from its snapshots, by name.
 std::map<std::string, std::string> arguments_of_job(const TrainOptions& options);
+
+/// The flags that decide the result, too, but may change from a snapshot on, by name.
+std::map<std::string, std::string> settings_of_job(const TrainOptions& options);
+
+/// Those of settings_of_job() that `saved` has with another value, for a person; empty: none.
+std::string changed_settings(
+    const std::map<std::string, std::string>& saved, const TrainOptions& options);
 
 /// Fails with kInvalidArgument, naming the flag and both values, unless `saved` are the
 /// arguments_of_job() of `options`.

@@ -46,7 +46,7 @@ struct SnapshotState {
   std::int64_t epoch = 0;     // the epoch that is under way
   std::int64_t consumed = 0;  // samples of this epoch that all ranks together have consumed
   std::int64_t batches = 0;   // batches of this epoch that each rank has consumed
-  std::map<std::string, std::string> arguments;  // flags that have to be the same on resuming
+  std::map<std::string, std::string> arguments;  // arguments_of_job(), and settings_of_job()
   std::vector<RankState> ranks;                  // by rank: the world is as large as this
   std::vector<TensorView> model;                 // parameters and buffers, named as in state_dict
   std::vector<TensorView> optimizer;

@@ -61,12 +61,12 @@ at::Device CudaDevice::place() const {
   return {at::kCUDA, index_};
 }
 
-void CudaDevice::join(c10d::ProcessGroup& group) {
+void CudaDevice::join(c10d::ProcessGroup& group, std::chrono::milliseconds timeout) {
   constexpr auto kNccl = c10d::ProcessGroup::BackendType::NCCL;
   // Keys of NCCL's beside those of Gloo, as Python's "cpu:gloo,cuda:nccl" has them.
   const auto store = c10::make_intrusive<c10d::PrefixStore>("cuda", group.getStore());
   auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = kBackendDefaultTimeout;  // as of Gloo: a peer that is slow is not a lost one
+  options->timeout = timeout;
   nccl_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(
       store, group.getRank(), group.getSize(), std::move(options));
   group.setBoundDeviceId(place());

@@ -25,7 +25,7 @@ class CudaDevice final : public Device {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   at::Device place() const override;
-  void join(c10d::ProcessGroup& group) override;
+  void join(c10d::ProcessGroup& group, std::chrono::milliseconds timeout) override;
   void leave() override;
   bool copies() const override { return true; }
   at::Tensor make_host_tensor(at::IntArrayRef shape) override;
