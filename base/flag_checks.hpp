@@ -4,6 +4,8 @@
 // do not are built without it. Each refusal tells the value and what is allowed; CLI11 puts the
 // flag before it.
 
+#include "base/parse.hpp"
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,12 +30,13 @@ inline CLI::Validator between(double min, double max) {
       fmt::format("{}..{}", min, max)};
 }
 
-/// The same for whole numbers.
+/// The same for whole numbers, as a person writes them: CLI11 reads 010 as 8, and 0x10 as 16.
 inline CLI::Validator count(std::int64_t min, std::int64_t max) {
   return {
       [min, max](const std::string& text) -> std::string {
-        std::int64_t value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return {};
+        const auto value = parse_int<std::int64_t>(text);
+        const bool is_plain = value && std::to_string(*value) == text;
+        if (is_plain && *value >= min && *value <= max) return {};
         return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
       },
       fmt::format("{}..{}", min, max)};

@@ -34,7 +34,11 @@ Result<std::vector<std::string>> flags_of(
     if (is_plain && one.Scalar() == "false") return;
     flags.push_back(is_plain && one.Scalar() == "true" ? flag : flag + "=" + one.Scalar());
   };
+  const auto refuse_empty = [&path, &flag](const YAML::Node& one) {
+    return refused(path, one.Mark(), flag + " is empty; give a value, or leave the line out");
+  };
   if (value.IsScalar()) {
+    if (value.Scalar().empty()) return refuse_empty(value);
     add(value);
     return flags;
   }
@@ -43,6 +47,7 @@ Result<std::vector<std::string>> flags_of(
   }
   for (const YAML::Node& one : value) {
     if (!one.IsScalar()) return refused(path, one.Mark(), flag + " has a list within its list");
+    if (one.Scalar().empty()) return refuse_empty(one);
     add(one);
   }
   return flags;
@@ -57,7 +62,10 @@ Result<std::vector<std::string>> read_config(const std::string& path) {
   } catch (const YAML::Exception& error) {
     return refused(path, error.mark, error.msg);
   }
-  if (!root.IsMap()) return refused(path, root.Mark(), "expected lines of 'flag: value'");
+  if (!root.IsMap()) {
+    const YAML::Mark at = root.IsNull() ? YAML::Mark() : root.Mark();
+    return refused(path, at, "expected lines of 'flag: value'");
+  }
   std::vector<std::string> flags;
   for (const auto& entry : root) {
     auto more = flags_of(path, entry.first, entry.second);

@@ -15,6 +15,8 @@ using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 /// Joins this worker with its peers: a Gloo group over the store at MASTER_ADDR:MASTER_PORT, whose
 /// client we are, or which rank 0 hosts where no agent does. Alone, a world of 1 needs no store.
 ///
+/// It lives as long as this process, so that peers lose a rank that fails when it has said why.
+///
 /// Blocks until all peers have come. Fails with kPeerLost where there is no port for a store of
 /// ours, or no rank 0 at the ports to look at; throws what torch throws when the store or a peer
 /// does not answer (see classify_failure()), and so do its collectives where a peer keeps one

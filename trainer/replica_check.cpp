@@ -12,6 +12,17 @@
 
 namespace ddprun {
 
+Result<void> check_same_flags(const TrainOptions& options, const ProcessGroup& group) {
+  std::string flags = flags_of_job(options);
+  std::vector<torch::Tensor> length{torch::tensor({std::ssize(flags)}, torch::kInt64)};
+  group->broadcast(length)->wait();
+  flags.resize(static_cast<std::size_t>(length[0].item<std::int64_t>()));
+  std::vector<torch::Tensor> bytes{
+      torch::from_blob(flags.data(), {std::ssize(flags)}, torch::kUInt8)};
+  group->broadcast(bytes)->wait();
+  return check_flags_of_rank_0(flags, options);
+}
+
 Result<void> check_replicas(const torch::nn::Module& model, const ProcessGroup& group) {
   const std::string hex = weights_sha256(model);
   const auto length = static_cast<std::int64_t>(hex.size());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "trainer/core/options.hpp"
 #include "trainer/process_group.hpp"
 
 #include <torch/torch.h>
@@ -11,5 +12,7 @@ namespace ddprun {
 /// every rank, naming those that differ from the most. Collective. Buffers are not looked at: each
 /// rank has its own between two forward passes (P9).
 Result<void> check_replicas(const torch::nn::Module& model, const ProcessGroup& group);
+
+Result<void> check_same_flags(const TrainOptions& options, const ProcessGroup& group);
 
 }  // namespace ddprun

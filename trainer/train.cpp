@@ -82,6 +82,7 @@ class Training {
   };
 
   Result<void> open();
+  Result<void> check_enough_samples() const;
   Result<void> build();
   Result<void> take_up();
   void link() const;
@@ -142,7 +143,8 @@ class Training {
   std::unique_ptr<BurnIn> burn_in_;     // null unless it is one
   std::unique_ptr<Profiler> profiler_;  // null where nothing is profiled
   bool is_stopped_ = false;
-  bool is_best_ = false;  // this moment, behind an epoch
+  bool is_best_ = false;               // this moment, behind an epoch
+  std::optional<Tested> last_tested_;  // with the weights of this moment
   TrainPosition at_;
   // Those that were done at another world size had another number of samples.
   std::int64_t batches_of_epoch_ = 0;
@@ -192,6 +194,8 @@ Result<void> Training::open() {
             data_.classes,
             options_.model.classes));
   }
+  auto enough = check_enough_samples();
+  if (!enough) return enough;
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
@@ -210,12 +214,35 @@ Result<void> Training::open() {
   return {};
 }
 
+/// Of nothing there is neither a mean nor an accuracy.
+Result<void> Training::check_enough_samples() const {
+  const bool trains = !options_.evaluated;
+  if (trains && batches_per_epoch() == 0) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "there are {} samples to train on, and {} ranks with --drop-last: none is left for a "
+            "rank; leave --drop-last out, or train with fewer ranks",
+            data_.train.size(),
+            place_.world));
+  }
+  if (data_.test.size() > 0) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "there is no sample to test with; {}",
+          options_.data.validation_share > 0 ? "a larger --validation-share holds some out"
+                                             : "see --data-dir"));
+}
+
 Result<void> Training::build() {
   at::set_num_threads(options_.num_threads);  // P1
   auto joined = make_process_group(place_, options_.peer_timeout);
   if (!joined) return joined.error();
   group_ = *std::move(joined);
   device_.join(*group_, options_.peer_timeout);
+  auto same = check_same_flags(options_, group_);
+  if (!same) return same;
 
   torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
@@ -296,6 +323,7 @@ void Training::stop_profiling() {
 
 Result<void> Training::train_epoch() {
   const double began_s = now_s();
+  last_tested_.reset();
   const double samples_before = at_.sums.samples;
   if (epochs_done() > options_.profile.epochs) stop_profiling();  // resumed behind them
   ddp_->model().train();
@@ -604,8 +632,9 @@ Result<void> Training::end_epoch(double samples_before, double began_s) {
   // Who chooses the best measures the last epoch, too.
   const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
   if (!told || every == 0 || (epochs_done() % every != 0 && !is_last)) return told;
-  const auto tested = test();
+  auto tested = test();
   if (!tested) return tested.error();
+  last_tested_ = *tested;
   if (options_.snapshots.keeps_best) {
     const auto best = snapshots_->is_best(tested->sums, at_.progress.epoch);
     if (!best) return best.error();
@@ -667,15 +696,18 @@ Result<Training::Tested> Training::test() {
 }
 
 Result<void> Training::finish() {
-  const auto tested = test();
-  if (!tested) return tested.error();
+  if (!last_tested_) {
+    auto tested = test();
+    if (!tested) return tested.error();
+    last_tested_ = *tested;
+  }
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
   const auto memory = peak_rss_bytes();
   const auto figures = device_.figures();
   return report_->tell(RunEnded{
       .at = last,
-      .sums = tested->sums,
+      .sums = last_tested_->sums,
       .weights_sha256 = place_.rank == 0 ? weights_sha256(ddp_->model()) : "",
       .seconds = now_s() - run_began_s_,
       .samples_per_s = throughput_.whole(),
@@ -704,6 +736,8 @@ Result<void> Training::announce() {
   began.kernels = at::get_cpu_capability();
   began.torch = TORCH_VERSION;
   began.backends.nccl = device_.place().is_cuda();
+  phases_ = PhaseSplit(now_s());  // what was set up until here is of no step
+  throughput_ = Throughput(now_s());
   auto told = report_->tell(began);
   if (!told || at_.progress.step == 0) return told;
   return report_->tell(RunResumed{

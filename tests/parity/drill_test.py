@@ -21,6 +21,7 @@ from resume_test import Steps, command
 DDPRUN = os.environ.get("DDPRUN", str(jobs.HERE.parents[1] / "build/release/bin/ddprun"))
 WORLD = 2
 KILLS = 3
+BAD_NUMBERS, NO_MEMORY = 65, 71
 STEPS = 63  # of the job of resume_test.py at world 2
 arguments = argparse.Namespace(seeds=20, first_seed=0)
 
@@ -75,6 +76,16 @@ class Drill(unittest.TestCase):
                 self.assertEqual(status, 0, err)
                 self.assertEqual(out.count("ddptrain dataset="), KILLS + 1, "starts")
                 self.assertEqual(jobs.final([(status, out, err)]), undisturbed)
+
+    def test_ddprun_names_the_rank_whose_fault_it_was(self):
+        """And not one that lost it: who fails says so before its peers can know."""
+        for fault, expected in (("nan", BAD_NUMBERS), ("oom", NO_MEMORY)) * 3:
+            ended = subprocess.run(
+                [DDPRUN, "--standalone", "--nproc-per-node", str(WORLD),
+                 *command("--inject", f"{fault}@3,rank=1")],
+                env=os.environ | jobs.ENVIRONMENT, capture_output=True, text=True, timeout=jobs.WAIT_S)
+            self.assertEqual(expected, ended.returncode, ended.stderr)
+            self.assertRegex(ended.stderr, rf"rank 1 .* exited with status {expected}")
 
 
 if __name__ == "__main__":

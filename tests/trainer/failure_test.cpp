@@ -35,6 +35,15 @@ TEST(ClassifyFailure, TakesAGpuThatFailsForItsNodesFaultAndNotForADefect) {
   EXPECT_EQ(classify_failure("CUDA error: out of memory").exit_status, kExitNoMemory);
 }
 
+TEST(ClassifyFailure, NamesTheVariableOfAnInterfaceThatIsNotThere) {
+  const TrainFailure failure = classify_failure(
+      "[enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. "
+      "Unable to find address for: nope");
+  EXPECT_EQ(failure.exit_status, kExitUsage);
+  EXPECT_THAT(
+      failure.message, HasSubstr("GLOO_SOCKET_IFNAME: this node has no network interface 'nope'"));
+}
+
 TEST(ClassifyFailure, TakesAllElseForADefect) {
   EXPECT_EQ(classify_failure("mat1 and mat2 shapes cannot be multiplied").exit_status, kExitDefect);
 }

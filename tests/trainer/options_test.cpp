@@ -243,8 +243,7 @@ TEST(TrainOptions, BurnInWithoutKeepingAnything) {
       refusal_of({"--burn-in", "1", "--checkpoint-style", "mila", "--checkpoint-dir", "c"}),
       HasSubstr("leave --checkpoint-style out"));
   EXPECT_THAT(refusal_of({"--burn-in", "1", "--evaluate", "e"}), HasSubstr("leave --evaluate out"));
-  EXPECT_THAT(
-      refusal_of({"--evaluate", "e", "--resume", "r"}), HasSubstr("leave one of them out"));
+  EXPECT_THAT(refusal_of({"--evaluate", "e", "--resume", "r"}), HasSubstr("leave one of them out"));
 }
 
 TEST(TrainOptions, TakeFlagsOfGpusWithAGpuAlone) {
@@ -339,6 +338,13 @@ TEST_F(Config, IsRefusedWithItsLine) {
   EXPECT_THAT(refusal_of({"--config", file("epochs: [1\n")}), HasSubstr("line"));
   EXPECT_THAT(
       refusal_of({"--config", file("config: other.yaml\n")}), HasSubstr("cannot include another"));
+  EXPECT_THAT(
+      refusal_of({"--config", file("epochs: 1\nsnapshot-dir: \"\"\n"), "--drop-last"}),
+      HasSubstr("line 2: --snapshot-dir is empty"));
+  EXPECT_THAT(refusal_of({"--config", file("")}), HasSubstr("line 1: expected lines"));
+  EXPECT_THAT(
+      refusal_of({"--config", file("epochs: 010\n")}), HasSubstr("'010' is not a whole number"));
+  EXPECT_THAT(refusal_of({"--seed", "0x10"}), HasSubstr("'0x10' is not a whole number"));
   EXPECT_THAT(refusal_of({"--config", file("epoch: 1\n")}), HasSubstr("did you mean --epochs?"));
 }
 
@@ -402,6 +408,17 @@ TEST(ChangedSettings, KnowsWhatAScheduleIsMadeOf) {
 
 TEST(ChangedSettings, SaysNothingOfWhatASnapshotDoesNotTell) {
   EXPECT_EQ(changed_settings({}, TrainOptions()), "");
+}
+
+TEST(CheckFlagsOfRank0, NamesTheFlagAndBothValues) {
+  TrainOptions mine;
+  EXPECT_TRUE(check_flags_of_rank_0(flags_of_job(TrainOptions()), mine));
+  mine.batch_size = 5;
+  const auto same = check_flags_of_rank_0(flags_of_job(TrainOptions()), mine);
+  ASSERT_FALSE(same);
+  EXPECT_EQ(
+      same.error().detail,
+      "this rank has --batch-size 5, and rank 0 --batch-size 64; give all the same flags");
 }
 
 TEST(CheckSameJob, NamesTheFlagAndBothValues) {

@@ -52,6 +52,15 @@ TrainFailure classify_failure(std::string_view what) {
             "ddprun runs there, then start the job again",
             first)};
   }
+  constexpr std::string_view kNoAddress = "Unable to find address for: ";
+  if (const auto at = first.find(kNoAddress); at != std::string_view::npos) {
+    return {
+        .exit_status = kExitUsage,
+        .message = fmt::format(
+            "GLOO_SOCKET_IFNAME: this node has no network interface '{}' with an address; `ip -br "
+            "address` lists them, and ddpctl doctor names the one that leads to the other nodes",
+            first.substr(at + kNoAddress.size()))};
+  }
   if (says_one_of(what, kPeerLost)) {
     return {
         .exit_status = kExitTryAgain,

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <ranges>
+#include <sstream>
 #include <vector>
 
 namespace ddprun {
@@ -88,6 +89,31 @@ std::string changed_settings(
     changed.push_back(fmt::format("{} {} (was {})", flag, value, found->second));
   }
   return fmt::format("{}", fmt::join(changed, ", "));
+}
+
+std::string flags_of_job(const TrainOptions& options) {
+  auto flags = arguments_of_job(options);
+  flags.merge(settings_of_job(options));
+  std::string text;
+  for (const auto& [flag, value] : flags) {
+    text += fmt::format("{} {}\n", flag, value);
+  }
+  return text;
+}
+
+Result<void> check_flags_of_rank_0(const std::string& theirs, const TrainOptions& options) {
+  std::istringstream ours(flags_of_job(options));
+  std::istringstream of_rank_0(theirs);
+  std::string mine;
+  std::string other;
+  while (std::getline(ours, mine)) {
+    std::getline(of_rank_0, other);
+    if (mine == other) continue;
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format("this rank has {}, and rank 0 {}; give all the same flags", mine, other));
+  }
+  return {};
 }
 
 Result<void> check_same_job(

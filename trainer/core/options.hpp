@@ -92,9 +92,9 @@ struct TrainOptions {
   Precision precision = Precision::kFloat32;
   DdpOptions ddp;
   std::chrono::seconds peer_timeout = kPeerTimeout;  // >= 1, of a collective
-  std::int64_t seed = 0;          // weights and dropout
-  std::int64_t sampler_seed = 0;  // the order of the samples
-  int num_threads = 1;            // of each rank
+  std::int64_t seed = 0;                             // weights and dropout
+  std::int64_t sampler_seed = 0;                     // the order of the samples
+  int num_threads = 1;                               // of each rank
   DeviceKind device = DeviceKind::kCpu;
   NumericOptions numerics;
 
@@ -128,6 +128,13 @@ std::map<std::string, std::string> settings_of_job(const TrainOptions& options);
 /// Those of settings_of_job() that `saved` has with another value, for a person; empty: none.
 std::string changed_settings(
     const std::map<std::string, std::string>& saved, const TrainOptions& options);
+
+/// arguments_of_job() and settings_of_job() as text, for other ranks.
+std::string flags_of_job(const TrainOptions& options);
+
+/// Fails with kInvalidArgument, naming a flag and both values, unless `theirs` are the
+/// flags_of_job() of `options`.
+Result<void> check_flags_of_rank_0(const std::string& theirs, const TrainOptions& options);
 
 /// Fails with kInvalidArgument, naming the flag and both values, unless `saved` are the
 /// arguments_of_job() of `options`.
