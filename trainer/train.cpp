@@ -184,6 +184,7 @@ Result<void> Training::open() {
       options_.data, options_.model.image, static_cast<std::uint64_t>(options_.seed));
   if (!data) return data.error();
   data_ = *std::move(data);
+  options_.train_samples = data_.train.size();
   if (options_.has_classes_of_data) options_.model.classes = data_.classes;
   if (options_.model.classes < data_.classes) {
     return make_error(

@@ -159,6 +159,26 @@ std::unique_ptr<SampleSource> augmented(
   return std::make_unique<AugmentedImages>(std::move(images), plan, draws);
 }
 
+/// Labels are places in the list of classes: with other lists they would name other things.
+Result<void> check_same_classes(
+    const std::string& directory,
+    const std::vector<std::string>& train,
+    const std::vector<std::string>& test) {
+  const auto [in_train, in_test] = std::ranges::mismatch(train, test);
+  if (in_train == train.end() && in_test == test.end()) return {};
+  // Both are sorted: the smaller name is the one that the other list lacks.
+  const bool lacks_test = in_test == test.end() || (in_train != train.end() && *in_train < *in_test);
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "--data-dir '{}' has class '{}' among the samples to {}, and not among those to {}; give "
+          "both the same classes",
+          directory,
+          lacks_test ? *in_train : *in_test,
+          lacks_test ? "train with" : "test with",
+          lacks_test ? "test with" : "train with"));
+}
+
 TrainingData smeared_noise(const DataOptions& options, ImageShape image) {
   const auto set = [&](std::int64_t size, std::optional<std::int64_t> limit) {
     return SampleSet{
@@ -190,6 +210,9 @@ Result<TrainingData> open_training_data(
   const bool holds_out = options.validation_share > 0;
   auto test = holds_out ? train : open_images(options, image, DataSplit::kTest);
   if (!test) return test.error();
+
+  const auto same = check_same_classes(options.directory, (*train)->classes(), (*test)->classes());
+  if (!same) return same.error();
 
   TrainingData data;
   data.classes = std::ssize((*train)->classes());

@@ -2,6 +2,7 @@
 saved is lost. --inject brings about what a test cannot."""
 
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -59,6 +60,17 @@ class Faults(unittest.TestCase):
     def test_more_classes_than_the_model_tells_apart_are_refused(self):
         make_folders(self.root / "images", image_folder)
         self.refused(self.run_folders("--classes", "2")[0], BAD_FILE, "has 3 classes", "--classes")
+
+    def test_a_class_that_only_one_of_train_and_val_has_is_named(self):
+        make_folders(self.root / "images", image_folder)
+        other = self.root / "images/val/n00"
+        other.mkdir()
+        shutil.copy(next((self.root / "images/val").glob("*/*.jpg")), other)
+        self.refused(self.run_folders()[0], BAD_FILE, "'n00'", "to test with", "not among those to train with")
+        shutil.rmtree(other)
+        missing = min((self.root / "images/val").iterdir())
+        shutil.rmtree(missing)
+        self.refused(self.run_folders()[0], BAD_FILE, f"'{missing.name}'", "not among those to test with")
 
     def test_an_empty_class_folder_is_named(self):
         make_folders(self.root / "images", image_folder)

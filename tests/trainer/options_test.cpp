@@ -459,6 +459,17 @@ TEST(CheckSameJob, LetsTheCpuTakeUpWhatAGpuSavedAndNotTheOtherWayRound) {
   EXPECT_THAT(same.error().detail, HasSubstr("saved with --device unknown, but this run has cuda"));
 }
 
+TEST(CheckSameJob, RefusesDataThatHaveGrown) {
+  TrainOptions saved;
+  TrainOptions later;
+  later.train_samples = 21;
+  EXPECT_TRUE(check_same_job(arguments_of_job(saved), later));  // as older ones are
+  saved.train_samples = 18;
+  const auto same = check_same_job(arguments_of_job(saved), later);
+  ASSERT_FALSE(same);
+  EXPECT_THAT(same.error().detail, HasSubstr("saved with training samples 18, but this run has 21"));
+}
+
 TEST(CheckSameJob, RefusesASnapshotThatDoesNotSay) {
   EXPECT_FALSE(check_same_job({}, TrainOptions()));
 }

@@ -10,6 +10,12 @@
 
 namespace ddprun {
 
+namespace {
+
+constexpr const char* kTrainSamples = "training samples";
+
+}  // namespace
+
 const char* name_of(Precision precision) {
   switch (precision) {
     case Precision::kFloat32:
@@ -53,6 +59,7 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
       {"--seed", std::to_string(options.seed)},
       {"--transforms", data.transforms.value_or("")},
       {"--validation-share", fmt::format("{}", data.validation_share)}};
+  if (options.train_samples) arguments.emplace(kTrainSamples, std::to_string(*options.train_samples));
   // A snapshot of the CPU's lacks the state of the device's generator.
   if (options.device != DeviceKind::kCpu) arguments.emplace("--device", name_of(options.device));
   return arguments;
@@ -121,7 +128,8 @@ Result<void> check_same_job(
   const bool is_imported = saved.contains(kImportedFrom);  // then what it does not tell is free
   const auto differs = [&saved, is_imported](const auto& argument) {
     const auto found = saved.find(argument.first);
-    return found == saved.end() ? !is_imported : found->second != argument.second;
+    if (found != saved.end()) return found->second != argument.second;
+    return !is_imported && argument.first != kTrainSamples;  // of which older snapshots do not tell
   };
   const auto refuse = [&saved](const std::string& flag, const std::string& value) {
     const auto found = saved.find(flag);

@@ -75,6 +75,7 @@ struct TrainOptions {
 
   DataOptions data;
   ModelOptions model;
+  std::optional<std::int64_t> train_samples;  // that the data turned out to have
   bool has_classes_of_data = false;       // the model tells apart as many as there turn out to be
   std::optional<std::string> pretrained;  // a file of weights to begin with
   std::optional<std::string> evaluated;   // a file of weights to test, and nothing else
