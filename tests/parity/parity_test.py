@@ -109,6 +109,8 @@ class Parity(unittest.TestCase):
         self.assert_equals_python("J1", 2)
 
     def test_j1_at_world_4(self):
+        """Where a wrong layout of the first step's buckets shows: with limits of 1 and 25 MiB it would end
+        with d9e0941e919f4f08 (P5)."""
         self.assert_equals_python("J1", 4)
 
     def test_j2_at_world_1(self):
