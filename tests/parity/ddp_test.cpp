@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <limits>
@@ -20,12 +21,12 @@
 namespace ddprun {
 namespace {
 
-/// One weight of 1 for each of so many inputs, and their weighted sum.
+/// One weight for each of so many inputs, and their weighted sum.
 class Sum final : public Model {
  public:
-  explicit Sum(std::int64_t inputs) {
-    weight_ = register_parameter("weight", torch::ones({inputs}));
-    seen_ = register_buffer("seen", torch::zeros({1}));
+  explicit Sum(std::int64_t inputs, float weight = 1) {
+    weight_ = register_parameter("weight", torch::full({inputs}, weight));
+    seen_ = register_buffer("seen", torch::full({1}, weight - 1));
   }
 
   torch::Tensor forward(torch::Tensor x) override {
@@ -141,6 +142,106 @@ TEST(Ddp, NamesTheParameterThatHasAnotherShapeOnAnotherRank) {
     }
   });
   EXPECT_THAT(said[0] + said[1], testing::HasSubstr("params[0] in this process with sizes"));
+}
+
+TEST(Ddp, StartsEveryRankFromTheWeightsAndBuffersOfRank0) {
+  std::array<std::string, 3> states;
+  run_ranks(3, [&](int rank, const ProcessGroup& group) {
+    const auto model = std::make_shared<Sum>(2, 1.0F + static_cast<float>(rank));
+    const Ddp ddp(model, group);
+    states.at(static_cast<std::size_t>(rank)) = state_sha256(*model);
+  });
+  EXPECT_THAT(states, testing::Each(state_sha256(Sum(2, 1))));
+  EXPECT_NE(state_sha256(Sum(2, 2)), state_sha256(Sum(2, 1)));
+}
+
+/// A Gloo group that counts the all-reduces of its rank.
+class CountingGloo final : public c10d::ProcessGroupGloo {
+ public:
+  using c10d::ProcessGroupGloo::ProcessGroupGloo;
+
+  c10::intrusive_ptr<c10d::Work> allreduce(
+      std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override {
+    ++all_reduces;
+    return c10d::ProcessGroupGloo::allreduce(tensors, options);
+  }
+
+  int all_reduces = 0;
+};
+
+/// What training leaves behind on rank 0 of two.
+struct Trained {
+  std::string weights;  // sha256
+  std::vector<torch::Tensor> parameters;
+  std::vector<torch::Tensor> gradients;
+  int all_reduces = 0;
+};
+
+/// Four steps of SGD with the MNIST net: on each rank 64 images a step, in so many passes.
+Trained train_net(const DdpOptions& options, int passes) {
+  constexpr int kWorld = 2;
+  constexpr std::int64_t kSteps = 4;
+  constexpr std::int64_t kBatch = 64;
+  at::set_num_threads(1);
+  torch::manual_seed(1);
+  const torch::Tensor images = torch::randn({kWorld, kSteps, kBatch, 1, 28, 28});
+  const torch::Tensor labels = torch::randint(10, {kWorld, kSteps, kBatch});
+  const std::array models = {make_model(ModelKind::kConvNet), make_model(ModelKind::kConvNet)};
+  Trained trained;
+  run_ranks<CountingGloo>(kWorld, [&](int rank, const ProcessGroup& group) {
+    at::set_num_threads(1);
+    const auto& model = models.at(static_cast<std::size_t>(rank));
+    Ddp ddp(model, group, options);
+    const auto optimizer =
+        make_optimizer({.learning_rate = 0.01, .momentum = 0.9}, model->named_parameters());
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      ddp.zero_grad();
+      const auto images_of_pass = images[rank][step].chunk(passes);
+      const auto labels_of_pass = labels[rank][step].chunk(passes);
+      for (int pass = 0; pass < passes; ++pass) {
+        const auto at = static_cast<std::size_t>(pass);
+        const bool is_last = pass + 1 == passes;
+        const torch::Tensor output =
+            ddp.forward(images_of_pass[at], is_last ? Gradients::kReduce : Gradients::kAccumulate);
+        (model->loss(output, labels_of_pass[at]) / passes).backward();
+      }
+      optimizer->step();
+    }
+    if (rank != 0) return;
+    trained.weights = weights_sha256(*model);
+    trained.parameters = model->parameters();
+    for (const torch::Tensor& parameter : trained.parameters) {
+      trained.gradients.push_back(parameter.grad());
+    }
+    trained.all_reduces = dynamic_cast<CountingGloo&>(*group->getBackend(torch::kCPU)).all_reduces;
+  });
+  return trained;
+}
+
+TEST(Ddp, ReducesOnceForAllPassesOfAStepAndAddsUpToTheStepOfOnePass) {
+  const Trained whole = train_net({}, 1);
+  const Trained in_passes = train_net({}, 4);
+  for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(in_passes.parameters[i], whole.parameters[i], 0, 1e-6)) << i;
+  }
+  // In the first step the net is one bucket, behind it two.
+  EXPECT_EQ(whole.all_reduces, 1 + 3 * 2);
+  EXPECT_EQ(in_passes.all_reduces, whole.all_reduces);
+}
+
+/// Not a piece of a bucket.
+bool have_memory_of_their_own(const std::vector<torch::Tensor>& tensors) {
+  return std::ranges::all_of(tensors, [](const torch::Tensor& tensor) {
+    return tensor.storage().nbytes() == tensor.nbytes();
+  });
+}
+
+TEST(Ddp, HasTheSameBitsWhetherGradientsAreViewsOfTheBucketsOrNot) {
+  const Trained views = train_net({.gradients_are_views = true}, 1);
+  const Trained copies = train_net({.gradients_are_views = false}, 1);
+  EXPECT_FALSE(have_memory_of_their_own(views.gradients));
+  EXPECT_TRUE(have_memory_of_their_own(copies.gradients));
+  EXPECT_EQ(views.weights, copies.weights);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-"""The main promise, with the real launcher: ranks are killed at random steps, ddprun starts all of
-them again, and the weights are those of an undisturbed run.
+"""The main promise, with the real launcher: ranks and agents are killed at random steps, all ranks are
+started again, and the weights are those of an undisturbed run.
 
     drill_test.py [--seeds N]      each seed is one run; a seed that failed replays by --first-seed
 """
@@ -9,6 +9,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -66,7 +67,70 @@ def run_with_kills(seed, directory):
     return launcher.returncode, out, err
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class TwoNodes:
+    """Two ddprun of one worker each, as started by hand; rank 0's metrics come through a FIFO."""
+
+    def __init__(self, seed, directory):
+        chance = random.Random(seed)
+        self.directory = directory
+        self.steps = Steps(str(directory / "steps"))
+        # Not among the last steps: who restarts a node needs a job that is still there.
+        self.kills = list(zip(sorted(chance.sample(range(2, STEPS - 20), WORLD)),
+                              chance.sample(range(WORLD), WORLD)))
+        self.words = [
+            DDPRUN, "--nnodes", str(WORLD), "--nproc-per-node", "1", "--rdzv-backend", "c10d",
+            "--rdzv-endpoint", f"localhost:{free_port()}", "--rdzv-id", "drill", "--lease", "1",
+            *command("--snapshot-dir", str(directory / "snapshots"), "--snapshot-every-steps",
+                     str(chance.randint(1, 12)), "--metrics-file", self.steps.path)]
+        self.fronts = [self.start(node) for node in range(WORLD)]
+
+    def start(self, node):
+        with open(self.directory / f"said-{node}", "a") as said:
+            return subprocess.Popen(
+                self.words, stdout=said, stderr=said,
+                env=os.environ | jobs.ENVIRONMENT | {"GLOO_SOCKET_IFNAME": "lo"})
+
+    def kill_agent(self, node):
+        """The child of what was started, and the parent of the workers. The node is then started again."""
+        front = self.fronts[node]
+        agent = int(pathlib.Path(f"/proc/{front.pid}/task/{front.pid}/children").read_text().split()[0])
+        os.kill(agent, signal.SIGKILL)
+        status = front.wait(jobs.WAIT_S)
+        self.fronts[node] = self.start(node)
+        return status
+
+    def said(self):
+        return "".join((self.directory / f"said-{node}").read_text() for node in range(WORLD))
+
+
 class Drill(unittest.TestCase):
+    def test_agents_killed_at_random_steps_leave_no_trace_in_the_weights(self):
+        """Each of two nodes loses its agent once, the one that leads too."""
+        undisturbed = jobs.final(jobs.Run(command(), WORLD).wait())
+        with self.subTest(replay=f"--first-seed {arguments.first_seed}"), \
+                tempfile.TemporaryDirectory() as directory:
+            nodes = TwoNodes(arguments.first_seed, pathlib.Path(directory))
+            for front in nodes.fronts:
+                self.addCleanup(front.kill)
+            for step, node in nodes.kills:
+                nodes.steps.wait_for(event="step", step=step)
+                self.assertEqual(128 + signal.SIGKILL, nodes.kill_agent(node), nodes.said())
+                self.addCleanup(nodes.fronts[node].kill)
+                nodes.steps.wait_for(event="start")  # of the next round
+            threading.Thread(target=nodes.steps.file.read, daemon=True).start()
+            for front in nodes.fronts:
+                self.assertEqual(0, front.wait(jobs.WAIT_S), nodes.said())
+            said = nodes.said()
+            self.assertEqual(said.count("ddptrain dataset="), len(nodes.kills) + 1, said)
+            (last,) = (line for line in said.splitlines() if line.startswith("final "))
+            self.assertEqual(jobs.final([(0, last, "")]), undisturbed)
+
     def test_kills_at_random_steps_leave_no_trace_in_the_weights(self):
         undisturbed = jobs.final(jobs.Run(command(), WORLD).wait())
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):

@@ -1,6 +1,7 @@
 // What Python's torch 2.11.0 gives for the same seeds: numbers written down there, not computed
 // here.
 
+#include "base/sha256.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/model.hpp"
 #include "trainer/sampler.hpp"
@@ -41,7 +42,11 @@ TEST(Sampler, ShufflesAsPythonsDistributedSampler) {
 
 TEST(Sampler, DropsTheTailAsPython) {
   EXPECT_THAT(shuffled({10, 0}, {.rank = 0, .world = 3}, Tail::kDrop), ElementsAre(4, 5, 0));
+  EXPECT_THAT(shuffled({10, 0}, {.rank = 1, .world = 3}, Tail::kDrop), ElementsAre(1, 3, 8));
   EXPECT_THAT(shuffled({10, 0}, {.rank = 2, .world = 3}, Tail::kDrop), ElementsAre(7, 9, 6));
+  EXPECT_THAT(shuffled({10, 1}, {.rank = 0, .world = 3}, Tail::kDrop), ElementsAre(5, 2, 9));
+  EXPECT_THAT(shuffled({10, 1}, {.rank = 1, .world = 3}, Tail::kDrop), ElementsAre(6, 0, 3));
+  EXPECT_THAT(shuffled({10, 1}, {.rank = 2, .world = 3}, Tail::kDrop), ElementsAre(1, 8, 7));
 }
 
 TEST(Sampler, RepeatsAListShorterThanTheWorldAsPython) {
@@ -79,15 +84,34 @@ TEST(DefaultGenerator, DrawsAsPythons) {
   torch::manual_seed(0);
   const torch::Tensor uniform = torch::rand({3});
   EXPECT_FLOAT_EQ(uniform[0].item<float>(), .49625659F);
+  EXPECT_FLOAT_EQ(uniform[1].item<float>(), .76822180F);
   EXPECT_FLOAT_EQ(uniform[2].item<float>(), .08847743F);
   torch::manual_seed(0);
   const torch::Tensor normal = torch::randn({3});
   EXPECT_FLOAT_EQ(normal[0].item<float>(), 1.5409961F);
+  EXPECT_FLOAT_EQ(normal[1].item<float>(), -.2934289F);
   EXPECT_FLOAT_EQ(normal[2].item<float>(), -2.1787894F);
   torch::manual_seed(0);  // 16 numbers and more take another path
-  EXPECT_FLOAT_EQ(torch::randn({16})[0].item<float>(), -1.1258398F);
+  const torch::Tensor many = torch::randn({16});
+  EXPECT_FLOAT_EQ(many[0].item<float>(), -1.1258398F);
+  EXPECT_FLOAT_EQ(many[1].item<float>(), -1.1523602F);
   torch::manual_seed(0);
   EXPECT_EQ(torch::empty({}, torch::kInt64).random_().item<std::int64_t>(), 900450186894289455);
+}
+
+std::string sha256_of(const torch::Tensor& values) {
+  return sha256_hex({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+}
+
+/// P12. The reference's own hash is of values that it does not name; these are Python's of these.
+TEST(Dropout, MasksAsPythons) {
+  torch::manual_seed(0);
+  const torch::Tensor of_values = torch::nn::Dropout(.5)(torch::ones({1000}));
+  EXPECT_EQ(
+      sha256_of(of_values), "7867e2f68f5c178b2ddc99d206171d4428b13018f7f3e617e0b91dedfc23044f");
+  const torch::Tensor of_channels = torch::nn::Dropout2d(.25)(torch::ones({2, 33, 2, 2}));
+  EXPECT_EQ(
+      sha256_of(of_channels), "20acdde39d01c73c9946f37883c991288ebb7cc18dad5dfb74fe4a5e1b2cbde8");
 }
 
 TEST(DrawAsDataLoader, IsOneInt64OfTheDefaultGenerator) {

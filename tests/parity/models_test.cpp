@@ -44,6 +44,7 @@ TEST(Parameters, AreAsManyAsPythons) {
   EXPECT_EQ(count_parameters(ModelKind::kSimpleConvNet), 1'199'882);
   EXPECT_EQ(count_parameters(ModelKind::kMyNet), 1'201'382);
   EXPECT_EQ(count_parameters(ModelKind::kDummy), 2'000);
+  EXPECT_EQ(count_parameters(ModelKind::kCrusoeVitTiny), 116'938);
   EXPECT_EQ(count_parameters(ModelKind::kResnet18), 11'689'512);
   EXPECT_EQ(count_parameters(ModelKind::kResnet34), 21'797'672);
   EXPECT_EQ(count_parameters(ModelKind::kResnet50), 25'557'032);
@@ -75,6 +76,11 @@ TEST(Parameters, FollowTheImage) {
   EXPECT_EQ(count_parameters(options), 304'314'344);
   options.image.side = 288;
   EXPECT_EQ(count_parameters(options), 304'383'976);
+  options = default_model(ModelKind::kCrusoeVitHuge);
+  options.image.side = 256;
+  EXPECT_EQ(count_parameters(options), 632'153'320);
+  options.image.side = 288;
+  EXPECT_EQ(count_parameters(options), 632'240'360);
 }
 
 /// A model freshly built, and its weights by name.

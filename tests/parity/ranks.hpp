@@ -14,9 +14,10 @@
 
 namespace ddprun {
 
-inline ProcessGroup make_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world) {
+template <class Gloo = c10d::ProcessGroupGloo>
+ProcessGroup make_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world) {
   constexpr auto kGloo = c10d::ProcessGroup::BackendType::GLOO;
-  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
+  auto backend = c10::make_intrusive<Gloo>(
       store, rank, world, c10d::ProcessGroupGloo::Options::create_default());
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, world);
   group->setBackend(c10::kCPU, kGloo, backend);
@@ -30,12 +31,13 @@ inline const int kFlightRecorderIsOff =
     ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // NOLINT(concurrency-mt-unsafe)
 
 /// Runs `of_rank` once for each rank, together.
-inline void run_ranks(int world, const std::function<void(int, const ProcessGroup&)>& of_rank) {
+template <class Gloo = c10d::ProcessGroupGloo>
+void run_ranks(int world, const std::function<void(int, const ProcessGroup&)>& of_rank) {
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> ranks;
   ranks.reserve(static_cast<std::size_t>(world));
   for (int rank = 0; rank < world; ++rank) {
-    ranks.emplace_back([&, rank] { of_rank(rank, make_group(store, rank, world)); });
+    ranks.emplace_back([&, rank] { of_rank(rank, make_group<Gloo>(store, rank, world)); });
   }
   for (std::thread& rank : ranks) {
     rank.join();

@@ -2,6 +2,7 @@
 
 import ctypes
 import gzip
+import itertools
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ import jobs
 # Small enough to be run often; dropout makes the generator's state matter, and 330 samples leave a
 # last batch that is not full.
 FLAGS = ["--model", "simple_conv_net", "--limit-train-samples", "330", "--epochs", "3",
-         "--limit-test-samples", "50", "--batch-size", "8"]
+         "--limit-test-samples", "51", "--batch-size", "8"]
 TRY_AGAIN, BAD_FILE = 75, 78
 
 
@@ -96,8 +97,13 @@ class Resume(unittest.TestCase):
         self.assertEqual(self.finish(2, *snapshots), first)
 
     def test_the_weights_of_a_snapshot_are_tested_alone(self):
-        """As the run itself tests them at its end, whatever the world size."""
-        ended = self.finish(2, "--snapshot-dir", self.path("snapshots"))
+        """As the run itself tests them at its end, whatever the world size: that two ranks do not divide
+        51 samples has none tested twice."""
+        metrics = self.path("metrics")
+        ended = self.finish(2, "--snapshot-dir", self.path("snapshots"), "--evaluate-every-epochs", "1",
+                            "--metrics-file", metrics)
+        tests = [record["samples"] for record in jobs.records(metrics) if record["event"] == "validation"]
+        self.assertEqual([51, 51, 51], tests)
         file = next(pathlib.Path(self.path("snapshots")).glob("snapshot-*/model.safetensors"))
         for world in (1, 2):
             tested = self.finish(world, "--evaluate", str(file))
@@ -111,6 +117,32 @@ class Resume(unittest.TestCase):
         # 11 steps per epoch at world 4, of which 10 are done; 10 samples are left for two ranks of
         # batch size 8: one more step. Then two epochs of 21 steps.
         self.assertEqual(fields["step"], "53")
+
+    def stop_at(self, step, world, *more):
+        """Runs until `step`, and has the notice of an end stop it soon behind."""
+        steps = Steps(self.path(f"steps-{step}"))
+        run = jobs.Run(command(*more, "--metrics-file", steps.path), world)
+        steps.wait_for(event="step", step=step)
+        for rank in run.ranks:
+            rank.send_signal(signal.SIGTERM)
+        threading.Thread(target=steps.file.read, daemon=True).start()
+        for status, out, err in run.wait():
+            self.assertEqual(status, TRY_AGAIN, out + err)
+
+    def test_an_epoch_at_four_two_and_four_ranks_has_each_sample_once(self):
+        """Nothing is saved but what a stop saves, so no step may be trained and lost."""
+        samples, trace = 1600, self.path("trace")  # no world pads them
+        flags = ["--limit-train-samples", str(samples), "--epochs", "1", "--batch-size", "4",
+                 "--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "1000",
+                 "--sample-trace", trace]
+        self.stop_at(20, 4, *flags)
+        self.stop_at(50, 2, *flags)
+        self.finish(4, *flags)
+        batches = jobs.records(trace)
+        seen = [sample for batch in batches for sample in batch["samples"]]
+        self.assertEqual(list(range(samples)), sorted(seen))
+        worlds = [batch["world"] for batch in sorted(batches, key=lambda batch: batch["step"])]
+        self.assertEqual([4, 2, 4], [world for world, _ in itertools.groupby(worlds)])
 
     def test_a_larger_world_goes_on_with_an_epoch_that_has_more_steps_behind_it_than_it_would_have(self):
         snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
