@@ -190,8 +190,8 @@ Result<void> Training::open() {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "--data-dir '{}' has {} classes, and the model tells {} apart; see --classes",
-            options_.data.directory,
+            "--dataset {} has {} classes, and the model tells {} apart; see --classes",
+            name_of(options_.data.kind),
             data_.classes,
             options_.model.classes));
   }

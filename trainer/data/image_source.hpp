@@ -1,11 +1,9 @@
 #pragma once
 
-#include "base/error.hpp"
 #include "trainer/data/image.hpp"
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -35,11 +33,6 @@ class ImageSource {
  protected:
   ImageSource() = default;
 };
-
-/// Fails with kInvalidArgument unless `source`, which came from `data_dir`, has as many classes as
-/// the model tells apart: a head of another size trains without complaint and scores nonsense.
-Result<void> check_classes(
-    const ImageSource& source, std::int64_t classes_of_model, std::string_view data_dir);
 
 /// "0", "1", … for data whose classes have no names.
 std::vector<std::string> numbered_classes(std::int64_t count);

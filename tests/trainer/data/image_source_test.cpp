@@ -127,18 +127,6 @@ TEST_F(Folders, OfTinyImagenetsValTakeTheClassesOfTrain) {
   EXPECT_THAT((*source)->classes(), ElementsAre("n1", "n2"));
 }
 
-TEST_F(Folders, AreRefusedForAModelWithAnotherNumberOfClasses) {
-  write("train/a/1.jpg", "x");
-  write("train/b/1.jpg", "x");
-  const auto source = open();
-  EXPECT_TRUE(check_classes(**source, 2, root_.string()));
-  const auto wrong = check_classes(**source, 200, root_.string());
-  ASSERT_FALSE(wrong);
-  EXPECT_THAT(
-      wrong.error().detail,
-      AllOf(HasSubstr("--data-dir " + root_.string() + " has 2 classes"), HasSubstr("200")));
-}
-
 /// Has tar make the archive `tar` of what lies in `directory` under the names `what`.
 void pack_into(
     const std::filesystem::path& tar,
