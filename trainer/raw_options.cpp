@@ -128,7 +128,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--evaluate-every-epochs",
          raw.evaluate_every_epochs,
-         "Epochs between tests; 0: at the end")
+         "Test after epochs that N divides; 0: at the end")
       ->check(count(0, kCountMax));
 }
 

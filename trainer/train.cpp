@@ -603,7 +603,7 @@ Result<void> Training::end_epoch(double samples_before, double began_s) {
   last_loss_ = trained.sums.mean_loss();
   // Who chooses the best measures the last epoch, too.
   const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
-  if (!told || every == 0 || (epochs_done() % every != 0 && !is_last)) return told;
+  if (!told || every == 0 || (at_.progress.epoch % every != 0 && !is_last)) return told;
   const auto tested = test();
   if (!tested) return tested.error();
   if (options_.snapshots.keeps_best) {

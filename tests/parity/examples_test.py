@@ -137,10 +137,15 @@ class Examples(unittest.TestCase):
         self.assert_some(r".*Done in .*", lines, 1)
 
     def test_openacc_cifar10(self):
-        lines, others = self.lines_of("openacc_cifar10", f"data-dir={self.cifar}", "evaluate-every-epochs=1")
-        self.assert_some(r"Local Rank: 0, Epoch: \d, Training \.\.\.", lines, 2)
-        self.assert_some(r"Local Rank: 1, Epoch: \d, Training \.\.\.", others, 2)
-        self.assert_some(r"Epoch: \d, Accuracy: .*", lines, 1)  # each tenth epoch
+        lines, others = self.lines_of("openacc_cifar10", f"data-dir={self.cifar}", "epochs=12")
+        self.assert_some(r"Local Rank: 0, Epoch: \d+, Training \.\.\.", lines, 12)
+        self.assert_some(r"Local Rank: 1, Epoch: \d+, Training \.\.\.", others, 12)
+        told = [number for number, line in enumerate(lines) if "Accuracy" in line]
+        self.assertEqual(2, len(told), lines)
+        for epoch, at in zip((0, 10), told):
+            self.assertEqual("-" * 75, lines[at - 1])
+            self.assertRegex(lines[at], rf"^Epoch: {epoch}, Accuracy: [01]\.\d+$")
+            self.assertEqual("-" * 75, lines[at + 1])
 
 
 if __name__ == "__main__":
