@@ -85,9 +85,10 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
          "--pretrained", options.pretrained, "Weights to begin with: safetensors or torch.save")
       ->check(not_empty())
       ->type_name("FILE");
-  app.add_option("--evaluate", options.evaluated, "Test these weights, and leave")
+  app.add_option(
+         "--evaluate", options.evaluated, "Test a file's or a snapshot's weights, and leave")
       ->check(not_empty())
-      ->type_name("FILE");
+      ->type_name("PATH");
   app.add_flag("--sync-bn", options.synchronises_batch_norm, "Batch statistics over all ranks");
   app.add_flag(
       "--param-count", options.counts_parameters, "Print the model's parameters and leave");

@@ -51,6 +51,16 @@ namespace {
 
 constexpr char kGeneratorOffset[] = "device_generator_offset";
 constexpr double kTera = 1e12;
+constexpr double kPercent = 100;
+// -v so many times:
+constexpr int kTellsPhases = 2;
+constexpr int kTellsRanks = 3;
+
+/// The most that this process has had; 0 if not known.
+std::int64_t rss_bytes() {
+  const auto bytes = peak_rss_bytes();
+  return bytes ? *bytes : 0;
+}
 
 double now_s() {
   return to_seconds(Clock::now().time_since_epoch());
@@ -65,8 +75,7 @@ class Training {
         place_(place),
         device_(device),
         notice_(notice),
-        drill_(options_.injections, place.rank, place.attempt),
-        bar_(place.rank == 0) {
+        drill_(options_.injections, place.rank, place.attempt) {
     options_.schedule.world = place.world;
   }
 
@@ -104,7 +113,7 @@ class Training {
   Result<void> keep_checkpoint();
   Result<void> save_or_stop();
   Result<void> report_stop();
-  Result<void> end_epoch(double samples_before, double began_s);
+  Result<void> end_epoch(double samples_before);
   Result<Tested> test();
   Result<void> finish();
   MetricSums sum_over_ranks(const MetricSums& sums);
@@ -130,7 +139,7 @@ class Training {
   TrainingData data_;
   std::unique_ptr<RunReport> report_;
   RecordFile trace_;
-  ProgressBar bar_;
+  ProgressBar bar_{false, BarStyle::kPlain};  // until the report says which
 
   ProcessGroup group_;
   std::unique_ptr<Ddp> ddp_;
@@ -151,6 +160,7 @@ class Training {
   double run_began_s_ = now_s();
   PhaseSplit phases_{run_began_s_};
   Throughput throughput_{run_began_s_};
+  double epoch_began_s_ = 0;
   double last_rate_ = 0;
   double last_loss_ = 0;      // of the epoch before
   double forward_flops_ = 0;  // of one sample
@@ -195,6 +205,7 @@ Result<void> Training::open() {
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
+  bar_ = ProgressBar(place_.rank == 0, report_->bar_style());
   if (const auto& traces = options_.profile.directory) {
     auto profiler = Profiler::open(
         *traces,
@@ -295,7 +306,7 @@ void Training::stop_profiling() {
 }
 
 Result<void> Training::train_epoch() {
-  const double began_s = now_s();
+  epoch_began_s_ = now_s();
   const double samples_before = at_.sums.samples;
   if (epochs_done() > options_.profile.epochs) stop_profiling();  // resumed behind them
   ddp_->model().train();
@@ -334,7 +345,7 @@ Result<void> Training::train_epoch() {
   if (is_captured) device_.end_capture();
   if (!done || is_stopped_) return done;
   if (epochs_done() >= options_.profile.epochs) stop_profiling();
-  done = end_epoch(samples_before, began_s);
+  done = end_epoch(samples_before);
   if (!done) return done;
   const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
   auto extras = std::move(at_.extras);
@@ -407,7 +418,6 @@ Result<std::optional<Batch>> Training::next_batch(Feeder& feeder) {
 
 /// Where phases are told, each ends when the device has done it; else nobody waits for it.
 void Training::end_phase(double PhaseTimes::*phase) {
-  constexpr int kTellsPhases = 2;
   if (options_.report.verbosity >= kTellsPhases) device_.synchronise();
   phases_.end(phase, now_s());
 }
@@ -451,8 +461,19 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
   const auto samples_of_all = static_cast<std::int64_t>(sums.samples) * place_.world;
   throughput_.add(samples_of_all, now_s());
   end_phase(&PhaseTimes::other_s);
-  bar_.show(at_.progress.epoch, step_of_epoch(), steps, sums.mean_loss());
   const std::int64_t per_epoch = data_.train.size();
+  bar_.show(
+      {.epoch = at_.progress.epoch,
+       .count = epochs_done(),
+       .epochs = options_.epochs,
+       .steps_done = step_of_epoch(),
+       .steps = steps,
+       .samples_done =
+           std::min(at_.consumed, per_epoch),  // some stand twice where ranks are padded
+       .samples = per_epoch,
+       .seconds = now_s() - epoch_began_s_,
+       .loss = sums.mean_loss(),
+       .accuracy = sums.accuracy_percent() / kPercent});
   StepDone::Rates rates;
   rates.samples_per_s = throughput_.windowed();
   const double of_rank = rates.samples_per_s / place_.world;
@@ -480,7 +501,8 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
       .learning_rate = last_rate_,
       .grad_norm = update.gradient_norm,
       .rates = rates,
-      .phases = phases_.take()});
+      .phases = phases_.take(),
+      .peak_rss_bytes = options_.report.verbosity >= kTellsRanks ? rss_bytes() : 0});
 }
 
 void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates) {
@@ -490,8 +512,7 @@ void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates
   moment.loss = sums.mean_loss();
   moment.samples_per_s = rates.samples_per_s;
   moment.tokens_per_s = rates.tokens_per_s;
-  const auto memory = peak_rss_bytes();
-  moment.peak_rss_bytes = memory ? *memory : 0;
+  moment.peak_rss_bytes = rss_bytes();
   moment.gpu = device_.figures();
   bar_.clear();
   burn_in_->tell(moment);
@@ -584,14 +605,15 @@ Result<void> Training::report_stop() {
 }
 
 /// `samples_before`: this rank's, when the epoch began or was resumed.
-Result<void> Training::end_epoch(double samples_before, double began_s) {
+Result<void> Training::end_epoch(double samples_before) {
   bar_.clear();
   const double trained_s = now_s();
   EpochTrained trained{
       .at = at_.progress,
       .sums = sum_over_ranks(at_.sums),
-      .seconds = trained_s - began_s,
-      .samples_per_s = (at_.sums.samples - samples_before) * place_.world / (trained_s - began_s),
+      .seconds = trained_s - epoch_began_s_,
+      .samples_per_s =
+          (at_.sums.samples - samples_before) * place_.world / (trained_s - epoch_began_s_),
       .learning_rate = last_rate_,
       .samples_of_run = static_cast<std::int64_t>(at_.extras[kSamplesOfRun]),
       .elapsed_s = trained_s - run_began_s_,
@@ -617,7 +639,7 @@ Result<void> Training::end_epoch(double samples_before, double began_s) {
       .correct_top5 = tested->right_of_five,
       .batch_loss_sum = tested->batch_loss_sum,
       .seconds = tested->seconds,
-      .epoch_seconds = now_s() - began_s});
+      .epoch_seconds = now_s() - epoch_began_s_});
 }
 
 /// The test set's metrics; each rank takes its share, and no sample counts twice.
@@ -671,7 +693,6 @@ Result<void> Training::finish() {
   if (!tested) return tested.error();
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
-  const auto memory = peak_rss_bytes();
   const auto figures = device_.figures();
   return report_->tell(RunEnded{
       .at = last,
@@ -680,7 +701,8 @@ Result<void> Training::finish() {
       .seconds = now_s() - run_began_s_,
       .samples_per_s = throughput_.whole(),
       .peak_tensor_bytes = figures ? figures->max_allocated_bytes : 0,
-      .peak_rss_bytes = memory ? *memory : 0});
+      .peak_rss_bytes = rss_bytes(),
+      .is_evaluation = options_.evaluated.has_value()});
 }
 
 /// `sums` of all ranks together (P18).

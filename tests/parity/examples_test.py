@@ -6,7 +6,9 @@ are made up.
 
 import os
 import pathlib
+import pty
 import re
+import subprocess
 import tarfile
 import tempfile
 import unittest
@@ -135,6 +137,33 @@ class Examples(unittest.TestCase):
         lines, _ = self.lines_of(
             "mila_imagenet", "dataset=fake", "model=vit_b_32", "image-size=32", "validation-share=0.25")
         self.assert_some(r".*Done in .*", lines, 1)
+
+    def bar_of(self, name, *overrides):
+        """What a run alone draws on a terminal, as it stands behind each return of the cursor."""
+        terminal, ours = pty.openpty()
+        command = [jobs.DDPTRAIN, "--config", str(EXAMPLES / f"{name}.yaml"), *SMALL, *overrides]
+        environment = {k: v for k, v in os.environ.items() if k not in jobs.RANK_VARIABLES}
+        run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=ours)
+        os.close(ours)
+        drawn = b""
+        try:
+            while piece := os.read(terminal, 4096):
+                drawn += piece
+        except OSError:  # the other side is closed
+            pass
+        os.close(terminal)
+        self.assertEqual(0, run.wait(), drawn)
+        return drawn.decode().replace("\x1b[K", "").split("\r")
+
+    def test_mila_imagenet_shows_samples_on_a_terminal(self):
+        drawn = self.bar_of("mila_imagenet", "dataset=fake", "model=resnet18", "image-size=32", "sync-bn=false")
+        self.assert_some(
+            r"Train epoch 2/2: 100%\|█{10}\| \d+/\d+ \[\d\d:\d\d<00:00, +\d+\.\d\dsamples/s, "
+            r"loss=\d+\.\d{3}, accuracy=\d+\.\d\d%\]", drawn, 1)
+
+    def test_other_styles_show_steps_on_a_terminal(self):
+        drawn = self.bar_of("mila_cifar10", f"data-dir={self.cifar}")
+        self.assert_some(r"epoch 1 \[#{30}\] \d+/\d+ loss \d+\.\d{4}", drawn, 1)
 
     def test_openacc_cifar10(self):
         lines, others = self.lines_of("openacc_cifar10", f"data-dir={self.cifar}", "epochs=12")
