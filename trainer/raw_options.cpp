@@ -44,6 +44,7 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--dataset", raw.dataset, "The samples")->check(one_of(words_of(dataset_words())));
   app.add_option("--data-dir", data.directory, "Directory of the samples, or an archive")
       ->check(not_empty())
+      ->envname("DATA_DIR")
       ->type_name("DIR");
   app.add_option(
          "--transforms", data.transforms, "What is done to an image; else the data set's own")

@@ -202,6 +202,7 @@ Result<void> Training::open() {
             data_.classes,
             options_.model.classes));
   }
+  name_event_files(options_);
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));

@@ -117,6 +117,11 @@ class Examples(unittest.TestCase):
                     "kaust_tiny_imagenet", f"data-dir={data}", "model=resnet18", "image-size=32",
                     "amp=off", f"tensorboard-dir={self.root / 'runs'}")
                 self.assert_some(r"\[Rank 0\] World size: +2", lines, 1)
+                runs = re.escape(str(self.root / "runs"))
+                self.assertRegex(
+                    lines[0], rf"^\[Rank 0\] TensorBoard logging to: {runs}/ddp_resnet18_\d{{8}}-\d{{6}}$")
+                written = pathlib.Path(lines[0].split(": ", 1)[1])
+                self.assertTrue(list(written.glob("events.out.tfevents.*")), written)
                 self.assert_some(
                     r"Epoch \[\d/2\] LR: \d\.\d{6} \| Loss \(train, val\): \d+\.\d{3}, \d+\.\d{3} \| "
                     r"Accuracy \(train, val\): \d+\.\d{2}%, \d+\.\d{2}% \| Throughput: \d+\.\d img/s", lines, 2)
@@ -137,6 +142,23 @@ class Examples(unittest.TestCase):
         lines, _ = self.lines_of(
             "mila_imagenet", "dataset=fake", "model=vit_b_32", "image-size=32", "validation-share=0.25")
         self.assert_some(r".*Done in .*", lines, 1)
+
+    def test_mila_imagenet_records_for_wandb_what_its_variables_say(self):
+        files = {}
+        for mode in ("offline", "disabled"):
+            directory = self.root / mode
+            jobs.final(jobs.Run(
+                [jobs.DDPTRAIN, "--config", str(EXAMPLES / "mila_imagenet.yaml"), *SMALL, "dataset=fake",
+                 "model=linear", "image-size=32", "log-style=plain", f"wandb-dir={directory}"], 1,
+                {"WANDB_MODE": mode, "WANDB_PROJECT": "a-project", "WANDB_RUN_GROUP": "a-group",
+                 "WANDB_RUN_ID": "id7"}).wait())
+            files[mode] = list(directory.rglob("*.wandb"))
+        self.assertEqual([], files["disabled"])
+        (file,) = files["offline"]
+        self.assertEqual("run-id7.wandb", file.name)
+        self.assertRegex(file.parent.name, r"^offline-run-\d{8}_\d{6}-id7$")
+        for text in (b"a-project", b"a-group"):
+            self.assertIn(text, file.read_bytes())
 
     def bar_of(self, name, *overrides):
         """What a run alone draws on a terminal, as it stands behind each return of the cursor."""
