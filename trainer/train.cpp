@@ -159,6 +159,7 @@ class Training {
   // For reports alone.
   double run_began_s_ = now_s();
   PhaseSplit phases_{run_began_s_};
+  PhaseTimes steps_took_;
   Throughput throughput_{run_began_s_};
   double epoch_began_s_ = 0;
   double last_rate_ = 0;
@@ -171,6 +172,7 @@ Result<TrainEnd> Training::run() {
   if (done) done = build();
   if (done && !options_.evaluated) done = take_up();
   if (done) done = announce();
+  phases_.skip(now_s());
   if (done && has_more_to_train() && at_.progress.step == 0) done = keep_checkpoint();
   while (done && has_more_to_train()) {
     done = train_epoch();
@@ -347,6 +349,7 @@ Result<void> Training::train_epoch() {
   if (!done || is_stopped_) return done;
   if (epochs_done() >= options_.profile.epochs) stop_profiling();
   done = end_epoch(samples_before);
+  phases_.skip(now_s());
   if (!done) return done;
   const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
   auto extras = std::move(at_.extras);
@@ -462,6 +465,8 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
   const auto samples_of_all = static_cast<std::int64_t>(sums.samples) * place_.world;
   throughput_.add(samples_of_all, now_s());
   end_phase(&PhaseTimes::other_s);
+  const PhaseTimes took = phases_.take();
+  steps_took_.add(took);
   const std::int64_t per_epoch = data_.train.size();
   bar_.show(
       {.epoch = at_.progress.epoch,
@@ -502,7 +507,7 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
       .learning_rate = last_rate_,
       .grad_norm = update.gradient_norm,
       .rates = rates,
-      .phases = phases_.take(),
+      .phases = took,
       .peak_rss_bytes = options_.report.verbosity >= kTellsRanks ? rss_bytes() : 0});
 }
 
@@ -695,6 +700,10 @@ Result<void> Training::finish() {
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
   const auto figures = device_.figures();
+  std::optional<LoaderCeiling> ceiling;
+  if (options_.model.kind == ModelKind::kDummy && throughput_.samples() > 0) {
+    ceiling = loader_ceiling(throughput_.samples(), steps_took_);
+  }
   return report_->tell(RunEnded{
       .at = last,
       .sums = tested->sums,
@@ -703,7 +712,8 @@ Result<void> Training::finish() {
       .samples_per_s = throughput_.whole(),
       .peak_tensor_bytes = figures ? figures->max_allocated_bytes : 0,
       .peak_rss_bytes = rss_bytes(),
-      .is_evaluation = options_.evaluated.has_value()});
+      .is_evaluation = options_.evaluated.has_value(),
+      .ceiling = ceiling});
 }
 
 /// `sums` of all ranks together (P18).

@@ -160,6 +160,24 @@ class Examples(unittest.TestCase):
         for text in (b"a-project", b"a-group"):
             self.assertIn(text, file.read_bytes())
 
+    def test_a_model_that_costs_nothing_shows_the_loaders_ceiling(self):
+        for model in ("dummy", "linear"):
+            metrics = self.root / f"{model}.jsonl"
+            lines, _ = self.lines_of(
+                "mila_imagenet", f"data-dir={self.root / 'imagenet'}", f"model={model}", "log-style=plain",
+                f"metrics-file={metrics}")
+            told = [line for line in lines if line.startswith("ceiling ")]
+            final = jobs.records(metrics)[-1]
+            if model == "linear":
+                self.assertEqual([], told)
+                self.assertNotIn("loader_samples_per_s", final)
+                continue
+            loader, training = final["loader_samples_per_s"], final["training_samples_per_s"]
+            self.assertEqual(
+                [f"ceiling loader_samples_per_s={loader:.0f} training_samples_per_s={training:.0f}"], told)
+            self.assertGreater(training, loader)
+            self.assertGreater(loader, 0)
+
     def bar_of(self, name, *overrides):
         """What a run alone draws on a terminal, as it stands behind each return of the cursor."""
         terminal, ours = pty.openpty()

@@ -121,7 +121,15 @@ Lines PlainLines::operator()(const RunStopped& run) const {
 
 Lines PlainLines::operator()(const RunEnded& run) const {
   if (!is_first()) return {};
-  return {final_line(run.at, run.sums, run.weights_sha256)};
+  Lines lines;
+  if (run.ceiling) {
+    lines.push_back(fmt::format(
+        "ceiling loader_samples_per_s={:.0f} training_samples_per_s={:.0f}",
+        run.ceiling->loader_samples_per_s,
+        run.ceiling->training_samples_per_s));
+  }
+  lines.push_back(final_line(run.at, run.sums, run.weights_sha256));
+  return lines;
 }
 
 // mila: ImageNet ----------------------------------------------------------------------------------

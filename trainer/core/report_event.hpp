@@ -136,6 +136,7 @@ struct RunEnded {
   std::int64_t peak_tensor_bytes = 0;  // of the device's tensors; 0 where nobody counts them
   std::int64_t peak_rss_bytes = 0;     // of this process; 0 if not known
   bool is_evaluation = false;          // nothing was trained
+  std::optional<LoaderCeiling> ceiling = std::nullopt;  // of the model "dummy"
 };
 
 using ReportEvent = std::variant<
