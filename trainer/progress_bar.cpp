@@ -21,10 +21,6 @@ void ProgressBar::show(const BarState& state) {
   say(fmt::format("\r{}\x1b[K", bar_text(style_, state)));
 }
 
-void ProgressBar::show(std::int64_t epoch, std::int64_t done, std::int64_t steps, double loss) {
-  show({.epoch = epoch, .steps_done = done, .steps = steps, .loss = loss});
-}
-
 void ProgressBar::clear() {
   if (!drawn_) return;
   drawn_ = false;

@@ -3,8 +3,6 @@
 #include "base/time.hpp"
 #include "trainer/core/progress_text.hpp"
 
-#include <cstdint>
-
 namespace ddprun {
 
 /// One line on a terminal that shows how far the epoch is; where stderr is no terminal it shows
@@ -12,11 +10,10 @@ namespace ddprun {
 class ProgressBar {
  public:
   /// `wanted` is false on all ranks but 0.
-  explicit ProgressBar(bool wanted, BarStyle style = BarStyle::kPlain);
+  ProgressBar(bool wanted, BarStyle style);
 
   /// Redraws, at most ten times a second, and at the epoch's last step.
   void show(const BarState& state);
-  void show(std::int64_t epoch, std::int64_t done, std::int64_t steps, double loss);
 
   /// Clears the line, so that something else can be printed.
   void clear();

@@ -44,6 +44,7 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--dataset", raw.dataset, "The samples")->check(one_of(words_of(dataset_words())));
   app.add_option("--data-dir", data.directory, "Directory of the samples, or an archive")
       ->check(not_empty())
+      ->envname("DATA_DIR")
       ->type_name("DIR");
   app.add_option(
          "--transforms", data.transforms, "What is done to an image; else the data set's own")
@@ -85,9 +86,10 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
          "--pretrained", options.pretrained, "Weights to begin with: safetensors or torch.save")
       ->check(not_empty())
       ->type_name("FILE");
-  app.add_option("--evaluate", options.evaluated, "Test these weights, and leave")
+  app.add_option(
+         "--evaluate", options.evaluated, "Test a file's or a snapshot's weights, and leave")
       ->check(not_empty())
-      ->type_name("FILE");
+      ->type_name("PATH");
   app.add_flag("--sync-bn", options.synchronises_batch_norm, "Batch statistics over all ranks");
   app.add_flag(
       "--param-count", options.counts_parameters, "Print the model's parameters and leave");
@@ -128,7 +130,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   app.add_option(
          "--evaluate-every-epochs",
          raw.evaluate_every_epochs,
-         "Epochs between tests; 0: at the end")
+         "Test after epochs that N divides; 0: at the end")
       ->check(count(0, kCountMax));
 }
 

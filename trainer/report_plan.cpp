@@ -2,6 +2,11 @@
 
 #include "base/environment.hpp"
 
+#include <fmt/chrono.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <string>
 
 namespace ddprun {
@@ -16,6 +21,12 @@ std::map<std::string, std::string> shown_environment() {
     if (is_shown) shown.emplace(name, value);
   }
   return shown;
+}
+
+/// One of those by which wandb itself is told what flags do not.
+std::string variable(const char* name, const char* otherwise = "") {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
 }
 
 Arguments arguments_of(const TrainOptions& options) {
@@ -64,6 +75,14 @@ Result<LineContext> line_context(const TrainOptions& options, const WorkerPlace&
 
 }  // namespace
 
+void name_event_files(TrainOptions& options) {
+  ReportOptions& report = options.report;
+  if (report.style != "kaust" || !report.tensorboard_dir) return;
+  const std::string name = report.run_name.value_or(fmt::format(
+      "ddp_{}_{:%Y%m%d-%H%M%S}", name_of(options.model.kind), fmt::localtime(std::time(nullptr))));
+  report.tensorboard_dir = (std::filesystem::path(*report.tensorboard_dir) / name).string();
+}
+
 Result<RunReport> open_report(const TrainOptions& options, const WorkerPlace& place) {
   const ReportOptions& wanted = options.report;
   const auto lines = line_context(options, place);
@@ -74,12 +93,12 @@ Result<RunReport> open_report(const TrainOptions& options, const WorkerPlace& pl
   files.tensorboard_dir = wanted.tensorboard_dir;
   if (wanted.every_steps > 0) files.step_every = wanted.every_steps;
   if (lines->style == LineStyle::kKaust) files.scalar_names = ScalarNames::kKaust;
-  if (wanted.wandb_dir) {
+  if (wanted.wandb_dir && variable("WANDB_MODE") != "disabled") {
     files.wandb = ReportFileOptions::Wandb{
         .directory = *wanted.wandb_dir,
-        .run_id = {},
-        .project = "ddptrain",
-        .group = {},
+        .run_id = variable("WANDB_RUN_ID"),
+        .project = variable("WANDB_PROJECT", "ddptrain"),
+        .group = variable("WANDB_RUN_GROUP"),
         .run_name = run_name(options, place),
         .environment = shown_environment()};
   }

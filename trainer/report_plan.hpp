@@ -8,6 +8,10 @@
 
 namespace ddprun {
 
+/// Has each run of KAUST's style write its event files into a directory of its own, named by
+/// --run-name, else as theirs are: "ddp_<model>_<time of the start>".
+void name_event_files(TrainOptions& options);
+
 /// Opens what `options` ask to report to, in the style that they name. Fails as RunReport::open().
 Result<RunReport> open_report(const TrainOptions& options, const WorkerPlace& place);
 

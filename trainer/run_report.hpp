@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "trainer/core/line_style.hpp"
+#include "trainer/core/progress_text.hpp"
 #include "trainer/core/report_event.hpp"
 #include "trainer/report_files.hpp"
 
@@ -18,6 +19,11 @@ class RunReport {
   /// Prints and records `event`. Fails with kIo where it cannot go into the metrics file, and where
   /// the last line, that of RunEnded, is lost; another line that is lost is no reason to end.
   Result<void> tell(const ReportEvent& event);
+
+  /// Of the style: Mila's ImageNet example counts samples.
+  BarStyle bar_style() const {
+    return lines_.style == LineStyle::kMilaImagenet ? BarStyle::kSamples : BarStyle::kPlain;
+  }
 
  private:
   RunReport(const LineContext& lines, ReportFiles files);

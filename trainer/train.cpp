@@ -51,6 +51,16 @@ namespace {
 
 constexpr char kGeneratorOffset[] = "device_generator_offset";
 constexpr double kTera = 1e12;
+constexpr double kPercent = 100;
+// -v so many times:
+constexpr int kTellsPhases = 2;
+constexpr int kTellsRanks = 3;
+
+/// The most that this process has had; 0 if not known.
+std::int64_t rss_bytes() {
+  const auto bytes = peak_rss_bytes();
+  return bytes ? *bytes : 0;
+}
 
 double now_s() {
   return to_seconds(Clock::now().time_since_epoch());
@@ -65,8 +75,7 @@ class Training {
         place_(place),
         device_(device),
         notice_(notice),
-        drill_(options_.injections, place.rank, place.attempt),
-        bar_(place.rank == 0) {
+        drill_(options_.injections, place.rank, place.attempt) {
     options_.schedule.world = place.world;
   }
 
@@ -105,7 +114,7 @@ class Training {
   Result<void> keep_checkpoint();
   Result<void> save_or_stop();
   Result<void> report_stop();
-  Result<void> end_epoch(double samples_before, double began_s);
+  Result<void> end_epoch(double samples_before);
   Result<Tested> test();
   Result<void> finish();
   MetricSums sum_over_ranks(const MetricSums& sums);
@@ -131,7 +140,7 @@ class Training {
   TrainingData data_;
   std::unique_ptr<RunReport> report_;
   RecordFile trace_;
-  ProgressBar bar_;
+  ProgressBar bar_{false, BarStyle::kPlain};  // until the report says which
 
   ProcessGroup group_;
   std::unique_ptr<Ddp> ddp_;
@@ -152,7 +161,9 @@ class Training {
   // For reports alone.
   double run_began_s_ = now_s();
   PhaseSplit phases_{run_began_s_};
+  PhaseTimes steps_took_;
   Throughput throughput_{run_began_s_};
+  double epoch_began_s_ = 0;
   double last_rate_ = 0;
   double last_loss_ = 0;      // of the epoch before
   double forward_flops_ = 0;  // of one sample
@@ -163,6 +174,8 @@ Result<TrainEnd> Training::run() {
   if (done) done = build();
   if (done && !options_.evaluated) done = take_up();
   if (done) done = announce();
+  phases_.skip(now_s());  // what was set up until here is of no step
+  throughput_ = Throughput(now_s());
   if (done && has_more_to_train() && at_.progress.step == 0) done = keep_checkpoint();
   while (done && has_more_to_train()) {
     done = train_epoch();
@@ -197,9 +210,11 @@ Result<void> Training::open() {
   }
   auto enough = check_enough_samples();
   if (!enough) return enough;
+  name_event_files(options_);
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
+  bar_ = ProgressBar(place_.rank == 0, report_->bar_style());
   if (const auto& traces = options_.profile.directory) {
     auto profiler = Profiler::open(
         *traces,
@@ -323,8 +338,8 @@ void Training::stop_profiling() {
 }
 
 Result<void> Training::train_epoch() {
-  const double began_s = now_s();
   last_tested_.reset();
+  epoch_began_s_ = now_s();
   const double samples_before = at_.sums.samples;
   if (epochs_done() > options_.profile.epochs) stop_profiling();  // resumed behind them
   ddp_->model().train();
@@ -363,7 +378,8 @@ Result<void> Training::train_epoch() {
   if (is_captured) device_.end_capture();
   if (!done || is_stopped_) return done;
   if (epochs_done() >= options_.profile.epochs) stop_profiling();
-  done = end_epoch(samples_before, began_s);
+  done = end_epoch(samples_before);
+  phases_.skip(now_s());
   if (!done) return done;
   const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
   auto extras = std::move(at_.extras);
@@ -436,7 +452,6 @@ Result<std::optional<Batch>> Training::next_batch(Feeder& feeder) {
 
 /// Where phases are told, each ends when the device has done it; else nobody waits for it.
 void Training::end_phase(double PhaseTimes::*phase) {
-  constexpr int kTellsPhases = 2;
   if (options_.report.verbosity >= kTellsPhases) device_.synchronise();
   phases_.end(phase, now_s());
 }
@@ -480,8 +495,21 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
   const auto samples_of_all = static_cast<std::int64_t>(sums.samples) * place_.world;
   throughput_.add(samples_of_all, now_s());
   end_phase(&PhaseTimes::other_s);
-  bar_.show(at_.progress.epoch, step_of_epoch(), steps, sums.mean_loss());
+  const PhaseTimes took = phases_.take();
+  steps_took_.add(took);
   const std::int64_t per_epoch = data_.train.size();
+  bar_.show(
+      {.epoch = at_.progress.epoch,
+       .count = epochs_done(),
+       .epochs = options_.epochs,
+       .steps_done = step_of_epoch(),
+       .steps = steps,
+       .samples_done =
+           std::min(at_.consumed, per_epoch),  // some stand twice where ranks are padded
+       .samples = per_epoch,
+       .seconds = now_s() - epoch_began_s_,
+       .loss = sums.mean_loss(),
+       .accuracy = sums.accuracy_percent() / kPercent});
   StepDone::Rates rates;
   rates.samples_per_s = throughput_.windowed();
   const double of_rank = rates.samples_per_s / place_.world;
@@ -509,7 +537,8 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
       .learning_rate = last_rate_,
       .grad_norm = update.gradient_norm,
       .rates = rates,
-      .phases = phases_.take()});
+      .phases = took,
+      .peak_rss_bytes = options_.report.verbosity >= kTellsRanks ? rss_bytes() : 0});
 }
 
 void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates) {
@@ -519,8 +548,7 @@ void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates
   moment.loss = sums.mean_loss();
   moment.samples_per_s = rates.samples_per_s;
   moment.tokens_per_s = rates.tokens_per_s;
-  const auto memory = peak_rss_bytes();
-  moment.peak_rss_bytes = memory ? *memory : 0;
+  moment.peak_rss_bytes = rss_bytes();
   moment.gpu = device_.figures();
   bar_.clear();
   burn_in_->tell(moment);
@@ -613,14 +641,15 @@ Result<void> Training::report_stop() {
 }
 
 /// `samples_before`: this rank's, when the epoch began or was resumed.
-Result<void> Training::end_epoch(double samples_before, double began_s) {
+Result<void> Training::end_epoch(double samples_before) {
   bar_.clear();
   const double trained_s = now_s();
   EpochTrained trained{
       .at = at_.progress,
       .sums = sum_over_ranks(at_.sums),
-      .seconds = trained_s - began_s,
-      .samples_per_s = (at_.sums.samples - samples_before) * place_.world / (trained_s - began_s),
+      .seconds = trained_s - epoch_began_s_,
+      .samples_per_s =
+          (at_.sums.samples - samples_before) * place_.world / (trained_s - epoch_began_s_),
       .learning_rate = last_rate_,
       .samples_of_run = static_cast<std::int64_t>(at_.extras[kSamplesOfRun]),
       .elapsed_s = trained_s - run_began_s_,
@@ -632,7 +661,7 @@ Result<void> Training::end_epoch(double samples_before, double began_s) {
   last_loss_ = trained.sums.mean_loss();
   // Who chooses the best measures the last epoch, too.
   const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
-  if (!told || every == 0 || (epochs_done() % every != 0 && !is_last)) return told;
+  if (!told || every == 0 || (at_.progress.epoch % every != 0 && !is_last)) return told;
   auto tested = test();
   if (!tested) return tested.error();
   last_tested_ = *tested;
@@ -647,7 +676,7 @@ Result<void> Training::end_epoch(double samples_before, double began_s) {
       .correct_top5 = tested->right_of_five,
       .batch_loss_sum = tested->batch_loss_sum,
       .seconds = tested->seconds,
-      .epoch_seconds = now_s() - began_s});
+      .epoch_seconds = now_s() - epoch_began_s_});
 }
 
 /// The test set's metrics; each rank takes its share, and no sample counts twice.
@@ -704,8 +733,11 @@ Result<void> Training::finish() {
   }
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
-  const auto memory = peak_rss_bytes();
   const auto figures = device_.figures();
+  std::optional<LoaderCeiling> ceiling;
+  if (options_.model.kind == ModelKind::kDummy && throughput_.samples() > 0) {
+    ceiling = loader_ceiling(throughput_.samples(), steps_took_);
+  }
   return report_->tell(RunEnded{
       .at = last,
       .sums = last_tested_->sums,
@@ -713,7 +745,9 @@ Result<void> Training::finish() {
       .seconds = now_s() - run_began_s_,
       .samples_per_s = throughput_.whole(),
       .peak_tensor_bytes = figures ? figures->max_allocated_bytes : 0,
-      .peak_rss_bytes = memory ? *memory : 0});
+      .peak_rss_bytes = rss_bytes(),
+      .is_evaluation = options_.evaluated.has_value(),
+      .ceiling = ceiling});
 }
 
 /// `sums` of all ranks together (P18).
@@ -737,8 +771,6 @@ Result<void> Training::announce() {
   began.kernels = at::get_cpu_capability();
   began.torch = TORCH_VERSION;
   began.backends.nccl = device_.place().is_cuda();
-  phases_ = PhaseSplit(now_s());  // what was set up until here is of no step
-  throughput_ = Throughput(now_s());
   auto told = report_->tell(began);
   if (!told || at_.progress.step == 0) return told;
   return report_->tell(RunResumed{

@@ -1,11 +1,38 @@
 #include "trainer/weights.hpp"
 
+#include "base/say.hpp"
 #include "trainer/models/load_weights.hpp"
+#include "trainer/snapshot_store.hpp"
 #include "trainer/weights_file.hpp"
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// `path`; of a snapshot or a directory of snapshots the newest one's model.
+Result<std::string> file_of_weights(const fs::path& path) {
+  if (std::error_code ignored; !fs::is_directory(path, ignored)) return path.string();
+  const auto found = find_snapshot(path);
+  if (!found) return found.error();
+  for (const Error& damaged : found->damaged) {
+    say(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
+  }
+  if (!found->snapshot) {
+    return make_error(
+        Errc::kNotFound,
+        fmt::format("{}: no snapshot is there; give one, or a file of weights", path.string()));
+  }
+  const fs::path newest = path / found->snapshot->name().to_string();
+  std::error_code ignored;
+  return ((fs::exists(newest, ignored) ? newest : path) / kModelFile).string();
+}
+
+}  // namespace
 
 Result<std::string> begin_with(const Model& model, const std::string& path) {
   const auto file = read_weights_file(path);
@@ -15,7 +42,10 @@ Result<std::string> begin_with(const Model& model, const std::string& path) {
   return fmt::format("{}: {}", path, summary_of(*report, state_of(model).size()));
 }
 
-Result<void> take_weights(const Model& model, const std::string& path) {
+Result<void> take_weights(const Model& model, const std::string& from) {
+  const auto found = file_of_weights(from);
+  if (!found) return found.error();
+  const std::string& path = *found;
   const auto file = read_weights_file(path);
   if (!file) return file.error();
   const auto report = load_weights(model, (*file)->weights().tensors);

@@ -13,8 +13,9 @@ namespace ddprun {
 /// tensor.
 Result<std::string> begin_with(const Model& model, const std::string& path);
 
-/// Overwrites all of them. Fails as begin_with(), and with kInvalidArgument where the file has not
-/// just the model's tensors, naming those in question.
-Result<void> take_weights(const Model& model, const std::string& path);
+/// Overwrites all of them by those of a file, of a snapshot, or of the newest sound one in a
+/// directory of snapshots. Fails as begin_with() and find_snapshot(), and with kInvalidArgument
+/// where there are not just the model's tensors, naming those in question.
+Result<void> take_weights(const Model& model, const std::string& from);
 
 }  // namespace ddprun

@@ -6,7 +6,9 @@ are made up.
 
 import os
 import pathlib
+import pty
 import re
+import subprocess
 import tarfile
 import tempfile
 import unittest
@@ -115,6 +117,11 @@ class Examples(unittest.TestCase):
                     "kaust_tiny_imagenet", f"data-dir={data}", "model=resnet18", "image-size=32",
                     "amp=off", f"tensorboard-dir={self.root / 'runs'}")
                 self.assert_some(r"\[Rank 0\] World size: +2", lines, 1)
+                runs = re.escape(str(self.root / "runs"))
+                self.assertRegex(
+                    lines[0], rf"^\[Rank 0\] TensorBoard logging to: {runs}/ddp_resnet18_\d{{8}}-\d{{6}}$")
+                written = pathlib.Path(lines[0].split(": ", 1)[1])
+                self.assertTrue(list(written.glob("events.out.tfevents.*")), written)
                 self.assert_some(
                     r"Epoch \[\d/2\] LR: \d\.\d{6} \| Loss \(train, val\): \d+\.\d{3}, \d+\.\d{3} \| "
                     r"Accuracy \(train, val\): \d+\.\d{2}%, \d+\.\d{2}% \| Throughput: \d+\.\d img/s", lines, 2)
@@ -136,11 +143,78 @@ class Examples(unittest.TestCase):
             "mila_imagenet", "dataset=fake", "model=vit_b_32", "image-size=32", "validation-share=0.25")
         self.assert_some(r".*Done in .*", lines, 1)
 
+    def test_mila_imagenet_records_for_wandb_what_its_variables_say(self):
+        files = {}
+        for mode in ("offline", "disabled"):
+            directory = self.root / mode
+            jobs.final(jobs.Run(
+                [jobs.DDPTRAIN, "--config", str(EXAMPLES / "mila_imagenet.yaml"), *SMALL, "dataset=fake",
+                 "model=linear", "image-size=32", "log-style=plain", f"wandb-dir={directory}"], 1,
+                {"WANDB_MODE": mode, "WANDB_PROJECT": "a-project", "WANDB_RUN_GROUP": "a-group",
+                 "WANDB_RUN_ID": "id7"}).wait())
+            files[mode] = list(directory.rglob("*.wandb"))
+        self.assertEqual([], files["disabled"])
+        (file,) = files["offline"]
+        self.assertEqual("run-id7.wandb", file.name)
+        self.assertRegex(file.parent.name, r"^offline-run-\d{8}_\d{6}-id7$")
+        for text in (b"a-project", b"a-group"):
+            self.assertIn(text, file.read_bytes())
+
+    def test_a_model_that_costs_nothing_shows_the_loaders_ceiling(self):
+        for model in ("dummy", "linear"):
+            metrics = self.root / f"{model}.jsonl"
+            lines, _ = self.lines_of(
+                "mila_imagenet", f"data-dir={self.root / 'imagenet'}", f"model={model}", "log-style=plain",
+                f"metrics-file={metrics}")
+            told = [line for line in lines if line.startswith("ceiling ")]
+            final = jobs.records(metrics)[-1]
+            if model == "linear":
+                self.assertEqual([], told)
+                self.assertNotIn("loader_samples_per_s", final)
+                continue
+            loader, training = final["loader_samples_per_s"], final["training_samples_per_s"]
+            self.assertEqual(
+                [f"ceiling loader_samples_per_s={loader:.0f} training_samples_per_s={training:.0f}"], told)
+            self.assertGreater(training, loader)
+            self.assertGreater(loader, 0)
+
+    def bar_of(self, name, *overrides):
+        """What a run alone draws on a terminal, as it stands behind each return of the cursor."""
+        terminal, ours = pty.openpty()
+        command = [jobs.DDPTRAIN, "--config", str(EXAMPLES / f"{name}.yaml"), *SMALL, *overrides]
+        environment = {k: v for k, v in os.environ.items() if k not in jobs.RANK_VARIABLES}
+        run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=ours)
+        os.close(ours)
+        drawn = b""
+        try:
+            while piece := os.read(terminal, 4096):
+                drawn += piece
+        except OSError:  # the other side is closed
+            pass
+        os.close(terminal)
+        self.assertEqual(0, run.wait(), drawn)
+        return drawn.decode().replace("\x1b[K", "").split("\r")
+
+    def test_mila_imagenet_shows_samples_on_a_terminal(self):
+        drawn = self.bar_of("mila_imagenet", "dataset=fake", "model=resnet18", "image-size=32", "sync-bn=false")
+        self.assert_some(
+            r"Train epoch 2/2: 100%\|█{10}\| \d+/\d+ \[\d\d:\d\d<00:00, +\d+\.\d\dsamples/s, "
+            r"loss=\d+\.\d{3}, accuracy=\d+\.\d\d%\]", drawn, 1)
+
+    def test_other_styles_show_steps_on_a_terminal(self):
+        drawn = self.bar_of("mila_cifar10", f"data-dir={self.cifar}")
+        self.assert_some(r"epoch 1 \[#{30}\] \d+/\d+ loss \d+\.\d{4}", drawn, 1)
+
     def test_openacc_cifar10(self):
-        lines, others = self.lines_of("openacc_cifar10", f"data-dir={self.cifar}", "evaluate-every-epochs=1")
-        self.assert_some(r"Local Rank: 0, Epoch: \d, Training \.\.\.", lines, 2)
-        self.assert_some(r"Local Rank: 1, Epoch: \d, Training \.\.\.", others, 2)
-        self.assert_some(r"Epoch: \d, Accuracy: .*", lines, 1)  # each tenth epoch
+        lines, others = self.lines_of("openacc_cifar10", f"data-dir={self.cifar}", "epochs=12")
+        self.assert_some(r"Local Rank: 0, Epoch: \d+, Training \.\.\.", lines, 12)
+        self.assert_some(r"Local Rank: 1, Epoch: \d+, Training \.\.\.", others, 12)
+        told = [number for number, line in enumerate(lines) if "Accuracy" in line]
+        self.assertEqual(2, len(told), lines)
+        for epoch, at in zip((0, 10), told):
+            self.assertEqual("-" * 75, lines[at - 1])
+            self.assertRegex(lines[at], rf"^Epoch: {epoch}, Accuracy: [01]\.\d+$")
+            self.assertEqual("-" * 75, lines[at + 1])
 
 
 if __name__ == "__main__":

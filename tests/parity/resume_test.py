@@ -100,14 +100,26 @@ class Resume(unittest.TestCase):
         """As the run itself tests them at its end, whatever the world size: that two ranks do not divide
         51 samples has none tested twice."""
         metrics = self.path("metrics")
-        ended = self.finish(2, "--snapshot-dir", self.path("snapshots"), "--evaluate-every-epochs", "1",
-                            "--metrics-file", metrics)
+        ended = self.finish(2, "--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "30",
+                            "--evaluate-every-epochs", "1", "--metrics-file", metrics)
         tests = [record["samples"] for record in jobs.records(metrics) if record["event"] == "validation"]
         self.assertEqual([51, 51, 51], tests)
-        file = next(pathlib.Path(self.path("snapshots")).glob("snapshot-*/model.safetensors"))
-        for world in (1, 2):
-            tested = self.finish(world, "--evaluate", str(file))
-            self.assertEqual({**ended, "epoch": "0", "step": "0"}, tested)
+        *older, newest = sorted(pathlib.Path(self.path("snapshots")).glob("snapshot-*"))
+        self.assertTrue(older)
+        for world, path, style in (
+                (1, newest / "model.safetensors", "plain"), (2, newest / "model.safetensors", "kaust"),
+                (2, newest, "openacc"), (1, newest.parent, "mila-imagenet")):
+            with self.subTest(style, world=world, path=path):
+                tested = self.finish(world, "--evaluate", str(path), "--log-style", style)
+                self.assertEqual({**ended, "epoch": "0", "step": "0"}, tested)
+
+    def test_weights_that_are_not_there_are_not_tested(self):
+        empty = pathlib.Path(self.path("empty"))
+        empty.mkdir()
+        for path in (empty, self.path("nowhere")):
+            ((status, _, err),) = jobs.Run(command("--evaluate", str(path)), 1).wait()
+            self.assertNotEqual(0, status)
+            self.assertIn(f"--evaluate: {path}: ", err)
 
     def test_another_world_size_goes_on_too(self):
         snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]

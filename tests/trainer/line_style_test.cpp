@@ -210,12 +210,27 @@ TEST(LineStyle, OtherRanksSayOnlyWhatTheSystemHasThemSay) {
   EXPECT_THAT(lines_of(event_of("validated", context.style), context), IsEmpty());
 }
 
-TEST(LineStyle, OpenaccTellsOfEachTenthEpochOnceOnEachNode) {
-  LineContext const context{.style = LineStyle::kOpenacc, .rank = 2, .local_rank = 0, .world = 4};
+TEST(LineStyle, OpenaccTellsOfEachTestedEpochOnceOnEachNode) {
+  LineContext context{.style = LineStyle::kOpenacc, .rank = 2, .local_rank = 0, .world = 4};
   auto event = std::get<EpochValidated>(event_of("validated", context.style));
+  event.trained.at.epoch = 9;  // whoever tested it wants to know
   EXPECT_EQ(lines_of(event, context).size(), 3U);
-  event.trained.at.epoch = 11;
+  context.local_rank = 1;
   EXPECT_THAT(lines_of(event, context), IsEmpty());
+}
+
+TEST(LineStyle, OfEveryNameTellsWhatAnEvaluationFound) {
+  RunEnded ended = std::get<RunEnded>(event_of("ended", LineStyle::kPlain));
+  ended.is_evaluation = true;
+  for (const std::string& name : line_style_names()) {
+    LineContext context{.style = *parse_line_style(name, "", ""), .world = 4};
+    EXPECT_THAT(
+        lines_of(ended, context),
+        ElementsAre("final epoch=10 step=1234 loss=2.509804 accuracy=52.9412 weights_sha256=ab12"))
+        << name;
+    context.rank = 1;
+    EXPECT_THAT(lines_of(ended, context), IsEmpty()) << name;
+  }
 }
 
 TEST(LineStyle, EachVerbosityTellsMore) {
@@ -229,6 +244,16 @@ TEST(LineStyle, EachVerbosityTellsMore) {
   EXPECT_THAT(lines_of(step_of(21, 50), context), IsEmpty());
   context.verbosity = Verbosity::kDebug;
   EXPECT_EQ(lines_of(step_of(20, 50), context).size(), 2U);
+  context.rank = 1;
+  EXPECT_THAT(lines_of(step_of(20, 50), context), IsEmpty());
+  context.verbosity = Verbosity::kEveryRank;
+  EXPECT_THAT(
+      lines_of(step_of(20, 50), context),
+      ElementsAre("rank=1 epoch=10 step=1234 loss=2.250000 data_s=0.000000 copy_s=0.000000 "
+                  "compute_s=0.000000 optimizer_s=0.000000 snapshot_s=0.000000 other_s=0.000000 "
+                  "total_s=0.000000 peak_rss_bytes=0"));
+  context.rank = 0;
+  EXPECT_EQ(lines_of(step_of(20, 50), context).size(), 3U);
 }
 
 TEST(LineStyle, AStepsLineHasWhatIsKnownOfIt) {
@@ -280,7 +305,7 @@ TEST(RankLog, PrefixesEachLineWithTheRankFromOne) {
 TEST(RankLog, MoreFlagsThanLevelsMeanTheLast) {
   EXPECT_EQ(verbosity_of(0), Verbosity::kWarning);
   EXPECT_EQ(verbosity_of(2), Verbosity::kDebug);
-  EXPECT_EQ(verbosity_of(9), Verbosity::kDebugStacks);
+  EXPECT_EQ(verbosity_of(9), Verbosity::kEveryRank);
 }
 
 }  // namespace

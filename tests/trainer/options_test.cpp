@@ -36,10 +36,18 @@ std::string refusal_of(std::vector<const char*> flags) {
 }
 
 TEST(TrainOptions, TrainOnDebiansFashionMnistByDefault) {
+  ASSERT_EQ(::unsetenv("DATA_DIR"), 0);
   const TrainOptions options = accepted({});
   EXPECT_EQ(options.data.kind, DatasetKind::kFashionMnist);
   EXPECT_EQ(options.data.directory, "/usr/share/datasets/fashion-mnist");
   EXPECT_EQ(options.epochs, 1);
+}
+
+TEST(TrainOptions, TakeTheDirectoryOfTheDataFromTheEnvironmentUnlessAFlagSaysIt) {
+  ASSERT_EQ(::setenv("DATA_DIR", "/data/tiny", 1), 0);
+  EXPECT_EQ(accepted({"--dataset", "tiny-imagenet"}).data.directory, "/data/tiny");
+  EXPECT_EQ(accepted({"--dataset", "mnist", "--data-dir", "d"}).data.directory, "d");
+  ASSERT_EQ(::unsetenv("DATA_DIR"), 0);
 }
 
 TEST(TrainOptions, ReadEveryFlag) {

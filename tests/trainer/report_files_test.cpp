@@ -213,11 +213,11 @@ TEST(ProgressBar, DrawsOnATerminalAndClearsWhatItDrew) {
   const Descriptor close_ours(ours);
   {
     const Replaced stderr_is_a_terminal(STDERR_FILENO, ours);
-    ProgressBar bar(true);
-    bar.show(0, 1, 2, 0.5);
+    ProgressBar bar(true, BarStyle::kPlain);
+    bar.show({.steps_done = 1, .steps = 2, .loss = 0.5});
     bar.clear();
-    ProgressBar unwanted(false);
-    unwanted.show(0, 1, 2, 0.5);
+    ProgressBar unwanted(false, BarStyle::kPlain);
+    unwanted.show({.steps_done = 1, .steps = 2, .loss = 0.5});
   }
   const std::string expected =
       "\repoch 0 [###############...............] 1/2 loss 0.5000\x1b[K\r\x1b[K";
@@ -233,8 +233,8 @@ TEST(ProgressBar, DrawsOnATerminalAndClearsWhatItDrew) {
 
 TEST(ProgressBar, DrawsNothingWhereStderrIsNoTerminal) {
   testing::internal::CaptureStderr();
-  ProgressBar bar(true);
-  bar.show(0, 2, 2, 0.5);
+  ProgressBar bar(true, BarStyle::kPlain);
+  bar.show({.steps_done = 2, .steps = 2, .loss = 0.5});
   bar.clear();
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }

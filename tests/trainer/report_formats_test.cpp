@@ -1,6 +1,7 @@
 // The encoders behind the files that a run writes: fields, curves, checksums and frames.
 
 #include "trainer/core/crc32.hpp"
+#include "trainer/core/line_style.hpp"
 #include "trainer/core/progress_text.hpp"
 #include "trainer/core/protobuf.hpp"
 #include "trainer/core/report_fields.hpp"
@@ -26,6 +27,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 std::string hex(std::string_view bytes) {
@@ -293,6 +295,30 @@ TEST(PhaseSplit, ItsPhasesAddUpToTheTimeThatPassed) {
   EXPECT_EQ(took, (PhaseTimes{.data_s = 1.5, .compute_s = 3}));
   EXPECT_EQ(took.total_s(), 4.5);
   EXPECT_EQ(split.take(), PhaseTimes());
+}
+
+TEST(PhaseSplit, WhatIsSkippedBelongsToNoStep) {
+  PhaseSplit split(10);
+  split.end(&PhaseTimes::compute_s, 11);
+  split.skip(100);  // a validation
+  split.end(&PhaseTimes::data_s, 100.5);
+  EXPECT_EQ(split.take(), (PhaseTimes{.data_s = 0.5, .compute_s = 1}));
+}
+
+TEST(LoaderCeiling, IsWhatTheLoaderGaveAndWhatTrainingCouldHaveTaken) {
+  RunEnded ended;
+  ended.sums = {.loss = 1, .correct = 1, .samples = 1};
+  ended.ceiling = loader_ceiling(1000, {.data_s = 3, .copy_s = 0.25, .compute_s = 0.75});
+  EXPECT_EQ(ended.ceiling->loader_samples_per_s, 250);
+  EXPECT_EQ(ended.ceiling->training_samples_per_s, 1000);
+  EXPECT_THAT(
+      json_record(ended, 1),
+      HasSubstr("\"loader_samples_per_s\":250.0,\"training_samples_per_s\":1000.0"));
+  EXPECT_EQ(
+      lines_of(ended, {}).front(), "ceiling loader_samples_per_s=250 training_samples_per_s=1000");
+  ended.ceiling.reset();
+  EXPECT_THAT(json_record(ended, 1), Not(HasSubstr("loader_samples_per_s")));
+  EXPECT_EQ(lines_of(ended, {}).size(), 1U);
 }
 
 TEST(Throughput, TheWindowForgetsASlowBeginning) {

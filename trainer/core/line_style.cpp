@@ -93,14 +93,18 @@ std::int64_t step_interval(const LineContext& context) {
 }
 
 std::vector<std::string> lines_of(const ReportEvent& event, const LineContext& context) {
+  // Nobody's lines have a form for what was tested and not trained.
+  const auto* const ended = std::get_if<RunEnded>(&event);
+  if (ended != nullptr && ended->is_evaluation) return PlainLines{context}(*ended);
   const auto* const step = std::get_if<StepDone>(&event);
   if (step == nullptr) return styled(event, context);
-  if (context.rank != 0) return {};
+  if (!is_step_told(step->batch, step->batches, step_interval(context))) return {};
   Lines lines;
-  if (is_step_told(step->batch, step->batches, step_interval(context))) {
+  if (context.rank == 0) {
     lines = styled(event, context);
     if (context.verbosity >= Verbosity::kDebug) lines.push_back(phase_line(*step));
   }
+  if (context.verbosity >= Verbosity::kEveryRank) lines.push_back(rank_line(*step, context.rank));
   return lines;
 }
 

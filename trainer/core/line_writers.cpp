@@ -21,6 +21,19 @@ std::string minutes(double seconds) {
   return python_fixed(seconds / kMinute, 1);
 }
 
+std::string phases_text(const PhaseTimes& took) {
+  return fmt::format(
+      "data_s={:.6f} copy_s={:.6f} compute_s={:.6f} optimizer_s={:.6f} snapshot_s={:.6f} "
+      "other_s={:.6f} total_s={:.6f}",
+      took.data_s,
+      took.copy_s,
+      took.compute_s,
+      took.optimizer_s,
+      took.snapshot_s,
+      took.other_s,
+      took.total_s());
+}
+
 }  // namespace
 
 std::string step_line(const StepDone& step) {
@@ -43,19 +56,19 @@ std::string step_line(const StepDone& step) {
 }
 
 std::string phase_line(const StepDone& step) {
-  const PhaseTimes& took = step.phases;
   return fmt::format(
-      "phases epoch={} step={} data_s={:.6f} copy_s={:.6f} compute_s={:.6f} optimizer_s={:.6f} "
-      "snapshot_s={:.6f} other_s={:.6f} total_s={:.6f}",
+      "phases epoch={} step={} {}", step.at.epoch, step.at.step, phases_text(step.phases));
+}
+
+std::string rank_line(const StepDone& step, int rank) {
+  return fmt::format(
+      "rank={} epoch={} step={} loss={} {} peak_rss_bytes={}",
+      rank,
       step.at.epoch,
       step.at.step,
-      took.data_s,
-      took.copy_s,
-      took.compute_s,
-      took.optimizer_s,
-      took.snapshot_s,
-      took.other_s,
-      took.total_s());
+      python_fixed(step.sums.mean_loss(), 6),
+      phases_text(step.phases),
+      step.peak_rss_bytes);
 }
 
 // plain -------------------------------------------------------------------------------------------
@@ -108,7 +121,15 @@ Lines PlainLines::operator()(const RunStopped& run) const {
 
 Lines PlainLines::operator()(const RunEnded& run) const {
   if (!is_first()) return {};
-  return {final_line(run.at, run.sums, run.weights_sha256)};
+  Lines lines;
+  if (run.ceiling) {
+    lines.push_back(fmt::format(
+        "ceiling loader_samples_per_s={:.0f} training_samples_per_s={:.0f}",
+        run.ceiling->loader_samples_per_s,
+        run.ceiling->training_samples_per_s));
+  }
+  lines.push_back(final_line(run.at, run.sums, run.weights_sha256));
+  return lines;
 }
 
 // mila: ImageNet ----------------------------------------------------------------------------------
@@ -317,9 +338,8 @@ Lines OpenaccLines::operator()(const EpochBegan& epoch) const {
 }
 
 Lines OpenaccLines::operator()(const EpochValidated& epoch) const {
-  constexpr std::int64_t kEvery = 10;
   constexpr std::size_t kRule = 75;
-  if (context.local_rank != 0 || epoch.trained.at.epoch % kEvery != 0) return {};
+  if (context.local_rank != 0) return {};
   const std::string rule(kRule, '-');
   return {
       rule,

@@ -19,6 +19,9 @@ std::string step_line(const StepDone& step);
 /// "phases epoch=… step=… data_s=…": where the time of a step went.
 std::string phase_line(const StepDone& step);
 
+/// "rank=… epoch=… step=… loss=…": a rank's own step, and the most memory that it has had.
+std::string rank_line(const StepDone& step, int rank);
+
 /// For events that a style has no line for. A step's is there only if somebody asked for steps.
 struct SilentLines {
   const LineContext& context;

@@ -99,7 +99,7 @@ struct TrainOptions {
   DeviceKind device = DeviceKind::kCpu;
   NumericOptions numerics;
 
-  std::int64_t evaluate_every_epochs = 0;       // 0: at the end alone
+  std::int64_t evaluate_every_epochs = 0;       // those it divides; 0: at the end alone
   std::int64_t check_replicas_every_steps = 0;  // 0: never
   std::optional<double> peak_tflops;            // of a device, for its utilisation
   ReportOptions report;

@@ -10,7 +10,7 @@ namespace ddprun {
 
 Verbosity verbosity_of(int times) {
   DDPRUN_CHECK(times >= 0);
-  return static_cast<Verbosity>(std::min(times, static_cast<int>(Verbosity::kDebugStacks)));
+  return static_cast<Verbosity>(std::min(times, static_cast<int>(Verbosity::kEveryRank)));
 }
 
 std::string rank_prefix(int rank, int world) {

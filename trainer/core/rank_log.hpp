@@ -10,10 +10,10 @@ namespace ddprun {
 
 /// Ordered: each level says what those before it say, and more.
 enum class Verbosity : std::uint8_t {
-  kWarning,      // without a flag: what a run is about, and what went wrong
-  kInfo,         // -v: steps
-  kDebug,        // -vv: where the time of a step goes
-  kDebugStacks,  // -vvv: the profiler records stacks, too
+  kWarning,    // without a flag: what a run is about, and what went wrong
+  kInfo,       // -v: steps
+  kDebug,      // -vv: where the time of a step goes
+  kEveryRank,  // -vvv: the same of every rank, and its memory
 };
 
 /// The level of `times` a -v: more than three are three. REQUIRES: times >= 0.

@@ -85,6 +85,7 @@ struct StepDone {
   std::optional<double> grad_norm = std::nullopt;  // before clipping
   Rates rates;
   PhaseTimes phases;
+  std::int64_t peak_rss_bytes = 0;  // of this process; 0 where nobody asked
 };
 
 /// The training part of an epoch is over. `sums` are of all ranks.
@@ -125,7 +126,7 @@ struct RunStopped {
   std::string signal = "SIGTERM";  // the name of the one that came
 };
 
-/// All epochs are done. `sums` are those of the test set, of all ranks.
+/// All epochs are done, or there were none to do. `sums` are those of the test set, of all ranks.
 struct RunEnded {
   Progress at;
   MetricSums sums;
@@ -134,6 +135,8 @@ struct RunEnded {
   double samples_per_s = 0;            // trained by all ranks over `seconds`
   std::int64_t peak_tensor_bytes = 0;  // of the device's tensors; 0 where nobody counts them
   std::int64_t peak_rss_bytes = 0;     // of this process; 0 if not known
+  bool is_evaluation = false;          // nothing was trained
+  std::optional<LoaderCeiling> ceiling = std::nullopt;  // of the model "dummy"
 };
 
 using ReportEvent = std::variant<

@@ -15,18 +15,51 @@ namespace {
 // Keys in the order in which they are given, so that a person can read the file.
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 42> kColumns = {
-    "event",        "time_s",         "epoch",          "step",
-    "world",        "attempt",        "loss",           "accuracy",
-    "top5",         "samples",        "samples_per_s",  "learning_rate",
-    "grad_norm",    "batch",          "samples_of_run", "data_s",
-    "copy_s",       "compute_s",      "optimizer_s",    "snapshot_s",
-    "other_s",      "tokens_per_s",   "tflops",         "mfu",
-    "eta_s",        "seconds",        "epoch_seconds",  "path",
-    "signal",       "weights_sha256", "peak_rss_bytes", "peak_tensor_bytes",
-    "dataset",      "model",          "parameters",     "train_samples",
-    "test_samples", "batch_size",     "threads",        "kernels",
-    "torch",        "elapsed_s"};
+constexpr std::array<std::string_view, 44> kColumns = {
+    "event",
+    "time_s",
+    "epoch",
+    "step",
+    "world",
+    "attempt",
+    "loss",
+    "accuracy",
+    "top5",
+    "samples",
+    "samples_per_s",
+    "learning_rate",
+    "grad_norm",
+    "batch",
+    "samples_of_run",
+    "data_s",
+    "copy_s",
+    "compute_s",
+    "optimizer_s",
+    "snapshot_s",
+    "other_s",
+    "tokens_per_s",
+    "tflops",
+    "mfu",
+    "eta_s",
+    "seconds",
+    "epoch_seconds",
+    "path",
+    "signal",
+    "weights_sha256",
+    "peak_rss_bytes",
+    "peak_tensor_bytes",
+    "dataset",
+    "model",
+    "parameters",
+    "train_samples",
+    "test_samples",
+    "batch_size",
+    "threads",
+    "kernels",
+    "torch",
+    "elapsed_s",
+    "loader_samples_per_s",
+    "training_samples_per_s"};
 
 Fields at(Progress progress) {
   return {{"epoch", progress.epoch}, {"step", progress.step}};
@@ -133,6 +166,10 @@ struct FieldsOf {
     fields.emplace_back("samples_per_s", run.samples_per_s);
     fields.emplace_back("peak_rss_bytes", run.peak_rss_bytes);
     fields.emplace_back("peak_tensor_bytes", run.peak_tensor_bytes);
+    if (run.ceiling) {
+      fields.emplace_back("loader_samples_per_s", run.ceiling->loader_samples_per_s);
+      fields.emplace_back("training_samples_per_s", run.ceiling->training_samples_per_s);
+    }
     return fields;
   }
 };

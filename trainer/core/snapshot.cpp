@@ -13,7 +13,6 @@
 namespace ddprun {
 namespace {
 
-constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kRanksFile[] = "ranks.safetensors";
 constexpr char kParameters[] = "parameters";  // in the metadata: their names, one a line

@@ -29,6 +29,9 @@ inline constexpr char kSamplesOfRun[] = "samples_of_run";
 /// Before each number of the loss scale's state among a rank's sums.
 inline constexpr char kScalerPrefix[] = "scaler.";
 
+/// The file of a snapshot that has the model's tensors.
+inline constexpr char kModelFile[] = "model.safetensors";
+
 /// What one rank holds besides the weights, which are the same on all.
 struct RankState {
   std::vector<std::byte> rng;          // the generator's state, as torch gives it

@@ -28,11 +28,21 @@ void PhaseTimes::add(const PhaseTimes& more) {
 
 void PhaseSplit::end(double PhaseTimes::*phase, double now_s) {
   phases_.*phase += std::max(now_s - last_s_, 0.0);
+  skip(now_s);
+}
+
+void PhaseSplit::skip(double now_s) {
   last_s_ = std::max(now_s, last_s_);
 }
 
 PhaseTimes PhaseSplit::take() {
   return std::exchange(phases_, PhaseTimes());
+}
+
+LoaderCeiling loader_ceiling(std::int64_t samples, const PhaseTimes& took) {
+  return {
+      .loader_samples_per_s = rate(samples, took.total_s()),
+      .training_samples_per_s = rate(samples, took.total_s() - took.data_s)};
 }
 
 Throughput::Throughput(double begin_s) : window_{{begin_s, 0}}, begin_s_(begin_s) {}

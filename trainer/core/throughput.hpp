@@ -38,6 +38,9 @@ class PhaseSplit {
   /// still.
   void end(double PhaseTimes::*phase, double now_s);
 
+  /// What ran since the last call belongs to no step.
+  void skip(double now_s);
+
   /// The phases since the beginning or the last call. REQUIRES: end() was called for the last one.
   PhaseTimes take();
 
@@ -45,6 +48,15 @@ class PhaseSplit {
   double last_s_;
   PhaseTimes phases_;
 };
+
+/// What a model that costs next to nothing shows (T52).
+struct LoaderCeiling {
+  double loader_samples_per_s = 0;    // as they came: no training is faster
+  double training_samples_per_s = 0;  // had no step waited for the loader
+};
+
+/// `samples` of all ranks went through steps that `took` so long.
+LoaderCeiling loader_ceiling(std::int64_t samples, const PhaseTimes& took);
 
 /// Counts samples against time: over the whole run, and over a window of the last steps, which
 /// follows a change of speed and leaves out the slow beginning.
