@@ -167,7 +167,8 @@ Result<void> check_same_classes(
   const auto [in_train, in_test] = std::ranges::mismatch(train, test);
   if (in_train == train.end() && in_test == test.end()) return {};
   // Both are sorted: the smaller name is the one that the other list lacks.
-  const bool lacks_test = in_test == test.end() || (in_train != train.end() && *in_train < *in_test);
+  const bool lacks_test =
+      in_test == test.end() || (in_train != train.end() && *in_train < *in_test);
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(

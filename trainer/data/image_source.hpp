@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "trainer/data/image.hpp"
 
 #include <cstdint>
