@@ -2,10 +2,10 @@
 
 #include "base/check.hpp"
 #include "base/environment.hpp"
-#include "base/parse.hpp"
+#include "trainer/core/cpu_share.hpp"
 #include "trainer/core/split.hpp"
 #include "trainer/core/transform_plan.hpp"
-#include "trainer/core/worker_count.hpp"
+#include "trainer/data/allowed_cpus.hpp"
 #include "trainer/data/augmented_images.hpp"
 #include "trainer/data/encoded_images.hpp"
 #include "trainer/data/stored_images.hpp"
@@ -19,12 +19,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <utility>
-
-#include <sched.h>
 
 namespace ddprun {
 namespace {
@@ -220,13 +217,7 @@ int data_workers(const DataOptions& options, const TrainingData& data, int local
   if (options.draws_as_python) return 0;
   if (options.workers) return *options.workers;
   if (!data.is_decoded) return 0;  // a copy and a table: faster than handing it to a thread
-  CpuShare share;
-  share.local_world = local_world;
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) share.affinity = CPU_COUNT(&allowed);
-  const char* const slurm = std::getenv("SLURM_CPUS_PER_TASK");
-  if (slurm != nullptr) share.slurm_cpus_per_task = parse_int<int>(slurm);
-  return default_data_workers(share);
+  return default_data_workers(cpu_share(current_environment(), local_world), allowed_cpus());
 }
 
 }  // namespace ddprun
