@@ -82,6 +82,7 @@ class Training {
   };
 
   Result<void> open();
+  std::unique_ptr<Loader> make_loader(const SampleSource& source) const;
   Result<void> build();
   Result<void> take_up();
   void link() const;
@@ -128,6 +129,8 @@ class Training {
   const NoticeWatch* notice_;
   FaultDrill drill_;
   TrainingData data_;
+  std::unique_ptr<Loader> train_loader_;
+  std::unique_ptr<Loader> test_loader_;
   std::unique_ptr<RunReport> report_;
   RecordFile trace_;
   ProgressBar bar_;
@@ -192,6 +195,8 @@ Result<void> Training::open() {
             data_.classes,
             options_.model.classes));
   }
+  train_loader_ = make_loader(*data_.train.source);
+  test_loader_ = make_loader(*data_.test.source);
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
@@ -208,6 +213,15 @@ Result<void> Training::open() {
   if (!opened) return with_context("--sample-trace", opened.error());
   trace_ = *std::move(opened);
   return {};
+}
+
+/// One for the whole run; its threads start with the first epoch.
+std::unique_ptr<Loader> Training::make_loader(const SampleSource& source) const {
+  const PumpPlan plan{
+      .batch_size = options_.batch_size,
+      .workers = data_workers(options_.data, data_, place_.local_world),
+      .batches_ahead = options_.data.prefetch};
+  return std::make_unique<Loader>(source, plan, &device_);
 }
 
 Result<void> Training::build() {
@@ -270,8 +284,8 @@ Result<void> Training::take_up() {
   if (at_.progress.step == 0) return {};
   // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
   const std::int64_t first = data_.train.samples.front();
-  Loader two(*data_.train.source, {.samples = {first, first}, .batch_size = 2});
-  auto started = two.start();
+  Loader two(*data_.train.source, {.batch_size = 2});
+  auto started = two.start({first, first});
   if (!started) return started;
   const auto loaded_two = two.next();
   if (!loaded_two) return loaded_two.error();
@@ -310,16 +324,8 @@ Result<void> Training::train_epoch() {
   }
   std::int64_t left = batches_for(std::ssize(samples), options_.batch_size);
   batches_of_epoch_ = at_.batches + left;
-  Loader loader(
-      *data_.train.source,
-      {.samples = std::move(samples),
-       .epoch = at_.progress.epoch,
-       .batch_size = options_.batch_size,
-       .workers = data_workers(options_.data, data_, place_.local_world),
-       .batches_ahead = options_.data.prefetch},
-      &device_);
-  Feeder feeder(loader, device_);
-  auto done = loader.start();
+  Feeder feeder(*train_loader_, device_);
+  auto done = train_loader_->start(std::move(samples), at_.progress.epoch);
   if (done) done = report_->tell(EpochBegan{.at = at_.progress});
 
   const bool is_captured = options_.profile.captured_epoch == at_.progress.epoch;
@@ -629,15 +635,8 @@ Result<Training::Tested> Training::test() {
   for (std::int64_t i = place_.rank; i < data_.test.size(); i += place_.world) {
     mine.push_back(data_.test.samples[static_cast<std::size_t>(i)]);
   }
-  Loader loader(
-      *data_.test.source,
-      {.samples = std::move(mine),
-       .batch_size = options_.batch_size,
-       .workers = data_workers(options_.data, data_, place_.local_world),
-       .batches_ahead = options_.data.prefetch},
-      &device_);
-  Feeder feeder(loader, device_);
-  const auto started = loader.start();
+  Feeder feeder(*test_loader_, device_);
+  const auto started = test_loader_->start(std::move(mine));
   if (!started) return started.error();
   Tested tested;
   while (true) {

@@ -122,8 +122,8 @@ TEST_F(GoldenWeights, OfJ3ByAdamWAndClippingArePythons) {
   OptimizerOptions options = default_options(OptimizerKind::kAdamW);
   options.weight_decay = 0.05;
   const auto optimizer = make_optimizer(options, model->named_parameters());
-  Loader loader(*data->train.source, {.samples = epoch_order(1600, 0, 0), .batch_size = 64});
-  ASSERT_TRUE(loader.start());
+  Loader loader(*data->train.source, {.batch_size = 64});
+  ASSERT_TRUE(loader.start(epoch_order(1600, 0, 0)));
 
   std::vector<double> losses;
   std::vector<double> norms;
