@@ -268,6 +268,8 @@ Result<TrainOptions> checked(RawOptions raw) {
   options.data.kind = dataset_words().at(raw.dataset);
   options.data.is_stratified = raw.split == "stratified";
   options.data.image_side = raw.image_side;
+  if (options.data.limit_train == 0) options.data.limit_train.reset();
+  if (options.data.limit_test == 0) options.data.limit_test.reset();
   options.device = raw.device == name_of(DeviceKind::kCuda) ? DeviceKind::kCuda : DeviceKind::kCpu;
   options.precision = precision_words().at(raw.precision);
   options.ddp.compression = compression_words().at(raw.compression);

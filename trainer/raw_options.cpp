@@ -28,6 +28,19 @@ auto words_for(const Kinds& kinds) {
   return words;
 }
 
+/// A flag that stands for `value` of an option: of the two the one given last counts, so that both
+/// are read when they are met.
+void add_choice(
+    CLI::App& app,
+    const std::string& flag,
+    std::string& choice,
+    const char* value,
+    const std::string& stands_for) {
+  app.add_flag_callback(
+         flag, [&choice, value] { choice = value; }, "Short for " + stands_for)
+      ->trigger_on_parse();
+}
+
 void add_launch_flags(CLI::App& app, RawOptions& raw) {
   app.add_flag("--distributed", raw.options.must_be_distributed, "Refuse to train alone");
   app.add_flag(
@@ -41,8 +54,12 @@ void add_launch_flags(CLI::App& app, RawOptions& raw) {
 
 void add_data_flags(CLI::App& app, RawOptions& raw) {
   DataOptions& data = raw.options.data;
-  app.add_option("--dataset", raw.dataset, "The samples")->check(one_of(words_of(dataset_words())));
-  app.add_option("--data-dir", data.directory, "Directory of the samples, or an archive")
+  app.add_option("--dataset", raw.dataset, "The samples")
+      ->check(one_of(words_of(dataset_words())))
+      ->trigger_on_parse();
+  add_choice(app, "--use-fake-data", raw.dataset, name_of(DatasetKind::kFake), "--dataset fake");
+  app.add_option(
+         "--data-dir,--dataset-path", data.directory, "Directory of the samples, or an archive")
       ->check(not_empty())
       ->envname("DATA_DIR")
       ->type_name("DIR");
@@ -50,16 +67,18 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
          "--transforms", data.transforms, "What is done to an image; else the data set's own")
       ->check(not_empty())
       ->type_name("NAME");
-  app.add_option("--limit-train-samples", data.limit_train, "Use the first N only")
-      ->check(count(1, kCountMax));
+  app.add_option("--limit-train-samples", data.limit_train, "Use the first N only; 0: all")
+      ->check(count(0, kCountMax));
   app.add_option(
-         "--limit-test-samples,--limit-val-samples", data.limit_test, "Use the first N only")
-      ->check(count(1, kCountMax));
+         "--limit-test-samples,--limit-val-samples",
+         data.limit_test,
+         "Use the first N only; 0: all")
+      ->check(count(0, kCountMax));
   app.add_option("--validation-share", data.validation_share, "Of the training samples, held out")
       ->check(between(0, 0.9));
   app.add_option("--validation-split", raw.split, "How they are chosen")
       ->check(one_of({"random", "stratified"}));
-  app.add_option("--validation-seed", data.validation_seed, "Of that choice")
+  app.add_option("--validation-seed,--val-seed", data.validation_seed, "Of that choice")
       ->check(count(0, kSeedMax));
   app.add_flag("--drop-last", data.drops_tail, "Leave out what the world size does not divide");
   app.add_option("--workers,--num-workers", data.workers, "Threads of a rank that decode images")
@@ -67,7 +86,7 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--prefetch", data.prefetch, "Batches made ahead")->check(count(1, 64));
   app.add_flag(
       "--python-transforms", data.draws_as_python, "Draw crops and flips as Python's main process");
-  app.add_option("--fake-train-samples", data.fake_train, "Of made-up data")
+  app.add_option("--fake-train-samples,--num-samples", data.fake_train, "Of made-up data")
       ->check(count(1, kCountMax));
   app.add_option("--fake-test-samples", data.fake_test, "Of made-up data")
       ->check(count(1, kCountMax));
@@ -75,7 +94,8 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
 
 void add_model_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
-  app.add_option("--model", raw.model, "The net")->check(one_of(words_of(model_words())));
+  app.add_option("--model,--model-name", raw.model, "The net")
+      ->check(one_of(words_of(model_words())));
   app.add_option("--classes", raw.classes, "How many the model tells apart")
       ->check(count(1, 1'000'000));
   app.add_option("--image-size", raw.image_side, "Side of the images, pixels")
@@ -97,7 +117,8 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
 
 void add_training_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
-  app.add_option("--epochs", options.epochs, "How many")->check(count(1, kCountMax));
+  app.add_option("--epochs,--num-epochs,--total-epochs", options.epochs, "How many")
+      ->check(count(1, kCountMax));
   app.add_option("--burn-in,--hours", options.burn_in_hours, "Train for so long, to try machines")
       ->check(between(kBurnInHoursMin, kBurnInHoursMax))
       ->type_name("HOURS");
@@ -111,8 +132,10 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--clip-norm", options.clip_norm, "Largest norm of the gradients")
       ->check(between(1e-12, 1e12));
   app.add_option("--amp", raw.precision, "Autocast of the forward pass")
-      ->check(one_of(words_of(precision_words())));
-  app.add_option("--seed", options.seed, "Of weights and dropout")
+      ->check(one_of(words_of(precision_words())))
+      ->trigger_on_parse();
+  add_choice(app, "--use-amp", raw.precision, name_of(Precision::kBFloat16), "--amp bf16");
+  app.add_option("--seed,--random-seed", options.seed, "Of weights and dropout")
       ->check(count(0, kSeedMax))
       ->envname(contract::kTaskId);
   app.add_option("--sampler-seed", raw.sampler_seed, "Of the order of samples; else --seed")
@@ -175,7 +198,10 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
   ReportOptions& report = raw.options.report;
   app.add_option("--log-style", report.style, "Of the lines on stdout")
       ->check(one_of(line_style_names()));
-  app.add_option("--log-every", report.every_steps, "Steps between lines of a step; 0: the style's")
+  app.add_option(
+         "--log-every,--logging-interval",
+         report.every_steps,
+         "Steps between lines of a step; 0: the style's")
       ->check(count(0, kCountMax));
   app.add_flag("-v,--verbose", report.verbosity, "Tell more; up to three times");
   app.add_option("--peak-tflops", raw.options.peak_tflops, "Of a device, for MFU")

@@ -92,6 +92,7 @@ class Training {
 
   Result<void> open();
   Result<void> check_enough_samples() const;
+  std::unique_ptr<Loader> make_loader(const SampleSource& source) const;
   Result<void> build();
   Result<void> take_up();
   void link() const;
@@ -138,6 +139,8 @@ class Training {
   const NoticeWatch* notice_;
   FaultDrill drill_;
   TrainingData data_;
+  std::unique_ptr<Loader> train_loader_;
+  std::unique_ptr<Loader> test_loader_;
   std::unique_ptr<RunReport> report_;
   RecordFile trace_;
   ProgressBar bar_{false, BarStyle::kPlain};  // until the report says which
@@ -211,6 +214,8 @@ Result<void> Training::open() {
   auto enough = check_enough_samples();
   if (!enough) return enough;
   name_event_files(options_);
+  train_loader_ = make_loader(*data_.train.source);
+  test_loader_ = make_loader(*data_.test.source);
   auto report = open_report(options_, place_);
   if (!report) return report.error();
   report_ = std::make_unique<RunReport>(*std::move(report));
@@ -249,6 +254,15 @@ Result<void> Training::check_enough_samples() const {
           "there is no sample to test with; {}",
           options_.data.validation_share > 0 ? "a larger --validation-share holds some out"
                                              : "see --data-dir"));
+}
+
+/// One for the whole run; its threads start with the first epoch.
+std::unique_ptr<Loader> Training::make_loader(const SampleSource& source) const {
+  const PumpPlan plan{
+      .batch_size = options_.batch_size,
+      .workers = data_workers(options_.data, data_, place_.local_world),
+      .batches_ahead = options_.data.prefetch};
+  return std::make_unique<Loader>(source, plan, &device_);
 }
 
 Result<void> Training::build() {
@@ -313,8 +327,8 @@ Result<void> Training::take_up() {
   if (at_.progress.step == 0) return {};
   // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
   const std::int64_t first = data_.train.samples.front();
-  Loader two(*data_.train.source, {.samples = {first, first}, .batch_size = 2});
-  auto started = two.start();
+  Loader two(*data_.train.source, {.batch_size = 2});
+  auto started = two.start({first, first});
   if (!started) return started;
   const auto loaded_two = two.next();
   if (!loaded_two) return loaded_two.error();
@@ -354,16 +368,8 @@ Result<void> Training::train_epoch() {
   }
   std::int64_t left = batches_for(std::ssize(samples), options_.batch_size);
   batches_of_epoch_ = at_.batches + left;
-  Loader loader(
-      *data_.train.source,
-      {.samples = std::move(samples),
-       .epoch = at_.progress.epoch,
-       .batch_size = options_.batch_size,
-       .workers = data_workers(options_.data, data_, place_.local_world),
-       .batches_ahead = options_.data.prefetch},
-      &device_);
-  Feeder feeder(loader, device_);
-  auto done = loader.start();
+  Feeder feeder(*train_loader_, device_);
+  auto done = train_loader_->start(std::move(samples), at_.progress.epoch);
   if (done) done = report_->tell(EpochBegan{.at = at_.progress});
 
   const bool is_captured = options_.profile.captured_epoch == at_.progress.epoch;
@@ -688,15 +694,8 @@ Result<Training::Tested> Training::test() {
   for (std::int64_t i = place_.rank; i < data_.test.size(); i += place_.world) {
     mine.push_back(data_.test.samples[static_cast<std::size_t>(i)]);
   }
-  Loader loader(
-      *data_.test.source,
-      {.samples = std::move(mine),
-       .batch_size = options_.batch_size,
-       .workers = data_workers(options_.data, data_, place_.local_world),
-       .batches_ahead = options_.data.prefetch},
-      &device_);
-  Feeder feeder(loader, device_);
-  const auto started = loader.start();
+  Feeder feeder(*test_loader_, device_);
+  const auto started = test_loader_->start(std::move(mine));
   if (!started) return started.error();
   Tested tested;
   while (true) {

@@ -2,10 +2,10 @@
 
 #include "base/check.hpp"
 #include "base/environment.hpp"
-#include "base/parse.hpp"
+#include "trainer/core/cpu_share.hpp"
 #include "trainer/core/split.hpp"
 #include "trainer/core/transform_plan.hpp"
-#include "trainer/core/worker_count.hpp"
+#include "trainer/data/allowed_cpus.hpp"
 #include "trainer/data/augmented_images.hpp"
 #include "trainer/data/encoded_images.hpp"
 #include "trainer/data/stored_images.hpp"
@@ -19,12 +19,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <utility>
-
-#include <sched.h>
 
 namespace ddprun {
 namespace {
@@ -116,8 +113,13 @@ Result<Images> open_images(const DataOptions& options, ImageShape image, DataSpl
   return Images(*std::move(images));
 }
 
-std::vector<std::int64_t> first_of(std::int64_t size, std::optional<std::int64_t> limit) {
-  std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(limit.value_or(size), size)));
+/// Leaves the first `limit` of them.
+void cut(std::vector<std::int64_t>& samples, std::optional<std::int64_t> limit) {
+  if (limit && *limit < std::ssize(samples)) samples.resize(static_cast<std::size_t>(*limit));
+}
+
+std::vector<std::int64_t> all_of(std::int64_t size) {
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(size));
   std::iota(samples.begin(), samples.end(), 0);
   return samples;
 }
@@ -182,10 +184,12 @@ Result<void> check_same_classes(
 
 TrainingData smeared_noise(const DataOptions& options, ImageShape image) {
   const auto set = [&](std::int64_t size, std::optional<std::int64_t> limit) {
-    return SampleSet{
+    SampleSet made{
         .source = std::make_unique<SmearedNoise>(SmearedNoise::Options{
             .size = size, .side = image.side, .classes = classes_of_made_up(options.kind)}),
-        .samples = first_of(size, limit)};
+        .samples = all_of(size)};
+    cut(made.samples, limit);
+    return made;
   };
   return {
       .train = set(options.fake_train, options.limit_train),
@@ -222,14 +226,14 @@ Result<TrainingData> open_training_data(
                     options.kind == DatasetKind::kImagenet || options.kind == DatasetKind::kFake;
   data.train.source = augmented(options, *train, *train_plan, seed);
   data.test.source = std::make_unique<AugmentedImages>(*test, *test_plan, seed);
-  data.train.samples = first_of((*train)->size(), options.limit_train);
+  data.train.samples = all_of((*train)->size());
   if (holds_out) {
     hold_out(options, *data.train.source, data.classes, data.train.samples, data.test.samples);
-    const auto most = static_cast<std::size_t>(options.limit_test.value_or(data.test.size()));
-    if (most < data.test.samples.size()) data.test.samples.resize(most);
   } else {
-    data.test.samples = first_of((*test)->size(), options.limit_test);
+    data.test.samples = all_of((*test)->size());
   }
+  cut(data.train.samples, options.limit_train);
+  cut(data.test.samples, options.limit_test);
   return data;
 }
 
@@ -237,13 +241,7 @@ int data_workers(const DataOptions& options, const TrainingData& data, int local
   if (options.draws_as_python) return 0;
   if (options.workers) return *options.workers;
   if (!data.is_decoded) return 0;  // a copy and a table: faster than handing it to a thread
-  CpuShare share;
-  share.local_world = local_world;
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) share.affinity = CPU_COUNT(&allowed);
-  const char* const slurm = std::getenv("SLURM_CPUS_PER_TASK");
-  if (slurm != nullptr) share.slurm_cpus_per_task = parse_int<int>(slurm);
-  return default_data_workers(share);
+  return default_data_workers(cpu_share(current_environment(), local_world), allowed_cpus());
 }
 
 }  // namespace ddprun

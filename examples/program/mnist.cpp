@@ -47,16 +47,12 @@ void train(const DataOptions& options, const WorkerPlace& place, const ProcessGr
   const auto optimizer =
       make_optimizer({.learning_rate = 0.01, .momentum = 0.9}, net->named_parameters());
   const TrainingData data = need(open_training_data(options, {.channels = 1, .side = 28}, 0));
+  Loader loader(*data.train.source, {.batch_size = kBatchSize});
 
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
     draw_as_data_loader();
     const auto order = epoch_order(data.train.size(), /*sampler_seed=*/0, epoch);
-    Loader loader(
-        *data.train.source,
-        {.samples = samples_of_rank(order, {place.rank, place.world}, Tail::kPad, 0),
-         .epoch = epoch,
-         .batch_size = kBatchSize});
-    need(loader.start());
+    need(loader.start(samples_of_rank(order, {place.rank, place.world}, Tail::kPad, 0), epoch));
     double loss_sum = 0;
     std::int64_t batches = 0;
     while (const auto batch = need(loader.next())) {

@@ -132,8 +132,8 @@ J3 train_j3(
   torch::manual_seed(0);
   const auto model = make_model(ModelKind::kConvNet);
   const std::function<void()> step = make(model->named_parameters());
-  Loader loader(*data.train.source, {.samples = epoch_order(1600, 0, 0), .batch_size = 64});
-  EXPECT_TRUE(loader.start());
+  Loader loader(*data.train.source, {.batch_size = 64});
+  EXPECT_TRUE(loader.start(epoch_order(1600, 0, 0)));
 
   J3 job;
   for (auto batch = loader.next(); batch && *batch; batch = loader.next()) {

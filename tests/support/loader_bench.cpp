@@ -22,9 +22,10 @@
 namespace ddprun {
 namespace {
 
-Result<std::int64_t> load_epoch(const SampleSource& source, PumpPlan plan, TimePoint& first) {
-  Loader loader(source, std::move(plan));
-  auto const started = loader.start();
+/// The images of an epoch, and when the first batch of them came.
+Result<std::int64_t> load_epoch(
+    Loader& loader, const SampleSource& source, std::int64_t epoch, TimePoint& first) {
+  auto const started = loader.start(epoch_order(source.size(), 0, epoch), epoch);
   if (!started) return started.error();
   std::int64_t images = 0;
   for (;;) {
@@ -49,15 +50,10 @@ int run(const std::vector<std::string>& words) {
   const TimePoint began = Clock::now();
   std::optional<double> first_s;
   std::int64_t images = 0;
+  Loader loader(source, {.batch_size = std::stoll(words[3]), .workers = workers});
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     TimePoint first = began;
-    const auto loaded = load_epoch(
-        source,
-        {.samples = epoch_order(source.size(), 0, epoch),
-         .epoch = epoch,
-         .batch_size = std::stoll(words[3]),
-         .workers = workers},
-        first);
+    const auto loaded = load_epoch(loader, source, epoch, first);
     if (!loaded) {
       std::cerr << loaded.error().detail << "\n";
       return 1;

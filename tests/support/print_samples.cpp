@@ -72,9 +72,8 @@ int print_all(const SampleSource& source, const Request& request) {
       shape.width);
   std::vector<std::int64_t> samples(static_cast<std::size_t>(source.size()));
   std::iota(samples.begin(), samples.end(), std::int64_t{0});
-  Loader loader(
-      source, {.samples = samples, .batch_size = request.batch_size, .workers = request.workers});
-  const auto started = loader.start();
+  Loader loader(source, {.batch_size = request.batch_size, .workers = request.workers});
+  const auto started = loader.start(samples);
   if (!started) return kBroken;
   for (;;) {
     const auto batch = loader.next();

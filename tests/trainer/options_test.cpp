@@ -11,6 +11,8 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -295,6 +297,51 @@ TEST(TrainOptions, TakeTheNumberOfAnIndependentJobForASeed) {
 
 TEST(TrainOptions, CountAsGivenLast) {
   EXPECT_EQ(accepted({"--epochs", "2", "--epochs", "3"}).epochs, 3);
+}
+
+TEST(TrainOptions, HaveTheNamesOfTheirOriginals) {
+  const std::vector<std::pair<std::vector<const char*>, std::vector<const char*>>> pairs = {
+      {{"--dataset-path", "d"}, {"--data-dir", "d"}},
+      {{"--val-seed", "7"}, {"--validation-seed", "7"}},
+      {{"--model-name", "resnet18"}, {"--model", "resnet18"}},
+      {{"--logging-interval", "20"}, {"--log-every", "20"}},
+      {{"--num-epochs", "3"}, {"--epochs", "3"}},
+      {{"--total-epochs", "3"}, {"--epochs", "3"}},
+      {{"--random-seed", "9"}, {"--seed", "9"}},
+      {{"--num-samples", "500"}, {"--fake-train-samples", "500"}},
+      {{"--use-fake-data"}, {"--dataset", "fake"}},
+      {{"--use-amp"}, {"--amp", "bf16"}},
+  };
+  const auto read = [](std::vector<const char*> flags) {
+    const TrainOptions all = accepted(std::move(flags));
+    return std::tuple(
+        all.data,
+        all.model.kind,
+        all.report.every_steps,
+        all.epochs,
+        all.seed,
+        all.sampler_seed,
+        all.precision);
+  };
+  for (const auto& [theirs, ours] : pairs) {
+    EXPECT_TRUE(read(theirs) == read(ours)) << theirs.front();
+    EXPECT_FALSE(read(theirs) == read({})) << theirs.front();
+  }
+}
+
+TEST(TrainOptions, LetAFlagThatStandsForAChoiceCountAsGivenLastToo) {
+  EXPECT_EQ(accepted({"--amp", "fp16", "--use-amp"}).precision, Precision::kBFloat16);
+  EXPECT_EQ(accepted({"--use-amp", "--amp", "fp16"}).precision, Precision::kFloat16);
+  EXPECT_EQ(
+      accepted({"--dataset=imagenet", "--data-dir=d", "--use-fake-data"}).data.kind,
+      DatasetKind::kFake);
+  EXPECT_EQ(accepted({"--use-fake-data", "--dataset=crusoe"}).data.kind, DatasetKind::kCrusoe);
+  EXPECT_THAT(refusal_of({"--amp", "fp8", "--use-amp"}), HasSubstr("fp8"));
+}
+
+TEST(TrainOptions, TakeALimitOfZeroForNone) {
+  const TrainOptions options = accepted({"--limit-train-samples", "0", "--limit-val-samples", "0"});
+  EXPECT_TRUE(options.data == accepted({}).data);
 }
 
 class Config : public testing::Test {

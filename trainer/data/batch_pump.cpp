@@ -10,7 +10,7 @@ namespace ddprun {
 
 BatchPump::BatchPump(const SampleSource& source, PumpPlan plan, Allocate allocate)
     : source_(source),
-      plan_(std::move(plan)),
+      plan_(plan),
       allocate_(std::move(allocate)),
       sample_floats_(static_cast<std::size_t>(source.shape().floats())) {
   DDPRUN_CHECK(plan_.batch_size >= 1 && plan_.batches_ahead >= 1 && plan_.workers >= 0);
@@ -19,7 +19,7 @@ BatchPump::BatchPump(const SampleSource& source, PumpPlan plan, Allocate allocat
 BatchPump::~BatchPump() {
   {
     const std::scoped_lock lock(mutex_);
-    is_stopping_ = true;
+    is_ending_ = true;
   }
   work_is_there_.notify_all();
   for (std::thread& thread : threads_) {
@@ -27,12 +27,26 @@ BatchPump::~BatchPump() {
   }
 }
 
-Result<void> BatchPump::start() {
-  DDPRUN_CHECK(threads_.empty());
+void BatchPump::stop() {
+  std::unique_lock lock(mutex_);
+  is_over_ = true;
+  work_is_done_.wait(lock, [this] { return at_work_ == 0; });
+  window_.clear();
+}
+
+Result<void> BatchPump::start(std::vector<std::int64_t> samples, std::int64_t epoch) {
+  stop();
+  samples_ = std::move(samples);
+  epoch_ = epoch;
+  allocated_ = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    is_over_ = false;
+  }
   if (plan_.workers > 0) fill_window();
   // No reallocation, so that a thread which fails to start leaves the others joinable.
   threads_.reserve(static_cast<std::size_t>(plan_.workers));
-  for (int i = 0; i < plan_.workers; ++i) {
+  while (std::ssize(threads_) < plan_.workers) {
     auto started = start_quiet_thread(
         threads_.emplace_back(), "cannot start a thread that loads data", [this] { work(); });
     if (!started) return started;
@@ -43,7 +57,7 @@ Result<void> BatchPump::start() {
 Result<std::optional<std::span<const std::int64_t>>> BatchPump::next() {
   fill_window();
   std::unique_lock lock(mutex_);
-  if (window_.empty() || is_stopping_) return std::optional<std::span<const std::int64_t>>();
+  if (window_.empty() || is_over_) return std::optional<std::span<const std::int64_t>>();
   Slot& slot = window_.front();
   if (plan_.workers == 0) {
     lock.unlock();
@@ -52,10 +66,9 @@ Result<std::optional<std::span<const std::int64_t>>> BatchPump::next() {
     }
     lock.lock();
   }
-  batch_is_full_.wait(lock, [&] { return slot.written == slot.samples.size(); });
+  work_is_done_.wait(lock, [&] { return slot.written == slot.samples.size(); });
   if (slot.error) {
-    is_stopping_ = true;
-    work_is_there_.notify_all();
+    is_over_ = true;
     return *std::move(slot.error);
   }
   const std::span<const std::int64_t> samples = slot.samples;
@@ -67,11 +80,11 @@ Result<std::optional<std::span<const std::int64_t>>> BatchPump::next() {
 /// his own affair; references to slots stay good, since a deque grows and shrinks at its ends.
 void BatchPump::fill_window() {
   const std::size_t ahead = plan_.workers == 0 ? 1 : static_cast<std::size_t>(plan_.batches_ahead);
-  const std::span<const std::int64_t> samples(plan_.samples);
+  const std::span<const std::int64_t> samples(samples_);
   for (;;) {
     {
       const std::scoped_lock lock(mutex_);
-      if (is_stopping_ || window_.size() >= ahead || allocated_ == samples.size()) return;
+      if (is_over_ || window_.size() >= ahead || allocated_ == samples.size()) return;
     }
     Slot slot;
     slot.samples = samples.subspan(
@@ -93,8 +106,8 @@ void BatchPump::work() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      work_is_there_.wait(lock, [this] { return is_stopping_ || has_unclaimed(); });
-      if (is_stopping_) return;
+      work_is_there_.wait(lock, [this] { return is_ending_ || has_unclaimed(); });
+      if (is_ending_) return;
     }
     const std::optional<Claim> part = claim();
     if (part) fulfil(*part);
@@ -103,7 +116,7 @@ void BatchPump::work() {
 
 bool BatchPump::has_unclaimed() const {
   const auto is_left = [](const Slot& slot) { return slot.claimed < slot.samples.size(); };
-  return std::ranges::any_of(window_, is_left);
+  return !is_over_ && std::ranges::any_of(window_, is_left);
 }
 
 /// The next samples that nobody has taken on, of the batch that is needed first. Few at a time, so
@@ -113,6 +126,7 @@ std::optional<BatchPump::Claim> BatchPump::claim() {
   constexpr std::size_t kPartMax = 16;
   const std::size_t threads = static_cast<std::size_t>(std::max(plan_.workers, 1));
   const std::scoped_lock lock(mutex_);
+  if (is_over_) return std::nullopt;
   for (Slot& slot : window_) {
     const std::size_t left = slot.samples.size() - slot.claimed;
     if (left == 0) continue;
@@ -122,6 +136,7 @@ std::optional<BatchPump::Claim> BatchPump::claim() {
         .first = slot.claimed,
         .count = std::min(left, std::clamp<std::size_t>(share, 1, kPartMax))};
     slot.claimed += part.count;
+    ++at_work_;
     return part;
   }
   return std::nullopt;
@@ -133,24 +148,25 @@ void BatchPump::fulfil(const Claim& claim) {
   std::size_t failed_at = 0;
   for (std::size_t at = claim.first; at < claim.first + claim.count && !error; ++at) {
     const auto written = source_.write(
-        {.sample = slot.samples[at], .epoch = plan_.epoch},
+        {.sample = slot.samples[at], .epoch = epoch_},
         slot.floats.subspan(at * sample_floats_, sample_floats_));
     if (written) continue;
     error = written.error();
     failed_at = at;
   }
-  bool is_full = false;
+  bool is_awaited = false;
   {
     const std::scoped_lock lock(mutex_);
     slot.written += claim.count;
-    is_full = slot.written == slot.samples.size();
     // Whichever thread comes first, the same sample is named.
     if (error && (!slot.error || failed_at < slot.failed_at)) {
       slot.error = std::move(error);
       slot.failed_at = failed_at;
     }
+    --at_work_;
+    is_awaited = slot.written == slot.samples.size() || at_work_ == 0;
   }
-  if (is_full) batch_is_full_.notify_one();
+  if (is_awaited) work_is_done_.notify_one();
 }
 
 }  // namespace ddprun

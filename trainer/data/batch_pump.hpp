@@ -19,10 +19,8 @@
 
 namespace ddprun {
 
-/// What a pump fetches, and how hard it works at it.
+/// How a pump works.
 struct PumpPlan {
-  std::vector<std::int64_t> samples;  // in order; the last batch may be short
-  std::int64_t epoch = 0;
   std::int64_t batch_size = 1;
   int workers = 0;        // threads; 0: next() does the work itself
   int batches_ahead = 2;  // being filled while the consumer uses one; at least 1
@@ -30,11 +28,10 @@ struct PumpPlan {
 
 class BatchPump {
  public:
-  /// Where the floats of a batch go; called by next() and start(), on their thread, in order.
+  /// Where the floats of a batch go; called by start() and next(), on their thread, in order.
   using Allocate = std::function<std::span<float>(std::int64_t floats)>;
 
-  /// REQUIRES: source outlives this; batch_size and batches_ahead are at least 1, and all samples
-  /// lie in the source.
+  /// REQUIRES: source outlives this; batch_size and batches_ahead are at least 1.
   BatchPump(const SampleSource& source, PumpPlan plan, Allocate allocate);
 
   /// Waits for the samples at which threads are, and for no more.
@@ -42,13 +39,18 @@ class BatchPump {
   BatchPump(const BatchPump&) = delete;
   BatchPump& operator=(const BatchPump&) = delete;
 
-  /// Starts the threads, and them filling. Fails with kIo where the system allows no more threads.
-  /// Called once, before next().
-  Result<void> start();
+  /// Begins an epoch of these samples, in this order; the last batch may be short. One that is
+  /// under way ends as by stop(). The threads start with the first epoch, and stay. Fails with kIo
+  /// where the system allows no more of them. REQUIRES: all samples lie in the source.
+  Result<void> start(std::vector<std::int64_t> samples, std::int64_t epoch = 0);
+
+  /// Ends the epoch: waits for the samples at which threads are, and no memory that was allocated
+  /// is written to after that.
+  void stop();
 
   /// The samples of the next batch, once they lie in the memory allocated for it; none behind the
-  /// last. Fails with the error of the first sample of the batch that could not be written, and has
-  /// no batch after that.
+  /// last of the epoch. Fails with the error of the first sample of the batch that could not be
+  /// written, and has no batch after that until the next start().
   Result<std::optional<std::span<const std::int64_t>>> next();
 
  private:
@@ -77,13 +79,19 @@ class BatchPump {
   const PumpPlan plan_;
   const Allocate allocate_;
   const std::size_t sample_floats_;
+
+  // Of the epoch. Changed while no thread is at work, and no other time.
+  std::vector<std::int64_t> samples_;
+  std::int64_t epoch_ = 0;
   std::size_t allocated_ = 0;  // samples that have been given a slot
 
   std::mutex mutex_;
   std::condition_variable work_is_there_;
-  std::condition_variable batch_is_full_;
-  bool is_stopping_ = false;
-  std::deque<Slot> window_;  // the front is delivered next; guarded by mutex_
+  std::condition_variable work_is_done_;  // a batch is full, or nobody is at work
+  bool is_over_ = false;                  // the epoch: nobody takes on more of it
+  bool is_ending_ = false;                // the pump
+  int at_work_ = 0;                       // claims that are not fulfilled
+  std::deque<Slot> window_;               // the front is delivered next; guarded by mutex_
 
   std::vector<std::thread> threads_;
 };

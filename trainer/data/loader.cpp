@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 namespace ddprun {
@@ -20,7 +21,14 @@ Loader::Loader(const SampleSource& source, PumpPlan plan, Device* device)
     : source_(source),
       shape_(source.shape()),
       device_(device),
-      pump_(source, std::move(plan), [this](std::int64_t floats) { return allocate(floats); }) {}
+      pump_(source, plan, [this](std::int64_t floats) { return allocate(floats); }) {}
+
+Result<void> Loader::start(std::vector<std::int64_t> samples, std::int64_t epoch) {
+  pump_.stop();
+  std::ranges::move(filling_, std::back_inserter(idle_));
+  filling_.clear();
+  return pump_.start(std::move(samples), epoch);
+}
 
 Result<std::optional<Batch>> Loader::next() {
   const auto pumped = pump_.next();

@@ -20,17 +20,20 @@ struct Batch {
   std::int64_t size() const { return std::ssize(samples); }
 };
 
-/// The batches of what is left of an epoch, in order, made by threads while the model trains.
+/// The batches of one epoch after the other, in order, made by threads while the model trains.
 class Loader {
  public:
   /// Images lie in memory that `device` copies from quickly; null: in any. REQUIRES: as for
   /// BatchPump; the device outlives it.
   Loader(const SampleSource& source, PumpPlan plan, Device* device = nullptr);
 
-  /// Starts the threads. Fails with kIo.
-  Result<void> start() { return pump_.start(); }
+  /// Begins an epoch of these samples, whatever is left of the one before. The threads start with
+  /// the first, and stay, as does the memory of the batches. Fails with kIo. REQUIRES: all samples
+  /// lie in the source.
+  Result<void> start(std::vector<std::int64_t> samples, std::int64_t epoch = 0);
 
-  /// The next batch; none behind the last. Fails with what is wrong with a sample, naming its file.
+  /// The next batch; none behind the last of the epoch. Fails with what is wrong with a sample,
+  /// naming its file.
   ///
   /// Its memory is used for a later batch only when nobody holds the tensor, a view of it or a
   /// graph that was recorded with it. Who copies asynchronously to a device holds it until the copy

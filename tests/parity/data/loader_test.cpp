@@ -29,19 +29,18 @@ class Numbers final : public SampleSource {
   std::int64_t size_;
 };
 
-PumpPlan plan_of(std::int64_t samples, std::int64_t batch_size, int workers) {
-  PumpPlan plan{.samples = {}, .batch_size = batch_size, .workers = workers};
-  plan.samples.resize(static_cast<std::size_t>(samples));
-  std::iota(plan.samples.begin(), plan.samples.end(), 0);
-  return plan;
+std::vector<std::int64_t> first(std::int64_t n) {
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(n));
+  std::iota(samples.begin(), samples.end(), 0);
+  return samples;
 }
 
 class LoaderOf : public ::testing::TestWithParam<int> {};
 
 TEST_P(LoaderOf, GivesAllSamplesInOrderWithTheirLabels) {
   const Numbers source(10);
-  Loader loader(source, plan_of(10, 4, GetParam()));
-  ASSERT_TRUE(loader.start());
+  Loader loader(source, {.batch_size = 4, .workers = GetParam()});
+  ASSERT_TRUE(loader.start(first(10)));
   std::vector<std::int64_t> labels;
   std::vector<std::int64_t> sizes;
   for (;;) {
@@ -61,8 +60,8 @@ TEST_P(LoaderOf, GivesAllSamplesInOrderWithTheirLabels) {
 
 TEST_P(LoaderOf, NeverWritesToABatchThatIsHeld) {
   const Numbers source(200);
-  Loader loader(source, plan_of(200, 2, GetParam()));
-  ASSERT_TRUE(loader.start());
+  Loader loader(source, {.batch_size = 2, .workers = GetParam()});
+  ASSERT_TRUE(loader.start(first(200)));
   const torch::Tensor weight = torch::ones({1}).requires_grad_();
   std::vector<torch::Tensor> whole;
   std::vector<torch::Tensor> views;
@@ -90,8 +89,8 @@ TEST_P(LoaderOf, NeverWritesToABatchThatIsHeld) {
 
 TEST_P(LoaderOf, UsesTheMemoryOfABatchAgainThatNobodyHolds) {
   const Numbers source(100);
-  Loader loader(source, plan_of(100, 2, GetParam()));
-  ASSERT_TRUE(loader.start());
+  Loader loader(source, {.batch_size = 2, .workers = GetParam()});
+  ASSERT_TRUE(loader.start(first(100)));
   std::set<const void*> places;
   for (;;) {
     const auto batch = loader.next();
@@ -100,6 +99,24 @@ TEST_P(LoaderOf, UsesTheMemoryOfABatchAgainThatNobodyHolds) {
     places.insert((**batch).images.const_data_ptr());
   }
   EXPECT_LE(places.size(), 4U);  // two being filled, one in use, one just let go
+}
+
+TEST_P(LoaderOf, KeepsItsMemoryFromEpochToEpoch) {
+  const Numbers source(100);
+  Loader loader(source, {.batch_size = 2, .workers = GetParam()});
+  std::set<const void*> places;
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    ASSERT_TRUE(loader.start(first(100), epoch));
+    const std::int64_t taken = epoch % 2 == 0 ? 50 : 7;  // every other one is left in the middle
+    for (std::int64_t batch = 0; batch < taken; ++batch) {
+      const auto next = loader.next();
+      ASSERT_TRUE(next && next->has_value());
+      const torch::Tensor& images = (**next).images;
+      EXPECT_EQ(images.min().item<float>(), static_cast<float>(2 * batch));
+      places.insert(images.const_data_ptr());
+    }
+  }
+  EXPECT_LE(places.size(), 4U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, LoaderOf, ::testing::Values(0, 1, 3));

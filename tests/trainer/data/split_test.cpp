@@ -1,7 +1,6 @@
 #include "trainer/core/split.hpp"
 
-#include "trainer/core/worker_count.hpp"
-#include "trainer/data/cpu_share.hpp"
+#include "trainer/data/allowed_cpus.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -75,12 +74,7 @@ TEST(StratifiedSplit, GivesEveryClassItsShareToWithinOne) {
   }
 }
 
-TEST(DefaultDataWorkers, AreTheTasksCpusBeforeTheAffinity) {
-  EXPECT_EQ(default_data_workers({.slurm_cpus_per_task = 6, .affinity = 2, .local_world = 1}), 6);
-  EXPECT_EQ(default_data_workers({.slurm_cpus_per_task = {}, .affinity = 8, .local_world = 1}), 8);
-}
-
-TEST(DefaultDataWorkers, OfAProcessThatMayUseOneCpuAreOne) {
+TEST(AllowedCpus, OfAProcessThatMayUseOneCpuAreOne) {
   cpu_set_t before;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
   int cpu = 0;
@@ -91,22 +85,10 @@ TEST(DefaultDataWorkers, OfAProcessThatMayUseOneCpuAreOne) {
   CPU_ZERO(&one);
   CPU_SET(cpu, &one);
   ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-  const CpuShare share = read_cpu_share({}, 1);
+  const int allowed = allowed_cpus();
   ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
-  EXPECT_EQ(default_data_workers(share), 1);
-  EXPECT_EQ(read_cpu_share({}, 1).affinity, CPU_COUNT(&before));
-}
-
-TEST(DefaultDataWorkers, TakeSlurmsNumberWhereItIsOne) {
-  EXPECT_EQ(read_cpu_share("5", 2).slurm_cpus_per_task, 5);
-  EXPECT_EQ(read_cpu_share("0", 2).slurm_cpus_per_task, std::nullopt);
-  EXPECT_EQ(read_cpu_share("many", 2).slurm_cpus_per_task, std::nullopt);
-  EXPECT_EQ(read_cpu_share("5", 2).local_world, 2);
-}
-
-TEST(DefaultDataWorkers, AreSharedOutAndNeverNone) {
-  EXPECT_EQ(default_data_workers({.slurm_cpus_per_task = {}, .affinity = 8, .local_world = 3}), 2);
-  EXPECT_EQ(default_data_workers({.slurm_cpus_per_task = {}, .affinity = 1, .local_world = 4}), 1);
+  EXPECT_EQ(allowed, 1);
+  EXPECT_EQ(allowed_cpus(), CPU_COUNT(&before));
 }
 
 }  // namespace
