@@ -522,7 +522,8 @@ TEST(CheckSameJob, RefusesDataThatHaveGrown) {
   saved.train_samples = 18;
   const auto same = check_same_job(arguments_of_job(saved), later);
   ASSERT_FALSE(same);
-  EXPECT_THAT(same.error().detail, HasSubstr("saved with training samples 18, but this run has 21"));
+  EXPECT_THAT(
+      same.error().detail, HasSubstr("saved with training samples 18, but this run has 21"));
 }
 
 TEST(CheckSameJob, RefusesASnapshotThatDoesNotSay) {

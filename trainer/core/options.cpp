@@ -59,7 +59,8 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
       {"--seed", std::to_string(options.seed)},
       {"--transforms", data.transforms.value_or("")},
       {"--validation-share", fmt::format("{}", data.validation_share)}};
-  if (options.train_samples) arguments.emplace(kTrainSamples, std::to_string(*options.train_samples));
+  if (options.train_samples)
+    arguments.emplace(kTrainSamples, std::to_string(*options.train_samples));
   // A snapshot of the CPU's lacks the state of the device's generator.
   if (options.device != DeviceKind::kCpu) arguments.emplace("--device", name_of(options.device));
   return arguments;
