@@ -1,11 +1,12 @@
 #include "trainer/core/options.hpp"
 
+#include "base/parse.hpp"
 #include "trainer/core/snapshot.hpp"
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <ranges>
-#include <sstream>
 #include <vector>
 
 namespace ddprun {
@@ -110,16 +111,15 @@ std::string flags_of_job(const TrainOptions& options) {
 }
 
 Result<void> check_flags_of_rank_0(const std::string& theirs, const TrainOptions& options) {
-  std::istringstream ours(flags_of_job(options));
-  std::istringstream of_rank_0(theirs);
-  std::string mine;
-  std::string other;
-  while (std::getline(ours, mine)) {
-    std::getline(of_rank_0, other);
-    if (mine == other) continue;
+  const std::string text = flags_of_job(options);
+  const auto mine = split(text, '\n');
+  const auto of_rank_0 = split(theirs, '\n');
+  for (std::size_t i = 0; i < std::min(mine.size(), of_rank_0.size()); ++i) {
+    if (mine[i] == of_rank_0[i]) continue;
     return make_error(
         Errc::kInvalidArgument,
-        fmt::format("this rank has {}, and rank 0 {}; give all the same flags", mine, other));
+        fmt::format(
+            "this rank has {}, and rank 0 {}; give all the same flags", mine[i], of_rank_0[i]));
   }
   return {};
 }
