@@ -6,7 +6,7 @@
 #include "trainer/raw_options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>
@@ -36,6 +36,25 @@ Error refused(const CLI::App& app, const CLI::ParseError& error) {
   return make_error(Errc::kInvalidArgument, text + "; see ddptrain --help");
 }
 
+/// Every flag that was given or has a default. What --help does not show, and --config, whose flags
+/// are there themselves, is left out.
+std::vector<std::pair<std::string, std::string>> flags_of(const CLI::App& app) {
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    const bool is_flag = !option->get_lnames().empty() && !option->get_group().empty();
+    if (!is_flag || option->get_lnames().front() == "config") continue;
+    std::string value = option->get_default_str();
+    const bool has_no_value = option->get_items_expected_max() == 0;  // and counts, as -vv does
+    if (option->count() > 1 && has_no_value) {
+      value = std::to_string(option->count());
+    } else if (option->count() > 0) {
+      value = fmt::format("{}", fmt::join(option->reduced_results(), ","));
+    }
+    if (!value.empty()) flags.emplace_back(option->get_lnames().front(), value);
+  }
+  return flags;
+}
+
 Result<Parsed> parse(std::vector<std::string> arguments) {
   RawOptions raw;
   CLI::App app(
@@ -54,6 +73,7 @@ Result<Parsed> parse(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     return refused(app, error);
   }
+  raw.options.report.flags = flags_of(app);
   return {std::move(raw)};
 }
 

@@ -207,12 +207,18 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--peak-tflops", raw.options.peak_tflops, "Of a device, for MFU")
       ->check(between(1e-6, 1e6));
   const auto add_file = [&app](const char* flag, auto& path, const char* what, const char* type) {
-    app.add_option(flag, path, what)->check(not_empty())->type_name(type);
+    return app.add_option(flag, path, what)->check(not_empty())->type_name(type);
   };
   add_file("--metrics-file", report.metrics_file, "JSON lines, appended to by rank 0", "FILE");
   add_file("--csv-file", report.csv_file, "The same as a table", "FILE");
   add_file("--tensorboard-dir", report.tensorboard_dir, "Event files for TensorBoard", "DIR");
   add_file("--wandb-dir", report.wandb_dir, "An offline run for wandb sync", "DIR");
+  add_file("--wandb-project", report.wandb_project, "Where wandb files the run", "NAME")
+      ->envname("WANDB_PROJECT");
+  add_file("--wandb-group", report.wandb_group, "Runs of one group stand together", "NAME")
+      ->envname("WANDB_RUN_GROUP");
+  add_file("--wandb-run-id", report.wandb_run_id, "So that a later run adds to this one", "ID")
+      ->envname("WANDB_RUN_ID");
   add_file("--run-name", report.run_name, "Name of the run in all of these", "NAME");
   add_file("--sample-trace", report.sample_trace, "JSON lines, appended to by every rank", "FILE");
 }

@@ -1,13 +1,16 @@
 #include "trainer/report_plan.hpp"
 
 #include "base/environment.hpp"
+#include "base/parse.hpp"
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 namespace {
@@ -23,10 +26,17 @@ std::map<std::string, std::string> shown_environment() {
   return shown;
 }
 
-/// One of those by which wandb itself is told what flags do not.
-std::string variable(const char* name, const char* otherwise = "") {
-  const char* const value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : otherwise;
+bool is_wandb_disabled() {
+  const char* const mode = std::getenv("WANDB_MODE");
+  return mode != nullptr && std::string_view(mode) == "disabled";
+}
+
+/// As Python would have it: a number, a truth value or a text.
+ArgumentValue value_of(const std::string& text) {
+  if (const auto whole = parse_int<std::int64_t>(text)) return *whole;
+  if (const auto number = parse_double(text)) return *number;
+  if (text == "true" || text == "false") return text == "true";
+  return text;
 }
 
 Arguments arguments_of(const TrainOptions& options) {
@@ -47,8 +57,13 @@ Arguments arguments_of(const TrainOptions& options) {
       {"amp", std::string(name_of(options.precision))},
       {"seed", options.seed},
       {"sampler_seed", options.sampler_seed}};
-  if (options.clip_norm) arguments.emplace_back("clip_norm", *options.clip_norm);
-  if (data.limit_train) arguments.emplace_back("limit_train_samples", *data.limit_train);
+  // Behind those that others follow, with what came of them, all that was said.
+  for (const auto& [flag, text] : options.report.flags) {
+    std::string name = flag;
+    std::ranges::replace(name, '-', '_');
+    const auto is_same = [&name](const auto& argument) { return argument.first == name; };
+    if (std::ranges::none_of(arguments, is_same)) arguments.emplace_back(name, value_of(text));
+  }
   return arguments;
 }
 
@@ -93,12 +108,12 @@ Result<RunReport> open_report(const TrainOptions& options, const WorkerPlace& pl
   files.tensorboard_dir = wanted.tensorboard_dir;
   if (wanted.every_steps > 0) files.step_every = wanted.every_steps;
   if (lines->style == LineStyle::kKaust) files.scalar_names = ScalarNames::kKaust;
-  if (wanted.wandb_dir && variable("WANDB_MODE") != "disabled") {
+  if (wanted.wandb_dir && !is_wandb_disabled()) {
     files.wandb = ReportFileOptions::Wandb{
         .directory = *wanted.wandb_dir,
-        .run_id = variable("WANDB_RUN_ID"),
-        .project = variable("WANDB_PROJECT", "ddptrain"),
-        .group = variable("WANDB_RUN_GROUP"),
+        .run_id = wanted.wandb_run_id.value_or(""),
+        .project = wanted.wandb_project.value_or("ddptrain"),
+        .group = wanted.wandb_group.value_or(""),
         .run_name = run_name(options, place),
         .environment = shown_environment()};
   }

@@ -160,6 +160,18 @@ class Examples(unittest.TestCase):
         for text in (b"a-project", b"a-group"):
             self.assertIn(text, file.read_bytes())
 
+    def test_a_flag_comes_before_a_variable_of_wandb_and_all_flags_are_recorded(self):
+        dataset, data = jobs.find_data()
+        directory = self.root / "by-flag"
+        jobs.final(jobs.Run(
+            [jobs.DDPTRAIN, "--dataset", dataset, "--data-dir", data, "--limit-train-samples", "64",
+             "--wandb-dir", str(directory), "--wandb-run-id", "mine", "--wandb-project", "ours",
+             "--wandb-group", "together"], 1, {"WANDB_RUN_ID": "id7", "WANDB_PROJECT": "a-project"}).wait())
+        content = (next(directory.rglob("run-mine.wandb"))).read_bytes()
+        for text in (b"ours", b"together", b"limit_train_samples", b"warmup_epochs", b"effective_batch_size"):
+            self.assertIn(text, content)
+        self.assertNotIn(b"a-project", content)
+
     def test_a_model_that_costs_nothing_shows_the_loaders_ceiling(self):
         for model in ("dummy", "linear"):
             metrics = self.root / f"{model}.jsonl"

@@ -20,6 +20,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -48,8 +49,14 @@ struct ReportOptions {
   std::optional<std::string> csv_file;
   std::optional<std::string> tensorboard_dir;
   std::optional<std::string> wandb_dir;
+  std::optional<std::string> wandb_project;
+  std::optional<std::string> wandb_group;
+  std::optional<std::string> wandb_run_id;
   std::optional<std::string> run_name;
   std::optional<std::string> sample_trace;  // JSON lines, written by every rank
+  /// Every flag that was given or has a default, without hyphens in front, and its value: for files
+  /// that tell how a run was started.
+  std::vector<std::pair<std::string, std::string>> flags;
 };
 
 /// What is kept of a run, and when.
