@@ -13,6 +13,7 @@
 #include "trainer/core/report_event.hpp"
 #include "trainer/data/loader.hpp"
 #include "trainer/ddp.hpp"
+#include "trainer/evaluator.hpp"
 #include "trainer/fault_drill.hpp"
 #include "trainer/feeder.hpp"
 #include "trainer/memory_use.hpp"
@@ -82,14 +83,6 @@ class Training {
   Result<TrainEnd> run();
 
  private:
-  /// What a walk over the test set found, of all ranks.
-  struct Tested {
-    MetricSums sums;
-    double right_of_five = 0;
-    double batch_loss_sum = 0;
-    double seconds = 0;
-  };
-
   Result<void> open();
   Result<void> check_enough_samples() const;
   std::unique_ptr<Loader> make_loader(const SampleSource& source) const;
@@ -116,7 +109,6 @@ class Training {
   Result<void> save_or_stop();
   Result<void> report_stop();
   Result<void> end_epoch(double samples_before);
-  Result<Tested> test();
   Result<void> finish();
   MetricSums sum_over_ranks(const MetricSums& sums);
 
@@ -149,14 +141,15 @@ class Training {
   std::unique_ptr<Ddp> ddp_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Stepper> stepper_;
+  std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<StopAgreement> stop_;
   std::unique_ptr<BurnIn> burn_in_;     // null unless it is one
   std::unique_ptr<Profiler> profiler_;  // null where nothing is profiled
   bool is_stopped_ = false;
-  bool is_best_ = false;               // this moment, behind an epoch
-  std::optional<Tested> last_tested_;  // with the weights of this moment
+  bool is_best_ = false;                       // this moment, behind an epoch
+  std::optional<Evaluation> last_evaluation_;  // with the weights of this moment
   TrainPosition at_;
   // Those that were done at another world size had another number of samples.
   std::int64_t batches_of_epoch_ = 0;
@@ -293,6 +286,8 @@ Result<void> Training::build() {
   ddp_ = std::make_unique<Ddp>(std::move(model), group_, options_.ddp);
   optimizer_ = make_optimizer(options_.optimizer, ddp_->model().named_parameters());
   stepper_ = std::make_unique<Stepper>(options_, device_.place(), *ddp_, *optimizer_);
+  evaluator_ =
+      std::make_unique<Evaluator>(data_.test, *test_loader_, place_, device_, *ddp_, *stepper_);
   if (options_.burn_in_hours) burn_in_ = std::make_unique<BurnIn>(*options_.burn_in_hours, group_);
   return {};
 }
@@ -352,7 +347,7 @@ void Training::stop_profiling() {
 }
 
 Result<void> Training::train_epoch() {
-  last_tested_.reset();
+  last_evaluation_.reset();
   epoch_began_s_ = now_s();
   const double samples_before = at_.sums.samples;
   if (epochs_done() > options_.profile.epochs) stop_profiling();  // resumed behind them
@@ -668,9 +663,9 @@ Result<void> Training::end_epoch(double samples_before) {
   // Who chooses the best measures the last epoch, too.
   const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
   if (!told || every == 0 || (at_.progress.epoch % every != 0 && !is_last)) return told;
-  auto tested = test();
+  auto tested = evaluator_->run();
   if (!tested) return tested.error();
-  last_tested_ = *tested;
+  last_evaluation_ = *tested;
   if (options_.snapshots.keeps_best) {
     const auto best = snapshots_->is_best(tested->sums, at_.progress.epoch);
     if (!best) return best.error();
@@ -679,56 +674,17 @@ Result<void> Training::end_epoch(double samples_before) {
   return report_->tell(EpochValidated{
       .trained = trained,
       .sums = tested->sums,
-      .correct_top5 = tested->right_of_five,
+      .correct_top5 = tested->correct_top5,
       .batch_loss_sum = tested->batch_loss_sum,
       .seconds = tested->seconds,
       .epoch_seconds = now_s() - epoch_began_s_});
 }
 
-/// The test set's metrics; each rank takes its share, and no sample counts twice.
-Result<Training::Tested> Training::test() {
-  const double began_s = now_s();
-  ddp_->model().eval();
-  ddp_->settle_buffers();  // here, since a rank may have no sample
-  std::vector<std::int64_t> mine;
-  for (std::int64_t i = place_.rank; i < data_.test.size(); i += place_.world) {
-    mine.push_back(data_.test.samples[static_cast<std::size_t>(i)]);
-  }
-  Feeder feeder(*test_loader_, device_);
-  const auto started = test_loader_->start(std::move(mine));
-  if (!started) return started.error();
-  Tested tested;
-  while (true) {
-    const auto batch = feeder.next();
-    if (!batch) return batch.error();
-    if (!*batch) break;
-    const Stepper::Scores scores = stepper_->evaluate(**batch);
-    tested.sums.add(scores.loss, scores.right, (*batch)->size());
-    tested.right_of_five += static_cast<double>(scores.right_of_five);
-    tested.batch_loss_sum += scores.loss;
-  }
-  torch::Tensor packed = torch::tensor(
-      {tested.sums.loss,
-       tested.sums.correct,
-       tested.sums.samples,
-       tested.right_of_five,
-       tested.batch_loss_sum},
-      torch::kFloat64);
-  ddp_->all_reduce(packed);
-  const auto* const all = packed.const_data_ptr<double>();
-  ddp_->model().train();
-  return Tested{
-      .sums = {.loss = all[0], .correct = all[1], .samples = all[2]},
-      .right_of_five = all[3],
-      .batch_loss_sum = all[4],
-      .seconds = now_s() - began_s};
-}
-
 Result<void> Training::finish() {
-  if (!last_tested_) {
-    auto tested = test();
+  if (!last_evaluation_) {
+    auto tested = evaluator_->run();
     if (!tested) return tested.error();
-    last_tested_ = *tested;
+    last_evaluation_ = *tested;
   }
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
@@ -739,7 +695,7 @@ Result<void> Training::finish() {
   }
   return report_->tell(RunEnded{
       .at = last,
-      .sums = last_tested_->sums,
+      .sums = last_evaluation_->sums,
       .weights_sha256 = place_.rank == 0 ? weights_sha256(ddp_->model()) : "",
       .seconds = now_s() - run_began_s_,
       .samples_per_s = throughput_.whole(),
