@@ -132,7 +132,11 @@ class Parity(unittest.TestCase):
         self.assert_equals_python("J3", 4)
 
     def test_an_epoch_of_one_global_batch_has_the_same_loss_at_every_world_size(self):
-        first = {world: events(train_ours("J1", world)[1], "epoch")[0]["loss"] for world in (1, 2, 4)}
+        """Up to how floats are added. Of Fashion-MNIST a hundred steps make 3e-4 of that, and the first 25 1e-7."""
+        first = {}
+        for world in (1, 2, 4):
+            _, records, _ = train([jobs.DDPTRAIN, *flags("J1", world), "--limit-train-samples", "1600"], world)
+            first[world] = events(records, "epoch")[0]["loss"]
         self.assertLessEqual(max(first.values()) - min(first.values()), 1e-5, first)
 
     def test_python_on_this_machine_gives_the_same(self):
