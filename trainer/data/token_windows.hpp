@@ -23,9 +23,11 @@ class TokenWindows {
   enum class Width : std::uint8_t { kUint16 = 2, kUint32 = 4 };  // bytes
 
   struct Options {
-    std::int64_t length = 1024;              // of a window, tokens, >= 1
-    Width width = Width::kUint16;            // enough for GPT-2's vocabulary
-    std::optional<std::int64_t> vocabulary;  // tokens are smaller than this; none: unchecked
+    std::int64_t length = 1024;    // of a window, tokens, >= 1
+    Width width = Width::kUint16;  // enough for GPT-2's vocabulary
+    // Tokens are smaller than this; none: unchecked. Initialised here too, or g++ warns where
+    // designated initialisers leave it out.
+    std::optional<std::int64_t> vocabulary = {};  // NOLINT(readability-redundant-member-init)
   };
 
   /// What a language model takes and what it is to say, both (windows, length) int64.
