@@ -5,21 +5,14 @@
 
 #include <torch/torch.h>
 
-#include <utility>
-#include <vector>
-
 namespace ddprun {
 
 Result<Evaluation> Evaluator::run() {
   const TimePoint began = Clock::now();
   ddp_.model().eval();
   ddp_.settle_buffers();  // here, since a rank may have no sample
-  std::vector<std::int64_t> mine;
-  for (std::int64_t i = place_.rank; i < test_.size(); i += place_.world) {
-    mine.push_back(test_.samples[static_cast<std::size_t>(i)]);
-  }
   Feeder feeder(loader_, device_);
-  const auto started = loader_.start(std::move(mine));
+  const auto started = loader_.start(samples_);
   if (!started) return started.error();
   MetricSums sums;
   double correct_top5 = 0;

@@ -2,12 +2,14 @@
 
 #include "base/error.hpp"
 #include "trainer/core/metrics.hpp"
-#include "trainer/core/worker_place.hpp"
 #include "trainer/data/loader.hpp"
 #include "trainer/ddp.hpp"
 #include "trainer/device.hpp"
 #include "trainer/stepper.hpp"
-#include "trainer/training_data.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 
@@ -19,20 +21,14 @@ struct Evaluation {
   double seconds = 0;
 };
 
-/// Walks over the test set. Each rank takes its share, and no sample counts twice.
+/// Walks over the test set, of which each rank has its share.
 class Evaluator {
  public:
-  /// All outlive it; `loader` is one of the test set's source.
+  /// `samples` are this rank's, of the source that `loader` reads. All others outlive it.
   Evaluator(
-      const SampleSet& test,
-      Loader& loader,
-      const WorkerPlace& place,
-      Device& device,
-      Ddp& ddp,
-      Stepper& stepper)
-      : test_(test),
+      std::vector<std::int64_t> samples, Loader& loader, Device& device, Ddp& ddp, Stepper& stepper)
+      : samples_(std::move(samples)),
         loader_(loader),
-        place_(place),
         device_(device),
         ddp_(ddp),
         stepper_(stepper) {}
@@ -42,9 +38,8 @@ class Evaluator {
   Result<Evaluation> run();
 
  private:
-  const SampleSet& test_;
+  std::vector<std::int64_t> samples_;
   Loader& loader_;
-  const WorkerPlace& place_;
   Device& device_;
   Ddp& ddp_;
   Stepper& stepper_;

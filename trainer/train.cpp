@@ -46,6 +46,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -87,6 +88,7 @@ class Training {
   Result<void> check_enough_samples() const;
   std::unique_ptr<Loader> make_loader(const SampleSource& source) const;
   Result<void> build();
+  std::vector<std::int64_t> share_of_test() const;
   Result<void> take_up();
   void link() const;
   Result<void> announce();
@@ -287,9 +289,18 @@ Result<void> Training::build() {
   optimizer_ = make_optimizer(options_.optimizer, ddp_->model().named_parameters());
   stepper_ = std::make_unique<Stepper>(options_, device_.place(), *ddp_, *optimizer_);
   evaluator_ =
-      std::make_unique<Evaluator>(data_.test, *test_loader_, place_, device_, *ddp_, *stepper_);
+      std::make_unique<Evaluator>(share_of_test(), *test_loader_, device_, *ddp_, *stepper_);
   if (options_.burn_in_hours) burn_in_ = std::make_unique<BurnIn>(*options_.burn_in_hours, group_);
   return {};
+}
+
+/// This rank's: no sample counts twice.
+std::vector<std::int64_t> Training::share_of_test() const {
+  std::vector<std::int64_t> mine;
+  for (std::int64_t i = place_.rank; i < data_.test.size(); i += place_.world) {
+    mine.push_back(data_.test.samples[static_cast<std::size_t>(i)]);
+  }
+  return mine;
 }
 
 /// Goes on where a snapshot ends, if there is one.

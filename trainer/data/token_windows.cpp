@@ -57,8 +57,8 @@ Result<TokenWindows::Batch> TokenWindows::read(std::span<const std::int64_t> win
     const std::int64_t first = window * length;
     rows.push_back(tokens_.slice(0, first, first + length + 1).to(torch::kInt64));
     if (!options_.vocabulary) continue;
-    const std::int64_t place = rows.back().argmax().item<std::int64_t>();
-    const std::int64_t token = rows.back()[place].item<std::int64_t>();
+    const auto place = rows.back().argmax().item<std::int64_t>();
+    const auto token = rows.back()[place].item<std::int64_t>();
     if (token < *options_.vocabulary) continue;
     return make_error(
         Errc::kCorrupt,
