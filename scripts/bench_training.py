@@ -36,7 +36,7 @@ WORKLOADS = {
     "conv net, MNIST's size": (MNIST_NET, "idx"),
     "ResNet-18, CIFAR-10": ("--model resnet18 --limit-train-samples 640 --batch-size 64", "cifar10"),
     "ResNet-18, CIFAR-10, bf16": (
-        "--model resnet18 --limit-train-samples 128 --batch-size 32 --amp bf16", "cifar10"),
+        "--model resnet18 --limit-train-samples 640 --batch-size 64 --amp bf16", "cifar10"),
     "small ViT, CIFAR-10, AdamW": (
         "--model crusoe_vit_tiny --optimizer adamw --learning-rate 0.001 --limit-train-samples 6400 "
         "--batch-size 64", "cifar10"),
@@ -94,7 +94,7 @@ class Bench:
         began = time.time()
         results = jobs.Run(
             [*self.programs[who], *flags, *self.data[data], "--limit-test-samples", "10",
-             "--metrics-file", str(metrics), *more], world).wait()
+             "--metrics-file", str(metrics), *more], world, kernels=jobs.OWN_KERNELS).wait()
         jobs.final(results)
         return began, jobs.records(metrics)
 
@@ -135,7 +135,7 @@ class Bench:
              "--no-python", *self.programs[who], *MNIST_NET.split(), "--limit-test-samples", "10",
              *self.data["idx"], "--batch-size", "32",
              "--metrics-file", steps.path, *(snapshots if who == "ddptrain" else [])],
-            env=os.environ | jobs.ENVIRONMENT, stdout=subprocess.DEVNULL,
+            env=os.environ | jobs.OWN_KERNELS, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
         steps.wait_for(event="step", step=15)
         victim = drill_test.workers_of(launcher.pid)[1]
