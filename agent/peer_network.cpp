@@ -119,6 +119,7 @@ Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoi
     }
     if (served) seen_as_ = endpoint.host;
     if (served || meeting.founds == Founds::kYes || !is_taken) return served;
+    spdlog::info("{}, unless the job is there, which is joined", served.error().detail);
   }
   founds_ = false;
   return serve_at({.host = "", .port = meeting.listen_port});

@@ -26,6 +26,9 @@ constexpr int kUserTimeoutMs = 120'000;
 // With port 0 the first address picks, and the others of the host may find that port taken.
 constexpr int kPortTriesMax = 16;
 
+// Each loses a race of less than a microsecond; measured, one try in a thousand does.
+constexpr int kListenTriesMax = 16;
+
 void set_option(int socket, int level, int name, int value) {
   // Tuning only: a kernel that refuses one of these still serves.
   static_cast<void>(::setsockopt(socket, level, name, &value, sizeof(value)));
@@ -38,9 +41,8 @@ Address any_address(int family) {
   return address;
 }
 
-/// Listens on one address. Leaves errno at what was refused.
-Descriptor try_listen(Address address, std::uint16_t port, bool both_families) {
-  address.set_port(port);
+/// Bound, but deaf as yet. Leaves errno at what was refused.
+Descriptor try_bind(const Address& address, bool both_families) {
   Descriptor socket(
       ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) return {};
@@ -49,8 +51,22 @@ Descriptor try_listen(Address address, std::uint16_t port, bool both_families) {
     set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, both_families ? 0 : 1);
   }
   if (::bind(socket.get(), address.get(), address.size) != 0) return {};
-  if (::listen(socket.get(), SOMAXCONN) != 0) return {};
   return socket;
+}
+
+/// Listens on one address. Leaves errno at what was refused.
+///
+/// SO_REUSEADDR lets two sockets be bound to one port as long as neither listens. Of two that begin
+/// to at the same moment Linux may refuse both, since each has said that it will before it is told
+/// whether it may (inet_csk_listen_start): then all would look for a leader, and none would be
+/// found. Whoever was bound and refused binds anew, and is refused that if somebody listens.
+Descriptor try_listen(Address address, std::uint16_t port, bool both_families) {
+  address.set_port(port);
+  for (int tries = 1;; ++tries) {
+    Descriptor socket = try_bind(address, both_families);
+    if (!socket || ::listen(socket.get(), SOMAXCONN) == 0) return socket;
+    if (errno != EADDRINUSE || tries == kListenTriesMax) return {};
+  }
 }
 
 Error listen_error(int errno_value, const Endpoint& endpoint) {

@@ -26,11 +26,13 @@ USAGE, TRY_AGAIN = 2, 75
 options = argparse.Namespace()
 
 
-def free_port():
-    """Nodes have to agree on one, so ddprun cannot choose it; it is let go just before."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def reserved_port(test):
+    """Nodes have to agree on one, so ddprun cannot choose it. Until the test ends no other process is
+    given it, and whoever names it may listen there."""
+    reservation = test.enterContext(socket.socket())
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind(("127.0.0.1", 0))
+    return reservation.getsockname()[1]
 
 
 class Terminals:
@@ -55,7 +57,7 @@ class Terminals:
 
 class Strangers(unittest.TestCase):
     def setUp(self):
-        self.port = free_port()
+        self.port = reserved_port(self)
         self.drill = self.enterContext(
             Drill(Terminals(), options.ddprun, options.round_worker))
         self.room = pathlib.Path(self.drill.room)
@@ -275,7 +277,7 @@ class Meeting(Strangers):
     def test_several_jobs_on_one_host(self):
         self.start_job(*self.elastic())
         first, port = self.round, self.port
-        self.port = free_port()
+        self.port = reserved_port(self)
         with Drill(Terminals(), options.ddprun, options.round_worker) as second:
             for node in range(2):
                 second.start(node, *self.elastic(rdzv_id="another"))

@@ -333,9 +333,11 @@ class NeverHarmsTheJob(Case):
         self.assertEqual([4] * 2, [len(row) for row in self.cpu_rows()])
 
     def test_a_second_agent_of_the_job_on_this_host(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+        # Bound to it, so that no other process is given it; ddprun may listen there.
+        reservation = self.enterContext(socket.socket())
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reservation.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{reservation.getsockname()[1]}"
         jobs = [self.start_until_told(flags=("--nnodes", "2", "--node-rank", rank, "--rdzv-backend",
                                              "c10d", "--rdzv-endpoint", endpoint))
                 for rank in "01"]

@@ -67,16 +67,10 @@ def run_with_kills(seed, directory):
     return launcher.returncode, out, err
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class TwoNodes:
     """Two ddprun of one worker each, as started by hand; rank 0's metrics come through a FIFO."""
 
-    def __init__(self, seed, directory):
+    def __init__(self, seed, directory, port):
         chance = random.Random(seed)
         self.directory = directory
         self.steps = Steps(str(directory / "steps"))
@@ -85,7 +79,7 @@ class TwoNodes:
                               chance.sample(range(WORLD), WORLD)))
         self.words = [
             DDPRUN, "--nnodes", str(WORLD), "--nproc-per-node", "1", "--rdzv-backend", "c10d",
-            "--rdzv-endpoint", f"localhost:{free_port()}", "--rdzv-id", "drill", "--lease", "1",
+            "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "drill", "--lease", "1",
             *command("--snapshot-dir", str(directory / "snapshots"), "--snapshot-every-steps",
                      str(chance.randint(1, 12)), "--metrics-file", self.steps.path)]
         self.fronts = [self.start(node) for node in range(WORLD)]
@@ -114,8 +108,12 @@ class Drill(unittest.TestCase):
         """Each of two nodes loses its agent once, the one that leads too."""
         undisturbed = jobs.final(jobs.Run(command(), WORLD).wait())
         with self.subTest(replay=f"--first-seed {arguments.first_seed}"), \
-                tempfile.TemporaryDirectory() as directory:
-            nodes = TwoNodes(arguments.first_seed, pathlib.Path(directory))
+                tempfile.TemporaryDirectory() as directory, socket.socket() as reservation:
+            # Bound to it, so that no other process is given it; ddprun may listen there.
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reservation.bind(("127.0.0.1", 0))
+            nodes = TwoNodes(arguments.first_seed, pathlib.Path(directory),
+                             port=reservation.getsockname()[1])
             for front in nodes.fronts:
                 self.addCleanup(front.kill)
             for step, node in nodes.kills:

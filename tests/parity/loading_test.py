@@ -41,9 +41,11 @@ class Loading(unittest.TestCase):
         command = [jobs.DDPTRAIN, *FAKE, "--metrics-file", str(metrics), "--inject", "hang@2,rank=all", *flags]
         others = {name: value for name, value in os.environ.items()
                   if not name.startswith("SLURM_") and name not in jobs.RANK_VARIABLES}
-        with socket.socket() as any_port:
-            any_port.bind(("127.0.0.1", 0))
-            port = any_port.getsockname()[1]
+        # Bound to it, so that no other process is given it; rank 0 may listen there.
+        reservation = self.enterContext(socket.socket())
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reservation.bind(("127.0.0.1", 0))
+        port = reservation.getsockname()[1]
         tasks = [subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env=others | jobs.ENVIRONMENT | environment | {
