@@ -26,7 +26,8 @@ class Meeting {
 };
 
 void spin(int turns) {
-  for (std::atomic<int> turn = 0; turn < turns;) ++turn;
+  for (std::atomic<int> turn = 0; turn < turns;)
+    ++turn;
 }
 
 // Linux may refuse both: two ddprun on one machine then looked for each other until the join
