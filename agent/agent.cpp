@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <random>
 #include <utility>
 
@@ -52,7 +53,7 @@ Result<std::unique_ptr<Agent>> Agent::open(
     (*streams)->tidy_up(true);
     return journal.error();
   }
-  return std::unique_ptr<Agent>(new Agent(
+  std::unique_ptr<Agent> agent(new Agent(
       context,
       plan,
       front,
@@ -62,6 +63,12 @@ Result<std::unique_ptr<Agent>> Agent::open(
        .journal = *std::move(journal),
        .network = *std::move(network),
        .host = host_name()}));
+  auto const opened = agent->open_fence();
+  if (!opened) {
+    agent->streams_->tidy_up(true);
+    return opened.error();
+  }
+  return agent;
 }
 
 Agent::Agent(
@@ -93,6 +100,12 @@ Agent::Agent(
           std::move(inherited),
           {.news = [this](const WorkerNews& news) { workers_told(news); },
            .gave_up = [this](int status) { leave(status); }}) {
+  // Nobody else can set it for the workers: they inherit from here.
+  const char* const chosen =
+      std::getenv(contract::kGlooInterface);  // NOLINT(concurrency-mt-unsafe)
+  if (plan_.meeting.has_others() && chosen == nullptr) {
+    interface_ = std::make_unique<WorkerInterface>(context, host_);
+  }
   network_->listen(
       [this](Peer::Event event) { feed(std::move(event)); },
       [this] { return status_page(peer_, DDPRUN_VERSION, Clock::now()); });
@@ -100,9 +113,26 @@ Agent::Agent(
 
 Agent::~Agent() = default;
 
+Result<void> Agent::open_fence() {
+  if (!plan_.meeting.has_fence()) return {};
+  auto fence = Fence::open(
+      context_,
+      plan_.meeting.fence_directory,
+      peer_.policy().job,
+      [this](const effects::ClaimFence& claim, Incarnation holder) {
+        feed(Peer::FenceHeld{
+            .instance = claim.instance, .electorate = claim.electorate, .holder = holder});
+      });
+  if (!fence) return fence.error();
+  fence_ = *std::move(fence);
+  return {};
+}
+
 asio::awaitable<int> Agent::run() {
   network_->serve_in(tasks_);
+  if (interface_) tasks_.spawn(interface_->serve());
   tasks_.spawn(keep_time());
+  if (fence_) tasks_.spawn(fence_->watch());
   tasks_.spawn(workers_.keep_time());
   tasks_.spawn(do_the_job());
   co_await tasks_.join();  // throws what one of them threw; the kernel then ends the workers
@@ -218,6 +248,10 @@ asio::awaitable<void> Agent::keep_time() {
   }
 }
 
+void Agent::perform(const effects::ClaimFence& effect) {
+  if (fence_) fence_->claim(effect);
+}
+
 void Agent::perform(const effects::SetLease& effect) {
   lease_until_ = effect.until;
   // Whoever is to end the workers when the agent cannot does so once it surely has not.
@@ -230,12 +264,19 @@ void Agent::perform(const effects::StartWorkers& effect) {
   if (Clock::now() < lease_until_) {
     effects::StartWorkers round = effect;
     round.master = network_->master_of_round(effect.master);
-    workers_.start(round, network_->lines());
+    workers_.start(round, network_->lines_for_workers(), worker_interface(round.master));
     return begin_sampling();
   }
   WorkerNews none;
   none.round = effect.round;
   workers_told(none);
+}
+
+/// Empty: Gloo and NCCL choose well by themselves.
+std::string Agent::worker_interface(const Endpoint& master) {
+  if (!interface_) return {};
+  const auto choice = interface_->choose(network_->own_address(master));
+  return choice ? choice->name : "";
 }
 
 /// With the first workers; from then on until the end of the job.

@@ -6,6 +6,7 @@
 // Everything here runs on the main thread.
 
 #include "agent/core/launch_plan.hpp"
+#include "agent/fence.hpp"
 #include "agent/front.hpp"
 #include "agent/journal.hpp"
 #include "agent/local_workers.hpp"
@@ -13,6 +14,7 @@
 #include "agent/notice_file.hpp"
 #include "agent/peer_network.hpp"
 #include "agent/streams.hpp"
+#include "agent/worker_interface.hpp"
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/peer.hpp"
@@ -84,8 +86,10 @@ class Agent {
 
   asio::awaitable<void> do_the_job();
   asio::awaitable<void> keep_time();
+  Result<void> open_fence();
   int wind_up(int status);
   void begin_sampling();
+  std::string worker_interface(const Endpoint& master);
   std::string last_words(int status) const;
 
   void feed(Peer::Event event);
@@ -94,6 +98,8 @@ class Agent {
   void perform(const effects::Send& effect) { network_->send(effect); }
   void perform(const effects::Close& effect) { network_->close(effect); }
   void perform(const effects::OpenLine& effect) { network_->open_line(effect); }
+  void perform(const effects::ProbeLines& effect) { network_->probe_lines(effect); }
+  void perform(const effects::ClaimFence& effect);
   void perform(const effects::SetLease& effect);
   void perform(const effects::BeginStore& effect) { network_->begin_store(effect); }
   void perform(const effects::StartWorkers& effect);
@@ -113,7 +119,9 @@ class Agent {
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<PeerNetwork> network_;
-  std::unique_ptr<MemorySampler> sampler_;  // none: not asked for, or no round has begun here
+  std::unique_ptr<Fence> fence_;                // none: not asked for
+  std::unique_ptr<WorkerInterface> interface_;  // none: one node, or the user has chosen
+  std::unique_ptr<MemorySampler> sampler_;      // none: not asked for, or no round has begun here
   Peer peer_;
   std::deque<Peer::Event> events_;  // that arose while effects were performed
   Effects effects_;                 // of the event that is applied

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 namespace ddprun {
@@ -40,6 +41,9 @@ asio::awaitable<void> Front::serve() {
 bool Front::send_some() {
   const auto sent = send_orders(channel_.native_handle(), waiting_);
   if (sent) {
+    for (const GuardOrder& order : std::span(waiting_).first(*sent)) {
+      if (order.kind == Kind::kHoldEnd) sent_.insert(order.descriptor);
+    }
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(*sent));
     return *sent > 0;
   }
@@ -78,8 +82,13 @@ void Front::hold_end(int end) {
   order({.kind = Kind::kHoldEnd, .descriptor = end});
 }
 
+bool Front::holds_end(int end) const {
+  return sent_.contains(end) && !lease_->front_is_full();
+}
+
 void Front::let_go(int descriptor) {
   ends_.erase(descriptor);
+  sent_.erase(descriptor);
   const auto taken_back = std::erase_if(waiting_, [descriptor](const GuardOrder& one) {
     return holds(one) && one.descriptor == descriptor;
   });

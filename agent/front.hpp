@@ -35,6 +35,9 @@ class Front {
   /// on it. The caller keeps it open, and lets it go before closing it.
   void hold_end(int end);
 
+  /// Whether the front holds that `end` for good, also when this process is killed in this moment.
+  bool holds_end(int end) const;
+
   /// Either of them is closed, or about to be.
   void let_go(int descriptor);
 
@@ -56,6 +59,7 @@ class Front {
   TimePoint until_ = kNever;
   bool run_ = false;
   std::set<int> ends_;               // held for a farewell
+  std::set<int> sent_;               // of these, those that the front got or will get
   std::vector<GuardOrder> waiting_;  // to be sent, in order
   Timer ordered_;                    // never expires; cancelled when there is something to send
 };

@@ -59,6 +59,8 @@ void be_ready() {
 /// The life lines that the agent asked the front to hold.
 class Held {
  public:
+  explicit Held(SharedLease& shared) : shared_(&shared) {}
+
   void take(GuardOrders& orders) {
     for (std::size_t i = 0; i < orders.count; ++i) {
       take(orders.orders[i], std::move(orders.copies[i]));
@@ -92,12 +94,14 @@ class Held {
   }
 
   void complain() {
+    shared_->set_front_is_full();
     if (std::exchange(has_complained_, true)) return;
     say("ddprun: the front may not open as many files as there are nodes: some of them will have "
         "to "
         "wait for the lease if this agent is killed; raise the limit (ulimit -Hn)\n");
   }
 
+  SharedLease* shared_;
   std::vector<One> lines_;  // by their number in the agent
   bool has_complained_ = false;
 };
@@ -107,7 +111,7 @@ using AgentEnd = std::optional<int>;
 
 class Guard {
  public:
-  Guard(pid_t agent, Watch watch) : agent_(agent), watch_(std::move(watch)) {}
+  Guard(pid_t agent, Watch watch) : agent_(agent), watch_(std::move(watch)), held_(*watch_.lease) {}
 
   /// Until the agent has ended, or has to.
   AgentEnd await_agent() {

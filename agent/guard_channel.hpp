@@ -19,7 +19,8 @@
 
 namespace ddprun {
 
-/// Until when processes of the job may run on this node, for whoever else of its processes looks.
+/// What front and agent tell each other without a message: until when processes of the job may run
+/// on this node, and whether the front holds what it was given.
 class SharedLease {
  public:
   /// The front and the agent of this launch share it, and never give it back. Fails with kIo.
@@ -29,10 +30,15 @@ class SharedLease {
   void set(TimePoint until) { until_ns_.store(until.time_since_epoch().count()); }
   TimePoint get() const { return TimePoint(Duration(until_ns_.load())); }
 
+  /// The front could not take a line that it was to hold: it has no descriptor left.
+  void set_front_is_full() { front_is_full_.store(true); }
+  bool front_is_full() const { return front_is_full_.load(); }
+
  private:
   SharedLease() { set(kNever); }
 
   std::atomic<std::int64_t> until_ns_;
+  std::atomic<bool> front_is_full_ = false;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // or it would end at the fork
 };
 

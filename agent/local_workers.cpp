@@ -67,7 +67,8 @@ asio::awaitable<void> LocalWorkers::keep_time() {
   }
 }
 
-void LocalWorkers::start(const effects::StartWorkers& round, std::vector<int> lines) {
+void LocalWorkers::start(
+    const effects::StartWorkers& round, std::vector<int> lines, std::string interface) {
   if (reporter_.has_noted()) {  // whoever decided this did not live to say so
     Outcome outcome;
     outcome.restarts = true;
@@ -77,13 +78,14 @@ void LocalWorkers::start(const effects::StartWorkers& round, std::vector<int> li
   }
   group_.hand_down(std::move(lines));
   round_ = round;
+  interface_ = std::move(interface);
   failed_.reset();
   unsaved_.reset();
   order_.reset();
   JournalEntry started = entry("attempt_started");
   started.text = round.progress.reason;
   around_.journal.record(started);
-  reporter_.attempt_begins(round);
+  reporter_.attempt_begins(round, interface_);
   feed(Supervisor::StartRound{});
 }
 
@@ -290,6 +292,7 @@ WorkerPlace LocalWorkers::place_of(int local_rank) const {
   place.previous_world_size = round_.progress.previous_world;
   place.master = round_.master;
   place.nodes = round_.hosts;
+  place.interface = interface_;
   place.notice_file = around_.notice_file.path();
   return place;
 }

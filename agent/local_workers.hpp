@@ -57,8 +57,9 @@ class LocalWorkers {
   /// Keeps the supervisor's time, until cancelled.
   asio::awaitable<void> keep_time();
 
-  /// Every worker holds the life lines `lines`. REQUIRES: nothing of an earlier round runs.
-  void start(const effects::StartWorkers& round, std::vector<int> lines);
+  /// Every worker holds the life lines `lines`, and is told to use the network interface
+  /// `interface` (empty: of its choice). REQUIRES: nothing of an earlier round runs.
+  void start(const effects::StartWorkers& round, std::vector<int> lines, std::string interface);
   void stop(const StopRound& order);
   void kill();
 
@@ -110,6 +111,7 @@ class LocalWorkers {
   Reporter reporter_;
 
   effects::StartWorkers round_;
+  std::string interface_;               // that its workers are told to use; empty: none
   std::optional<FailureNews> failed_;   // in this round, here
   std::optional<FailureNews> unsaved_;  // the same after a notice, which is no failure of the job
   std::optional<StopRound> order_;      // that ended this round

@@ -1,14 +1,18 @@
 #include "agent/peer_network.hpp"
 
+#include "agent/own_machine.hpp"
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/load_mac.hpp"
+#include "rendezvous/own_address.hpp"
+#include "rendezvous/port_owner.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -18,6 +22,11 @@
 
 namespace ddprun {
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLookAgainAfter = 300ms;  // where no call has
+constexpr auto kNamePatience = 1s;
 
 /// A port that was free a moment ago, for a store that rank 0 hosts. Somebody else may take it
 /// first: that is why the shared store is the default.
@@ -49,10 +58,32 @@ std::string source_address(const Endpoint& other) {
   return from.host();
 }
 
+/// Whether the job may be at `port` of this machine, which another program has. Asks that program,
+/// and waits for an answer for a second.
+bool may_be_joined_at(std::uint16_t port, const MeetingPlan& meeting) {
+  constexpr Duration kPatience = std::chrono::seconds(1);
+  const auto owner = owner_of(port);
+  return !owner || may_host_job(*owner, meeting.nodes.max(), Clock::now() + kPatience);
+}
+
+Error used_by(const PortOwner& owner, std::uint16_t port) {
+  return make_error(
+      Errc::kIo,
+      fmt::format(
+          "port {} is used by {}; stop that program, or choose another port (--rdzv-endpoint, "
+          "--master-port)",
+          port,
+          owner.to_string()));
+}
+
 }  // namespace
 
 PeerNetwork::PeerNetwork(asio::io_context& context, const LaunchPlan& plan, Front& front)
-    : context_(context), front_(front), local_address_(plan.meeting.local_address) {}
+    : context_(context),
+      front_(front),
+      plan_(plan),
+      look_again_(context, kNever),
+      local_address_(plan.meeting.local_address) {}
 
 Result<std::unique_ptr<PeerNetwork>> PeerNetwork::open(
     asio::io_context& context, const LaunchPlan& plan, Front& front) {
@@ -87,9 +118,11 @@ Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
   LifeLines::Options options;
   options.job = plan.job_among_nodes();
   options.mac = *mac;
+  options.trusts_end = plan.meeting.trusts_reset;
   options.holders = {
       .hold_line = [this](int line) { return front_.hold_line(line); },
       .hold_end = [this](int end) { front_.hold_end(end); },
+      .holds_end = [this](int end) { return front_.holds_end(end); },
       .let_go = [this](int descriptor) { front_.let_go(descriptor); }};
   options.on_event = [this](const LifeLines::Event& event) { tell(event); };
   auto lines = LifeLines::open(context_, std::move(options));
@@ -99,7 +132,8 @@ Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
 }
 
 Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint) {
-  if (meeting.founds != Founds::kNo) {
+  const bool may_found = meeting.founds == Founds::kIfItCanBind;
+  if (meeting.founds == Founds::kYes || (may_found && meeting.recognizes_endpoint)) {
     auto served = serve_at({.host = "", .port = endpoint.port});
     for (const std::uint16_t port : meeting.other_ports) {
       if (served || !served.error().is(Errc::kIo)) break;
@@ -117,12 +151,90 @@ Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoi
               endpoint.port,
               fmt::join(meeting.other_ports, ", ")));
     }
-    if (served) seen_as_ = endpoint.host;
+    if (served && meeting.recognizes_endpoint) seen_as_ = endpoint.host;
     if (served || meeting.founds == Founds::kYes || !is_taken) return served;
+    const bool is_only_port = meeting.other_ports.empty();
+    if (is_only_port && !may_be_joined_at(endpoint.port, meeting)) return served;
     spdlog::info("{}, unless the job is there, which is joined", served.error().detail);
+    has_told_taken_ = true;
   }
   founds_ = false;
+  looks_ = may_found;
+  links_->tell_addresses(looks_);
+  if (looks_) {
+    auto watch = AddressWatch::open(context_, [this] { consider_hosting(); });
+    if (watch) watch_ = *std::move(watch);
+  }
+  if (may_found && !meeting.recognizes_endpoint && meeting.node_rank == 0) {
+    const auto served = listen_at_endpoint(meeting, endpoint);
+    hosts_if_called_ = served.has_value();
+    if (served) return {};
+    spdlog::info("{}; it is not hosted here", served.error().detail);
+  }
   return serve_at({.host = "", .port = meeting.listen_port});
+}
+
+/// Listens where the others look for the first leader, on top of what it listens on. Yields the
+/// port.
+Result<std::uint16_t> PeerNetwork::listen_at_endpoint(
+    const MeetingPlan& meeting, const Endpoint& endpoint) {
+  std::vector<std::uint16_t> ports = {endpoint.port};
+  ports.insert(ports.end(), meeting.other_ports.begin(), meeting.other_ports.end());
+  Result<std::uint16_t> bound = endpoint.port;
+  for (const std::uint16_t port : ports) {
+    const Endpoint at{.host = "", .port = port};
+    const auto served = server_ ? server_->listen_too(at) : serve_at(at);
+    if (served) return port;
+    bound = served.error();
+  }
+  return bound;
+}
+
+/// Whether the endpoint leads to this machine by now: then this node hosts it.
+void PeerNetwork::consider_hosting() {
+  const Endpoint endpoint = plan_.meeting.endpoint.value_or(Endpoint());
+  if (!looks_ || !own_among(endpoint_at_)) return;
+  Result<std::uint16_t> port = server_->port();
+  if (!hosts_if_called_) port = listen_at_endpoint(plan_.meeting, endpoint);
+  if (!port) {
+    if (!std::exchange(has_told_taken_, true)) {
+      spdlog::info("{}, unless the job is there, which is joined", port.error().detail);
+    }
+    return;  // the next call finds whoever has it, or that it is free
+  }
+  stop_looking();
+  seen_as_ = endpoint.host;
+  if (plan_.shared_store) master_.port = *port;
+  on_event_(
+      Peer::BecameHost{.listens = {.host = local_address_, .port = *port}, .master = master_});
+}
+
+/// A call that hangs at a stale address would hold up the look at the name's new one.
+asio::awaitable<void> PeerNetwork::look_again() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  const Endpoint endpoint = plan_.meeting.endpoint.value_or(Endpoint());
+  look_again_.expires_at(Clock::now() + kLookAgainAfter);
+  while (looks_) {
+    const auto [re_armed] = co_await look_again_.async_wait(kTuple);
+    if (!re_armed) {
+      Timer limit(context_, Clock::now() + kNamePatience);
+      auto addresses = co_await names_.look_up(endpoint, limit);
+      if (addresses) {
+        endpoint_at_ = *std::move(addresses);
+        consider_hosting();
+      }
+      look_again_.expires_at(Clock::now() + kLookAgainAfter);
+    }
+    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
+    if (asked.cancelled() != asio::cancellation_type::none) co_return;
+  }
+}
+
+void PeerNetwork::stop_looking() {
+  looks_ = false;
+  if (links_) links_->tell_addresses(false);
+  look_again_.expires_at(Clock::now());
+  if (watch_) watch_->stop();
 }
 
 Result<void> PeerNetwork::serve_at(const Endpoint& endpoint) {
@@ -138,6 +250,10 @@ Result<void> PeerNetwork::serve_at(const Endpoint& endpoint) {
     };
   }
   auto server = StoreServer::listen(context_, options);
+  if (!server && server.error().is(Errc::kIo)) {
+    if (const auto owner = owner_of(endpoint.port)) return used_by(*owner, endpoint.port);
+    server = StoreServer::listen(context_, options);  // the program that had the port has ended
+  }
   if (!server) return with_context("the store for the workers", server.error());
   server_ = *std::move(server);
   return {};
@@ -147,16 +263,24 @@ OwnNode PeerNetwork::own_node(std::string host, std::uint64_t chance) const {
   OwnNode own;
   own.host = std::move(host);
   own.chance = chance;
+  own.started_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
   own.founds = founds_;
+  own.hosts_if_called = hosts_if_called_;
   own.listens.host = local_address_;
   if (server_) own.listens.port = server_->port();
   own.master = master_;
+  own.machine = own_machine();
   return own;
 }
 
 void PeerNetwork::serve_in(TaskScope& tasks) {
   if (server_) tasks.spawn(server_->serve());
   if (links_) tasks.spawn(links_->serve());
+  if (watch_) tasks.spawn(watch_->serve());
+  const bool has_name = looks_ && !numeric_address(plan_.meeting.endpoint.value_or(Endpoint()));
+  if (has_name) tasks.spawn(look_again());
   if (lines_) tasks.spawn(lines_->serve());
 }
 
@@ -166,7 +290,13 @@ void PeerNetwork::adopt(Protocol protocol, Descriptor socket, const std::string&
 }
 
 void PeerNetwork::tell(Links::Event event) {
-  if (const auto* connected = std::get_if<Links::Connected>(&event)) {
+  if (auto* const resolved = std::get_if<Links::Resolved>(&event)) {
+    const Endpoint endpoint = plan_.meeting.endpoint.value_or(Endpoint());
+    if (resolved->to.host != endpoint.host) return;
+    endpoint_at_ = std::move(resolved->addresses);
+    look_again_.expires_at(Clock::now() + kLookAgainAfter);
+    consider_hosting();
+  } else if (const auto* connected = std::get_if<Links::Connected>(&event)) {
     on_event_(Peer::Connected{.link = connected->link});
   } else if (auto* const received = std::get_if<Links::Received>(&event)) {
     on_event_(Peer::Received{.link = received->link, .message = std::move(received->message)});
@@ -177,11 +307,11 @@ void PeerNetwork::tell(Links::Event event) {
 
 void PeerNetwork::tell(const LifeLines::Event& event) {
   if (const auto* opened = std::get_if<LifeLines::LineOpened>(&event)) {
-    on_event_(Peer::LineOpened{.node = opened->node, .generation = opened->generation});
+    on_event_(Peer::LineOpened{.node = opened->node, .leadership = opened->leadership});
   } else if (const auto* ended = std::get_if<LifeLines::LineEnded>(&event)) {
     on_event_(Peer::LineEnded{.node = ended->node});
   } else if (const auto* farewell = std::get_if<LifeLines::Farewell>(&event)) {
-    on_event_(Peer::Farewell{.generation = farewell->generation});
+    on_event_(Peer::Farewell{.leadership = farewell->leadership});
   }
 }
 
@@ -198,20 +328,32 @@ void PeerNetwork::close(const effects::Close& effect) {
 }
 
 void PeerNetwork::open_line(const effects::OpenLine& effect) {
-  const auto leader = links_ ? links_->address_of(effect.uplink) : std::nullopt;
+  stop_looking();
+  auto leader = links_ ? links_->address_of(effect.uplink) : std::nullopt;
   if (!leader) return;
+  // Past a virtual address, which may lead elsewhere by the time that the line is needed.
+  if (numeric_address(effect.leader)) leader = effect.leader;
   const std::string source = source_address(*leader);
-  if (!source.empty()) seen_as_ = source;
-  lines_->open_line(*leader, effect.generation, effect.node);
+  if (!source.empty()) seen_as_ = reached_at_ = source;
+  lines_->open_line(*leader, effect.leadership, effect.node);
+}
+
+void PeerNetwork::probe_lines(const effects::ProbeLines& effect) {
+  if (lines_) lines_->probe(effect.node);
 }
 
 void PeerNetwork::begin_store(const effects::BeginStore& effect) {
+  successors_ = effect.successors;
   if (!server_) return;
+  learn_own_address(effect);
   std::vector<std::string> hosts;
+  stop_looking();  // it leads
   for (const auto& node : effect.nodes) {
     if (node.link == kSelfLink) continue;  // this machine may connect anyway
     const auto theirs = links_->address_of(node.link);
     const auto ours = links_->own_address_on(node.link);
+    // Its own workers may have no way to a virtual address that leads back here.
+    if (seen_as_.empty() && ours) seen_as_ = ours->host;
     // Its workers come the way its agent came, unless they are told to meet on another network;
     // from which address they come there nobody here can know.
     const bool same_way = local_address_.empty() || (ours && ours->host == local_address_);
@@ -222,13 +364,35 @@ void PeerNetwork::begin_store(const effects::BeginStore& effect) {
   server_->begin_round(hosts);
 }
 
-std::vector<int> PeerNetwork::lines() const {
-  return lines_ ? lines_->lines() : std::vector<int>();
+/// Another node on this machine may come by the loopback, which leads to no third one.
+void PeerNetwork::learn_own_address(const effects::BeginStore& effect) {
+  for (const auto& node : effect.nodes) {
+    if (node.link == kSelfLink) continue;
+    const auto ours = links_->own_address_on(node.link);
+    if (!ours) continue;
+    reached_at_ = ours->host;
+    const bool is_loopback = reached_at_.starts_with("127.") || reached_at_ == "::1";
+    if (!is_loopback) return;
+  }
+}
+
+std::vector<int> PeerNetwork::lines_for_workers() {
+  if (!lines_) return {};
+  auto lines = lines_->lines();
+  const auto ends = lines_->hold_ends(successors_);
+  lines.insert(lines.end(), ends.begin(), ends.end());
+  return lines;
 }
 
 Endpoint PeerNetwork::master_of_round(const Endpoint& master) const {
   if (!master.host.empty()) return master;
   return {.host = seen_as_.empty() ? "127.0.0.1" : seen_as_, .port = master.port};
+}
+
+std::string PeerNetwork::own_address(const Endpoint& master) const {
+  if (!local_address_.empty()) return local_address_;
+  const std::string source = source_address(master);
+  return source.empty() ? reached_at_ : source;
 }
 
 }  // namespace ddprun

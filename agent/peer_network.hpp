@@ -7,10 +7,14 @@
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/rendezvous_policy.hpp"
 #include "agent/front.hpp"
+#include "base/deadline.hpp"
 #include "base/error.hpp"
 #include "base/task_scope.hpp"
+#include "rendezvous/address.hpp"
+#include "rendezvous/address_watch.hpp"
 #include "rendezvous/core/effects.hpp"
 #include "rendezvous/core/peer.hpp"
+#include "rendezvous/dial.hpp"
 #include "rendezvous/life_lines.hpp"
 #include "rendezvous/links.hpp"
 #include "rendezvous/store_server.hpp"
@@ -30,8 +34,10 @@ class PeerNetwork {
   using OnEvent = std::function<void(Peer::Event)>;
 
   /// Binds the port that `plan` asks for: the endpoint's if this node founds the job, else another
-  /// one. Others can connect from here on. `front` outlives it. Fails with kIo or kInvalidArgument,
-  /// naming the port.
+  /// one. Others can connect from here on. Where the endpoint may come to be this node's, it is
+  /// looked at again with each call to it, and when this machine gets an address, until a leader
+  /// has welcomed this node: Peer::BecameHost. `plan` and `front` outlive it. Fails with kIo or
+  /// kInvalidArgument, naming the port.
   static Result<std::unique_ptr<PeerNetwork>> open(
       asio::io_context& context, const LaunchPlan& plan, Front& front);
 
@@ -39,7 +45,7 @@ class PeerNetwork {
   PeerNetwork(const PeerNetwork&) = delete;
   PeerNetwork& operator=(const PeerNetwork&) = delete;
 
-  /// Whether this node founds the job, and where it listens.
+  /// Whether this node founds the job, where it listens, and which machine this is.
   OwnNode own_node(std::string host, std::uint64_t chance) const;
 
   /// To be called before anything is served. `status` is the page of /status.
@@ -55,21 +61,33 @@ class PeerNetwork {
   void send(const effects::Send& effect);
   void close(const effects::Close& effect);
   void open_line(const effects::OpenLine& effect);
+  void probe_lines(const effects::ProbeLines& effect);
   void begin_store(const effects::BeginStore& effect);
 
-  /// Our life lines, for each worker that is started to hold.
-  std::vector<int> lines() const;
+  /// For each worker of the round that starts to hold: our life lines, and while we lead the ends
+  /// of those of the first successors. REQUIRES: no process of a worker runs.
+  std::vector<int> lines_for_workers();
 
   /// Where the workers of a round meet; `master`, as it was offered, may lack the host if it is
   /// this node.
   Endpoint master_of_round(const Endpoint& master) const;
 
+  /// The address of this node from which packets to `master`, where the workers of a round meet,
+  /// leave. If `master` is a name: the address that the connections with the leader have here.
+  /// Empty if it is not known.
+  std::string own_address(const Endpoint& master) const;
+
  private:
   PeerNetwork(asio::io_context& context, const LaunchPlan& plan, Front& front);
 
   Result<void> open_links(const LaunchPlan& plan);
+  Result<std::uint16_t> listen_at_endpoint(const MeetingPlan& meeting, const Endpoint& endpoint);
+  void consider_hosting();
+  void stop_looking();
+  asio::awaitable<void> look_again();
   Result<void> found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint);
   Result<void> serve_at(const Endpoint& endpoint);
+  void learn_own_address(const effects::BeginStore& effect);
   void adopt(Protocol protocol, Descriptor socket, const std::string& received);
   void tell(Links::Event event);
   void tell(const LifeLines::Event& event);
@@ -78,11 +96,21 @@ class PeerNetwork {
   Front& front_;
   OnEvent on_event_;
   std::function<HttpPage()> status_;
+  const LaunchPlan& plan_;
   bool founds_ = true;
-  std::string local_address_;     // that others are told to use; empty: that they see
-  std::string seen_as_;           // this node's host, as far as it is known here
-  Endpoint master_;               // of a round that this node leads
-  std::unique_ptr<Links> links_;  // none on one node
+  bool hosts_if_called_ = false;      // it listens at the endpoint all the same
+  bool looks_ = false;                // whether the endpoint has become this node's
+  std::vector<Address> endpoint_at_;  // where it led the last time that it was called
+  NameService names_;
+  Timer look_again_;                     // unless a call has looked by then
+  bool has_told_taken_ = false;          // that its port is
+  std::unique_ptr<AddressWatch> watch_;  // while it looks; none: the calls alone tell
+  std::string local_address_;            // that others are told to use; empty: that they see
+  std::string seen_as_;                  // this node's host, as far as it is known here
+  std::string reached_at_;               // its address on the connections with the leader
+  Endpoint master_;                      // of a round that this node leads
+  std::vector<Incarnation> successors_;  // of the newest such round
+  std::unique_ptr<Links> links_;         // none on one node
   std::unique_ptr<LifeLines> lines_;
   std::unique_ptr<StoreServer> server_;  // none where nobody needs it
 };

@@ -116,7 +116,14 @@ bool put(int from, int to) {
   return ::fcntl(from, F_SETFD, 0) == 0;
 }
 
-/// We may hold more files than the worker is to have.
+/// Leaves `line` open in the worker, out of its way: select() knows numbers below 1,024, which is a
+/// common soft limit as well. Where the hard limit allows no higher one it stays where it is.
+bool keep_open(int line) {
+  constexpr int kOutOfTheWay = 1'024;
+  return ::fcntl(line, F_DUPFD, kOutOfTheWay) >= 0 || ::fcntl(line, F_SETFD, 0) == 0;
+}
+
+/// We may hold more files than the worker is to have; what is open stays open.
 void restore_limit(std::uint64_t open_files_max) {
   rlimit limit{};
   if (open_files_max == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -139,7 +146,7 @@ SpawnStep become_worker(const SpawnRequest& request, pid_t parent) {
   }
   // vfork shares the memory, and not the descriptors and limits: nobody else's change.
   for (const int line : request.keep) {
-    if (::fcntl(line, F_SETFD, 0) != 0) return SpawnStep::kStreams;
+    if (!keep_open(line)) return SpawnStep::kStreams;
   }
   restore_limit(request.open_files_max);
   restore_signals(request.ignored, request.waits ? SIGUSR1 : 0);

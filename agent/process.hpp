@@ -23,7 +23,7 @@ struct SpawnRequest {
   std::vector<std::string> environment;  // "NAME=value"; all of it
   int out = -1;                          // descriptor for stdout; -1: ours
   int err = -1;
-  std::vector<int> keep;     // open in the worker as well, under the same numbers: life lines
+  std::vector<int> keep;     // open in the worker as well, under whatever numbers: life lines
   std::vector<int> ignored;  // signals that it ignores, until it says otherwise
   std::uint64_t open_files_max = 0;  // its soft limit; 0: ours
   // It begins when SIGUSR1 comes, and lets itself be traced by anybody of this user. A notice by

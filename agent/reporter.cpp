@@ -16,7 +16,7 @@ constexpr int kLastLines = 20;
 
 }  // namespace
 
-void Reporter::attempt_begins(const effects::StartWorkers& round) {
+void Reporter::attempt_begins(const effects::StartWorkers& round, const std::string& interface) {
   const bool has_rank_0 = round.place.first_rank == 0;
   if (!from_.plan.header || !has_rank_0) return;
   from_.journal.tell([text = header_text(
@@ -27,7 +27,8 @@ void Reporter::attempt_begins(const effects::StartWorkers& round) {
                            .attempt = round.progress.attempt,
                            .nodes = round.place.group_size,
                            .workers = round.place.world_size,
-                           .master = round.master})] { return text; });
+                           .master = round.master,
+                           .interface = interface})] { return text; });
 }
 
 void Reporter::worker_waits(int rank, pid_t pid) {

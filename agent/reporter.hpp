@@ -31,8 +31,9 @@ class Reporter {
 
   explicit Reporter(const Sources& from) : from_(from) {}
 
-  /// Says what runs, on the node of rank 0, if the plan has a header.
-  void attempt_begins(const effects::StartWorkers& round);
+  /// Says what runs, on the node of rank 0, if the plan has a header. `interface` is what workers
+  /// are told to use; empty: none.
+  void attempt_begins(const effects::StartWorkers& round, const std::string& interface);
 
   /// Says which process waits for a debugger.
   void worker_waits(int rank, pid_t pid);

@@ -73,6 +73,8 @@ inline constexpr char kSecretFile[] = "DDPRUN_SECRET_FILE";
 // Defaults for libraries, set where the user did not.
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+inline constexpr char kGlooInterface[] = "GLOO_SOCKET_IFNAME";
+inline constexpr char kNcclInterface[] = "NCCL_SOCKET_IFNAME";
 inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 
 }  // namespace ddprun::contract

@@ -19,10 +19,11 @@ Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
   lining.holders = {
       .hold_line = [](int) { return Result<void>(); },
       .hold_end = [](int) {},
+      .holds_end = [](int) { return true; },
       .let_go = [](int) {}};
   lining.on_event = [self](const LifeLines::Event& event) {
     if (const auto* opened = std::get_if<LifeLines::LineOpened>(&event)) {
-      self->feed(Peer::LineOpened{.node = opened->node, .generation = opened->generation});
+      self->feed(Peer::LineOpened{.node = opened->node, .leadership = opened->leadership});
     } else if (const auto* ended = std::get_if<LifeLines::LineEnded>(&event)) {
       self->feed(Peer::LineEnded{.node = ended->node});
     }

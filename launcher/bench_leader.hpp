@@ -35,6 +35,7 @@ class BenchLeader {
 
   asio::awaitable<void> keep_time();
   void tell(Links::Connected event);
+  void tell(const Links::Resolved& /*no service address here*/) {}
   void tell(Links::Received event);
   void tell(Links::Closed event);
   void feed(Peer::Event event);

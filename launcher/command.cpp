@@ -3,6 +3,7 @@
 #include "agent/core/worker_environment.hpp"
 #include "base/descriptor.hpp"
 #include "base/parse.hpp"
+#include "launcher/core/program_name.hpp"
 
 #include <fmt/format.h>
 
@@ -141,6 +142,8 @@ Result<WorkerCommand> as_it_is(const Options& options, const Environment& enviro
       .program = name,
       .arguments = {options.rest.begin() + 1, options.rest.end()},
       .title = name,
+      .name = {},
+      .text = {},
       .wrap = {}};
   if (name.find('/') == std::string::npos && options.runs == Runs::kProgram) {
     command.program = find_on_path(name, environment);
@@ -173,6 +176,8 @@ Result<WorkerCommand> by_python(
       .program = std::move(*python),
       .arguments = {"-u"},
       .title = options.rest.front(),
+      .name = {},
+      .text = {},
       .wrap = {}};
   auto& arguments = command.arguments;
   arguments.insert(arguments.end(), how.begin(), how.end());
@@ -279,7 +284,10 @@ Result<WorkerCommand> command_of_ranks(const Options& options, const Environment
 
 Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment) {
   auto command = command_of_ranks(options, environment);
-  if (!command || options.plan.command.wrap.empty()) return command;
+  if (!command) return command;
+  command->name = program_name(options);
+  command->text = command_text(options);
+  if (options.plan.command.wrap.empty()) return command;
   Options wrapper;
   wrapper.runs = Runs::kProgram;
   wrapper.rest = options.plan.command.wrap;

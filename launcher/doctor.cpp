@@ -12,7 +12,9 @@
 #include "launcher/doctor_network.hpp"
 #include "launcher/doctor_visits.hpp"
 #include "launcher/look.hpp"
+#include "rendezvous/interfaces.hpp"
 #include "rendezvous/listener.hpp"
+#include "rendezvous/port_owner.hpp"
 #include "slurm/core/allocation.hpp"
 
 #include <fmt/format.h>
@@ -140,7 +142,7 @@ void Examination::add_interfaces() {
   const auto add_named = [this](NamedBy by, const std::string& names) {
     if (names.empty()) return;
     add("interface " + names, kTryAgain, [by, names] {
-      const auto interfaces = look_at_interfaces();
+      const auto interfaces = own_interfaces();
       if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
       return Findings{judge_interface(by, names, *interfaces)};
     });
@@ -151,7 +153,7 @@ void Examination::add_interfaces() {
   std::string other = kAnywhere;
   if (step_ && has_others()) other = step_->nodes[step_->node_id == 0 ? 1 : 0];
   add("interface", kNameService, [this, other] {
-    const auto interfaces = look_at_interfaces();
+    const auto interfaces = own_interfaces();
     if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
     // A name that is not known says nothing of routes; the look at the names tells of it.
     const std::string towards = addresses_of(other) ? other : kAnywhere;
@@ -166,7 +168,8 @@ void Examination::add_port() {
   if (!listening) port.error = listening.error();
   if (listening) listening_ = *std::move(listening);
   add(fmt::format("port {}", port_), kTryAgain, [port]() mutable {
-    if (port.error) port.owner = owner_of(port.number);
+    const auto owner = port.error ? owner_of(port.number) : std::nullopt;
+    if (owner) port.owner = owner->to_string();
     return Findings{judge_port(port)};
   });
   if (!has_others()) return;

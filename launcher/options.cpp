@@ -1,5 +1,6 @@
 #include "launcher/options.hpp"
 
+#include "agent/fence.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
@@ -182,6 +183,22 @@ Result<void> check_debug_rank(const LaunchPlan& plan) {
           plan.workers - 1));
 }
 
+/// Before anything starts: a fence that cannot be claimed is noticed when a node is lost, and the
+/// job waits for it then.
+Result<void> check_fence(const Options& options) {
+  if (!options.fence_directory) return {};
+  auto const checked = check_fence_directory(options.fence_directory->text);
+  if (checked) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "{} '{}': {}; give a directory on a file system that all nodes share, where this user "
+          "may make and link files",
+          options.fence_directory->source,
+          options.fence_directory->text,
+          checked.error().detail));
+}
+
 /// All that the machine has a word in, but for the program.
 Result<void> settle_here(
     const CommandLine& line,
@@ -198,6 +215,8 @@ Result<void> settle_here(
   auto secret = read_secret(options, environment);
   if (!secret) return secret.error();
   plan.meeting.secret = *std::move(secret);
+  auto checked = check_fence(options);
+  if (!checked) return checked;
   plan.is_slurm_step = step.has_value();
   if (step) plan.slurm_job = step->run_name();
   plan.shares_logs = plan.meeting.has_others() || (step && step->nodes.size() > 1);
@@ -216,7 +235,7 @@ Result<void> settle_here(
   plan.workers = *workers;
   warn_of_no_effect(line, options);
   if (plan.run_id.empty()) plan.run_id = random_id();
-  auto checked = check_debug_rank(plan);
+  checked = check_debug_rank(plan);
   if (!checked) return checked;
   return check_devices(plan, environment);
 }

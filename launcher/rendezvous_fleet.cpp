@@ -162,6 +162,7 @@ void RendezvousFleet::connected(Agent& agent) {
           .nodes_max = options_.nodes.max(),
           .max_restarts = options_.max_restarts,
           .lease = lease_,
+          .has_fence = false,
           .standing = {}});
 }
 
@@ -170,15 +171,15 @@ void RendezvousFleet::on(Agent& agent, const Welcome& welcome) {
   auto line = connect_to(options_.leader, Clock::now() + kPatience);
   if (!line) return give_up(with_context("a life line", line.error()));
   agent.line = std::move(*line);
-  open_line(agent, welcome.generation);
+  open_line(agent, {.generation = welcome.generation, .leader = welcome.leader.incarnation});
   news(agent, WorkersState::kStopped);
   beat(agent);
 }
 
-void RendezvousFleet::open_line(const Agent& agent, std::int64_t generation) {
+void RendezvousFleet::open_line(const Agent& agent, const Leadership& leadership) {
   std::string words(opening_of(Protocol::kLifeLine));
   const LineHello hello{
-      .job = options_.job, .node = agent.node.incarnation, .generation = generation, .proof = {}};
+      .job = options_.job, .node = agent.node.incarnation, .leadership = leadership, .proof = {}};
   auto said = append_frame(words, encode(hello));
   if (said) said = send_all(agent.line.get(), words, Clock::now() + kPatience);
   if (!said) give_up(with_context("a life line", said.error()));
@@ -186,6 +187,7 @@ void RendezvousFleet::open_line(const Agent& agent, std::int64_t generation) {
 
 void RendezvousFleet::on(Agent& agent, const Answer& answer) {
   const bool is_new = answer.number == agent.beat && answer.number > agent.heard;
+  if (answer.number > agent.heard) send(agent, Confirm{.heard = answer.number});
   agent.heard = std::max(agent.heard, answer.number);
   if (!is_new) return;
   answered_.push_back(Clock::now() - agent.beat_at);

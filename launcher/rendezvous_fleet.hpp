@@ -93,7 +93,7 @@ class RendezvousFleet {
   void on(Agent& /*agent*/, const Other& /*nothing to do*/) {}
 
   void connected(Agent& agent);
-  void open_line(const Agent& agent, std::int64_t generation);
+  void open_line(const Agent& agent, const Leadership& leadership);
   void beat(Agent& agent);
   void set_next_beat(Agent& agent, TimePoint due);
   void news(Agent& agent, WorkersState state, std::optional<FailureNews> failure = {});

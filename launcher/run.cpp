@@ -121,7 +121,7 @@ int status_of(const Error& error) {
 
 /// How it came out whether this node is at the endpoint.
 struct Arrival {
-  Result<bool> is_at_endpoint = false;
+  bool is_at_endpoint = false;
   std::optional<int> stopped_by;  // a signal came first
 };
 
@@ -151,11 +151,11 @@ asio::awaitable<void> arrive(
   co_await all.join();
 }
 
-/// Settles who founds where that depends on the endpoint, a name perhaps, for which signals do not
-/// wait. Yields an exit status if one of them came.
-Result<std::optional<int>> settle_founder(
+/// Finds out whether the endpoint, a name perhaps, is this node's, as far as that can be known now;
+/// signals do not wait for it. Yields an exit status if one of them came.
+std::optional<int> settle_founder(
     asio::io_context& context, Front& front, LaunchPlan& plan, Stream& signals) {
-  if (plan.meeting.founds != Founds::kIfItCanBind) return std::optional<int>();
+  if (plan.meeting.founds == Founds::kNo || !plan.meeting.has_others()) return std::nullopt;
   const TimePoint began = Clock::now();
   Arrival arrival;
   std::exception_ptr thrown;
@@ -166,11 +166,10 @@ Result<std::optional<int>> settle_founder(
   context.run();
   context.restart();
   if (thrown) std::rethrow_exception(thrown);
-  if (arrival.stopped_by) return std::optional(exit_status_of_signal(*arrival.stopped_by));
-  if (!arrival.is_at_endpoint) return arrival.is_at_endpoint.error();
-  if (!*arrival.is_at_endpoint) plan.meeting.founds = Founds::kNo;
+  if (arrival.stopped_by) return exit_status_of_signal(*arrival.stopped_by);
+  plan.meeting.recognizes_endpoint = arrival.is_at_endpoint;
   plan.meeting.join_timeout -= std::min(plan.meeting.join_timeout, Clock::now() - began);
-  return std::optional<int>();
+  return std::nullopt;
 }
 
 /// For the next submission: Slurm may not have noticed, and give them again.
@@ -192,9 +191,8 @@ Result<int> run_agent(
   Stream signal_stream(context, signal_queue.release());
   Front front(context, std::move(began));
 
-  const auto ended = settle_founder(context, front, plan, signal_stream);
-  if (!ended) return ended.error();
-  if (const std::optional<int>& status = *ended) return *status;
+  const auto stopped = settle_founder(context, front, plan, signal_stream);
+  if (stopped) return *stopped;
   auto agent = Agent::open(context, plan, front, inherited());
   if (!agent) return agent.error();
   int status = kExitDefect;

@@ -125,9 +125,23 @@ void AgentLink::complete(Message& message) const {
   }
 }
 
+// Whoever came through a virtual address, such as that of a Kubernetes Service, has to learn the
+// one behind it: the virtual one may lead to another machine tomorrow.
+Message AgentLink::with_own_address(const Welcome& welcome) const {
+  Welcome told = welcome;
+  std::string& host = told.leader.listens.host;
+  const auto own = host.empty() ? own_end(socket_.get()) : std::nullopt;
+  const std::string told_host = own ? own->host() : host;
+  const bool is_ours_alone =
+      own && told_host.find('%') != std::string::npos;  // an interface's name
+  if (!is_ours_alone) host = told_host;
+  return told;
+}
+
 Result<void> AgentLink::send(const Message& message, std::size_t unsent_bytes_max) {
   if (sent_ > kFrameBytesMax) outbox_.erase(0, std::exchange(sent_, 0));
-  auto framed = append_frame(outbox_, encode(message));
+  const auto* const welcome = std::get_if<Welcome>(&message);
+  auto framed = append_frame(outbox_, encode(welcome ? with_own_address(*welcome) : message));
   if (!framed) return framed;
   auto flushed = flush();
   if (!flushed) return flushed;

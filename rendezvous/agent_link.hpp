@@ -67,6 +67,7 @@ class AgentLink {
   Result<void> take_proof(SecretProof& proof, std::string_view body, std::vector<Message>& into);
   Result<void> take_message(std::string_view body, std::vector<Message>& into);
   void complete(Message& message) const;
+  Message with_own_address(const Welcome& welcome) const;
 
   Link link_;
   Descriptor socket_;

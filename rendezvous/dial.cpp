@@ -212,7 +212,8 @@ Result<std::shared_ptr<NameService::Query>> NameService::query_for(const Endpoin
   return query;
 }
 
-asio::awaitable<Result<Descriptor>> dial(Endpoint endpoint, NameService& names, Timer& limit) {
+asio::awaitable<Result<Descriptor>> dial(
+    Endpoint endpoint, NameService& names, Timer& limit, OnAddresses on_addresses) {
   co_await asio::this_coro::throw_if_cancelled(false);
   Result<std::vector<Address>> addresses = std::vector<Address>();
   if (const auto number = numeric_address(endpoint)) {
@@ -222,6 +223,7 @@ asio::awaitable<Result<Descriptor>> dial(Endpoint endpoint, NameService& names, 
   }
   const std::string context = fmt::format("cannot connect to {}", endpoint.to_string());
   if (!addresses) co_return with_context(context, addresses.error());
+  if (on_addresses) on_addresses(*addresses);
   auto socket = co_await connect_to_any(std::move(*addresses), limit);
   if (!socket) co_return with_context(context, socket.error());
   co_return socket;

@@ -10,6 +10,7 @@
 #include "rendezvous/address.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,10 +41,14 @@ class NameService {
   std::map<std::string, std::shared_ptr<Query>> running_;  // by host and port
 };
 
+using OnAddresses = std::function<void(const std::vector<Address>&)>;
+
 /// A connected, non-blocking, tuned socket to `endpoint`: the first of its addresses to answer,
 /// where each is tried a moment after the one before. Fails as look_up() does, with kTimedOut once
-/// `limit` has fired, or with kPeerLost. Whoever wants to give up sets `limit` to the past.
+/// `limit` has fired, or with kPeerLost. Whoever wants to give up sets `limit` to the past. Tells
+/// `on_addresses`, if there is one, where the endpoint leads, before it tries to connect.
 /// REQUIRES: `names` and `limit` live until it has ended.
-asio::awaitable<Result<Descriptor>> dial(Endpoint endpoint, NameService& names, Timer& limit);
+asio::awaitable<Result<Descriptor>> dial(
+    Endpoint endpoint, NameService& names, Timer& limit, OnAddresses on_addresses = {});
 
 }  // namespace ddprun

@@ -20,7 +20,7 @@ constexpr std::string_view kHeaderEnd = "\r\n\r\n";
 std::string answer(const HttpPage& page, bool with_body) {
   const std::string location = page.location ? fmt::format("Location: {}\r\n", *page.location) : "";
   return fmt::format(
-      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}"
+      "HTTP/1.1 {}\r\nServer: ddprun\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}"
       "Connection: close\r\nCache-Control: no-store\r\n\r\n{}",
       page.status,
       page.content_type,

@@ -41,6 +41,12 @@ Heard hear(int socket, std::span<char> buffer) {
   return {.bytes = {}, .is_lost = errno != EAGAIN && errno != EINTR};
 }
 
+/// One byte after the hello. One that cannot be taken belongs to a node that has gone, or that has
+/// not been reached for so long that enough of them wait.
+bool say_byte(int socket, char byte) {
+  return ::send(socket, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
 /// Keeps the kernel from giving `socket` up, however long its network is gone.
 void keep_for_ever(int socket) {
   const int off = 0;
@@ -71,9 +77,9 @@ asio::awaitable<void> LifeLines::serve() {
   co_await scope.join();
 }
 
-void LifeLines::open_line(const Endpoint& leader, std::int64_t generation, Incarnation node) {
-  if (generation <= newest_) return;
-  newest_ = generation;
+void LifeLines::open_line(const Endpoint& leader, const Leadership& to, Incarnation node) {
+  if (to == newest_) return;
+  newest_ = to;
   const auto address = numeric_address(leader);
   if (!address) return spdlog::error("no life line to {}: no address", leader.to_string());
   auto socket = start_connect(*address);
@@ -88,13 +94,12 @@ void LifeLines::open_line(const Endpoint& leader, std::int64_t generation, Incar
   }
   keep_for_ever(socket->get());
   std::string hello(opening_of(Protocol::kLifeLine));
-  LineHello named{.job = options_.job, .node = node, .generation = generation, .proof = {}};
+  LineHello named{.job = options_.job, .node = node, .leadership = to, .proof = {}};
   named.proof = line_proof(options_.mac, named);
   const auto framed = append_frame(hello, encode(named));
   DDPRUN_CHECK(framed.has_value());
   own_.emplace(
-      link,
-      OwnLine{.generation = generation, .socket = std::move(*socket), .hello = std::move(hello)});
+      link, OwnLine{.leadership = to, .socket = std::move(*socket), .hello = std::move(hello)});
 }
 
 std::vector<int> LifeLines::lines() const {
@@ -104,6 +109,32 @@ std::vector<int> LifeLines::lines() const {
     all.push_back(line.socket.get());
   }
   return all;
+}
+
+std::vector<int> LifeLines::hold_ends(std::span<const Incarnation> successors) {
+  successors = successors.first(std::min(successors.size(), std::size_t{kHeldEndsMax}));
+  std::vector<int> held;
+  for (auto& [link, end] : ends_) {
+    if (!end.hello) continue;
+    const int socket = end.socket.get();
+    const bool is_chosen = std::ranges::find(successors, end.hello->node) != successors.end();
+    // Said before the workers are started: each of them holds it from the fork on.
+    if (is_chosen && !end.is_held && !end.is_spoiled && options_.holders.holds_end(socket)) {
+      end.is_held = say_byte(socket, kHeld);
+    }
+    if (end.is_held) held.push_back(socket);
+  }
+  return held;
+}
+
+void LifeLines::probe(Incarnation node) {
+  for (const auto& [link, line] : own_) {
+    const bool is_open = line.hello.empty();
+    if (is_open && line.leadership.leader == node) say_byte(line.socket.get(), kProbe);
+  }
+  for (const auto& [link, end] : ends_) {
+    if (end.hello && end.hello->node == node) say_byte(end.socket.get(), kProbe);
+  }
 }
 
 void LifeLines::adopt(Descriptor socket, std::string_view received) {
@@ -116,6 +147,7 @@ void LifeLines::adopt(Descriptor socket, std::string_view received) {
   }
   End& end = ends_[link];
   end.socket = std::move(socket);
+  keep_for_ever(end.socket.get());
   watch_.set_deadline(link, end.deadline, Clock::now() + options_.limits.handshake);
   take(link, received);
 }
@@ -146,9 +178,14 @@ void LifeLines::attend_own(Link link) {
   }
   std::array<char, 16> buffer{};
   const Heard heard = hear(line.socket.get(), buffer);
-  const std::int64_t generation = line.generation;
-  if (heard.is_end || heard.is_lost || !heard.bytes.empty()) close_own(link, "");
-  if (heard.bytes.starts_with(kFarewell)) options_.on_event(Farewell{.generation = generation});
+  const Leadership to = line.leadership;
+  const std::size_t farewell = heard.bytes.find(kFarewell);
+  const bool said_farewell = farewell != std::string_view::npos;
+  line.is_held =
+      line.is_held || heard.bytes.substr(0, farewell).find(kHeld) != std::string_view::npos;
+  const bool is_proof = said_farewell || (heard.is_end && line.is_held && options_.trusts_end);
+  if (heard.is_end || heard.is_lost || said_farewell) close_own(link, "");
+  if (is_proof) options_.on_event(Farewell{.leadership = to});
 }
 
 Result<void> LifeLines::say_hello(OwnLine& line) {
@@ -168,7 +205,9 @@ void LifeLines::close_own(Link link, std::string_view why) {
 void LifeLines::attend(Link link) {
   std::array<char, 1'024> buffer{};
   const Heard heard = hear(ends_.at(link).socket.get(), buffer);
-  if (heard.is_end) return end_line(link);
+  const bool is_spoiled = ends_.at(link).is_spoiled;
+  if (heard.is_end && !is_spoiled) return end_line(link);
+  if (heard.is_end) return drop_end(link, "its end proves nothing");
   if (heard.is_lost) return drop_end(link, std::strerror(errno));
   if (!heard.bytes.empty()) take(link, heard.bytes);
 }
@@ -179,7 +218,17 @@ void LifeLines::take(Link link, std::string_view bytes) {
     const auto heard = hear_hello(link, end, bytes);
     if (!heard) return drop_end(link, heard.error().detail);
   }
-  if (!bytes.empty()) drop_end(link, "something was said on it, so its end would prove nothing");
+  const bool is_strange = bytes.find_first_not_of(kProbe) != std::string_view::npos;
+  if (is_strange && !end.is_spoiled) spoil(link);
+}
+
+// Whoever speaks here is no node of ours, though the job's secret be known to it.
+void LifeLines::spoil(Link link) {
+  End& end = ends_.at(link);
+  if (!end.is_held) {
+    return drop_end(link, "something was said on it, so its end would prove nothing");
+  }
+  end.is_spoiled = true;  // closed by us it would prove our death
 }
 
 Result<void> LifeLines::hear_hello(Link link, End& end, std::string_view& bytes) {
@@ -205,7 +254,7 @@ Result<void> LifeLines::hear_hello(Link link, End& end, std::string_view& bytes)
   }
   watch_.set_deadline(link, end.deadline, std::nullopt);
   lines_of_[hello->node] += 1;
-  const LineOpened opened{.node = hello->node, .generation = hello->generation};
+  const LineOpened opened{.node = hello->node, .leadership = hello->leadership};
   end.hello = std::move(*hello);
   options_.holders.hold_end(end.socket.get());
   options_.on_event(opened);
@@ -216,7 +265,7 @@ void LifeLines::end_line(Link link) {
   const std::optional<LineHello> hello = ends_.at(link).hello;
   forget(link);
   if (!hello || lines_of_.contains(hello->node)) return;
-  options_.on_event(LineEnded{.node = hello->node, .generation = hello->generation});
+  options_.on_event(LineEnded{.node = hello->node, .leadership = hello->leadership});
 }
 
 void LifeLines::drop_end(Link link, std::string_view why) {

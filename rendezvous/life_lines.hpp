@@ -4,11 +4,12 @@
 // core/line_hello.hpp says what they are.
 //
 // Proof is only what the other side's kernel or its last words say: an end, a reset, a farewell. A
-// line that times out, or whose network is gone, proves nothing and is dropped in silence.
+// line that times out, or whose network is gone, proves nothing and is dropped in silence. The end
+// of our own line proves that our leader's node is dead only after kHeld was heard on it.
 //
-// A node that lives never closes a line of its own, nor lets its kernel give one up: the reset that
-// the leader would get some day for a line unknown to that kernel would be taken for a death. So
-// the lines to earlier leaders stay open.
+// A node that lives never closes a line of its own, nor an end on which it said kHeld, nor lets its
+// kernel give one up: the reset that the other side would get some day for a line unknown to that
+// kernel would be taken for a death. So the lines to earlier leaders stay open.
 //
 // Runs on the thread of its io_context. Events are told from there; LineOpened from within adopt()
 // as well.
@@ -29,6 +30,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -46,14 +48,14 @@ class LifeLines {
   // What happened.
   struct LineOpened {  // to us, and held from now on
     Incarnation node{};
-    std::int64_t generation = 0;  // that it was opened to
+    Leadership leadership;  // that it was opened to
   };
   struct LineEnded {  // the last line of that node: nothing of it runs any more
     Incarnation node{};
-    std::int64_t generation = 0;  // of the leader that it was opened to
+    Leadership leadership;  // that it was opened to
   };
   struct Farewell {  // nothing of our leader's node runs any more
-    std::int64_t generation = 0;
+    Leadership leadership;
   };
   using Event = std::variant<LineOpened, LineEnded, Farewell>;
 
@@ -61,12 +63,14 @@ class LifeLines {
   struct Holders {
     std::function<Result<void>(int line)> hold_line;  // our own; on failure it is not opened
     std::function<void(int end)> hold_end;            // another node's
+    std::function<bool(int end)> holds_end;           // whether that has been done, for good
     std::function<void(int descriptor)> let_go;       // of either: it is about to be closed
   };
 
   struct Options {
     std::string job;
     Mac mac;  // each line carries a proof of the job's secret; none: there is no secret
+    bool trusts_end = true;  // the end of our own line says something, after kHeld
     LifeLineLimits limits;
     Holders holders;
     std::function<void(const Event&)> on_event;
@@ -83,13 +87,23 @@ class LifeLines {
   /// the process. REQUIRES: called once.
   asio::awaitable<void> serve();
 
-  /// Opens our line to `leader`, a numeric address, once for each generation: not again when it has
+  /// Opens our line to `leader`, a numeric address, once for each leadership: not again when it has
   /// ended, since workers that run by then would not hold it. From here on it is in lines(), though
   /// it says whose it is a little later. Nobody is told of a line that cannot be opened.
-  void open_line(const Endpoint& leader, std::int64_t generation, Incarnation node);
+  void open_line(const Endpoint& leader, const Leadership& to, Incarnation node);
 
   /// Our lines, for each worker that is started to hold.
   std::vector<int> lines() const;
+
+  /// The ends for each worker that is started from here on to hold: those of the first kHeldEndsMax
+  /// of `successors` that are held for good, beside those of earlier calls. Says kHeld on each.
+  /// REQUIRES: no process of a worker runs.
+  std::vector<int> hold_ends(std::span<const Incarnation> successors);
+
+  /// Asks the kernel of the machine where `node` ran, on our lines to it and on its lines to us:
+  /// one that knows nothing of them resets them, which is told as their end. A node that lives
+  /// ignores it.
+  void probe(Incarnation node);
 
   /// Takes over a line that somebody opened to us, of which `received` has been read.
   void adopt(Descriptor socket, std::string_view received);
@@ -99,9 +113,10 @@ class LifeLines {
 
  private:
   struct OwnLine {
-    std::int64_t generation = 0;
+    Leadership leadership;
     Descriptor socket;
-    std::string hello;  // until it has been sent
+    std::string hello;     // until it has been sent
+    bool is_held = false;  // kHeld was heard
   };
   struct End {
     Descriptor socket;
@@ -109,6 +124,8 @@ class LifeLines {
     FrameReader frames{8'192};          // of the hello
     std::optional<LineHello> hello;     // once it has come
     std::optional<TimePoint> deadline;  // for it
+    bool is_held = false;               // kHeld was said
+    bool is_spoiled = false;            // something was said that proves nothing of its end
   };
 
   LifeLines(asio::io_context& context, Options options, SocketWatch watch);
@@ -121,6 +138,7 @@ class LifeLines {
   void attend(Link link);
   Result<void> hear_hello(Link link, End& end, std::string_view& bytes);
   void take(Link link, std::string_view bytes);
+  void spoil(Link link);
   void drop_end(Link link, std::string_view why);
   void end_line(Link link);
   void forget(Link link);
@@ -132,7 +150,7 @@ class LifeLines {
   std::map<Link, OwnLine> own_;  // by age
   std::map<Link, End> ends_;
   std::map<Incarnation, std::size_t> lines_of_;
-  std::int64_t newest_ = 0;  // generation that a line was opened to
+  Leadership newest_;  // that a line was opened to
   std::uint64_t last_link_ = 0;
 };
 

@@ -92,7 +92,10 @@ void Links::call(Link link, Endpoint to) {
 }
 
 asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::unique_ptr<Timer> limit) {
-  auto socket = co_await dial(to, names_, *limit);
+  const auto on_addresses = [&](const std::vector<Address>& addresses) {
+    if (tells_addresses_) tell(Resolved{.link = link, .to = to, .addresses = addresses});
+  };
+  auto socket = co_await dial(to, names_, *limit, on_addresses);
   if (calling_.erase(link) == 0) co_return;  // given up by close()
   if (!socket) {
     spdlog::debug("agents link={}: {}", static_cast<std::uint64_t>(link), socket.error().detail);

@@ -12,6 +12,7 @@
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 #include "base/task_scope.hpp"
+#include "rendezvous/address.hpp"
 #include "rendezvous/agent_link.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
@@ -47,7 +48,12 @@ struct LinkLimits {
 
 class Links {
  public:
-  // What happened; Peer has the same events.
+  // What happened; Peer has the same events, but for the first.
+  struct Resolved {  // where a call() of ours leads, before it is tried; see tell_addresses()
+    Link link{};
+    Endpoint to;
+    std::vector<Address> addresses;
+  };
   struct Connected {  // the other side of a call() of ours listens, and knows the secret
     Link link{};
   };
@@ -59,7 +65,7 @@ class Links {
     Link link{};
     Error why;
   };
-  using Event = std::variant<Connected, Received, Closed>;
+  using Event = std::variant<Resolved, Connected, Received, Closed>;
   using OnEvent = std::function<void(Event)>;
 
   /// With `mac`, the other side of each link proves that it knows the job's secret before it is
@@ -77,6 +83,9 @@ class Links {
 
   /// Connects to `to`: Connected, or Closed, follows. REQUIRES: `link` is odd, and new.
   void call(Link link, Endpoint to);
+
+  /// Whether calls tell where they lead, from the next one on. They do not unless told to.
+  void tell_addresses(bool is_wanted) { tells_addresses_ = is_wanted; }
 
   /// Sends `message`; does nothing on a link that is no more.
   void send(Link link, const Message& message);
@@ -133,6 +142,7 @@ class Links {
   std::unordered_map<Link, std::unique_ptr<AgentLink>> links_;
   std::uint64_t last_caller_ = 0;
   bool turned_away_ = false;  // said so once
+  bool tells_addresses_ = false;
 
   NameService names_;
   std::unordered_map<Link, Timer*> calling_;  // each call's limit

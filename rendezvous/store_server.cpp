@@ -2,6 +2,7 @@
 
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
+#include "rendezvous/own_address.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -21,11 +22,13 @@ constexpr std::size_t kHttpSessionsMax = 256;
 
 constexpr std::string_view kOfEarlierRound = "a store client of an earlier round";
 
-/// Whether both ends of `socket` are on this machine.
+/// Whether both ends of `socket` are on this machine, which may have several addresses. Those of
+/// the loopback can each stand for a node.
 bool is_local(int socket, const std::string& peer) {
-  Address own;
-  own.size = sizeof(own.storage);
-  return ::getsockname(socket, own.get(), &own.size) == 0 && own.host() == peer;
+  const auto own = own_end(socket);
+  if (own && own->host() == peer) return true;
+  const auto number = numeric_address({.host = peer, .port = 0});
+  return number && !peer.starts_with("127.") && own_among({*number}).has_value();
 }
 
 constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
@@ -55,6 +58,7 @@ StoreServer::StoreServer(
       watch_(std::move(watch)),
       buffer_(kReadBytes),
       store_(std::make_unique<Store>(limits_)),
+      accepting_(executor_),
       sessions_(executor_) {
   for (Descriptor& socket : sockets) {
     listening_.emplace_back(executor_, socket.release());
@@ -68,8 +72,9 @@ StoreServer::~StoreServer() {
 asio::awaitable<void> StoreServer::serve() {
   co_await asio::this_coro::throw_if_cancelled(false);
   TaskScope scope(executor_);
+  is_serving_ = true;
   for (Listening& listening : listening_) {
-    scope.spawn(accept_from(listening));
+    accepting_.spawn(accept_from(listening));
   }
   scope.spawn(watch_.keep_time([this](TimePoint now) { close_overdue(now); }));
   while (co_await watch_.wait()) {
@@ -77,9 +82,21 @@ asio::awaitable<void> StoreServer::serve() {
   }
   scope.cancel();
   co_await scope.join();
+  accepting_.cancel();
+  co_await accepting_.join();
   sessions_.cancel();
   co_await sessions_.join();
   close_all();
+}
+
+Result<void> StoreServer::listen_too(const Endpoint& endpoint) {
+  auto sockets = listen_on(endpoint);
+  if (!sockets) return sockets.error();
+  for (Descriptor& socket : *sockets) {
+    Listening& listening = listening_.emplace_back(executor_, socket.release());
+    if (is_serving_) accepting_.spawn(accept_from(listening));
+  }
+  return {};
 }
 
 void StoreServer::begin_round(const std::vector<std::string>& hosts) {
@@ -163,7 +180,8 @@ bool StoreServer::may_use_store(int socket) const {
   const auto peer = peer_address(socket);
   if (!peer) return true;  // it has gone
   const std::string host = peer->host();
-  return hosts_.contains(host) || is_local(socket, host);
+  // Connections to 127.0.1.1, to which Debian has a host's own name lead, come from 127.0.0.1.
+  return hosts_.contains(host) || host == "127.0.0.1" || is_local(socket, host);
 }
 
 // One look at all connections that are ready: each is read once, so each waits for at most one

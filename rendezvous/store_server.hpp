@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <set>
 #include <string>
@@ -54,7 +55,10 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  /// The port it listens on.
+  /// Listens on `endpoint` as well; fails as listen() does.
+  Result<void> listen_too(const Endpoint& endpoint);
+
+  /// The port it listens on; the first, if there are several.
   std::uint16_t port() const { return port_; }
 
   /// Serves until it is cancelled, then sends what it can and closes every connection with FIN.
@@ -102,7 +106,7 @@ class StoreServer {
   StoreLimits limits_;
   ForAgents for_agents_;
   HttpPages pages_;
-  std::vector<Listening> listening_;
+  std::list<Listening> listening_;
   std::uint16_t port_ = 0;
   Acceptor acceptor_;
   bool turned_away_ = false;  // said so once
@@ -115,6 +119,8 @@ class StoreServer {
   std::uint64_t last_link_ = 0;
   std::vector<Link> released_;
 
+  TaskScope accepting_;  // for each of listening_, while it serves
+  bool is_serving_ = false;
   TaskScope sessions_;  // HTTP
 };
 

@@ -28,11 +28,12 @@ INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 def for_clang(command):
     """The command without what only g++ knows: its precompiled header, where every file includes what
-    it needs, and the warnings that it alone has. What is an error is the settings' to say."""
+    it needs, and the warnings that it alone has; and without debugging information, which changes no
+    verdict. What is an error is the settings' to say."""
     kept = []
     words = iter(shlex.split(command))
     for word in words:
-        if word in ("-Winvalid-pch", "-Werror") or word.startswith("-Wno-"):
+        if word in ("-Winvalid-pch", "-Werror", "-g", "-g1") or word.startswith("-Wno-"):
             continue
         if word == "-include":
             header = next(words)

@@ -5,10 +5,9 @@
 #
 #   dev      everything that needs no torch, under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     the tests of code that has threads, under ThreadSanitizer
-#   release  the optimised programs: the trainer and its parity with Python, the simulation, and what
-#            needs no process
+#   release  the optimised programs: the trainer and its parity with Python, and the simulation
 #
-# --without-torch leaves out the third. What failed is shown last.
+# --without-torch leaves out the third. What failed is shown last. scripts/nightly.sh has what takes longer.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -23,13 +22,18 @@ case "${1:-}" in
   *) die "unknown option '$1'; see the head of scripts/test.sh" ;;
 esac
 
-# run_tests PRESET [CTEST ARGUMENT...]
+# What the preset release does as well, and more of it.
+left_to_release=()
+if [[ $with_torch == yes ]]; then
+  left_to_release=(-LE '^torch$' -E '^(sim_fresh|sim_stories|templates_cluster)$')
+fi
+
+# run_tests PRESET JOBS [CTEST ARGUMENT...]: so many at a time.
 run_tests() {
-  local preset="$1"
-  shift
-  # Two at a time: tests of processes and of training want cores of their own.
+  local preset="$1" jobs="$2"
+  shift 2
   (cd "$ddprun_root" &&
-    ctest --test-dir "build/$preset" -j2 --output-on-failure --no-tests=error "$@" </dev/null) ||
+    ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error "$@" </dev/null) ||
     die "tests of the preset $preset failed (above); again, and one alone:" \
       "ctest --test-dir build/$preset --output-on-failure -R NAME"
 }
@@ -40,20 +44,22 @@ step "Building the preset dev (AddressSanitizer, UndefinedBehaviorSanitizer, no 
 configure dev -DDDPRUN_TRAINER=OFF -DDDPRUN_WERROR=ON
 build dev
 step "Testing it"
-run_tests dev
+# Most of these wait for processes, leases and Slurm for most of their time.
+run_tests dev 3 "${left_to_release[@]}"
 
 step "Building the preset tsan (ThreadSanitizer)"
 configure tsan -DDDPRUN_WERROR=ON
 build tsan "${threaded[@]}"
 step "Testing what has threads"
-run_tests tsan -L threads
+run_tests tsan 2 -L threads
 
 if [[ $with_torch == yes ]]; then
   step "Building the preset release"
-  configure release -DDDPRUN_TRAINER=ON -DDDPRUN_CUDA=ON -DDDPRUN_WERROR=ON
+  configure release -DDDPRUN_TRAINER=ON -DDDPRUN_CUDA=ON -DDDPRUN_TESTS=OPTIMISED -DDDPRUN_WERROR=ON
   build release
   step "Testing it, parity with Python included"
-  # Processes and clusters without torch were tested under the sanitizers.
-  run_tests release -L '^(unit|sim|tidy|torch)$'
+  # All else was tested under the sanitizers.
+  # Training wants cores of its own.
+  run_tests release 2 -L '^(sim|tidy|torch)$'
 fi
 step "All tests passed"

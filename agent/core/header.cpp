@@ -16,6 +16,7 @@ std::string header_text(
       facts.workers,
       header.gpus,
       facts.master.to_string());
+  if (!facts.interface.empty()) text += fmt::format(" interface={}", facts.interface);
   const bool is_one_line = header.commit.find('\n') == std::string::npos;
   if (!header.commit.empty() && is_one_line) text += fmt::format(" commit={}", header.commit);
   text += '\n';

@@ -18,6 +18,7 @@ struct HeaderFacts {
   int nodes = 1;
   int workers = 1;  // of all nodes
   Endpoint master;
+  std::string interface;  // that workers are told to use (interface_choice.hpp); empty: none
 };
 
 /// One line of fields; in the first attempt a second one, where Slurm has started the job again.

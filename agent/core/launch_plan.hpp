@@ -51,8 +51,10 @@ struct WorkerCommand {
   std::string program;                 // resolved: an absolute path, or a path with a slash
   std::vector<std::string> arguments;  // argv[1..], with ${local_rank} not yet replaced
   std::string title;                   // what the failure report calls it, e.g. "train.py"
-  std::vector<std::string> wrap;       // --wrap: a program, resolved, and its arguments, before all
-                                       // of that; with %n and its like (wrap.hpp). Empty: none
+  std::string name;  // the same on all nodes of a job, whatever the directory (program_name.hpp)
+  std::string text;  // as typed
+  std::vector<std::string> wrap;  // --wrap: a program, resolved, and its arguments, before all
+                                  // of that; with %n and its like (wrap.hpp). Empty: none
 };
 
 /// What the launcher knows of what the log of a job begins with (header.hpp).
@@ -72,7 +74,7 @@ struct TaskPlan {
 enum class Founds : std::uint8_t {
   kYes,          // static: node rank 0; c10d: is_host=true
   kNo,           // the other node ranks; is_host=false
-  kIfItCanBind,  // c10d: if the endpoint is this machine's (founder.hpp), and its port is free
+  kIfItCanBind,  // c10d: once the endpoint is this machine's (founder.hpp), and its port is free
 };
 
 /// How this node and the others find each other. Every time-out is on this node's own clock.
@@ -86,7 +88,10 @@ struct MeetingPlan {
   std::optional<int> node_rank;      // static: this node's place; c10d: the one it wishes for
   std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
   std::vector<std::uint16_t> other_ports;  // where that leader may be if the endpoint's is taken
+  bool spares = false;  // nodes beyond nodes.max() are meant: unneeded, they end with 0
   Founds founds = Founds::kYes;
+  // The endpoint is an address of this machine, as far as was known when it started.
+  bool recognizes_endpoint = true;
   std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free one
   std::string local_address;  // numeric, for the others; empty: where this node's calls come from
   std::string secret;         // that all nodes know; empty: none
@@ -95,8 +100,12 @@ struct MeetingPlan {
   std::optional<Duration> regather_timeout;       // to get them again after a round; none: the same
   Duration last_call = std::chrono::seconds(30);  // for more than nodes.min(), first round only
   bool trusts_reset = true;                       // the end of a life line proves a death
+  bool trusts_replacement = false;  // who starts under a node's name or rank proves its death
+  std::string fence_directory;      // absolute, shared by all nodes; empty: none
 
   bool has_others() const { return endpoint.has_value(); }
+  /// Whoever leads anew needs a file in fence_directory.
+  bool has_fence() const { return has_others() && !fence_directory.empty(); }
 };
 
 /// What a notice (contract::is_notice) means here.

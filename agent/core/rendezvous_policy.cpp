@@ -1,11 +1,52 @@
 #include "agent/core/rendezvous_policy.hpp"
 
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
 namespace ddprun {
 namespace {
 
 // Slurm signals the processes of a node within a millisecond; a loaded machine takes longer. A
 // worker that ends by such a signal for another reason is replaced later by this.
 constexpr Duration kNoticeDelay = std::chrono::milliseconds(200);
+
+constexpr std::size_t kNameBytesMax = 256;
+constexpr std::size_t kCommandBytesMax = 256;  // two of them in one line are enough
+
+/// So that it arrives as it was sent, and compares equal: other bytes than printable ASCII are
+/// written \xNN, and what is too long is cut.
+std::string as_plain_text(std::string_view text, std::size_t bytes_max) {
+  std::string out;
+  for (const char byte : text) {
+    const bool is_plain = byte >= ' ' && byte <= '~';
+    const std::string next = is_plain ? std::string(1, byte)
+                                      : fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    if (out.size() + next.size() > bytes_max - 3) return out + "...";
+    out += next;
+  }
+  return out;
+}
+
+/// What may be the matter where nobody answers at the endpoint, beside that the others are late.
+std::string if_unanswered(const MeetingPlan& meeting, const OwnNode& own) {
+  const bool may_be_virtual =
+      meeting.founds == Founds::kIfItCanBind && !meeting.recognizes_endpoint && meeting.endpoint;
+  if (!may_be_virtual) return "";
+  const std::string& host = meeting.endpoint->host;
+  if (own.hosts_if_called) {
+    return fmt::format(
+        "no node that runs recognizes {} as its own address, and no call to it has come here, to "
+        "--node-rank 0; give --rdzv-conf is_host=true on the node behind it",
+        host);
+  }
+  return fmt::format(
+      "no node that runs recognizes {} as its own address; give --node-rank 0 on the node behind "
+      "it, or --rdzv-conf is_host=true",
+      host);
+}
 
 }  // namespace
 
@@ -18,12 +59,22 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.node.listens = own.listens;
   policy.node.node_rank = meeting.node_rank;
   policy.node.workers = plan.workers;
+  policy.node.machine = own.machine;
+  policy.node.workload = {
+      .program = as_plain_text(plan.command.name, kNameBytesMax),
+      .role = as_plain_text(plan.role, kNameBytesMax),
+      .command = as_plain_text(plan.command.text, kCommandBytesMax),
+      .step = plan.slurm_job};
+  policy.spares = meeting.spares;
   policy.nodes = meeting.nodes;
   policy.notice_status = plan.notice.exit_status;
   policy.expected = meeting.expected;
   policy.max_restarts = plan.max_restarts;
   policy.restart_window = plan.restart_window;
   policy.founds = own.founds;
+  policy.founded = own.started_ms;
+  policy.hosts_if_called = own.hosts_if_called;
+  policy.if_unanswered = if_unanswered(meeting, own);
   if (meeting.endpoint) {
     policy.meet.push_back(*meeting.endpoint);
     for (const std::uint16_t port : meeting.other_ports)
@@ -32,6 +83,8 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.master = own.master;
   policy.lease = meeting.lease;
   policy.trusts_reset = meeting.trusts_reset;
+  policy.trusts_replacement = meeting.trusts_replacement;
+  policy.has_fence = meeting.has_fence();
   policy.join_timeout = meeting.join_timeout;
   policy.regather_timeout = meeting.regather_timeout;
   policy.last_call = meeting.last_call;

@@ -133,6 +133,11 @@ Result<std::vector<std::string>> worker_environment(
   if (plan.task) environment.set(contract::kTaskId, plan.task->id);
   environment.remove(contract::kSecret);
   environment.set_default(contract::kNcclAsyncErrorHandling, "1");
+  if (!place.interface.empty()) {
+    environment.set_default(contract::kGlooInterface, place.interface);
+    // NCCL takes a name for the beginning of names.
+    environment.set_default(contract::kNcclInterface, "=" + place.interface);
+  }
   const int threads = std::max(1, plan.usable_cpus / plan.workers);
   environment.set_default(contract::kOmpNumThreads, fmt::to_string(threads));
   if (plan.virtual_local_rank) {

@@ -27,11 +27,13 @@ struct WorkerPlace {
   std::string error_file;       // empty: none
   std::string notice_file;      // empty: none
   std::string nodes;            // the host names of the round, comma separated
+  std::string interface;        // of the network, for Gloo and NCCL; empty: they choose
 };
 
 /// "NAME=value" entries: `inherited` with everything of docs/worker_contract.md set in it. What we
-/// set replaces what an outer launcher left there; OMP_NUM_THREADS and
-/// TORCH_NCCL_ASYNC_ERROR_HANDLING are set only where nobody did.
+/// set replaces what an outer launcher left there; OMP_NUM_THREADS,
+/// TORCH_NCCL_ASYNC_ERROR_HANDLING, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME are set only where
+/// nobody did.
 ///
 /// Fails with kInvalidArgument where `--virtual-local-rank` meets a CUDA_VISIBLE_DEVICES that is
 /// too short for this local rank.

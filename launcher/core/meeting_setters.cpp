@@ -188,10 +188,22 @@ Result<void> lease(const Given& given, Options& options) {
   return {};
 }
 
+Result<void> spares(const Given& /*given*/, Options& options) {
+  options.plan.meeting.spares = true;
+  return {};
+}
+
 Result<void> trust_reset(const Given& given, Options& options) {
   const auto on = parse_bool(given.text);
   if (!on) return refused("expected on or off");
   options.plan.meeting.trusts_reset = *on;
+  return {};
+}
+
+Result<void> trust_replacement(const Given& given, Options& options) {
+  const auto on = parse_bool(given.text);
+  if (!on) return refused("expected on or off");
+  options.plan.meeting.trusts_replacement = *on;
   return {};
 }
 
@@ -201,8 +213,13 @@ Result<void> secret_file(const Given& given, Options& options) {
   return {};
 }
 
-Result<void> fence_dir(const Given& /*given*/, Options& /*options*/) {
-  return refused("comes with a later version; leave it out");
+Result<void> fence_dir(const Given& given, Options& options) {
+  if (!given.text.starts_with('/')) {
+    return refused("expected an absolute path, which is the same directory on every node");
+  }
+  options.fence_directory = given;
+  options.plan.meeting.fence_directory = given.text;
+  return {};
 }
 
 }  // namespace ddprun::setters

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/time.hpp"
 #include "launcher/core/diagnosis.hpp"
+#include "rendezvous/core/interface.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -15,14 +16,6 @@
 #include <vector>
 
 namespace ddprun {
-
-struct Interface {
-  std::string name;
-  bool is_up = false;
-  bool has_carrier = false;
-  bool is_loopback = false;
-  std::vector<std::string> addresses;  // numeric; none that means nothing outside its link
-};
 
 /// Who said which interfaces are to be used. They mean different things by it.
 enum class NamedBy : std::uint8_t {

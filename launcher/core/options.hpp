@@ -78,6 +78,7 @@ struct Options {
   bool has_grace = false;  // --shutdown-timeout is the user's word
   RendezvousSettings settings;
   std::optional<Given> secret_file;
+  std::optional<Given> fence_directory;
   StreamChoice redirects;
   StreamChoice tee;
 
@@ -99,6 +100,7 @@ namespace setters {
 
 Result<void> nnodes(const Given& given, Options& options);
 Result<void> nproc_per_node(const Given& given, Options& options);
+Result<void> spares(const Given& given, Options& options);
 Result<void> node_rank(const Given& given, Options& options);
 Result<void> role(const Given& given, Options& options);
 Result<void> module(const Given& given, Options& options);
@@ -121,6 +123,7 @@ Result<void> local_addr(const Given& given, Options& options);
 Result<void> listen_port(const Given& given, Options& options);
 Result<void> lease(const Given& given, Options& options);
 Result<void> trust_reset(const Given& given, Options& options);
+Result<void> trust_replacement(const Given& given, Options& options);
 Result<void> secret_file(const Given& given, Options& options);
 Result<void> fence_dir(const Given& given, Options& options);
 Result<void> max_restarts(const Given& given, Options& options);

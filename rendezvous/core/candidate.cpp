@@ -3,47 +3,10 @@
 #include "base/check.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <map>
 #include <set>
 
 namespace ddprun {
-namespace {
-
-using Promises = std::map<Incarnation, Promise>;
-
-/// The newest generation whose leader is proved dead to somebody.
-std::int64_t newest_dead(const Promises& promises) {
-  std::int64_t dead = 0;
-  for (const auto& [node, promise] : promises) {
-    dead = std::max(dead, promise.dead);
-  }
-  return dead;
-}
-
-/// As its members tell: the smallest size counts, since nodes that were proved dead were told of at
-/// different times. A leader that is proved dead is subtracted (E6), unless whoever told the size
-/// had already obeyed a later one, which did that itself.
-KnownElectorate electorate_of(RoundId round, const Promises& promises) {
-  const std::int64_t dead = newest_dead(promises);
-  KnownElectorate found{.round = round, .size = std::numeric_limits<int>::max(), .members = {}};
-  for (const auto& [node, promise] : promises) {
-    const Standing& standing = promise.standing;
-    for (const Electorate* told : electorates_of(standing)) {
-      if (told->round != round || told->size == 0) continue;
-      const bool subtracts = dead >= round.generation && dead >= standing.obeyed;
-      found.size = std::min(found.size, told->size - (subtracts ? 1 : 0));
-      if (told->is_member) found.members.insert(node);
-    }
-  }
-  return found;
-}
-
-/// Never of an electorate of none: a founder alone may have started a round that nobody here knows.
-bool has_majority(const KnownElectorate& electorate) {
-  return electorate.size > 0 && static_cast<int>(electorate.members.size()) > electorate.size / 2;
-}
-
-}  // namespace
 
 void Candidate::ask_for(const Promise& own) {
   DDPRUN_CHECK(own.generation > generation_);
@@ -54,50 +17,185 @@ void Candidate::ask_for(const Promise& own) {
 
 void Candidate::promised(Incarnation node, const Promise& promise) {
   if (generation_ == 0 || promise.generation != generation_) return;
+  // What was promised or granted in another instance means nothing in this one.
+  if (promise.standing.instance != promises_.at(self_).standing.instance) return;
   promises_.insert_or_assign(node, promise);
 }
 
-std::optional<Mandate> Candidate::mandate() const {
+/// The newest leader that is dead to somebody.
+Leadership Candidate::newest_dead() const {
+  Leadership dead;
+  for (const auto& [node, promise] : promises_) {
+    if (promise.dead.of.generation > dead.generation) dead = promise.dead.of;
+  }
+  return dead;
+}
+
+Leadership Candidate::newest_dead_in_time() const {
+  Leadership dead;
+  for (const auto& [node, promise] : promises_) {
+    const bool is_newer = promise.dead.of.generation > dead.generation;
+    if (promise.dead.in_time && is_newer) dead = promise.dead.of;
+  }
+  return dead;
+}
+
+/// A leader that was proved dead in time is subtracted (E6), one that was proved dead too late
+/// counts as such (E9), unless whoever told the size had already obeyed a later one, which did that
+/// itself.
+Votes Candidate::view_of(const Electorate& told, const Promise& promise) const {
+  const Leadership in_time = newest_dead_in_time();
+  const Leadership newest = newest_dead();
+  const auto counts = [&](const Leadership& dead) {
+    return dead.generation != 0 && dead.generation >= told.round.generation &&
+           dead.generation >= promise.standing.obeyed.generation;
+  };
+  // One that led later has voted for itself, and others with it: its death comes too late here.
+  const bool subtracts = counts(in_time) && in_time.generation == told.round.generation;
+  std::map<Incarnation, bool> late;  // whether it is only vouched for
+  for (const LateDeath& death : told.late) {
+    if (!subtracts || death.node != in_time.leader) late.emplace(death.node, death.is_vouched);
+  }
+  if (!subtracts && counts(newest)) {
+    const bool is_proved = std::ranges::any_of(promises_, [&](const auto& entry) {
+      return entry.second.dead.of == newest && !entry.second.dead.is_vouched;
+    });
+    late.emplace(newest.leader, !is_proved);
+  }
+  Votes votes;
+  votes.size = told.size - (subtracts ? 1 : 0);
+  votes.lost_leader = subtracts;
+  votes.late = static_cast<int>(late.size());
+  votes.vouched =
+      static_cast<int>(std::ranges::count_if(late, [](const auto& death) { return death.second; }));
+  return votes;
+}
+
+Candidate::Count Candidate::count(RoundId round) const {
+  Count found;
+  bool has_leader = false;
+  for (const auto& [node, promise] : promises_) {
+    for (const Electorate* told : electorates_of(promise.standing)) {
+      if (told->round != round || told->size == 0) continue;
+      found.views.push_back(view_of(*told, promise));
+      if (told->is_member) found.members.insert(node);
+      has_leader |= told->is_leader && setting_.may_use_half;
+    }
+  }
+  for (Votes& votes : found.views) {
+    votes.given = static_cast<int>(found.members.size());
+    votes.has_leader = has_leader;
+    votes.has_fence = setting_.fences.contains(round);
+  }
+  return found;
+}
+
+/// The newest that was started, and all that were offered later.
+std::set<RoundId> Candidate::electorates() const {
   RoundId committed;
   std::set<RoundId> known;
+  for (const auto& [node, promise] : promises_) {
+    committed = std::max(committed, promise.standing.committed.round);
+    for (const Electorate* told : electorates_of(promise.standing)) {
+      if (told->size != 0) known.insert(told->round);
+    }
+  }
+  // Whoever led is the one to know what it offered and never started.
+  for (const auto& [node, promise] : promises_) {
+    const Standing& standing = promise.standing;
+    if (standing.obeyed.leader != node) continue;
+    std::erase_if(known, [&standing](const RoundId& round) {
+      return round.generation == standing.obeyed.generation && round > standing.committed.round;
+    });
+  }
+  // Nor was one started that a node has never acknowledged which was to run in it.
+  for (const auto& [node, promise] : promises_) {
+    const RoundId offered = promise.standing.offered.round;
+    const bool was_refused = std::ranges::any_of(promise.standing.runners, [&](Runner runner) {
+      const auto found = promises_.find(runner.node);
+      return found != promises_.end() && found->second.standing.offered.round < offered;
+    });
+    if (was_refused && offered > committed) known.erase(offered);
+  }
+  known.erase(known.begin(), known.lower_bound(committed));
+  known.insert(committed);
+  return known;
+}
+
+std::optional<KnownElectorate> Candidate::won(
+    RoundId round, const std::set<RoundId>& fences) const {
+  const Count counted = count(round);
+  // Whoever leads belongs to it, or its death could not be subtracted from it.
+  if (!counted.members.contains(self_)) return std::nullopt;
+  std::optional<KnownElectorate> best;
+  for (const Votes& votes : counted.views) {
+    const bool by_majority = wins_by_majority(setting_.rule, votes);
+    const bool by_half = wins_by_tie(setting_.rule, votes) ||
+                         (fences.contains(round) && wins_with_fence(setting_.rule, votes));
+    if (!by_majority && !(by_half && setting_.may_use_half)) continue;
+    const int size = counted_size(setting_.rule, votes);
+    if (best && best->size <= size) continue;
+    best = KnownElectorate{
+        .round = round, .size = size, .members = counted.members, .half_suffices = !by_majority};
+  }
+  return best;
+}
+
+std::vector<RoundId> Candidate::fences_wanted() const {
+  if (!setting_.rule.has_fence || !setting_.may_use_half) return {};
+  std::set<RoundId> obtainable = setting_.fences;
+  std::vector<RoundId> wanted;
+  for (const RoundId& round : electorates()) {
+    if (won(round, setting_.fences) || setting_.fences_of_others.contains(round)) continue;
+    wanted.push_back(round);
+    obtainable.insert(round);
+  }
+  return mandate_with(obtainable) ? wanted : std::vector<RoundId>();
+}
+
+std::optional<Mandate> Candidate::mandate_with(const std::set<RoundId>& fences) const {
   const Standing* newest = nullptr;
   for (const auto& [node, promise] : promises_) {
     const Standing& standing = promise.standing;
-    committed = std::max(committed, standing.committed.round);
-    for (const Electorate* told : electorates_of(standing)) {
-      if (told->size != 0) known.insert(told->round);
-    }
     if (newest == nullptr || standing.offered.round > newest->offered.round) newest = &standing;
   }
   if (newest == nullptr || newest->offered.round.number == 0) return std::nullopt;
-  const RoundId offered = newest->offered.round;
 
   Mandate mandate;
+  mandate.instance = newest->instance;
   mandate.generation = generation_;
   mandate.has_history = true;
-  mandate.electorates.push_back(electorate_of(committed, promises_));
-  for (auto later = known.upper_bound(committed); later != known.end(); ++later) {
-    mandate.electorates.push_back(electorate_of(*later, promises_));
+  for (const RoundId& round : electorates()) {
+    auto electorate = won(round, fences);
+    if (!electorate) return std::nullopt;
+    mandate.electorates.push_back(*std::move(electorate));
   }
-  for (const KnownElectorate& electorate : mandate.electorates) {
-    // Whoever leads belongs to it, or its death could not be subtracted from it.
-    const bool belongs = electorate.members.contains(self_);
-    if (!belongs || !has_majority(electorate)) return std::nullopt;
-  }
-  mandate.last_round = std::max(offered.number, committed.number);
+  const RoundId committed = mandate.electorates.front().round;
+  mandate.last_round = std::max(newest->offered.round.number, committed.number);
   mandate.progress = newest->progress;
+  mandate.newest = newest->offered.round;
+  look_for_the_unheard(mandate, *newest);
+  return mandate;
+}
 
-  mandate.newest = offered;
+/// Who is to be waited for before a round, and how long.
+void Candidate::look_for_the_unheard(Mandate& mandate, const Standing& newest) const {
+  const RoundId offered = newest.offered.round;
   bool on_proof = false;
+  int late = 0;
   for (const auto& [node, promise] : promises_) {
     const Standing& standing = promise.standing;
     if (standing.verdict) mandate.verdict = standing.verdict;
     if (standing.offered.round == offered && standing.was_to_run) mandate.heard.insert(node);
-    on_proof |= promise.dead != 0 && promise.dead >= standing.obeyed;
+    if (standing.offered.round == offered) {
+      late = std::max(late, static_cast<int>(standing.offered.late.size()));
+    }
+    const std::int64_t dead = promise.dead.of.generation;
+    on_proof |= dead != 0 && dead >= standing.obeyed.generation;
   }
-  const bool leader_is_dead = newest_dead(promises_) == offered.generation;
-  mandate.unheard =
-      newest->offered_nodes - static_cast<int>(mandate.heard.size()) - (leader_is_dead ? 1 : 0);
+  const bool leader_is_dead = newest_dead().generation == offered.generation;
+  mandate.unheard = newest.offered_nodes - static_cast<int>(mandate.heard.size()) - late -
+                    (leader_is_dead ? 1 : 0);
   // Promises given when a lease had run out come later than the end of every lease; those given on
   // proof may come a whole lease before. The silent leader is not waited for; the others miss it
   // within a beat of each other.
@@ -106,7 +204,6 @@ std::optional<Mandate> Candidate::mandate() const {
   if (mandate.unheard > 0) {
     mandate.wait = on_proof ? setting_.lease + setting_.margin : setting_.regroup;
   }
-  return mandate;
 }
 
 }  // namespace ddprun

@@ -1,19 +1,22 @@
 #pragma once
 
-// Candidate: gathers promises for one node, once its leader is lost (E4 to E6).
+// Candidate: gathers promises for one node, once its leader is lost (E4 to E10).
 //
 // A promise tells the newest round that its giver acknowledged and the newest that it knows was
 // started. The candidate needs a majority of the electorate of the newest round started, and of
 // those of all that were offered later: they may have been started without anybody here knowing.
-// Each giver tells whether it belongs to these, so no list of nodes has to travel.
+// Each giver tells whether it belongs to these, so no list of nodes has to travel. Promises of
+// another instance of the job count for nothing.
 
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/quorum.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -23,10 +26,12 @@ struct KnownElectorate {
   RoundId round;
   int size = 0;
   std::set<Incarnation> members;  // those that are known; the others have not said so
+  bool half_suffices = false;     // to lead anew: the casting vote is ours (E8, E10)
 };
 
 /// What a leader begins with.
 struct Mandate {
+  Instance instance;
   std::int64_t generation = 0;
   std::vector<KnownElectorate>
       electorates;  // it needs a majority of each; the newest started first
@@ -43,13 +48,17 @@ struct Mandate {
 class Candidate {
  public:
   struct Setting {
+    QuorumRule rule;
+    bool may_use_half = true;  // what it granted when it last led is over for all (E8)
+    std::set<RoundId> fences;  // that it holds
+    std::set<RoundId> fences_of_others;
     Duration lease{};
     Duration margin{};
     Duration regroup{};    // until the others miss a silent leader as well
     std::int64_t led = 0;  // the newest generation that it has led itself; 0: none
   };
 
-  Candidate(Incarnation self, Setting setting) : self_(self), setting_(setting) {}
+  Candidate(Incarnation self, Setting setting) : self_(self), setting_(std::move(setting)) {}
 
   /// The generation that is asked for; 0: none yet.
   std::int64_t generation() const { return generation_; }
@@ -57,13 +66,35 @@ class Candidate {
   /// Starts over with a newer generation. REQUIRES: own.generation > generation().
   void ask_for(const Promise& own);
 
+  void update(Setting setting) { setting_ = std::move(setting); }
+
   /// A promise came from `node`. One for another generation than the present is ignored.
   void promised(Incarnation node, const Promise& promise);
 
   /// What it may lead with; none: too few promises.
-  std::optional<Mandate> mandate() const;
+  std::optional<Mandate> mandate() const { return mandate_with(setting_.fences); }
+
+  /// The electorates whose fences, if it held them as well, would make up for too few promises;
+  /// none: they would not, or are not needed.
+  std::vector<RoundId> fences_wanted() const;
 
  private:
+  struct Count {
+    // As each promise tells of the electorate. Each is true by itself; what two of them leave out
+    // may be the same node.
+    std::vector<Votes> views;
+    std::set<Incarnation> members;
+  };
+
+  Count count(RoundId round) const;
+  Votes view_of(const Electorate& told, const Promise& promise) const;
+  std::set<RoundId> electorates() const;
+  std::optional<KnownElectorate> won(RoundId round, const std::set<RoundId>& fences) const;
+  std::optional<Mandate> mandate_with(const std::set<RoundId>& fences) const;
+  void look_for_the_unheard(Mandate& mandate, const Standing& newest) const;
+  Leadership newest_dead() const;
+  Leadership newest_dead_in_time() const;
+
   Incarnation self_{};
   Setting setting_;
   std::int64_t generation_ = 0;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 namespace ddprun {
@@ -37,6 +38,7 @@ Coordinator::Coordinator(
     const RendezvousPolicy& policy, NodeInfo self, const Mandate& mandate, TimePoint now)
     : policy_(policy),
       self_(std::move(self)),
+      instance_(mandate.instance),
       generation_(mandate.generation),
       lease_(
           self_.incarnation,
@@ -92,20 +94,95 @@ std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
         fmt::format("--lease {}", to_seconds(hello.lease)),
         fmt::format("{}", to_seconds(policy_.lease)));
   }
-  if (!hello.node.node_rank) return std::nullopt;
-  for (const auto& [incarnation, node] : nodes_) {
-    const bool is_other = incarnation != hello.node.incarnation && node.link.has_value();
-    if (is_other && node.info.node_rank == hello.node.node_rank) {
-      return Refuse{
-          .job = policy_.job,
-          .exit_status = kExitUsage,
-          .why = fmt::format(
-              "--node-rank {} is taken by {}; give each node a rank of its own",
-              *hello.node.node_rank,
-              node.info.host)};
-    }
+  if (hello.has_fence != policy_.has_fence) {
+    const auto spelled_fence = [](bool has) { return has ? "--fence-dir" : "no --fence-dir"; };
+    return differs(spelled_fence(hello.has_fence), spelled_fence(policy_.has_fence));
   }
   return std::nullopt;
+}
+
+// A place is not given away while its node may be there (under a lease, or behind a connection that
+// is slow): who asks for it waits until that node is lost, or is heard again.
+
+const Coordinator::Node* Coordinator::holder_of_rank(const NodeInfo& asking) const {
+  if (!asking.node_rank) return nullptr;
+  const auto found = std::ranges::find_if(nodes_, [&](const auto& entry) {
+    const bool is_other = entry.first != asking.incarnation;
+    return is_other && entry.second.info.node_rank == asking.node_rank;
+  });
+  return found == nodes_.end() ? nullptr : &found->second;
+}
+
+/// Yields whether it has to wait for its place.
+bool Coordinator::postpone(Link link, const Hello& hello, Effects& out) {
+  const Node* const holder = holder_of_rank(hello.node);
+  if (holder == nullptr) return false;
+  postponed_.insert_or_assign(link, hello);
+  if (holder->info.incarnation == self()) {
+    refuse_postponed(*holder, out);
+    return true;
+  }
+  out.emplace_back(effects::Send{
+      .to = link, .message = Wait{.node = self(), .at = self_.listens, .elsewhere = false}});
+  return true;
+}
+
+void Coordinator::refuse_postponed(const Node& alive, Effects& out) {
+  if (!alive.info.node_rank) return;
+  std::erase_if(postponed_, [&](const auto& entry) {
+    const auto& [link, hello] = entry;
+    if (hello.node.node_rank != alive.info.node_rank) return false;
+    Refuse no{
+        .job = policy_.job,
+        .exit_status = kExitUsage,
+        .why = fmt::format(
+            "--node-rank {} is taken by {}; give each node a rank of its own",
+            *alive.info.node_rank,
+            alive.info.host)};
+    out.emplace_back(
+        effects::Note{.text = fmt::format("{} was refused: {}", hello.node.host, no.why)});
+    out.emplace_back(effects::Send{.to = link, .message = std::move(no)});
+    out.emplace_back(effects::Close{.link = link});
+    return true;
+  });
+}
+
+void Coordinator::admit_postponed(TimePoint now, Effects& out) {
+  for (;;) {
+    const auto next = std::ranges::find_if(postponed_, [this](const auto& entry) {
+      return holder_of_rank(entry.second.node) == nullptr;
+    });
+    if (next == postponed_.end()) return;
+    const auto admitted = postponed_.extract(next);
+    join(admitted.key(), admitted.mapped(), now, out);
+  }
+}
+
+void Coordinator::hold_for(const NodeInfo& node, TimePoint now) {
+  // By then it has forgotten the other instance and comes here, or is gone (member.cpp).
+  const TimePoint until = now + 3 * (policy_.lease + policy_.margin);
+  held_for_.insert_or_assign(fmt::format("{} {}", node.host, node.listens.to_string()), until);
+}
+
+void Coordinator::end_as_double(const std::string& why, Effects& out) {
+  decide({.exit_status = kExitTryAgain, .why = why}, {}, out);
+}
+
+PastLeadership Coordinator::past() const {
+  PastLeadership past;
+  for (const auto& [incarnation, node] : nodes_) {
+    if (incarnation == self()) continue;
+    past.nodes.emplace(
+        incarnation, PastLeadership::Node{.info = node.info, .heard_at = node.heard_at});
+  }
+  past.nodes.insert(gone_.begin(), gone_.end());
+  past.dead = gone_dead_;
+  past.electorates = lease_.electorates();
+  if (phase_ == Phase::kOffered) past.electorates.push_back(round_.electorate);
+  past.granted_until = lease_.granted_until();
+  // A quarter of the margin for clocks that differ.
+  past.over_for_all_at = lease_.spoke_at() + policy_.lease + policy_.margin * 5 / 4;
+  return past;
 }
 
 void Coordinator::note_newcomer(const NodeInfo& node, Effects& out) const {
@@ -117,6 +194,16 @@ void Coordinator::note_newcomer(const NodeInfo& node, Effects& out) const {
           nodes_.size(),
           policy_.nodes.min(),
           policy_.nodes.max())});
+  // A second job of the same program, or flags that differ by node as they may.
+  const std::string& here = self_.workload.command;
+  if (node.workload.command == here) return;
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "node {} runs {}, and the leader {}: {}",
+          node.host,
+          node.workload.command,
+          self_.host,
+          here)});
 }
 
 void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& out) {
@@ -128,9 +215,12 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
     out.emplace_back(effects::Close{.link = link});
     return;
   }
+  if (postpone(link, hello, out)) return;
+  held_for_.erase(fmt::format("{} {}", hello.node.host, hello.node.listens.to_string()));
   const Incarnation incarnation = hello.node.incarnation;
   const auto [found, is_new] = nodes_.try_emplace(incarnation);
   Node& node = found->second;
+  gone_.erase(incarnation);
   if (node.link) {  // it connected again before the end of the old connection was seen
     links_.erase(*node.link);
     out.emplace_back(effects::Close{.link = *node.link});
@@ -167,6 +257,7 @@ void Coordinator::welcome(const Node& node, Effects& out) const {
   send(
       node,
       Welcome{
+          .instance = instance_,
           .generation = generation_,
           .leader = self_,
           .lease = policy_.lease,
@@ -180,9 +271,11 @@ void Coordinator::received(Link link, const Message& message, TimePoint now, Eff
   Node* const node = find(link);
   if (node == nullptr || is_fenced()) return;
   node->heard_at = now;
+  if (!postponed_.empty()) refuse_postponed(*node, out);
   std::visit([&](const auto& what) { on(*node, what, now, out); }, message);
   // Most of what comes is beats, which change nothing but the lease.
-  const bool is_beat = std::holds_alternative<Beat>(message);
+  const bool is_beat =
+      std::holds_alternative<Beat>(message) || std::holds_alternative<Confirm>(message);
   if (is_beat && phase_ == Phase::kRunning && lease_.is_confirmed()) {
     static_cast<void>(keep_lead(now, out));
   } else {
@@ -191,6 +284,7 @@ void Coordinator::received(Link link, const Message& message, TimePoint now, Eff
 }
 
 void Coordinator::lost(Link link, TimePoint now, Effects& out) {
+  postponed_.erase(link);
   Node* const node = find(link);
   if (node == nullptr || is_fenced()) return;
   links_.erase(link);
@@ -236,9 +330,12 @@ void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& ou
   lines_.erase(incarnation);
   if (!policy_.trusts_reset) return;
   const auto found = nodes_.find(incarnation);
-  if (found == nodes_.end()) return;
+  if (found == nodes_.end()) {
+    if (gone_.contains(incarnation)) gone_dead_.push_back(incarnation);
+    return;
+  }
   lease_.died(incarnation, now);
-  remove(incarnation, "nothing of it runs any more", out);
+  remove(incarnation, "nothing of it runs any more", now, out);
   settle(now, out);
 }
 
@@ -253,7 +350,8 @@ void Coordinator::take_back_offer() {
   lease_.withdraw();
 }
 
-void Coordinator::remove(Incarnation incarnation, const std::string& why, Effects& out) {
+void Coordinator::remove(
+    Incarnation incarnation, const std::string& why, TimePoint now, Effects& out) {
   const auto found = nodes_.find(incarnation);
   const std::string host = found->second.info.host;
   const int group_rank = found->second.group_rank;
@@ -266,12 +364,12 @@ void Coordinator::remove(Incarnation incarnation, const std::string& why, Effect
   withdraw_offer_to(incarnation);
   out.emplace_back(
       effects::Note{.text = fmt::format("node {} (group rank {}): {}", host, group_rank, why)});
-  if (!is_to_run(incarnation)) return;
-  const bool was_running = round_.ended.insert(incarnation).second;
-  if (!was_running) return;
-  const std::string lost = fmt::format("node {} is lost: {}", host, why);
-  if (phase_ == Phase::kRunning) go_on_without_blame(lost, out);
-  if (ending_) hurry(*ending_, lost, out);
+  if (is_to_run(incarnation) && round_.ended.insert(incarnation).second) {
+    const std::string lost = fmt::format("node {} is lost: {}", host, why);
+    if (phase_ == Phase::kRunning) go_on_without_blame(lost, out);
+    if (ending_) hurry(*ending_, lost, out);
+  }
+  admit_postponed(now, out);
 }
 
 void Coordinator::expire(TimePoint now, Effects& out) {
@@ -289,13 +387,16 @@ void Coordinator::expire(TimePoint now, Effects& out) {
   }
   for (const Incarnation incarnation : overdue) {
     const Node& node = nodes_.at(incarnation);
+    gone_.insert_or_assign(
+        incarnation, PastLeadership::Node{.info = node.info, .heard_at = node.heard_at});
     const bool is_ending = node.is_leaving || verdict_ || ending_;
     if (!is_ending) {
       out.emplace_back(effects::Absence{.host = node.info.host, .is_over = false});
     }
     remove(
         incarnation,
-        fmt::format("not heard for {:.1f} s", to_seconds(policy_.lease + policy_.margin)),
+        fmt::format("not heard for {:.1f} s", to_seconds(now - node.heard_at)),
+        now,
         out);
   }
 }
@@ -307,7 +408,29 @@ void Coordinator::on(Node& node, const Beat& beat, TimePoint now, Effects& out) 
   answer(node, out);
 }
 
-void Coordinator::answer(const Node& node, Effects& out) const {
+void Coordinator::on(Node& node, const Confirm& confirm, TimePoint now, Effects& /*out*/) {
+  lease_.confirm(node.info.incarnation, confirm, now);
+}
+
+TimePoint Coordinator::majority_heard_at() const {
+  TimePoint heard = kNever;
+  for (const KnownElectorate& electorate : lease_.electorates()) {
+    std::vector<TimePoint> of_each;
+    for (const Incarnation member : electorate.members) {
+      const auto found = nodes_.find(member);
+      if (found == nodes_.end()) continue;
+      of_each.push_back(member == self() ? kNever : found->second.heard_at);
+    }
+    const auto needed =
+        std::max(1, votes_needed(electorate.size, electorate.half_suffices)) - 1;  // and one more
+    if (std::ssize(of_each) <= needed) return leads_until() - policy_.lease;
+    std::ranges::nth_element(of_each, of_each.begin() + needed, std::greater<>());
+    heard = std::min(heard, of_each[static_cast<std::size_t>(needed)]);
+  }
+  return heard;
+}
+
+void Coordinator::answer(const Node& node, Effects& out) {
   const bool is_self = node.info.incarnation == self();
   if (!is_self) send(node, lease_.answer(node.info.incarnation), out);
 }
@@ -335,6 +458,8 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   const auto self_found = nodes_.find(self());
   const bool can_lead = self_found != nodes_.end() && is_ready(self_found->second);
   const bool regroups = unheard_ > 0 && now < regroup_until_;
+  std::erase_if(held_for_, [now](const auto& entry) { return now >= entry.second; });
+  if (!held_for_.empty()) return;  // not after the last call either
   if (verdict_ || !can_lead || regroups || now < not_before_) return;
   int ready = 0;
   bool one_may_come = false;
@@ -484,7 +609,9 @@ void Coordinator::offer(TimePoint now, Effects& out) {
     offer.committed = {
         .round = committed.round,
         .size = committed.size,
-        .is_member = committed.members.contains(member)};
+        .is_member = committed.members.contains(member),
+        .is_leader = false,
+        .late = {}};
     Node& node = nodes_.at(member);
     node.group_rank = offer.place ? offer.place->group_rank : node.group_rank;
     send(node, offer, out);
@@ -514,8 +641,13 @@ void Coordinator::start(TimePoint now, Effects& out) {
   has_history_ = true;
   round.started_at = now;
   newcomer_at_.reset();
+  gone_.clear();
+  gone_dead_.clear();
   lease_.start(now);
-  effects::BeginStore store{.round = round.id, .nodes = {}};
+  effects::BeginStore store{.round = round.id, .nodes = {}, .successors = {}};
+  for (const Successor& successor : successors()) {
+    store.successors.push_back(successor.node);
+  }
   for (const Incarnation incarnation : round.to_run) {
     Node& node = nodes_.at(incarnation);
     node.may_run = true;
@@ -856,6 +988,8 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (!has_told_waiting_) not_after(gather_since_ + kQuietWait);
     if (last_call_until_) not_after(*last_call_until_);
     not_after(not_before_);
+    for (const auto& [place, until] : held_for_)
+      not_after(until);
     if (unheard_ > 0) not_after(regroup_until_);
     if (!has_history_) not_after(gather_since_ + policy_.expected_wait);
   }

@@ -19,6 +19,7 @@
 #include "rendezvous/core/effects.hpp"
 #include "rendezvous/core/leader_lease.hpp"
 #include "rendezvous/core/link.hpp"
+#include "rendezvous/core/member.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/policy.hpp"
 #include "rendezvous/core/restart_budget.hpp"
@@ -83,16 +84,30 @@ class Coordinator {
   /// Nothing of that node runs any more.
   void line_ended(Incarnation node, TimePoint now, Effects& out);
   void tick(TimePoint now, Effects& out);
+  /// A node knows another instance of this job, of which it has seen no round start. Its bootstrap
+  /// leader may start one yet: no round of ours, until that node joins or surely has given it up.
+  void hold_for(const NodeInfo& node, TimePoint now);
+  /// Another instance of this job, begun earlier, runs: this one ends.
+  void end_as_double(const std::string& why, Effects& out);
+  /// What is left when this leadership ends.
+  PastLeadership past() const;
 
   /// Until when a majority keeps anybody else from leading; kNever: nobody else could.
   TimePoint leads_until() const { return lease_.until(); }
+  /// When so many were last heard as make a majority, or longer ago.
+  TimePoint majority_heard_at() const;
   /// It may not lead any more (E2).
   bool is_fenced() const { return lease_.is_over(); }
   std::optional<TimePoint> next_deadline() const;
 
+  const Instance& instance() const { return instance_; }
   std::int64_t generation() const { return generation_; }
+  /// A round of this instance was started, now or by an earlier leader.
+  bool has_begun() const { return has_history_; }
   Phase phase() const { return phase_; }
   const std::map<Incarnation, Node>& nodes() const { return nodes_; }
+  /// Those that were lost by silence since the newest round began, and may live.
+  const std::map<Incarnation, PastLeadership::Node>& gone() const { return gone_; }
   /// The present or the last one; none before the first offer.
   const Round* round() const { return round_.id.number == 0 ? nullptr : &round_; }
   const Progress& progress() const { return progress_; }
@@ -101,6 +116,7 @@ class Coordinator {
 
  private:
   void on(Node& node, const Beat& beat, TimePoint now, Effects& out);
+  void on(Node& node, const Confirm& confirm, TimePoint now, Effects& out);
   void on(Node& node, const Acknowledge& acknowledge, TimePoint now, Effects& out);
   void on(Node& node, const WorkerNews& news, TimePoint now, Effects& out);
   void on(Node& node, const Leaving& leaving, TimePoint now, Effects& out);
@@ -115,9 +131,13 @@ class Coordinator {
   void settle(TimePoint now, Effects& out);
   void expire(TimePoint now, Effects& out);
   void await_lines(TimePoint now, Effects& out);
-  void answer(const Node& node, Effects& out) const;
+  void answer(const Node& node, Effects& out);
   void welcome(const Node& node, Effects& out) const;
-  void remove(Incarnation node, const std::string& why, Effects& out);
+  void remove(Incarnation node, const std::string& why, TimePoint now, Effects& out);
+  const Node* holder_of_rank(const NodeInfo& node) const;
+  bool postpone(Link link, const Hello& hello, Effects& out);
+  void refuse_postponed(const Node& alive, Effects& out);
+  void admit_postponed(TimePoint now, Effects& out);
   void withdraw_offer_to(Incarnation node);
   void take_back_offer();
 
@@ -156,6 +176,7 @@ class Coordinator {
 
   const RendezvousPolicy& policy_;
   NodeInfo self_;
+  Instance instance_;
   std::int64_t generation_ = 0;
   LeaderLease lease_;
   std::int64_t last_round_ = 0;
@@ -169,10 +190,14 @@ class Coordinator {
   std::uint64_t joins_ = 0;
   Round round_;  // offered, running, stopping, or the last one
 
-  TimePoint seen_;               // the present, as of the last event
-  TimePoint expire_at_;          // no node is overdue before
-  std::set<Incarnation> lines_;  // life lines that are held
-  TimePoint line_due_ = kNever;  // none is overdue before
+  std::map<Incarnation, PastLeadership::Node> gone_;
+  std::vector<Incarnation> gone_dead_;  // of these, proved dead since
+  std::map<Link, Hello> postponed_;     // each wants the node rank of another that may live yet
+  std::map<std::string, TimePoint> held_for_;  // by place, nodes of another instance; see hold_for
+  TimePoint seen_;                             // the present, as of the last event
+  TimePoint expire_at_;                        // no node is overdue before
+  std::set<Incarnation> lines_;                // life lines that are held
+  TimePoint line_due_ = kNever;                // none is overdue before
 
   TimePoint gather_since_;
   bool has_told_waiting_ = false;  // since then

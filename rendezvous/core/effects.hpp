@@ -29,10 +29,26 @@ struct Close {
 };
 
 /// Open this node's life line to the leader that `uplink` reaches, unless there is one to this
-/// generation. Earlier ones stay open: the end of a line proves a death.
+/// leadership. Earlier ones stay open: the end of a line proves a death.
 struct OpenLine {
   Link uplink{};
-  std::int64_t generation = 0;
+  Endpoint leader;  // its own address, by its own word; `uplink` may lead through another one
+  Leadership leadership;
+  Incarnation node{};  // this one
+};
+
+/// Ask the kernel of the machine where `node` ran for the lines that lead there, ours to it and its
+/// own to us: a kernel that knows nothing of them any more resets them, which is told as their end.
+/// Nothing comes of it while anything of that node lives.
+struct ProbeLines {
+  Incarnation node{};
+};
+
+/// Claim the fence (RendezvousPolicy::has_fence) of this electorate for `node`: told as
+/// Peer::FenceHeld once it is known who holds it, this node or another one.
+struct ClaimFence {
+  Incarnation instance{};
+  RoundId electorate;
   Incarnation node{};  // this one
 };
 
@@ -48,7 +64,8 @@ struct BeginStore {
     std::string host;  // where it listens
   };
   RoundId round;
-  std::vector<Node> nodes;  // of this round, whose workers may use the store
+  std::vector<Node> nodes;              // of this round, whose workers may use the store
+  std::vector<Incarnation> successors;  // in the order in which they are tried
 };
 
 /// Start the workers, if the lease has not run out at that very moment (R8).
@@ -96,6 +113,8 @@ using Effect = std::variant<
     Send,
     Close,
     OpenLine,
+    ProbeLines,
+    ClaimFence,
     SetLease,
     BeginStore,
     StartWorkers,

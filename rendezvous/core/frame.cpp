@@ -25,8 +25,8 @@ std::uint32_t length_in(std::string_view header) {
 
 std::string_view opening_of(Protocol protocol) {
   DDPRUN_CHECK(protocol == Protocol::kAgent || protocol == Protocol::kLifeLine);
-  static_assert(kAgentVersion == 1, "the last byte of both");
-  return protocol == Protocol::kAgent ? "\xDDRN\x01" : "\xDDRL\x01";
+  static_assert(kAgentVersion == 2, "the last byte of both");
+  return protocol == Protocol::kAgent ? "\xDDRN\x02" : "\xDDRL\x02";
 }
 
 Result<bool> check_opening(std::string_view opening) {

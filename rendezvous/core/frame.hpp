@@ -17,7 +17,7 @@ namespace ddprun {
 inline constexpr std::size_t kFrameBytesMax = 65'536;
 
 /// Of the streams between agents. Agents of two versions do not work together.
-inline constexpr int kAgentVersion = 1;
+inline constexpr int kAgentVersion = 2;
 
 /// What a caller says first. REQUIRES: kAgent or kLifeLine.
 std::string_view opening_of(Protocol protocol);

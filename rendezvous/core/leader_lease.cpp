@@ -9,9 +9,9 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kAnswersKept = 16;
+constexpr std::size_t kAnswersKept = 32;
 constexpr std::size_t kSmall = 16;  // nodes, up to which every beat counts at once
-constexpr int kRefreshesPerLease = 16;
+constexpr int kRefreshesPerLease = 64;
 
 }  // namespace
 
@@ -29,6 +29,7 @@ void LeaderLease::join(Incarnation node, const Standing& standing, TimePoint now
   confirmed.beat = 0;
   confirmed.answers.clear();
   confirmed.answers.emplace_back(0, now);
+  spoke_at_ = now;
   for (KnownElectorate& electorate : electorates_) {
     for (const Electorate* told : electorates_of(standing)) {
       if (told->is_member && told->round == electorate.round && told->size != 0) {
@@ -42,34 +43,59 @@ void LeaderLease::beat(Incarnation node, const Beat& beat, TimePoint now) {
   Confirmed& confirmed = confirmed_.at(node);
   confirmed.beat = std::max(confirmed.beat, beat.number);
   confirmed.beat_at = now;
+  spoke_at_ = now;
+  confirmed.answers.emplace_back(beat.number, now);
+  if (confirmed.answers.size() > kAnswersKept) confirmed.answers.pop_front();
+  note_heard(confirmed, beat.heard, now);
+}
+
+void LeaderLease::confirm(Incarnation node, const Confirm& confirm, TimePoint now) {
+  note_heard(confirmed_.at(node), confirm.heard, now);
+}
+
+void LeaderLease::note_heard(Confirmed& confirmed, std::int64_t heard, TimePoint now) {
   auto& answers = confirmed.answers;
-  while (!answers.empty() && answers.front().first <= beat.heard) {
+  while (!answers.empty() && answers.front().first <= heard) {
     confirmed.sent = std::max(confirmed.sent.value_or(TimePoint()), answers.front().second);
     answers.pop_front();
   }
-  answers.emplace_back(beat.number, now);
-  if (answers.size() > kAnswersKept) answers.pop_front();
   const bool is_large = confirmed_.size() > kSmall;
   const bool is_fresh = now < refreshed_at_ + timing_.lease / kRefreshesPerLease;
   if (!is_large || !is_fresh) refresh(now);
 }
 
-Answer LeaderLease::answer(Incarnation node) const {
+Answer LeaderLease::answer(Incarnation node) {
   const Confirmed& confirmed = confirmed_.at(node);
-  const bool is_limited = grants_until_ < confirmed.beat_at + timing_.lease;
-  const Duration rest = std::max(Duration::zero(), grants_until_ - confirmed.beat_at);
+  TimePoint until = offered_ ? grantable(*offered_, offered_held_, node) : kNever;
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    until = std::min(until, grantable(electorates_[i], held_[i], node));
+  }
+  const bool is_limited = until < confirmed.beat_at + timing_.lease;
+  const Duration rest = std::max(Duration::zero(), until - confirmed.beat_at);
+  const Duration grant = is_limited ? rest : timing_.lease;
+  granted_until_ = std::max(granted_until_, confirmed.beat_at + grant);
   return {
       .number = confirmed.beat,
-      .grant = is_limited ? rest : timing_.lease,
+      .grant = grant,
       .electorate = electorates_.front().round,
       .electorate_size = electorates_.front().size,
       .next = next_beat(node, confirmed.beat_at)};
 }
 
+/// Whoever gets the answer promises nobody for a lease from then on: so it counts, as if for ever,
+/// among those who hold what it is granted.
+TimePoint LeaderLease::grantable(
+    const KnownElectorate& electorate, const Held& held, Incarnation node) const {
+  if (!electorate.members.contains(node)) return held.until;
+  const auto& sent = confirmed_.at(node).sent;
+  const bool holds_longer = sent && *sent + timing_.lease > held.until;
+  return holds_longer ? held.until : held.with_one_more;
+}
+
 /// When the flock of `node` is next. It keeps its flock, and so, after the first time, its
 /// interval.
 Duration LeaderLease::next_beat(Incarnation node, TimePoint arrived) const {
-  const Duration interval = beat_interval(timing_.lease);
+  const Duration interval = beat_interval(timing_.lease, confirmed_.size());
   const auto flock = static_cast<std::int64_t>(static_cast<std::uint64_t>(node) % kBeatFlocks);
   const Duration begin = interval * flock / kBeatFlocks;
   const Duration since = (arrived.time_since_epoch() + interval - begin) % interval;
@@ -113,8 +139,7 @@ bool LeaderLease::renew(TimePoint now) {
   return false;
 }
 
-/// Until when a majority of it has promised to nobody else.
-TimePoint LeaderLease::held_until(const KnownElectorate& electorate) const {
+LeaderLease::Held LeaderLease::held_of(const KnownElectorate& electorate) const {
   std::vector<TimePoint> held;
   held.reserve(electorate.members.size());
   // Both are in the same order, and many times a second this is asked for thousands.
@@ -130,23 +155,32 @@ TimePoint LeaderLease::held_until(const KnownElectorate& electorate) const {
       held.push_back(*confirmed.sent + timing_.lease);
     }
   }
-  const auto needed = static_cast<std::size_t>(electorate.size / 2);  // and one more
-  if (held.size() <= needed) return {};
+  const int least = std::max(1, votes_needed(electorate.size, electorate.half_suffices));
+  const auto needed = static_cast<std::size_t>(least - 1);  // and one more
+  if (held.size() < needed) return {};
   const auto last = held.begin() + static_cast<std::ptrdiff_t>(needed);
-  std::ranges::nth_element(held, last, std::greater<>());
-  return *last;
+  Held out{.until = {}, .with_one_more = kNever};
+  if (last != held.end()) {
+    std::ranges::nth_element(held, last, std::greater<>());
+    out.until = *last;
+  }
+  if (needed > 0) out.with_one_more = *std::min_element(held.begin(), last);
+  return out;
 }
 
 void LeaderLease::refresh(TimePoint now) {
   refreshed_at_ = now;
   TimePoint until = kNever;
+  held_.clear();
   for (const KnownElectorate& electorate : electorates_) {
-    until = std::min(until, held_until(electorate));
+    held_.push_back(held_of(electorate));
+    until = std::min(until, held_.back().until);
   }
   // A death that is subtracted may cost the majority: it ends now, and has not ended before.
   until_ = until >= now ? until : std::clamp(now, until, std::max(until, until_));
   // What is granted while a round is on offer has to hold under its electorate as well.
-  grants_until_ = offered_ ? std::min(until, held_until(*offered_)) : until;
+  if (offered_) offered_held_ = held_of(*offered_);
+  grants_until_ = offered_ ? std::min(until, offered_held_.until) : until;
   if (until > now) is_confirmed_ = true;
 }
 

@@ -32,9 +32,10 @@ class LeaderLease {
   /// A connection of that node begins; its first beat confirms that it was welcomed.
   void join(Incarnation node, const Standing& standing, TimePoint now);
   void beat(Incarnation node, const Beat& beat, TimePoint now);
-  /// What answers the newest beat: no more than remains of our own lease, from when that came.
-  /// REQUIRES: it has joined.
-  Answer answer(Incarnation node) const;
+  void confirm(Incarnation node, const Confirm& confirm, TimePoint now);
+  /// What answers the newest beat: no more than our majority holds, to which `node` belongs once
+  /// this arrives there. From when that beat came. REQUIRES: it has joined.
+  Answer answer(Incarnation node);
   /// Of a node that is not here any more. It counts in its electorate.
   void forget(Incarnation node) { confirmed_.erase(node); }
   /// Its death is proved: subtracted, if what it last confirmed still kept it from promising (E6).
@@ -52,12 +53,18 @@ class LeaderLease {
   /// Until when we may act; kNever: nobody else could lead.
   TimePoint until() const { return until_; }
   TimePoint grants_until() const { return grants_until_; }
+  /// By then nobody runs workers on what was granted. It may be later than until().
+  TimePoint granted_until() const { return granted_until_; }
   /// A majority has answered once. Until then there is some time for it to do so.
   bool is_confirmed() const { return is_confirmed_; }
   /// We may not act any more, nor ever again.
   bool is_over() const { return is_over_; }
   /// When renew() is due, if nothing happens before.
   TimePoint deadline() const { return is_confirmed_ ? until_ : confirm_by_; }
+
+  /// When it last spoke to a node that may trust in it since: no proof of its death that comes a
+  /// lease and a margin later counts as one in time (E6).
+  TimePoint spoke_at() const { return spoke_at_; }
 
   /// The newest that was started, then those that may have been.
   const std::vector<KnownElectorate>& electorates() const { return electorates_; }
@@ -86,11 +93,20 @@ class LeaderLease {
     std::deque<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
   };
 
+  /// Until when a majority of an electorate has promised to nobody else.
+  struct Held {
+    TimePoint until;
+    TimePoint with_one_more;  // if one that does not belong to it yet does so for ever
+  };
+
   static bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
-    return std::ranges::count_if(electorate.members, has_agreed) > electorate.size / 2;
+    return std::ranges::count_if(electorate.members, has_agreed) >=
+           votes_needed(electorate.size, electorate.half_suffices);
   }
   Duration next_beat(Incarnation node, TimePoint arrived) const;
-  TimePoint held_until(const KnownElectorate& electorate) const;
+  void note_heard(Confirmed& confirmed, std::int64_t heard, TimePoint now);
+  Held held_of(const KnownElectorate& electorate) const;
+  TimePoint grantable(const KnownElectorate& electorate, const Held& held, Incarnation node) const;
   void refresh(TimePoint now);
 
   Incarnation self_{};
@@ -101,7 +117,11 @@ class LeaderLease {
   TimePoint confirm_by_;
   TimePoint until_;
   TimePoint grants_until_;
+  TimePoint granted_until_;
+  std::vector<Held> held_;  // as of then, of each electorate
+  Held offered_held_;       // of the one on offer
   TimePoint refreshed_at_;
+  TimePoint spoke_at_;
   bool is_confirmed_ = false;
   bool is_over_ = false;
 };

@@ -7,8 +7,11 @@ namespace ddprun {
 std::string line_proof(const Mac& mac, const LineHello& hello) {
   if (!mac) return {};
   // The first word differs from those of SecretProof, so no answer to a challenge serves here.
-  return mac(
-      fmt::format("line {:016x} {}", static_cast<std::uint64_t>(hello.node), hello.generation));
+  return mac(fmt::format(
+      "line {:016x} {} {:016x}",
+      static_cast<std::uint64_t>(hello.node),
+      hello.leadership.generation,
+      static_cast<std::uint64_t>(hello.leadership.leader)));
 }
 
 }  // namespace ddprun

@@ -13,10 +13,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBeatsKept = 16;
+constexpr std::size_t kBeatsKept = 32;
 constexpr int kRedirectsMax = 64;
 constexpr int kForwardsMax = 16;
-constexpr auto kQuietWait = 10s;  // for a leader, before whoever started this node is told
+constexpr auto kQuietWait = 5s;  // for a leader, before whoever started this node is told
+constexpr auto kLostWait = 1s;   // for those that may be back in a moment
+constexpr std::size_t kSurvivorsMax = 16;
+constexpr std::size_t kHostsShownBytes = 200;
 
 }  // namespace
 
@@ -40,9 +43,11 @@ void Member::begin(TimePoint now, Effects& out) {
 }
 
 void Member::connected(Link link, TimePoint now, Effects& out) {
+  if (second_ && link == second_->link) return greet_on_second(now, out);
   if (uplink_ != Uplink::kCalling || link != link_) return;
   uplink_ = Uplink::kWaiting;
   patience_until_ = now + patience_for(policy_.patience);
+  hello_at_ = now;
   send(hello(), out);
   advance(now, out);
 }
@@ -55,21 +60,24 @@ Hello Member::hello() const {
       .nodes_max = policy_.nodes.max(),
       .max_restarts = policy_.max_restarts,
       .lease = policy_.lease,
+      .has_fence = policy_.has_fence,
       .standing = standing_};
 }
 
 void Member::closed(Link link, const std::string& why, TimePoint now, Effects& out) {
+  if (second_ && link == second_->link) second_->link.reset();
   const bool is_ours = uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link == link_;
   if (!is_ours || link == kSelfLink) return;
   if (uplink_ != Uplink::kFollowing) in_vain_ = why;
-  lose_uplink(now);
+  lose_uplink(now, out);
   advance(now, out);
 }
 
 void Member::received(Link link, const Message& message, TimePoint now, Effects& out) {
+  if (second_ && link == second_->link) replace_uplink(now, out);
   const bool speaks = uplink_ == Uplink::kWaiting || uplink_ == Uplink::kFollowing;
   if (!speaks || link != link_ || ended_) return;
-  if (uplink_ == Uplink::kFollowing) hold_until_ = now + lease_ + margin_;
+  if (uplink_ == Uplink::kFollowing) hear(now, out);
   std::visit([&](const auto& what) { on(what, now, out); }, message);
   advance(now, out);
 }
@@ -80,25 +88,39 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
     if (welcome.is_full) tell_of_spare(out);
   }
   if (uplink_ != Uplink::kWaiting) return;
+  const Leadership leadership{
+      .generation = welcome.generation, .leader = welcome.leader.incarnation};
+  const bool is_ours = !standing_.instance.exists() || standing_.instance == welcome.instance;
   const bool is_older = welcome.generation < standing_.generation;
-  const bool is_dead = welcome.generation <= dead_;
-  if (is_older || is_dead) return hang_up(now, out);
+  const bool is_other =
+      welcome.generation == standing_.obeyed.generation && standing_.obeyed != leadership;
+  // A survivor never joins another instance: its bootstrap leader knows nothing of what runs.
+  if (!is_ours || is_older || is_other || is_dead(leadership)) return hang_up(now, out);
   uplink_ = Uplink::kFollowing;
+  standing_.instance = welcome.instance;
   redirects_ = 0;
   redirected_to_.reset();
+  has_told_waiting_ = false;
+  survivors_.clear();
   standing_.generation = welcome.generation;
-  standing_.obeyed = welcome.generation;
+  standing_.obeyed = leadership;
   leader_ = welcome.leader.listens;
+  leader_node_ = welcome.leader;
   leader_host_ = welcome.leader.host;
+  leader_workload_ = welcome.leader.workload;
   if (!welcome.successors.empty()) successors_ = welcome.successors;
   lease_ = welcome.lease;
   margin_ = welcome.margin;
-  hold_until_ = now + lease_ + margin_;
+  hear(now, out);
+  in_time_until_ = hello_at_ + lease_ + margin_;
   beats_ = 0;
   heard_ = 0;
   sent_.clear();
   out.emplace_back(effects::OpenLine{
-      .uplink = link_, .generation = welcome.generation, .node = node_.incarnation});
+      .uplink = link_,
+      .leader = welcome.leader.listens,
+      .leadership = leadership,
+      .node = node_.incarnation});
   tell_workers(out);
   if (leaving_) send(*leaving_, out);
   beat(now, out);
@@ -111,24 +133,27 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
 
 void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kWaiting) return;
+  const std::int64_t generation = redirect.leadership.generation;
+  if (leaves_for(redirect.instance, redirect.has_begun)) begin_anew();
+  const bool is_same = !standing_.instance.exists() || standing_.instance == redirect.instance;
   const bool has_waited = now >= promised_at_ + lease_ + margin_;
-  const bool is_behind = redirect.generation < standing_.generation &&
-                         standing_.generation > standing_.obeyed && has_waited;
+  const bool is_behind = is_same && generation < standing_.generation &&
+                         standing_.generation > standing_.obeyed.generation && has_waited;
   // It promised itself to somebody who did not come to lead, and may not obey who does. As somebody
   // else, without a vote, it can join (E4).
-  if (is_behind && redirect.generation > dead_ && !runs_workers()) begin_anew();
-  const bool is_ours = redirect.generation == standing_.obeyed && is_lost(now);
+  if (is_behind && !is_dead(redirect.leadership) && !runs_workers()) begin_anew();
+  const bool is_ours = redirect.leadership == standing_.obeyed && is_lost(now);
   if (redirects_ == 0) redirected_since_ = now;
   ++redirects_;
-  if (is_ours && walk_at_ > 0 && now < redirected_since_ + 2 * beat_interval(lease_)) {
+  if (is_ours && walk_at_ > 0 && now < redirected_since_ + 2 * longest_round_trip(lease_)) {
     // It heard of our leader a little later than we did, and will miss it a little later.
     --walk_at_;
     hang_up(now, out);
     retry_at_ = now + policy_.retry_pause;
     return;
   }
-  const bool is_news = redirect.generation >= standing_.generation && redirect.generation > dead_ &&
-                       redirect.leader != node_.listens;
+  const bool is_news = is_same && generation >= standing_.generation &&
+                       !is_dead(redirect.leadership) && redirect.leader != node_.listens;
   if (is_news && redirects_ <= kRedirectsMax) {
     redirected_to_ = redirect.leader;
   } else {
@@ -144,20 +169,43 @@ void Member::begin_anew() {
   successors_.clear();
   walk_.clear();
   news_ = {};
-  dead_ = 0;
+  dead_ = {};
   led_ = 0;
   was_leader_ = false;
+  past_ = {};
+  replaced_.clear();
+  lease_until_ = {};  // of whoever it was: one that founded anew had no limit
+}
+
+/// Whether it is to join that instance as somebody else: no round of its own was started, for all
+/// it knows, and either there is one of the other's, or nobody can have started one with it.
+bool Member::leaves_for(const Instance& instance, bool has_begun_there) const {
+  const bool is_other = standing_.instance.exists() && standing_.instance != instance;
+  if (!is_other || has_begun(standing_) || runs_workers()) return false;
+  return has_begun_there || standing_.offered.round.number == 0;
 }
 
 void Member::abdicate(TimePoint now, Effects& out) {
   begin_anew();
-  lose_uplink(now);
+  lose_uplink(now, out);
   sought_since_ = now;
   advance(now, out);
 }
 
+void Member::told_of_survivor(const Endpoint& at, TimePoint now, Effects& out) {
+  const bool is_new = std::ranges::find(survivors_, at) == survivors_.end();
+  if (!is_new || at == node_.listens || survivors_.size() >= kSurvivorsMax) return;
+  survivors_.push_back(at);
+  if (uplink_ == Uplink::kNone) find_successor(now);
+  advance(now, out);
+}
+
 void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
-  const bool is_news = redirect.generation >= standing_.generation && redirect.generation > dead_;
+  const bool follows = uplink_ == Uplink::kFollowing;
+  if (!follows && leaves_for(redirect.instance, redirect.has_begun)) begin_anew();
+  const bool is_same = !standing_.instance.exists() || standing_.instance == redirect.instance;
+  const bool is_news = is_same && redirect.leadership.generation >= standing_.generation &&
+                       !is_dead(redirect.leadership);
   const bool knows = uplink_ == Uplink::kFollowing || (has_call() && called_ == redirect.leader);
   if (is_news && !knows) {
     if (has_call()) hang_up(now, out);
@@ -170,7 +218,7 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
 
 void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   const bool may_be_elsewhere = policy_.meet.size() > 1 && refuse.job != policy_.job;
-  if (standing_.obeyed == 0 && !may_be_elsewhere) {
+  if (standing_.obeyed.generation == 0 && !may_be_elsewhere) {
     return finish(refuse.exit_status, refuse.why, out);
   }
   in_vain_ = refuse.why;
@@ -185,14 +233,24 @@ void Member::stop_workers(std::string why, Effects& out) {
   out.emplace_back(effects::StopWorkers{.order = std::move(order)});
 }
 
-bool Member::is_lost(TimePoint now) const {
-  const bool led_itself = led_ == standing_.obeyed;  // and does not any more
-  return standing_.obeyed == 0 || led_itself || dead_ >= standing_.obeyed || now >= hold_until_;
+/// Or an earlier one, of which nothing is heard any more either.
+bool Member::is_dead(const Leadership& leadership) const {
+  return leadership == dead_.of || leadership.generation < dead_.of.generation;
 }
 
-void Member::farewell(std::int64_t generation, TimePoint now, Effects& out) {
-  dead_ = std::max(dead_, generation);
-  if (dead_ >= standing_.obeyed && standing_.obeyed != 0 && !leads()) {
+bool Member::is_lost(TimePoint now) const {
+  const std::int64_t obeyed = standing_.obeyed.generation;
+  const bool led_itself = led_ == obeyed;  // and does not any more
+  return obeyed == 0 || led_itself || dead_.of == standing_.obeyed || now >= hold_until_;
+}
+
+void Member::farewell(const Leadership& leadership, TimePoint now, Effects& out) {
+  const bool is_ours = leadership == standing_.obeyed;
+  // A lifeline to an earlier leader, or to one of another instance, may end late: no news here.
+  if (is_ours && dead_.of != leadership) {
+    dead_ = {.of = leadership, .in_time = now < in_time_until_, .is_vouched = false};
+  }
+  if (is_ours && leadership.generation != 0 && !leads()) {
     if (uplink_ == Uplink::kFollowing) hang_up(now, out);
     find_successor(now);
     if (runs_workers()) stop_workers(fmt::format("the leader, {}, is gone", leader_host_), out);
@@ -210,10 +268,11 @@ void Member::find_successor(TimePoint now) {
 
 void Member::hang_up(TimePoint now, Effects& out) {
   out.emplace_back(effects::Close{.link = link_});
-  lose_uplink(now);
+  lose_uplink(now, out);
 }
 
-void Member::lose_uplink(TimePoint now) {
+void Member::lose_uplink(TimePoint now, Effects& out) {
+  drop_second(out);
   if (uplink_ == Uplink::kFollowing) {
     sought_since_ = now;
     walks_ = 0;
@@ -233,8 +292,8 @@ void Member::lose_uplink(TimePoint now) {
 void Member::seek(TimePoint now, Effects& out) {
   // Of a job that never began, as far as it knows, nobody can be elected: it waits for another
   // founder, after those who may know better had the time to ask it.
-  const bool began = standing_.committed.round.number != 0;
-  const bool may_forget = standing_.obeyed != 0 && !began && !runs_workers() && is_lost(now);
+  const bool may_forget =
+      standing_.obeyed.generation != 0 && !has_begun(standing_) && !runs_workers() && is_lost(now);
   if (may_forget && now >= forget_at()) {
     begin_anew();
     sought_since_ = now;
@@ -244,26 +303,72 @@ void Member::seek(TimePoint now, Effects& out) {
     hang_up(now, out);
     find_successor(now);
   } else if (has_call() && now >= patience_until_) {
-    in_vain_ = fmt::format(
-        "{} {}",
-        called_.to_string(),
-        uplink_ == Uplink::kCalling ? "does not answer" : "takes connections, but says nothing");
+    const char* how = "takes connections, but says nothing";
+    if (uplink_ == Uplink::kCalling) how = "does not answer";
+    if (awaited_) how = "takes part, and waits for a leader as well";
+    in_vain_ = fmt::format("{} {}", called_.to_string(), how);
     hang_up(now, out);
   }
   tell_of_waiting(now, out);
   if (uplink_ == Uplink::kNone && now >= retry_at_) next_target(now, out);
 }
 
+/// Those that this node misses: whoever led it, or those that it led and are silent.
+std::string Member::missing_hosts(TimePoint now) const {
+  std::string hosts;
+  for (const auto& [node, is_silent] : missing(now)) {
+    if (!is_silent) continue;
+    hosts +=
+        fmt::format("{}{} ({})", hosts.empty() ? "" : ", ", node.host, node.listens.to_string());
+    if (hosts.size() > kHostsShownBytes) return hosts + ", ...";
+  }
+  return hosts;
+}
+
+/// For whom, until when, and what would end it.
+void Member::tell_of_wait_for_the_lost(TimePoint now, Effects& out) {
+  const std::string hosts = missing_hosts(now);
+  const bool is_due = now >= sought_since_ + lease_ + margin_ + kLostWait;
+  if (!is_due || hosts.empty() || std::exchange(has_told_waiting_, true)) return;
+  std::string text = fmt::format(
+      "waiting for {}, silent for {:.1f} s: without it those left of {} may not go on, since "
+      "others "
+      "may (timeout {:.0f} s); to go on, start ddprun there again",
+      hosts,
+      to_seconds(now - (led_ == standing_.obeyed.generation ? sought_since_ : heard_at_)),
+      hosts_.empty() ? "the last round" : hosts_,
+      to_seconds(wait_for_leader()));
+  if (!policy_.trusts_replacement) {
+    text += "; if it comes back with another address, that needs --trust-replacement=on";
+  }
+  out.emplace_back(effects::Note{.text = std::move(text), .is_for_all = true});
+}
+
 void Member::tell_of_waiting(TimePoint now, Effects& out) {
-  const bool is_new = standing_.obeyed == 0;
-  if (!is_new || now < sought_since_ + kQuietWait || in_vain_.empty()) return;
-  if (std::exchange(has_told_waiting_, true)) return;
+  const bool is_new = standing_.obeyed.generation == 0;
+  if (!is_new) return tell_of_wait_for_the_lost(now, out);
+  if (!survivors_.empty() && now >= sought_since_ + kLostWait && !has_told_waiting_) {
+    has_told_waiting_ = true;
+    out.emplace_back(effects::Note{
+        .text = fmt::format(
+            "job '{}' has begun before, as the node at {} knows; waiting until its nodes have a "
+            "leader again (timeout {:.0f} s)",
+            policy_.job,
+            survivors_.front().to_string(),
+            to_seconds(policy_.join_timeout)),
+        .is_for_all = true});
+    return;
+  }
+  if (now < sought_since_ + kQuietWait) return;
+  if (in_vain_.empty() || std::exchange(has_told_waiting_, true)) return;
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "still looks for job '{}', for {:.0f} s at most: {}",
+          "still trying to reach job '{}': {} (timeout {:.0f} s){}{}",
           policy_.job,
+          in_vain_,
           to_seconds(policy_.join_timeout),
-          in_vain_),
+          policy_.if_unanswered.empty() ? "" : "; ",
+          policy_.if_unanswered),
       .is_for_all = true});
 }
 
@@ -280,7 +385,10 @@ void Member::begin_walk(TimePoint now) {
   if (!is_lost(now)) return add(leader_);
   // Whoever led before and is back is the first to ask: without it there may be no majority. Not on
   // the first walk: it has not been heard for a while.
-  const bool leader_may_live = dead_ < standing_.obeyed && led_ != standing_.obeyed;
+  const bool leader_may_live =
+      dead_.of.generation < standing_.obeyed.generation && led_ != standing_.obeyed.generation;
+  for (const Endpoint& survivor : survivors_)
+    add(survivor);
   if (leader_may_live && walks_ > 1) add(leader_);
   bool has_self = false;
   for (const Successor& successor : successors_) {
@@ -292,7 +400,7 @@ void Member::begin_walk(TimePoint now) {
       add(successor.at);
     }
   }
-  if (is_voter() && !has_self && !was_leader_) walk_.push_back(self);
+  if (is_voter() && !has_self && !promises_only_itself(now)) walk_.push_back(self);
   if (leader_may_live) add(leader_);
   for (const Endpoint& endpoint : policy_.meet)
     add(endpoint);
@@ -322,7 +430,7 @@ void Member::next_target(TimePoint now, Effects& out) {
 
 /// Two round trips at least, as long as they are short against a lease.
 Duration Member::patience_for(Duration least) {
-  return jittered(std::max(least, 2 * std::min(round_trip_, beat_interval(lease_))));
+  return jittered(std::max(least, 2 * std::min(round_trip_, longest_round_trip(lease_))));
 }
 
 void Member::pause(TimePoint now) {
@@ -374,14 +482,24 @@ bool Member::may_promise(TimePoint now) const {
 
 void Member::try_promise(TimePoint now, Effects& out) {
   // Who led promises only itself: whoever has proof of its death subtracts it from the electorate.
-  if (uplink_ != Uplink::kWaiting || !may_promise(now) || was_leader_) return;
-  if (!std::exchange(has_told_eligible_, true)) send(eligible(), out);
+  if (uplink_ != Uplink::kWaiting || !may_promise(now) || promises_only_itself(now)) return;
+  if (!std::exchange(has_told_eligible_, true)) send(eligible(now), out);
   const std::int64_t generation = std::exchange(asked_, 0);
   if (generation <= standing_.generation) return;
-  send(Promise{.generation = generation, .dead = dead_, .standing = standing_}, out);
+  send(
+      Promise{
+          .generation = generation,
+          .dead = death_of_leader(now),
+          .standing = standing_to_tell(now)},
+      out);
   standing_.generation = generation;
   promised_at_ = now;
   has_promised_ = true;
+}
+
+/// While a proof of its death would subtract it (E6): then it must not have promised anybody.
+bool Member::promises_only_itself(TimePoint now) const {
+  return was_leader_ && !may_use_half(now);
 }
 
 bool Member::is_voter() const {
@@ -392,7 +510,7 @@ bool Member::is_voter() const {
 std::optional<Wait> Member::awaited() const {
   if (uplink_ == Uplink::kFollowing) return std::nullopt;
   // Whoever led has to be waited for itself: it promises nobody.
-  if (awaited_ && !was_leader_) {
+  if (awaited_ && !promises_only_itself(seen_)) {
     return Wait{.node = awaited_->node, .at = awaited_->at, .elsewhere = true};
   }
   if (!is_voter()) return std::nullopt;
@@ -403,10 +521,10 @@ bool Member::may_take_turn(TimePoint now) const {
   return (has_call() || uplink_ == Uplink::kNone) && !has_promised_ && may_promise(now);
 }
 
-/// Whoever led promises only itself, so it does that all along; others have their turn.
+/// Whoever led may win at any time by its own vote, so it tries all along; others have their turn.
 bool Member::is_candidate(TimePoint now) const {
-  const bool has_turn =
-      uplink_ == Uplink::kOwnTurn || (was_leader_ && uplink_ != Uplink::kFollowing);
+  const bool has_turn = uplink_ == Uplink::kOwnTurn ||
+                        (was_leader_ && !has_promised_ && uplink_ != Uplink::kFollowing);
   return has_turn && may_promise(now);
 }
 
@@ -417,7 +535,8 @@ Duration Member::regroup(TimePoint now) const {
 }
 
 Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
-  Promise promise{.generation = generation, .dead = dead_, .standing = standing_};
+  Promise promise{
+      .generation = generation, .dead = death_of_leader(now), .standing = standing_to_tell(now)};
   if (uplink_ == Uplink::kOwnTurn) {  // those who promise it wait here as long
     patience_until_ = now + jittered(lease_ + margin_);
   }
@@ -426,14 +545,88 @@ Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
   return promise;
 }
 
-void Member::lead(std::int64_t generation, TimePoint now, Effects& out) {
+/// As far as it is known here; by replacement only while the other node waits here.
+LeaderDeath Member::death_of_leader(TimePoint now) const {
+  const bool is_replaced = replaced_.contains(standing_.obeyed.leader) && is_lost(now);
+  const bool is_proved = dead_.of == standing_.obeyed;
+  if (is_proved || !is_replaced) return dead_;
+  return {.of = standing_.obeyed, .in_time = false, .is_vouched = true};
+}
+
+/// What it knows of the past, with those counted that it has proofs of too late (E9), and without
+/// its casting votes while somebody may still take it for dead in time (E8).
+Standing Member::standing_to_tell(TimePoint now) const {
+  Standing told = standing_;
+  const auto adapt = [&](Electorate& electorate) {
+    if (!may_use_half(now)) electorate.is_leader = false;
+    for (const KnownElectorate& known : past_.electorates) {
+      if (known.round != electorate.round) continue;
+      for (const Incarnation member : known.members) {
+        const bool is_replaced = replaced_.contains(member) && past_.nodes.contains(member);
+        if (is_replaced) electorate.late.push_back({.node = member, .is_vouched = true});
+      }
+    }
+    if (electorate.late.size() > kLateMax) electorate.late.resize(kLateMax);
+  };
+  adapt(told.committed);
+  adapt(told.offered);
+  std::ranges::for_each(told.unsettled, adapt);
+  return told;
+}
+
+std::vector<std::pair<NodeInfo, bool>> Member::missing(TimePoint now) const {
+  std::vector<std::pair<NodeInfo, bool>> nodes;
+  const bool has_led = led_ != 0 && led_ == standing_.obeyed.generation;
+  if (!has_led && standing_.obeyed.generation != 0) {
+    nodes.emplace_back(leader_node_, uplink_ != Uplink::kFollowing && now >= hold_until_);
+  }
+  for (const auto& [incarnation, node] : past_.nodes) {
+    nodes.emplace_back(node.info, now >= node.heard_at + lease_ + margin_);
+  }
+  return nodes;
+}
+
+void Member::line_ended(Incarnation node, TimePoint now, Effects& out) {
+  if (policy_.trusts_reset) count_late_death(node);
+  advance(now, out);
+}
+
+/// A proof that came too late to subtract that node at once.
+void Member::count_late_death(Incarnation node) {
+  if (past_.nodes.erase(node) == 0) return;
+  for (KnownElectorate& known : past_.electorates) {
+    if (known.members.erase(node) == 0) continue;
+    const auto count = [&](Electorate& electorate) {
+      if (electorate.round != known.round) return;
+      electorate.late.push_back({.node = node, .is_vouched = false});
+    };
+    count(standing_.committed);
+    count(standing_.offered);
+    std::ranges::for_each(standing_.unsettled, count);
+  }
+}
+
+/// Whoever leads now has subtracted nodes itself; which, nobody says, and none may count twice.
+void Member::count_no_more_in(Electorate& electorate) {
+  electorate.late.clear();
+  std::erase_if(past_.electorates, [&electorate](const KnownElectorate& known) {
+    return known.round == electorate.round;
+  });
+}
+
+void Member::lead(const Instance& instance, std::int64_t generation, TimePoint now, Effects& out) {
   if (has_call()) out.emplace_back(effects::Close{.link = link_});
-  const bool was_silent = !leader_host_.empty() && dead_ < standing_.obeyed;
+  const bool was_silent =
+      !leader_host_.empty() && dead_.of.generation < standing_.obeyed.generation;
   if (was_silent) out.emplace_back(effects::Absence{.host = leader_host_, .is_over = false});
   uplink_ = Uplink::kFollowing;
   link_ = kSelfLink;
+  standing_.instance = instance;
   standing_.generation = generation;
-  standing_.obeyed = generation;
+  standing_.obeyed = {.generation = generation, .leader = node_.incarnation};
+  survivors_.clear();
+  has_told_waiting_ = false;
+  past_ = {};
   was_leader_ = true;
   led_ = generation;
   lease_ = policy_.lease;
@@ -443,17 +636,39 @@ void Member::lead(std::int64_t generation, TimePoint now, Effects& out) {
   advance(now, out);
 }
 
-void Member::depose(TimePoint now, Effects& out) {
-  lose_uplink(now);
+void Member::depose(PastLeadership past, TimePoint now, Effects& out) {
+  lose_uplink(now, out);
+  past_ = std::move(past);
+  // Those that it subtracted itself while it led.
+  for (const KnownElectorate& known : past_.electorates) {
+    const auto adapt = [&known](Electorate& told) {
+      if (told.round != known.round || told.size <= known.size) return;
+      told.size = known.size;
+      told.late.clear();  // they were subtracted when it was elected; none may count twice
+    };
+    adapt(standing_.committed);
+    adapt(standing_.offered);
+    std::ranges::for_each(standing_.unsettled, adapt);
+  }
+  for (const Incarnation dead : past_.dead)
+    count_late_death(dead);
   sought_since_ = now;
-  may_promise_at_ = now + margin_;  // by then nothing runs on what it granted
+  // By then nothing runs on what it granted.
+  may_promise_at_ = std::max(now, past_.granted_until) + margin_;
   advance(now, out);
 }
 
 std::optional<Redirect> Member::leader() const {
   if (uplink_ != Uplink::kFollowing) return std::nullopt;
   const Endpoint& at = link_ == kSelfLink ? node_.listens : leader_;
-  return Redirect{.job = policy_.job, .generation = standing_.obeyed, .leader = at};
+  return Redirect{
+      .job = policy_.job,
+      .program = node_.workload.program,
+      .role = node_.workload.role,
+      .instance = standing_.instance,
+      .has_begun = has_begun(standing_),
+      .leadership = standing_.obeyed,
+      .leader = at};
 }
 
 // Beats and the lease. -------------------------------------------------------------------------
@@ -468,7 +683,10 @@ void Member::beat(TimePoint now, Effects& out) {
 
 void Member::on(const Answer& answer, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kFollowing) return;
-  heard_ = std::max(heard_, answer.number);
+  if (answer.number > heard_) {
+    heard_ = answer.number;
+    send(Confirm{.heard = heard_}, out);
+  }
   while (!sent_.empty() && sent_.front().number < answer.number)
     sent_.pop_front();
   if (!sent_.empty() && sent_.front().number == answer.number) {
@@ -476,8 +694,9 @@ void Member::on(const Answer& answer, TimePoint now, Effects& out) {
     // The others of our flock beat at the same instant (leader_lease.cpp); never much later than
     // the lease needs.
     const Duration interval = beat_interval(lease_);
-    const Duration next = std::clamp(answer.next, interval / 4, interval * 5 / 4);
+    const Duration next = std::clamp(answer.next, interval / 8, interval * 5 / 4);
     if (answer.number == beats_) beat_at_ = sent_.front().at + next;
+    in_time_until_ = std::max(in_time_until_, sent_.front().at + lease_ + margin_);
     const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);
     if (until > lease_until_) {
       lease_until_ = until;
@@ -485,12 +704,15 @@ void Member::on(const Answer& answer, TimePoint now, Effects& out) {
     }
   }
   Electorate& committed = standing_.committed;
-  if (answer.electorate == committed.round && answer.electorate_size > 0) {
-    committed.size = std::min(committed.size, answer.electorate_size);
+  const bool is_smaller = answer.electorate_size > 0 && answer.electorate_size < committed.size;
+  if (answer.electorate == committed.round && is_smaller) {
+    committed.size = answer.electorate_size;
+    count_no_more_in(committed);
   }
 }
 
-void Member::set_own_lease(TimePoint until, TimePoint now, Effects& out) {
+void Member::set_own_lease(TimePoint until, TimePoint heard_at, TimePoint now, Effects& out) {
+  heard_at_ = heard_at;
   if (until != lease_until_) {
     lease_until_ = until;
     out.emplace_back(effects::SetLease{.until = until});
@@ -500,31 +722,119 @@ void Member::set_own_lease(TimePoint until, TimePoint now, Effects& out) {
 
 void Member::keep_lease(TimePoint now, Effects& out) {
   if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;
-  const double lease = to_seconds(lease_);
-  out.emplace_back(effects::KillWorkers{
-      .why = leads()
-                 ? fmt::format("too few nodes have answered this one for {:.1f} s", lease)
-                 : fmt::format("the leader, {}, was not heard for {:.1f} s", leader_host_, lease)});
+  out.emplace_back(effects::KillWorkers{.why = why_lease_is_over(now)});
+}
+
+std::string Member::why_lease_is_over(TimePoint now) const {
+  const double silent = to_seconds(now - heard_at_);
+  if (leads()) return fmt::format("too few nodes were heard for {:.1f} s", silent);
+  if (now - heard_at_ >= lease_ / 2) {
+    return fmt::format("the leader, {}, was not heard for {:.1f} s", leader_host_, silent);
+  }
+  return fmt::format(
+      "the leader, {}, was heard {:.1f} s ago, and has not heard enough nodes for a lease",
+      leader_host_,
+      silent);
 }
 
 void Member::keep_following(TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kFollowing || link_ == kSelfLink) return;
   if (now >= hold_until_) return hang_up(now, out);
   if (now >= beat_at_) beat(now, out);
+  call_again(now, out);
+}
+
+// A second connection to the leader. ------------------------------------------------------------
+
+void Member::hear(TimePoint now, Effects& out) {
+  heard_at_ = now;
+  hold_until_ = now + lease_ + margin_;
+  // Once the leader has been greeted there it ends the first connection itself.
+  if (second_ && !second_->greeted_at) drop_second(out);
+  if (!second_) greeted_in_vain_ = 0;
+}
+
+/// From when on the leader is called again: it is silent, and owes an answer.
+TimePoint Member::silent_at() const {
+  const auto is_owed = [this](const SentBeat& sent) { return sent.number > heard_; };
+  const auto owed = std::ranges::find_if(sent_, is_owed);
+  if (owed == sent_.end()) return kNever;
+  return std::max(heard_at_ + silence_before_call(lease_), owed->at + call_interval(lease_));
+}
+
+void Member::call_again(TimePoint now, Effects& out) {
+  if (second_ && now < second_->until) return;
+  drop_second(out);
+  if (now < silent_at()) return;
+  const Link link{2 * ++calls_ - 1};
+  second_ = Second{.link = link, .until = now + patience_with_second(), .greeted_at = {}};
+  out.emplace_back(effects::Call{.link = link, .to = leader_});
+}
+
+/// It has been reached, and has to answer as soon as it can: one that is only slow gets more time
+/// with each greeting.
+void Member::greet_on_second(TimePoint now, Effects& out) {
+  constexpr int kDoublingsMax = 3;
+  if (!second_ || !second_->link) return;
+  second_->greeted_at = now;
+  greeted_in_vain_ = std::min(greeted_in_vain_ + 1, kDoublingsMax);
+  second_->until = now + patience_with_second() * (1 << greeted_in_vain_);
+  out.emplace_back(effects::Send{.to = *second_->link, .message = hello()});
+}
+
+Duration Member::patience_with_second() const {
+  const Duration least = call_interval(lease_);
+  return std::max(least, 2 * std::min(round_trip_, 2 * least));
+}
+
+/// The leader answers on the second one, whatever it says: the first is as good as ended.
+void Member::replace_uplink(TimePoint now, Effects& out) {
+  const auto second = std::exchange(second_, std::nullopt).value_or(Second());
+  hang_up(now, out);
+  uplink_ = Uplink::kWaiting;
+  link_ = second.link.value_or(Link{});
+  hello_at_ = second.greeted_at.value_or(now);
+  called_ = leader_;
+  calls_back_ = true;
+  patience_until_ = now + patience_for(policy_.patience);
+}
+
+void Member::drop_second(Effects& out) {
+  const auto dropped = std::exchange(second_, std::nullopt);
+  if (dropped && dropped->link) out.emplace_back(effects::Close{.link = *dropped->link});
 }
 
 // Rounds. --------------------------------------------------------------------------------------
 
 void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
-  const bool is_ours = offer.round.generation == standing_.obeyed &&
-                       offer.round > standing_.offered.round &&
-                       standing_.generation == standing_.obeyed;
+  const std::int64_t obeyed = standing_.obeyed.generation;
+  const bool is_ours = offer.round.generation == obeyed && offer.round > standing_.offered.round &&
+                       standing_.generation == obeyed;
   if (uplink_ != Uplink::kFollowing || !is_ours || runs_workers()) return;
   if (standing_.unsettled.size() >= kUnsettledMax) return;  // as many leaders have started nothing
-  if (offer.committed.round >= standing_.committed.round) standing_.committed = offer.committed;
+  if (offer.committed.round >= standing_.committed.round) {
+    const auto known = electorates_of(standing_);
+    const bool is_leader = std::ranges::any_of(known, [&](const Electorate* told) {
+      return told->round == offer.committed.round && told->is_leader;
+    });
+    standing_.committed = offer.committed;
+    standing_.committed.is_leader = is_leader;
+    count_no_more_in(standing_.committed);
+  }
   keep_unsettled(offer);
-  standing_.offered = {.round = offer.round, .size = offer.electorate_size, .is_member = true};
+  standing_.offered = {
+      .round = offer.round,
+      .size = offer.electorate_size,
+      .is_member = true,
+      .is_leader = link_ == kSelfLink,
+      .late = {}};
   standing_.offered_nodes = offer.nodes;
+  hosts_ = offer.hosts.substr(0, kHostsShownBytes);
+  standing_.runners.clear();
+  for (const Successor& successor : offer.successors) {  // those that run come first
+    if (std::ssize(standing_.runners) + 1 >= offer.nodes) break;
+    standing_.runners.push_back({.node = successor.node});
+  }
   standing_.was_to_run = offer.place.has_value();
   standing_.group_rank = offer.place ? offer.place->group_rank : -1;
   standing_.progress = offer.progress;
@@ -565,6 +875,7 @@ void Member::on(const StartRound& start, TimePoint now, Effects& out) {
   // R8: whoever was held up (a frozen agent that thaws) finds that its lease is over.
   if (now >= lease_until_) return tell_workers(out);
   news_.state = WorkersState::kRunning;
+  took_part_ = true;
   out.emplace_back(effects::StartWorkers{
       .round = start.round,
       .place = *offer.place,
@@ -578,9 +889,11 @@ void Member::tell_of_spare(Effects& out) {
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "all {} places of job '{}' are taken; this node stands by, and takes over when a node is "
-          "lost",
+          "lost ({} leads, and runs {})",
           policy_.nodes.max(),
-          policy_.job),
+          policy_.job,
+          leader_host_,
+          leader_workload_.command),
       .is_for_all = true});
 }
 
@@ -628,9 +941,34 @@ void Member::signalled(int signal, bool whole_job, TimePoint now, Effects& out) 
   advance(now, out);
 }
 
+/// Whoever started more nodes than MAX may have meant it.
+bool Member::is_spare_wanted() const {
+  const std::string& step = node_.workload.step;
+  return policy_.spares || (!step.empty() && step == leader_workload_.step);
+}
+
+/// A job that was done without this node may have been another one: what this node was started for
+/// has not run.
+void Member::finish_by(const Verdict& verdict, Effects& out) {
+  const bool is_done = verdict.exit_status == kExitOk;
+  if (!is_done || took_part_ || is_spare_wanted()) {
+    return finish(verdict.exit_status, verdict.why, out);
+  }
+  finish(
+      kExitTryAgain,
+      fmt::format(
+          "job '{}' is done, and this node has never taken part in it (it ran {}, led by {}); give "
+          "a "
+          "job of its own another --rdzv-endpoint, and --spares to a node that is to end with 0",
+          policy_.job,
+          leader_workload_.command,
+          leader_host_),
+      out);
+}
+
 void Member::consider_end(TimePoint now, Effects& out) {
   if (runs_workers()) return;
-  if (final_) return finish(final_->exit_status, final_->why, out);
+  if (final_) return finish_by(*final_, out);
   const bool has_leader = uplink_ == Uplink::kFollowing;
   if (leaving_ && !has_leader) {
     const bool has_saved = contract::is_notice(leaving_->signal) && news_.has_saved;
@@ -638,8 +976,8 @@ void Member::consider_end(TimePoint now, Effects& out) {
     return finish(has_saved ? policy_.notice_status : killed, "", out);
   }
   if (has_leader) return;
-  const bool is_new = standing_.obeyed == 0;
-  const Duration patience = is_new ? policy_.join_timeout : policy_.seek_timeout;
+  const bool is_new = standing_.obeyed.generation == 0;
+  const Duration patience = wait_for_leader();
   if (now < sought_since_ + patience) return;
   const auto& verdict = standing_.verdict;  // told, though not that a majority knows
   if (verdict && verdict->exit_status != kExitOk) {
@@ -656,18 +994,36 @@ void Member::consider_end(TimePoint now, Effects& out) {
         out);
   }
   const std::string why =
-      is_new
-          ? fmt::format(
-                "job '{}' was not found within {:.0f} s: {}; see that ddprun runs there, and that "
-                "this host and port are right and can be reached",
-                policy_.job,
-                to_seconds(patience),
-                in_vain_.empty() ? "no answer came" : in_vain_)
-          : fmt::format(
-                "{}no majority of the job's nodes could be reached within {:.0f} s",
-                led_ == standing_.obeyed ? "" : "the leader is lost, and ",
-                to_seconds(patience));
+      is_new ? !survivors_.empty()
+                   ? fmt::format(
+                         "job '{}' has begun before, and its nodes, such as the one at {}, had no "
+                         "leader within {:.0f} s",
+                         policy_.job,
+                         survivors_.front().to_string(),
+                         to_seconds(patience))
+                   : fmt::format(
+                         "job '{}' was not found within {:.0f} s: {}; see that ddprun runs there, "
+                         "and that "
+                         "this host and port are right and can be reached",
+                         policy_.job,
+                         to_seconds(patience),
+                         in_vain_.empty() ? "no answer came" : in_vain_)
+             : fmt::format(
+                   "{}no majority of the job's nodes could be reached within {:.0f} s{}{}",
+                   led_ == standing_.obeyed.generation ? "" : "the leader is lost, and ",
+                   to_seconds(patience),
+                   missing_hosts(now).empty() ? "" : "; not heard: ",
+                   missing_hosts(now));
   finish(kExitTryAgain, why, out);
+}
+
+/// A lost node is wanted back where no fewer can run, and where another takes its place.
+Duration Member::wait_for_leader() const {
+  if (standing_.obeyed.generation == 0) return policy_.join_timeout;
+  const bool is_fixed = policy_.nodes.min() == policy_.nodes.max();
+  const bool is_wanted_back = is_fixed || policy_.trusts_replacement;
+  if (!is_wanted_back) return policy_.seek_timeout;
+  return policy_.regather_timeout.value_or(policy_.join_timeout);
 }
 
 void Member::finish(int exit_status, std::string why, Effects& out) {
@@ -675,6 +1031,7 @@ void Member::finish(int exit_status, std::string why, Effects& out) {
   if (uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link_ != kSelfLink) {
     out.emplace_back(effects::Close{.link = link_});
   }
+  drop_second(out);
   // Where one of two nodes is lost without proof neither can lead, so either may say it is over.
   const bool is_one_of_two = standing_.committed.round.number != 0 && standing_.committed.size <= 2;
   const bool speaks_for_job = leads() || (!final_ && is_one_of_two);
@@ -716,15 +1073,20 @@ std::optional<TimePoint> Member::next_deadline() const {
   if (has_leader && link_ != kSelfLink) {
     not_after(hold_until_);
     not_after(beat_at_);
+    not_after(second_ ? second_->until : silent_at());
   }
   if (!has_leader) {
     not_after(uplink_ == Uplink::kNone ? retry_at_ : patience_until_);
     if (uplink_ == Uplink::kWaiting || calls_back_) not_after(hold_until_);
     not_after(may_promise_at_);
     if (!runs_workers()) {
-      if (standing_.obeyed != 0 && standing_.committed.round.number == 0) not_after(forget_at());
-      not_after(
-          sought_since_ + (standing_.obeyed == 0 ? policy_.join_timeout : policy_.seek_timeout));
+      if (standing_.obeyed.generation != 0 && !has_begun(standing_)) not_after(forget_at());
+      not_after(sought_since_ + wait_for_leader());
+      not_after(sought_since_ + lease_ + margin_ + kLostWait);
+    }
+    not_after(past_.over_for_all_at);
+    for (const auto& [incarnation, node] : past_.nodes) {
+      if (policy_.trusts_replacement) not_after(node.heard_at + lease_ + margin_);
     }
   }
   if (next == kNever) return std::nullopt;

@@ -17,8 +17,12 @@
 //   lease   how long workers may run: from when the newest answered beat was *sent*
 //   hold    how long nobody is promised: from when the leader was last *heard*, plus the margin,
 //           so the lease that anybody was granted has ended before a successor can lead
+//
+// All that it knows is of one instance of the job. It never follows a leader of another one, unless
+// no round of its own was started, for all it knows: then it joins as somebody else.
 
 #include "base/time.hpp"
+#include "rendezvous/core/candidate.hpp"
 #include "rendezvous/core/effects.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
@@ -26,12 +30,27 @@
 
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace ddprun {
+
+/// What a node keeps of its leadership when that ends.
+struct PastLeadership {
+  struct Node {
+    NodeInfo info;
+    TimePoint heard_at;
+  };
+  std::map<Incarnation, Node> nodes;         // that were with it
+  std::vector<Incarnation> dead;             // of these, proved dead too late to be subtracted
+  std::vector<KnownElectorate> electorates;  // less those proved dead in time
+  TimePoint granted_until;                   // what it granted may be in use until then
+  TimePoint over_for_all_at;  // by then nobody takes a proof of its death for one in time (E6)
+};
 
 /// The way from a node to the coordinator beside it, when it leads itself.
 inline constexpr Link kSelfLink{0};
@@ -46,22 +65,31 @@ class Member {
   void connected(Link link, TimePoint now, Effects& out);
   void closed(Link link, const std::string& why, TimePoint now, Effects& out);
   void received(Link link, const Message& message, TimePoint now, Effects& out);
-  void farewell(std::int64_t generation, TimePoint now, Effects& out);
+  void farewell(const Leadership& leadership, TimePoint now, Effects& out);
+  /// Nothing of that node runs any more; this node does not lead, and may have led it (E9).
+  void line_ended(Incarnation node, TimePoint now, Effects& out);
   void workers(const WorkerNews& news, TimePoint now, Effects& out);
   void signalled(int signal, bool whole_job, TimePoint now, Effects& out);
   void tick(TimePoint now, Effects& out);
   /// Somebody called here to say who leads.
   void told_of_leader(const Redirect& redirect, TimePoint now, Effects& out);
 
-  /// This node leads `generation` from now on.
-  void lead(std::int64_t generation, TimePoint now, Effects& out);
-  /// It does not lead any more: its own lease of a majority has ended (E2).
-  void depose(TimePoint now, Effects& out);
-  /// While it leads: until when a majority keeps anybody else from leading.
-  void set_own_lease(TimePoint until, TimePoint now, Effects& out);
+  /// Where the others reach this node from now on. REQUIRES: nobody was told yet.
+  void listen_at(const Endpoint& at) { node_.listens = at; }
 
-  /// It led nobody yet, and somebody else leads: joins as if it had never founded anything.
+  /// This node leads `generation` of `instance` from now on.
+  void lead(const Instance& instance, std::int64_t generation, TimePoint now, Effects& out);
+  /// It does not lead any more: its own lease of a majority has ended (E2).
+  void depose(PastLeadership past, TimePoint now, Effects& out);
+  /// While it leads: until when a majority keeps anybody else from leading, and, once that is over,
+  /// when a majority was last heard.
+  void set_own_lease(TimePoint until, TimePoint heard_at, TimePoint now, Effects& out);
+
+  /// It led nobody yet, and there is another instance of the job: joins as if it had never founded
+  /// anything.
   void abdicate(TimePoint now, Effects& out);
+  /// A node of another instance, of which a round was started, can be reached there.
+  void told_of_survivor(const Endpoint& at, TimePoint now, Effects& out);
 
   /// For whom others do well to wait: whoever this node waits for, or itself, if it may gather
   /// promises, now, or once its leader is lost and its turn comes. Those who miss a leader do so up
@@ -75,7 +103,17 @@ class Member {
   bool is_candidate(TimePoint now) const;
   /// Its first words on a connection.
   Hello hello() const;
-  Eligible eligible() const { return {.dead = dead_, .standing = standing_}; }
+  Eligible eligible(TimePoint now) const {
+    return {.dead = death_of_leader(now), .standing = standing_to_tell(now)};
+  }
+  /// Nodes whose name or rank others have taken, as far as they wait here; E9.
+  void set_replaced(std::set<Incarnation> nodes) { replaced_ = std::move(nodes); }
+  bool has_replaced() const { return !replaced_.empty(); }
+  /// Those that it once led, or that led it, and were not heard since, for whoever may replace
+  /// them: who they are, and whether they have been silent for lease + margin.
+  std::vector<std::pair<NodeInfo, bool>> missing(TimePoint now) const;
+  /// What it granted when it led last is over for all (E8).
+  bool may_use_half(TimePoint now) const { return now >= past_.over_for_all_at; }
   /// How long until the others have missed a silent leader as well, each within a beat.
   Duration regroup(TimePoint now) const;
   /// Promises a generation to itself, in its own turn. REQUIRES: newer than any it knows.
@@ -88,6 +126,7 @@ class Member {
   bool leads() const { return uplink_ == Uplink::kFollowing && link_ == kSelfLink; }
   bool has_ended() const { return ended_; }
   std::int64_t generation() const { return standing_.generation; }
+  const Instance& instance() const { return standing_.instance; }
   /// The newest generation that this node has led; 0: none.
   std::int64_t led() const { return led_; }
   const Standing& standing() const { return standing_; }
@@ -96,6 +135,8 @@ class Member {
   /// Whether it may elect and be elected.
   bool is_voter() const;
   bool runs_workers() const;
+  /// How long it does without a leader, before it ends.
+  Duration wait_for_leader() const;
 
   std::optional<TimePoint> next_deadline() const;
 
@@ -109,6 +150,11 @@ class Member {
   struct SentBeat {
     std::int64_t number = 0;
     TimePoint at;
+  };
+  struct Second {
+    std::optional<Link> link;  // none: refused
+    TimePoint until;           // it is dropped then, and the next is tried
+    std::optional<TimePoint> greeted_at;
   };
 
   void on(const Welcome& welcome, TimePoint now, Effects& out);
@@ -127,12 +173,20 @@ class Member {
   void advance(TimePoint now, Effects& out);
   void keep_lease(TimePoint now, Effects& out);
   void keep_following(TimePoint now, Effects& out);
+  void hear(TimePoint now, Effects& out);
+  TimePoint silent_at() const;
+  void call_again(TimePoint now, Effects& out);
+  void greet_on_second(TimePoint now, Effects& out);
+  void replace_uplink(TimePoint now, Effects& out);
+  void drop_second(Effects& out);
+  Duration patience_with_second() const;
+  std::string why_lease_is_over(TimePoint now) const;
   void seek(TimePoint now, Effects& out);
   void next_target(TimePoint now, Effects& out);
   void begin_walk(TimePoint now);
   void find_successor(TimePoint now);
   void hang_up(TimePoint now, Effects& out);
-  void lose_uplink(TimePoint now);
+  void lose_uplink(TimePoint now, Effects& out);
   void beat(TimePoint now, Effects& out);
   void send(Message message, Effects& out);
   void tell_workers(Effects& out);
@@ -141,13 +195,24 @@ class Member {
   void stop_workers(std::string why, Effects& out);
   void tell_of_spare(Effects& out);
   void tell_of_waiting(TimePoint now, Effects& out);
+  void tell_of_wait_for_the_lost(TimePoint now, Effects& out);
+  std::string missing_hosts(TimePoint now) const;
   void try_promise(TimePoint now, Effects& out);
   void begin_anew();
+  void count_late_death(Incarnation node);
+  void count_no_more_in(Electorate& electorate);
+  bool leaves_for(const Instance& instance, bool has_begun) const;
+  LeaderDeath death_of_leader(TimePoint now) const;
+  Standing standing_to_tell(TimePoint now) const;
   void consider_end(TimePoint now, Effects& out);
+  bool is_spare_wanted() const;
+  void finish_by(const Verdict& verdict, Effects& out);
   void finish(int exit_status, std::string why, Effects& out);
   bool has_call() const { return uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting; }
+  bool is_dead(const Leadership& leadership) const;
   bool is_lost(TimePoint now) const;
   bool may_promise(TimePoint now) const;
+  bool promises_only_itself(TimePoint now) const;
   void pause(TimePoint now);
   Duration patience_for(Duration least);
   Duration jittered(Duration duration);
@@ -174,16 +239,25 @@ class Member {
   std::string in_vain_;     // why the newest call that failed did
   TimePoint sought_since_;  // with no leader
   bool has_told_waiting_ = false;
-  bool has_told_spare_ = false;  // since it was last to run
-  int walks_ = 0;                // since then
+  bool has_told_spare_ = false;      // since it was last to run
+  int walks_ = 0;                    // since then
+  std::vector<Endpoint> survivors_;  // of the instance that this node is to join
 
   // The leader.
   Endpoint leader_;
+  NodeInfo leader_node_;
   std::string leader_host_;  // for people
+  std::string hosts_;        // of the newest round it acknowledged, likewise
+  Workload leader_workload_;
   Duration lease_;
   Duration margin_;
+  TimePoint heard_at_;
   TimePoint hold_until_;
-  std::int64_t dead_ = 0;      // generation whose leader is proved dead
+  LeaderDeath dead_;         // the newest that is proved
+  TimePoint in_time_until_;  // a proof of the leader's death counts as one in time (E6)
+  TimePoint hello_at_;       // sent on this link
+  std::set<Incarnation> replaced_;
+  PastLeadership past_;        // of its own newest leadership, while it does not lead
   std::int64_t led_ = 0;       // the newest generation that it led itself; 0: none
   bool was_leader_ = false;    // led since it was last in a round of another; promises only itself
   std::int64_t asked_ = 0;     // on this link, not promised yet
@@ -201,13 +275,18 @@ class Member {
   Duration round_trip_{};      // the longest of late, to the newest leader and back
   TimePoint beat_at_;
 
+  // Another connection to the same leader, which is silent on the first.
+  std::optional<Second> second_;
+  int greeted_in_vain_ = 0;  // on such, since it was last heard
+
   // The round.
   Standing standing_;
   std::vector<Successor> successors_;
   std::optional<OfferRound> offer_;  // acknowledged on this link, not started yet
   WorkerNews news_;
   TimePoint lease_until_;
-  bool killed_ = false;  // for this round's lease
+  bool killed_ = false;     // for this round's lease
+  bool took_part_ = false;  // its workers were started once
 
   // The end.
   std::optional<Leaving> leaving_;

@@ -52,6 +52,7 @@ inline constexpr Range kPid = between(0, 4'194'304);  // PID_MAX_LIMIT of the ke
 
 inline constexpr Length kJob{1'024};
 inline constexpr Length kHost{255};
+inline constexpr Length kMachine{64};
 inline constexpr Length kClause{4'096};  // a sentence for people
 inline constexpr Length kHosts{40'960};  // of all nodes, with commas
 inline constexpr Length kSuccessors{16};
@@ -62,6 +63,7 @@ inline constexpr Length kProof{64};  // hex digits of HMAC-SHA256
 inline constexpr auto kTypes = std::to_array<std::string_view>(
     {"hello",
      "beat",
+     "confirm",
      "acknowledge",
      "workers",
      "leaving",
@@ -101,12 +103,36 @@ void fields(auto& visit, Is<RoundId> auto& round) {
   visit("number", round.number, kCount);
 }
 
+void fields(auto& visit, Is<Leadership> auto& leadership) {
+  visit("generation", leadership.generation, kCount);
+  visit("leader", leadership.leader);
+}
+
+void fields(auto& visit, Is<Instance> auto& instance) {
+  visit("founder", instance.founder);
+  visit("founded_ms", instance.founded, kCount);
+}
+
+void fields(auto& visit, Is<Machine> auto& machine) {
+  visit("boot", machine.boot, kMachine);
+  visit("id", machine.id, kMachine);
+}
+
+void fields(auto& visit, Is<Workload> auto& workload) {
+  visit("program", workload.program, kJob);
+  visit("role", workload.role, kJob);
+  visit("command", workload.command, kJob);
+  visit("step", workload.step, kHost);
+}
+
 void fields(auto& visit, Is<NodeInfo> auto& node) {
   visit("incarnation", node.incarnation);
   visit("host", node.host, kHost);
   visit("listens", node.listens);
   visit("node_rank", node.node_rank, between(0, kNodesMax - 1));
   visit("workers", node.workers, between(1, kWorkersMax));
+  visit("machine", node.machine);
+  visit("workload", node.workload);
 }
 
 void fields(auto& visit, Is<Successor> auto& successor) {
@@ -119,10 +145,27 @@ void fields(auto& visit, Is<Verdict> auto& verdict) {
   visit("why", verdict.why, kClause);
 }
 
+void fields(auto& visit, Is<LateDeath> auto& death) {
+  visit("node", death.node);
+  visit("is_vouched", death.is_vouched);
+}
+
 void fields(auto& visit, Is<Electorate> auto& electorate) {
   visit("round", electorate.round);
   visit("size", electorate.size, kNodes);
   visit("is_member", electorate.is_member);
+  visit("is_leader", electorate.is_leader);
+  visit("late", electorate.late, Length{kLateMax});
+}
+
+void fields(auto& visit, Is<LeaderDeath> auto& death) {
+  visit("of", death.of);
+  visit("in_time", death.in_time);
+  visit("is_vouched", death.is_vouched);
+}
+
+void fields(auto& visit, Is<Runner> auto& runner) {
+  visit("node", runner.node);
 }
 
 void fields(auto& visit, Is<Progress> auto& progress) {
@@ -134,12 +177,14 @@ void fields(auto& visit, Is<Progress> auto& progress) {
 }
 
 void fields(auto& visit, Is<Standing> auto& standing) {
+  visit("instance", standing.instance);
   visit("generation", standing.generation, kCount);
-  visit("obeyed", standing.obeyed, kCount);
+  visit("obeyed", standing.obeyed);
   visit("committed", standing.committed);
   visit("offered", standing.offered);
   visit("unsettled", standing.unsettled, kUnsettled);
   visit("offered_nodes", standing.offered_nodes, kNodes);
+  visit("runners", standing.runners, kSuccessors);
   visit("was_to_run", standing.was_to_run);
   visit("group_rank", standing.group_rank, between(-1, kNodesMax - 1));
   visit("progress", standing.progress);
@@ -165,6 +210,7 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit("nodes_max", hello.nodes_max, between(1, kNodesMax));
   visit("max_restarts", hello.max_restarts, kTimes);
   visit("lease_ns", hello.lease, kNanoseconds);
+  visit("has_fence", hello.has_fence);
   visit("standing", hello.standing);
   visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
 }
@@ -172,6 +218,10 @@ void fields(auto& visit, Is<Hello> auto& hello) {
 void fields(auto& visit, Is<Beat> auto& beat) {
   visit("number", beat.number, kCount);
   visit("heard", beat.heard, kCount);
+}
+
+void fields(auto& visit, Is<Confirm> auto& confirm) {
+  visit("heard", confirm.heard, kCount);
 }
 
 void fields(auto& visit, Is<Acknowledge> auto& acknowledge) {
@@ -192,19 +242,20 @@ void fields(auto& visit, Is<Leaving> auto& leaving) {
 }
 
 void fields(auto& visit, Is<Eligible> auto& eligible) {
-  visit("dead", eligible.dead, kCount);
+  visit("dead", eligible.dead);
   visit("standing", eligible.standing);
 }
 
 void fields(auto& visit, Is<Promise> auto& promise) {
   visit("generation", promise.generation, kCount);
-  visit("dead", promise.dead, kCount);
+  visit("dead", promise.dead);
   visit("standing", promise.standing);
 }
 
 void fields(auto& /*visit*/, Is<VerdictHeard> auto& /*heard*/) {}
 
 void fields(auto& visit, Is<Welcome> auto& welcome) {
+  visit("instance", welcome.instance);
   visit("generation", welcome.generation, kCount);
   visit("leader", welcome.leader);
   visit("lease_ns", welcome.lease, kNanoseconds);
@@ -223,7 +274,11 @@ void fields(auto& visit, Is<Answer> auto& answer) {
 
 void fields(auto& visit, Is<Redirect> auto& redirect) {
   visit("job", redirect.job, kJob);
-  visit("generation", redirect.generation, kCount);
+  visit("program", redirect.program, kJob);
+  visit("role", redirect.role, kJob);
+  visit("instance", redirect.instance);
+  visit("has_begun", redirect.has_begun);
+  visit("leadership", redirect.leadership);
   visit("leader", redirect.leader);
 }
 
@@ -286,7 +341,7 @@ void fields(auto& visit, Is<Refuse> auto& refuse) {
 void fields(auto& visit, Is<LineHello> auto& line) {
   visit("job", line.job, kJob);
   visit("incarnation", line.node);
-  visit("generation", line.generation, kCount);
+  visit("leadership", line.leadership);
   visit("proof", line.proof, kProof);
 }
 

@@ -29,6 +29,57 @@ struct RoundId {
   auto operator<=>(const RoundId&) const = default;
 };
 
+/// One leadership. Two leaders of different instances of a job may have one generation, so whether
+/// two are the same is never asked of the number alone.
+struct Leadership {
+  std::int64_t generation = 0;  // 0: none
+  Incarnation leader{};
+
+  bool operator==(const Leadership&) const = default;
+};
+
+/// One course of a job, from one bootstrap leader on, through all later leaders: what was granted
+/// or promised in one means nothing in another. Whoever starts the same job a second time at the
+/// same endpoint begins another instance, with generation 1 again.
+struct Instance {
+  Incarnation founder{};     // its bootstrap leader; 0: no instance
+  std::int64_t founded = 0;  // ms since 1970 by that node's clock; the later one of two gives way
+
+  bool exists() const { return founder != Incarnation{}; }
+  bool operator==(const Instance& other) const { return founder == other.founder; }
+};
+
+/// The machine of an agent, by what its kernel says. Empty: unknown.
+struct Machine {
+  std::string boot;  // /proc/sys/kernel/random/boot_id: another one after each start
+  std::string id;    // /etc/machine-id: stays
+
+  bool operator==(const Machine&) const = default;
+};
+
+/// Whether two agents surely have, or had, one machine.
+inline bool is_same_machine(const Machine& a, const Machine& b) {
+  const bool is_same_boot = !a.boot.empty() && a.boot == b.boot;
+  const bool is_rebooted = !a.id.empty() && a.id == b.id && a.boot != b.boot;
+  return is_same_boot || is_rebooted;
+}
+
+/// What a node came to run. Nodes of one job have one program and one role; their commands may
+/// differ (`--machine_rank 1`).
+struct Workload {
+  std::string program;  // file name without its directory, or "-m MODULE"
+  std::string role;
+  std::string command;  // as typed, cut, for people
+  std::string step;     // the Slurm step that it was started in; empty: none
+
+  bool operator==(const Workload&) const = default;
+};
+
+/// Whether nodes that came to run these may run in one job.
+inline bool is_same_job(const Workload& a, const Workload& b) {
+  return a.program == b.program && a.role == b.role;
+}
+
 /// Who an agent is. Never changes while it lives.
 struct NodeInfo {
   Incarnation incarnation{};
@@ -36,6 +87,8 @@ struct NodeInfo {
   Endpoint listens;  // where the others reach it; host "": where its connection comes from
   std::optional<int> node_rank;  // the place it asks for
   int workers = 1;               // that it starts in a round, >= 1
+  Machine machine;
+  Workload workload;
 
   bool operator==(const NodeInfo&) const = default;
 };
@@ -48,12 +101,25 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
+/// A node that was proved dead too late to be subtracted from its electorate at once (E9).
+struct LateDeath {
+  Incarnation node{};
+  bool is_vouched = false;  // not proved: another node has taken its name or rank
+
+  bool operator==(const LateDeath&) const = default;
+};
+
+/// Of Electorate::late; more are not told, and count as alive.
+inline constexpr std::size_t kLateMax = 64;
+
 /// Who may elect: the nodes of a round and the spares that were there (E1), as one of them knows
 /// it.
 struct Electorate {
-  RoundId round;           // number 0: none yet
-  int size = 0;            // less those who were proved dead and cannot have promised
-  bool is_member = false;  // the node that says so belongs to it
+  RoundId round;                // number 0: none yet
+  int size = 0;                 // less those who were proved dead and cannot have promised
+  bool is_member = false;       // the node that says so belongs to it
+  bool is_leader = false;       // it led that round, and may cast the vote that breaks a tie (E8)
+  std::vector<LateDeath> late;  // counted in `size`
 
   bool operator==(const Electorate&) const = default;
 };
@@ -73,21 +139,44 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
+/// A node that is to run in a round.
+struct Runner {
+  Incarnation node{};
+
+  bool operator==(const Runner&) const = default;
+};
+
 /// What a node can tell a successor of the job's past (E5).
 struct Standing {
+  Instance instance;            // of which all of this is; none: it knows nothing
   std::int64_t generation = 0;  // the newest that it obeyed or promised
-  std::int64_t obeyed = 0;      // the newest whose leader has welcomed it
+  Leadership obeyed;            // the newest whose leader has welcomed it
   Electorate committed;         // of the newest round that it knows was started
   Electorate offered;           // of the newest round that it acknowledged; may be the same
   // Of rounds in between that it acknowledged to other leaders, which may have started them unseen.
   std::vector<Electorate> unsettled;
-  int offered_nodes = 0;    // that were to run in it
-  bool was_to_run = false;  // it is one of those
-  int group_rank = -1;      // its place in the newest round it ran in; -1: none
-  Progress progress;        // with the newest round it acknowledged
+  int offered_nodes = 0;        // that were to run in it
+  std::vector<Runner> runners;  // some of these; without all of them it was never started
+  bool was_to_run = false;      // it is one of those
+  int group_rank = -1;          // its place in the newest round it ran in; -1: none
+  Progress progress;            // with the newest round it acknowledged
   std::optional<Verdict> verdict;
 
   bool operator==(const Standing&) const = default;
+};
+
+/// Whether a round of this instance was started, for all that whoever says so knows.
+inline bool has_begun(const Standing& standing) {
+  return standing.committed.round.number != 0;
+}
+
+/// What a node knows of the death of a leader (E6, E9).
+struct LeaderDeath {
+  Leadership of;            // generation 0: it knows of none
+  bool in_time = false;     // proved before that leader could have led anew by the vote of a tie
+  bool is_vouched = false;  // not proved: another node has taken its name or rank
+
+  bool operator==(const LeaderDeath&) const = default;
 };
 
 /// The electorates that whoever says so knows of.
@@ -155,6 +244,7 @@ struct Hello {
   int nodes_max = 1;
   int max_restarts = 0;
   Duration lease{};
+  bool has_fence = false;  // --fence-dir
   Standing standing;
 
   bool operator==(const Hello&) const = default;
@@ -166,6 +256,13 @@ struct Beat {
   std::int64_t heard = 0;  // the newest Answer that arrived here; 0: the Welcome
 
   bool operator==(const Beat&) const = default;
+};
+
+/// "That answer arrived", said at once, so that it counts for the leader's own lease (E2) before
+/// the next Beat.
+struct Confirm {
+  std::int64_t heard = 0;  // the newest Answer that arrived here
+  bool operator==(const Confirm&) const = default;
 };
 
 /// The offer arrived; a start of this round will be obeyed.
@@ -196,7 +293,7 @@ struct Leaving {
 
 /// "I have lost my leader, my workers are stopped: ask me." (E4)
 struct Eligible {
-  std::int64_t dead = 0;  // the generation whose leader is proved dead to this node; 0: none
+  LeaderDeath dead;  // the newest that this node knows of
   Standing standing;
 
   bool operator==(const Eligible&) const = default;
@@ -205,8 +302,8 @@ struct Eligible {
 /// "I obey nobody older than this generation, and promised it to no other." (E4)
 struct Promise {
   std::int64_t generation = 0;
-  std::int64_t dead = 0;  // the generation whose leader is proved dead to this node; 0: none
-  Standing standing;      // as it was before the promise
+  LeaderDeath dead;   // the newest that this node knows of
+  Standing standing;  // as it was before the promise
 
   bool operator==(const Promise&) const = default;
 };
@@ -220,6 +317,7 @@ struct VerdictHeard {
 
 /// "You are with me: I lead."
 struct Welcome {
+  Instance instance;
   std::int64_t generation = 0;
   NodeInfo leader;
   Duration lease{};
@@ -245,7 +343,11 @@ struct Answer {
 /// by which who leads tells whoever listens at the endpoint now.
 struct Redirect {
   std::string job;
-  std::int64_t generation = 0;
+  std::string program;  // of Workload
+  std::string role;
+  Instance instance;
+  bool has_begun = false;  // a round of that instance was started
+  Leadership leadership;
   Endpoint leader;  // host "": where the connection leads to or comes from
 
   bool operator==(const Redirect&) const = default;
@@ -331,6 +433,7 @@ struct Refuse {
 using Message = std::variant<
     Hello,
     Beat,
+    Confirm,
     Acknowledge,
     WorkerNews,
     Leaving,

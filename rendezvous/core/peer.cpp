@@ -14,7 +14,22 @@ using namespace std::chrono_literals;
 
 constexpr auto kAnnounceInterval = 500ms;
 constexpr std::size_t kCallersMax = 16'384;
+constexpr std::int64_t kReplacedStep = 1'000;  // more than a node leads alone before it is replaced
 constexpr std::uint64_t kFirstNotice = 1ULL << 62U;  // apart from the links of Member's calls
+
+/// Of two instances of one job. By clocks of two machines, which may differ: it decides no more
+/// than which of them ends.
+bool is_later(const Instance& a, const Instance& b) {
+  return a.founded != b.founded ? a.founded > b.founded : a.founder > b.founder;
+}
+
+/// What a node runs, for people: "train.py (on n0: train.py --lr 1)".
+std::string spelled(const NodeInfo& node, bool names_role) {
+  const Workload& workload = node.workload;
+  const std::string role =
+      names_role ? fmt::format(" with --role {}", workload.role) : std::string();
+  return fmt::format("{}{} (on {}: {})", workload.program, role, node.host, workload.command);
+}
 
 }  // namespace
 
@@ -23,6 +38,7 @@ Peer::Peer(RendezvousPolicy policy) : policy_(std::move(policy)), member_(policy
 void Peer::apply(const Event& event, TimePoint now, Effects& out) {
   std::visit([&](const auto& what) { on(what, now); }, event);
   route(now, out);
+  mind_replacements(now);
   if (!coordinator_) {
     mind_turn(now);
     mind_callers();
@@ -33,29 +49,60 @@ void Peer::apply(const Event& event, TimePoint now, Effects& out) {
 }
 
 void Peer::on(const Begin& /*event*/, TimePoint now) {
-  founds_ = policy_.founds;
-  if (!founds_) return member_.begin(now, from_member_);
+  if (policy_.founds) return bootstrap(now);
+  member_.begin(now, from_member_);
+}
+
+/// Too late once others have begun the job: then this node joins them.
+void Peer::on(const BecameHost& event, TimePoint now) {
+  if (!may_bootstrap()) return;
+  policy_.master = event.master;
+  member_.listen_at(event.listens);
+  bootstrap(now);
+}
+
+bool Peer::may_bootstrap() const {
+  return !coordinator_ && !knows_of_instance_ && !member_.instance().exists() &&
+         !member_.has_ended();
+}
+
+/// Leads the first generation.
+void Peer::bootstrap(TimePoint now) {
+  founds_ = true;
   Mandate mandate;
+  mandate.instance = {.founder = member_.node().incarnation, .founded = policy_.founded};
   mandate.generation = 1;
-  mandate.electorates.push_back({.round = {}, .size = 1, .members = {member_.node().incarnation}});
+  mandate.electorates.push_back(
+      {.round = {}, .size = 1, .members = {member_.node().incarnation}, .half_suffices = false});
   lead(mandate, now);
 }
 
 void Peer::lead(const Mandate& mandate, TimePoint now) {
   candidate_.reset();
-  coordinator_.emplace(policy_, member_.node(), mandate, now);
-  coordinator_->join(kSelfLink, member_.hello(), now, from_coordinator_);
-  member_.lead(mandate.generation, now, from_member_);
+  Coordinator& leads = coordinator_.emplace(policy_, member_.node(), mandate, now);
+  leads.join(kSelfLink, member_.hello(), now, from_coordinator_);
+  member_.lead(mandate.instance, mandate.generation, now, from_member_);
   announce_at_ = mandate.generation > 1 ? now + kAnnounceInterval : kNever;
   announce_until_ = now + policy_.seek_timeout;
   const auto waiting = std::exchange(callers_, {});
   for (const auto& [link, caller] : waiting) {
-    coordinator_->join(link, caller.hello, now, from_coordinator_);
+    const Instance& theirs = caller.hello.standing.instance;
+    const bool is_ours = !theirs.exists() || theirs == mandate.instance;
+    if (is_ours) {
+      leads.join(link, caller.hello, now, from_coordinator_);
+    } else {
+      greet_survivor(link, caller.hello, now);
+    }
   }
 }
 
-/// This node founded what has been founded before, and nobody has joined it yet.
+/// This node founded what has been founded before, and no round was started.
 void Peer::give_way(TimePoint now) {
+  if (!coordinator_) return;
+  for (const auto& [incarnation, node] : coordinator_->nodes()) {
+    const bool is_other = node.link && *node.link != kSelfLink;
+    if (is_other) from_member_.emplace_back(effects::Close{.link = *node.link});
+  }
   founds_ = false;
   coordinator_.reset();
   member_.abdicate(now, from_member_);
@@ -63,8 +110,8 @@ void Peer::give_way(TimePoint now) {
 
 void Peer::on(const Connected& event, TimePoint now) {
   if (notices_.erase(event.link) != 0) {
-    const auto leader = member_.leader();
-    if (leader) from_member_.emplace_back(effects::Send{.to = event.link, .message = *leader});
+    const auto known = leader();
+    if (known) from_member_.emplace_back(effects::Send{.to = event.link, .message = *known});
     from_member_.emplace_back(effects::Close{.link = event.link});
     return;
   }
@@ -80,17 +127,11 @@ void Peer::on(const Closed& event, TimePoint now) {
 
 void Peer::on(const Received& event, TimePoint now) {
   const bool from_our_call = static_cast<std::uint64_t>(event.link) % 2 == 1;
+  const auto* const redirect = std::get_if<Redirect>(&event.message);
+  if (redirect != nullptr && from_our_call) knows_of_instance_ |= redirect->has_begun;
   if (from_our_call) return member_.received(event.link, event.message, now, from_member_);
   if (const auto* hello = std::get_if<Hello>(&event.message)) return greet(event.link, *hello, now);
-  if (const auto* redirect = std::get_if<Redirect>(&event.message)) {
-    // A survivor calls on the endpoint, where this node was about to found what is there already.
-    from_member_.emplace_back(effects::Close{.link = event.link});
-    if (redirect->job != policy_.job) return;  // whose endpoint this was before
-    const bool is_newer = coordinator_ && redirect->generation > coordinator_->generation();
-    if (is_newer && founds_ && !coordinator_->round()) give_way(now);
-    member_.told_of_leader(*redirect, now, from_member_);
-    return;
-  }
+  if (redirect != nullptr) return told(event.link, *redirect, now);
   if (const auto* promise = std::get_if<Promise>(&event.message)) {
     const auto caller = callers_.find(event.link);
     if (candidate_ && caller != callers_.end()) {
@@ -108,45 +149,199 @@ void Peer::on(const Received& event, TimePoint now) {
   if (coordinator_) coordinator_->received(event.link, event.message, now, from_coordinator_);
 }
 
+/// Who leads calls to say so, mostly at the endpoint, where this node may have founded the job
+/// anew.
+void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
+  from_member_.emplace_back(effects::Close{.link = link});
+  if (redirect.job != policy_.job) return;  // whose endpoint this was before
+  // A second job neither ends the first nor draws its nodes. One that has not begun calls on the
+  // first, which refuses it.
+  const Workload& ours = policy_.node.workload;
+  const bool is_stranger = redirect.program != ours.program || redirect.role != ours.role;
+  const bool is_waiting = coordinator_ && !coordinator_->has_begun();
+  if (is_stranger && !(is_waiting && redirect.has_begun)) return;
+  const auto known = leader();
+  const bool is_other = known && known->instance != redirect.instance;
+  if (is_other && redirect.has_begun) {
+    if (coordinator_ && !coordinator_->has_begun()) {
+      give_way(now);
+    } else if (coordinator_ && is_later(known->instance, redirect.instance)) {
+      return coordinator_->end_as_double(
+          doubled_by(redirect.leader.to_string()), from_coordinator_);
+    } else {
+      return notify(redirect.leader);  // it, or whom we name to it, finds that it is the later one
+    }
+  }
+  knows_of_instance_ |= redirect.has_begun;
+  member_.told_of_leader(redirect, now, from_member_);
+}
+
+/// Who leads this node, as others are told. One that was elected leads what has begun: a round may
+/// have been started unseen.
+std::optional<Redirect> Peer::leader() const {
+  auto known = member_.leader();
+  if (known && coordinator_) known->has_begun = coordinator_->has_begun();
+  return known;
+}
+
+/// It belongs to another instance of this job.
+void Peer::greet_survivor(Link link, const Hello& hello, TimePoint now) {
+  const auto close = [&] { from_member_.emplace_back(effects::Close{.link = link}); };
+  if (!coordinator_) return close();
+  const bool has_begun_there = has_begun(hello.standing);
+  const bool has_begun_here = coordinator_->has_begun();
+  const Instance& theirs = hello.standing.instance;
+  if (has_begun_there && !has_begun_here) {
+    give_way(now);
+    member_.told_of_survivor(hello.node.listens, now, from_member_);
+    callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}, .told = {}});
+    return;
+  }
+  if (has_begun_there && is_later(coordinator_->instance(), theirs)) {
+    coordinator_->end_as_double(doubled_by(hello.node.host), from_coordinator_);
+    return close();
+  }
+  if (has_begun_there) {
+    from_member_.emplace_back(effects::Send{
+        .to = link,
+        .message = Refuse{
+            .job = policy_.job,
+            .exit_status = kExitTryAgain,
+            .why = doubled_by(policy_.node.host)}});
+    return close();
+  }
+  if (!has_begun_here) coordinator_->hold_for(hello.node, now);
+  const auto known = leader();
+  if (known) from_member_.emplace_back(effects::Send{.to = link, .message = *known});
+  close();
+}
+
+std::string Peer::doubled_by(const std::string& where) const {
+  return fmt::format(
+      "job '{}' was begun twice: an earlier instance of it runs at {}, so this one, founded later, "
+      "ends; start ddprun here again to join it",
+      policy_.job,
+      where);
+}
+
+/// The caller may have come back to the machine of a node that is missed: then the kernel there
+/// knows whether anything of that node is left.
+void Peer::probe_namesakes(const NodeInfo& caller, TimePoint now) {
+  if (!policy_.trusts_reset) return;
+  const auto look = [&](const NodeInfo& node) {
+    const bool is_other = node.incarnation != caller.incarnation && node.host == caller.host;
+    if (!is_other || !is_same_machine(node.machine, caller.machine)) return;
+    // A leader may be known by the name that it was called by.
+    const bool is_numeric =
+        node.listens.host.find_first_not_of("0123456789.") == std::string::npos ||
+        node.listens.host.find(':') != std::string::npos;
+    if (is_numeric && node.listens.host != caller.listens.host) return;
+    from_member_.emplace_back(effects::ProbeLines{.node = node.incarnation});
+  };
+  if (coordinator_) {
+    for (const auto& [incarnation, node] : coordinator_->nodes())
+      look(node.info);
+    for (const auto& [incarnation, node] : coordinator_->gone())
+      look(node.info);
+    return;
+  }
+  for (const auto& [node, is_silent] : member_.missing(now))
+    look(node);
+}
+
+/// Those that are silent, and whose name or rank somebody new has who waits here (E9).
+void Peer::mind_replacements(TimePoint now) {
+  if (!policy_.trusts_replacement || coordinator_) return;
+  std::set<Incarnation> replaced;
+  for (const auto& [node, is_silent] : member_.missing(now)) {
+    const auto replaces = [&node = node](const auto& entry) {
+      const Hello& hello = entry.second.hello;
+      const bool is_fresh = !hello.standing.instance.exists();
+      const bool has_rank = node.node_rank && hello.node.node_rank;
+      const bool is_same =
+          has_rank ? node.node_rank == hello.node.node_rank : node.host == hello.node.host;
+      return is_fresh && is_same && node.incarnation != hello.node.incarnation;
+    };
+    if (is_silent && std::ranges::any_of(callers_, replaces)) replaced.insert(node.incarnation);
+  }
+  member_.set_replaced(std::move(replaced));
+}
+
+/// Why the caller belongs to another job, whether or not this node leads.
+std::optional<Refuse> Peer::objection(const Hello& hello) const {
+  const auto refuse = [this](std::string why) {
+    return Refuse{.job = policy_.job, .exit_status = kExitUsage, .why = std::move(why)};
+  };
+  if (hello.job != policy_.job) {
+    return refuse(fmt::format(
+        "job '{}' runs there (on {}), not '{}'; give another endpoint, or the same --rdzv-id",
+        policy_.job,
+        policy_.node.host,
+        hello.job));
+  }
+  const Workload& there = hello.node.workload;
+  const Workload& here = policy_.node.workload;
+  if (is_same_job(there, here)) return std::nullopt;
+  const bool names_role = there.role != here.role;
+  return refuse(fmt::format(
+      "job '{}' of {} runs there, not {}; give a second job another --rdzv-endpoint (port), or all "
+      "nodes of one job the same program and --role",
+      policy_.job,
+      spelled(policy_.node, names_role),
+      spelled(hello.node, names_role)));
+}
+
 void Peer::greet(Link link, const Hello& hello, TimePoint now) {
   const auto send = [&](Message message) {
     from_member_.emplace_back(effects::Send{.to = link, .message = std::move(message)});
   };
   const auto close = [&] { from_member_.emplace_back(effects::Close{.link = link}); };
-  if (hello.node.incarnation == member_.node().incarnation) return close();  // our own call
-  if (hello.job != policy_.job) {
+  if (hello.node.incarnation == member_.node().incarnation) {  // our own call
+    // Back by an address that no interface has: the endpoint leads here.
+    if (policy_.hosts_if_called && may_bootstrap()) bootstrap(now);
+    return close();
+  }
+  if (auto no = objection(hello)) {
     from_member_.emplace_back(effects::Note{
         .text = fmt::format(
-            "{} of job '{}' called here, where job '{}' runs; it was refused",
+            "{} of job '{}' called here and was refused: {}",
             hello.node.host,
             hello.job,
-            policy_.job)});
-    send(Refuse{
-        .job = policy_.job,
-        .exit_status = kExitUsage,
-        .why = fmt::format(
-            "job '{}' runs there (on {}), not '{}'; give another endpoint, or the same --rdzv-id",
-            policy_.job,
-            policy_.node.host,
-            hello.job)});
+            no->why)});
+    send(*std::move(no));
     return close();
+  }
+  knows_of_instance_ |= has_begun(hello.standing);
+  // A node that knows nobody yet has called the endpoint, and came here.
+  const bool is_fresh = !hello.standing.instance.exists();
+  if (policy_.hosts_if_called && is_fresh && may_bootstrap()) bootstrap(now);
+  probe_namesakes(hello.node, now);
+  const Instance& theirs = hello.standing.instance;
+  if (coordinator_ && theirs.exists() && theirs != coordinator_->instance()) {
+    return greet_survivor(link, hello, now);
   }
   if (coordinator_) {
-    const bool is_older = hello.standing.generation < coordinator_->generation() ||
-                          hello.standing.obeyed == coordinator_->generation();
-    if (is_older) return coordinator_->join(link, hello, now, from_coordinator_);
+    const Leadership ours{
+        .generation = coordinator_->generation(), .leader = member_.node().incarnation};
+    // One that promised this very generation to another candidate can join as well: that one cannot
+    // win it any more.
+    const bool is_older = hello.standing.generation <= ours.generation &&
+                          hello.standing.obeyed.generation < ours.generation;
+    const bool is_ours = hello.standing.obeyed == ours;
+    if (is_older || is_ours) return coordinator_->join(link, hello, now, from_coordinator_);
     // It promised itself to somebody newer: either we are past, and find that out by our lease, or
     // that somebody did not come to lead, and the caller can join as somebody else.
-    const auto leader = member_.leader();
-    if (leader) send(*leader);
-    if (founds_ && !coordinator_->round()) give_way(now);
+    const auto known = leader();
+    if (known) send(*known);
     return close();
   }
-  if (const auto leader = member_.leader()) {
-    send(*leader);
+  if (const auto known = leader()) {
+    send(*known);
     return close();
   }
   if (callers_.size() >= kCallersMax) return close();
+  const bool knows_more = has_begun(hello.standing) && !member_.instance().exists();
+  if (knows_more) member_.told_of_survivor(hello.node.listens, now, from_member_);
   callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}, .told = {}});
 }
 
@@ -162,28 +357,65 @@ void Peer::ask(Link link, const Caller& caller) {
 
 /// Whether those who wait here could make this node the leader. Asking in vain would bind them to a
 /// generation that nobody leads.
-bool Peer::would_win() const {
-  Candidate trial(
-      member_.node().incarnation,
-      {.lease = policy_.lease, .margin = policy_.margin, .regroup = {}});
+bool Peer::would_win(TimePoint now) const {
+  Candidate trial(member_.node().incarnation, candidate_setting(now));
   constexpr std::int64_t kAny = 1;
   const auto as_promise = [](const Eligible& eligible) {
     return Promise{.generation = kAny, .dead = eligible.dead, .standing = eligible.standing};
   };
-  trial.ask_for(as_promise(member_.eligible()));
+  trial.ask_for(as_promise(member_.eligible(now)));
   for (const auto& [link, caller] : callers_) {
     if (!caller.eligible) continue;
     trial.promised(caller.hello.node.incarnation, as_promise(*caller.eligible));
   }
-  return trial.mandate().has_value();
+  return trial.mandate().has_value() || !trial.fences_wanted().empty();
+}
+
+Candidate::Setting Peer::candidate_setting(TimePoint now) const {
+  Candidate::Setting setting;
+  setting.rule = {.nodes = policy_.nodes, .has_fence = policy_.has_fence};
+  setting.may_use_half = member_.may_use_half(now);
+  setting.lease = policy_.lease;
+  setting.margin = policy_.margin;
+  setting.regroup = member_.regroup(now);
+  setting.led = member_.led();
+  for (const auto& [electorate, fence] : fences_) {
+    if (fence.instance != member_.instance() || !fence.holder) continue;
+    const bool is_ours = *fence.holder == member_.node().incarnation;
+    (is_ours ? setting.fences : setting.fences_of_others).insert(electorate);
+  }
+  return setting;
+}
+
+/// Those that would make this node the leader, each once.
+void Peer::claim_fences(TimePoint now) {
+  if (!candidate_) return;
+  candidate_->update(candidate_setting(now));
+  for (const RoundId& electorate : candidate_->fences_wanted()) {
+    const auto found = fences_.find(electorate);
+    const bool is_claimed = found != fences_.end() && found->second.instance == member_.instance();
+    if (is_claimed) continue;
+    fences_.insert_or_assign(electorate, Fence{.instance = member_.instance(), .holder = {}});
+    from_member_.emplace_back(effects::ClaimFence{
+        .instance = member_.instance().founder,
+        .electorate = electorate,
+        .node = member_.node().incarnation});
+  }
+}
+
+void Peer::on(const FenceHeld& event, TimePoint /*now*/) {
+  const auto fence = fences_.find(event.electorate);
+  // One of an older instance may come late, when another one's of that number has been claimed.
+  const bool is_asked = fence != fences_.end() && fence->second.instance.founder == event.instance;
+  if (is_asked) fence->second.holder = event.holder;
 }
 
 /// What those hear who called here, as long as nobody leads.
 void Peer::mind_callers() {
-  if (const auto leader = member_.leader()) {
+  if (const auto known = leader()) {
     // They find the leader as this node did.
     for (const auto& [link, caller] : std::exchange(callers_, {})) {
-      from_member_.emplace_back(effects::Send{.to = link, .message = *leader});
+      from_member_.emplace_back(effects::Send{.to = link, .message = *known});
       from_member_.emplace_back(effects::Close{.link = link});
     }
     return;
@@ -191,6 +423,8 @@ void Peer::mind_callers() {
   const auto awaited = member_.awaited();
   if (!awaited) return;
   for (auto& [link, caller] : callers_) {
+    const Instance& theirs = caller.hello.standing.instance;
+    if (theirs.exists() && theirs != member_.instance()) continue;
     if (caller.told == awaited) continue;
     caller.told = awaited;
     from_member_.emplace_back(effects::Send{.to = link, .message = *awaited});
@@ -205,45 +439,45 @@ void Peer::mind_turn(TimePoint now) {
   for (const auto& [link, caller] : callers_) {
     if (awaited && caller.eligible && awaited->node == caller.hello.node.incarnation) return;
   }
-  if (would_win()) member_.take_turn(now, from_member_);
+  if (would_win(now)) member_.take_turn(now, from_member_);
 }
 
 /// Gathers promises while it is this node's turn.
 void Peer::mind_candidacy(TimePoint now) {
   if (coordinator_ || !member_.is_candidate(now)) return candidate_.reset();
   if (!candidate_) {
-    if (!would_win()) return;
+    if (!would_win(now)) return;
     std::int64_t newest = member_.generation();
     for (const auto& [link, caller] : callers_) {
       if (caller.eligible) newest = std::max(newest, caller.eligible->standing.generation);
     }
-    candidate_.emplace(
-        member_.node().incarnation,
-        Candidate::Setting{
-            .lease = policy_.lease,
-            .margin = policy_.margin,
-            .regroup = member_.regroup(now),
-            .led = member_.led()});
-    candidate_->ask_for(member_.promise_to_itself(newest + 1, now));
+    candidate_.emplace(member_.node().incarnation, candidate_setting(now));
+    // A node that is replaced may have led on alone, in generations that nobody here knows.
+    const std::int64_t step = member_.has_replaced() ? kReplacedStep : 1;
+    candidate_->ask_for(member_.promise_to_itself(newest + step, now));
     for (const auto& [link, caller] : callers_) {
       ask(link, caller);
     }
   }
   if (!candidate_) return;
-  if (const auto mandate = candidate_->mandate()) lead(*mandate, now);
+  claim_fences(now);
+  const auto mandate = candidate_ ? candidate_->mandate() : std::nullopt;
+  if (mandate) lead(*mandate, now);
 }
 
 void Peer::on(const LineOpened& event, TimePoint now) {
-  const bool is_ours = coordinator_ && coordinator_->generation() == event.generation;
+  const bool is_ours = coordinator_ && coordinator_->generation() == event.leadership.generation &&
+                       event.leadership.leader == member_.node().incarnation;
   if (is_ours) coordinator_->line_opened(event.node, now, from_coordinator_);
 }
 
 void Peer::on(const LineEnded& event, TimePoint now) {
-  if (coordinator_) coordinator_->line_ended(event.node, now, from_coordinator_);
+  if (coordinator_) return coordinator_->line_ended(event.node, now, from_coordinator_);
+  member_.line_ended(event.node, now, from_member_);
 }
 
 void Peer::on(const Farewell& event, TimePoint now) {
-  member_.farewell(event.generation, now, from_member_);
+  member_.farewell(event.leadership, now, from_member_);
 }
 
 void Peer::on(const Workers& event, TimePoint now) {
@@ -256,7 +490,15 @@ void Peer::on(const Signalled& event, TimePoint now) {
 
 void Peer::on(const Tick& /*event*/, TimePoint now) {
   if (coordinator_) coordinator_->tick(now, from_coordinator_);
+  if (coordinator_) set_own_lease(now);
   member_.tick(now, from_member_);
+}
+
+void Peer::set_own_lease(TimePoint now) {
+  if (!coordinator_) return;
+  const TimePoint until = coordinator_->leads_until();
+  const TimePoint heard_at = now < until ? now : coordinator_->majority_heard_at();
+  member_.set_own_lease(until, heard_at, now, from_member_);
 }
 
 /// Hands on what the parts have to say: to each other, or to the shell.
@@ -264,7 +506,7 @@ void Peer::route(TimePoint now, Effects& out) {
   while (!from_coordinator_.empty() || !from_member_.empty()) {
     const bool is_told = !from_coordinator_.empty();
     if (is_told && coordinator_) {
-      member_.set_own_lease(coordinator_->leads_until(), now, from_member_);
+      set_own_lease(now);
     }
     for (Effect& effect : std::exchange(is_told ? from_coordinator_ : from_member_, {})) {
       auto const* const send = std::get_if<effects::Send>(&effect);
@@ -288,13 +530,15 @@ void Peer::mind_leadership(TimePoint now, Effects& out) {
     }
     out.emplace_back(effects::Note{
         .text = fmt::format(
-            "generation {}: no majority has answered for a lease; this node does not lead any more",
-            coordinator_->generation())});
+            "generation {}: no majority was heard for {:.1f} s; this node does not lead any more",
+            coordinator_->generation(),
+            to_seconds(now - coordinator_->majority_heard_at()))});
+    auto past = coordinator_->past();
     coordinator_.reset();
-    member_.depose(now, from_member_);
+    member_.depose(std::move(past), now, from_member_);
     return route(now, out);
   }
-  member_.set_own_lease(coordinator_->leads_until(), now, from_member_);
+  set_own_lease(now);
   announce(now);
   route(now, out);
 }
@@ -317,16 +561,20 @@ std::vector<Endpoint> Peer::uninformed() const {
   return others;
 }
 
+/// Calls there to say who leads.
+void Peer::notify(const Endpoint& to) {
+  const auto is_called = [&to](const auto& notice) { return notice.second == to; };
+  if (std::ranges::any_of(notices_, is_called)) return;
+  const Link link{kFirstNotice + 2 * ++notices_made_ - 1};
+  notices_.emplace(link, to);
+  from_member_.emplace_back(effects::Call{.link = link, .to = to});
+}
+
 void Peer::announce(TimePoint now) {
   if (now < announce_at_) return;
   announce_at_ = now + kAnnounceInterval;
-  for (const Endpoint& to : uninformed()) {
-    const auto is_called = [&to](const auto& notice) { return notice.second == to; };
-    if (std::ranges::any_of(notices_, is_called)) continue;
-    const Link link{kFirstNotice + 2 * ++notices_made_ - 1};
-    notices_.emplace(link, to);
-    from_member_.emplace_back(effects::Call{.link = link, .to = to});
-  }
+  for (const Endpoint& to : uninformed())
+    notify(to);
   // At the endpoint for good, elsewhere for a while.
   const bool is_at_endpoint =
       std::ranges::find(policy_.meet, member_.node().listens) != policy_.meet.end();

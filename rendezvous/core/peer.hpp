@@ -30,6 +30,10 @@ class Peer {
  public:
   // What happened.
   struct Begin {};
+  struct BecameHost {  // the endpoint turned out to be this node's, after Begin, and is listened on
+    Endpoint listens;  // as in RendezvousPolicy::node
+    Endpoint master;   // as in RendezvousPolicy
+  };
   struct Connected {  // a Call of ours was taken
     Link link{};
   };
@@ -43,13 +47,18 @@ class Peer {
   };
   struct LineOpened {  // to us, while we lead
     Incarnation node{};
-    std::int64_t generation = 0;  // that it was opened to
+    Leadership leadership;  // that it was opened to
   };
-  struct LineEnded {  // while we lead: nothing of that node runs any more
+  struct LineEnded {  // nothing of that node runs any more
     Incarnation node{};
   };
-  struct Farewell {  // nothing of that generation's leader runs any more
-    std::int64_t generation = 0;
+  struct Farewell {  // nothing of that leader's node runs any more
+    Leadership leadership;
+  };
+  struct FenceHeld {  // answers effects::ClaimFence
+    Incarnation instance{};
+    RoundId electorate;
+    Incarnation holder{};
   };
   struct Workers {  // news of our own
     WorkerNews news;
@@ -61,12 +70,14 @@ class Peer {
   struct Tick {};  // next_deadline() has passed; one that comes early does no harm
   using Event = std::variant<
       Begin,
+      BecameHost,
       Connected,
       Received,
       Closed,
       LineOpened,
       LineEnded,
       Farewell,
+      FenceHeld,
       Workers,
       Signalled,
       Tick>;
@@ -90,12 +101,14 @@ class Peer {
 
  private:
   void on(const Begin& event, TimePoint now);
+  void on(const BecameHost& event, TimePoint now);
   void on(const Connected& event, TimePoint now);
   void on(const Received& event, TimePoint now);
   void on(const Closed& event, TimePoint now);
   void on(const LineOpened& event, TimePoint now);
   void on(const LineEnded& event, TimePoint now);
   void on(const Farewell& event, TimePoint now);
+  void on(const FenceHeld& event, TimePoint now);
   void on(const Workers& event, TimePoint now);
   void on(const Signalled& event, TimePoint now);
   void on(const Tick& event, TimePoint now);
@@ -107,25 +120,44 @@ class Peer {
     std::optional<Wait> told;
   };
 
+  std::optional<Refuse> objection(const Hello& hello) const;
+  std::optional<Redirect> leader() const;
+  void bootstrap(TimePoint now);
+  bool may_bootstrap() const;
   void greet(Link link, const Hello& hello, TimePoint now);
+  void greet_survivor(Link link, const Hello& hello, TimePoint now);
+  void told(Link link, const Redirect& redirect, TimePoint now);
+  void probe_namesakes(const NodeInfo& caller, TimePoint now);
+  void notify(const Endpoint& to);
+  void mind_replacements(TimePoint now);
   void give_way(TimePoint now);
+  std::string doubled_by(const std::string& where) const;
+  Candidate::Setting candidate_setting(TimePoint now) const;
   void lead(const Mandate& mandate, TimePoint now);
   void mind_turn(TimePoint now);
   void mind_callers();
   void mind_candidacy(TimePoint now);
-  bool would_win() const;
+  bool would_win(TimePoint now) const;
+  void claim_fences(TimePoint now);
   void ask(Link link, const Caller& caller);
   void mind_leadership(TimePoint now, Effects& out);
   std::vector<Endpoint> uninformed() const;
   void announce(TimePoint now);
+  void set_own_lease(TimePoint now);
   void route(TimePoint now, Effects& out);
 
-  const RendezvousPolicy policy_;
+  RendezvousPolicy policy_;  // only BecameHost changes it
   Member member_;
   std::optional<Candidate> candidate_;
   std::optional<Coordinator> coordinator_;
   std::map<Link, Caller> callers_;
-  bool founds_ = false;  // it is to lead the first generation
+  bool founds_ = false;  // it leads the first generation of an instance of its own
+  struct Fence {
+    Instance instance;
+    std::optional<Incarnation> holder;  // none: not answered yet
+  };
+  std::map<RoundId, Fence> fences_;  // claimed, by electorate
+  bool knows_of_instance_ = false;   // of this job, in which a round was started
 
   // Calls that only say who leads now.
   std::map<Link, Endpoint> notices_;

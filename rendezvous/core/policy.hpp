@@ -5,6 +5,7 @@
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,14 +23,23 @@ struct RendezvousPolicy {
   int notice_status = kExitTryAgain;  // of a job whose workers have all saved after a notice
   int expected = 0;                   // nodes that are known to come, spares included; 0: not known
 
-  bool founds = true;          // it leads the first generation, having bound an endpoint
-  std::vector<Endpoint> meet;  // the endpoints, likeliest first; none: nobody else is to come
-  Endpoint master;             // where our own store listens, when we lead
+  bool spares = false;  // nodes beyond nodes.max() are meant (--spares)
+
+  bool founds = true;            // it leads the first generation, having bound an endpoint
+  std::int64_t founded = 0;      // what Instance::founded is to be, if it does
+  bool hosts_if_called = false;  // it listens on the endpoint's port, and leads the first
+                                 // generation once a call to the endpoint has come here
+  std::string if_unanswered;     // what to do if nobody answers there, for people; may be empty
+  std::vector<Endpoint> meet;    // the endpoints, likeliest first; none: nobody else is to come
+  Endpoint master;               // where our own store listens, when we lead
 
   Duration lease = std::chrono::seconds(3);
   Duration margin = std::chrono::milliseconds(450);
   bool trusts_reset =
       true;  // the end of a life line proves a death (--trust-reset=off: it does not)
+  // A node that starts under the host name or node rank of another proves that one dead.
+  bool trusts_replacement = false;
+  bool has_fence = false;  // half of an electorate may lead that claims its fence (E10)
 
   Duration join_timeout = std::chrono::seconds(600);  // to get MIN nodes
   std::optional<Duration> regather_timeout;  // to get them again, after a round; none: the same
@@ -48,15 +58,41 @@ struct RendezvousPolicy {
   Duration patience = std::chrono::milliseconds(500);       // with one of several that might lead
   Duration call_patience = std::chrono::milliseconds(150);  // to reach it; grows with each walk
   Duration retry_pause = std::chrono::milliseconds(20);  // after all were called in vain; doubles
-  Duration retry_pause_max = std::chrono::milliseconds(500);
+  // Below a second, with the jitter, for one that comes to lead and one that then finds it.
+  Duration retry_pause_max = std::chrono::milliseconds(300);
 
   std::uint64_t seed = 0;  // of chance in the pauses, so that two do not keep in step
 };
 
-/// How often a node beats: four beats of a lease may be late or lost. Each costs its leader some
-/// twenty microseconds, of which most are the kernel's.
+/// The longest time between two beats of a node: what large jobs have. The leader of a small one
+/// asks for them sooner. docs/rendezvous.md has the sums: a node that was cut off for less than 0.8
+/// leases is to be in time.
 constexpr Duration beat_interval(Duration lease) {
+  return lease / 10;
+}
+
+/// What the leader of so many nodes asks for. Each beat costs it some twenty microseconds, of which
+/// most are the kernel's.
+constexpr Duration beat_interval(Duration lease, std::size_t nodes) {
+  constexpr std::size_t kFew = 64;
+  return nodes <= kFew ? lease / 15 : beat_interval(lease);
+}
+
+/// A network that is slower than this is too slow for the lease; nobody is waited for longer.
+constexpr Duration longest_round_trip(Duration lease) {
   return lease / 5;
+}
+
+/// Once the leader has not been heard for that long a node calls it again, beside the connection
+/// that it has: TCP would send what was lost again only after as long as it had already waited.
+constexpr Duration silence_before_call(Duration lease) {
+  return lease / 4;
+}
+
+/// Between two such calls. Each is a new one: a first packet that is lost is sent again after a
+/// second.
+constexpr Duration call_interval(Duration lease) {
+  return lease / 20;
 }
 
 /// Beats of an interval come in so many flocks: a leader of a thousand nodes wakes for each flock

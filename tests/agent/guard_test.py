@@ -41,9 +41,10 @@ class Case(processes_test.Case):
         self.family = ("worker", self.worker, "child", "child", path, "daemon", "daemon", path,
                        "note", path, "worker", "ignore", "SIGTERM", "hang", ";")
 
-    def start_guarded(self, *words):
-        """The front, the agent that does `words`; with as few descriptors as a login gives."""
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    def start_guarded(self, *words, most=None):
+        """The front, the agent that does `words`; with as few descriptors as a login gives, and
+        `most` if they ask for more."""
+        most = most or resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         job = subprocess.Popen(
             [options.guarded, *words], stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -178,6 +179,29 @@ class OurLine(Case):
         self.assertEqual(line.recv(1), b"")
 
 
+    def numbers_in_worker(self, most=None):
+        """Under which a worker holds sockets, if it may not open more than 64 files itself."""
+        listing = ("ulimit -Sn 64; for file in /proc/$$/fd/*; do case $(readlink $file) in "
+                   "socket*) echo ${file##*/};; esac; done; echo end; read forever")
+        path = str(self.directory / "stdin")
+        os.mkfifo(path)
+        job = self.start_guarded("line", self.port, "worker", "/bin/sh", "-c",
+                                 f"exec 0<>{path}; {listing}", ";", most=most)
+        line = self.accept()
+        numbers = [int(number) for number in iter(job.stdout.readline, "end\n")]
+        self.agent_of(job).kill()
+        self.assertEqual(line.recv(1), b"")
+        return numbers
+
+    def test_a_worker_holds_it_out_of_the_way_of_select(self):
+        (number,) = self.numbers_in_worker()
+        self.assertGreaterEqual(number, 1024)
+
+    def test_a_worker_holds_it_where_no_such_number_is_allowed(self):
+        (number,) = self.numbers_in_worker(most=512)
+        self.assertLess(number, 512)
+
+
 class Lease(Case):
     """R8: a node whose lease ran out has no workers."""
 
@@ -185,10 +209,10 @@ class Lease(Case):
         late_ms = []
         for _ in range(10):
             job = self.start_guarded("ends", self.port, "1", *self.family, "running", "1",
-                                     "lease", "200", "stop")
+                                     "lease", "500", "stop")
             line = self.accept()
+            agent = self.agent_of(job)  # before its lease begins, which ends it
             members = self.members()
-            agent = self.agent_of(job)
             until_ns = int(job.stdout.readline())
             select.select([process.pidfd for process in members.values()], [], [], PATIENCE_S)
             late_ms.append((time.clock_gettime_ns(time.CLOCK_BOOTTIME) - until_ns) / 1e6)

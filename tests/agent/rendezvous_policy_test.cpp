@@ -24,38 +24,68 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   plan.meeting.join_timeout = 90s;
   plan.meeting.last_call = 7s;
   plan.meeting.trusts_reset = false;
+  plan.meeting.spares = true;
+  plan.role = "trainer";
+  plan.command.name = "train.py";
+  plan.command.text = "/x/train.py --name caf\xC3\xA9";
+  plan.meeting.trusts_replacement = true;
+  plan.meeting.fence_directory = "/shared";
   const auto policy = rendezvous_policy(
       plan,
       {.host = "node1",
        .chance = 42,
        .founds = false,
        .listens = {.host = "10.0.0.2", .port = 40'000},
-       .master = {.host = "", .port = 40'000}});
+       .master = {.host = "", .port = 40'000},
+       .machine = {.boot = "b7", .id = "m1"}});
   EXPECT_EQ(policy.job, "job7@812_step1");
   const NodeInfo node = {
       .incarnation = Incarnation{42},
       .host = "node1",
       .listens = {.host = "10.0.0.2", .port = 40'000},
       .node_rank = 1,
-      .workers = 4};
+      .workers = 4,
+      .machine = {.boot = "b7", .id = "m1"},
+      .workload = {
+          .program = "train.py",
+          .role = "trainer",
+          .command = "/x/train.py --name caf\\xc3\\xa9",
+          .step = "812_step1"}};
   EXPECT_EQ(policy.node, node);
   EXPECT_EQ(policy.nodes.min(), 2);
   EXPECT_EQ(policy.nodes.max(), 4);
   EXPECT_EQ(policy.max_restarts, 3);
   EXPECT_EQ(policy.restart_window, 60s);
   EXPECT_FALSE(policy.founds);
+  EXPECT_TRUE(policy.spares);
   EXPECT_THAT(policy.meet, ElementsAre(Endpoint{"node0", 29'400}, Endpoint{"node0", 29'401}));
   EXPECT_EQ(policy.lease, 1s);
   EXPECT_EQ(policy.join_timeout, 90s);
   EXPECT_EQ(policy.last_call, 7s);
   EXPECT_FALSE(policy.trusts_reset);
+  EXPECT_TRUE(policy.trusts_replacement);
+  EXPECT_TRUE(policy.has_fence);
   EXPECT_EQ(policy.notice_delay, 0s);
+}
+
+TEST(RendezvousPolicy, OfOneNodeHasNoUseForAFence) {
+  LaunchPlan plan;
+  plan.meeting.fence_directory = "/shared";
+  EXPECT_FALSE(rendezvous_policy(plan, {}).has_fence);
 }
 
 TEST(RendezvousPolicy, WaitsInASlurmStepForTheNoticeThatMayHaveEndedAWorker) {
   LaunchPlan plan;
   plan.is_slurm_step = true;
   EXPECT_EQ(rendezvous_policy(plan, {}).notice_delay, 200ms);
+}
+
+TEST(RendezvousPolicy, CutsACommandThatIsTooLongToBeRead) {
+  LaunchPlan plan;
+  plan.command.text = std::string(10'000, 'x');
+  const std::string command = rendezvous_policy(plan, {}).node.workload.command;
+  EXPECT_LE(command.size(), 256U);
+  EXPECT_THAT(command, testing::EndsWith("x..."));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace {
 
 using testing::Contains;
 using testing::Each;
+using testing::IsSupersetOf;
 using testing::Not;
 using testing::StartsWith;
 using testing::UnorderedElementsAre;
@@ -68,6 +69,16 @@ TEST(WorkerEnvironment, IsTheCompleteListOfTheContract) {
           "DDPRUN_NODES=n1",
           "DDPRUN_GENERATION=1",
           "DDPRUN_ROUND=1"));
+}
+
+TEST(WorkerEnvironment, NamesTheInterfaceUnlessSomebodyDid) {
+  WorkerPlace place = place_of(0, 2);
+  place.interface = "eth0";
+  EXPECT_THAT(
+      *worker_environment(plan_of(1), place, {}),
+      IsSupersetOf({"GLOO_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME==eth0"}));
+  const auto chosen = worker_environment(plan_of(1), place, {"NCCL_SOCKET_IFNAME=ib"});
+  EXPECT_THAT(*chosen, IsSupersetOf({"GLOO_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=ib"}));
 }
 
 TEST(WorkerEnvironment, ReplacesWhatAnOuterLauncherLeft) {

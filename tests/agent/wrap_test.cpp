@@ -44,7 +44,8 @@ HeaderFacts facts() {
       .attempt = 0,
       .nodes = 2,
       .workers = 4,
-      .master = {.host = "node0", .port = 12'523}};
+      .master = {.host = "node0", .port = 12'523},
+      .interface = ""};
 }
 
 TEST(Header, SaysWhatRunsWhere) {
@@ -53,6 +54,12 @@ TEST(Header, SaysWhatRunsWhere) {
       header_text(plan, "7782523", facts()),
       "ddprun: date=2026-11-21_08:13:00 host=node0 job=7782523 attempt=0 nodes=2 workers=4 gpus=2 "
       "master=node0:12523 commit=c0ffee\n");
+}
+
+TEST(Header, NamesTheInterfaceThatWorkersAreToldToUse) {
+  HeaderFacts told = facts();
+  told.interface = "eth0";
+  EXPECT_TRUE(header_text({}, "7", told).ends_with(" master=node0:12523 interface=eth0\n"));
 }
 
 TEST(Header, SaysInTheFirstAttemptThatSlurmHasStartedTheJobAgain) {

@@ -79,9 +79,10 @@ class Drill:
             os.close(pipe)
         shutil.rmtree(self.room, ignore_errors=True)
 
-    def start(self, node, *flags):
-        """Starts ddprun on a node, in place of one that has ended there."""
-        words = [self._ddprun, "--log-dir", os.path.join(self.room, f"n{node}"), *flags,
+    def start(self, node, *flags, within=()):
+        """Starts ddprun on a node, in place of one that has ended there. `within`: the command that
+        starts it, if it is not started as it is."""
+        words = [*within, self._ddprun, "--log-dir", os.path.join(self.room, f"n{node}"), *flags,
                  self._worker, self._log, self._stop, os.path.join(self.room, "notes")]
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_SECRET"))}
         voice, said = os.pipe()
@@ -120,14 +121,36 @@ class Drill:
                     return Round(self._begun[key])
             self._await_more(deadline)
 
+    def begun_since(self, ns):
+        """The first moment of each worker that is known to have begun since then."""
+        return [moment for begun in self._begun.values() for moment in begun if moment.ns > ns]
+
     def await_begun(self, workers):
         """The first moments of so many workers or more, of whatever rounds, since the drill began."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            moments = [moment for begun in self._begun.values() for moment in begun]
+            moments = self.begun_since(0)
             if len(moments) >= workers:
                 return moments
             self._await_more(deadline)
+
+    def await_fresh_round(self, workers, since_ns, deadline):
+        """A round that so many workers have begun since then, whatever its numbers. None if there is
+        none until the deadline, or every ddprun has ended before."""
+        while True:
+            for moments in rounds.rounds_by_token(self.begun_since(since_ns)):
+                if len({moment.rank for moment in moments}) >= workers:
+                    return Round(moments)
+            if all(job.poll() is not None for job in self.jobs.values()):
+                return None
+            if not self.listen(deadline):
+                return None
+
+    def await_ends(self, deadline):
+        """{node: exit status} of every ddprun; None of those that run on at the deadline."""
+        while any(job.poll() is None for job in self.jobs.values()) and self.listen(deadline):
+            pass
+        return {node: job.poll() for node, job in self.jobs.items()}
 
     def _await_more(self, deadline):
         if not self.listen(deadline):

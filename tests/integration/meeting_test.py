@@ -33,12 +33,12 @@ class Addresses(unittest.TestCase):
         self.room = pathlib.Path(self.enterContext(
             tempfile.TemporaryDirectory(prefix="ddprun_test_")))
 
-    def start(self, node, endpoint, *flags, nodes="2", join_timeout=60, before=()):
+    def start(self, node, endpoint, *flags, nodes="2", join_timeout=60, before=(), script=SCRIPT):
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         job = self.network[node].popen(
             [*before, options.ddprun, "--nnodes", nodes, "--rdzv-backend", "c10d",
              "--rdzv-endpoint", endpoint, "--rdzv-conf", f"join_timeout={join_timeout}", *flags,
-             SCRIPT],
+             script],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**kept, "PYTHON_EXEC": sys.executable, "TMPDIR": str(self.room)})
         self.addCleanup(job.stdout.close)
@@ -86,6 +86,20 @@ class Addresses(unittest.TestCase):
                            before=self.with_hosts(f"{self.network[0].address} n0\n"))
                 for node in range(2)]
         self.assert_meet_at(self.network[0].address, *jobs)
+
+    def test_workers_use_the_interface_of_their_nodes_local_address(self):
+        self.network[1].run("ip", "link", "add", "other", "type", "veth", "peer", "name", "far")
+        self.network[1].run("ip", "address", "add", "10.88.0.2/24", "dev", "other")
+        endpoint = f"{self.network[0].address}:{PORT}"
+        before = self.with_hosts("127.0.1.1 n0 n1\n")
+        script = self.room / "told.py"
+        script.write_text('import os\nprint(os.environ["GLOO_SOCKET_IFNAME"])\n')
+        jobs = [self.start(0, endpoint, before=before, script=str(script)),
+                self.start(1, endpoint, "--local-addr", "10.88.0.2", before=before,
+                           script=str(script))]
+        ended = [(*job.communicate(timeout=PATIENCE_S), job.returncode) for job in jobs]
+        self.assertEqual([("eth0\n", 0), ("other\n", 0)],
+                         [(out, status) for out, _, status in ended], ended)
 
     def with_hosts(self, text):
         """What makes a program see a /etc/hosts of this text, and of what is written there later."""

@@ -23,10 +23,12 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
-CLONE_NEWUTS, CLONE_NEWNET = 0x04000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x00020000, 0x04000000, 0x40000000
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 PR_SET_PDEATHSIG = 1
 PATIENCE_S = 30
 
@@ -81,8 +83,9 @@ def is_stopped(pid):
 class Namespaces:
     """A network and a host name apart from the machine's."""
 
-    def __init__(self, name):
+    def __init__(self, name, hosts=None):
         self.name = name
+        self._hosts = hosts  # what its processes find in /etc/hosts
         told, tell = os.pipe()
         held, hold = os.pipe()
         child = os.fork()
@@ -113,6 +116,7 @@ class Namespaces:
     def close(self):
         os.close(self.net)
         os.close(self.uts)
+        self.inode = None  # the next network may get its number
 
     @property
     def path(self):
@@ -123,6 +127,10 @@ class Namespaces:
         """For preexec_fn."""
         _check(_libc.setns(self.net, CLONE_NEWNET), "setns")
         _check(_libc.setns(self.uts, CLONE_NEWUTS), "setns")
+        if self._hosts:
+            _check(_libc.unshare(CLONE_NEWNS), "unshare")
+            _check(_libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "mount")
+            _check(_libc.mount(self._hosts.encode(), b"/etc/hosts", None, MS_BIND, None), "mount")
 
     def run(self, *words, text=None):
         ended = subprocess.run(words, preexec_fn=self.enter, input=text, text=True,
@@ -139,11 +147,22 @@ class Namespaces:
 class Node(Namespaces):
     """One machine of the Network."""
 
-    def __init__(self, index):
-        super().__init__(f"n{index}")
+    def __init__(self, index, hosts=None):
+        super().__init__(f"n{index}", hosts)
         self.index = index
-        self.address = f"10.77.0.{index + 1}"
-        self.address6 = f"fd77::{index + 1:x}"
+        self.number_addresses(index + 1)
+
+    def number_addresses(self, number):
+        """1 to 254, for all of its addresses."""
+        self.address = f"10.77.0.{number}"
+        self.address6 = f"fd77::{number:x}"
+        self.hardware_address = f"02:00:00:00:00:{number:02x}"
+
+    def renew(self):
+        """Its kernel forgets all that it knew. Returns when nothing runs here."""
+        self.kill()
+        self.close()
+        Namespaces.__init__(self, self.name, self._hosts)
 
     def popen(self, words, **more):
         """Ends with this process, however that ends."""
@@ -193,11 +212,16 @@ class Node(Namespaces):
 class Network:
     """`count` nodes on one bridge, which stands in a namespace of its own."""
 
-    def __init__(self, count):
+    def __init__(self, count, names=False):
         self._open = contextlib.ExitStack()
+        self._addresses = {"localhost": "127.0.0.1"}  # name → address
+        self._hosts = None
         self._cuts = set()  # (from, to)
         self._losses = {}  # node → part of its packets
         try:
+            if names:
+                self._hosts = self._open.enter_context(tempfile.NamedTemporaryFile(
+                    "w", prefix="ddprun_hosts_"))
             self._hub = Namespaces("hub")
             self._open.callback(self._hub.close)
             self._hub.run("ip", "link", "add", "bridge", "type", "bridge")
@@ -211,17 +235,42 @@ class Network:
             raise
 
     def _add(self, index):
-        node = Node(index)
+        node = Node(index, self._hosts and self._hosts.name)
         self._open.callback(node.close)
         self._open.callback(node.kill)
+        self.nodes.append(node)
+        self._plug(node)
+
+    def _plug(self, node):
         self._hub.run("ip", "link", "add", node.name, "type", "veth",
                       "peer", "name", "eth0", "netns", node.path)
         self._hub.run("ip", "link", "set", node.name, "master", "bridge", "up")
-        node.run("ip", "link", "set", "lo", "up")
-        node.run("ip", "link", "set", "eth0", "up")
-        node.run("ip", "address", "add", f"{node.address}/24", "dev", "eth0")
-        node.run("ip", "address", "add", f"{node.address6}/64", "dev", "eth0", "nodad")
-        self.nodes.append(node)
+        node.run("ip", "-batch", "-", text=f"""
+            link set lo up
+            link set eth0 address {node.hardware_address}
+            link set eth0 up
+            address add {node.address}/24 dev eth0
+            address add {node.address6}/64 dev eth0 nodad
+        """)
+        self.point(node.name, node.address)
+
+    def point(self, name, address):
+        """The name leads to that address from here on, on every node; None: nobody knows it."""
+        self._addresses[name] = address
+        if self._hosts:
+            lines = "".join(f"{each} {name}\n" for name, each in self._addresses.items() if each)
+            # In place, since nodes see this very file; blanks, so that no reader finds half of it.
+            os.pwrite(self._hosts.fileno(), lines.ljust(4096).encode(), 0)
+
+    def renew(self, index, number=None):
+        """Another machine stands in the place of a node and has its name: it knows no connection,
+        and answers where the old one was silent. `number`: of its address, if that is another one."""
+        node = self.nodes[index]
+        self._hub.run("ip", "link", "delete", node.name)  # nothing of the old one is sent any more
+        node.renew()
+        if number:
+            node.number_addresses(number)
+        self._plug(node)
 
     def __enter__(self):
         return self

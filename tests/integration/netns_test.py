@@ -20,21 +20,25 @@ def setUpModule():
     netns.skip_without_namespaces()
 
 
+def socket_of(node, kind, family=socket.AF_INET):
+    """A socket belongs to the network in which it was made; so this process looks in and returns."""
+    home = os.open("/proc/self/ns/net", os.O_RDONLY)
+    try:
+        netns._check(netns._libc.setns(node.net, netns.CLONE_NEWNET), "setns")
+        return socket.socket(family, kind)
+    finally:
+        netns._check(netns._libc.setns(home, netns.CLONE_NEWNET), "setns")
+        os.close(home)
+
+
 class Box:
     """A UDP socket of a node."""
 
     def __init__(self, node, family=socket.AF_INET):
         self.address = node.address if family == socket.AF_INET else node.address6
-        # A socket belongs to the network in which it was made; so this process looks in and returns.
-        home = os.open("/proc/self/ns/net", os.O_RDONLY)
-        try:
-            netns._check(netns._libc.setns(node.net, netns.CLONE_NEWNET), "setns")
-            self.socket = socket.socket(family, socket.SOCK_DGRAM)
-            self.socket.bind((self.address, 7))
-            self.socket.settimeout(PATIENCE_S)
-        finally:
-            netns._check(netns._libc.setns(home, netns.CLONE_NEWNET), "setns")
-            os.close(home)
+        self.socket = socket_of(node, socket.SOCK_DGRAM, family)
+        self.socket.bind((self.address, 7))
+        self.socket.settimeout(PATIENCE_S)
 
     def send(self, other, text):
         self.socket.sendto(text.encode(), (other.address, 7))
@@ -140,10 +144,58 @@ class Troubles(unittest.TestCase):
         self.assertEqual("heard b''\n", said)
 
 
+    def connection(self, server, client):
+        """(accepted, called): sockets of two nodes."""
+        with socket_of(self.network[server], socket.SOCK_STREAM) as listening:
+            listening.bind((self.network[server].address, 9))
+            listening.listen()
+            called = socket_of(self.network[client], socket.SOCK_STREAM)
+            self.addCleanup(called.close)
+            called.connect((self.network[server].address, 9))
+            accepted, _ = listening.accept()
+        accepted.settimeout(PATIENCE_S)
+        self.addCleanup(accepted.close)
+        return accepted, called
+
+    def test_a_renewed_machine_knows_no_connection(self):
+        accepted, called = self.connection(server=0, client=1)
+        self.network.isolate(1)
+        called.close()  # else the test keeps the network alive
+        self.boxes[1].close()
+        self.network.renew(1)
+        self.network.heal()
+        accepted.send(b"who is there")
+        with self.assertRaises(ConnectionResetError):
+            accepted.recv(1)
+
+    def test_a_renewed_machine_may_have_another_address(self):
+        self.boxes[1].close()
+        self.network.renew(1, number=101)
+        self.assertEqual("10.77.0.101", self.network[1].address)
+        moved = Box(self.network[1])
+        self.addCleanup(moved.close)
+        self.boxes[0].send(moved, "hello")
+        self.assertEqual("hello", moved.receive())
+
+
 class Machines(unittest.TestCase):
     def test_each_has_a_name_of_its_own(self):
         with netns.Network(2) as network:
             self.assertEqual(["n0\n", "n1\n"], [node.run("hostname") for node in network.nodes])
+
+    def test_they_find_each_other_by_name_where_asked_for(self):
+        with netns.Network(2, names=True) as network:
+            def found(name):
+                return network[1].run("getent", "ahosts", name).split()[0]
+
+            self.assertEqual("10.77.0.1", found("n0"))
+            network.renew(0, number=101)
+            self.assertEqual("10.77.0.101", found("n0"))
+            network.point("n0", "10.77.0.1")  # a stale record
+            self.assertEqual("10.77.0.1", found("n0"))
+            network.point("n0", None)
+            with self.assertRaises(RuntimeError):
+                found("n0")
 
     def test_what_is_frozen_does_not_run_until_it_is_thawed(self):
         with netns.Network(1) as network:

@@ -3,17 +3,28 @@
 tests/support/round_worker appends a line for every millisecond in which it ran. All nodes of a test
 are one machine, so their CLOCK_BOOTTIME is one clock. The judge knows nothing of ddprun: neither
 what it was told nor what it decided.
+
+A leader that forgot the job numbers its rounds from 1 again, so two rounds may have the same numbers.
+Workers of one round meet in its store: they agree there on a token, which tells such rounds apart.
 """
 
 import collections
+import re
+
+_TOKEN = re.compile("[0-9a-f]{16}")
 
 
-class Moment(collections.namedtuple("Moment", "ns generation round node rank pid")):
-    """One line: this worker ran at this time."""
+class Moment(collections.namedtuple("Moment", "ns generation round node rank pid token",
+                                    defaults=("",))):
+    """One line: this worker ran at this time. Without a token the worker has not found out yet."""
 
     @property
     def key(self):
         return self.generation, self.round
+
+    @property
+    def process(self):
+        return self.node, self.pid
 
     def __str__(self):
         return (f"rank {self.rank} on {self.node} (pid {self.pid}) in round {self.round} of "
@@ -27,8 +38,11 @@ def parse(text):
     for number, line in enumerate(text.split("\n")[:-1], 1):
         words = line.split(" ")
         try:
-            ns, generation, round_, node, rank, pid = words
-            moments.append(Moment(int(ns), int(generation), int(round_), node, int(rank), int(pid)))
+            ns, generation, round_, node, rank, pid, *token = words
+            if token and not (len(token) == 1 and _TOKEN.fullmatch(token[0])):
+                raise ValueError(f"{token} is no token")
+            moments.append(Moment(int(ns), int(generation), int(round_), node, int(rank), int(pid),
+                                  *token))
         except ValueError as error:
             raise ValueError(f"line {number} is no moment: {line!r}") from error
     return moments
@@ -42,29 +56,58 @@ def rounds_of(moments):
     return rounds
 
 
+def rounds_by_token(moments):
+    """The moments of each round by time, in the order in which rounds began. Of those with the same
+    numbers each has a token of its own."""
+    tokens, rounds, unknown = {}, {}, {}
+    # From the end, since a worker learns its token; a machine that comes back numbers processes anew.
+    for moment in sorted(moments, reverse=True):
+        token = tokens[moment.process, moment.key] = (
+            moment.token or tokens.get((moment.process, moment.key)))
+        group = unknown if token is None else rounds
+        group.setdefault((*moment.key, token), []).append(moment)
+    for moments in (*rounds.values(), *unknown.values()):
+        moments.reverse()
+    for (*key, _), lost in unknown.items():
+        # Workers that ended before they knew: of the round that began nearest to them.
+        same = [name for name in rounds if [*name[:2]] == key]
+        if same:
+            nearest = min(same, key=lambda name: abs(rounds[name][0].ns - lost[0].ns))
+            rounds[nearest] = sorted(rounds[nearest] + lost)
+        else:
+            rounds[(*key, None)] = lost
+    return sorted(rounds.values())
+
+
 def _overlaps(rounds):
     """A round ends with the last moment of any of its workers; a later one begins behind that."""
-    keys = sorted(rounds)
-    for earlier in keys:
-        for later in keys[keys.index(earlier) + 1:]:
-            last, first = rounds[earlier][-1], rounds[later][0]
+    for number, earlier in enumerate(rounds):
+        for later in rounds[number + 1:]:
+            last, first = earlier[-1], later[0]
             if last.ns >= first.ns:
                 yield (f"R2: {last} still ran {(last.ns - first.ns) / 1e6:.3f} ms after {first} "
                        "had begun")
 
 
+def _regressions(rounds):
+    """Numbers only grow, as long as somebody remembers the job."""
+    for earlier, later in zip(rounds, rounds[1:]):
+        if later[0].key <= earlier[0].key:
+            yield f"R1: {later[0]} began after {earlier[0]}"
+
+
 def _doubles(rounds):
     """In a round each rank is one process."""
-    for moments in rounds.values():
+    for moments in rounds:
         owner = {}
         for moment in moments:
             other = owner.setdefault(moment.rank, moment)
-            if (other.node, other.pid) != (moment.node, moment.pid):
+            if other.process != moment.process:
                 yield f"R3: {other} and {moment} have the same rank"
                 owner[moment.rank] = moment
 
 
 def violations(moments):
     """A sentence for each; none: all is well."""
-    rounds = rounds_of(moments)
-    return [*_overlaps(rounds), *_doubles(rounds)]
+    rounds = rounds_by_token(moments)
+    return [*_overlaps(rounds), *_regressions(rounds), *_doubles(rounds)]

@@ -75,11 +75,11 @@ class Strangers(unittest.TestCase):
             self.drill.start(node, *flags)
         self.round = self.drill.await_round(workers=2)
 
-    def start_alone(self, *flags, **environment):
+    def start_alone(self, *flags, program=None, **environment):
         """One ddprun that is no part of the drill; what it says can be read."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_SECRET"))}
         job = subprocess.Popen(
-            [options.ddprun, *flags, options.round_worker, str(self.room / "strange"),
+            [options.ddprun, *flags, program or options.round_worker, str(self.room / "strange"),
              str(self.room / "stop")],
             env={**kept, **environment, "TMPDIR": str(self.room)}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -88,9 +88,9 @@ class Strangers(unittest.TestCase):
         self.addCleanup(job.terminate)  # kill would leave the workers for a moment
         return job
 
-    def run_alone(self, *flags, **environment):
+    def run_alone(self, *flags, program=None, **environment):
         """The same, until it has ended."""
-        job = self.start_alone(*flags, **environment)
+        job = self.start_alone(*flags, program=program, **environment)
         said, _ = job.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(job.args, job.returncode, said)
 
@@ -147,9 +147,9 @@ class AtThePort(Strangers):
             (b"SSH-2.0-OpenSSH_9.2\r\n", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x16\x03\x01\x02\x00\x01", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x00" * 5, "closed: "),
-            (b"\xddRN\x01" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
-            (b"\xddRN\x01\x00\x00\x00\x02no", "message: it is no JSON"),
-            (b"\xddRL\x01\x00\x00\x00\x02{}", "life line: hello.job is missing"),
+            (b"\xddRN\x02" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
+            (b"\xddRN\x02\x00\x00\x00\x02no", "message: it is no JSON"),
+            (b"\xddRL\x02\x00\x00\x00\x02{}", "life line: hello.job is missing"),
         ):
             with self.subTest(words=words):
                 _, who = self.say(words)
@@ -167,7 +167,7 @@ class AtThePort(Strangers):
         answer, who = self.say(b"\xddRN\x07")
         refusal = json.loads(answer[4:])
         self.assertEqual(("refuse", USAGE), (refusal["type"], refusal["exit_status"]))
-        why = ("the caller speaks version 7 of the agents' protocol, and who was called version 1; "
+        why = ("the caller speaks version 7 of the agents' protocol, and who was called version 2; "
                "start the same ddprun on every node")
         self.assertEqual(why, refusal["why"])
         self.expect_line(who, why)
@@ -195,34 +195,93 @@ class AtThePort(Strangers):
         self.finish_unharmed()
 
     def test_more_agents_than_max_stand_by_and_are_told_so(self):
+        host = socket.gethostname()
         spare = self.start_alone(*self.elastic("2:2"))
+        line = spare.stdout.readline()
         self.assertIn("all 2 places of job 'job' are taken; this node stands by, and takes over when "
-                      "a node is lost", spare.stdout.readline())
+                      f"a node is lost ({host} leads, and runs ", line)
+        self.assertIn(f"{options.round_worker} ", line)
+        wanted = self.start_alone(*self.elastic("2:2", "--spares"))
+        self.assertIn("stands by", wanted.stdout.readline())
+        self.expect_line(f"node {host} runs ", f", and the leader {host}: ")  # other arguments
+        self.finish_unharmed()
+        said, _ = spare.communicate(timeout=PATIENCE_S)
+        self.assertEqual(TRY_AGAIN, spare.returncode, said)
+        self.assertIn("job 'job' is done, and this node has never taken part in it", said)
+        self.assertEqual(("", 0), (wanted.communicate(timeout=PATIENCE_S)[0], wanted.returncode))
+
+
+class SecondJob(Strangers):
+    """Another program, or another role, at the endpoint of a job (second_job_drill.py: where nodes are
+    lost as well)."""
+
+    def other(self, name="second_job"):
+        path = self.room / name
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(options.round_worker)
+        return str(path)
+
+    def assert_names_both(self, ended, *parts):
+        host = socket.gethostname()
+        self.assert_refused(ended, USAGE, f"127.0.0.1:{self.port}: job 'job' of ", f" (on {host}: ",
+                            " runs there, not ", "give a second job another --rdzv-endpoint", *parts)
+
+    def test_another_program_is_refused_by_the_leader_and_by_who_follows(self):
+        leader, follower = self.port, reserved_port(self)
+        self.drill.start(0, *self.elastic(conf=",is_host=true"))
+        self.drill.start(1, "--listen-port", str(follower), *self.elastic(conf=",is_host=false"))
+        self.round = self.drill.await_round(workers=2)
+        own = os.path.basename(options.round_worker)
+        program = self.other()
+        for self.port in (leader, follower):
+            self.assert_names_both(self.run_alone(*self.elastic(), program=program),
+                                   f"of {own} (on ", "not second_job (on ", program)
+        self.finish_unharmed()
+
+    def test_another_role_is_refused(self):
+        self.start_job(*self.elastic())
+        self.assert_names_both(self.run_alone(*self.elastic("2", "--role", "server")),
+                               " with --role default ", " with --role server ")
+        self.finish_unharmed()
+
+    def test_the_program_is_the_same_in_another_directory(self):
+        program = self.other("elsewhere/" + os.path.basename(options.round_worker))
+        self.start_job(*self.elastic())
+        spare = self.start_alone(*self.elastic("2", "--spares"), program=program)
+        self.assertIn("stands by", spare.stdout.readline())
         self.finish_unharmed()
         self.assertEqual(("", 0), (spare.communicate(timeout=PATIENCE_S)[0], spare.returncode))
+
+    def test_a_job_that_waits_for_its_nodes_refuses_those_of_another(self):
+        with Drill(Terminals(), options.ddprun, self.other()) as second:
+            for node, is_host in enumerate(("true", "false")):
+                second.start(node, *self.elastic("3", conf=f",is_host={is_host}"))
+            second.await_said(0, " joins; 2 of 3 to 3 nodes")
+            self.assert_names_both(self.run_alone(*self.elastic("3")), "of second_job (on ")
+            second.await_said(0, "called here and was refused: job 'job' of second_job")
 
 
 class Meeting(Strangers):
     """Nodes that do not come together."""
 
-    def test_a_duplicate_node_rank(self):
-        def static(rank):
-            return ("--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1",
-                    "--master-port", str(self.port), "--no-python")
+    def static(self, rank):
+        return ("--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1",
+                "--master-port", str(self.port), "--no-python")
 
+    def test_a_duplicate_node_rank(self):
         for rank in range(2):
-            self.drill.start(rank, *static(rank))
+            self.drill.start(rank, *self.static(rank))
         self.round = self.drill.await_round(workers=2)
-        self.assert_refused(self.run_alone(*static(1)), USAGE, f"127.0.0.1:{self.port}: ",
+        self.assert_refused(self.run_alone(*self.static(1)), USAGE, f"127.0.0.1:{self.port}: ",
                             "--node-rank 1 is taken by ", "give each node a rank of its own")
-        self.assert_refused(self.run_alone(*static(0)), TRY_AGAIN,
-                            f"cannot listen on port {self.port}: Address already in use")
+        self.assert_refused(self.run_alone(*self.static(0)), TRY_AGAIN,
+                            f"port {self.port} is used by ddprun-agent (pid ")
         self.finish_unharmed()
 
     def test_an_endpoint_that_never_answers(self):
         with socket.create_server(("127.0.0.1", self.port)):
             self.assert_refused(
-                self.run_alone(*self.elastic(join_timeout=3)), TRY_AGAIN,
+                self.run_alone(*self.elastic(join_timeout=3, conf=",is_host=0")), TRY_AGAIN,
                 f"job 'job' was not found within 3 s: 127.0.0.1:{self.port} takes connections, but "
                 "says nothing; see that ddprun runs there")
 
@@ -231,22 +290,73 @@ class Meeting(Strangers):
             self.run_alone(*self.elastic(join_timeout=1, conf=",is_host=0")), TRY_AGAIN,
             f"cannot connect to 127.0.0.1:{self.port}: Connection refused; see that ddprun runs there")
 
-    def test_a_port_that_another_program_has(self):
+    def used_by(self, program, pid):
+        return (f"ddprun: port {self.port} is used by {program} (pid {pid}); stop that program, or "
+                "choose another port (--rdzv-endpoint, --master-port)")
+
+    def used_by_this_test(self):
+        with open("/proc/self/comm") as name:
+            return self.used_by(name.read().strip(), os.getpid())
+
+    # Whatever it does, the node that is to listen there ends, and not after the join timeout.
+    def test_a_port_of_this_node_that_another_program_has(self):
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, ""),
+                             (socket.AF_INET6, "::1")):
+            with self.subTest(host=host), socket.create_server((host, self.port), family=family):
+                self.assert_refused(self.run_alone(*self.elastic(join_timeout=600)), TRY_AGAIN,
+                                    self.used_by_this_test())
+                self.assert_refused(self.run_alone(*self.static(0)), TRY_AGAIN,
+                                    self.used_by_this_test())
+        with self.greets(b"HTTP/1.0 200 OK\r\n\r\n{}"):
+            self.assert_refused(self.run_alone(*self.elastic(join_timeout=600)), TRY_AGAIN,
+                                self.used_by_this_test())
+
+    def test_a_port_from_which_another_program_has_called(self):
+        with socket.create_server(("127.0.0.1", 0)) as other, socket.socket() as caller:
+            caller.connect(other.getsockname())
+            self.port = caller.getsockname()[1]
+            self.assert_refused(self.run_alone(*self.elastic(join_timeout=600)), TRY_AGAIN,
+                                self.used_by_this_test())
+
+    def test_a_port_of_this_node_that_a_job_of_one_node_has(self):
+        other = subprocess.Popen(
+            [options.ddprun, "--master-port", str(self.port), "--no-python", "sh", "-c",
+             "echo runs; exec sleep 600"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(other.stdout.close)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.terminate)
+        self.assertEqual("runs\n", other.stdout.readline())
+        self.assert_refused(self.run_alone(*self.elastic(join_timeout=600)), TRY_AGAIN,
+                            f"ddprun: port {self.port} is used by ddprun-agent (pid ")
+
+    def test_an_endpoint_that_another_program_has(self):
+        with self.greets(b"SSH-2.0-OpenSSH_9.2\r\n"):
+            self.assert_refused(
+                self.run_alone(*self.elastic(join_timeout=1, conf=",is_host=0")), TRY_AGAIN,
+                f"127.0.0.1:{self.port}: it does not speak as ddprun does; another program may have "
+                "this port")
+
+    @contextlib.contextmanager
+    def greets(self, words):
+        """Another program, which says this to all who call."""
         with socket.create_server(("127.0.0.1", self.port)) as other:
             def greet():
                 with contextlib.suppress(OSError):  # until it is closed
                     while True:
                         with other.accept()[0] as caller:
-                            caller.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                            caller.sendall(words)
+                            caller.shutdown(socket.SHUT_WR)
                             while caller.recv(1 << 16):
                                 pass
 
-            threading.Thread(target=greet, daemon=True).start()
-            self.assert_refused(
-                self.run_alone(*self.elastic(join_timeout=1)), TRY_AGAIN,
-                f"127.0.0.1:{self.port}: it does not speak as ddprun does; another program may have "
-                "this port")
-            other.shutdown(socket.SHUT_RDWR)
+            greeter = threading.Thread(target=greet, daemon=True)
+            greeter.start()
+            try:
+                yield
+            finally:
+                other.shutdown(socket.SHUT_RDWR)
+                greeter.join()
 
     def test_fewer_than_min_for_too_long(self):
         self.assert_refused(
@@ -265,8 +375,9 @@ class Meeting(Strangers):
         ended = self.run_alone(*self.elastic(host="no-such-host.invalid", join_timeout=1))
         self.assertEqual(TRY_AGAIN, ended.returncode, ended.stdout)
         self.assertRegex(ended.stdout, "(?s)the endpoint's host 'no-such-host.invalid' cannot be "
-                         "resolved: .*; asked again for 1 s at most.*\nddprun: .*cannot be resolved: "
-                         ".*, for 1 s; correct --rdzv-endpoint, or give an address")
+                         "resolved: .*; asked again for 1 s at most.*\nddprun: job 'job' was not "
+                         "found within 1 s: .*'no-such-host.invalid' cannot be resolved: .*; see "
+                         "that ddprun runs there, and that this host and port are right")
 
     def test_a_signal_does_not_wait_for_a_name(self):
         waiting = self.start_alone(*self.elastic(host="no-such-host.invalid", join_timeout=600))

@@ -143,6 +143,28 @@ class BadInput(unittest.TestCase):
         ended = self.run_ddprun("--secret-file", "none", FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 2, "--secret-file: none: No such file", "the secret of the job")
 
+    def test_fence_directory_that_is_not_there(self):
+        ended = self.run_ddprun("--fence-dir", "/no/fence", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--fence-dir '/no/fence': /no/fence: No such file", "all nodes share")
+
+    def test_file_in_place_of_the_fence_directory(self):
+        file = os.path.join(self.room, "file")
+        open(file, "w").close()
+        ended = self.run_ddprun(FAKE_WORKER, "out", "started", PET_FENCE_DIR=file)
+        self.assert_refused(ended, 2, "PET_FENCE_DIR", file, "Not a directory", "all nodes share")
+
+    def test_fence_directory_that_cannot_be_written(self):
+        # /proc takes files of nobody, root included.
+        ended = self.run_ddprun("--fence-dir", "/proc", FAKE_WORKER, "out", "started")
+        self.assert_refused(ended, 2, "--fence-dir '/proc'", "make and link files")
+
+    def test_fence_directory_is_left_as_it_was(self):
+        directory = os.path.join(self.room, "fence")
+        os.mkdir(directory)
+        ended = self.run_ddprun("--fence-dir", directory, FAKE_WORKER, "exit", "0")
+        self.assertEqual(0, ended.returncode, ended.stderr)
+        self.assertEqual([], os.listdir(directory))
+
     def test_another_machine_as_endpoint(self):
         ended = self.run_ddprun("--master-addr", "192.0.2.1", FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 2, "--master-addr '192.0.2.1'", "--nnodes")
@@ -181,7 +203,9 @@ class BadInput(unittest.TestCase):
         with socket.create_server(("", 0)) as taken:
             port = str(taken.getsockname()[1])
             ended = self.run_ddprun("--master-port", port, FAKE_WORKER, "out", "started")
-        self.assert_refused(ended, 75, port, "Address already in use")
+            with open("/proc/self/comm") as name:
+                self.assert_refused(ended, 75, f"port {port} is used by {name.read().strip()} "
+                                    f"(pid {os.getpid()}); ")
 
     def test_port_that_only_root_may_take(self):
         with open("/proc/sys/net/ipv4/ip_unprivileged_port_start") as file:

@@ -29,6 +29,8 @@ TEST(Meeting, OfOneNodeIsWithNobody) {
   EXPECT_EQ(alone.join_timeout, 600s);
   EXPECT_EQ(alone.last_call, 30s);
   EXPECT_TRUE(alone.trusts_reset);
+  EXPECT_FALSE(alone.trusts_replacement);
+  EXPECT_EQ(alone.fence_directory, "");
   EXPECT_EQ(options.plan.run_id, "");  // a random one follows
 }
 
@@ -113,12 +115,17 @@ TEST(Meeting, ReadsTheFlagsOfItsOwn) {
   const auto options = options_of(
       {"--listen-port=77",
        "--trust-reset=off",
+       "--trust-replacement=on",
+       "--fence-dir=/shared/fence",
        "--lease=0.5",
        "--secret-file=s",
        "--local-addr=iface:eth0",
        "x"});
   EXPECT_EQ(options.plan.meeting.listen_port, 77);
   EXPECT_FALSE(options.plan.meeting.trusts_reset);
+  EXPECT_TRUE(options.plan.meeting.trusts_replacement);
+  EXPECT_EQ(options.plan.meeting.fence_directory, "/shared/fence");
+  EXPECT_EQ(options.fence_directory->source, "--fence-dir");
   EXPECT_EQ(options.plan.meeting.lease, 500ms);
   EXPECT_EQ(options.secret_file->text, "s");
   EXPECT_EQ(options.local_interface->text, "eth0");

@@ -57,7 +57,9 @@ class LeaderOfTwo : public testing::Test {
     say(link, hello);
     say(link, WorkerNews());  // none runs
     say(link, Beat{.number = 1, .heard = 0});
-    tell(Peer::LineOpened{.node = Incarnation{incarnation}, .generation = 1});
+    tell(Peer::LineOpened{
+        .node = Incarnation{incarnation},
+        .leadership = {.generation = 1, .leader = Incarnation{1}}});
   }
 
   /// The round that was offered last.

@@ -20,37 +20,52 @@ using Deed = Holder::Deed;
 
 constexpr Incarnation kNode{0xA1};
 constexpr Incarnation kMarker{0xFF};
-constexpr std::int64_t kGeneration = 4;
+constexpr Leadership kLeadership{.generation = 4, .leader = Incarnation{0x1EAD}};
+constexpr Leadership kNext{.generation = 5, .leader = Incarnation{0x1EAF}};
 
 /// What one says who opens a line.
 std::string opening_by(
     Incarnation node, const std::string& job = "j", const std::string& proof = "") {
   return std::string(opening_of(Protocol::kLifeLine)) +
          RawAgent::framed(encode(
-             LineHello{.job = job, .node = node, .generation = kGeneration, .proof = proof}));
+             LineHello{.job = job, .node = node, .leadership = kLeadership, .proof = proof}));
+}
+
+/// Leaves nothing of `socket` in the kernel, and sends nothing: as a machine that lost its power.
+/// False where that is not allowed.
+bool lose_power(const Descriptor& socket) {
+  const int on = 1;
+  return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)) == 0;
+}
+
+void expect_farewell(RunningAgent& node, const Leadership& leadership) {
+  const auto event = node.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<LifeLines::Farewell>(*event));
+  EXPECT_EQ(std::get<LifeLines::Farewell>(*event).leadership, leadership);
 }
 
 /// The leader holds this line, and has told so.
-void expect_opened(RunningAgent& leader, Incarnation node, std::int64_t generation = kGeneration) {
+void expect_opened(
+    RunningAgent& leader, Incarnation node, const Leadership& leadership = kLeadership) {
   EXPECT_EQ(leader.next_of_front(), Deed::kHeldEnd);
   const auto event = leader.next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<LifeLines::LineOpened>(*event));
   EXPECT_EQ(std::get<LifeLines::LineOpened>(*event).node, node);
-  EXPECT_EQ(std::get<LifeLines::LineOpened>(*event).generation, generation);
+  EXPECT_EQ(std::get<LifeLines::LineOpened>(*event).leadership, leadership);
 }
 
 /// A leader, and a node whose line has been opened to it and is held at both sides.
 class LifeLinesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    open(kGeneration);
+    open(kLeadership);
     EXPECT_EQ(node_->next_of_front(), Deed::kHeldLine);
     expect_opened(leader_, kNode);
   }
 
-  void open(std::int64_t generation) {
+  void open(const Leadership& leadership) {
     node_->run_lines(
-        [&](LifeLines& lines, Holder&) { lines.open_line(leader_.endpoint(), generation, kNode); });
+        [&](LifeLines& lines, Holder&) { lines.open_line(leader_.endpoint(), leadership, kNode); });
   }
 
   /// The node's line as a worker of it inherits it.
@@ -66,7 +81,7 @@ class LifeLinesTest : public ::testing::Test {
     const auto event = leader_.next_of_lines();
     ASSERT_TRUE(event && std::holds_alternative<LifeLines::LineEnded>(*event));
     EXPECT_EQ(std::get<LifeLines::LineEnded>(*event).node, node);
-    EXPECT_EQ(std::get<LifeLines::LineEnded>(*event).generation, kGeneration);
+    EXPECT_EQ(std::get<LifeLines::LineEnded>(*event).leadership, kLeadership);
   }
 
   /// Whatever had been told before would stand before the end of this other line.
@@ -100,12 +115,12 @@ TEST_F(LifeLinesTest, AResetIsAnEndToo) {
   expect_ended(kNode);
 }
 
-TEST_F(LifeLinesTest, OneLineIsOpenedForEachGenerationAndEarlierOnesStay) {
-  open(kGeneration);
-  open(kGeneration - 1);
+TEST_F(LifeLinesTest, OneLineIsOpenedForEachLeadershipAndEarlierOnesStay) {
+  open(kLeadership);
+  open(kLeadership);
   node_->run_lines([](LifeLines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
-  open(kGeneration + 1);
-  expect_opened(leader_, kNode, kGeneration + 1);
+  open(kNext);
+  expect_opened(leader_, kNode, kNext);
   node_->run_lines([](LifeLines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 2U); });
   expect_nothing_told();
 }
@@ -135,30 +150,176 @@ TEST_F(LifeLinesTest, AFarewellIsToldToTheNode) {
   leader_.run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
   const auto event = node_->next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<LifeLines::Farewell>(*event));
-  EXPECT_EQ(std::get<LifeLines::Farewell>(*event).generation, kGeneration);
+  EXPECT_EQ(std::get<LifeLines::Farewell>(*event).leadership, kLeadership);
 }
 
 TEST(LifeLines, ALineThatTheLeaderClosesWithoutFarewellProvesNothing) {
   RunningAgent node;
-  const auto open_to = [&](const RunningAgent& leader, std::int64_t generation) {
+  const auto open_to = [&](const RunningAgent& leader, const Leadership& leadership) {
     node.run_lines(
-        [&](LifeLines& lines, Holder&) { lines.open_line(leader.endpoint(), generation, kNode); });
+        [&](LifeLines& lines, Holder&) { lines.open_line(leader.endpoint(), leadership, kNode); });
     EXPECT_EQ(node.next_of_front(), Deed::kHeldLine);
   };
   {
     RunningAgent killed;
-    open_to(killed, 1);
-    expect_opened(killed, kNode, 1);
+    open_to(killed, kLeadership);
+    expect_opened(killed, kNode);
   }
   EXPECT_EQ(node.next_of_front(), Deed::kLetGo);
   RunningAgent leaves;
-  open_to(leaves, 2);
-  expect_opened(leaves, kNode, 2);
+  open_to(leaves, kNext);
+  expect_opened(leaves, kNode, kNext);
   leaves.run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
   // The first thing that is told at all.
   const auto event = node.next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<LifeLines::Farewell>(*event));
-  EXPECT_EQ(std::get<LifeLines::Farewell>(*event).generation, 2);
+  EXPECT_EQ(std::get<LifeLines::Farewell>(*event).leadership, kNext);
+}
+
+/// A leader that says which ends it holds, and a node with a line to it.
+class HeldLines : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    open(*leader_, kLeadership);
+    expect_opened(*leader_, kNode);
+  }
+
+  void open(const RunningAgent& leader, const Leadership& leadership) {
+    node_.run_lines(
+        [&](LifeLines& lines, Holder&) { lines.open_line(leader.endpoint(), leadership, kNode); });
+    EXPECT_EQ(node_.next_of_front(), Deed::kHeldLine);
+  }
+
+  /// The ends that the leader gives to its workers, as one of them inherits them.
+  std::vector<Descriptor> hold_ends(const std::vector<Incarnation>& successors) {
+    std::vector<Descriptor> copies;
+    leader_->run_lines([&](LifeLines& lines, Holder&) {
+      for (const int end : lines.hold_ends(successors)) {
+        copies.emplace_back(::dup(end));
+      }
+    });
+    return copies;
+  }
+
+  /// Whatever had been told before would stand before the farewell of this other leader.
+  void expect_nothing_told() {
+    RunningAgent leaves;
+    open(leaves, kNext);
+    expect_opened(leaves, kNode, kNext);
+    leaves.run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
+    expect_farewell(node_, kNext);
+  }
+
+  std::unique_ptr<RunningAgent> leader_ = std::make_unique<RunningAgent>();
+  RunningAgent node_;
+};
+
+TEST_F(HeldLines, R2TheEndOfOneIsAFarewellOnceTheLastWorkerHasEnded) {
+  std::vector<Descriptor> worker = hold_ends({kNode});
+  ASSERT_EQ(worker.size(), 1U);
+  leader_.reset();  // agent and front
+  expect_nothing_told();
+  worker.clear();
+  expect_farewell(node_, kLeadership);
+}
+
+TEST_F(HeldLines, TheEndOfOneProvesNothingWhereResetsAreNotTrusted) {
+  RunningAgent wary({}, {}, {}, false);
+  const auto open_from_wary = [&](const RunningAgent& leader, const Leadership& leadership) {
+    wary.run_lines([&](LifeLines& lines, Holder&) {
+      lines.open_line(leader.endpoint(), leadership, kMarker);
+    });
+    EXPECT_EQ(wary.next_of_front(), Deed::kHeldLine);
+  };
+  open_from_wary(*leader_, kLeadership);
+  expect_opened(*leader_, kMarker);
+  EXPECT_EQ(hold_ends({kMarker}).size(), 1U);
+  leader_.reset();
+  EXPECT_EQ(wary.next_of_front(), Deed::kLetGo);
+  RunningAgent leaves;
+  open_from_wary(leaves, kNext);
+  expect_opened(leaves, kMarker, kNext);
+  leaves.run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
+  expect_farewell(wary, kNext);  // the first thing that is told at all
+}
+
+TEST_F(HeldLines, AWorkerThatIsStartedLaterGetsThemToo) {
+  hold_ends({kNode});
+  EXPECT_EQ(hold_ends({}).size(), 1U);
+}
+
+TEST_F(HeldLines, AnEndThatTheFrontDoesNotHoldIsNotClaimed) {
+  leader_->run_lines([](LifeLines&, Holder& front) { front.refuse(); });
+  EXPECT_TRUE(hold_ends({kNode}).empty());
+  leader_.reset();
+  EXPECT_EQ(node_.next_of_front(), Deed::kLetGo);
+  expect_nothing_told();
+}
+
+TEST_F(HeldLines, OnlyThoseOfTheFirstSuccessorsAreHeld) {
+  std::vector<Incarnation> successors;
+  std::vector<std::unique_ptr<RawAgent>> nodes;
+  for (std::uint64_t i = 0; i < kHeldEndsMax; ++i) {
+    const Incarnation successor{0xB0 + i};
+    nodes.push_back(std::make_unique<RawAgent>(*leader_, opening_by(successor)));
+    expect_opened(*leader_, successor);
+    successors.push_back(successor);
+  }
+  successors.push_back(kNode);
+  EXPECT_EQ(hold_ends(successors).size(), std::size_t{kHeldEndsMax});
+  for (const auto& node : nodes) {
+    EXPECT_EQ(node->hear_byte(), kHeld);
+  }
+  leader_.reset();
+  EXPECT_EQ(node_.next_of_front(), Deed::kLetGo);
+  expect_nothing_told();
+}
+
+TEST_F(HeldLines, OneIsNotClosedByALeaderThatLives) {
+  RawAgent speaker(*leader_, opening_by(kMarker));
+  expect_opened(*leader_, kMarker);
+  std::vector<Descriptor> worker = hold_ends({kMarker});
+  EXPECT_EQ(speaker.hear_byte(), kHeld);
+  worker.clear();
+  speaker.say_bytes("hello");
+  leader_->run_lines([](LifeLines& lines, Holder&) { lines.probe(kMarker); });
+  EXPECT_EQ(speaker.hear_byte(), kProbe);
+  speaker.leave();  // and proves nothing by it
+  EXPECT_EQ(leader_->next_of_front(), Deed::kLetGo);
+  const RawAgent other(*leader_, opening_by(kNext.leader));
+  expect_opened(*leader_, kNext.leader);
+}
+
+TEST_F(HeldLines, AProbeIsIgnoredByWhoLives) {
+  hold_ends({kNode});
+  leader_->run_lines([](LifeLines& lines, Holder&) { lines.probe(kNode); });
+  node_.run_lines([](LifeLines& lines, Holder&) { lines.probe(kLeadership.leader); });
+  expect_nothing_told();
+  // A line of another node's, as the next thing that the leader tells at all.
+  const RawAgent other(*leader_, opening_by(kMarker));
+  expect_opened(*leader_, kMarker);
+  leader_->run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
+  expect_farewell(node_, kLeadership);
+}
+
+TEST_F(HeldLines, AProbeFindsALeaderWhoseKernelKnowsNothing) {
+  std::vector<Descriptor> worker = hold_ends({kNode});
+  if (!lose_power(worker.at(0))) GTEST_SKIP() << "TCP_REPAIR needs CAP_NET_ADMIN";
+  leader_.reset();
+  worker.clear();
+  expect_nothing_told();
+  node_.run_lines([](LifeLines& lines, Holder&) { lines.probe(kLeadership.leader); });
+  expect_farewell(node_, kLeadership);
+}
+
+TEST_F(LifeLinesTest, AProbeFindsANodeWhoseKernelKnowsNothing) {
+  Descriptor worker = inherited();
+  if (!lose_power(worker)) GTEST_SKIP() << "TCP_REPAIR needs CAP_NET_ADMIN";
+  node_.reset();
+  worker.reset();
+  expect_nothing_told();
+  leader_.run_lines([](LifeLines& lines, Holder&) { lines.probe(kNode); });
+  expect_ended(kNode);
 }
 
 TEST_F(LifeLinesTest, WordsOnALineProveNothing) {
@@ -172,7 +333,7 @@ TEST_F(LifeLinesTest, WordsOnALineProveNothing) {
 TEST_F(LifeLinesTest, AStrangersLineIsClosed) {
   for (const std::string& opening :
        {opening_by(kNode, "another job"),
-        std::string("\xDDRL\x02"),
+        std::string("\xDDRL\x01"),
         std::string(opening_of(Protocol::kLifeLine)) + RawAgent::framed("{}"),
         std::string(opening_of(Protocol::kLifeLine)) + std::string(4, '\xFF')}) {
     EXPECT_TRUE(RawAgent(leader_, opening).is_closed());
@@ -182,7 +343,7 @@ TEST_F(LifeLinesTest, AStrangersLineIsClosed) {
 
 TEST_F(LifeLinesTest, ALineThatTheFrontDoesNotHoldIsNotOpened) {
   node_->run_lines([](LifeLines&, Holder& front) { front.refuse(); });
-  open(kGeneration + 1);
+  open(kNext);
   node_->run_lines([](LifeLines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
   expect_nothing_told();
 }
@@ -192,8 +353,7 @@ TEST_F(LifeLinesTest, ALineToNobodyIsGivenUp) {
     const RunningAgent other;
     return other.endpoint();
   }();
-  node_->run_lines(
-      [&](LifeLines& lines, Holder&) { lines.open_line(gone, kGeneration + 1, kNode); });
+  node_->run_lines([&](LifeLines& lines, Holder&) { lines.open_line(gone, kNext, kNode); });
   EXPECT_EQ(node_->next_of_front(), Deed::kHeldLine);
   EXPECT_EQ(node_->next_of_front(), Deed::kLetGo);
   node_->run_lines([](LifeLines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
@@ -204,10 +364,10 @@ TEST_F(LifeLinesTest, ALineToNobodyIsGivenUp) {
 TEST(LifeLines, AStrangerWithoutTheSecretCannotFakeADeath) {
   const std::string secret = "sixteen bytes or more";
   RunningAgent leader({}, {}, secret);
-  const LineHello genuine{.job = "j", .node = kNode, .generation = kGeneration, .proof = {}};
+  const LineHello genuine{.job = "j", .node = kNode, .leadership = kLeadership, .proof = {}};
   const std::string guessed = line_proof(load_mac("another secret, as long").value(), genuine);
   LineHello earlier = genuine;
-  earlier.generation -= 1;
+  earlier.leadership.generation -= 1;
   const Mac mac = load_mac(secret).value();
   for (const std::string& proof : {std::string(), guessed, line_proof(mac, earlier)}) {
     EXPECT_TRUE(RawAgent(leader, opening_by(kMarker, "j", proof)).is_closed());
@@ -216,7 +376,7 @@ TEST(LifeLines, AStrangerWithoutTheSecretCannotFakeADeath) {
   {
     RunningAgent node({}, {}, secret);
     node.run_lines(
-        [&](LifeLines& lines, Holder&) { lines.open_line(leader.endpoint(), kGeneration, kNode); });
+        [&](LifeLines& lines, Holder&) { lines.open_line(leader.endpoint(), kLeadership, kNode); });
     expect_opened(leader, kNode);  // the first thing at all
   }
   const auto event = leader.next_of_lines();

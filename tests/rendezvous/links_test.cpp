@@ -11,6 +11,14 @@
 namespace ddprun {
 namespace {
 
+Redirect redirect() {
+  Redirect out;
+  out.job = "j";
+  out.leadership.generation = 2;
+  out.leader = {.host = "", .port = 7};
+  return out;
+}
+
 using namespace testing;  // NOLINT(google-build-using-namespace): the verbs of this test
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
@@ -59,7 +67,7 @@ TEST_F(LinksTest, AHostThatIsNotSaidIsSeenFromOutside) {
 }
 
 TEST_F(LinksTest, ALeaderThatDoesNotKnowItsOwnAddressIsWhereItWasHeard) {
-  leader_.send(caller_, Redirect{.job = "j", .generation = 2, .leader = {.host = "", .port = 7}});
+  leader_.send(caller_, redirect());
   EXPECT_EQ(member_.hears<Redirect>().leader.to_string(), "127.0.0.1:7");
 }
 
@@ -122,11 +130,11 @@ TEST_F(LinksTest, WhoLeadsMayCallToSayOnlyWhereItIs) {
   member_.call(Link{3}, leader_.endpoint());
   EXPECT_EQ(member_.next_is<Links::Connected>(), Link{3});
   member_.run([](Links& links) {
-    links.send(Link{3}, Redirect{.job = "j", .generation = 2, .leader = {.host = "", .port = 7}});
+    links.send(Link{3}, redirect());
     links.close(Link{3});
   });
   const auto told = leader_.hears<Redirect>();
-  EXPECT_EQ(told.generation, 2);
+  EXPECT_EQ(told.leadership.generation, 2);
   EXPECT_EQ(told.leader, (Endpoint{.host = "127.0.0.1", .port = 7}));
 }
 
@@ -203,11 +211,11 @@ TEST(Links, AStreamMayBeCutAnywhere) {
 
 TEST(Links, AnotherVersionIsToldBothVersions) {
   const RunningAgent leader;
-  RawAgent other(leader, "\xDDRN\x02");
+  RawAgent other(leader, "\xDDRN\x01");
   const auto answer = other.hear();
   ASSERT_TRUE(answer);
   EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 2"));
-  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 1"));
+  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 2"));
   EXPECT_TRUE(other.is_closed());
 }
 

@@ -74,6 +74,7 @@ TEST(MessageJson, AnyOtherFieldMustBeThere) {
 
 TEST(MessageJson, LooksOnTheWireAsTheDocumentSays) {
   EXPECT_EQ(encode(Beat{.number = 17, .heard = 16}), R"({"type":"beat","number":17,"heard":16})");
+  EXPECT_EQ(encode(Confirm{.heard = 17}), R"({"type":"confirm","heard":17})");
   EXPECT_EQ(
       encode(Answer{
           .number = 17,
@@ -85,8 +86,13 @@ TEST(MessageJson, LooksOnTheWireAsTheDocumentSays) {
       R"("electorate":{"generation":4,"number":10},"electorate_size":5,"next_ns":600000000})");
   EXPECT_EQ(encode(VerdictHeard{}), R"({"type":"verdict_heard"})");
   EXPECT_EQ(
-      encode(LineHello{.job = "j", .node = Incarnation{0xA1}, .generation = 4, .proof = "f0"}),
-      R"({"job":"j","incarnation":"00000000000000a1","generation":4,"proof":"f0"})");
+      encode(LineHello{
+          .job = "j",
+          .node = Incarnation{0xA1},
+          .leadership = {.generation = 4, .leader = Incarnation{0xB2}},
+          .proof = "f0"}),
+      R"({"job":"j","incarnation":"00000000000000a1",)"
+      R"("leadership":{"generation":4,"leader":"00000000000000b2"},"proof":"f0"})");
 }
 
 TEST(MessageJson, RefusesByTheNameOfTheField) {
@@ -124,7 +130,10 @@ TEST(MessageJson, RefusesByTheNameOfTheField) {
           R"({"type":"workers","round":{"generation":1,"number":1},"state":"failed","pids":[1,-2]})"),
       "message: workers.pids is -2; expected 0 to 4194304");
   EXPECT_EQ(
-      refusal(R"({"type":"redirect","job":"j","generation":1,"leader":{"host":"a b","port":1}})"),
+      refusal(R"({"type":"redirect","job":"j","program":"a","role":"b",)"
+              R"("instance":{"founder":"0000000000000001","founded_ms":1},"has_begun":true,)"
+              R"("leadership":{"generation":1,"leader":"0000000000000001"},)"
+              R"("leader":{"host":"a b","port":1}})"),
       "message: redirect.leader cannot be: its host is neither a name nor an address");
 }
 
@@ -207,10 +216,16 @@ TEST(MessageJson, TheLargestMessageFitsInAFrame) {
 
 TEST(MessageJson, AHelloOfALifeLineComesBackAsItWent) {
   const LineHello hello{
-      .job = "j\xC3\xA9", .node = Incarnation{UINT64_MAX}, .generation = 7, .proof = "ab"};
+      .job = "j\xC3\xA9",
+      .node = Incarnation{UINT64_MAX},
+      .leadership = {.generation = 7, .leader = Incarnation{1}},
+      .proof = "ab"};
   EXPECT_EQ(decode_line(encode(hello)).value(), hello);
   EXPECT_EQ(
-      decode_line(R"({"job":"j","incarnation":"A1","generation":7,"proof":""})").error().detail,
+      decode_line(
+          R"({"job":"j","incarnation":"A1","leadership":{"generation":7,"leader":"00000000000000b2"},"proof":""})")
+          .error()
+          .detail,
       "life line: hello.incarnation is not 16 small hex digits");
   EXPECT_EQ(decode_line("no").error().detail, "life line: it is no JSON");
 }

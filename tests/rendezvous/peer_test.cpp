@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <variant>
 #include <vector>
@@ -60,7 +61,7 @@ TEST(Peer, SaysOnceForWhichNodesItWaits) {
 
 TEST(Peer, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {
   EXPECT_THAT(
-      said_alone(false), ElementsAre("still looks for job 'j', for 600 s at most: refused"));
+      said_alone(false), ElementsAre("still trying to reach job 'j': refused (timeout 600 s)"));
 }
 
 /// Where a node of job "j" calls that may be met at two ports, and is refused by whoever answers at
@@ -104,6 +105,181 @@ TEST(Peer, LooksForItsJobBehindAnotherThatHasItsPort) {
 TEST(Peer, IsRefusedByItsOwnJobForGood) {
   const Refuse own{.job = "j", .exit_status = 2, .why = "--nnodes differs"};
   EXPECT_THAT(calls_after(own), ElementsAre("n0:10042", "ended"));
+}
+
+/// What a node that founds nothing by itself comes to do: the types of its messages, by link.
+class Seeker {
+ public:
+  explicit Seeker(bool hosts_if_called) : peer_(policy(hosts_if_called)) { feed(Peer::Begin{}); }
+
+  void feed(const Peer::Event& event) {
+    Effects effects;
+    peer_.apply(event, now_, effects);
+    for (const Effect& effect : effects) {
+      if (const auto* const call = std::get_if<effects::Call>(&effect)) called_ = call->link;
+      const auto* const send = std::get_if<effects::Send>(&effect);
+      if (send != nullptr && std::holds_alternative<Welcome>(send->message)) ++welcomes_;
+    }
+  }
+
+  /// Somebody calls, out of a round of the job if it `has_begun` for it.
+  void called_by(std::uint64_t incarnation, bool has_begun) {
+    Hello hello;
+    hello.job = "j";
+    hello.node.incarnation = Incarnation{incarnation};
+    hello.node.listens = {.host = "n2", .port = 7};
+    hello.nodes_min = 2;
+    hello.nodes_max = 2;
+    hello.lease = 3s;
+    if (has_begun) {
+      hello.standing.instance = {.founder = Incarnation{7}, .founded = 0};
+      hello.standing.committed.round = {.generation = 1, .number = 1};
+    }
+    feed(Peer::Received{.link = Link{2}, .message = hello});
+  }
+
+  void became_host() {
+    feed(Peer::BecameHost{.listens = {.host = "", .port = 29'400}, .master = {}});
+  }
+
+  bool leads() const { return peer_.coordinator() != nullptr; }
+  int welcomes() const { return welcomes_; }
+  Link called() const { return called_; }
+  const Peer& peer() const { return peer_; }
+
+ private:
+  static RendezvousPolicy policy(bool hosts_if_called) {
+    RendezvousPolicy policy;
+    policy.job = "j";
+    policy.node.incarnation = Incarnation{1};
+    policy.node.listens = {.host = "", .port = 5};
+    policy.nodes = NodeRange(2, 2);
+    policy.founds = false;
+    policy.hosts_if_called = hosts_if_called;
+    policy.meet = {Endpoint{.host = "head", .port = 29'400}};
+    return policy;
+  }
+
+  Peer peer_;
+  TimePoint now_ = TimePoint() + 1h;
+  Link called_{};
+  int welcomes_ = 0;
+};
+
+TEST(Peer, LeadsOnceTheEndpointIsItsOwn) {
+  Seeker node(false);
+  node.called_by(2, false);
+  EXPECT_FALSE(node.leads());
+  node.became_host();
+  EXPECT_TRUE(node.leads());
+  EXPECT_EQ(node.welcomes(), 1);  // whoever waited
+  EXPECT_EQ(node.peer().member().node().listens.port, 29'400);
+}
+
+TEST(Peer, FoundsNothingOnceItKnowsOfAnInstanceOfTheJob) {
+  Seeker told(false);
+  Redirect redirect;
+  redirect.job = "j";
+  redirect.leadership = {.generation = 4, .leader = Incarnation{7}};
+  redirect.instance = {.founder = Incarnation{7}, .founded = 0};
+  redirect.leader = {.host = "n3", .port = 9};
+  redirect.has_begun = true;
+  told.feed(Peer::Received{.link = Link{2}, .message = redirect});
+  told.became_host();
+  EXPECT_FALSE(told.leads());
+  Seeker called(true);  // by somebody who had a leader
+  called.called_by(2, true);
+  called.became_host();
+  EXPECT_FALSE(called.leads());
+  Seeker welcomed(false);
+  welcomed.feed(Peer::Connected{.link = welcomed.called()});
+  Welcome welcome;
+  welcome.generation = 1;
+  welcome.leader.incarnation = Incarnation{9};
+  welcome.instance = {.founder = Incarnation{9}, .founded = 0};
+  welcome.lease = 3s;
+  welcomed.feed(Peer::Received{.link = welcomed.called(), .message = welcome});
+  welcomed.became_host();
+  EXPECT_FALSE(welcomed.leads());
+}
+
+TEST(Peer, LeadsIfACallToTheEndpointComesToNodeRankZero) {
+  Seeker node(true);
+  EXPECT_FALSE(node.leads());
+  node.called_by(2, false);
+  EXPECT_TRUE(node.leads());
+  EXPECT_EQ(node.welcomes(), 1);
+  Seeker by_itself(true);
+  by_itself.called_by(1, false);  // its own call, through an address that no interface has
+  EXPECT_TRUE(by_itself.leads());
+}
+
+/// What the bootstrap leader of a.py, which waits for the second of its nodes, does when another
+/// node says `message`.
+Effects done_by_leader_of_a(const Message& message) {
+  RendezvousPolicy policy;
+  policy.job = "j";
+  policy.node.incarnation = Incarnation{1};
+  policy.node.host = "n0";
+  policy.node.listens = {.host = "n0", .port = 5};
+  policy.node.workload = {
+      .program = "a.py", .role = "default", .command = "x/a.py --lr 1", .step = ""};
+  policy.nodes = NodeRange(2, 2);
+  Peer peer(policy);
+  const TimePoint now = TimePoint() + 1h;
+  Effects effects;
+  peer.apply(Peer::Begin{}, now, effects);
+  effects.clear();
+  peer.apply(Peer::Received{.link = Link{2}, .message = message}, now, effects);
+  return effects;
+}
+
+template <class What>
+bool has(const Effects& effects) {
+  return std::ranges::any_of(
+      effects, [](const Effect& effect) { return std::holds_alternative<What>(effect); });
+}
+
+TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
+  Hello hello;
+  hello.job = "j";
+  hello.nodes_min = 2;
+  hello.nodes_max = 2;
+  hello.lease = 3s;
+  hello.node.incarnation = Incarnation{2};
+  hello.node.host = "n1";
+  hello.node.workload = {.program = "b.py", .role = "default", .command = "b.py", .step = ""};
+  const auto why = [&hello] {
+    for (const Effect& effect : done_by_leader_of_a(hello)) {
+      const auto* const send = std::get_if<effects::Send>(&effect);
+      const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
+      if (no != nullptr) return no->why;
+    }
+    return std::string("not refused");
+  };
+  EXPECT_THAT(
+      why(),
+      testing::StartsWith(
+          "job 'j' of a.py (on n0: x/a.py --lr 1) runs there, not b.py (on n1: b.py); "));
+  hello.node.workload.program = "a.py";
+  hello.node.workload.role = "server";
+  EXPECT_THAT(why(), testing::HasSubstr("not a.py with --role server (on n1: b.py); "));
+  hello.node.workload.role = "default";
+  EXPECT_EQ(why(), "not refused");
+}
+
+TEST(Peer, GivesTheEndpointUpToAnotherProgramOnlyIfThatOneHasBegun) {
+  Redirect redirect{
+      .job = "j",
+      .program = "b.py",
+      .role = "default",
+      .instance = {.founder = Incarnation{9}, .founded = 1},
+      .has_begun = false,
+      .leadership = {.generation = 2, .leader = Incarnation{9}},
+      .leader = {.host = "n7", .port = 7}};
+  EXPECT_FALSE(has<effects::Call>(done_by_leader_of_a(redirect)));
+  redirect.has_begun = true;  // it is refused there, and ends
+  EXPECT_TRUE(has<effects::Call>(done_by_leader_of_a(redirect)));
 }
 
 }  // namespace

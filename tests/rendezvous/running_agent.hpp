@@ -77,6 +77,7 @@ class Holder {
               return Result<void>();
             },
         .hold_end = [this](int end) { hold(end, Deed::kHeldEnd); },
+        .holds_end = [this](int end) { return !refuses_ && held_.contains(end); },
         .let_go =
             [this](int descriptor) {
               held_.erase(descriptor);
@@ -111,7 +112,10 @@ class RunningAgent {
   using Answers = std::function<void(Links&, const Links::Event&)>;
 
   explicit RunningAgent(
-      const LinkLimits& limits = {}, Answers answers = {}, const std::string& secret = {})
+      const LinkLimits& limits = {},
+      Answers answers = {},
+      const std::string& secret = {},
+      bool trusts_end = true)
       : answers_(std::move(answers)), stop_(context_, kNever) {
     const auto on_event = [this](const Links::Event& event) {
       if (answers_) answers_(*links_, event);
@@ -120,7 +124,12 @@ class RunningAgent {
     const Mac mac = load_mac(secret).value();
     links_ = Links::open(context_, limits, on_event, mac).value();
     LifeLines::Options lines{
-        .job = "j", .mac = mac, .limits = {}, .holders = front_.holders(), .on_event = {}};
+        .job = "j",
+        .mac = mac,
+        .trusts_end = trusts_end,
+        .limits = {},
+        .holders = front_.holders(),
+        .on_event = {}};
     lines.limits.handshake = limits.handshake;
     lines.on_event = [this](const LifeLines::Event& event) { line_events_.push(event); };
     lines_ = LifeLines::open(context_, std::move(lines)).value();

@@ -14,7 +14,13 @@ inline NodeInfo sample_node() {
       .host = "n1",
       .listens = {.host = "fe80::1%eth0", .port = 29'500},
       .node_rank = 3,
-      .workers = 8};
+      .workers = 8,
+      .machine = {.boot = "b0", .id = "d1"},
+      .workload = {
+          .program = "train.py",
+          .role = "default",
+          .command = "x/train.py --lr \"1\"",
+          .step = "812_step1"}};
 }
 
 inline FailureNews sample_failure() {
@@ -30,14 +36,30 @@ inline FailureNews sample_failure() {
       .needs_pause = true};
 }
 
+inline Electorate electorate(RoundId round, int size) {
+  return {.round = round, .size = size, .is_member = true, .is_leader = false, .late = {}};
+}
+
+inline LeaderDeath sample_death() {
+  return {
+      .of = {.generation = 4, .leader = Incarnation{0xA4}}, .in_time = true, .is_vouched = false};
+}
+
 inline Standing sample_standing() {
   return {
+      .instance = {.founder = Incarnation{0xF0}, .founded = 1'700'000'000'000},
       .generation = 4,
-      .obeyed = 3,
-      .committed = {.round = {.generation = 3, .number = 9}, .size = 5, .is_member = true},
-      .offered = {.round = {.generation = 4, .number = 10}, .size = 4, .is_member = true},
-      .unsettled = {{.round = {.generation = 3, .number = 10}, .size = 3, .is_member = true}},
+      .obeyed = {.generation = 3, .leader = Incarnation{0xA3}},
+      .committed =
+          {.round = {.generation = 3, .number = 9},
+           .size = 5,
+           .is_member = true,
+           .is_leader = true,
+           .late = {{.node = Incarnation{0xB7}, .is_vouched = true}}},
+      .offered = electorate({.generation = 4, .number = 10}, 4),
+      .unsettled = {electorate({.generation = 3, .number = 10}, 3)},
       .offered_nodes = 4,
+      .runners = {{.node = Incarnation{0xC8}}},
       .was_to_run = true,
       .group_rank = 2,
       .progress =
@@ -59,8 +81,10 @@ inline std::vector<Message> sample_messages() {
           .nodes_max = 4,
           .max_restarts = 3,
           .lease = std::chrono::seconds(3),
+          .has_fence = true,
           .standing = sample_standing()},
       Beat{.number = 17, .heard = 16},
+      Confirm{.heard = 17},
       Acknowledge{.round = round},
       WorkerNews{
           .round = round,
@@ -68,10 +92,11 @@ inline std::vector<Message> sample_messages() {
           .failure = sample_failure(),
           .pids = {101, 0, 103}},
       Leaving{.signal = 15, .whole_job = true},
-      Eligible{.dead = 4, .standing = sample_standing()},
-      Promise{.generation = 5, .dead = 4, .standing = sample_standing()},
+      Eligible{.dead = sample_death(), .standing = sample_standing()},
+      Promise{.generation = 5, .dead = sample_death(), .standing = sample_standing()},
       VerdictHeard{},
       Welcome{
+          .instance = sample_standing().instance,
           .generation = 4,
           .leader = sample_node(),
           .lease = std::chrono::seconds(3),
@@ -83,12 +108,19 @@ inline std::vector<Message> sample_messages() {
           .electorate = round,
           .electorate_size = 5,
           .next = std::chrono::milliseconds(600)},
-      Redirect{.job = "job 7", .generation = 5, .leader = {.host = "10.0.0.7", .port = 4'000}},
+      Redirect{
+          .job = "job 7",
+          .program = "train.py",
+          .role = "default",
+          .instance = sample_standing().instance,
+          .has_begun = true,
+          .leadership = {.generation = 5, .leader = Incarnation{0xA5}},
+          .leader = {.host = "10.0.0.7", .port = 4'000}},
       Wait{.node = Incarnation{7}, .at = {.host = "10.0.0.7", .port = 4'000}, .elsewhere = true},
       Ask{.generation = 6},
       OfferRound{
           .round = round,
-          .committed = {.round = {.generation = 3, .number = 9}, .size = 5, .is_member = true},
+          .committed = electorate({.generation = 3, .number = 9}, 5),
           .place = Place{.group_rank = 1, .group_size = 2, .first_rank = 8, .world_size = 16},
           .nodes = 2,
           .electorate_size = 3,

@@ -67,7 +67,6 @@ void Cluster::start(int index) {
   Node& node = nodes_[at(index)];
   // A new incarnation waits until the guard of the one before has ended.
   if (node.agent_up || node.guard_up || node.runs || !network_.is_up(index)) return;
-  const bool is_first = node.life == 0;
   ++node.life;
   node.agent_up = node.guard_up = true;
   node.frozen = false;
@@ -76,6 +75,8 @@ void Cluster::start(int index) {
   node.tick_at = kNever;
   node.lease_until = {};
   node.round = {};
+  node.up_since = world_.now();
+  node.unled_since = kNever;
   RendezvousPolicy policy;
   policy.job = "job";
   std::uint64_t incarnation = world_.number() | 1U;
@@ -86,17 +87,24 @@ void Cluster::start(int index) {
       .host = endpoint_of(index).host,
       .listens = endpoint_of(index),
       .node_rank = {},
-      .workers = 1 + index % 2};
+      .workers = 1 + index % 2,
+      .machine =
+          {.boot = fmt::format("boot{}-{}", index, node.boots), .id = fmt::format("m{}", index)},
+      .workload = {}};
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;
   policy.notice_status = kSavedStatus;
   policy.notice_delay = 200ms;
-  policy.founds = index == 0 && is_first;
+  policy.spares = true;
+  policy.founds = index == 0;  // whatever it forgot
+  policy.founded = (world_.now() + world_.between(-300ms, 300ms)).time_since_epoch() / 1ms;
+  policy.trusts_replacement = setting_.trusts_replacement;
+  policy.has_fence = setting_.has_fence;
   policy.meet = {endpoint_of(0)};
   policy.master = endpoint_of(index);
   policy.lease = setting_.lease;
   policy.join_timeout = 60s;
-  policy.last_call = 2s;
+  policy.last_call = setting_.last_call;
   policy.seed = world_.number();
   node.peer = std::make_unique<Peer>(std::move(policy));
   note(index, fmt::format("starts, incarnation {:x}", incarnation));
@@ -113,7 +121,19 @@ void Cluster::feed(int index, const Peer::Event& event) {
   if (const auto* opened = std::get_if<Peer::LineOpened>(&event)) keep(index, *opened);
   // Effects never lead back here at once: whatever they cause happens later.
   Effects effects;
+  const Incarnation before = node.peer->member().node().incarnation;
+  const Incarnation instance = instance_of(index);
+  const bool had_begun = has_begun(node.peer->member().standing());
   node.peer->apply(event, local(node, world_.now()), effects);
+  const bool is_same = node.peer->member().node().incarnation == before;
+  if (is_same && had_begun && instance_of(index) != instance) {
+    violated("R1", "a node of an instance that has begun follows another one");
+  }
+  const bool leads = node.peer->member().leads();
+  const bool follows = node.peer->member().leader().has_value() && !leads;
+  if (leads != node.led || follows != node.follows) node.calls_since = world_.now();
+  node.led = leads;
+  node.follows = follows;
   const int life = node.life;
   for (const Effect& effect : effects) {
     if (node.acts_left == 0) kill_agent(index);
@@ -152,6 +172,7 @@ void Cluster::freeze(int index, Duration for_how_long) {
     if (thawed.life != life || !thawed.agent_up) return;
     note(index, "thaws");
     thawed.frozen = false;
+    thawed.up_since = world_.now();
     for (const auto& event : std::exchange(thawed.missed, {})) {
       feed(index, event);
     }
@@ -168,6 +189,7 @@ void Cluster::kill_agent(int index) {
   if (!node.guard_up) {
     if (node.runs)
       workers_ended(index, node.run, WorkersEnd::kStopped);  // by their parent-death signal
+    end_kept(index);
     return end_lines(index);
   }
   // The guard ends what is left, says farewell, and goes.
@@ -209,7 +231,20 @@ void Cluster::kill_both(int index) {
   note(index, "agent and guard killed");
   node.guard_up = false;
   agent_gone(index);
+  end_kept(index);
+  // By their parent-death signal; a kernel may take its time, if they hang in a disk for one.
+  end_workers(index, world_.between(0s, 500ms), WorkersEnd::kStopped);
+  end_lines(index);
+}
+
+void Cluster::kill_all(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up) return;
+  note(index, "all killed at one blow");
+  node.guard_up = false;
+  agent_gone(index);
   if (node.runs) workers_ended(index, node.run, WorkersEnd::kStopped);
+  end_kept(index);
   end_lines(index);
 }
 
@@ -218,9 +253,10 @@ void Cluster::power_off(int index) {
   if (!network_.is_up(index)) return;
   note(index, "power off");
   network_.set_up(index, false);
-  if (node.runs) workers_ended(index, node.run, WorkersEnd::kStopped);
   node.agent_up = node.guard_up = false;
+  if (node.runs) workers_ended(index, node.run, WorkersEnd::kStopped);
   ++node.life;
+  ++node.boots;
   node.ends.clear();
   node.lines.clear();
   node.kept.clear();
@@ -240,11 +276,92 @@ void Cluster::agent_gone(int index) {
 void Cluster::keep(int leader, const Peer::LineOpened& opened) {
   const auto is_it = [&](const auto& line) {
     return line->leader == leader && line->leader_life == nodes_[at(leader)].life &&
-           line->incarnation == opened.node && line->generation == opened.generation;
+           line->incarnation == opened.node && line->leadership == opened.leadership;
   };
   for (const Node& node : nodes_) {
     std::ranges::copy_if(node.lines, std::back_inserter(nodes_[at(leader)].kept), is_it);
   }
+  say_held(leader);
+}
+
+/// "H", once agent, guard and all workers of this node hold a line of another node. Workers are
+/// given what is there when they start; so once said, it stays true.
+void Cluster::say_held(int index) {
+  const Node& node = nodes_[at(index)];
+  int others = 0;
+  for (const auto& line : node.kept) {
+    if (++others > setting_.held_max) return;
+    if (line->is_said_held || (node.runs && !line->workers_hold)) continue;
+    line->is_said_held = true;
+    network_.send(line->to_member, [line] { line->is_known_held = true; });
+  }
+}
+
+bool Cluster::holds_kept(const Line& line) const {
+  const Node& leader = nodes_[at(line.leader)];
+  if (leader.life != line.leader_life) return false;
+  return leader.agent_up || leader.guard_up || (leader.runs && line.workers_hold);
+}
+
+bool Cluster::holds_own_lines(int index, int life) const {
+  const Node& node = nodes_[at(index)];
+  return node.life == life && (node.agent_up || node.guard_up || node.runs);
+}
+
+/// The leader's kernel says that nobody holds its end of the line any more.
+void Cluster::end_of_leader(const std::shared_ptr<Line>& line) {
+  network_.send(line->to_member, [this, line] {
+    const Node& member = nodes_[at(line->member)];
+    if (member.life != line->member_life || !line->is_known_held) return;
+    feed(line->member, Peer::Farewell{.leadership = line->leadership});
+  });
+}
+
+/// The member's kernel says the same of its own end.
+void Cluster::end_of_member(const std::shared_ptr<Line>& line) {
+  network_.send(line->to_leader, [this, line] {
+    const Node& leader = nodes_[at(line->leader)];
+    if (line->is_open && leader.life == line->leader_life) {
+      feed(line->leader, Peer::LineEnded{.node = line->incarnation});
+    }
+  });
+}
+
+/// Of the lines that it leads, those that nobody here holds any more.
+void Cluster::end_kept(int index) {
+  for (const auto& line : nodes_[at(index)].kept) {
+    if (holds_kept(*line) || std::exchange(line->is_ended, true)) continue;
+    end_of_leader(line);
+  }
+}
+
+void Cluster::perform(int index, const effects::ProbeLines& probe) {
+  const Node& node = nodes_[at(index)];
+  for (const auto& line : node.lines) {
+    if (line->leadership.leader != probe.node) continue;
+    network_.send(line->to_leader, [this, line] {
+      if (!holds_kept(*line)) end_of_leader(line);
+    });
+  }
+  for (const auto& line : node.kept) {
+    if (line->incarnation != probe.node) continue;
+    network_.send(line->to_member, [this, line] {
+      if (!holds_own_lines(line->member, line->member_life)) end_of_member(line);
+    });
+  }
+}
+
+/// As a file system does that all nodes share: whoever comes first.
+void Cluster::perform(int index, const effects::ClaimFence& claim) {
+  world_.in(world_.between(1ms, 300ms), [this, index, claim, life = nodes_[at(index)].life] {
+    const auto [held, is_new] =
+        fences_.emplace(std::pair(claim.instance, claim.electorate), claim.node);
+    if (nodes_[at(index)].life != life) return;
+    feed(
+        index,
+        Peer::FenceHeld{
+            .instance = claim.instance, .electorate = claim.electorate, .holder = held->second});
+  });
 }
 
 /// By whoever is left of the node of a leader, when none of its workers runs.
@@ -253,7 +370,7 @@ void Cluster::say_farewell(int index) {
     network_.send(line->to_member, [this, line] {
       const Node& member = nodes_[at(line->member)];
       if (member.life == line->member_life) {
-        feed(line->member, Peer::Farewell{.generation = line->generation});
+        feed(line->member, Peer::Farewell{.leadership = line->leadership});
       }
     });
   }
@@ -263,21 +380,16 @@ void Cluster::say_farewell(int index) {
 /// The last holder of the node's life lines is gone.
 void Cluster::end_lines(int index) {
   Node& node = nodes_[at(index)];
+  end_kept(index);
   if (node.agent_up || node.guard_up || node.runs) return;
-  for (const auto& line : std::exchange(node.lines, {})) {
-    network_.send(line->to_leader, [this, line] {
-      const Node& leader = nodes_[at(line->leader)];
-      if (line->is_open && leader.life == line->leader_life) {
-        feed(line->leader, Peer::LineEnded{.node = line->incarnation});
-      }
-    });
-  }
+  for (const auto& line : std::exchange(node.lines, {}))
+    end_of_member(line);
 }
 
 void Cluster::perform(int index, const effects::OpenLine& open) {
   Node& node = nodes_[at(index)];
   const auto is_same = [&open](const auto& line) {
-    return line->generation == open.generation && line->incarnation == open.node;
+    return line->leadership == open.leadership && line->incarnation == open.node;
   };
   if (std::ranges::any_of(node.lines, is_same)) return;
   const auto end = node.ends.find(open.uplink);
@@ -289,7 +401,7 @@ void Cluster::perform(int index, const effects::OpenLine& open) {
   line->incarnation = open.node;
   line->leader = leader;
   line->leader_life = nodes_[at(leader)].life;
-  line->generation = open.generation;
+  line->leadership = open.leadership;
   line->to_leader = network_.pipe(index, leader);
   line->to_member = network_.pipe(leader, index);
   node.lines.push_back(line);
@@ -297,7 +409,7 @@ void Cluster::perform(int index, const effects::OpenLine& open) {
     const Node& there = nodes_[at(line->leader)];
     if (!there.agent_up || there.life != line->leader_life) return;
     line->is_open = true;
-    feed(line->leader, Peer::LineOpened{.node = line->incarnation, .generation = line->generation});
+    feed(line->leader, Peer::LineOpened{.node = line->incarnation, .leadership = line->leadership});
   });
 }
 
@@ -313,6 +425,7 @@ void Cluster::perform(int index, const effects::Call& call) {
   connection->there = network_.pipe(connection->caller, connection->callee);
   connection->back = network_.pipe(connection->callee, connection->caller);
   node.ends.emplace(call.link, End{.connection = connection, .is_caller = true});
+  if (tells_calls) note(index, fmt::format("calls n{}", connection->callee));
   network_.send(connection->there, [this, connection] { accept(connection); });
 }
 
@@ -342,6 +455,16 @@ void Cluster::perform(int index, const effects::Send& send) {
   if (found == node.ends.end()) return;
   const auto connection = found->second.connection;
   const bool to_callee = found->second.is_caller;
+  const bool is_beat =
+      std::holds_alternative<Beat>(send.message) || std::holds_alternative<Answer>(send.message);
+  if (tells_calls && !is_beat) {
+    note(
+        index,
+        fmt::format(
+            "sends message {} to n{}",
+            send.message.index(),
+            to_callee ? connection->callee : connection->caller));
+  }
   const bool is_offer = std::holds_alternative<OfferRound>(send.message);
   if (is_offer && strikes_at_starts && world_.chance(2)) trouble_offer(index);
   network_.send(
@@ -356,7 +479,9 @@ void Cluster::deliver(
   const bool is_open = to_callee ? connection->callee_open : connection->caller_open;
   const int to = to_callee ? connection->callee : connection->caller;
   const int life = to_callee ? connection->callee_life : connection->caller_life;
-  if (!is_open || nodes_[at(to)].life != life) return;
+  // A kernel that knows nothing of it any more says so.
+  if (is_open && nodes_[at(to)].life != life) return close_end(connection, to_callee);
+  if (!is_open) return;
   const Link link = to_callee ? connection->callee_link : connection->caller_link;
   feed(to, Peer::Received{.link = link, .message = message});
 }
@@ -401,7 +526,9 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
       index,
       fmt::format(
           "begins round {}/{} of {} nodes", store.round.generation, store.round.number, nodes));
-  round_nodes_[store.round] = nodes;
+  const Incarnation instance = instance_of(index);
+  round_nodes_[{.instance = instance, .round = store.round}] = nodes;
+  if (!newest_.contains(instance)) begin_instance(index, nodes);
   const Coordinator* const leads = nodes_[at(index)].peer->coordinator();
   if (leads == nullptr) return violated("R1", "a round begins without a leader");
   electorate_ = leads->round()->electorate.members;
@@ -409,9 +536,54 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
   if (nodes < setting_.range.min() || nodes > setting_.range.max()) {
     violated("R9", fmt::format("a round of {} nodes", nodes));
   }
-  if (!round_nodes_.empty() && round_nodes_.rbegin()->first > store.round) {
-    violated("R1", "a round that is older than one before");
+  RoundId& newest = newest_[instance];
+  if (newest > store.round) violated("R1", "a round that is older than one before");
+  newest = store.round;
+}
+
+Incarnation Cluster::instance_of(int index) const {
+  return nodes_[at(index)].peer->member().instance().founder;
+}
+
+/// Two instances of which the later one was begun while nobody of the other could be heard: it ends
+/// as soon as somebody can.
+bool Cluster::is_excused(Incarnation a, Incarnation b) const {
+  return a != b && (doubles_.contains(a) || doubles_.contains(b));
+}
+
+bool Cluster::could_be_heard(int founder, int survivor) const {
+  constexpr auto kLongEnough = 10s;
+  const Node& there = nodes_[at(survivor)];
+  const TimePoint now = world_.now();
+  // Who follows leaves it to its leader to tell who came back.
+  if (there.follows || there.calls_since + kLongEnough >= now) return false;
+  return network_.whole_since(founder, survivor) + kLongEnough < now &&
+         there.up_since + kLongEnough < now && nodes_[at(founder)].up_since + kLongEnough < now;
+}
+
+/// R2 across instances: nobody founds a job anew who could have heard of it. A round of MAX nodes
+/// waits for nobody, so that spares of the old instance may come too late.
+void Cluster::begin_instance(int founder, int nodes) {
+  const Incarnation instance = instance_of(founder);
+  bool has_survivors = false;
+  for (int other = 0; other < setting_.nodes; ++other) {
+    const Node& node = nodes_[at(other)];
+    if (!node.agent_up || other == founder) continue;
+    const Member& member = node.peer->member();
+    const bool is_survivor = member.instance().exists() && instance_of(other) != instance &&
+                             has_begun(member.standing());
+    if (!is_survivor) continue;
+    has_survivors = true;
+    if (nodes < setting_.range.max() && !node.frozen && could_be_heard(founder, other)) {
+      note(founder, fmt::format("begins the job again, though n{} knows it", other));
+    }
   }
+  const bool others_run = std::ranges::any_of(
+      nodes_, [instance](const Node& node) { return node.runs && node.instance != instance; });
+  if (!has_survivors && !others_run) return;
+  note(founder, "begins the job a second time, unheard");
+  doubles_.insert(instance);
+  has_to_go_on_ = false;
 }
 
 /// Whoever offers a round is killed before it has started, or some never get the offer.
@@ -447,7 +619,8 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
           start.progress.reason));
   for (int other = 0; other < setting_.nodes; ++other) {
     const Node& running = nodes_[at(other)];
-    if (running.runs && running.round != start.round) {
+    const bool is_other = running.round != start.round || running.instance != instance_of(index);
+    if (running.runs && is_other && !is_excused(running.instance, instance_of(index))) {
       violated(
           "R2",
           fmt::format(
@@ -461,17 +634,24 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
     }
   }
   if (node.runs) violated("R2", "workers are started twice");
-  if (is_done_) violated("R6", "a round starts after the job was reported done");
-  auto& places = places_[start.round];
+  const Incarnation instance = instance_of(index);
+  if (done_.contains(instance)) violated("R6", "a round starts after the job was reported done");
+  auto& places = places_[{.instance = instance, .round = start.round}];
   places.emplace(index, start.place);
   check_rounds();
   if (start.progress.restarts_used > setting_.max_restarts) violated("R5", "the budget is passed");
-  if (start.progress.reason.starts_with("rank ")) paid_.insert(start.round);
-  if (static_cast<int>(paid_.size()) > setting_.max_restarts) violated("R5", "too many restarts");
+  auto& paid = paid_[instance];
+  if (start.progress.reason.starts_with("rank ")) paid.insert(start.round);
+  if (static_cast<int>(paid.size()) > setting_.max_restarts) violated("R5", "too many restarts");
   newest_generation_ = std::max(newest_generation_, start.round.generation);
 
+  node.instance = instance;
   node.round = start.round;
   node.runs = true;
+  int others = 0;
+  for (const auto& line : node.kept)
+    line->workers_hold = ++others <= setting_.held_max;
+  say_held(index);
   node.stopping = false;
   node.has_failed = false;
   const int run = ++node.run;
@@ -570,12 +750,14 @@ void Cluster::workers_ended(int index, int run, WorkersEnd how) {
             index,
             to_seconds(world_.now() - node.lease_until)));
   }
-  if (how != WorkersEnd::kStopped) saved_[node.round].insert(index);
+  const RoundKey round{.instance = node.instance, .round = node.round};
+  if (how != WorkersEnd::kStopped) saved_[round].insert(index);
   if (well) {
-    succeeded_[node.round].insert(index);
+    succeeded_[round].insert(index);
     if (world_.chance(3)) kill_agent_in_act(leader());  // the verdict is about to be told
   }
   if (!node.agent_up) return end_lines(index);
+  say_held(index);
   WorkerNews news;
   news.round = node.round;
   news.state = well ? WorkersState::kSucceeded : WorkersState::kStopped;
@@ -658,17 +840,23 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   };
   if (finish.exit_status == 0) {
     if (std::ranges::none_of(succeeded_, is_whole)) violated("R6", "reported done");
-    is_done_ = true;
+    done_.insert(instance_of(index));
   }
   // One whose leader is lost speaks for its own workers.
   const bool is_for_all = finish.exit_status == kSavedStatus && !finish.why.empty();
   if (is_for_all && std::ranges::none_of(saved_, is_whole)) violated("R6", "reported saved");
   finished_[index] = finish.exit_status;
   // Who came back knows only the endpoint, and nobody may be there to say where the leader is.
-  const bool had_leader = node.peer->member().standing().obeyed != 0;
+  const Coordinator* const leads = node.peer->coordinator();
+  const bool founds = leads != nullptr && !leads->has_begun();
+  const bool had_leader = node.peer->member().standing().obeyed.generation != 0 && !founds;
   if (has_to_go_on_ && had_leader && finish.exit_status == 75) {
     // Its patience may have been used up by the troubles; then the others may lack its vote.
-    has_to_go_on_ = world_.now() > quiet_since_ + 29s;
+    const Member& member = node.peer->member();
+    const RendezvousPolicy& policy = node.peer->policy();
+    const Duration patience =
+        std::max(member.wait_for_leader(), policy.regather_timeout.value_or(policy.join_timeout));
+    has_to_go_on_ = world_.now() > quiet_since_ + patience - 1s;
     if (has_to_go_on_) violated("R4", "given up without a reason");
   }
   say_farewell(index);
@@ -681,7 +869,9 @@ std::vector<int> Cluster::running() const {
   std::map<int, int> by_rank;
   for (int index = 0; index < setting_.nodes; ++index) {
     const Node& node = nodes_[at(index)];
-    if (node.runs) by_rank.emplace(places_.at(node.round).at(index).group_rank, index);
+    if (!node.runs) continue;
+    const RoundKey round{.instance = node.instance, .round = node.round};
+    by_rank.emplace(places_.at(round).at(index).group_rank, index);
   }
   std::vector<int> out;
   out.reserve(by_rank.size());
@@ -698,8 +888,15 @@ RoundId Cluster::round() const {
   return {};
 }
 
+const std::map<int, Place>& Cluster::places(RoundId round) const {
+  const auto found = std::ranges::find_if(
+      places_, [round](const auto& entry) { return entry.first.round == round; });
+  return found->second;
+}
+
 bool Cluster::is_whole() const {
-  const auto nodes = round_nodes_.find(round());
+  const auto nodes = std::ranges::find_if(
+      round_nodes_, [this](const auto& entry) { return entry.first.round == round(); });
   return nodes != round_nodes_.end() && std::ssize(running()) == nodes->second;
 }
 
@@ -712,19 +909,35 @@ bool Cluster::all_ended() const {
 
 /// R1. A frozen one does not act, however long it believes in its lease.
 void Cluster::check_leaders() {
-  int acting = 0;
+  std::map<Incarnation, int> acting;  // by instance
   for (int index = 0; index < setting_.nodes; ++index) {
     const Node& node = nodes_[at(index)];
     if (!node.agent_up || node.frozen) continue;
     const Coordinator* const coordinator = node.peer->coordinator();
     if (coordinator == nullptr) continue;
-    const auto [found, is_new] = led_by_.try_emplace(coordinator->generation(), index);
-    if (found->second != index)
-      violated("R1", fmt::format("two lead generation {}", coordinator->generation()));
+    const Incarnation instance = coordinator->instance().founder;
+    const auto [found, is_new] = led_by_.try_emplace(
+        std::pair(instance, coordinator->generation()), node.peer->member().node().incarnation);
+    if (is_new) leader_ = index;
+    if (found->second != node.peer->member().node().incarnation) {
+      violated(
+          "R1",
+          fmt::format(
+              "two lead generation {}: n{} and {:x}",
+              coordinator->generation(),
+              index,
+              static_cast<std::uint64_t>(found->second)));
+    }
     if (coordinator->is_fenced()) continue;
-    if (local(node, world_.now()) < coordinator->leads_until()) ++acting;
+    // A bootstrap leader alone acts for nobody yet.
+    const bool acts = local(node, world_.now()) < coordinator->leads_until();
+    if (acts && coordinator->has_begun()) ++acting[instance];
   }
-  if (acting > 1) violated("R1", "two leaders act");
+  const auto several = std::ranges::find_if(acting, [](const auto& of) { return of.second > 1; });
+  if (several != acting.end()) violated("R1", "two leaders act");
+  const bool is_excusable =
+      std::ranges::any_of(acting, [this](const auto& of) { return doubles_.contains(of.first); });
+  if (acting.size() > 1 && !is_excusable) violated("R1", "leaders of two instances act");
 }
 
 /// R3. The same world everywhere, ranks contiguous, each given once.
@@ -752,14 +965,43 @@ void Cluster::begin_quiet() {
   quiet_since_ = world_.now();
   int alive = 0;
   int voters = 0;
+  bool is_known = false;  // to anybody alive, that the newest round was started
   for (const Node& node : nodes_) {
     if (!node.agent_up) continue;
-    if (node.peer->member().standing().obeyed != 0) ++alive;
+    if (node.peer->member().standing().obeyed.generation != 0) ++alive;
     if (electorate_.contains(node.peer->member().node().incarnation)) ++voters;
+    const Standing& standing = node.peer->member().standing();
+    const auto newest = newest_.find(standing.instance.founder);
+    is_known |= newest != newest_.end() && newest->second == standing.committed.round;
   }
-  has_to_go_on_ = finished_.empty() && alive >= setting_.range.min() && !electorate_.empty() &&
-                  2 * voters > static_cast<int>(electorate_.size());
+  // Else the electorate before is needed as well.
+  has_to_go_on_ = is_known && finished_.empty() && alive >= setting_.range.min() &&
+                  !electorate_.empty() && 2 * voters > static_cast<int>(electorate_.size());
+  if (!doubles_.empty()) has_to_go_on_ = false;
   if (has_to_go_on_) note(-1, "quiet: the job has to go on");
+  mind_quiet();
+}
+
+/// R4 in quiet: nowhere do workers run in a round that nobody leads.
+void Cluster::mind_quiet() {
+  constexpr auto kLongEnough = 15s;  // a lease, a margin, a grace and a walk
+  for (int index = 0; index < setting_.nodes; ++index) {
+    Node& node = nodes_[at(index)];
+    const bool is_led = std::ranges::any_of(nodes_, [&node](const Node& other) {
+      const Coordinator* const leads = other.agent_up ? other.peer->coordinator() : nullptr;
+      const Coordinator::Round* const round = leads == nullptr ? nullptr : leads->round();
+      return round != nullptr && leads->instance().founder == node.instance &&
+             round->id == node.round;
+    });
+    if (!node.runs || is_led) {
+      node.unled_since = kNever;
+    } else if (node.unled_since == kNever) {
+      node.unled_since = world_.now();
+    } else if (world_.now() > node.unled_since + kLongEnough) {
+      violated("R4", fmt::format("n{} runs workers of a round that nobody leads", index));
+    }
+  }
+  world_.in(1s, [this] { mind_quiet(); });
 }
 
 void Cluster::check_settled() {

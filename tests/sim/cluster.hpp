@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::sim {
@@ -30,6 +31,18 @@ struct Setting {
   Duration work = std::chrono::seconds(20);  // how long workers have to run undisturbed
   int slow_workers = 20;                     // percent of them use their grace when told to stop
   int forgetful_workers = 15;                // percent of them die of a notice
+  bool trusts_replacement = false;
+  bool has_fence = false;
+  Duration last_call = std::chrono::seconds(2);
+  int held_max = 8;  // lines whose ends the leader's workers hold as well
+};
+
+/// A round of one instance of the job: rounds of two instances may have one number.
+struct RoundKey {
+  Incarnation instance{};
+  RoundId round;
+
+  auto operator<=>(const RoundKey&) const = default;
 };
 
 class Cluster {
@@ -42,7 +55,8 @@ class Cluster {
   void kill_agent_in_act(int node);  // the same, between two effects
   void kill_guard(int node);         // the agent ends everything
   void kill_both(int node);          // the kernel ends the workers; nobody says farewell
-  void power_off(int node);
+  void kill_all(int node);           // these and the workers at one blow
+  void power_off(int node);          // its kernel forgets everything
   void freeze(int node, Duration for_how_long);  // the agent alone
   void fail_worker(int node);
   void cannot_start_worker(int node);   // for now
@@ -53,7 +67,8 @@ class Cluster {
   Network& network() { return network_; }
 
   /// Whoever leads the newest generation, or did so last.
-  int leader() const { return led_by_.empty() ? 0 : led_by_.rbegin()->second; }
+  int leader() const { return leader_; }
+  int nodes() const { return setting_.nodes; }
   bool is_alive(int node) const { return nodes_[at(node)].agent_up; }
   bool all_ended() const;
   bool any_finished() const { return !finished_.empty(); }
@@ -69,6 +84,7 @@ class Cluster {
   const std::vector<std::string>& violations() const { return violations_; }
   const std::vector<std::string>& log() const { return log_; }
   bool keeps_log = false;
+  bool tells_calls = false;        // in the log as well
   bool strikes_at_starts = false;  // of rounds, while there is trouble
 
   // What was seen, for statistics.
@@ -82,7 +98,7 @@ class Cluster {
   /// Whether all nodes of that round run.
   bool is_whole() const;
   /// The places of a round, by node.
-  const std::map<int, Place>& places(RoundId round) const { return places_.at(round); }
+  const std::map<int, Place>& places(RoundId round) const;
   Peer& peer(int node) { return *nodes_[at(node)].peer; }
 
  private:
@@ -98,8 +114,12 @@ class Cluster {
     Incarnation incarnation{};
     int leader = 0;
     int leader_life = 0;
-    std::int64_t generation = 0;
+    Leadership leadership;
     bool is_open = false;
+    bool workers_hold = false;   // those that run on the leader's node, if any
+    bool is_said_held = false;   // "H", by the leader's side
+    bool is_known_held = false;  // to the member: its end is a proof
+    bool is_ended = false;       // by the leader's kernel
     std::shared_ptr<Pipe> to_leader;
     std::shared_ptr<Pipe> to_member;
   };
@@ -111,6 +131,12 @@ class Cluster {
     std::deque<Peer::Event> missed;  // while frozen
     std::unique_ptr<Peer> peer;
     double rate = 1;  // of its clock
+    int boots = 0;
+    TimePoint up_since;  // the agent, without a freeze
+    bool follows = false;
+    bool led = false;
+    TimePoint calls_since;           // at the endpoint, since it began to lead or to seek
+    TimePoint unled_since = kNever;  // it runs workers of a round that nobody leads
     TimePoint tick_at = kNever;
     bool acting = false;
     int acts_left = -1;  // effects until it is killed; -1: it is not going to be
@@ -119,6 +145,7 @@ class Cluster {
     std::vector<std::shared_ptr<Line>> lines;  // that it opened
     std::vector<std::shared_ptr<Line>> kept;   // of those that it leads
     // Its workers.
+    Incarnation instance{};
     RoundId round;
     bool runs = false;
     bool stopping = false;
@@ -151,6 +178,8 @@ class Cluster {
   void perform(int node, const effects::Send& send);
   void perform(int node, const effects::Close& close);
   void perform(int node, const effects::OpenLine& open);
+  void perform(int node, const effects::ProbeLines& probe);
+  void perform(int node, const effects::ClaimFence& claim);
   void perform(int node, const effects::SetLease& lease);
   void perform(int node, const effects::BeginStore& store);
   void perform(int node, const effects::StartWorkers& start);
@@ -167,6 +196,17 @@ class Cluster {
   void agent_gone(int node);
   void keep(int leader, const Peer::LineOpened& opened);
   void say_farewell(int node);
+  void say_held(int node);
+  void end_kept(int node);
+  void end_of_leader(const std::shared_ptr<Line>& line);
+  void end_of_member(const std::shared_ptr<Line>& line);
+  bool holds_own_lines(int node, int life) const;
+  bool holds_kept(const Line& line) const;
+  Incarnation instance_of(int node) const;
+  bool is_excused(Incarnation a, Incarnation b) const;
+  void begin_instance(int founder, int nodes);
+  void mind_quiet();
+  bool could_be_heard(int founder, int survivor) const;
   void end_lines(int node);
   void end_workers(int node, Duration after, WorkersEnd how);
   void workers_ended(int node, int run, WorkersEnd how);
@@ -186,18 +226,23 @@ class Cluster {
   Network network_;
   std::vector<Node> nodes_;
   std::set<std::uint64_t> incarnations_;
-  std::map<std::int64_t, int> led_by_;  // generation → node
-  std::map<RoundId, std::map<int, Place>> places_;
-  std::map<RoundId, std::set<int>> succeeded_;
-  std::map<RoundId, std::set<int>> saved_;  // or succeeded
-  std::map<RoundId, int> round_nodes_;
-  std::set<RoundId> paid_;  // rounds that followed a failure
+  std::map<std::pair<Incarnation, std::int64_t>, Incarnation> led_by_;  // by generation
+  int leader_ = 0;                                                      // that began last
+  std::map<RoundKey, std::map<int, Place>> places_;
+  std::map<RoundKey, std::set<int>> succeeded_;
+  std::map<RoundKey, std::set<int>> saved_;  // or succeeded
+  std::map<RoundKey, int> round_nodes_;
+  std::map<Incarnation, RoundId> newest_;          // by instance
+  std::map<Incarnation, std::set<RoundId>> paid_;  // rounds that followed a failure
+  // Instances that were begun while no node of an earlier one could be heard: the later one ends.
+  std::set<Incarnation> doubles_;
+  std::map<std::pair<Incarnation, RoundId>, Incarnation> fences_;  // as a file system keeps them
   std::int64_t newest_generation_ = 0;
   std::map<int, int> finished_;
   std::set<Incarnation> electorate_;  // of the newest round
   bool has_to_go_on_ = false;
   TimePoint quiet_since_;
-  bool is_done_ = false;  // an agent has ended with the news that the job is done
+  std::set<Incarnation> done_;  // instances of which an agent has ended with the news of success
   std::vector<std::string> violations_;
   std::vector<std::string> log_;
 };

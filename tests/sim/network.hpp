@@ -1,11 +1,13 @@
 #pragma once
 
 // A network of named troubles: delay, one-way and two-way partitions, hosts that are gone. What is
-// sent over a connection arrives in order and once, however late, like TCP; what was cut off
-// arrives when the cut is mended, unless one side has ended by then.
+// sent over a connection arrives in order and once, however late, like TCP, and any number of
+// messages are on their way at a time; what was cut off arrives when the cut is mended, unless one
+// side has ended by then.
 
 #include "tests/sim/world.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <list>
@@ -28,8 +30,8 @@ class Pipe {
   friend class Network;
   int from_ = 0;
   int to_ = 0;
-  std::deque<Parcel> parcels_;
-  bool is_moving_ = false;  // the first parcel has a time of arrival
+  std::deque<std::pair<TimePoint, Parcel>> parcels_;  // by when they arrive
+  bool is_moving_ = false;                            // the first parcel has a time of arrival
 };
 
 class Network {
@@ -53,18 +55,33 @@ class Network {
 
   /// Delivers `parcel` behind all earlier ones.
   void send(const std::shared_ptr<Pipe>& pipe, Pipe::Parcel parcel) {
-    pipe->parcels_.push_back(std::move(parcel));
+    const Duration delay = pipe->from_ == pipe->to_
+                               ? Duration(1000)
+                               : world_.between(std::chrono::microseconds(20), slowest);
+    TimePoint due = world_.now() + delay;
+    if (!pipe->parcels_.empty()) due = std::max(due, pipe->parcels_.back().first);
+    pipe->parcels_.emplace_back(due, std::move(parcel));
     move(pipe);
   }
 
   void cut(int from, int to) { cuts_.insert({from, to}); }
   void mend(int from, int to) {
-    cuts_.erase({from, to});
+    if (cuts_.erase({from, to}) != 0) mended_[{from, to}] = world_.now();
     wake();
   }
   void mend_all() {
-    cuts_.clear();
+    for (const auto& cut : std::exchange(cuts_, {}))
+      mended_[cut] = world_.now();
     wake();
+  }
+  /// Since when both ways between these hosts have been whole; now: they are not.
+  TimePoint whole_since(int a, int b) const {
+    if (is_cut(a, b) || is_cut(b, a)) return world_.now();
+    const auto since = [this](int from, int to) {
+      const auto found = mended_.find({from, to});
+      return found == mended_.end() ? TimePoint() : found->second;
+    };
+    return std::max(since(a, b), since(b, a));
   }
   bool is_cut(int from, int to) const {
     return from != to && (cuts_.contains({from, to}) || !is_up(from) || !is_up(to));
@@ -87,16 +104,14 @@ class Network {
       return;
     }
     pipe->is_moving_ = true;
-    const Duration delay = pipe->from_ == pipe->to_
-                               ? Duration(1000)
-                               : world_.between(std::chrono::microseconds(20), slowest);
-    world_.in(delay, [this, pipe] { arrive(pipe); });
+    const TimePoint due = std::max(world_.now(), pipe->parcels_.front().first);
+    world_.at(due, [this, pipe] { arrive(pipe); });
   }
 
   void arrive(const std::shared_ptr<Pipe>& pipe) {
     pipe->is_moving_ = false;
     if (is_cut(pipe->from_, pipe->to_)) return move(pipe);  // lost on the way, sent again later
-    const Pipe::Parcel parcel = std::move(pipe->parcels_.front());
+    const Pipe::Parcel parcel = std::move(pipe->parcels_.front().second);
     pipe->parcels_.pop_front();
     parcel();
     move(pipe);
@@ -117,6 +132,7 @@ class Network {
   World& world_;
   std::vector<bool> is_up_;
   std::set<std::pair<int, int>> cuts_;
+  std::map<std::pair<int, int>, TimePoint> mended_;
   std::vector<std::shared_ptr<Pipe>> stuck_;
   std::vector<std::weak_ptr<Pipe>> pipes_;
 };

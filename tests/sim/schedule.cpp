@@ -1,6 +1,7 @@
 #include "tests/sim/schedule.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace ddprun::sim {
 namespace {
@@ -40,11 +41,36 @@ void give_notice(World& world, Cluster& cluster, int nodes) {
   }
 }
 
+/// Lost without a word, and back after a while: a machine that was reset, or one whose processes
+/// were killed behind a cut, so that its kernel's last words come late.
+void vanish(World& world, Cluster& cluster, int node) {
+  const Duration back = world.chance(60) ? world.between(0s, 5s) : world.between(5s, 25s);
+  const bool is_reset = world.chance(50);
+  if (is_reset) {
+    cluster.power_off(node);
+  } else {
+    for (int other = 0; other < cluster.nodes(); ++other) {
+      if (other == node) continue;
+      cluster.network().cut(node, other);
+      cluster.network().cut(other, node);
+    }
+    cluster.kill_all(node);
+  }
+  world.in(back, [&cluster, node] {
+    cluster.network().set_up(node, true);
+    for (int other = 0; other < cluster.nodes(); ++other) {
+      cluster.network().mend(node, other);
+      cluster.network().mend(other, node);
+    }
+    if (!cluster.any_finished()) cluster.start(node);
+  });
+}
+
 void one_fault(World& world, Cluster& cluster, int nodes) {
   if (cluster.any_finished()) return;  // there is no job any more to return to
   // Leaders are struck more often than others: the hard part is theirs.
   const int node = world.chance(35) ? cluster.leader() : world.roll(0, nodes - 1);
-  switch (world.roll(0, 13)) {
+  switch (world.roll(0, 16)) {
     case 0:
     case 1:
       return cluster.kill_agent(node);
@@ -57,6 +83,12 @@ void one_fault(World& world, Cluster& cluster, int nodes) {
       return cluster.kill_both(node);
     case 5:
       return cluster.power_off(node);
+    case 14:
+      if (world.chance(50)) return cluster.kill_all(node);
+      return vanish(world, cluster, node);
+    case 15:
+    case 16:
+      return vanish(world, cluster, node);
     case 6:
       return cluster.freeze(
           node, world.chance(50) ? world.between(10ms, 3s) : world.between(3s, 20s));
@@ -89,14 +121,21 @@ void one_fault(World& world, Cluster& cluster, int nodes) {
 Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   World world(seed);
   Setting setting;
-  setting.nodes = world.roll(5, 8);
-  const int max = world.roll(2, setting.nodes);
-  setting.range = NodeRange(world.roll(std::min(2, max), max), max);
+  setting.nodes = world.roll(2, 9);
+  const int max = world.chance(40) ? setting.nodes : world.roll(1, setting.nodes);
+  setting.range = NodeRange(world.roll(1, max), max);
+  const bool has_spares = max < setting.nodes;
+  // Who replaces another by name does so among the nodes that the job has, no more (E9).
+  setting.trusts_replacement = !has_spares && world.chance(25);
+  setting.has_fence = world.chance(20);
+  setting.held_max = world.chance(60) ? 8 : world.roll(0, 2);
+  setting.last_call = 12s;  // as in life, longer than it takes to hear of survivors
   setting.max_restarts = world.roll(0, 4);
   setting.lease = world.chance(70) ? 3s : 1s;
   setting.work = world.between(5s, 30s);
   Cluster cluster(world, setting);
   cluster.keeps_log = keeps_log;
+  cluster.tells_calls = std::getenv("DDPRUN_SIM_CALLS") != nullptr;
   cluster.network().slowest = world.chance(80) ? Duration(2ms) : Duration(150ms);
 
   cluster.strikes_at_starts = world.chance(30);

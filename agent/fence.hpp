@@ -1,0 +1,90 @@
+#pragma once
+
+// The fence (--fence-dir): files on a file system that all nodes share. Each electorate has one,
+// and the node whose incarnation it holds is the only one of that electorate that may lead.
+//
+// A thread of its own makes and reads the files: a file system that hangs holds up neither the
+// heartbeats nor the end of the job. Everything else here is for the agent's thread.
+
+#include "agent/writer_thread.hpp"
+#include "base/deadline.hpp"
+#include "base/error.hpp"
+#include "base/time.hpp"
+#include "rendezvous/core/effects.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ddprun {
+
+/// Whether a fence can stand in `directory`: it is one, and files can be made and linked there.
+/// Leaves nothing behind. Blocks. Fails with kIo or kNotFound, naming the directory.
+Result<void> check_fence_directory(const std::filesystem::path& directory);
+
+/// The file of the electorate that is claimed, "JOB-INSTANCE-GENERATION-NUMBER.fence".
+std::string fence_file_name(std::string_view job, const effects::ClaimFence& claim);
+
+/// Claims the electorate unless another node holds it, and yields the node that does. The answer
+/// survives a crash of this machine and of the file server; claiming again changes nothing. Blocks.
+/// Fails with kIo or kNotFound: the claim may or may not have taken effect then.
+Result<Incarnation> claim_fence(
+    const std::filesystem::path& directory, std::string_view job, const effects::ClaimFence& claim);
+
+class Fence {
+ public:
+  /// What was claimed, and the node that holds it.
+  using OnHeld = std::function<void(const effects::ClaimFence& claim, Incarnation holder)>;
+
+  /// Claims for nodes of `job`, in `directory`. Fails with kIo if no thread can be started.
+  static Result<std::unique_ptr<Fence>> open(
+      asio::io_context& context, std::filesystem::path directory, std::string job, OnHeld on_held);
+
+  /// Leaves a claim behind that is under way; its answer is dropped.
+  ~Fence();
+  Fence(const Fence&) = delete;
+  Fence& operator=(const Fence&) = delete;
+
+  /// Returns at once. `on_held` is called later, from the loop, once the holder is known. A claim
+  /// that is under way is not made twice.
+  void claim(const effects::ClaimFence& claim);
+
+  /// Reports a file system that does not answer, and makes claims again that failed; until
+  /// cancelled.
+  asio::awaitable<void> watch();
+
+ private:
+  struct Shared;
+
+  Fence(
+      asio::io_context& context,
+      std::shared_ptr<Shared> shared,
+      std::unique_ptr<WriterThread> thread,
+      OnHeld on_held);
+
+  /// Electorates of different instances of the job may have one number.
+  using Key = std::pair<Incarnation, RoundId>;
+
+  static Key key_of(const effects::ClaimFence& claim) { return {claim.instance, claim.electorate}; }
+  void make(const effects::ClaimFence& claim);
+  void answered(const effects::ClaimFence& claim, const Result<Incarnation>& holder);
+
+  // Two owners: the thread may have to be left behind in the middle of a claim.
+  const std::shared_ptr<Shared> shared_;
+  const std::unique_ptr<WriterThread> thread_;
+  const OnHeld on_held_;
+  Timer timer_;  // until an answer is due, or until what failed is tried again
+  std::set<Key> under_way_;
+  std::map<Key, effects::ClaimFence> failed_;
+  Duration pause_;        // before what failed is tried again
+  std::string reported_;  // the failure that the last log line told; empty: none since
+};
+
+}  // namespace ddprun

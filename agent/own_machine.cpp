@@ -1,0 +1,40 @@
+#include "agent/own_machine.hpp"
+
+#include "base/file.hpp"
+#include "base/parse.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kFileBytesMax = 4096;
+constexpr std::size_t kBytesMax = 64;  // as many as a message takes
+
+// What systemd writes before it has chosen an id: every machine of such an image says the same.
+constexpr std::string_view kUninitialized = "uninitialized";
+
+bool is_printable(char byte) {
+  return byte > 0x20 && byte < 0x7F;
+}
+
+std::string id_in(const std::filesystem::path& file) {
+  const auto content = read_file(file, kFileBytesMax);
+  if (!content) return {};
+  const std::string_view id = trim(*content);
+  const bool is_usable =
+      id.size() <= kBytesMax && id != kUninitialized && std::ranges::all_of(id, is_printable);
+  return is_usable ? std::string(id) : std::string();
+}
+
+}  // namespace
+
+Machine own_machine(const std::filesystem::path& root) {
+  return {
+      .boot = id_in(root / "proc/sys/kernel/random/boot_id"), .id = id_in(root / "etc/machine-id")};
+}
+
+}  // namespace ddprun

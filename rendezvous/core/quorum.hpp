@@ -1,0 +1,87 @@
+#pragma once
+
+// What is a quorum of an electorate: the only place with such arithmetic. docs/rendezvous.md names
+// the rules.
+//
+// A majority always is one. For leading anew, never for keeping a round running, half of an even
+// electorate is one as well if it has the casting vote: that of the leader of the electorate's
+// round, in a job whose MIN lets half of the nodes run on (E8); or the fence, where there is one
+// (E10).
+
+#include "base/node_range.hpp"
+
+namespace ddprun {
+
+struct QuorumRule {
+  NodeRange nodes{1, 1};   // --nnodes
+  bool has_fence = false;  // the fence has the casting vote, and no leader
+};
+
+constexpr bool is_majority(int votes, int size) {
+  return 2 * votes > size;
+}
+
+constexpr bool is_half(int votes, int size) {
+  return size > 0 && 2 * votes == size;
+}
+
+/// The least votes that keep `size` nodes from electing anybody else; with `half_suffices`, those
+/// who gave them have the casting vote.
+constexpr int votes_needed(int size, bool half_suffices) {
+  return half_suffices ? (size + 1) / 2 : size / 2 + 1;
+}
+
+/// Whether the leader of the electorate's round breaks a tie. In a fixed world half of the nodes
+/// could not run, and a tie-break would only forbid late proofs.
+inline bool leader_breaks_ties(const QuorumRule& rule, int size) {
+  return !rule.has_fence && size % 2 == 0 && size / 2 >= rule.nodes.min();
+}
+
+/// Votes in one electorate, as a candidate counts them.
+struct Votes {
+  int size = 0;              // of the electorate, less those proved dead in time
+  bool lost_leader = false;  // of these: the leader of the electorate's round
+  int given = 0;             // by members who wait with the candidate
+  int late = 0;             // members proved dead too late: each may have voted for somebody before
+  int vouched = 0;          // of `late`, by replacement
+  bool has_leader = false;  // the leader of the electorate's round is among the voters
+  bool has_fence = false;   // the candidate holds the electorate's fence
+};
+
+/// Whether those who gave no vote could have elected somebody, so that a proof which comes late
+/// changes nothing (E9).
+inline bool others_may_lead(const QuorumRule& rule, const Votes& votes) {
+  const int others = votes.size - votes.given;
+  if (is_majority(others, votes.size)) return true;
+  if (!is_half(others, votes.size)) return false;
+  if (rule.has_fence) return !votes.has_fence;
+  return leader_breaks_ties(rule, votes.size) && !votes.has_leader;
+}
+
+/// The size that the votes are counted against: late proofs are subtracted if nobody can have led
+/// on without those who voted, or if all others are known to be replaced (E9).
+inline int counted_size(const QuorumRule& rule, const Votes& votes) {
+  const bool all_replaced = votes.vouched > 0 && votes.given + votes.vouched >= votes.size;
+  const bool counts = all_replaced || !others_may_lead(rule, votes);
+  return counts ? votes.size - votes.late : votes.size;
+}
+
+/// Never of an electorate of none: a founder alone may have started a round that nobody here knows.
+inline bool wins_by_majority(const QuorumRule& rule, const Votes& votes) {
+  const int size = counted_size(rule, votes);
+  return size > 0 && is_majority(votes.given, size);
+}
+
+/// With the casting vote of the leader of the electorate's round.
+inline bool wins_by_tie(const QuorumRule& rule, const Votes& votes) {
+  const int size = counted_size(rule, votes);
+  return votes.has_leader && is_half(votes.given, size) && leader_breaks_ties(rule, size);
+}
+
+/// With the fence of the electorate, whether it is held yet or not. Not of what its dead leader
+/// leaves: with the other half of that it was a majority, and may have led another round since.
+inline bool wins_with_fence(const QuorumRule& rule, const Votes& votes) {
+  return rule.has_fence && !votes.lost_leader && is_half(votes.given, counted_size(rule, votes));
+}
+
+}  // namespace ddprun

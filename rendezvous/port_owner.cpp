@@ -1,0 +1,206 @@
+#include "rendezvous/port_owner.hpp"
+
+#include "base/file.hpp"
+#include "base/parse.hpp"
+#include "rendezvous/address.hpp"
+#include "rendezvous/connect.hpp"
+#include "rendezvous/core/status_json.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kTableBytesMax = std::size_t{64} * 1024 * 1024;
+constexpr std::size_t kNameBytesMax = 4096;
+
+/// A socket, by a line of /proc/net/tcp.
+struct Socket {
+  Address address;  // its own
+  bool listens = false;
+  std::string user;
+  std::string inode;
+};
+
+std::optional<std::uint32_t> parse_hex(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// "0100007F": the words of an address as this machine's memory has them.
+std::optional<Address> parse_address(std::string_view text) {
+  constexpr std::size_t kDigits = 8;  // of a word
+  std::array<std::uint32_t, 4> words{};
+  const bool is_ipv4 = text.size() == kDigits;
+  if (!is_ipv4 && text.size() != kDigits * words.size()) return std::nullopt;
+  for (std::size_t i = 0; i * kDigits < text.size(); ++i) {
+    const auto word = parse_hex(text.substr(i * kDigits, kDigits));
+    if (!word) return std::nullopt;
+    words[i] = *word;
+  }
+  Address address;
+  address.storage.ss_family = is_ipv4 ? AF_INET : AF_INET6;
+  address.size = is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  if (is_ipv4) {
+    std::memcpy(
+        &reinterpret_cast<sockaddr_in*>(address.get())->sin_addr, words.data(), sizeof(in_addr));
+  } else {
+    std::memcpy(
+        &reinterpret_cast<sockaddr_in6*>(address.get())->sin6_addr, words.data(), sizeof(in6_addr));
+  }
+  return address;
+}
+
+/// "  0: 0100007F:2742 00000000:0000 0A … uid timeout inode …", if it is of `port`.
+std::optional<Socket> parse_socket(std::string_view line, std::uint16_t port) {
+  constexpr std::size_t kLocal = 1;
+  constexpr std::size_t kState = 3;
+  constexpr std::size_t kUser = 7;
+  constexpr std::size_t kInode = 9;
+  constexpr std::string_view kNobodys = "0";  // TIME_WAIT, which is in nobody's way
+  std::vector<std::string_view> words = split(line, ' ');
+  std::erase(words, "");
+  if (words.size() <= kInode || words[kInode] == kNobodys) return std::nullopt;
+  const std::size_t colon = words[kLocal].find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  if (parse_hex(words[kLocal].substr(colon + 1)) != port) return std::nullopt;
+  const auto address = parse_address(words[kLocal].substr(0, colon));
+  if (!address) return std::nullopt;
+  return Socket{
+      .address = *address,
+      .listens = words[kState] == "0A",
+      .user = std::string(words[kUser]),
+      .inode = std::string(words[kInode])};
+}
+
+/// Those that listen, if any; else the others.
+std::vector<Socket> sockets_at(std::uint16_t port) {
+  std::vector<Socket> listening;
+  std::vector<Socket> others;
+  for (const char* const table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    const auto text = read_file(table, kTableBytesMax);
+    if (!text) continue;
+    for (const std::string_view line : split(*text, '\n')) {
+      auto socket = parse_socket(line, port);
+      if (socket) (socket->listens ? listening : others).push_back(*std::move(socket));
+    }
+  }
+  return listening.empty() ? others : listening;
+}
+
+/// Whether the process at `process` has the descriptor whose link reads `socket`.
+bool has_open(const fs::path& process, const std::string& socket) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(process / "fd", error)) {
+    if (fs::read_symlink(entry.path(), error) == socket) return true;
+  }
+  return false;
+}
+
+std::string name_of(const fs::path& process) {
+  const auto name = read_file(process / "comm", kNameBytesMax);
+  return name ? std::string(trim(*name)) : "";
+}
+
+void find_process(const std::string& inode, PortOwner& owner) {
+  const std::string socket = fmt::format("socket:[{}]", inode);
+  std::error_code error;
+  for (const auto& process : fs::directory_iterator("/proc", error)) {
+    const auto pid = parse_int<int>(process.path().filename().native());
+    if (!pid || !has_open(process.path(), socket)) continue;
+    owner.program = name_of(process.path());
+    owner.pid = *pid;
+    return;
+  }
+}
+
+/// Where to connect to reach who listens on `address`.
+std::vector<Endpoint> ways_to(const Address& address, std::uint16_t port) {
+  const std::string host = address.host();
+  if (host == "0.0.0.0") return {{.host = "127.0.0.1", .port = port}};
+  if (host != "::") return {{.host = host, .port = port}};
+  return {{.host = "::1", .port = port}, {.host = "127.0.0.1", .port = port}};
+}
+
+/// What `endpoint` answers to an HTTP request for its status; fails with kTimedOut, or kPeerLost.
+Result<std::string> ask_for_status(const Endpoint& endpoint, TimePoint deadline) {
+  constexpr std::string_view kRequest =
+      "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  const auto socket = connect_to(endpoint, deadline);
+  if (!socket) return socket.error();
+  const auto sent = send_all(socket->get(), kRequest, deadline);
+  if (!sent) return sent.error();
+  std::string answer;
+  std::array<char, 1U << 16U> buffer{};
+  while (answer.size() < kStatusBytesMax) {
+    const auto got = receive_some(socket->get(), buffer, deadline);
+    if (!got && got.error().is(Errc::kTimedOut)) return got.error();
+    if (!got) break;  // its end
+    answer.append(buffer.data(), *got);
+  }
+  return answer;
+}
+
+/// Whether `answer` is that of a ddprun which others may join. One node's job answers as well, and
+/// takes nobody.
+bool is_of_job(std::string_view answer, int nodes_max) {
+  constexpr std::string_view kHeaderEnd = "\r\n\r\n";
+  const std::size_t end = answer.find(kHeaderEnd);
+  if (end == std::string_view::npos) return false;
+  const std::string_view header = answer.substr(0, end);
+  if (header.find("\r\nServer: ddprun") == std::string_view::npos) return false;
+  const std::string_view status_line = header.substr(0, header.find("\r\n"));
+  if (status_line.find(" 404 ") != std::string_view::npos) return false;  // a store alone
+  if (status_line.find(" 200 ") == std::string_view::npos) return true;   // it does not lead
+  const auto status = parse_status(answer.substr(end + kHeaderEnd.size()));
+  return status && (status->nodes_max > 1 || nodes_max == 1);
+}
+
+}  // namespace
+
+std::string PortOwner::to_string() const {
+  if (pid != 0) return fmt::format("{} (pid {})", program.empty() ? "a process" : program, pid);
+  return fmt::format("another program of the user with id {} (see ss -tlnp)", user);
+}
+
+std::optional<PortOwner> owner_of(std::uint16_t port) {
+  const std::vector<Socket> sockets = sockets_at(port);
+  if (sockets.empty()) return std::nullopt;
+  PortOwner owner;
+  owner.user = sockets.front().user;
+  for (const Socket& socket : sockets) {
+    if (owner.pid == 0) find_process(socket.inode, owner);
+    if (!socket.listens) continue;
+    const auto ways = ways_to(socket.address, port);
+    owner.listens.insert(owner.listens.end(), ways.begin(), ways.end());
+  }
+  return owner;
+}
+
+bool may_host_job(const PortOwner& owner, int nodes_max, TimePoint deadline) {
+  bool is_silent = false;
+  for (const Endpoint& endpoint : owner.listens) {
+    const auto answer = ask_for_status(endpoint, deadline);
+    if (answer && is_of_job(*answer, nodes_max)) return true;
+    is_silent = is_silent || (!answer && answer.error().is(Errc::kTimedOut));
+  }
+  // One that has just begun, or was stopped, says nothing. Nor may one be reached in another
+  // container, whose processes are not seen from here.
+  return is_silent && (owner.pid == 0 || owner.program == name_of("/proc/self"));
+}
+
+}  // namespace ddprun

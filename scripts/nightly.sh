@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Runs what is too long for every change: drills with many repeats, simulations with many seeds, and the
+# tests that scripts/test.sh shortens or leaves to one preset, in full:
+#
+#   scripts/nightly.sh [NAME...]
+#
+#   sim mutants                           the rendezvous in virtual time, under a million seeds
+#   failover false_alarm nodes            nodes that are lost, or only slow
+#   return cuts pods one_blow second_job  nodes that come back; each where its drill exists
+#   notice requeue                        Slurm's notices, and jobs that it starts again
+#   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
+#   unit                                  the unit tests, optimised
+#
+# Without a NAME: all of them, one after the other, for hours. What each says is in build/nightly/NAME.log;
+# here it has one line. What fails stops no other; then the status is 1. Drills on namespaces and Slurm
+# need root. pods needs a program that runs containers, named by PODS, and is skipped without it.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+all=(sim mutants failover false_alarm nodes return cuts pods one_blow second_job notice requeue kills
+  snapshots training_cuts kit unit)
+
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    exit 0
+    ;;
+esac
+if (($# == 0)); then set -- "${all[@]}"; fi
+for name in "$@"; do
+  [[ " ${all[*]} " == *" $name "* ]] || die "no drill '$name'; there are: ${all[*]}"
+done
+
+python="$ddprun_venv/bin/python"
+bin="$ddprun_root/build/release/bin"
+tests="$ddprun_root/tests"
+out="$ddprun_root/build/nightly"
+programs=(--ddprun "$bin/ddprun")
+with_worker=("${programs[@]}" --round-worker "$bin/round_worker")
+with_trainer=("${programs[@]}" --ddptrain "$bin/ddptrain")
+
+# nodes_drill FILE FLAG...: of those on namespaces; says so where there is none of that name.
+nodes_drill() {
+  local drill="$tests/integration/$1"
+  shift
+  if [[ ! -e "$drill" ]]; then
+    echo "SKIPPED: there is no ${drill#"$ddprun_root"/}"
+    return 0
+  fi
+  python3 "$drill" "$@"
+}
+
+drill() {
+  case "$1" in
+    sim) "$bin/ddprun_sim" --seeds 1:1000000 ;;
+    mutants) python3 "$tests/sim/mutants_test.py" --compiler c++ --rare --seeds 1:200000 ;;
+    failover) nodes_drill failover_drill.py "${with_worker[@]}" --repeats 200 --silences 20 ;;
+    false_alarm) nodes_drill false_alarm_drill.py "${programs[@]}" --ddpctl "$bin/ddpctl" --minutes 10 ;;
+    nodes) python3 "$tests/slurm/nodes_cluster_test.py" "${with_worker[@]}" --repeats 20 ;;
+    return) nodes_drill return_drill.py "${with_worker[@]}" --repeats 20 --logs "$out/return" ;;
+    cuts) nodes_drill cuts_drill.py "${programs[@]}" --cuts 300 --split 5 --leases 1,3,10 --jobs 20 --longs 3 ;;
+    pods)
+      if [[ -z "${PODS:-}" ]]; then echo "SKIPPED: PODS names no program that runs containers"; return 0; fi
+      nodes_drill pods_drill.py "${with_worker[@]}" --pods "$PODS" --repeats 10 --logs "$out/pods"
+      ;;
+    one_blow) nodes_drill one_blow_drill.py "${with_worker[@]}" --repeats 50 ;;
+    second_job) nodes_drill second_job_drill.py "${with_worker[@]}" --repeats 50 ;;
+    notice) "$python" "$tests/slurm/notice_cluster_drill.py" "${with_trainer[@]}" --repeats 20 ;;
+    requeue) "$python" "$tests/slurm/requeue_cluster_test.py" "${with_trainer[@]}" --python "$python" ;;
+    kills)
+      DDPRUN_KILLS=100 python3 "$tests/agent/processes_test.py" --launcher "$bin/run_plan" --worker "$bin/fake_worker"
+      ;;
+    snapshots)
+      DDPRUN_SNAPSHOT_KILLS=1000 "$bin/snapshot_crash_test"
+      DDPTRAIN="$bin/ddptrain" "$python" "$tests/parity/snapshot_kill_test.py" --kills 200
+      ;;
+    training_cuts) DDPTRAIN="$bin/ddptrain" "$python" "$tests/parity/cuts_test.py" --cuts 200 ;;
+    kit) DDPTRAIN="$bin/ddptrain" DDPRUN_KIT=all "$python" "$tests/parity/kit_test.py" ;;
+    unit) ctest --test-dir "$ddprun_root/build/release" -j2 --output-on-failure --no-tests=error -L '^unit$' ;;
+  esac
+}
+
+"$ddprun_root/scripts/setup.sh"
+step "Building the preset release"
+configure release -DDDPRUN_TRAINER=ON -DDDPRUN_TESTS=ON
+build release
+
+cd "$ddprun_root"
+mkdir -p "$out"
+failed=()
+for name in "$@"; do
+  started=$SECONDS verdict=passed
+  # In a shell of its own that ends at the first failure, which it would not do as a condition.
+  set +e
+  (set -e; drill "$name") >"$out/$name.log" 2>&1 </dev/null
+  status=$?
+  set -e
+  if ((status != 0)); then
+    verdict="FAILED with status $status" failed+=("$name")
+  elif grep -q '^SKIPPED: ' "$out/$name.log"; then
+    verdict="$(grep -m 1 '^SKIPPED: ' "$out/$name.log")"
+  fi
+  printf '%-14s %6s s  %s (build/nightly/%s.log)\n' "$name" "$((SECONDS - started))" "$verdict" "$name"
+done
+((${#failed[@]} == 0)) || die "failed: ${failed[*]}"
+step "All of it passed"

@@ -1,0 +1,80 @@
+// What `--lease` promises, in virtual time: whoever was cut off for less than 0.8 leases, several
+// times in a row or once, is in time. Every cut begins at another point between two heartbeats.
+
+#include "tests/sim/story.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <set>
+
+namespace ddprun::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kPhases = 10;
+constexpr int kLengths = 8;  // of 0.1 to 0.8 leases
+
+Setting job_of(int nodes, Duration lease) {
+  Setting setting = cluster_of(nodes, NodeRange(std::min(nodes, 2), nodes));
+  setting.lease = lease;
+  return setting;
+}
+
+void cut_off(Story& story, int victim, Duration length) {
+  story.isolate({victim});
+  story.after(length);
+  story->network().mend_all();
+}
+
+class Cuts : public testing::TestWithParam<int> {
+ protected:
+  /// That the first round is still running after cuts of `victim`, which `cut` makes.
+  static void expect_nothing_lost(int nodes, Duration lease, int victim, const auto& cut) {
+    for (int length = 1; length <= kLengths; ++length) {
+      for (int phase = 0; phase < kPhases && !testing::Test::HasFailure(); ++phase) {
+        const auto seed =
+            static_cast<std::uint64_t>(length) * kPhases + static_cast<std::uint64_t>(phase);
+        Story story(job_of(nodes, lease), seed);
+        story.after(5s + lease * phase / (10 * kPhases));
+        const RoundId before = story->round();
+        ASSERT_TRUE(story->is_whole());
+        cut(story, victim, lease * length / 10);
+        story.after(2 * lease);
+        EXPECT_TRUE(story->round() == before && story->is_whole());
+        if (HasFailure()) {
+          std::cerr << "nodes " << nodes << ", lease " << to_seconds(lease) << ", node " << victim
+                    << " cut off for 0." << length << " leases, seed " << seed << "\n";
+        }
+      }
+    }
+  }
+};
+
+TEST_P(Cuts, OneThatIsShortLosesNobody) {
+  for (const Duration lease : {1s, 3s, 10s}) {
+    for (const int victim : {0, 1}) {
+      expect_nothing_lost(GetParam(), lease, victim, cut_off);
+    }
+  }
+}
+
+TEST_P(Cuts, SeveralInARowCountAsOne) {
+  const auto cut_twice = [](Story& story, int victim, Duration length) {
+    cut_off(story, victim, length * 3 / 8);
+    story.after(length / 8);
+    cut_off(story, victim, length / 2);
+  };
+  for (const int victim : {0, 1}) {
+    expect_nothing_lost(GetParam(), 3s, victim, cut_twice);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfSoManyNodes, Cuts, testing::Values(2, 3, 4, 5, 8));
+
+}  // namespace
+}  // namespace ddprun::sim
