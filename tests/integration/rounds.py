@@ -59,24 +59,28 @@ def rounds_of(moments):
 def rounds_by_token(moments):
     """The moments of each round by time, in the order in which rounds began. Of those with the same
     numbers each has a token of its own."""
-    tokens, rounds, unknown = {}, {}, {}
+    tokens, rounds, unknown, alone = {}, {}, {}, {}
     # From the end, since a worker learns its token; a machine that comes back numbers processes anew.
     for moment in sorted(moments, reverse=True):
         token = tokens[moment.process, moment.key] = (
             moment.token or tokens.get((moment.process, moment.key)))
-        group = unknown if token is None else rounds
-        group.setdefault((*moment.key, token), []).append(moment)
+        if token is None:
+            unknown.setdefault((*moment.key, moment.process), []).append(moment)
+        else:
+            rounds.setdefault((*moment.key, token), []).append(moment)
     for moments in (*rounds.values(), *unknown.values()):
         moments.reverse()
-    for (*key, _), lost in unknown.items():
-        # Workers that ended before they knew: of the round that began nearest to them.
-        same = [name for name in rounds if [*name[:2]] == key]
+    for name, lost in sorted(unknown.items()):
+        # A worker that ended before it knew: of the round that began nearest to it, with its rank free.
+        key, rank, process = name[:2], lost[0].rank, lost[0].process
+        same = [other for other, moments in rounds.items() if other[:2] == key and
+                all(moment.rank != rank or moment.process == process for moment in moments)]
         if same:
-            nearest = min(same, key=lambda name: abs(rounds[name][0].ns - lost[0].ns))
+            nearest = min(same, key=lambda other: abs(rounds[other][0].ns - lost[0].ns))
             rounds[nearest] = sorted(rounds[nearest] + lost)
         else:
-            rounds[(*key, None)] = lost
-    return sorted(rounds.values())
+            alone.setdefault(key, []).extend(lost)
+    return sorted([*rounds.values(), *map(sorted, alone.values())])
 
 
 def _overlaps(rounds):

@@ -79,6 +79,13 @@ class Judge(unittest.TestCase):
         self.assertEqual([], rounds.violations(log(
             "1 1 1 n0 0 11", f"2 1 1 n0 0 11 {A}", "2 1 1 n1 1 21", f"9 1 2 n0 0 12 {B}")))
 
+    def test_counts_no_worker_to_a_round_in_which_another_has_its_rank(self):
+        """It was killed in the first moments of a round of its own."""
+        found = rounds.violations(log(f"1 1 1 n0 0 11 {A}", "2 1 1 n1 0 21", f"3 1 1 n0 0 11 {A}"))
+        self.assertEqual(2, len(found), found)
+        self.assertTrue(found[0].startswith("R2: "), found)
+        self.assertTrue(found[1].startswith("R1: "), found)
+
 
 class Log(unittest.TestCase):
     def test_may_end_within_a_line(self):
