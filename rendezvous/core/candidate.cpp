@@ -52,21 +52,20 @@ Votes Candidate::view_of(const Electorate& told, const Promise& promise) const {
   };
   // One that led later has voted for itself, and others with it: its death comes too late here.
   const bool subtracts = counts(in_time) && in_time.generation == told.round.generation;
-  std::map<Incarnation, bool> late;  // whether it is only vouched for
+  std::map<Incarnation, bool> late;  // whether it is replaced
   for (const LateDeath& death : told.late) {
-    if (!subtracts || death.node != in_time.leader) late.emplace(death.node, death.is_vouched);
+    if (!subtracts || death.node != in_time.leader) late.emplace(death.node, death.is_replaced);
   }
   if (!subtracts && counts(newest)) {
-    const bool is_proved = std::ranges::any_of(promises_, [&](const auto& entry) {
-      return entry.second.dead.of == newest && !entry.second.dead.is_vouched;
+    late[newest.leader] |= std::ranges::any_of(promises_, [&](const auto& entry) {
+      return entry.second.dead.of == newest && entry.second.dead.is_replaced;
     });
-    late.emplace(newest.leader, !is_proved);
   }
   Votes votes;
   votes.size = told.size - (subtracts ? 1 : 0);
   votes.lost_leader = subtracts;
   votes.late = static_cast<int>(late.size());
-  votes.vouched =
+  votes.replaced =
       static_cast<int>(std::ranges::count_if(late, [](const auto& death) { return death.second; }));
   return votes;
 }
@@ -80,6 +79,11 @@ Candidate::Count Candidate::count(RoundId round) const {
       found.views.push_back(view_of(*told, promise));
       if (told->is_member) found.members.insert(node);
       has_leader |= told->is_leader && setting_.may_use_half;
+    }
+    if (promise.standing.offered.round != round) continue;
+    // A spare that the leader had no time to tell.
+    for (const RoundMember& member : promise.standing.members) {
+      if (promises_.contains(member.node)) found.members.insert(member.node);
     }
   }
   for (Votes& votes : found.views) {
@@ -108,12 +112,12 @@ std::set<RoundId> Candidate::electorates() const {
       return round.generation == standing.obeyed.generation && round > standing.committed.round;
     });
   }
-  // Nor was one started that a node has never acknowledged which was to run in it.
+  // Nor was one that a node has never acknowledged which was to run in it.
   for (const auto& [node, promise] : promises_) {
     const RoundId offered = promise.standing.offered.round;
-    const bool was_refused = std::ranges::any_of(promise.standing.runners, [&](Runner runner) {
-      const auto found = promises_.find(runner.node);
-      return found != promises_.end() && found->second.standing.offered.round < offered;
+    const bool was_refused = std::ranges::any_of(promise.standing.members, [&](RoundMember member) {
+      const auto found = promises_.find(member.node);
+      return member.runs && found != promises_.end() && found->second.standing.offered.round < offered;
     });
     if (was_refused && offered > committed) known.erase(offered);
   }

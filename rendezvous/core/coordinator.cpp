@@ -102,7 +102,9 @@ std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
 }
 
 // A place is not given away while its node may be there (under a lease, or behind a connection that
-// is slow): who asks for it waits until that node is lost, or is heard again.
+// is slow): who asks for it waits until that node is lost, or is heard to live. What it said before
+// it was killed may come later, from a kernel that lived on: only who confirms an answer that was
+// sent since lives.
 
 const Coordinator::Node* Coordinator::holder_of_rank(const NodeInfo& asking) const {
   if (!asking.node_rank) return nullptr;
@@ -114,10 +116,10 @@ const Coordinator::Node* Coordinator::holder_of_rank(const NodeInfo& asking) con
 }
 
 /// Yields whether it has to wait for its place.
-bool Coordinator::postpone(Link link, const Hello& hello, Effects& out) {
+bool Coordinator::postpone(Link link, const Hello& hello, TimePoint now, Effects& out) {
   const Node* const holder = holder_of_rank(hello.node);
   if (holder == nullptr) return false;
-  postponed_.insert_or_assign(link, hello);
+  postponed_.insert_or_assign(link, Postponed{.hello = hello, .since = now});
   if (holder->info.incarnation == self()) {
     refuse_postponed(*holder, out);
     return true;
@@ -129,9 +131,13 @@ bool Coordinator::postpone(Link link, const Hello& hello, Effects& out) {
 
 void Coordinator::refuse_postponed(const Node& alive, Effects& out) {
   if (!alive.info.node_rank) return;
+  const bool is_self = alive.info.incarnation == self();
+  const auto answered_at = lease_.answered_at(alive.info.incarnation);
   std::erase_if(postponed_, [&](const auto& entry) {
-    const auto& [link, hello] = entry;
+    const auto& [link, postponed] = entry;
+    const Hello& hello = postponed.hello;
     if (hello.node.node_rank != alive.info.node_rank) return false;
+    if (!is_self && (!answered_at || *answered_at <= postponed.since)) return false;
     Refuse no{
         .job = policy_.job,
         .exit_status = kExitUsage,
@@ -150,11 +156,11 @@ void Coordinator::refuse_postponed(const Node& alive, Effects& out) {
 void Coordinator::admit_postponed(TimePoint now, Effects& out) {
   for (;;) {
     const auto next = std::ranges::find_if(postponed_, [this](const auto& entry) {
-      return holder_of_rank(entry.second.node) == nullptr;
+      return holder_of_rank(entry.second.hello.node) == nullptr;
     });
     if (next == postponed_.end()) return;
     const auto admitted = postponed_.extract(next);
-    join(admitted.key(), admitted.mapped(), now, out);
+    join(admitted.key(), admitted.mapped().hello, now, out);
   }
 }
 
@@ -215,7 +221,7 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
     out.emplace_back(effects::Close{.link = link});
     return;
   }
-  if (postpone(link, hello, out)) return;
+  if (postpone(link, hello, now, out)) return;
   held_for_.erase(fmt::format("{} {}", hello.node.host, hello.node.listens.to_string()));
   const Incarnation incarnation = hello.node.incarnation;
   const auto [found, is_new] = nodes_.try_emplace(incarnation);
@@ -271,8 +277,8 @@ void Coordinator::received(Link link, const Message& message, TimePoint now, Eff
   Node* const node = find(link);
   if (node == nullptr || is_fenced()) return;
   node->heard_at = now;
-  if (!postponed_.empty()) refuse_postponed(*node, out);
   std::visit([&](const auto& what) { on(*node, what, now, out); }, message);
+  if (!postponed_.empty()) refuse_postponed(*node, out);
   // Most of what comes is beats, which change nothing but the lease.
   const bool is_beat =
       std::holds_alternative<Beat>(message) || std::holds_alternative<Confirm>(message);
@@ -522,7 +528,7 @@ void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
       .is_for_all = true});
 }
 
-/// The nodes of the round by group rank, then the others.
+/// The nodes of the round by group rank, then its spares, then the others.
 std::vector<Successor> Coordinator::successors() const {
   std::vector<Successor> out;
   const auto add = [&](Incarnation incarnation) {
@@ -532,9 +538,12 @@ std::vector<Successor> Coordinator::successors() const {
     out.push_back({.node = incarnation, .at = found->second.info.listens});
   };
   std::ranges::for_each(round_.to_run, add);
-  for (const auto& [incarnation, node] : nodes_) {
-    if (out.size() >= kSuccessorsMax) break;
-    if (!is_to_run(incarnation)) add(incarnation);
+  for (const bool has_vote : {true, false}) {
+    for (const auto& [incarnation, node] : nodes_) {
+      if (out.size() >= kSuccessorsMax) break;
+      const bool votes = round_.electorate.members.contains(incarnation);
+      if (votes == has_vote && !is_to_run(incarnation)) add(incarnation);
+    }
   }
   return out;
 }

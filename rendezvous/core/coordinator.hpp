@@ -135,7 +135,7 @@ class Coordinator {
   void welcome(const Node& node, Effects& out) const;
   void remove(Incarnation node, const std::string& why, TimePoint now, Effects& out);
   const Node* holder_of_rank(const NodeInfo& node) const;
-  bool postpone(Link link, const Hello& hello, Effects& out);
+  bool postpone(Link link, const Hello& hello, TimePoint now, Effects& out);
   void refuse_postponed(const Node& alive, Effects& out);
   void admit_postponed(TimePoint now, Effects& out);
   void withdraw_offer_to(Incarnation node);
@@ -192,7 +192,11 @@ class Coordinator {
 
   std::map<Incarnation, PastLeadership::Node> gone_;
   std::vector<Incarnation> gone_dead_;  // of these, proved dead since
-  std::map<Link, Hello> postponed_;     // each wants the node rank of another that may live yet
+  struct Postponed {
+    Hello hello;
+    TimePoint since;
+  };
+  std::map<Link, Postponed> postponed_;  // each wants the node rank of another that may live yet
   std::map<std::string, TimePoint> held_for_;  // by place, nodes of another instance; see hold_for
   TimePoint seen_;                             // the present, as of the last event
   TimePoint expire_at_;                        // no node is overdue before

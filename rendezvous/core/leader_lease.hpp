@@ -36,6 +36,11 @@ class LeaderLease {
   /// What answers the newest beat: no more than our majority holds, to which `node` belongs once
   /// this arrives there. From when that beat came. REQUIRES: it has joined.
   Answer answer(Incarnation node);
+  /// When the newest answer was sent that it surely got; none: not one since it joined.
+  std::optional<TimePoint> answered_at(Incarnation node) const {
+    const auto found = confirmed_.find(node);
+    return found == confirmed_.end() ? std::nullopt : found->second.sent;
+  }
   /// Of a node that is not here any more. It counts in its electorate.
   void forget(Incarnation node) { confirmed_.erase(node); }
   /// Its death is proved: subtracted, if what it last confirmed still kept it from promising (E6).

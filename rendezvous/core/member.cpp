@@ -248,7 +248,7 @@ void Member::farewell(const Leadership& leadership, TimePoint now, Effects& out)
   const bool is_ours = leadership == standing_.obeyed;
   // A lifeline to an earlier leader, or to one of another instance, may end late: no news here.
   if (is_ours && dead_.of != leadership) {
-    dead_ = {.of = leadership, .in_time = now < in_time_until_, .is_vouched = false};
+    dead_ = {.of = leadership, .in_time = now < in_time_until_, .is_replaced = false};
   }
   if (is_ours && leadership.generation != 0 && !leads()) {
     if (uplink_ == Uplink::kFollowing) hang_up(now, out);
@@ -477,7 +477,8 @@ void Member::take_turn(TimePoint now, Effects& out) {
 }
 
 bool Member::may_promise(TimePoint now) const {
-  return is_voter() && is_lost(now) && !runs_workers() && now >= may_promise_at_;
+  return standing_.obeyed.generation != 0 && is_lost(now) && !runs_workers() &&
+         now >= may_promise_at_;
 }
 
 void Member::try_promise(TimePoint now, Effects& out) {
@@ -518,14 +519,15 @@ std::optional<Wait> Member::awaited() const {
 }
 
 bool Member::may_take_turn(TimePoint now) const {
-  return (has_call() || uplink_ == Uplink::kNone) && !has_promised_ && may_promise(now);
+  const bool is_free = has_call() || uplink_ == Uplink::kNone;
+  return is_voter() && is_free && !has_promised_ && may_promise(now);
 }
 
 /// Whoever led may win at any time by its own vote, so it tries all along; others have their turn.
 bool Member::is_candidate(TimePoint now) const {
   const bool has_turn = uplink_ == Uplink::kOwnTurn ||
                         (was_leader_ && !has_promised_ && uplink_ != Uplink::kFollowing);
-  return has_turn && may_promise(now);
+  return is_voter() && has_turn && may_promise(now);
 }
 
 Duration Member::regroup(TimePoint now) const {
@@ -548,29 +550,31 @@ Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
 /// As far as it is known here; by replacement only while the other node waits here.
 LeaderDeath Member::death_of_leader(TimePoint now) const {
   const bool is_replaced = replaced_.contains(standing_.obeyed.leader) && is_lost(now);
-  const bool is_proved = dead_.of == standing_.obeyed;
-  if (is_proved || !is_replaced) return dead_;
-  return {.of = standing_.obeyed, .in_time = false, .is_vouched = true};
+  const bool is_in_time = dead_.of == standing_.obeyed && dead_.in_time;
+  if (is_in_time || !is_replaced) return dead_;
+  return {.of = standing_.obeyed, .in_time = false, .is_replaced = true};
 }
 
 /// What it knows of the past, with those counted that it has proofs of too late (E9), and without
 /// its casting votes while somebody may still take it for dead in time (E8).
 Standing Member::standing_to_tell(TimePoint now) const {
   Standing told = standing_;
-  const auto adapt = [&](Electorate& electorate) {
+  change_electorates(told, [&](Electorate& electorate) {
     if (!may_use_half(now)) electorate.is_leader = false;
     for (const KnownElectorate& known : past_.electorates) {
       if (known.round != electorate.round) continue;
       for (const Incarnation member : known.members) {
-        const bool is_replaced = replaced_.contains(member) && past_.nodes.contains(member);
-        if (is_replaced) electorate.late.push_back({.node = member, .is_vouched = true});
+        if (!replaced_.contains(member) || !past_.nodes.contains(member)) continue;
+        const auto found = std::ranges::find(electorate.late, member, &LateDeath::node);
+        if (found != electorate.late.end()) {
+          found->is_replaced = true;
+        } else {
+          electorate.late.push_back({.node = member, .is_replaced = true});
+        }
       }
     }
     if (electorate.late.size() > kLateMax) electorate.late.resize(kLateMax);
-  };
-  adapt(told.committed);
-  adapt(told.offered);
-  std::ranges::for_each(told.unsettled, adapt);
+  });
   return told;
 }
 
@@ -593,16 +597,14 @@ void Member::line_ended(Incarnation node, TimePoint now, Effects& out) {
 
 /// A proof that came too late to subtract that node at once.
 void Member::count_late_death(Incarnation node) {
-  if (past_.nodes.erase(node) == 0) return;
-  for (KnownElectorate& known : past_.electorates) {
-    if (known.members.erase(node) == 0) continue;
-    const auto count = [&](Electorate& electorate) {
-      if (electorate.round != known.round) return;
-      electorate.late.push_back({.node = node, .is_vouched = false});
-    };
-    count(standing_.committed);
-    count(standing_.offered);
-    std::ranges::for_each(standing_.unsettled, count);
+  if (!past_.nodes.contains(node)) return;
+  for (const KnownElectorate& known : past_.electorates) {
+    if (!known.members.contains(node)) continue;
+    change_electorates(standing_, [&](Electorate& electorate) {
+      const auto found = std::ranges::find(electorate.late, node, &LateDeath::node);
+      if (electorate.round != known.round || found != electorate.late.end()) return;
+      electorate.late.push_back({.node = node, .is_replaced = false});
+    });
   }
 }
 
@@ -641,14 +643,11 @@ void Member::depose(PastLeadership past, TimePoint now, Effects& out) {
   past_ = std::move(past);
   // Those that it subtracted itself while it led.
   for (const KnownElectorate& known : past_.electorates) {
-    const auto adapt = [&known](Electorate& told) {
+    change_electorates(standing_, [&known](Electorate& told) {
       if (told.round != known.round || told.size <= known.size) return;
       told.size = known.size;
       told.late.clear();  // they were subtracted when it was elected; none may count twice
-    };
-    adapt(standing_.committed);
-    adapt(standing_.offered);
-    std::ranges::for_each(standing_.unsettled, adapt);
+    });
   }
   for (const Incarnation dead : past_.dead)
     count_late_death(dead);
@@ -830,10 +829,11 @@ void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
       .late = {}};
   standing_.offered_nodes = offer.nodes;
   hosts_ = offer.hosts.substr(0, kHostsShownBytes);
-  standing_.runners.clear();
-  for (const Successor& successor : offer.successors) {  // those that run come first
-    if (std::ssize(standing_.runners) + 1 >= offer.nodes) break;
-    standing_.runners.push_back({.node = successor.node});
+  standing_.members.clear();
+  for (const Successor& successor : offer.successors) {  // those that run come first, then spares
+    const int others = static_cast<int>(standing_.members.size());
+    if (others + 1 >= offer.electorate_size) break;
+    standing_.members.push_back({.node = successor.node, .runs = others + 1 < offer.nodes});
   }
   standing_.was_to_run = offer.place.has_value();
   standing_.group_rank = offer.place ? offer.place->group_rank : -1;

@@ -132,7 +132,7 @@ class Member {
   const Standing& standing() const { return standing_; }
   /// This node, in its present incarnation.
   const NodeInfo& node() const { return node_; }
-  /// Whether it may elect and be elected.
+  /// Whether it knows of an electorate that it belongs to, so that it may be elected.
   bool is_voter() const;
   bool runs_workers() const;
   /// How long it does without a leader, before it ends.

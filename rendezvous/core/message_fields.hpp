@@ -147,7 +147,7 @@ void fields(auto& visit, Is<Verdict> auto& verdict) {
 
 void fields(auto& visit, Is<LateDeath> auto& death) {
   visit("node", death.node);
-  visit("is_vouched", death.is_vouched);
+  visit("is_replaced", death.is_replaced);
 }
 
 void fields(auto& visit, Is<Electorate> auto& electorate) {
@@ -161,11 +161,12 @@ void fields(auto& visit, Is<Electorate> auto& electorate) {
 void fields(auto& visit, Is<LeaderDeath> auto& death) {
   visit("of", death.of);
   visit("in_time", death.in_time);
-  visit("is_vouched", death.is_vouched);
+  visit("is_replaced", death.is_replaced);
 }
 
-void fields(auto& visit, Is<Runner> auto& runner) {
-  visit("node", runner.node);
+void fields(auto& visit, Is<RoundMember> auto& member) {
+  visit("node", member.node);
+  visit("runs", member.runs);
 }
 
 void fields(auto& visit, Is<Progress> auto& progress) {
@@ -184,7 +185,7 @@ void fields(auto& visit, Is<Standing> auto& standing) {
   visit("offered", standing.offered);
   visit("unsettled", standing.unsettled, kUnsettled);
   visit("offered_nodes", standing.offered_nodes, kNodes);
-  visit("runners", standing.runners, kSuccessors);
+  visit("members", standing.members, kSuccessors);
   visit("was_to_run", standing.was_to_run);
   visit("group_rank", standing.group_rank, between(-1, kNodesMax - 1));
   visit("progress", standing.progress);

@@ -104,7 +104,7 @@ struct Verdict {
 /// A node that was proved dead too late to be subtracted from its electorate at once (E9).
 struct LateDeath {
   Incarnation node{};
-  bool is_vouched = false;  // not proved: another node has taken its name or rank
+  bool is_replaced = false;  // another node has taken its name or rank, whether there is a proof or not
 
   bool operator==(const LateDeath&) const = default;
 };
@@ -139,11 +139,12 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
-/// A node that is to run in a round.
-struct Runner {
+/// A node of a round's electorate.
+struct RoundMember {
   Incarnation node{};
+  bool runs = false;  // or is a spare
 
-  bool operator==(const Runner&) const = default;
+  bool operator==(const RoundMember&) const = default;
 };
 
 /// What a node can tell a successor of the job's past (E5).
@@ -155,9 +156,9 @@ struct Standing {
   Electorate offered;           // of the newest round that it acknowledged; may be the same
   // Of rounds in between that it acknowledged to other leaders, which may have started them unseen.
   std::vector<Electorate> unsettled;
-  int offered_nodes = 0;        // that were to run in it
-  std::vector<Runner> runners;  // some of these; without all of them it was never started
-  bool was_to_run = false;      // it is one of those
+  int offered_nodes = 0;             // that were to run in it
+  std::vector<RoundMember> members;  // some of its electorate, in case that the offer missed them
+  bool was_to_run = false;           // this node was to run in it
   int group_rank = -1;          // its place in the newest round it ran in; -1: none
   Progress progress;            // with the newest round it acknowledged
   std::optional<Verdict> verdict;
@@ -174,10 +175,20 @@ inline bool has_begun(const Standing& standing) {
 struct LeaderDeath {
   Leadership of;            // generation 0: it knows of none
   bool in_time = false;     // proved before that leader could have led anew by the vote of a tie
-  bool is_vouched = false;  // not proved: another node has taken its name or rank
+  bool is_replaced = false;  // another node has taken its name or rank, whether there is a proof or not
 
   bool operator==(const LeaderDeath&) const = default;
 };
+
+/// Changes each electorate of `standing`.
+template <class Change>
+void change_electorates(Standing& standing, const Change& change) {
+  change(standing.committed);
+  change(standing.offered);
+  for (Electorate& electorate : standing.unsettled) {
+    change(electorate);
+  }
+}
 
 /// The electorates that whoever says so knows of.
 inline std::vector<const Electorate*> electorates_of(const Standing& standing) {

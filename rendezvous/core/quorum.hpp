@@ -42,8 +42,8 @@ struct Votes {
   int size = 0;              // of the electorate, less those proved dead in time
   bool lost_leader = false;  // of these: the leader of the electorate's round
   int given = 0;             // by members who wait with the candidate
-  int late = 0;             // members proved dead too late: each may have voted for somebody before
-  int vouched = 0;          // of `late`, by replacement
+  int late = 0;             // members known as dead too late: each may have voted for somebody before
+  int replaced = 0;          // of `late`, replaced, whether there is a proof as well or not
   bool has_leader = false;  // the leader of the electorate's round is among the voters
   bool has_fence = false;   // the candidate holds the electorate's fence
 };
@@ -61,7 +61,7 @@ inline bool others_may_lead(const QuorumRule& rule, const Votes& votes) {
 /// The size that the votes are counted against: late proofs are subtracted if nobody can have led
 /// on without those who voted, or if all others are known to be replaced (E9).
 inline int counted_size(const QuorumRule& rule, const Votes& votes) {
-  const bool all_replaced = votes.vouched > 0 && votes.given + votes.vouched >= votes.size;
+  const bool all_replaced = votes.replaced > 0 && votes.given + votes.replaced >= votes.size;
   const bool counts = all_replaced || !others_may_lead(rule, votes);
   return counts ? votes.size - votes.late : votes.size;
 }

@@ -38,7 +38,7 @@ PROVED_IN_TIME_S = 0.3  # so silent a node may be proved dead before lease + mar
 SAID_AT_ONCE_S = 2  # a round of all is there so soon
 BEGIN_S = 60
 PATIENCE_S = 8  # and stands still if it is not there then
-WAIT_S = 8  # the join timeout of a wait, from the return on
+WAIT_S = 8  # a wait's join timeout is so much longer than the silence
 PORT = 29400
 FIRST_MOVED = 101  # the last number of an address that no node has had
 SEEK_S = 30  # how long nodes of a world that may shrink look for each other
@@ -103,9 +103,11 @@ class Run:
         self._dead = []  # ddprun of before
         self._meanwhile_s = None  # how long behind lease + margin those left ran again
 
+    def timeout_s(self):
+        return 60 if expected(self.case) == ALL else self.case.silence + WAIT_S
+
     def flags(self, node):
-        kind, answer = self.case.kind, expected(self.case)
-        timeout = 60 if answer == ALL else self.case.silence + WAIT_S
+        kind = self.case.kind
         where = (("--node-rank", str(node), "--master-addr", "n0", "--master-port", str(PORT))
                  if kind.is_static else
                  ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"n0:{PORT}", "--rdzv-id", "job"))
@@ -113,7 +115,7 @@ class Run:
         helped = {"none": (), "trust": ("--trust-replacement", "on"),
                   "fence": ("--fence-dir", self.drill.room)}[self.case.help]
         return ("--nnodes", nnodes, *where, "--lease", str(LEASE_S), *helped,
-                "--rdzv-conf", f"join_timeout={timeout:g}", "--no-python")
+                "--rdzv-conf", f"join_timeout={self.timeout_s():g}", "--no-python")
 
     def outcome(self):
         case = self.case
@@ -165,7 +167,8 @@ class Run:
         could_s = max(back_s, cut_s + LEASE_S + MARGIN_S)
         patience = PATIENCE_S
         if expected(self.case) != ALL:
-            patience += WAIT_S if self.case.kind.least == most else SEEK_S
+            # Who is back waits as long as whoever starts a job; those of a world that may shrink, less.
+            patience += max(self.timeout_s(), 0 if self.case.kind.least == most else SEEK_S)
         fresh = self.drill.await_fresh_round(most, back_ns, could_s + patience)
         if fresh:
             seconds = (fresh.last_ns - back_ns) / 1e9 - (could_s - back_s)

@@ -43,7 +43,7 @@ Electorate electorate(RoundId round, int size) {
 Promise promise(bool leader_is_dead = false) {
   Promise out;
   out.generation = 2;
-  if (leader_is_dead) out.dead = {.of = kLeadership, .in_time = true, .is_vouched = false};
+  if (leader_is_dead) out.dead = {.of = kLeadership, .in_time = true, .is_replaced = false};
   out.standing.instance.founder = node(9);
   out.standing.generation = 1;
   out.standing.obeyed = kLeadership;
@@ -119,10 +119,19 @@ TEST(Candidate, E5_BelongsToEveryElectorateItCounts) {
 TEST(Candidate, E5_ARoundThatOneOfItsNodesNeverAcknowledgedWasNotStarted) {
   Promise told = promise();
   told.standing.offered = electorate(kOffered, 5);
-  told.standing.runners = {{.node = node(2)}};
+  told.standing.members = {{.node = node(2), .runs = true}};
   EXPECT_TRUE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
-  told.standing.runners.clear();
+  told.standing.members.clear();
   EXPECT_FALSE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
+}
+
+// The same, where all that were to run were told, and no spare.
+TEST(Candidate, E5_ASpareThatWasNotToldOfItsElectorateHasAVote) {
+  Promise told = promise();
+  told.standing.offered = electorate(kOffered, 3);
+  EXPECT_FALSE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
+  told.standing.members = {{.node = node(2), .runs = false}};
+  EXPECT_TRUE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
 }
 
 TEST(Candidate, E4_APromiseOfAnotherInstanceDoesNotCount) {
@@ -161,7 +170,7 @@ TEST(Candidate, E9_ALateProofDoesNotCountWhereTheDeadLeaderCouldBreakATie) {
   elastic.rule.nodes = NodeRange(1, 2);
   EXPECT_FALSE(mandate_of({{1, too_late(2)}}, elastic));
   Promise vouched = too_late(2);
-  vouched.dead.is_vouched = true;
+  vouched.dead.is_replaced = true;
   EXPECT_TRUE(mandate_of({{1, vouched}}, elastic)) << "all others are replaced";
 }
 

@@ -42,7 +42,7 @@ inline Electorate electorate(RoundId round, int size) {
 
 inline LeaderDeath sample_death() {
   return {
-      .of = {.generation = 4, .leader = Incarnation{0xA4}}, .in_time = true, .is_vouched = false};
+      .of = {.generation = 4, .leader = Incarnation{0xA4}}, .in_time = true, .is_replaced = false};
 }
 
 inline Standing sample_standing() {
@@ -55,11 +55,11 @@ inline Standing sample_standing() {
            .size = 5,
            .is_member = true,
            .is_leader = true,
-           .late = {{.node = Incarnation{0xB7}, .is_vouched = true}}},
+           .late = {{.node = Incarnation{0xB7}, .is_replaced = true}}},
       .offered = electorate({.generation = 4, .number = 10}, 4),
       .unsettled = {electorate({.generation = 3, .number = 10}, 3)},
       .offered_nodes = 4,
-      .runners = {{.node = Incarnation{0xC8}}},
+      .members = {{.node = Incarnation{0xC8}, .runs = true}},
       .was_to_run = true,
       .group_rank = 2,
       .progress =

@@ -1,5 +1,7 @@
 #include "tests/sim/cluster.hpp"
 
+#include "base/exit_status.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -86,7 +88,7 @@ void Cluster::start(int index) {
       .incarnation = Incarnation{incarnation},
       .host = endpoint_of(index).host,
       .listens = endpoint_of(index),
-      .node_rank = {},
+      .node_rank = setting_.has_ranks ? std::optional(index) : std::nullopt,
       .workers = 1 + index % 2,
       .machine =
           {.boot = fmt::format("boot{}-{}", index, node.boots), .id = fmt::format("m{}", index)},
@@ -232,8 +234,14 @@ void Cluster::kill_both(int index) {
   node.guard_up = false;
   agent_gone(index);
   end_kept(index);
-  // By their parent-death signal; a kernel may take its time, if they hang in a disk for one.
-  end_workers(index, world_.between(0s, 500ms), WorkersEnd::kStopped);
+  // By their parent-death signal; a kernel may take its time, if they hang in a disk for one. They
+  // do nothing more meanwhile, so R8 is not asked of that time.
+  Duration rest = world_.between(0s, 500ms);
+  if (node.lease_until != kNever) {
+    const TimePoint judged_at = node.lease_until + RendezvousPolicy().margin;
+    rest = std::clamp(judged_at - world_.now(), Duration::zero(), rest);
+  }
+  end_workers(index, rest, WorkersEnd::kStopped);
   end_lines(index);
 }
 
@@ -575,7 +583,7 @@ void Cluster::begin_instance(int founder, int nodes) {
     if (!is_survivor) continue;
     has_survivors = true;
     if (nodes < setting_.range.max() && !node.frozen && could_be_heard(founder, other)) {
-      note(founder, fmt::format("begins the job again, though n{} knows it", other));
+      violated("R2", fmt::format("n{} begins the job again, though n{} knows it", founder, other));
     }
   }
   const bool others_run = std::ranges::any_of(
@@ -845,6 +853,7 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   // One whose leader is lost speaks for its own workers.
   const bool is_for_all = finish.exit_status == kSavedStatus && !finish.why.empty();
   if (is_for_all && std::ranges::none_of(saved_, is_whole)) violated("R6", "reported saved");
+  if (finish.exit_status == kExitUsage) violated("R4", "refused, though it is one of the job");
   finished_[index] = finish.exit_status;
   // Who came back knows only the endpoint, and nobody may be there to say where the leader is.
   const Coordinator* const leads = node.peer->coordinator();
@@ -980,6 +989,18 @@ void Cluster::begin_quiet() {
   if (!doubles_.empty()) has_to_go_on_ = false;
   if (has_to_go_on_) note(-1, "quiet: the job has to go on");
   mind_quiet();
+  world_.in(25s, [this] { check_led(); });
+}
+
+/// R4: nobody waits in vain. By then all leases are over, and all have walked several times.
+void Cluster::check_led() {
+  if (!has_to_go_on_ || any_finished()) return;
+  const bool is_led = std::ranges::any_of(nodes_, [this](const Node& node) {
+    const Coordinator* const leads = node.agent_up ? node.peer->coordinator() : nullptr;
+    return leads != nullptr && leads->has_begun() && !leads->is_fenced() &&
+           local(node, world_.now()) < leads->leads_until();
+  });
+  if (!is_led) violated("R4", "nobody leads, though enough could");
 }
 
 /// R4 in quiet: nowhere do workers run in a round that nobody leads.

@@ -33,6 +33,7 @@ struct Setting {
   int forgetful_workers = 15;                // percent of them die of a notice
   bool trusts_replacement = false;
   bool has_fence = false;
+  bool has_ranks = false;  // --node-rank for each
   Duration last_call = std::chrono::seconds(2);
   int held_max = 8;  // lines whose ends the leader's workers hold as well
 };
@@ -205,6 +206,7 @@ class Cluster {
   Incarnation instance_of(int node) const;
   bool is_excused(Incarnation a, Incarnation b) const;
   void begin_instance(int founder, int nodes);
+  void check_led();
   void mind_quiet();
   bool could_be_heard(int founder, int survivor) const;
   void end_lines(int node);

@@ -1,6 +1,7 @@
 // Runs random schedules of faults against the real cores, and stops at the first broken rule.
 //
 //   ddprun_sim --seeds A:B     every seed from A to B
+//   ddprun_sim --all A:B       likewise, without stopping
 //   ddprun_sim --seconds S     fresh seeds by chance, for so long
 //   ddprun_sim --seed N        one, with everything that happened
 
@@ -76,11 +77,17 @@ int show(std::uint64_t seed) {
   return outcome.violations.empty() ? 0 : 1;
 }
 
-int run_range(std::uint64_t first, std::uint64_t last) {
+int run_range(std::uint64_t first, std::uint64_t last, bool stops) {
   const auto since = Real::now();
   Totals totals;
+  int broken = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
-    if (!try_seed(seed, totals)) return 1;
+    if (!try_seed(seed, totals)) ++broken;
+    if (broken > 0 && stops) return 1;
+  }
+  if (broken > 0) {
+    fmt::print("{} of {} schedules broke a rule\n", broken, totals.schedules);
+    return 1;
   }
   print(totals, since);
   return 0;
@@ -99,7 +106,7 @@ int run_for(double seconds) {
 }
 
 int usage() {
-  fmt::print(stderr, "usage: ddprun_sim --seeds A:B | --seconds S | --seed N\n");
+  fmt::print(stderr, "usage: ddprun_sim --seeds A:B | --all A:B | --seconds S | --seed N\n");
   return 2;
 }
 
@@ -110,11 +117,11 @@ int main_of(std::span<const std::string> arguments) {
     const auto seed = parse_int<std::uint64_t>(value);
     return seed ? show(*seed) : usage();
   }
-  if (arguments[0] == "--seeds") {
+  if (arguments[0] == "--seeds" || arguments[0] == "--all") {
     const std::size_t colon = value.find(':');
     const auto first = parse_int<std::uint64_t>(value.substr(0, colon));
     const auto last = parse_int<std::uint64_t>(value.substr(colon + 1));
-    return first && last && colon != std::string::npos ? run_range(*first, *last) : usage();
+    return first && last && colon != std::string::npos ? run_range(*first, *last, arguments[0] == "--seeds") : usage();
   }
   if (arguments[0] == "--seconds") {
     const auto seconds = parse_double(value);
@@ -127,6 +134,7 @@ int main_of(std::span<const std::string> arguments) {
 }  // namespace ddprun::sim
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is broken is seen at once
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   return ddprun::sim::main_of(arguments);
 }

@@ -98,6 +98,13 @@ MUTANTS = {
     "a fence for each node": [
         ("tests/sim/cluster.cpp", "fences_.emplace(std::pair(claim.instance, claim.electorate), claim.node);",
          "fences_.emplace(std::pair(claim.node, claim.electorate), claim.node);")],
+    "a place given away under a lease": [
+        ("coordinator.cpp", "  if (holder == nullptr) return false;\n  postponed_",
+         "  if (holder != nullptr && holder->info.incarnation != self()) {\n"
+         "    const Incarnation gone = holder->info.incarnation;\n"
+         "    round_.ended.insert(gone);\n    lease_.forget(gone);\n"
+         "    if (holder->link) links_.erase(*holder->link);\n    nodes_.erase(gone);\n    return false;\n  }\n"
+         "  if (holder == nullptr) return false;\n  postponed_")],
     "an end without H taken for a proof": [
         ("tests/sim/cluster.cpp", "    if (member.life != line->member_life || !line->is_known_held) return;",
          "    if (member.life != line->member_life) return;")],

@@ -313,6 +313,23 @@ TEST(Stories, E9_OfTwoFixedNodesEitherComesBackAfterAnyTime) {
   }
 }
 
+// Its kernel lived on, and repeats what it had not got through before.
+TEST(Stories, ANodeRankIsNotRefusedForWhatItsDeadHolderHadSaid) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    Setting setting = cluster_of(3, NodeRange(3, 3));
+    setting.has_ranks = true;
+    Story story(setting, seed);
+    story.after(1s);
+    story.isolate({1});
+    story.after(300ms);
+    story->kill_all(1);
+    story->network().mend_all();
+    story->start(1);
+    story.after(6s);
+    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1, 2));
+  }
+}
+
 TEST(Stories, E9_ALeaderThatMayHaveLedOnAloneIsWaitedForUnlessItIsReplaced) {
   for (const bool trusts : {false, true}) {
     Setting setting = cluster_of(2, NodeRange(1, 2));

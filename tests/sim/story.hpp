@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <set>
@@ -35,6 +36,7 @@ class Story {
   explicit Story(const Setting& setting, std::uint64_t seed = 1)
       : world_(seed), cluster_(world_, setting) {
     cluster_.keeps_log = true;
+    cluster_.tells_calls = std::getenv("DDPRUN_SIM_CALLS") != nullptr;
     nodes_ = setting.nodes;
     for (int node = 0; node < nodes_; ++node) {
       world_.in(std::chrono::milliseconds(10) * node, [this, node] { cluster_.start(node); });
