@@ -37,11 +37,12 @@ Peer::Peer(RendezvousPolicy policy) : policy_(std::move(policy)), member_(policy
 
 void Peer::apply(const Event& event, TimePoint now, Effects& out) {
   std::visit([&](const auto& what) { on(what, now); }, event);
+  drop_silent_callers(now);
   route(now, out);
   mind_replacements(now);
   if (!coordinator_) {
     mind_turn(now);
-    mind_callers();
+    mind_callers(now);
   }
   mind_candidacy(now);
   route(now, out);
@@ -135,6 +136,7 @@ void Peer::on(const Received& event, TimePoint now) {
   if (const auto* promise = std::get_if<Promise>(&event.message)) {
     const auto caller = callers_.find(event.link);
     if (candidate_ && caller != callers_.end()) {
+      extend(caller->second, now);
       candidate_->promised(caller->second.hello.node.incarnation, *promise);
     }
     return;
@@ -143,7 +145,8 @@ void Peer::on(const Received& event, TimePoint now) {
     const auto caller = callers_.find(event.link);
     if (caller == callers_.end()) return;
     caller->second.eligible = *eligible;
-    ask(caller->first, caller->second);
+    extend(caller->second, now);
+    ask(caller->first, caller->second, now);
     return;
   }
   if (coordinator_) coordinator_->received(event.link, event.message, now, from_coordinator_);
@@ -194,8 +197,7 @@ void Peer::greet_survivor(Link link, const Hello& hello, TimePoint now) {
   if (has_begun_there && !has_begun_here) {
     give_way(now);
     member_.told_of_survivor(hello.node.listens, now, from_member_);
-    callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}, .told = {}});
-    return;
+    return await(link, hello, now);
   }
   if (has_begun_there && is_later(coordinator_->instance(), theirs)) {
     coordinator_->end_as_double(doubled_by(hello.node.host), from_coordinator_);
@@ -342,15 +344,43 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
   if (callers_.size() >= kCallersMax) return close();
   const bool knows_more = has_begun(hello.standing) && !member_.instance().exists();
   if (knows_more) member_.told_of_survivor(hello.node.listens, now, from_member_);
-  callers_.insert_or_assign(link, Caller{.hello = hello, .eligible = {}, .told = {}});
+  await(link, hello, now);
 }
 
-void Peer::ask(Link link, const Caller& caller) {
+void Peer::await(Link link, const Hello& hello, TimePoint now) {
+  const auto [caller, is_new] = callers_.insert_or_assign(
+      link, Caller{.hello = hello, .eligible = {}, .told = {}, .until = {}});
+  extend(caller->second, now);
+}
+
+/// Something passed between the two. Nobody waits for the next word much longer than for a lease and
+/// a margin (member.cpp).
+void Peer::extend(Caller& caller, TimePoint now) {
+  caller.until = now + 2 * (policy_.lease + policy_.margin);
+  callers_due_ = std::min(callers_due_, caller.until);
+}
+
+/// A machine that lost power hangs up on nobody. As long as it counted as one that waits here, this
+/// node would wait for its promise and call nobody else.
+void Peer::drop_silent_callers(TimePoint now) {
+  if (now < callers_due_) return;
+  callers_due_ = kNever;
+  std::erase_if(callers_, [&](const auto& entry) {
+    const auto& [link, caller] = entry;
+    const bool is_silent = now >= caller.until;
+    if (is_silent) from_member_.emplace_back(effects::Close{.link = link});
+    if (!is_silent) callers_due_ = std::min(callers_due_, caller.until);
+    return is_silent;
+  });
+}
+
+void Peer::ask(Link link, Caller& caller, TimePoint now) {
   if (!caller.eligible || !candidate_) return;
   if (caller.eligible->standing.generation >= candidate_->generation()) {
     candidate_.reset();  // asks again, for a newer generation
     return;
   }
+  extend(caller, now);
   from_member_.emplace_back(
       effects::Send{.to = link, .message = Ask{.generation = candidate_->generation()}});
 }
@@ -411,7 +441,7 @@ void Peer::on(const FenceHeld& event, TimePoint /*now*/) {
 }
 
 /// What those hear who called here, as long as nobody leads.
-void Peer::mind_callers() {
+void Peer::mind_callers(TimePoint now) {
   if (const auto known = leader()) {
     // They find the leader as this node did.
     for (const auto& [link, caller] : std::exchange(callers_, {})) {
@@ -427,6 +457,7 @@ void Peer::mind_callers() {
     if (theirs.exists() && theirs != member_.instance()) continue;
     if (caller.told == awaited) continue;
     caller.told = awaited;
+    extend(caller, now);
     from_member_.emplace_back(effects::Send{.to = link, .message = *awaited});
   }
 }
@@ -455,8 +486,8 @@ void Peer::mind_candidacy(TimePoint now) {
     // A node that is replaced may have led on alone, in generations that nobody here knows.
     const std::int64_t step = member_.has_replaced() ? kReplacedStep : 1;
     candidate_->ask_for(member_.promise_to_itself(newest + step, now));
-    for (const auto& [link, caller] : callers_) {
-      ask(link, caller);
+    for (auto& [link, caller] : callers_) {
+      ask(link, caller, now);
     }
   }
   if (!candidate_) return;
@@ -587,6 +618,8 @@ std::optional<TimePoint> Peer::next_deadline() const {
   TimePoint next = member_.next_deadline().value_or(kNever);
   if (coordinator_) {
     next = std::min({next, announce_at_, coordinator_->next_deadline().value_or(kNever)});
+  } else {
+    next = std::min(next, callers_due_);
   }
   if (next == kNever) return std::nullopt;
   return next;

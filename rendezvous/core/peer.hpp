@@ -118,6 +118,7 @@ class Peer {
     Hello hello;
     std::optional<Eligible> eligible;
     std::optional<Wait> told;
+    TimePoint until;  // whoever lives has said something by then, or has hung up
   };
 
   std::optional<Refuse> objection(const Hello& hello) const;
@@ -135,11 +136,14 @@ class Peer {
   Candidate::Setting candidate_setting(TimePoint now) const;
   void lead(const Mandate& mandate, TimePoint now);
   void mind_turn(TimePoint now);
-  void mind_callers();
+  void mind_callers(TimePoint now);
   void mind_candidacy(TimePoint now);
   bool would_win(TimePoint now) const;
   void claim_fences(TimePoint now);
-  void ask(Link link, const Caller& caller);
+  void await(Link link, const Hello& hello, TimePoint now);
+  void extend(Caller& caller, TimePoint now);
+  void drop_silent_callers(TimePoint now);
+  void ask(Link link, Caller& caller, TimePoint now);
   void mind_leadership(TimePoint now, Effects& out);
   std::vector<Endpoint> uninformed() const;
   void announce(TimePoint now);
@@ -151,6 +155,7 @@ class Peer {
   std::optional<Candidate> candidate_;
   std::optional<Coordinator> coordinator_;
   std::map<Link, Caller> callers_;
+  TimePoint callers_due_ = kNever;  // none is silent for too long before
   bool founds_ = false;  // it leads the first generation of an instance of its own
   struct Fence {
     Instance instance;

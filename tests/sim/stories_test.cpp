@@ -313,6 +313,29 @@ TEST(Stories, E9_OfTwoFixedNodesEitherComesBackAfterAnyTime) {
   }
 }
 
+// Node 2 comes to node 1 when the leader is missed, and loses power before it promises anything. As
+// long as node 1 waited for that promise it called nobody, and the others began the job anew.
+TEST(Stories, R2_ANodeThatDiesWhileItWaitsKeepsNobodyFromTellingOfTheJob) {
+  for (int ms = 0; ms < 150; ms += 2) {
+    Setting setting = cluster_of(3, NodeRange(2, 3));
+    setting.last_call = 12s;
+    Story story(setting);
+    story.after(15s);
+    story->power_off(0);
+    story.after(3380ms + std::chrono::milliseconds(ms));
+    story->power_off(2);
+    story.after(1s);
+    for (const int node : {0, 2}) {
+      story->network().set_up(node, true);
+      story->start(node);
+    }
+    story.after(20s);
+    const std::vector<int> running = story->running();
+    const bool has_led = story->newest_generation() > 1;
+    EXPECT_THAT(running, SizeIs(has_led ? 3 : 0)) << ms;
+  }
+}
+
 // Its kernel lived on, and repeats what it had not got through before.
 TEST(Stories, ANodeRankIsNotRefusedForWhatItsDeadHolderHadSaid) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
