@@ -89,4 +89,16 @@ function(ddprun_test name)
     set_tests_properties(${name} PROPERTIES DISABLED ON)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  if("threads" IN_LIST arg_LABELS)
+    ddprun_threaded(${name}_test)
+  endif()
+endfunction()
+
+# Programs that tests with the label "threads" run. The target of that name builds them all, for
+# ThreadSanitizer: everything else runs on one thread.
+function(ddprun_threaded)
+  if(NOT TARGET threads)
+    add_custom_target(threads)
+  endif()
+  add_dependencies(threads ${ARGV})
 endfunction()

@@ -11,9 +11,6 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# Programs that tests with the label "threads" run: all else runs on one thread.
-threaded=(streams_test records_test snapshot_saver_test batch_pump_test run_plan fake_worker)
-
 with_torch=yes
 setup_flags=()
 case "${1:-}" in
@@ -49,7 +46,7 @@ run_tests dev 3 "${left_to_release[@]}"
 
 step "Building the preset tsan (ThreadSanitizer)"
 configure tsan -DDDPRUN_WERROR=ON
-build tsan "${threaded[@]}"
+build tsan threads
 step "Testing what has threads"
 run_tests tsan 2 -L threads
 
