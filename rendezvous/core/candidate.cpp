@@ -117,7 +117,8 @@ std::set<RoundId> Candidate::electorates() const {
     const RoundId offered = promise.standing.offered.round;
     const bool was_refused = std::ranges::any_of(promise.standing.members, [&](RoundMember member) {
       const auto found = promises_.find(member.node);
-      return member.runs && found != promises_.end() && found->second.standing.offered.round < offered;
+      return member.runs && found != promises_.end() &&
+             found->second.standing.offered.round < offered;
     });
     if (was_refused && offered > committed) known.erase(offered);
   }

@@ -104,7 +104,8 @@ struct Verdict {
 /// A node that was proved dead too late to be subtracted from its electorate at once (E9).
 struct LateDeath {
   Incarnation node{};
-  bool is_replaced = false;  // another node has taken its name or rank, whether there is a proof or not
+  bool is_replaced =
+      false;  // another node has taken its name or rank, whether there is a proof or not
 
   bool operator==(const LateDeath&) const = default;
 };
@@ -159,8 +160,8 @@ struct Standing {
   int offered_nodes = 0;             // that were to run in it
   std::vector<RoundMember> members;  // some of its electorate, in case that the offer missed them
   bool was_to_run = false;           // this node was to run in it
-  int group_rank = -1;          // its place in the newest round it ran in; -1: none
-  Progress progress;            // with the newest round it acknowledged
+  int group_rank = -1;               // its place in the newest round it ran in; -1: none
+  Progress progress;                 // with the newest round it acknowledged
   std::optional<Verdict> verdict;
 
   bool operator==(const Standing&) const = default;
@@ -173,9 +174,10 @@ inline bool has_begun(const Standing& standing) {
 
 /// What a node knows of the death of a leader (E6, E9).
 struct LeaderDeath {
-  Leadership of;            // generation 0: it knows of none
-  bool in_time = false;     // proved before that leader could have led anew by the vote of a tie
-  bool is_replaced = false;  // another node has taken its name or rank, whether there is a proof or not
+  Leadership of;         // generation 0: it knows of none
+  bool in_time = false;  // proved before that leader could have led anew by the vote of a tie
+  bool is_replaced =
+      false;  // another node has taken its name or rank, whether there is a proof or not
 
   bool operator==(const LeaderDeath&) const = default;
 };

@@ -353,8 +353,8 @@ void Peer::await(Link link, const Hello& hello, TimePoint now) {
   extend(caller->second, now);
 }
 
-/// Something passed between the two. Nobody waits for the next word much longer than for a lease and
-/// a margin (member.cpp).
+/// Something passed between the two. Nobody waits for the next word much longer than for a lease
+/// and a margin (member.cpp).
 void Peer::extend(Caller& caller, TimePoint now) {
   caller.until = now + 2 * (policy_.lease + policy_.margin);
   callers_due_ = std::min(callers_due_, caller.until);

@@ -156,7 +156,7 @@ class Peer {
   std::optional<Coordinator> coordinator_;
   std::map<Link, Caller> callers_;
   TimePoint callers_due_ = kNever;  // none is silent for too long before
-  bool founds_ = false;  // it leads the first generation of an instance of its own
+  bool founds_ = false;             // it leads the first generation of an instance of its own
   struct Fence {
     Instance instance;
     std::optional<Incarnation> holder;  // none: not answered yet

@@ -42,8 +42,8 @@ struct Votes {
   int size = 0;              // of the electorate, less those proved dead in time
   bool lost_leader = false;  // of these: the leader of the electorate's round
   int given = 0;             // by members who wait with the candidate
-  int late = 0;             // members known as dead too late: each may have voted for somebody before
-  int replaced = 0;          // of `late`, replaced, whether there is a proof as well or not
+  int late = 0;      // members known as dead too late: each may have voted for somebody before
+  int replaced = 0;  // of `late`, replaced, whether there is a proof as well or not
   bool has_leader = false;  // the leader of the electorate's round is among the voters
   bool has_fence = false;   // the candidate holds the electorate's fence
 };

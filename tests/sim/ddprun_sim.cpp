@@ -121,7 +121,9 @@ int main_of(std::span<const std::string> arguments) {
     const std::size_t colon = value.find(':');
     const auto first = parse_int<std::uint64_t>(value.substr(0, colon));
     const auto last = parse_int<std::uint64_t>(value.substr(colon + 1));
-    return first && last && colon != std::string::npos ? run_range(*first, *last, arguments[0] == "--seeds") : usage();
+    return first && last && colon != std::string::npos
+               ? run_range(*first, *last, arguments[0] == "--seeds")
+               : usage();
   }
   if (arguments[0] == "--seconds") {
     const auto seconds = parse_double(value);
