@@ -25,6 +25,7 @@ namespace {
 // Long enough for an answer on a good network, short enough not to be felt where the first of
 // several addresses leads nowhere.
 constexpr Duration kNextAddressAfter = std::chrono::milliseconds(100);
+constexpr Duration kNextQueryAfter = std::chrono::seconds(1);
 
 using Stream = asio::posix::stream_descriptor;
 
@@ -151,6 +152,7 @@ asio::awaitable<Result<Descriptor>> connect_to_any(std::vector<Address> addresse
 
 struct NameService::Query {
   Endpoint endpoint;
+  TimePoint since;
   Descriptor done;  // an eventfd, readable from then on
   std::mutex mutex;
   std::optional<Result<std::vector<Address>>> answer;
@@ -193,14 +195,20 @@ asio::awaitable<Result<std::vector<Address>>> NameService::look_up(
 
 Result<std::shared_ptr<NameService::Query>> NameService::query_for(const Endpoint& endpoint) {
   // Whoever asks later than the answer came wants to know it anew.
-  std::erase_if(running_, [](const auto& it) { return it.second->answered().has_value(); });
-  const std::string name = endpoint.to_string();
-  if (const auto found = running_.find(name); found != running_.end()) return found->second;
+  std::erase_if(running_, [](const auto& it) { return it->answered().has_value(); });
+  const auto is_same = [&](const auto& it) { return it->endpoint == endpoint; };
+  const auto newest = std::find_if(running_.rbegin(), running_.rend(), is_same);
+  if (newest != running_.rend()) {
+    const auto of_this_name = std::ranges::count_if(running_, is_same);
+    const bool is_late = Clock::now() >= (*newest)->since + of_this_name * kNextQueryAfter;
+    if (!is_late || std::cmp_greater_equal(of_this_name, kOfOneNameMax)) return *newest;
+  }
   if (running_.size() >= kQueriesMax) {
     return make_error(Errc::kLimit, fmt::format("{} other names are being looked up", kQueriesMax));
   }
   auto query = std::make_shared<Query>();
   query->endpoint = endpoint;
+  query->since = Clock::now();
   query->done = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!query->done) return make_errno_error(errno, "cannot look up a name");
   std::thread thread;
@@ -208,7 +216,7 @@ Result<std::shared_ptr<NameService::Query>> NameService::query_for(const Endpoin
       start_quiet_thread(thread, "cannot look up a name", [query] { query->run(); });
   if (!started) return started.error();
   thread.detach();  // it may outlive us; what it touches is shared
-  running_.emplace(name, query);
+  running_.push_back(query);
   return query;
 }
 

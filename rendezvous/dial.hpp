@@ -11,15 +11,15 @@
 
 #include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace ddprun {
 
 /// The look-ups of one process, on its io_context. A name service that does not answer holds a
-/// thread up for half a minute: so there are few of them, and all who ask for a name wait for one.
+/// thread up for half a minute: so there are few of them, and those who ask for a name at one time
+/// share one. One packet that is lost, as where the name service is just told of a new pod, holds
+/// it up for 5 s (resolv.conf's timeout): who asks a second later has another one begun beside it.
 class NameService {
  public:
   NameService();
@@ -34,11 +34,12 @@ class NameService {
  private:
   struct Query;
   static constexpr std::size_t kQueriesMax = 16;
+  static constexpr std::size_t kOfOneNameMax = 4;
 
   /// Shared with its thread, which may outlive us.
   Result<std::shared_ptr<Query>> query_for(const Endpoint& endpoint);
 
-  std::map<std::string, std::shared_ptr<Query>> running_;  // by host and port
+  std::vector<std::shared_ptr<Query>> running_;  // those of one name: the newest is last
 };
 
 using OnAddresses = std::function<void(const std::vector<Address>&)>;

@@ -72,13 +72,12 @@ Votes Candidate::view_of(const Electorate& told, const Promise& promise) const {
 
 Candidate::Count Candidate::count(RoundId round) const {
   Count found;
-  bool has_leader = false;
   for (const auto& [node, promise] : promises_) {
     for (const Electorate* told : electorates_of(promise.standing)) {
       if (told->round != round || told->size == 0) continue;
       found.views.push_back(view_of(*told, promise));
       if (told->is_member) found.members.insert(node);
-      has_leader |= told->is_leader && setting_.may_use_half;
+      if (told->is_leader && setting_.may_use_half) found.leader = node;
     }
     if (promise.standing.offered.round != round) continue;
     // A spare that the leader had no time to tell.
@@ -88,7 +87,7 @@ Candidate::Count Candidate::count(RoundId round) const {
   }
   for (Votes& votes : found.views) {
     votes.given = static_cast<int>(found.members.size());
-    votes.has_leader = has_leader;
+    votes.has_leader = found.leader != Incarnation{};
     votes.has_fence = setting_.fences.contains(round);
   }
   return found;
@@ -135,13 +134,17 @@ std::optional<KnownElectorate> Candidate::won(
   std::optional<KnownElectorate> best;
   for (const Votes& votes : counted.views) {
     const bool by_majority = wins_by_majority(setting_.rule, votes);
-    const bool by_half = wins_by_tie(setting_.rule, votes) ||
-                         (fences.contains(round) && wins_with_fence(setting_.rule, votes));
+    const bool by_fence = fences.contains(round) && wins_with_fence(setting_.rule, votes);
+    const bool by_half = by_fence || wins_by_tie(setting_.rule, votes);
     if (!by_majority && !(by_half && setting_.may_use_half)) continue;
     const int size = counted_size(setting_.rule, votes);
     if (best && best->size <= size) continue;
     best = KnownElectorate{
-        .round = round, .size = size, .members = counted.members, .half_suffices = !by_majority};
+        .round = round,
+        .size = size,
+        .members = counted.members,
+        .half_suffices = !by_majority,
+        .casting = by_fence ? Incarnation{} : counted.leader};
   }
   return best;
 }

@@ -26,7 +26,8 @@ struct KnownElectorate {
   RoundId round;
   int size = 0;
   std::set<Incarnation> members;  // those that are known; the others have not said so
-  bool half_suffices = false;     // to lead anew: the casting vote is ours (E8, E10)
+  bool half_suffices = false;     // to lead anew (E8, E10)
+  Incarnation casting{};          // if it belongs to that half; none: the fence is held
 };
 
 /// What a leader begins with.
@@ -84,6 +85,7 @@ class Candidate {
     // may be the same node.
     std::vector<Votes> views;
     std::set<Incarnation> members;
+    Incarnation leader{};  // of the electorate's round, if it has promised
   };
 
   Count count(RoundId round) const;

@@ -139,24 +139,10 @@ bool LeaderLease::renew(TimePoint now) {
   return false;
 }
 
-LeaderLease::Held LeaderLease::held_of(const KnownElectorate& electorate) const {
-  std::vector<TimePoint> held;
-  held.reserve(electorate.members.size());
-  // Both are in the same order, and many times a second this is asked for thousands.
-  auto member = electorate.members.begin();
-  for (const auto& [node, confirmed] : confirmed_) {
-    member = std::find_if_not(
-        member, electorate.members.end(), [&](Incarnation other) { return other < node; });
-    if (member == electorate.members.end()) break;
-    if (*member != node) continue;
-    if (node == self_) {
-      held.push_back(kNever);
-    } else if (confirmed.sent) {
-      held.push_back(*confirmed.sent + timing_.lease);
-    }
-  }
-  const int least = std::max(1, votes_needed(electorate.size, electorate.half_suffices));
-  const auto needed = static_cast<std::size_t>(least - 1);  // and one more
+/// Until when so many of those who promise until `held` do so.
+LeaderLease::Held LeaderLease::held_by(std::vector<TimePoint>& held, int votes) {
+  if (votes <= 0) return {.until = kNever, .with_one_more = kNever};
+  const auto needed = static_cast<std::size_t>(votes - 1);  // and one more
   if (held.size() < needed) return {};
   const auto last = held.begin() + static_cast<std::ptrdiff_t>(needed);
   Held out{.until = {}, .with_one_more = kNever};
@@ -166,6 +152,44 @@ LeaderLease::Held LeaderLease::held_of(const KnownElectorate& electorate) const 
   }
   if (needed > 0) out.with_one_more = *std::min_element(held.begin(), last);
   return out;
+}
+
+LeaderLease::Held LeaderLease::held_of(const KnownElectorate& electorate) const {
+  std::vector<TimePoint> held;
+  held.reserve(electorate.members.size());
+  std::optional<TimePoint> casting;
+  // Both are in the same order, and many times a second this is asked for thousands.
+  auto member = electorate.members.begin();
+  for (const auto& [node, confirmed] : confirmed_) {
+    member = std::find_if_not(
+        member, electorate.members.end(), [&](Incarnation other) { return other < node; });
+    if (member == electorate.members.end()) break;
+    if (*member != node) continue;
+    std::optional<TimePoint> until;
+    if (confirmed.sent) until = *confirmed.sent + timing_.lease;
+    if (node == self_) until = kNever;
+    if (!until) continue;
+    held.push_back(*until);
+    if (node == electorate.casting) casting = until;
+  }
+  const Held majority = held_by(held, std::max(1, votes_needed(electorate.size, false)));
+  if (!electorate.half_suffices) return majority;
+  const int votes = std::max(1, votes_needed(electorate.size, true));
+  const bool is_fenced = electorate.casting == Incarnation{};
+  if (!is_fenced && !casting) return majority;
+  Held half;
+  if (is_fenced) {
+    half = held_by(held, votes);
+  } else {
+    held.erase(std::ranges::find(held, *casting));
+    half = held_by(held, votes - 1);
+    half = {
+        .until = std::min(half.until, *casting),
+        .with_one_more = std::min(half.with_one_more, *casting)};
+  }
+  return {
+      .until = std::max(majority.until, half.until),
+      .with_one_more = std::max(majority.with_one_more, half.with_one_more)};
 }
 
 void LeaderLease::refresh(TimePoint now) {

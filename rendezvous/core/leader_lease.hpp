@@ -105,11 +105,14 @@ class LeaderLease {
   };
 
   static bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
-    return std::ranges::count_if(electorate.members, has_agreed) >=
-           votes_needed(electorate.size, electorate.half_suffices);
+    const auto agreed = std::ranges::count_if(electorate.members, has_agreed);
+    if (agreed >= votes_needed(electorate.size, false)) return true;
+    const bool is_cast = electorate.casting == Incarnation{} || has_agreed(electorate.casting);
+    return electorate.half_suffices && is_cast && agreed >= votes_needed(electorate.size, true);
   }
   Duration next_beat(Incarnation node, TimePoint arrived) const;
   void note_heard(Confirmed& confirmed, std::int64_t heard, TimePoint now);
+  static Held held_by(std::vector<TimePoint>& held, int votes);
   Held held_of(const KnownElectorate& electorate) const;
   TimePoint grantable(const KnownElectorate& electorate, const Held& held, Incarnation node) const;
   void refresh(TimePoint now);

@@ -400,7 +400,7 @@ void Member::begin_walk(TimePoint now) {
       add(successor.at);
     }
   }
-  if (is_voter() && !has_self && !promises_only_itself(now)) walk_.push_back(self);
+  if (is_electable() && !has_self && !promises_only_itself(now)) walk_.push_back(self);
   if (leader_may_live) add(leader_);
   for (const Endpoint& endpoint : policy_.meet)
     add(endpoint);
@@ -503,9 +503,11 @@ bool Member::promises_only_itself(TimePoint now) const {
   return was_leader_ && !may_use_half(now);
 }
 
-bool Member::is_voter() const {
-  const auto known = electorates_of(standing_);
-  return std::ranges::any_of(known, [](const Electorate* told) { return told->is_member; });
+bool Member::is_electable() const {
+  // Whoever was only offered a round is of no electorate before, so those who wait for it wait in
+  // vain, unless the round was started. Then one of those who know that can lead.
+  if (has_begun(standing_)) return standing_.committed.is_member;
+  return standing_.offered.is_member;
 }
 
 std::optional<Wait> Member::awaited() const {
@@ -514,20 +516,20 @@ std::optional<Wait> Member::awaited() const {
   if (awaited_ && !promises_only_itself(seen_)) {
     return Wait{.node = awaited_->node, .at = awaited_->at, .elsewhere = true};
   }
-  if (!is_voter()) return std::nullopt;
+  if (!is_electable()) return std::nullopt;
   return Wait{.node = node_.incarnation, .at = node_.listens, .elsewhere = false};
 }
 
 bool Member::may_take_turn(TimePoint now) const {
   const bool is_free = has_call() || uplink_ == Uplink::kNone;
-  return is_voter() && is_free && !has_promised_ && may_promise(now);
+  return is_electable() && is_free && !has_promised_ && may_promise(now);
 }
 
 /// Whoever led may win at any time by its own vote, so it tries all along; others have their turn.
 bool Member::is_candidate(TimePoint now) const {
   const bool has_turn = uplink_ == Uplink::kOwnTurn ||
                         (was_leader_ && !has_promised_ && uplink_ != Uplink::kFollowing);
-  return is_voter() && has_turn && may_promise(now);
+  return is_electable() && has_turn && may_promise(now);
 }
 
 Duration Member::regroup(TimePoint now) const {

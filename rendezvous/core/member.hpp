@@ -132,8 +132,8 @@ class Member {
   const Standing& standing() const { return standing_; }
   /// This node, in its present incarnation.
   const NodeInfo& node() const { return node_; }
-  /// Whether it knows of an electorate that it belongs to, so that it may be elected.
-  bool is_voter() const;
+  /// Whether it may be elected: it belongs to the newest electorate that counts for all it knows.
+  bool is_electable() const;
   bool runs_workers() const;
   /// How long it does without a leader, before it ends.
   Duration wait_for_leader() const;

@@ -13,6 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kAnnounceInterval = 500ms;
+// The name may lead to another address by now. A first packet that is lost is repeated after 1 s.
+constexpr auto kNoticePatience = 1s;
 constexpr std::size_t kCallersMax = 16'384;
 constexpr std::int64_t kReplacedStep = 1'000;  // more than a node leads alone before it is replaced
 constexpr std::uint64_t kFirstNotice = 1ULL << 62U;  // apart from the links of Member's calls
@@ -74,7 +76,11 @@ void Peer::bootstrap(TimePoint now) {
   mandate.instance = {.founder = member_.node().incarnation, .founded = policy_.founded};
   mandate.generation = 1;
   mandate.electorates.push_back(
-      {.round = {}, .size = 1, .members = {member_.node().incarnation}, .half_suffices = false});
+      {.round = {},
+       .size = 1,
+       .members = {member_.node().incarnation},
+       .half_suffices = false,
+       .casting = {}});
   lead(mandate, now);
 }
 
@@ -172,7 +178,7 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
       return coordinator_->end_as_double(
           doubled_by(redirect.leader.to_string()), from_coordinator_);
     } else {
-      return notify(redirect.leader);  // it, or whom we name to it, finds that it is the later one
+      return notify(redirect.leader, now);  // it, or whom we name to it, finds that it is the later one
     }
   }
   knows_of_instance_ |= redirect.has_begun;
@@ -593,19 +599,24 @@ std::vector<Endpoint> Peer::uninformed() const {
 }
 
 /// Calls there to say who leads.
-void Peer::notify(const Endpoint& to) {
-  const auto is_called = [&to](const auto& notice) { return notice.second == to; };
+void Peer::notify(const Endpoint& to, TimePoint now) {
+  const auto is_called = [&to](const auto& notice) { return notice.second.to == to; };
   if (std::ranges::any_of(notices_, is_called)) return;
   const Link link{kFirstNotice + 2 * ++notices_made_ - 1};
-  notices_.emplace(link, to);
+  notices_.emplace(link, Notice{.to = to, .until = now + kNoticePatience});
   from_member_.emplace_back(effects::Call{.link = link, .to = to});
 }
 
 void Peer::announce(TimePoint now) {
   if (now < announce_at_) return;
   announce_at_ = now + kAnnounceInterval;
+  std::erase_if(notices_, [&](const auto& entry) {
+    const auto& [link, notice] = entry;
+    if (now >= notice.until) from_member_.emplace_back(effects::Close{.link = link});
+    return now >= notice.until;
+  });
   for (const Endpoint& to : uninformed())
-    notify(to);
+    notify(to, now);
   // At the endpoint for good, elsewhere for a while.
   const bool is_at_endpoint =
       std::ranges::find(policy_.meet, member_.node().listens) != policy_.meet.end();

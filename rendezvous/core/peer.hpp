@@ -129,7 +129,7 @@ class Peer {
   void greet_survivor(Link link, const Hello& hello, TimePoint now);
   void told(Link link, const Redirect& redirect, TimePoint now);
   void probe_namesakes(const NodeInfo& caller, TimePoint now);
-  void notify(const Endpoint& to);
+  void notify(const Endpoint& to, TimePoint now);
   void mind_replacements(TimePoint now);
   void give_way(TimePoint now);
   std::string doubled_by(const std::string& where) const;
@@ -165,7 +165,11 @@ class Peer {
   bool knows_of_instance_ = false;   // of this job, in which a round was started
 
   // Calls that only say who leads now.
-  std::map<Link, Endpoint> notices_;
+  struct Notice {
+    Endpoint to;
+    TimePoint until;  // it is not answered
+  };
+  std::map<Link, Notice> notices_;
   std::uint64_t notices_made_ = 0;
   TimePoint announce_at_;
   TimePoint announce_until_;  // to others than the endpoint
