@@ -78,11 +78,10 @@ Candidate::Count Candidate::count(RoundId round) const {
       found.views.push_back(view_of(*told, promise));
       if (told->is_member) found.members.insert(node);
       if (told->is_leader && setting_.may_use_half) found.leader = node;
-    }
-    if (promise.standing.offered.round != round) continue;
-    // A spare that the leader had no time to tell.
-    for (const RoundMember& member : promise.standing.members) {
-      if (promises_.contains(member.node)) found.members.insert(member.node);
+      // Those that the leader had no time to tell.
+      for (const RoundMember& member : told->members) {
+        if (promises_.contains(member.node)) found.members.insert(member.node);
+      }
     }
   }
   for (Votes& votes : found.views) {
@@ -91,6 +90,18 @@ Candidate::Count Candidate::count(RoundId round) const {
     votes.has_fence = setting_.fences.contains(round);
   }
   return found;
+}
+
+/// Whether that node has promised, and says that it never acknowledged that round, or that its
+/// leader gave it up.
+bool Candidate::has_not_acknowledged(Incarnation node, RoundId round) const {
+  const auto found = promises_.find(node);
+  if (found == promises_.end()) return false;
+  const Standing& standing = found->second.standing;
+  return standing.committed.round < round &&
+         std::ranges::none_of(electorates_of(standing), [round](const Electorate* told) {
+           return told->round == round;
+         });
 }
 
 /// The newest that was started, and all that were offered later.
@@ -113,13 +124,12 @@ std::set<RoundId> Candidate::electorates() const {
   }
   // Nor was one that a node has never acknowledged which was to run in it.
   for (const auto& [node, promise] : promises_) {
-    const RoundId offered = promise.standing.offered.round;
-    const bool was_refused = std::ranges::any_of(promise.standing.members, [&](RoundMember member) {
-      const auto found = promises_.find(member.node);
-      return member.runs && found != promises_.end() &&
-             found->second.standing.offered.round < offered;
-    });
-    if (was_refused && offered > committed) known.erase(offered);
+    for (const Electorate* told : electorates_of(promise.standing)) {
+      const bool was_missed = std::ranges::any_of(told->members, [&](const RoundMember& member) {
+        return member.runs && has_not_acknowledged(member.node, told->round);
+      });
+      if (was_missed && told->round > committed) known.erase(told->round);
+    }
   }
   known.erase(known.begin(), known.lower_bound(committed));
   known.insert(committed);

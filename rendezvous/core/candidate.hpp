@@ -88,6 +88,7 @@ class Candidate {
     Incarnation leader{};  // of the electorate's round, if it has promised
   };
 
+  bool has_not_acknowledged(Incarnation node, RoundId round) const;
   Count count(RoundId round) const;
   Votes view_of(const Electorate& told, const Promise& promise) const;
   std::set<RoundId> electorates() const;

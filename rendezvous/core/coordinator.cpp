@@ -620,7 +620,8 @@ void Coordinator::offer(TimePoint now, Effects& out) {
         .size = committed.size,
         .is_member = committed.members.contains(member),
         .is_leader = false,
-        .late = {}};
+        .late = {},
+        .members = {}};
     Node& node = nodes_.at(member);
     node.group_rank = offer.place ? offer.place->group_rank : node.group_rank;
     send(node, offer, out);

@@ -828,14 +828,15 @@ void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
       .size = offer.electorate_size,
       .is_member = true,
       .is_leader = link_ == kSelfLink,
-      .late = {}};
+      .late = {},
+      .members = {}};
   standing_.offered_nodes = offer.nodes;
   hosts_ = offer.hosts.substr(0, kHostsShownBytes);
-  standing_.members.clear();
+  std::vector<RoundMember>& members = standing_.offered.members;
   for (const Successor& successor : offer.successors) {  // those that run come first, then spares
-    const int others = static_cast<int>(standing_.members.size());
+    const int others = static_cast<int>(members.size());
     if (others + 1 >= offer.electorate_size) break;
-    standing_.members.push_back({.node = successor.node, .runs = others + 1 < offer.nodes});
+    members.push_back({.node = successor.node, .runs = others + 1 < offer.nodes});
   }
   standing_.was_to_run = offer.place.has_value();
   standing_.group_rank = offer.place ? offer.place->group_rank : -1;

@@ -150,23 +150,24 @@ void fields(auto& visit, Is<LateDeath> auto& death) {
   visit("is_replaced", death.is_replaced);
 }
 
+void fields(auto& visit, Is<RoundMember> auto& member) {
+  visit("node", member.node);
+  visit("runs", member.runs);
+}
+
 void fields(auto& visit, Is<Electorate> auto& electorate) {
   visit("round", electorate.round);
   visit("size", electorate.size, kNodes);
   visit("is_member", electorate.is_member);
   visit("is_leader", electorate.is_leader);
   visit("late", electorate.late, Length{kLateMax});
+  visit("members", electorate.members, kSuccessors);
 }
 
 void fields(auto& visit, Is<LeaderDeath> auto& death) {
   visit("of", death.of);
   visit("in_time", death.in_time);
   visit("is_replaced", death.is_replaced);
-}
-
-void fields(auto& visit, Is<RoundMember> auto& member) {
-  visit("node", member.node);
-  visit("runs", member.runs);
 }
 
 void fields(auto& visit, Is<Progress> auto& progress) {
@@ -185,7 +186,6 @@ void fields(auto& visit, Is<Standing> auto& standing) {
   visit("offered", standing.offered);
   visit("unsettled", standing.unsettled, kUnsettled);
   visit("offered_nodes", standing.offered_nodes, kNodes);
-  visit("members", standing.members, kSuccessors);
   visit("was_to_run", standing.was_to_run);
   visit("group_rank", standing.group_rank, between(-1, kNodesMax - 1));
   visit("progress", standing.progress);

@@ -113,6 +113,14 @@ struct LateDeath {
 /// Of Electorate::late; more are not told, and count as alive.
 inline constexpr std::size_t kLateMax = 64;
 
+/// A node of a round's electorate.
+struct RoundMember {
+  Incarnation node{};
+  bool runs = false;  // or is a spare
+
+  bool operator==(const RoundMember&) const = default;
+};
+
 /// Who may elect: the nodes of a round and the spares that were there (E1), as one of them knows
 /// it.
 struct Electorate {
@@ -121,6 +129,8 @@ struct Electorate {
   bool is_member = false;       // the node that says so belongs to it
   bool is_leader = false;       // it led that round, and may cast the vote that breaks a tie (E8)
   std::vector<LateDeath> late;  // counted in `size`
+  // Some of the others, the first successors, in case that the offer did not reach them.
+  std::vector<RoundMember> members;
 
   bool operator==(const Electorate&) const = default;
 };
@@ -140,14 +150,6 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
-/// A node of a round's electorate.
-struct RoundMember {
-  Incarnation node{};
-  bool runs = false;  // or is a spare
-
-  bool operator==(const RoundMember&) const = default;
-};
-
 /// What a node can tell a successor of the job's past (E5).
 struct Standing {
   Instance instance;            // of which all of this is; none: it knows nothing
@@ -157,11 +159,10 @@ struct Standing {
   Electorate offered;           // of the newest round that it acknowledged; may be the same
   // Of rounds in between that it acknowledged to other leaders, which may have started them unseen.
   std::vector<Electorate> unsettled;
-  int offered_nodes = 0;             // that were to run in it
-  std::vector<RoundMember> members;  // some of its electorate, in case that the offer missed them
-  bool was_to_run = false;           // this node was to run in it
-  int group_rank = -1;               // its place in the newest round it ran in; -1: none
-  Progress progress;                 // with the newest round it acknowledged
+  int offered_nodes = 0;    // that were to run in it
+  bool was_to_run = false;  // this node is one of those
+  int group_rank = -1;      // its place in the newest round it ran in; -1: none
+  Progress progress;        // with the newest round it acknowledged
   std::optional<Verdict> verdict;
 
   bool operator==(const Standing&) const = default;

@@ -178,7 +178,8 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
       return coordinator_->end_as_double(
           doubled_by(redirect.leader.to_string()), from_coordinator_);
     } else {
-      return notify(redirect.leader, now);  // it, or whom we name to it, finds that it is the later one
+      return notify(
+          redirect.leader, now);  // it, or whom we name to it, finds that it is the later one
     }
   }
   knows_of_instance_ |= redirect.has_begun;

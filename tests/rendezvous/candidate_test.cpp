@@ -36,7 +36,13 @@ Incarnation node(std::uint64_t number) {
 }
 
 Electorate electorate(RoundId round, int size) {
-  return {.round = round, .size = size, .is_member = true, .is_leader = false, .late = {}};
+  return {
+      .round = round,
+      .size = size,
+      .is_member = true,
+      .is_leader = false,
+      .late = {},
+      .members = {}};
 }
 
 /// Of a node that ran round 5 of 5 nodes, the leader of generation 1 among them.
@@ -119,9 +125,9 @@ TEST(Candidate, E5_BelongsToEveryElectorateItCounts) {
 TEST(Candidate, E5_ARoundThatOneOfItsNodesNeverAcknowledgedWasNotStarted) {
   Promise told = promise();
   told.standing.offered = electorate(kOffered, 5);
-  told.standing.members = {{.node = node(2), .runs = true}};
+  told.standing.offered.members = {{.node = node(2), .runs = true}};
   EXPECT_TRUE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
-  told.standing.members.clear();
+  told.standing.offered.members.clear();
   EXPECT_FALSE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
 }
 
@@ -130,7 +136,7 @@ TEST(Candidate, E5_ASpareThatWasNotToldOfItsElectorateHasAVote) {
   Promise told = promise();
   told.standing.offered = electorate(kOffered, 3);
   EXPECT_FALSE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
-  told.standing.members = {{.node = node(2), .runs = false}};
+  told.standing.offered.members = {{.node = node(2), .runs = false}};
   EXPECT_TRUE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
 }
 

@@ -37,7 +37,13 @@ inline FailureNews sample_failure() {
 }
 
 inline Electorate electorate(RoundId round, int size) {
-  return {.round = round, .size = size, .is_member = true, .is_leader = false, .late = {}};
+  return {
+      .round = round,
+      .size = size,
+      .is_member = true,
+      .is_leader = false,
+      .late = {},
+      .members = {}};
 }
 
 inline LeaderDeath sample_death() {
@@ -55,11 +61,11 @@ inline Standing sample_standing() {
            .size = 5,
            .is_member = true,
            .is_leader = true,
-           .late = {{.node = Incarnation{0xB7}, .is_replaced = true}}},
+           .late = {{.node = Incarnation{0xB7}, .is_replaced = true}},
+           .members = {{.node = Incarnation{0xC8}, .runs = true}}},
       .offered = electorate({.generation = 4, .number = 10}, 4),
       .unsettled = {electorate({.generation = 3, .number = 10}, 3)},
       .offered_nodes = 4,
-      .members = {{.node = Incarnation{0xC8}, .runs = true}},
       .was_to_run = true,
       .group_rank = 2,
       .progress =
