@@ -198,7 +198,11 @@ void PeerNetwork::consider_hosting() {
   if (!hosts_if_called_) port = listen_at_endpoint(plan_.meeting, endpoint);
   if (!port) {
     if (!std::exchange(has_told_taken_, true)) {
-      spdlog::info("{}, unless the job is there, which is joined", port.error().detail);
+      const auto owner = owner_of(endpoint.port);
+      const Error why = owner ? used_by(*owner, endpoint.port) : port.error();
+      spdlog::warn(
+          "this node now hosts the endpoint, but {}; if the job is there, it is joined",
+          why.detail);
     }
     return;  // the next call finds whoever has it, or that it is free
   }

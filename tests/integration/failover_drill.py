@@ -12,7 +12,6 @@ fast a machine is, is no property of the program.
 """
 
 import argparse
-import contextlib
 import glob
 import json
 import math
@@ -89,16 +88,6 @@ class Job:
         self._part_with(node)
         at = now_ns()
         self.network[node].kill()
-        return at
-
-    def kill_at_one_blow(self, node):
-        """Front, agent and workers, before any of them can do anything about it."""
-        self._part_with(node)
-        pids = self.network[node].pids()
-        at = now_ns()
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):  # the kernel ends workers with their agent
-                os.kill(pid, signal.SIGKILL)
         return at
 
     def isolate(self, node):
@@ -246,12 +235,6 @@ class Failover(unittest.TestCase):
 
     def test_the_leaders_agent_is_killed_and_the_next_leaders_too(self):
         self.lose_leaders("killed (3 nodes)", Job.kill_agent, 3, 2, options.repeats)
-
-    def test_the_leaders_node_is_killed_at_one_blow_of_2(self):
-        self.lose_leaders("killed at one blow (1:2)", Job.kill_at_one_blow, 2, 2, options.repeats)
-
-    def test_the_leaders_node_is_killed_at_one_blow_of_3(self):
-        self.lose_leaders("killed at one blow (1:3)", Job.kill_at_one_blow, 3, 2, options.repeats)
 
     def test_the_leaders_node_is_isolated(self):
         self.lose_leaders("isolated (3 nodes), behind lease + margin", Job.isolate, 3, 3,
