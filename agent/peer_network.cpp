@@ -200,8 +200,10 @@ void PeerNetwork::consider_hosting() {
     if (!std::exchange(has_told_taken_, true)) {
       const auto owner = owner_of(endpoint.port);
       const Error why = owner ? used_by(*owner, endpoint.port) : port.error();
-      spdlog::warn(
-          "this node now hosts the endpoint, but {}; if the job is there, it is joined",
+      const bool may_be_ours = !owner || owner->program.empty() || owner->program == "ddprun";
+      spdlog::log(
+          may_be_ours ? spdlog::level::info : spdlog::level::warn,
+          "the endpoint has come to lead to this node, but {}; if the job is there, it is joined",
           why.detail);
     }
     return;  // the next call finds whoever has it, or that it is free
