@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kSuccessorsMax = 8;
 constexpr std::size_t kHostsShownMax = 64;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
-constexpr auto kQuietWait = 10s;  // for other nodes, before whoever started this one is told
+constexpr auto kQuietWait = 5s;  // for other nodes, before whoever started this one is told
 
 std::string spelled(const FailureNews& failure) {
   return fmt::format(
