@@ -263,9 +263,12 @@ void Peer::mind_replacements(TimePoint now) {
   if (!policy_.trusts_replacement || coordinator_) return;
   std::set<Incarnation> replaced;
   for (const auto& [node, is_silent] : member_.missing(now)) {
-    const auto replaces = [&node = node](const auto& entry) {
+    const auto replaces = [this, &node = node](const auto& entry) {
       const Hello& hello = entry.second.hello;
-      const bool is_fresh = !hello.standing.instance.exists();
+      // It may have joined us before we lost the other one, and so our majority.
+      const Instance& theirs = hello.standing.instance;
+      const bool is_fresh = !theirs.exists() || (theirs == member_.instance() &&
+                                                 hello.standing.offered.round.number == 0);
       const bool has_rank = node.node_rank && hello.node.node_rank;
       const bool is_same =
           has_rank ? node.node_rank == hello.node.node_rank : node.host == hello.node.host;

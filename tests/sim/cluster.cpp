@@ -91,7 +91,8 @@ void Cluster::start(int index) {
       .node_rank = setting_.has_ranks ? std::optional(index) : std::nullopt,
       .workers = 1 + index % 2,
       .machine =
-          {.boot = fmt::format("boot{}-{}", index, node.boots), .id = fmt::format("m{}", index)},
+          {.boot = fmt::format("boot{}-{}", index, setting_.moves ? node.life : node.boots),
+           .id = fmt::format("m{}-{}", index, setting_.moves ? node.life : 0)},
       .workload = {}};
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;

@@ -32,6 +32,7 @@ struct Setting {
   int slow_workers = 20;                     // percent of them use their grace when told to stop
   int forgetful_workers = 15;                // percent of them die of a notice
   bool trusts_replacement = false;
+  bool moves = false;  // whoever starts again does so on another machine, under the old name
   bool has_fence = false;
   bool has_ranks = false;  // --node-rank for each
   Duration last_call = std::chrono::seconds(2);

@@ -127,6 +127,7 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   const bool has_spares = max < setting.nodes;
   // Who replaces another by name does so among the nodes that the job has, no more (E9).
   setting.trusts_replacement = !has_spares && world.chance(25);
+  setting.moves = setting.trusts_replacement && world.chance(50);
   setting.has_ranks = !has_spares && world.chance(30);
   setting.has_fence = world.chance(20);
   setting.held_max = world.chance(60) ? 8 : world.roll(0, 2);

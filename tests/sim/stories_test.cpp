@@ -365,6 +365,20 @@ TEST(Stories, E9_ALeaderThatMayHaveLedOnAloneIsWaitedForUnlessItIsReplaced) {
   }
 }
 
+// The new pod joins before the leader has lost the old one, and with it its majority.
+TEST(Stories, E9_WhoeverReplacesANodeBeforeThatIsMissedCounts) {
+  for (const int node : {0, 1}) {
+    Setting setting = cluster_of(2, NodeRange(2, 2));
+    setting.trusts_replacement = true;
+    setting.moves = true;
+    Story story(setting);
+    story.after(5s);
+    reset(story, node, 300ms);
+    story.after(6s);
+    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1)) << node;
+  }
+}
+
 TEST(Stories, OneBlowToAllProcessesOfALeaderIsAProof) {
   Story story(cluster_of(2, NodeRange(1, 2)));
   story.after(5s);
