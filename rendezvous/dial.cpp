@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <mutex>
 #include <optional>
+#include <ranges>
 #include <thread>
 #include <utility>
 
@@ -197,8 +198,9 @@ Result<std::shared_ptr<NameService::Query>> NameService::query_for(const Endpoin
   // Whoever asks later than the answer came wants to know it anew.
   std::erase_if(running_, [](const auto& it) { return it->answered().has_value(); });
   const auto is_same = [&](const auto& it) { return it->endpoint == endpoint; };
-  const auto newest = std::find_if(running_.rbegin(), running_.rend(), is_same);
-  if (newest != running_.rend()) {
+  const auto newest_first = std::views::reverse(running_);
+  const auto newest = std::ranges::find_if(newest_first, is_same);
+  if (newest != newest_first.end()) {
     const auto of_this_name = std::ranges::count_if(running_, is_same);
     const bool is_late = Clock::now() >= (*newest)->since + of_this_name * kNextQueryAfter;
     if (!is_late || std::cmp_greater_equal(of_this_name, kOfOneNameMax)) return *newest;

@@ -566,7 +566,8 @@ std::string Coordinator::attendance() const {
   return out;
 }
 
-void Coordinator::offer(TimePoint now, Effects& out) {
+/// Of all who are ready, whether there is a place for them or not.
+std::vector<Seat> Coordinator::seats() const {
   std::vector<Seat> seats;
   for (const auto& [incarnation, node] : nodes_) {
     if (!is_ready(node)) continue;
@@ -578,6 +579,11 @@ void Coordinator::offer(TimePoint now, Effects& out) {
          .joined = node.joined,
          .workers = node.info.workers});
   }
+  return seats;
+}
+
+void Coordinator::offer(TimePoint now, Effects& out) {
+  std::vector<Seat> seats = this->seats();
   Round round;
   round.id = {.generation = generation_, .number = ++last_round_};
   round.electorate.round = round.id;

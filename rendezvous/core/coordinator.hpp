@@ -34,6 +34,8 @@
 
 namespace ddprun {
 
+struct Seat;  // rank_plan.hpp
+
 class Coordinator {
  public:
   enum class Phase : std::uint8_t { kGathering, kOffered, kRunning, kStopping };
@@ -144,6 +146,7 @@ class Coordinator {
   void gather(TimePoint now, Effects& out);
   Duration gather_timeout() const;
   void tell_of_waiting(int ready, TimePoint now, Effects& out);
+  std::vector<Seat> seats() const;
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
   void start(TimePoint now, Effects& out);

@@ -564,20 +564,24 @@ Standing Member::standing_to_tell(TimePoint now) const {
   change_electorates(told, [&](Electorate& electorate) {
     if (!may_use_half(now)) electorate.is_leader = false;
     for (const KnownElectorate& known : past_.electorates) {
-      if (known.round != electorate.round) continue;
-      for (const Incarnation member : known.members) {
-        if (!replaced_.contains(member) || !past_.nodes.contains(member)) continue;
-        const auto found = std::ranges::find(electorate.late, member, &LateDeath::node);
-        if (found != electorate.late.end()) {
-          found->is_replaced = true;
-        } else {
-          electorate.late.push_back({.node = member, .is_replaced = true});
-        }
-      }
+      if (known.round == electorate.round) count_replaced(known, electorate);
     }
     if (electorate.late.size() > kLateMax) electorate.late.resize(kLateMax);
   });
   return told;
+}
+
+/// Adds to what is told of an electorate those of it whose name or rank others have taken.
+void Member::count_replaced(const KnownElectorate& known, Electorate& told) const {
+  for (const Incarnation member : known.members) {
+    if (!replaced_.contains(member) || !past_.nodes.contains(member)) continue;
+    const auto found = std::ranges::find(told.late, member, &LateDeath::node);
+    if (found != told.late.end()) {
+      found->is_replaced = true;
+    } else {
+      told.late.push_back({.node = member, .is_replaced = true});
+    }
+  }
 }
 
 std::vector<std::pair<NodeInfo, bool>> Member::missing(TimePoint now) const {

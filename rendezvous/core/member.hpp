@@ -200,6 +200,7 @@ class Member {
   void try_promise(TimePoint now, Effects& out);
   void begin_anew();
   void count_late_death(Incarnation node);
+  void count_replaced(const KnownElectorate& known, Electorate& told) const;
   void count_no_more_in(Electorate& electorate);
   bool leaves_for(const Instance& instance, bool has_begun) const;
   LeaderDeath death_of_leader(TimePoint now) const;

@@ -142,8 +142,8 @@ void Peer::on(const Received& event, TimePoint now) {
   if (const auto* promise = std::get_if<Promise>(&event.message)) {
     const auto caller = callers_.find(event.link);
     if (candidate_ && caller != callers_.end()) {
-      extend(caller->second, now);
       candidate_->promised(caller->second.hello.node.incarnation, *promise);
+      extend(caller->second, now);
     }
     return;
   }
@@ -390,9 +390,9 @@ void Peer::ask(Link link, Caller& caller, TimePoint now) {
     candidate_.reset();  // asks again, for a newer generation
     return;
   }
-  extend(caller, now);
   from_member_.emplace_back(
       effects::Send{.to = link, .message = Ask{.generation = candidate_->generation()}});
+  extend(caller, now);
 }
 
 /// Whether those who wait here could make this node the leader. Asking in vain would bind them to a
