@@ -22,45 +22,37 @@ void Candidate::promised(Incarnation node, const Promise& promise) {
   promises_.insert_or_assign(node, promise);
 }
 
-/// The newest leader that is dead to somebody.
-Leadership Candidate::newest_dead() const {
-  Leadership dead;
+/// The newest leaders that are dead to somebody.
+Candidate::Dead Candidate::newest_dead() const {
+  Dead dead;
   for (const auto& [node, promise] : promises_) {
-    if (promise.dead.of.generation > dead.generation) dead = promise.dead.of;
+    const LeaderDeath& told = promise.dead;
+    if (told.of.generation > dead.newest.generation) dead.newest = told.of;
+    const bool is_newer = told.of.generation > dead.in_time.generation;
+    if (told.in_time && is_newer) dead.in_time = told.of;
   }
-  return dead;
-}
-
-Leadership Candidate::newest_dead_in_time() const {
-  Leadership dead;
-  for (const auto& [node, promise] : promises_) {
-    const bool is_newer = promise.dead.of.generation > dead.generation;
-    if (promise.dead.in_time && is_newer) dead = promise.dead.of;
-  }
+  dead.is_replaced = std::ranges::any_of(promises_, [&dead](const auto& entry) {
+    return entry.second.dead.of == dead.newest && entry.second.dead.is_replaced;
+  });
   return dead;
 }
 
 /// A leader that was proved dead in time is subtracted (E6), one that was proved dead too late
 /// counts as such (E9), unless whoever told the size had already obeyed a later one, which did that
 /// itself.
-Votes Candidate::view_of(const Electorate& told, const Promise& promise) const {
-  const Leadership in_time = newest_dead_in_time();
-  const Leadership newest = newest_dead();
-  const auto counts = [&](const Leadership& dead) {
-    return dead.generation != 0 && dead.generation >= told.round.generation &&
-           dead.generation >= promise.standing.obeyed.generation;
+Votes Candidate::view_of(const Electorate& told, const Promise& promise, const Dead& dead) {
+  const auto counts = [&](const Leadership& leadership) {
+    return leadership.generation != 0 && leadership.generation >= told.round.generation &&
+           leadership.generation >= promise.standing.obeyed.generation;
   };
   // One that led later has voted for itself, and others with it: its death comes too late here.
-  const bool subtracts = counts(in_time) && in_time.generation == told.round.generation;
+  const bool subtracts = counts(dead.in_time) && dead.in_time.generation == told.round.generation;
   std::map<Incarnation, bool> late;  // whether it is replaced
   for (const LateDeath& death : told.late) {
-    if (!subtracts || death.node != in_time.leader) late.emplace(death.node, death.is_replaced);
+    if (subtracts && death.node == dead.in_time.leader) continue;
+    late.emplace(death.node, death.is_replaced);
   }
-  if (!subtracts && counts(newest)) {
-    late[newest.leader] |= std::ranges::any_of(promises_, [&](const auto& entry) {
-      return entry.second.dead.of == newest && entry.second.dead.is_replaced;
-    });
-  }
+  if (!subtracts && counts(dead.newest)) late[dead.newest.leader] |= dead.is_replaced;
   Votes votes;
   votes.size = told.size - (subtracts ? 1 : 0);
   votes.lost_leader = subtracts;
@@ -72,10 +64,11 @@ Votes Candidate::view_of(const Electorate& told, const Promise& promise) const {
 
 Candidate::Count Candidate::count(RoundId round) const {
   Count found;
+  const Dead dead = newest_dead();  // once: a thousand nodes may have promised
   for (const auto& [node, promise] : promises_) {
     for (const Electorate* told : electorates_of(promise.standing)) {
       if (told->round != round || told->size == 0) continue;
-      found.views.push_back(view_of(*told, promise));
+      found.views.push_back(view_of(*told, promise, dead));
       if (told->is_member) found.members.insert(node);
       if (told->is_leader && setting_.may_use_half) found.leader = node;
       // Those that the leader had no time to tell.
@@ -211,7 +204,7 @@ void Candidate::look_for_the_unheard(Mandate& mandate, const Standing& newest) c
     const std::int64_t dead = promise.dead.of.generation;
     on_proof |= dead != 0 && dead >= standing.obeyed.generation;
   }
-  const bool leader_is_dead = newest_dead().generation == offered.generation;
+  const bool leader_is_dead = newest_dead().newest.generation == offered.generation;
   mandate.unheard = newest.offered_nodes - static_cast<int>(mandate.heard.size()) - late -
                     (leader_is_dead ? 1 : 0);
   // Promises given when a lease had run out come later than the end of every lease; those given on

@@ -80,6 +80,11 @@ class Candidate {
   std::vector<RoundId> fences_wanted() const;
 
  private:
+  struct Dead {
+    Leadership newest;
+    bool is_replaced = false;  // others have taken the name or rank of `newest`
+    Leadership in_time;        // of those proved in time (E6)
+  };
   struct Count {
     // As each promise tells of the electorate. Each is true by itself; what two of them leave out
     // may be the same node.
@@ -90,13 +95,12 @@ class Candidate {
 
   bool has_not_acknowledged(Incarnation node, RoundId round) const;
   Count count(RoundId round) const;
-  Votes view_of(const Electorate& told, const Promise& promise) const;
+  static Votes view_of(const Electorate& told, const Promise& promise, const Dead& dead);
   std::set<RoundId> electorates() const;
   std::optional<KnownElectorate> won(RoundId round, const std::set<RoundId>& fences) const;
   std::optional<Mandate> mandate_with(const std::set<RoundId>& fences) const;
   void look_for_the_unheard(Mandate& mandate, const Standing& newest) const;
-  Leadership newest_dead() const;
-  Leadership newest_dead_in_time() const;
+  Dead newest_dead() const;
 
   Incarnation self_{};
   Setting setting_;

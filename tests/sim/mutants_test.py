@@ -33,7 +33,7 @@ MUTANTS = {
          "dead_.of == standing_.obeyed || now >= hold_until_ - lease_;")],
     "proof without majority": [
         ("candidate.cpp", "    if (!by_majority && !(by_half && setting_.may_use_half)) continue;",
-         "    const bool has_proof = newest_dead().generation != 0;\n"
+         "    const bool has_proof = newest_dead().newest.generation != 0;\n"
          "    if (!has_proof && !by_majority && !(by_half && setting_.may_use_half)) continue;")],
     "leader without majority": [
         ("leader_lease.cpp", "  until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
