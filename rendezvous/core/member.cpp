@@ -299,7 +299,9 @@ void Member::seek(TimePoint now, Effects& out) {
     sought_since_ = now;
   }
   if (uplink_ == Uplink::kOwnTurn && now >= patience_until_) uplink_ = Uplink::kNone;
-  if (has_call() && calls_back_ && is_lost(now)) {
+  // A leader that says itself that it waits for a leader is as good to wait with as any.
+  const bool is_silent = calls_back_ && !awaited_;
+  if (has_call() && is_silent && is_lost(now)) {
     hang_up(now, out);
     find_successor(now);
   } else if (has_call() && now >= patience_until_) {
