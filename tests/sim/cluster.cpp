@@ -39,6 +39,13 @@ Cluster::Cluster(World& world, Setting setting)
   }
 }
 
+std::optional<int> Cluster::twin(int node) const {
+  const int last = setting_.nodes - 1;
+  if (setting_.twin_of && node == last) return setting_.twin_of;
+  if (setting_.twin_of && node == *setting_.twin_of) return last;
+  return std::nullopt;
+}
+
 // A node's own clock runs a little faster or slower, from another beginning.
 TimePoint Cluster::local(const Node& node, TimePoint at) const {
   const double since = static_cast<double>(at.time_since_epoch().count()) * node.rate;
@@ -84,11 +91,12 @@ void Cluster::start(int index) {
   std::uint64_t incarnation = world_.number() | 1U;
   while (!incarnations_.insert(incarnation).second)
     ++incarnation;
+  const int rank = twin(index) ? *setting_.twin_of : index;
   policy.node = {
       .incarnation = Incarnation{incarnation},
       .host = endpoint_of(index).host,
       .listens = endpoint_of(index),
-      .node_rank = setting_.has_ranks ? std::optional(index) : std::nullopt,
+      .node_rank = setting_.has_ranks ? std::optional(rank) : std::nullopt,
       .workers = 1 + index % 2,
       .machine =
           {.boot = fmt::format("boot{}-{}", index, setting_.moves ? node.life : node.boots),
@@ -854,8 +862,10 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   // One whose leader is lost speaks for its own workers.
   const bool is_for_all = finish.exit_status == kSavedStatus && !finish.why.empty();
   if (is_for_all && std::ranges::none_of(saved_, is_whole)) violated("R6", "reported saved");
-  if (finish.exit_status == kExitUsage) violated("R4", "refused, though it is one of the job");
-  finished_[index] = finish.exit_status;
+  // Of two nodes of one rank that both live, one is refused; the job goes on with the other.
+  const bool is_refused = finish.exit_status == kExitUsage;
+  if (is_refused && !twin(index)) violated("R4", "refused, though it is one of the job");
+  if (!is_refused) finished_[index] = finish.exit_status;
   // Who came back knows only the endpoint, and nobody may be there to say where the leader is.
   const Coordinator* const leads = node.peer->coordinator();
   const bool founds = leads != nullptr && !leads->has_begun();
@@ -956,6 +966,8 @@ void Cluster::check_rounds() {
     std::set<int> group_ranks;
     std::map<int, int> first_ranks;
     for (const auto& [index, place] : places) {
+      const auto other = twin(index);
+      if (other && places.contains(*other)) violated("R3", "two nodes of one rank");
       group_ranks.insert(place.group_rank);
       first_ranks.emplace(place.first_rank, 1 + index % 2);
       const bool differs = place.world_size != places.begin()->second.world_size ||

@@ -35,6 +35,7 @@ struct Setting {
   bool moves = false;  // whoever starts again does so on another machine, under the old name
   bool has_fence = false;
   bool has_ranks = false;  // --node-rank for each
+  std::optional<int> twin_of;  // the last node has its rank, and is started in its place
   Duration last_call = std::chrono::seconds(2);
   int held_max = 8;  // lines whose ends the leader's workers hold as well
 };
@@ -68,6 +69,8 @@ class Cluster {
   void give_notice(int node);  // that the job is to end
   Network& network() { return network_; }
 
+  /// The other node of its rank, if there is one.
+  std::optional<int> twin(int node) const;
   /// Whoever leads the newest generation, or did so last.
   int leader() const { return leader_; }
   int nodes() const { return setting_.nodes; }

@@ -21,6 +21,12 @@ void partition(World& world, Cluster& cluster, int nodes) {
   const Duration for_how_long =
       world.chance(50) ? world.between(100ms, 3s) : world.between(3s, 15s);
   for (int a = 0; a < nodes; ++a) {
+    const auto twin = cluster.twin(a);
+    if (twin && is_inside(a) && !cluster.is_alive(*twin) && world.chance(50)) {
+      world.in(world.between(0s, 3s), [&cluster, twin] {
+        if (!cluster.any_finished()) cluster.start(*twin);
+      });
+    }
     for (int b = 0; b < nodes; ++b) {
       if (!is_inside(a) || is_inside(b)) continue;
       cluster.network().cut(a, b);
@@ -56,13 +62,16 @@ void vanish(World& world, Cluster& cluster, int node) {
     }
     cluster.kill_all(node);
   }
-  world.in(back, [&cluster, node] {
+  // Another machine is given its rank, by somebody who cannot know whether it lives.
+  const auto twin = cluster.twin(node);
+  const int started = twin && world.chance(40) ? *twin : node;
+  world.in(back, [&cluster, node, started] {
     cluster.network().set_up(node, true);
     for (int other = 0; other < cluster.nodes(); ++other) {
       cluster.network().mend(node, other);
       cluster.network().mend(other, node);
     }
-    if (!cluster.any_finished()) cluster.start(node);
+    if (!cluster.any_finished()) cluster.start(started);
   });
 }
 
@@ -129,6 +138,12 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   setting.trusts_replacement = !has_spares && world.chance(25);
   setting.moves = setting.trusts_replacement && world.chance(50);
   setting.has_ranks = !has_spares && world.chance(30);
+  // A vouching user would lie.
+  const bool may_have_twin = setting.has_ranks && !setting.trusts_replacement && setting.nodes > 2;
+  if (may_have_twin && world.chance(60)) {
+    setting.twin_of = world.roll(1, setting.nodes - 1);
+    ++setting.nodes;
+  }
   setting.has_fence = world.chance(20);
   setting.held_max = world.chance(60) ? 8 : world.roll(0, 2);
   setting.last_call = 12s;  // as in life, longer than it takes to hear of survivors
@@ -142,7 +157,7 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
 
   cluster.strikes_at_starts = world.chance(30);
   world.in(kTrouble, [&cluster] { cluster.strikes_at_starts = false; });
-  for (int node = 0; node < setting.nodes; ++node) {
+  for (int node = 0; node < setting.nodes - (setting.twin_of ? 1 : 0); ++node) {
     const Duration late = world.chance(80) ? world.between(0s, 500ms) : world.between(0s, 20s);
     world.in(late, [&cluster, node] { cluster.start(node); });
   }
