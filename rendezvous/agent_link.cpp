@@ -31,12 +31,17 @@ AgentLink::AgentLink(
   if (proof_) DDPRUN_CHECK(append_frame(outbox_, proof_->begin()).has_value());
 }
 
-Result<void> AgentLink::receive(std::span<char> buffer, std::vector<Message>& into) {
+Result<bool> AgentLink::receive(std::span<char> buffer, std::vector<Message>& into) {
   const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (got > 0) return take({buffer.data(), static_cast<std::size_t>(got)}, into);
   if (got == 0) return make_error(Errc::kPeerLost, "it closed the connection");
-  if (errno == EAGAIN || errno == EINTR) return {};
-  return make_error(Errc::kPeerLost, std::strerror(errno));
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EINTR) return errno == EINTR;
+    return make_error(Errc::kPeerLost, std::strerror(errno));
+  }
+  const auto size = static_cast<std::size_t>(got);
+  auto taken = take({buffer.data(), size}, into);
+  if (!taken) return taken.error();
+  return size == buffer.size();
 }
 
 Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into) {
@@ -138,24 +143,22 @@ Message AgentLink::with_own_address(const Welcome& welcome) const {
   return told;
 }
 
-Result<void> AgentLink::send(const Message& message, std::size_t unsent_bytes_max) {
+Result<void> AgentLink::add(const Message& message) {
   if (sent_ > kFrameBytesMax) outbox_.erase(0, std::exchange(sent_, 0));
   const auto* const welcome = std::get_if<Welcome>(&message);
-  auto framed = append_frame(outbox_, encode(welcome ? with_own_address(*welcome) : message));
-  if (!framed) return framed;
-  auto flushed = flush();
-  if (!flushed) return flushed;
-  if (unsent() <= unsent_bytes_max) return {};
-  return make_error(Errc::kLimit, fmt::format("it has not taken {} bytes", unsent()));
+  return append_frame(outbox_, encode(welcome ? with_own_address(*welcome) : message));
 }
 
-Result<void> AgentLink::flush() {
+Result<void> AgentLink::flush(std::size_t unsent_bytes_max) {
   while (unsent() > 0) {
     const ssize_t sent =
         ::send(socket_.get(), outbox_.data() + sent_, unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno == EAGAIN) return {};
-    if (sent < 0) return make_error(Errc::kPeerLost, std::strerror(errno));
+    if (sent < 0 && errno != EAGAIN) return make_error(Errc::kPeerLost, std::strerror(errno));
+    if (sent < 0 && unsent() <= unsent_bytes_max) return {};
+    if (sent < 0) {
+      return make_error(Errc::kLimit, fmt::format("it has not taken {} bytes", unsent()));
+    }
     sent_ += static_cast<std::size_t>(sent);
   }
   outbox_.clear();

@@ -28,7 +28,7 @@ std::optional<Endpoint> as_endpoint(const std::optional<Address>& address) {
 
 Result<std::unique_ptr<Links>> Links::open(
     asio::io_context& context, const LinkLimits& limits, OnEvent on_event, Mac mac) {
-  auto watch = SocketWatch::open(context, ReadySet::Trigger::kLevel);
+  auto watch = SocketWatch::open(context, ReadySet::Trigger::kEdge);
   if (!watch) return with_context("the agents", watch.error());
   return std::unique_ptr<Links>(
       new Links(context, limits, std::move(on_event), std::move(mac), std::move(*watch)));
@@ -106,13 +106,27 @@ asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::unique_ptr<T
       link, std::move(*socket), std::move(to), proof_of(SecretProof::Side::kCaller)));
   if (admitted == nullptr) co_return;
   set_deadline(*admitted, Clock::now() + limits_.handshake);
-  settle(*admitted, admitted->is_proved() ? Result<void>() : admitted->flush(), false);
+  settle(*admitted, admitted->is_proved() ? Result<void>() : flush(*admitted), false);
 }
 
 void Links::send(Link link, const Message& message) {
   AgentLink* const found = find(link);
   if (found == nullptr || found->is_ending()) return;
-  settle(*found, found->send(message, limits_.unsent_bytes_max), false);
+  const auto added = found->add(message);
+  if (!added || !will_deliver_) return settle(*found, added ? flush(*found) : added, false);
+  if (written_to_ == link) return;
+  flush_written();
+  written_to_ = link;
+}
+
+Result<void> Links::flush(AgentLink& link) const {
+  return link.flush(limits_.unsent_bytes_max);
+}
+
+void Links::flush_written() {
+  const auto link = std::exchange(written_to_, std::nullopt);
+  AgentLink* const found = link ? find(*link) : nullptr;
+  if (found != nullptr && !found->is_ending()) settle(*found, flush(*found), false);
 }
 
 void Links::close(Link link) {
@@ -182,18 +196,30 @@ AgentLink* Links::admit(std::unique_ptr<AgentLink> link) {
 void Links::turn() {
   will_deliver_ = true;
   for (const epoll_event& event : watch_.ready()) {
-    if (AgentLink* const link = find(Link{event.data.u64})) attend(*link);
+    if (AgentLink* const link = find(Link{event.data.u64})) attend(*link, event.events);
     deliver();
   }
   will_deliver_ = false;
 }
 
-void Links::attend(AgentLink& link) {
+void Links::attend(AgentLink& link, std::uint32_t what) {
   const std::size_t unsent = link.unsent();
-  auto outcome = link.flush();
+  auto outcome = flush(link);
   const bool progressed = link.unsent() < unsent;
-  if (outcome) outcome = link.receive(buffer_, messages_);
+  bool is_more = (what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;  // the end, behind the data
+  if (outcome) {
+    const auto received = link.receive(buffer_, messages_);
+    if (!received) outcome = received.error();
+    is_more |= received && *received;
+  }
+  // Reported again behind all others, as of now nobody else has been passed by.
+  if (outcome && is_more) register_interest(link);
   settle(link, outcome, progressed);
+}
+
+void Links::register_interest(AgentLink& link) {
+  watch_.sockets().change(
+      link.socket(), link.registered, static_cast<std::uint64_t>(link.link()));
 }
 
 void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed) {
@@ -216,8 +242,8 @@ void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed
   }
   const ReadySet::Interest interest{.readable = true, .writable = link.unsent() > 0};
   if (interest == link.registered) return;
-  watch_.sockets().change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
   link.registered = interest;
+  register_interest(link);
 }
 
 // The other side reads to our end and then closes, or time runs out: closing before it has read
@@ -225,7 +251,7 @@ void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed
 void Links::end(AgentLink& link) {
   link.end();
   set_deadline(link, Clock::now() + limits_.linger);
-  settle(link, link.flush(), false);
+  settle(link, flush(link), false);
 }
 
 void Links::fail(AgentLink& link, const Error& why) {
@@ -242,7 +268,7 @@ void Links::fail(AgentLink& link, const Error& why) {
   }
   // It may be a ddprun of another version, which reads this much.
   const Refuse refusal{.job = {}, .exit_status = kExitUsage, .why = why.detail};
-  const bool can_tell = why.is(Errc::kProtocol) && link.send(refusal, limits_.unsent_bytes_max);
+  const bool can_tell = why.is(Errc::kProtocol) && link.add(refusal);
   can_tell ? end(link) : erase(link);
 }
 
@@ -278,11 +304,14 @@ void Links::tell(Event event) {
 }
 
 void Links::deliver() {
-  while (!events_.empty()) {
-    Event event = std::move(events_.front());
-    events_.pop_front();
-    on_event_(std::move(event));
-  }
+  do {
+    while (!events_.empty()) {
+      Event event = std::move(events_.front());
+      events_.pop_front();
+      on_event_(std::move(event));
+    }
+    flush_written();  // which may find that the other side is gone
+  } while (!events_.empty());
 }
 
 }  // namespace ddprun

@@ -5,7 +5,7 @@
 //
 // Runs on the thread of its io_context, and waits for all connections at once (socket_watch.hpp).
 // No event is told from within call(), send(), close() or adopt(), so they may be used while one is
-// being answered.
+// being answered. Messages that are sent meanwhile, one after the other on one link, leave together.
 
 #include "base/deadline.hpp"
 #include "base/descriptor.hpp"
@@ -121,7 +121,10 @@ class Links {
   AgentLink* find(Link link);
   AgentLink* admit(std::unique_ptr<AgentLink> link);
   void turn();
-  void attend(AgentLink& link);
+  void attend(AgentLink& link, std::uint32_t what);
+  Result<void> flush(AgentLink& link) const;
+  void flush_written();
+  void register_interest(AgentLink& link);
   void settle(AgentLink& link, const Result<void>& outcome, bool progressed);
   void end(AgentLink& link);
   void fail(AgentLink& link, const Error& why);
@@ -148,6 +151,7 @@ class Links {
   std::unordered_map<Link, Timer*> calling_;  // each call's limit
   TaskScope calls_;
 
+  std::optional<Link> written_to_;  // while events are told: more may follow to the same
   std::deque<Event> events_;   // not yet told
   bool will_deliver_ = false;  // they are told before anything else is waited for
 };

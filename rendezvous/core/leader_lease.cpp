@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <iterator>
 
 namespace ddprun {
 namespace {
@@ -45,7 +46,7 @@ void LeaderLease::beat(Incarnation node, const Beat& beat, TimePoint now) {
   confirmed.beat_at = now;
   spoke_at_ = now;
   confirmed.answers.emplace_back(beat.number, now);
-  if (confirmed.answers.size() > kAnswersKept) confirmed.answers.pop_front();
+  if (confirmed.answers.size() > kAnswersKept) confirmed.answers.erase(confirmed.answers.begin());
   note_heard(confirmed, beat.heard, now);
 }
 
@@ -55,9 +56,11 @@ void LeaderLease::confirm(Incarnation node, const Confirm& confirm, TimePoint no
 
 void LeaderLease::note_heard(Confirmed& confirmed, std::int64_t heard, TimePoint now) {
   auto& answers = confirmed.answers;
-  while (!answers.empty() && answers.front().first <= heard) {
-    confirmed.sent = std::max(confirmed.sent.value_or(TimePoint()), answers.front().second);
-    answers.pop_front();
+  const auto is_heard = [heard](const auto& answer) { return answer.first <= heard; };
+  const auto rest = std::ranges::find_if_not(answers, is_heard);
+  if (rest != answers.begin()) {
+    confirmed.sent = std::max(confirmed.sent.value_or(TimePoint()), std::prev(rest)->second);
+    answers.erase(answers.begin(), rest);
   }
   const bool is_large = confirmed_.size() > kSmall;
   const bool is_fresh = now < refreshed_at_ + timing_.lease / kRefreshesPerLease;

@@ -8,10 +8,10 @@
 #include "rendezvous/core/candidate.hpp"
 #include "rendezvous/core/messages.hpp"
 
+#include <boost/container/flat_map.hpp>
+
 #include <algorithm>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -94,8 +94,8 @@ class LeaderLease {
   struct Confirmed {
     std::int64_t beat = 0;  // the newest
     TimePoint beat_at;
-    std::optional<TimePoint> sent;                           // the newest answer it surely has
-    std::deque<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
+    std::optional<TimePoint> sent;                            // the newest answer it surely has
+    std::vector<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
   };
 
   /// Until when a majority of an electorate has promised to nobody else.
@@ -121,7 +121,8 @@ class LeaderLease {
   Timing timing_;
   std::vector<KnownElectorate> electorates_;  // a majority of each is needed
   std::optional<KnownElectorate> offered_;
-  std::map<Incarnation, Confirmed> confirmed_;  // of all who are here, ourselves included
+  boost::container::flat_map<Incarnation, Confirmed>
+      confirmed_;  // of all who are here, ourselves included
   TimePoint confirm_by_;
   TimePoint until_;
   TimePoint grants_until_;

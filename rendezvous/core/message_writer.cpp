@@ -26,8 +26,9 @@ void cut(std::string& text, std::size_t bytes_max) {
   text.resize(bytes_max);
 }
 
-/// Without a way out of the loop, so that many bytes are looked at at once: an offer to each of a
-/// thousand nodes has the names of all of them.
+}  // namespace
+
+/// Without a way out of the loop, so that many bytes are looked at at once.
 bool is_plain_text(std::string_view text) {
   unsigned char strange = 0;
   for (const char byte : text) {
@@ -35,8 +36,6 @@ bool is_plain_text(std::string_view text) {
   }
   return strange == 0;
 }
-
-}  // namespace
 
 void append_quoted(std::string& out, std::string_view text, std::size_t bytes_max) {
   if (text.size() <= bytes_max && is_plain_text(text)) {

@@ -121,12 +121,9 @@ class QuickReader {
 
   std::string_view take_text() {
     take("\"");
-    std::size_t size = 0;
-    while (size < rest_.size() && is_plain(rest_[size])) {
-      ++size;
-    }
-    const std::string_view text = rest_.substr(0, size);
-    rest_.remove_prefix(size);
+    const std::string_view text = rest_.substr(0, rest_.find('"'));
+    good_ = good_ && is_plain_text(text);
+    rest_.remove_prefix(text.size());
     take("\"");
     return text;
   }

@@ -245,7 +245,7 @@ class Cluster {
   std::map<std::pair<Incarnation, RoundId>, Incarnation> fences_;  // as a file system keeps them
   std::int64_t newest_generation_ = 0;
   std::map<int, int> finished_;
-  std::set<Incarnation> electorate_;  // of the newest round
+  boost::container::flat_set<Incarnation> electorate_;  // of the newest round
   bool has_to_go_on_ = false;
   TimePoint quiet_since_;
   std::set<Incarnation> done_;  // instances of which an agent has ended with the news of success
