@@ -209,6 +209,26 @@ TEST(Links, AStreamMayBeCutAnywhere) {
   EXPECT_EQ(leader.hears<Beat>().number, 1);
 }
 
+/// More than is read at once, with the end behind it: a ready connection is reported only once.
+TEST(Links, AFloodAndTheEndOfItsLinkAreReadToTheLast) {
+  constexpr std::int64_t kBeats = 10'000;
+  std::string flood = RawAgent::framed(encode(hello_of("n1")));
+  for (std::int64_t number = 1; number <= kBeats; ++number) {
+    flood += RawAgent::framed(encode(Beat{.number = number, .heard = 0}));
+  }
+  RunningAgent leader;
+  {
+    RawAgent caller(leader);
+    caller.say_bytes(flood);
+  }
+  Link link{};
+  leader.hears<Hello>(&link);
+  for (std::int64_t number = 1; number <= kBeats; ++number) {
+    ASSERT_EQ(leader.hears<Beat>().number, number);
+  }
+  EXPECT_EQ(leader.next_is<Links::Closed>(), link);
+}
+
 TEST(Links, AnotherVersionIsToldBothVersions) {
   const RunningAgent leader;
   RawAgent other(leader, "\xDDRN\x01");
