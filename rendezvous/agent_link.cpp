@@ -39,7 +39,7 @@ Result<bool> AgentLink::receive(std::span<char> buffer, std::vector<Message>& in
     return make_error(Errc::kPeerLost, std::strerror(errno));
   }
   const auto size = static_cast<std::size_t>(got);
-  auto taken = take({buffer.data(), size}, into);
+  const auto taken = take({buffer.data(), size}, into);
   if (!taken) return taken.error();
   return size == buffer.size();
 }

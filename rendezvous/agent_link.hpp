@@ -29,9 +29,9 @@ class AgentLink {
   /// To `called`, whom we called.
   AgentLink(Link link, Descriptor socket, Endpoint called, std::optional<SecretProof> proof);
 
-  /// Receives what is there, once, into `buffer`, and appends the messages that are complete. False:
-  /// it was all. Fails, after those, when the connection is to be closed: kPeerLost at its end,
-  /// kProtocol.
+  /// Receives what is there, once, into `buffer`, and appends the messages that are complete.
+  /// False: it was all. Fails, after those, when the connection is to be closed: kPeerLost at its
+  /// end, kProtocol.
   Result<bool> receive(std::span<char> buffer, std::vector<Message>& into);
 
   /// The same for bytes that were received elsewhere.
@@ -40,8 +40,8 @@ class AgentLink {
   /// Puts `message` behind what waits to be sent.
   Result<void> add(const Message& message);
 
-  /// Sends what waits, as far as the peer takes it now. Fails with kPeerLost, or with kLimit if more
-  /// than `unsent_bytes_max` would be left.
+  /// Sends what waits, as far as the peer takes it now. Fails with kPeerLost, or with kLimit if
+  /// more than `unsent_bytes_max` would be left.
   Result<void> flush(std::size_t unsent_bytes_max);
 
   /// Nothing more is to be sent after what waits, and what comes is dropped.

@@ -218,8 +218,7 @@ void Links::attend(AgentLink& link, std::uint32_t what) {
 }
 
 void Links::register_interest(AgentLink& link) {
-  watch_.sockets().change(
-      link.socket(), link.registered, static_cast<std::uint64_t>(link.link()));
+  watch_.sockets().change(link.socket(), link.registered, static_cast<std::uint64_t>(link.link()));
 }
 
 void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed) {

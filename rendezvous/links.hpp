@@ -5,7 +5,8 @@
 //
 // Runs on the thread of its io_context, and waits for all connections at once (socket_watch.hpp).
 // No event is told from within call(), send(), close() or adopt(), so they may be used while one is
-// being answered. Messages that are sent meanwhile, one after the other on one link, leave together.
+// being answered. Messages that are sent meanwhile, one after the other on one link, leave
+// together.
 
 #include "base/deadline.hpp"
 #include "base/descriptor.hpp"
@@ -152,8 +153,8 @@ class Links {
   TaskScope calls_;
 
   std::optional<Link> written_to_;  // while events are told: more may follow to the same
-  std::deque<Event> events_;   // not yet told
-  bool will_deliver_ = false;  // they are told before anything else is waited for
+  std::deque<Event> events_;        // not yet told
+  bool will_deliver_ = false;       // they are told before anything else is waited for
 };
 
 }  // namespace ddprun

@@ -34,7 +34,7 @@ struct Setting {
   bool trusts_replacement = false;
   bool moves = false;  // whoever starts again does so on another machine, under the old name
   bool has_fence = false;
-  bool has_ranks = false;  // --node-rank for each
+  bool has_ranks = false;      // --node-rank for each
   std::optional<int> twin_of;  // the last node has its rank, and is started in its place
   Duration last_call = std::chrono::seconds(2);
   int held_max = 8;  // lines whose ends the leader's workers hold as well

@@ -280,6 +280,23 @@ TEST(Stories, E8_OfTwoNodesTheLeaderGoesOnAloneWhereOneMayRun) {
   EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(1, 75)));
 }
 
+// Half of four can lead only when nobody can take the leader for dead in time any more. The
+// follower that is left has called the leader back by then, was told to wait there, and must not
+// try those that are lost first.
+TEST(Stories, E8_OfFourNodesTheLeaderGoesOnWithOneAsSoonAsHalfMay) {
+  constexpr auto kHalfMay =
+      3000ms + 3000ms + 450ms * 5 / 4;  // its lease, then until it is forgotten
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Story story(cluster_of(4, NodeRange(2, 4)), seed);
+    story.after(5s);
+    const RoundId before = story->round();
+    story.isolate({1});
+    story.isolate({2});
+    EXPECT_THAT(story.until_round_after(before, kHalfMay + 150ms), UnorderedElementsAre(0, 3))
+        << seed;
+  }
+}
+
 /// A machine loses power, and the same command line runs there again after `silence`.
 void reset(Story& story, int node, Duration silence) {
   story->power_off(node);
