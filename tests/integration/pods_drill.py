@@ -23,16 +23,16 @@ import concurrent.futures
 import contextlib
 import itertools
 import os
-import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+import drill_table
 import return_drill
 import rounds
+from drill_table import Outcome
 from return_drill import ALL, KINDS, SEEK_S, TRY_AGAIN, WAIT
 
 MARGIN_S = return_drill.MARGIN_S
@@ -62,9 +62,6 @@ def expected(case):
     silence = (case.after + 0.2) / options.lease
     return return_drill.expected(
         return_drill.Case(case.kind, (case.lost,), silence, "moved", case.help))
-
-
-Outcome = collections.namedtuple("Outcome", "case is_right seen seconds account")
 
 
 class Pods:
@@ -282,60 +279,29 @@ def cases():
                 yield Case(kind, lost, loss, back, after, help_)
 
 
-def line_of(case, outcomes):
-    right = [outcome for outcome in outcomes if outcome.is_right]
-    times = sorted(outcome.seconds for outcome in right if outcome.seconds is not None)
-    figures = (f" min {times[0]:.2f} median {statistics.median(times):.2f} max {times[-1]:.2f} s"
-               if times else "")
-    seen = collections.Counter(outcome.seen for outcome in outcomes)
-    said = "; ".join(f"{count} × {what}" if len(outcomes) > 1 else what
-                     for what, count in seen.most_common())
-    return (f"{'ok   ' if len(right) == len(outcomes) else 'WRONG'} {case} → {expected(case)}: "
-            f"{len(right)} of {len(outcomes)}{figures} | {said}")
-
-
 def main():
-    if options.logs:
-        os.makedirs(options.logs, exist_ok=True)
     numbers = itertools.count()
-    wrong = right = 0
     with Pods(next(numbers)):  # what has to be installed is, before several want to
         pass
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runs = {case: [pool.submit(run, (next(numbers), case)) for _ in range(options.repeats)]
                 for case in cases()}
-        for case, futures in runs.items():
-            outcomes = [future.result() for future in futures]
-            print(line_of(case, outcomes), flush=True)
-            for number, outcome in enumerate(outcomes):
-                if options.logs and not outcome.is_right:
-                    name = re.sub(r"[^\w.:+]+", "_", str(case))
-                    with open(os.path.join(options.logs, f"{name}.{number}"), "w") as log:
-                        log.write(outcome.account)
-            right += sum(outcome.is_right for outcome in outcomes)
-            wrong += sum(not outcome.is_right for outcome in outcomes)
-    print(f"{right} of {right + wrong} returns ended right, in {len(runs)} cases")
-    return 1 if wrong else 0
+        return drill_table.report(runs, expected, options.logs)
 
 
 def parse():
-    def listed(convert):
-        return lambda text: [convert(each) for each in text.split(",") if each]
-
     parser = argparse.ArgumentParser()
     parser.add_argument("--pods", default=os.environ.get("PODS"), required="PODS" not in os.environ)
     for name in ("ddprun", "round-worker"):
         parser.add_argument(f"--{name}", required=True, type=os.path.abspath)
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1)
+    drill_table.add_flags(parser, jobs=1)
     parser.add_argument("--lease", type=float, default=1)
-    parser.add_argument("--kinds", type=listed(str), default=["2", "2static", "3", "1:2", "1:3"])
-    parser.add_argument("--lost", type=listed(int), default=[0, 1, 2])
-    parser.add_argument("--losses", type=listed(str), default=["kill", "lose"])
-    parser.add_argument("--backs", type=listed(str), default=["place", "pod"])
-    parser.add_argument("--after", type=listed(float), default=[0, 6])
-    parser.add_argument("--helps", type=listed(str), default=["none", "trust", "fence"])
-    parser.add_argument("--logs", help="where the words of all pods go, for each wrong run")
+    parser.add_argument("--kinds", type=drill_table.listed(str), default=["2", "2static", "3", "1:2", "1:3"])
+    parser.add_argument("--lost", type=drill_table.listed(int), default=[0, 1, 2])
+    parser.add_argument("--losses", type=drill_table.listed(str), default=["kill", "lose"])
+    parser.add_argument("--backs", type=drill_table.listed(str), default=["place", "pod"])
+    parser.add_argument("--after", type=drill_table.listed(float), default=[0, 6])
+    parser.add_argument("--helps", type=drill_table.listed(str), default=["none", "trust", "fence"])
     parser.parse_args(namespace=options)
 
 

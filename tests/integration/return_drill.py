@@ -25,17 +25,17 @@ import concurrent.futures
 import itertools
 import os
 import re
-import statistics
 import sys
 import time
 
+import drill_table
 import netns
 import rounds
 from drill import Drill
+from drill_table import SAID_AT_ONCE_S, Outcome
 
 LEASE_S, MARGIN_S = 1, 0.45  # docs/rendezvous.md
 PROVED_IN_TIME_S = 0.3  # so silent a node may be proved dead before lease + margin, by its own kernel
-SAID_AT_ONCE_S = 2  # a round of all is there so soon
 BEGIN_S = 60
 PATIENCE_S = 8  # and stands still if it is not there then
 WAIT_S = 8  # a wait's join timeout is so much longer than the silence
@@ -92,9 +92,6 @@ def goes_on_meanwhile(case):
     return may and case.kind.least <= left and case.silence > LEASE_S + MARGIN_S + SAID_AT_ONCE_S / 2
 
 
-Outcome = collections.namedtuple("Outcome", "case is_right seen seconds meanwhile_s account")
-
-
 class Run:
     """A case, once."""
 
@@ -122,7 +119,7 @@ class Run:
         for node in range(case.kind.most):
             self.drill.start(node, *self.flags(node))
         if not self.drill.await_fresh_round(case.kind.most, 0, time.monotonic() + BEGIN_S):
-            return Outcome(case, False, "the first round did not begin", None, None,
+            return Outcome(case, False, "the first round did not begin", None,
                            f"{case}\n{self.drill.account()}")
         cut_s, cut_ns = self.lose()
         # Whatever is said meanwhile is heard; the silence itself is what is waited for.
@@ -144,7 +141,7 @@ class Run:
         seen = "; ".join([seen, *found[:1]])
         is_right = not found and answer is not None and answer in expected(case)
         account = "" if is_right else "\n".join([str(case), seen, *found[:10], self.drill.account()])
-        return Outcome(case, is_right, seen, seconds, self._meanwhile_s, account)
+        return Outcome(case, is_right, seen, seconds, account, self._meanwhile_s)
 
     def lose(self):
         cut_s, cut_ns = time.monotonic(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -216,7 +213,7 @@ def run(case):
                 Drill(network, options.ddprun, options.round_worker) as drill:
             return Run(case, network, drill).outcome()
     except (AssertionError, OSError, RuntimeError) as error:
-        return Outcome(case, False, f"broken: {str(error).splitlines()[0]}", None, None, str(error))
+        return Outcome(case, False, f"broken: {str(error).splitlines()[0]}", None, str(error))
 
 
 def losses(kind, asked):
@@ -268,73 +265,36 @@ def words(account):
     return "\n".join("    " + line for each in kept for line in [each[0], *each[1:][-3:]])
 
 
-def line_of(case, outcomes):
-    right = [outcome for outcome in outcomes if outcome.is_right]
-    times = sorted(outcome.seconds for outcome in right if outcome.seconds is not None)
-    seen = collections.Counter(outcome.seen for outcome in outcomes)
-    late = sum(seconds > SAID_AT_ONCE_S for seconds in times)
-    said = "; ".join(f"{count} × {what}" if len(outcomes) > 1 else what
-                     for what, count in seen.most_common())
-    figures = (f" min {times[0]:.2f} median {statistics.median(times):.2f} max {times[-1]:.2f} s"
-               if times else "")
-    meanwhile = [outcome.meanwhile_s for outcome in outcomes if outcome.meanwhile_s is not None]
-    if meanwhile:
-        figures += f", those left {max(meanwhile):.2f} s after lease + margin"
-    return (f"{'ok   ' if len(right) == len(outcomes) else 'WRONG'} {case} → {expected(case)}: "
-            f"{len(right)} of {len(outcomes)}{f' ({late} late)' if late else ''}{figures} | {said}")
-
-
-def keep(outcome, number):
-    if options.logs and not outcome.is_right:
-        name = re.sub(r"[^\w.:+]+", "_", str(outcome.case))
-        with open(os.path.join(options.logs, f"{name}.{number}"), "w") as log:
-            log.write(outcome.account)
-
-
 def main():
     reason = netns.why_not()
     if reason:
         print(f"SKIPPED: {reason}")
         return 0
-    if options.logs:
-        os.makedirs(options.logs, exist_ok=True)
     # Many workers that write each millisecond would be what is measured.
     os.environ["ROUND_WORKER_PERIOD_MS"] = "5"
     chosen = list(quick_cases() if options.quick else cases())
-    wrong = right = 0
+
+    def tell(outcome):
+        if not options.terse:
+            print(words(outcome.account), flush=True)
+
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         runs = {case: [pool.submit(run, case) for _ in range(options.repeats)] for case in chosen}
-        for case, futures in runs.items():
-            outcomes = [future.result() for future in futures]
-            print(line_of(case, outcomes), flush=True)
-            for number, outcome in enumerate(outcomes):
-                keep(outcome, number)
-            failed = next((outcome for outcome in outcomes if not outcome.is_right), None)
-            if failed and not options.terse:
-                print(words(failed.account), flush=True)
-            right += sum(outcome.is_right for outcome in outcomes)
-            wrong += sum(not outcome.is_right for outcome in outcomes)
-    print(f"{right} of {right + wrong} returns ended right, in {len(chosen)} cases")
-    return 1 if wrong else 0
+        return drill_table.report(runs, expected, options.logs, tell)
 
 
 def parse():
-    def listed(convert):
-        return lambda text: [convert(each) for each in text.split(",") if each]
-
     parser = argparse.ArgumentParser()
     for name in ("ddprun", "round-worker"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)))
+    drill_table.add_flags(parser, jobs=2 * len(os.sched_getaffinity(0)))
     parser.add_argument("--quick", action="store_true", help="a few cases only")
     parser.add_argument("--terse", action="store_true", help="no last words")
-    parser.add_argument("--kinds", type=listed(str), default=list(KINDS))
-    parser.add_argument("--lost", type=listed(str), default=[], help="0, 1, 0+1, …")
-    parser.add_argument("--silences", type=listed(float), default=list(SILENCES))
-    parser.add_argument("--backs", type=listed(str), default=list(BACKS))
-    parser.add_argument("--helps", type=listed(str), default=["none", "trust", "fence"])
-    parser.add_argument("--logs", help="where the words of all nodes go, for each wrong run")
+    parser.add_argument("--kinds", type=drill_table.listed(str), default=list(KINDS))
+    parser.add_argument("--lost", type=drill_table.listed(str), default=[], help="0, 1, 0+1, …")
+    parser.add_argument("--silences", type=drill_table.listed(float), default=list(SILENCES))
+    parser.add_argument("--backs", type=drill_table.listed(str), default=list(BACKS))
+    parser.add_argument("--helps", type=drill_table.listed(str), default=["none", "trust", "fence"])
     parser.parse_args(namespace=options)
 
 

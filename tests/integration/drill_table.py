@@ -1,0 +1,68 @@
+"""What drills have in common that try each of many cases several times: flags, and a line for each case.
+
+Times are printed, and nobody asserts them.
+"""
+
+import collections
+import os
+import re
+import statistics
+
+SAID_AT_ONCE_S = 2  # what takes longer is counted as late, and no worse
+
+# `meanwhile_s`: how late those that were left ran by themselves.
+Outcome = collections.namedtuple("Outcome", "case is_right seen seconds account meanwhile_s",
+                                 defaults=(None,))
+
+
+def listed(convert):
+    """For argparse: values with commas between."""
+    return lambda text: [convert(each) for each in text.split(",") if each]
+
+
+def add_flags(parser, jobs):
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=jobs)
+    parser.add_argument("--logs", help="where the words of all nodes go, for each wrong run")
+
+
+def line_of(case, answer, outcomes):
+    right = [outcome for outcome in outcomes if outcome.is_right]
+    times = sorted(outcome.seconds for outcome in right if outcome.seconds is not None)
+    seen = collections.Counter(outcome.seen for outcome in outcomes)
+    late = sum(seconds > SAID_AT_ONCE_S for seconds in times)
+    said = "; ".join(f"{count} × {what}" if len(outcomes) > 1 else what
+                     for what, count in seen.most_common())
+    figures = (f" min {times[0]:.2f} median {statistics.median(times):.2f} max {times[-1]:.2f} s"
+               if times else "")
+    meanwhile = [outcome.meanwhile_s for outcome in outcomes if outcome.meanwhile_s is not None]
+    if meanwhile:
+        figures += f", those left {max(meanwhile):.2f} s after lease + margin"
+    return (f"{'ok   ' if len(right) == len(outcomes) else 'WRONG'} {case} → {answer}: "
+            f"{len(right)} of {len(outcomes)}{f' ({late} late)' if late else ''}{figures} | {said}")
+
+
+def keep(directory, outcome, number):
+    name = re.sub(r"[^\w.:+]+", "_", str(outcome.case))
+    with open(os.path.join(directory, f"{name}.{number}"), "w") as log:
+        log.write(outcome.account)
+
+
+def report(runs, expected, logs, on_failure=lambda outcome: None):
+    """Prints a line for each case once its futures in `runs` are done, and the sum. `logs`: a directory
+    for the accounts of wrong runs, or none. Yields the exit status."""
+    if logs:
+        os.makedirs(logs, exist_ok=True)
+    total = right = 0
+    for case, futures in runs.items():
+        outcomes = [future.result() for future in futures]
+        print(line_of(case, expected(case), outcomes), flush=True)
+        failed = [(number, outcome) for number, outcome in enumerate(outcomes) if not outcome.is_right]
+        for number, outcome in failed if logs else ():
+            keep(logs, outcome, number)
+        if failed:
+            on_failure(failed[0][1])
+        total += len(outcomes)
+        right += len(outcomes) - len(failed)
+    print(f"{right} of {total} returns ended right, in {len(runs)} cases")
+    return 0 if right == total else 1
