@@ -58,11 +58,17 @@ inline bool others_may_lead(const QuorumRule& rule, const Votes& votes) {
   return leader_breaks_ties(rule, votes.size) && !votes.has_leader;
 }
 
+/// Whether every node of the job waits with the candidate, itself or by who replaces it. Of a
+/// smaller electorate those that are dead may have led on with others, who live.
+inline bool is_nobody_elsewhere(const QuorumRule& rule, const Votes& votes) {
+  const bool all_wait = votes.replaced > 0 && votes.given + votes.replaced >= votes.size;
+  return all_wait && votes.size >= rule.nodes.max();
+}
+
 /// The size that the votes are counted against: late proofs are subtracted if nobody can have led
-/// on without those who voted, or if all others are known to be replaced (E9).
+/// on without those who voted, or if nobody is left who could lead (E9).
 inline int counted_size(const QuorumRule& rule, const Votes& votes) {
-  const bool all_replaced = votes.replaced > 0 && votes.given + votes.replaced >= votes.size;
-  const bool counts = all_replaced || !others_may_lead(rule, votes);
+  const bool counts = is_nobody_elsewhere(rule, votes) || !others_may_lead(rule, votes);
   return counts ? votes.size - votes.late : votes.size;
 }
 

@@ -178,6 +178,8 @@ TEST(Candidate, E9_ALateProofDoesNotCountWhereTheDeadLeaderCouldBreakATie) {
   Promise vouched = too_late(2);
   vouched.dead.is_replaced = true;
   EXPECT_TRUE(mandate_of({{1, vouched}}, elastic)) << "all others are replaced";
+  elastic.rule.nodes = NodeRange(1, 3);
+  EXPECT_FALSE(mandate_of({{1, vouched}}, elastic)) << "it may have led on with a third";
 }
 
 TEST(Candidate, E8_TheLeaderOfTheRoundBreaksATieIfHalfOfTheNodesMayRun) {

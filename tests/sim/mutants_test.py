@@ -87,7 +87,10 @@ MUTANTS = {
     "its own generation again": [
         ("peer.cpp", "member_.promise_to_itself(newest + step, now)", "member_.promise_to_itself(newest, now)")],
     "late proofs whoever may have led": [
-        ("quorum.hpp", "  const bool counts = all_replaced || !others_may_lead(rule, votes);", "  const bool counts = true;")],
+        ("quorum.hpp", "  const bool counts = is_nobody_elsewhere(rule, votes) || !others_may_lead(rule, votes);",
+         "  const bool counts = true;")],
+    "a replaced leader that may have led on with others": [
+        ("quorum.hpp", "  return all_wait && votes.size >= rule.nodes.max();", "  return all_wait;")],
     "a casting vote that keeps a round": [
         ("leader_lease.cpp", "  electorates_.push_back(*std::move(begun));",
          "  begun->half_suffices = begun->size % 2 == 0;\n  electorates_.push_back(*std::move(begun));")],
@@ -111,7 +114,8 @@ MUTANTS = {
 
 
 # Found by one schedule in tens of thousands, if at all: for the night.
-RARE = ("a casting vote at once", "a deposed leader that does not wait for what it granted")
+RARE = ("a casting vote at once", "a replaced leader that may have led on with others",
+        "a deposed leader that does not wait for what it granted")
 
 
 def mutate(text, old, new, what):

@@ -382,6 +382,32 @@ TEST(Stories, E9_ALeaderThatMayHaveLedOnAloneIsWaitedForUnlessItIsReplaced) {
   }
 }
 
+// Node 0 leads on without node 1, which it cannot hear, and dies when node 2 has joined it. Node 1
+// finds that all others of the round that it knows, which is node 0, are replaced.
+TEST(Stories, E9_AReplacedLeaderMayHaveLedOnWithOneWhoLives) {
+  Setting setting = cluster_of(3, NodeRange(1, 3));
+  setting.trusts_replacement = true;
+  Story story(setting);
+  story->power_off(2);
+  story.after(15s);
+  EXPECT_THAT(story->running(), ElementsAre(0, 1));
+  story.isolate({1});
+  story.after(10s);
+  story->network().set_up(2, true);
+  story->start(2);
+  story.after(5s);
+  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2));
+  story.silence({2});
+  story.deafen({2});
+  story->kill_all(0);
+  story->network().mend(0, 1);
+  story->network().mend(1, 0);
+  story->start(0);
+  story.after(20s);
+  EXPECT_THAT(story->running(), IsEmpty()) << "nobody knows whether node 2 lives";
+  story->network().mend_all();
+}
+
 // The new pod joins before the leader has lost the old one, and with it its majority.
 TEST(Stories, E9_WhoeverReplacesANodeBeforeThatIsMissedCounts) {
   for (const int node : {0, 1}) {
