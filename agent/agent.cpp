@@ -25,6 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPatience = 2s;  // for each slow disk, pipe and console, once no worker is left
+constexpr auto kNamePatience = 250ms;  // with a slow name service, before the node meets others
 
 /// Another one in each launch.
 std::uint64_t chance() {
@@ -129,8 +130,12 @@ Result<void> Agent::open_fence() {
 }
 
 asio::awaitable<int> Agent::run() {
+  if (interface_) {
+    // Else a round might begin first, and whether its workers are told of an interface be chance.
+    tasks_.spawn(interface_->serve());
+    co_await interface_->first_answer(kNamePatience);
+  }
   network_->serve_in(tasks_);
-  if (interface_) tasks_.spawn(interface_->serve());
   tasks_.spawn(keep_time());
   if (fence_) tasks_.spawn(fence_->watch());
   tasks_.spawn(workers_.keep_time());
@@ -143,7 +148,7 @@ asio::awaitable<void> Agent::do_the_job() {
   JournalEntry started = workers_.entry("job_started");
   started.text = plan_.command.title;
   journal_->record(started);
-  feed(Peer::Begin{});
+  if (!exit_status_) feed(Peer::Begin{});  // else a signal came first
   while (!exit_status_) {
     co_await finished_.async_wait(kTuple);
   }

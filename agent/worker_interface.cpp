@@ -26,7 +26,8 @@ Result<std::vector<std::string>> numeric(const Result<std::vector<Address>>& add
 WorkerInterface::WorkerInterface(asio::io_context& context, std::string host)
     : host_{.name = std::move(host), .addresses = make_error(Errc::kTimedOut, "")},
       limit_(context, kNever),
-      round_(context, kNever) {
+      round_(context, kNever),
+      answered_(context, kNever) {
   host_.addresses = make_error(
       Errc::kTimedOut,
       fmt::format("host name '{}' is not resolved yet: the name service is slow", host_.name));
@@ -37,8 +38,16 @@ asio::awaitable<void> WorkerInterface::serve() {
   for (;;) {
     const auto addresses = co_await names_.look_up(own, limit_);
     host_.addresses = numeric(addresses);
+    has_answer_ = true;
+    answered_.cancel();
     co_await round_.async_wait(kTuple);
   }
+}
+
+asio::awaitable<void> WorkerInterface::first_answer(Duration patience) {
+  if (has_answer_) co_return;
+  answered_.expires_after(patience);
+  co_await answered_.async_wait(kTuple);
 }
 
 std::optional<InterfaceChoice> WorkerInterface::choose(const std::string& own_address) {

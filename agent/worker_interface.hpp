@@ -18,9 +18,12 @@ class WorkerInterface {
   /// `host` is this node's own host name.
   WorkerInterface(asio::io_context& context, std::string host);
 
-  /// Looks the host name up, and again after each choose(), until it is cancelled. A name service
-  /// may take half a minute, and nobody waits for it.
+  /// Looks the host name up, and again after each choose(), until it is cancelled.
   asio::awaitable<void> serve();
+
+  /// Until the first answer is there, which /etc/hosts gives at once; no longer than `patience`: a
+  /// name service may take half a minute.
+  asio::awaitable<void> first_answer(Duration patience);
 
   /// For a round that begins now. `own_address` is the address by which this node and the leader
   /// reach each other. A host name that the name service has not answered for does not serve: Gloo
@@ -32,6 +35,8 @@ class WorkerInterface {
   NameService names_;
   Timer limit_;  // never expires: the name service has limits of its own
   Timer round_;  // never expires; cancelled when a round begins
+  Timer answered_;
+  bool has_answer_ = false;
 };
 
 }  // namespace ddprun
