@@ -92,13 +92,17 @@ void Peer::lead(const Mandate& mandate, TimePoint now) {
   announce_at_ = mandate.generation > 1 ? now + kAnnounceInterval : kNever;
   announce_until_ = now + policy_.seek_timeout;
   const auto waiting = std::exchange(callers_, {});
-  for (const auto& [link, caller] : waiting) {
-    const Instance& theirs = caller.hello.standing.instance;
-    const bool is_ours = !theirs.exists() || theirs == mandate.instance;
-    if (is_ours) {
-      leads.join(link, caller.hello, now, from_coordinator_);
-    } else {
-      greet_survivor(link, caller.hello, now);
+  // Whoever was offered a round first: a newcomer may have the rank of one whose vote is needed.
+  for (const bool is_newcomer : {false, true}) {
+    for (const auto& [link, caller] : waiting) {
+      const Standing& standing = caller.hello.standing;
+      const Instance& theirs = standing.instance;
+      if (is_newcomer != (standing.offered.round.number == 0)) continue;
+      if (!theirs.exists() || theirs == mandate.instance) {
+        leads.join(link, caller.hello, now, from_coordinator_);
+      } else {
+        greet_survivor(link, caller.hello, now);
+      }
     }
   }
 }

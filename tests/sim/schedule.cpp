@@ -139,7 +139,7 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   setting.moves = setting.trusts_replacement && world.chance(50);
   setting.has_ranks = !has_spares && world.chance(30);
   // A vouching user would lie.
-  const bool may_have_twin = setting.has_ranks && !setting.trusts_replacement && setting.nodes > 2;
+  const bool may_have_twin = setting.has_ranks && !setting.trusts_replacement;
   if (may_have_twin && world.chance(60)) {
     setting.twin_of = world.roll(1, setting.nodes - 1);
     ++setting.nodes;

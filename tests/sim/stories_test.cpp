@@ -370,6 +370,29 @@ TEST(Stories, ANodeRankIsNotRefusedForWhatItsDeadHolderHadSaid) {
   }
 }
 
+// Node 1 is cut off and lives; node 2 is started in its place, and waits for it with node 0.
+// Whoever leads when node 1 is back needs its vote, and must not refuse it for the sake of node 2.
+TEST(Stories, ANodeThatIsBackKeepsItsRankFromWhoWasStartedInItsPlace) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Setting setting = cluster_of(3, NodeRange(2, 2));
+    setting.has_ranks = true;
+    setting.twin_of = 1;
+    Story story(setting, seed);
+    story->power_off(2);
+    story.after(5s);
+    story.isolate({1});
+    story.after(6s);
+    story->network().set_up(2, true);
+    story->start(2);
+    story.after(3s);
+    EXPECT_THAT(story->running(), IsEmpty());
+    story->network().mend_all();
+    story.after(10s);
+    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1)) << seed;
+    EXPECT_FALSE(story->is_alive(2)) << "it is refused";
+  }
+}
+
 TEST(Stories, E9_ALeaderThatMayHaveLedOnAloneIsWaitedForUnlessItIsReplaced) {
   for (const bool trusts : {false, true}) {
     Setting setting = cluster_of(2, NodeRange(1, 2));
