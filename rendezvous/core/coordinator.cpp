@@ -144,7 +144,8 @@ void Coordinator::refuse_postponed(const Node& alive, Effects& out) {
         .why = fmt::format(
             "--node-rank {} is taken by {}; give each node a rank of its own",
             *alive.info.node_rank,
-            alive.info.host)};
+            alive.info.host),
+        .instance = instance_};
     out.emplace_back(
         effects::Note{.text = fmt::format("{} was refused: {}", hello.node.host, no.why)});
     out.emplace_back(effects::Send{.to = link, .message = std::move(no)});

@@ -218,7 +218,9 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
 
 void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   const bool may_be_elsewhere = policy_.meet.size() > 1 && refuse.job != policy_.job;
-  if (standing_.obeyed.generation == 0 && !may_be_elsewhere) {
+  // Of its own job: it was replaced while it was cut off.
+  const bool has_lost_place = refuse.instance && refuse.instance == standing_.instance;
+  if (has_lost_place || (standing_.obeyed.generation == 0 && !may_be_elsewhere)) {
     return finish(refuse.exit_status, refuse.why, out);
   }
   in_vain_ = refuse.why;
@@ -363,14 +365,15 @@ void Member::tell_of_waiting(TimePoint now, Effects& out) {
   }
   if (now < sought_since_ + kQuietWait) return;
   if (in_vain_.empty() || std::exchange(has_told_waiting_, true)) return;
+  const bool is_unanswered = !is_answered_ && !policy_.if_unanswered.empty();
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "still trying to reach job '{}': {} (timeout {:.0f} s){}{}",
           policy_.job,
           in_vain_,
           to_seconds(policy_.join_timeout),
-          policy_.if_unanswered.empty() ? "" : "; ",
-          policy_.if_unanswered),
+          is_unanswered ? "; " : "",
+          is_unanswered ? policy_.if_unanswered : ""),
       .is_for_all = true});
 }
 
@@ -451,6 +454,7 @@ void Member::on(const Ask& ask, TimePoint now, Effects& /*out*/) {
 /// All wait for the first that can be reached, so a majority comes together there.
 void Member::on(const Wait& wait, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kWaiting) return;
+  is_answered_ = true;
   if (!wait.elsewhere) {
     awaited_ = wait;
     forwards_ = 0;

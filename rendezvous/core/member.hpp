@@ -236,9 +236,10 @@ class Member {
   int redirects_ = 0;        // in a row
   TimePoint redirected_since_;
   std::optional<Endpoint> redirected_to_;
-  Endpoint called_;         // by the newest call
-  std::string in_vain_;     // why the newest call that failed did
-  TimePoint sought_since_;  // with no leader
+  Endpoint called_;           // by the newest call
+  std::string in_vain_;       // why the newest call that failed did
+  bool is_answered_ = false;  // a node of the job was called, and waits for a leader as well
+  TimePoint sought_since_;    // with no leader
   bool has_told_waiting_ = false;
   bool has_told_spare_ = false;      // since it was last to run
   int walks_ = 0;                    // since then

@@ -337,6 +337,7 @@ void fields(auto& visit, Is<Refuse> auto& refuse) {
   visit("job", refuse.job, kJob);
   visit("exit_status", refuse.exit_status, kExitStatus);
   visit("why", refuse.why, kClause);
+  visit("instance", refuse.instance);
 }
 
 void fields(auto& visit, Is<LineHello> auto& line) {

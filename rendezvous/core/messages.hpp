@@ -440,6 +440,8 @@ struct Refuse {
   std::string job;  // that runs there; empty: the caller may not know (another version or secret)
   int exit_status = 0;
   std::string why;
+  // Whose leader refuses, since another node has the place; none: somebody else does.
+  std::optional<Instance> instance = std::nullopt;
 
   bool operator==(const Refuse&) const = default;
 };

@@ -54,7 +54,11 @@ TEST(MessageJson, OptionalFieldsMayBeMissing) {
   Hello hello;
   hello.job = "j";
   for (const Message& message :
-       {Message(hello), Message(WorkerNews()), Message(OfferRound()), Message(StopRound())}) {
+       {Message(hello),
+        Message(WorkerNews()),
+        Message(OfferRound()),
+        Message(StopRound()),
+        Message(Refuse())}) {
     EXPECT_EQ(decode(encode(message)).value(), message) << encode(message);
     EXPECT_EQ(decode(rewritten(message)).value(), message);
   }
@@ -66,7 +70,8 @@ TEST(MessageJson, AnyOtherFieldMustBeThere) {
     for (const auto& [name, value] : whole.items()) {
       auto without = whole;
       without.erase(name);
-      const bool optional = name == "failure" || name == "place" || name == "culprit";
+      const bool optional = name == "failure" || name == "place" || name == "culprit" ||
+                            (name == "instance" && std::holds_alternative<Refuse>(message));
       EXPECT_EQ(refusal(without.dump()).empty(), optional) << without.dump();
     }
   }

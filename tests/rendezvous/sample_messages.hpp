@@ -145,7 +145,11 @@ inline std::vector<Message> sample_messages() {
           .restarts_used = 3,
           .restarts_max = 5},
       TellVerdict{.verdict = {.exit_status = 1, .why = "rank 13 failed"}, .is_final = true},
-      Refuse{.job = "a", .exit_status = 2, .why = "this is job 'a', not 'b'"}};
+      Refuse{
+          .job = "a",
+          .exit_status = 2,
+          .why = "--node-rank 1 is taken by n3",
+          .instance = Instance{.founder = Incarnation{0xC8}, .founded = 1}}};
 }
 
 }  // namespace ddprun::testing

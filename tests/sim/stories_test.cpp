@@ -393,6 +393,25 @@ TEST(Stories, ANodeThatIsBackKeepsItsRankFromWhoWasStartedInItsPlace) {
   }
 }
 
+TEST(Stories, ANodeThatWasReplacedWhileItWasCutOffIsToldSo) {
+  Setting setting = cluster_of(4, NodeRange(3, 3));
+  setting.has_ranks = true;
+  setting.twin_of = 1;
+  Story story(setting);
+  story->power_off(3);
+  story.after(5s);
+  story.isolate({1});
+  story.after(6s);
+  story->network().set_up(3, true);
+  story->start(3);
+  story.after(5s);
+  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2, 3));
+  story->network().mend_all();
+  story.after(5s);
+  EXPECT_FALSE(story->is_alive(1)) << "it is refused";
+  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2, 3));
+}
+
 TEST(Stories, E9_ALeaderThatMayHaveLedOnAloneIsWaitedForUnlessItIsReplaced) {
   for (const bool trusts : {false, true}) {
     Setting setting = cluster_of(2, NodeRange(1, 2));
