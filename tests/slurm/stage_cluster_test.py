@@ -42,9 +42,10 @@ class Stage(unittest.TestCase):
         self.digest = hashlib.sha256(self.archive.read_bytes()).hexdigest()
 
     def stage(self, *words, before="", check=True):
-        """By two tasks on each of two nodes."""
+        """By two tasks on each of two nodes. Quiet: srun says so when a step before it still holds the
+        nodes."""
         return self.cluster.srun(
-            "-N2", "-n4", "--ntasks-per-node=2", "bash", "-c", before + STAGE,
+            "--quiet", "-N2", "-n4", "--ntasks-per-node=2", "bash", "-c", before + STAGE,
             os.path.abspath(options.ddpctl), "--sha256", self.digest, str(self.archive), *words,
             check=check, env={"DISKS": str(self.disks)})
 
