@@ -274,6 +274,7 @@ OwnNode PeerNetwork::own_node(std::string host, std::uint64_t chance) const {
                        .count();
   own.founds = founds_;
   own.hosts_if_called = hosts_if_called_;
+  own.meets_by_name = has_name();
   own.listens.host = local_address_;
   if (server_) own.listens.port = server_->port();
   own.master = master_;
@@ -281,12 +282,17 @@ OwnNode PeerNetwork::own_node(std::string host, std::uint64_t chance) const {
   return own;
 }
 
+/// Whether a name service says where the endpoint is.
+bool PeerNetwork::has_name() const {
+  const auto& endpoint = plan_.meeting.endpoint;
+  return endpoint && !numeric_address(*endpoint) && endpoint->host != "localhost";
+}
+
 void PeerNetwork::serve_in(TaskScope& tasks) {
   if (server_) tasks.spawn(server_->serve());
   if (links_) tasks.spawn(links_->serve());
   if (watch_) tasks.spawn(watch_->serve());
-  const bool has_name = looks_ && !numeric_address(plan_.meeting.endpoint.value_or(Endpoint()));
-  if (has_name) tasks.spawn(look_again());
+  if (looks_ && has_name()) tasks.spawn(look_again());
   if (lines_) tasks.spawn(lines_->serve());
 }
 

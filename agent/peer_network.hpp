@@ -82,6 +82,7 @@ class PeerNetwork {
 
   Result<void> open_links(const LaunchPlan& plan);
   Result<std::uint16_t> listen_at_endpoint(const MeetingPlan& meeting, const Endpoint& endpoint);
+  bool has_name() const;
   void consider_hosting();
   void stop_looking();
   asio::awaitable<void> look_again();

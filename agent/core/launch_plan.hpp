@@ -85,7 +85,8 @@ struct MeetingPlan {
 
   NodeRange nodes{1, 1};
   int expected = 0;                  // nodes that are known to come, spares included; 0: not known
-  std::optional<int> node_rank;      // static: this node's place; c10d: the one it wishes for
+  std::optional<int> node_rank;      // this node's place, or the one it wishes for
+  bool ranks_are_places = true;      // nobody else may have that place
   std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
   std::vector<std::uint16_t> other_ports;  // where that leader may be if the endpoint's is taken
   bool spares = false;  // nodes beyond nodes.max() are meant: unneeded, they end with 0

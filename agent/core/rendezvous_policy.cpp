@@ -66,6 +66,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
       .command = as_plain_text(plan.command.text, kCommandBytesMax),
       .step = plan.slurm_job};
   policy.spares = meeting.spares;
+  policy.ranks_are_places = meeting.ranks_are_places;
   policy.nodes = meeting.nodes;
   policy.notice_status = plan.notice.exit_status;
   policy.expected = meeting.expected;
@@ -80,6 +81,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
     for (const std::uint16_t port : meeting.other_ports)
       policy.meet.push_back({.host = meeting.endpoint->host, .port = port});
   }
+  policy.meets_by_name = own.meets_by_name;
   policy.master = own.master;
   policy.lease = meeting.lease;
   policy.trusts_reset = meeting.trusts_reset;

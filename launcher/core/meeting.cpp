@@ -197,6 +197,8 @@ Result<void> settle_several_nodes(const CommandLine& line, Options& options) {
   meeting.endpoint = *endpoint;
   plan.run_id = options.run_id ? options.run_id->text : kCommonId;
   plan.master_address.clear();
+  // With c10d torchrun heeds no rank, so scripts may give the same one everywhere.
+  meeting.ranks_are_places = is_static(options) || meeting.trusts_replacement;
   return settle_founder(line, *endpoint, options);
 }
 

@@ -98,6 +98,13 @@ std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
     const auto spelled_fence = [](bool has) { return has ? "--fence-dir" : "no --fence-dir"; };
     return differs(spelled_fence(hello.has_fence), spelled_fence(policy_.has_fence));
   }
+  if (hello.trusts_replacement != policy_.trusts_replacement) {
+    const auto spelled_trust = [](bool is_on) {
+      return fmt::format("--trust-replacement={}", is_on ? "on" : "off");
+    };
+    return differs(
+        spelled_trust(hello.trusts_replacement), spelled_trust(policy_.trusts_replacement));
+  }
   return std::nullopt;
 }
 
@@ -107,7 +114,7 @@ std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
 // sent since lives.
 
 const Coordinator::Node* Coordinator::holder_of_rank(const NodeInfo& asking) const {
-  if (!asking.node_rank) return nullptr;
+  if (!asking.node_rank || !policy_.ranks_are_places) return nullptr;
   const auto found = std::ranges::find_if(nodes_, [&](const auto& entry) {
     const bool is_other = entry.first != asking.incarnation;
     return is_other && entry.second.info.node_rank == asking.node_rank;

@@ -18,8 +18,10 @@ constexpr int kRedirectsMax = 64;
 constexpr int kForwardsMax = 16;
 constexpr auto kQuietWait = 5s;  // for a leader, before whoever started this node is told
 constexpr auto kLostWait = 1s;   // for those that may be back in a moment
+// For a name that leads to what has this job's old address now: name services keep what they were
+// told for 5 s where pods come and go (the cache of Kubernetes' name service).
+constexpr auto kOldAddressWait = 6s;
 constexpr std::size_t kSurvivorsMax = 16;
-constexpr std::size_t kHostsShownBytes = 200;
 
 }  // namespace
 
@@ -61,6 +63,7 @@ Hello Member::hello() const {
       .max_restarts = policy_.max_restarts,
       .lease = policy_.lease,
       .has_fence = policy_.has_fence,
+      .trusts_replacement = policy_.trusts_replacement,
       .standing = standing_};
 }
 
@@ -101,6 +104,8 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   redirects_ = 0;
   redirected_to_.reset();
   has_told_waiting_ = false;
+  has_told_loss_ = false;
+  loss_ = {};
   survivors_.clear();
   standing_.generation = welcome.generation;
   standing_.obeyed = leadership;
@@ -168,6 +173,9 @@ void Member::begin_anew() {
   standing_ = {};
   successors_.clear();
   walk_.clear();
+  hosts_.clear();
+  loss_ = {};
+  has_told_loss_ = false;
   news_ = {};
   dead_ = {};
   led_ = 0;
@@ -217,11 +225,22 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
 }
 
 void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
-  const bool may_be_elsewhere = policy_.meet.size() > 1 && refuse.job != policy_.job;
+  const bool is_stranger = refuse.is_stranger || refuse.job != policy_.job;
+  const bool is_at_old_address = policy_.meets_by_name && now < sought_since_ + kOldAddressWait;
+  const bool may_be_elsewhere = is_stranger && (policy_.meet.size() > 1 || is_at_old_address);
   // Of its own job: it was replaced while it was cut off.
   const bool has_lost_place = refuse.instance && refuse.instance == standing_.instance;
   if (has_lost_place || (standing_.obeyed.generation == 0 && !may_be_elsewhere)) {
     return finish(refuse.exit_status, refuse.why, out);
+  }
+  if (is_at_old_address && !std::exchange(has_told_stranger_, true)) {
+    out.emplace_back(effects::Note{
+        .text = fmt::format(
+            "{}; the name may lead to an old address, so this node looks for its job there for "
+            "another {:.0f} s",
+            refuse.why,
+            to_seconds(kOldAddressWait)),
+        .is_for_all = true});
   }
   in_vain_ = refuse.why;
   hang_up(now, out);  // a stranger, where somebody of ours was to be
@@ -317,40 +336,40 @@ void Member::seek(TimePoint now, Effects& out) {
   if (uplink_ == Uplink::kNone && now >= retry_at_) next_target(now, out);
 }
 
-/// Those that this node misses: whoever led it, or those that it led and are silent.
-std::string Member::missing_hosts(TimePoint now) const {
-  std::string hosts;
-  for (const auto& [node, is_silent] : missing(now)) {
-    if (!is_silent) continue;
-    hosts +=
-        fmt::format("{}{} ({})", hosts.empty() ? "" : ", ", node.host, node.listens.to_string());
-    if (hosts.size() > kHostsShownBytes) return hosts + ", ...";
-  }
-  return hosts;
+/// Those who can promise have done so by then: all miss a silent leader within a beat.
+TimePoint Member::tells_loss_at() const {
+  return std::max({sought_since_, hold_until_, may_promise_at_}) + kLostWait;
+}
+
+bool Member::has_waited_long(TimePoint now) const {
+  return uplink_ != Uplink::kFollowing && !runs_workers() && now >= tells_loss_at();
+}
+
+void Member::lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out) {
+  if (!awaited_) loss_ = loss;
+  advance(now, out);
 }
 
 /// For whom, until when, and what would end it.
-void Member::tell_of_wait_for_the_lost(TimePoint now, Effects& out) {
-  const std::string hosts = missing_hosts(now);
-  const bool is_due = now >= sought_since_ + lease_ + margin_ + kLostWait;
-  if (!is_due || hosts.empty() || std::exchange(has_told_waiting_, true)) return;
-  std::string text = fmt::format(
-      "waiting for {}, silent for {:.1f} s: without it those left of {} may not go on, since "
-      "others "
-      "may (timeout {:.0f} s); to go on, start ddprun there again",
-      hosts,
-      to_seconds(now - (led_ == standing_.obeyed.generation ? sought_since_ : heard_at_)),
-      hosts_.empty() ? "the last round" : hosts_,
-      to_seconds(wait_for_leader()));
-  if (!policy_.trusts_replacement) {
-    text += "; if it comes back with another address, that needs --trust-replacement=on";
-  }
-  out.emplace_back(effects::Note{.text = std::move(text), .is_for_all = true});
+void Member::tell_of_quorum_loss(TimePoint now, Effects& out) {
+  if (loss_.why.empty() || std::exchange(has_told_loss_, true)) return;
+  const bool is_new = standing_.obeyed.generation == 0;
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "{}: {}; this ends when {}, or with status {} in {:.0f} s",
+          is_new ? fmt::format("job '{}' has begun before, and has no leader", policy_.job)
+                 : fmt::format(
+                       "this node has had no leader for {:.1f} s", to_seconds(now - sought_since_)),
+          loss_.why,
+          loss_.ends,
+          kExitTryAgain,
+          to_seconds(sought_since_ + wait_for_leader() - now)),
+      .is_for_all = true});
 }
 
 void Member::tell_of_waiting(TimePoint now, Effects& out) {
-  const bool is_new = standing_.obeyed.generation == 0;
-  if (!is_new) return tell_of_wait_for_the_lost(now, out);
+  tell_of_quorum_loss(now, out);
+  if (standing_.obeyed.generation != 0) return;
   if (!survivors_.empty() && now >= sought_since_ + kLostWait && !has_told_waiting_) {
     has_told_waiting_ = true;
     out.emplace_back(effects::Note{
@@ -363,7 +382,7 @@ void Member::tell_of_waiting(TimePoint now, Effects& out) {
         .is_for_all = true});
     return;
   }
-  if (now < sought_since_ + kQuietWait) return;
+  if (now < sought_since_ + kQuietWait || has_told_loss_) return;
   if (in_vain_.empty() || std::exchange(has_told_waiting_, true)) return;
   const bool is_unanswered = !is_answered_ && !policy_.if_unanswered.empty();
   out.emplace_back(effects::Note{
@@ -455,6 +474,7 @@ void Member::on(const Ask& ask, TimePoint now, Effects& /*out*/) {
 void Member::on(const Wait& wait, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kWaiting) return;
   is_answered_ = true;
+  if (!wait.loss.why.empty()) loss_ = wait.loss;
   if (!wait.elsewhere) {
     awaited_ = wait;
     forwards_ = 0;
@@ -523,7 +543,7 @@ std::optional<Wait> Member::awaited() const {
     return Wait{.node = awaited_->node, .at = awaited_->at, .elsewhere = true};
   }
   if (!is_electable()) return std::nullopt;
-  return Wait{.node = node_.incarnation, .at = node_.listens, .elsewhere = false};
+  return Wait{.node = node_.incarnation, .at = node_.listens, .elsewhere = false, .loss = loss_};
 }
 
 bool Member::may_take_turn(TimePoint now) const {
@@ -640,6 +660,8 @@ void Member::lead(const Instance& instance, std::int64_t generation, TimePoint n
   standing_.obeyed = {.generation = generation, .leader = node_.incarnation};
   survivors_.clear();
   has_told_waiting_ = false;
+  has_told_loss_ = false;
+  loss_ = {};
   past_ = {};
   was_leader_ = true;
   led_ = generation;
@@ -841,7 +863,7 @@ void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
       .late = {},
       .members = {}};
   standing_.offered_nodes = offer.nodes;
-  hosts_ = offer.hosts.substr(0, kHostsShownBytes);
+  hosts_ = offer.hosts;
   std::vector<RoundMember>& members = standing_.offered.members;
   for (const Successor& successor : offer.successors) {  // those that run come first, then spares
     const int others = static_cast<int>(members.size());
@@ -1006,27 +1028,36 @@ void Member::consider_end(TimePoint now, Effects& out) {
             to_seconds(patience)),
         out);
   }
-  const std::string why =
-      is_new ? !survivors_.empty()
-                   ? fmt::format(
-                         "job '{}' has begun before, and its nodes, such as the one at {}, had no "
-                         "leader within {:.0f} s",
-                         policy_.job,
-                         survivors_.front().to_string(),
-                         to_seconds(patience))
-                   : fmt::format(
-                         "job '{}' was not found within {:.0f} s: {}; see that ddprun runs there, "
-                         "and that "
-                         "this host and port are right and can be reached",
-                         policy_.job,
-                         to_seconds(patience),
-                         in_vain_.empty() ? "no answer came" : in_vain_)
-             : fmt::format(
-                   "{}no majority of the job's nodes could be reached within {:.0f} s{}{}",
-                   led_ == standing_.obeyed.generation ? "" : "the leader is lost, and ",
-                   to_seconds(patience),
-                   missing_hosts(now).empty() ? "" : "; not heard: ",
-                   missing_hosts(now));
+  const double waited = to_seconds(patience);
+  std::string why;
+  if (is_new && !loss_.why.empty()) {
+    why = fmt::format(
+        "job '{}' has begun before, and had no leader for {:.0f} s: {}",
+        policy_.job,
+        waited,
+        loss_.why);
+  } else if (is_new && !survivors_.empty()) {
+    why = fmt::format(
+        "job '{}' has begun before, and its nodes, such as the one at {}, had no leader within "
+        "{:.0f} s",
+        policy_.job,
+        survivors_.front().to_string(),
+        waited);
+  } else if (is_new) {
+    why = fmt::format(
+        "job '{}' was not found within {:.0f} s: {}; see that ddprun runs there, and that this "
+        "host and port are right and can be reached",
+        policy_.job,
+        waited,
+        in_vain_.empty() ? "no answer came" : in_vain_);
+  } else {
+    why = fmt::format(
+        "{}no majority of the job's nodes could be reached within {:.0f} s{}{}",
+        led_ == standing_.obeyed.generation ? "" : "the leader is lost, and ",
+        waited,
+        loss_.why.empty() ? "" : ": ",
+        loss_.why);
+  }
   finish(kExitTryAgain, why, out);
 }
 
@@ -1095,7 +1126,7 @@ std::optional<TimePoint> Member::next_deadline() const {
     if (!runs_workers()) {
       if (standing_.obeyed.generation != 0 && !has_begun(standing_)) not_after(forget_at());
       not_after(sought_since_ + wait_for_leader());
-      not_after(sought_since_ + lease_ + margin_ + kLostWait);
+      not_after(tells_loss_at());
     }
     not_after(past_.over_for_all_at);
     for (const auto& [incarnation, node] : past_.nodes) {

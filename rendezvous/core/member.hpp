@@ -135,6 +135,14 @@ class Member {
   /// Whether it may be elected: it belongs to the newest electorate that counts for all it knows.
   bool is_electable() const;
   bool runs_workers() const;
+  /// The hosts of the newest round that it acknowledged, "n0,n1".
+  const std::string& hosts() const { return hosts_; }
+  /// Without any leader, since it lost the last one: so long that people are to be told.
+  bool has_waited_long(TimePoint now) const;
+  /// Why this node and those who wait with it may not lead anew.
+  void lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out);
+  /// As of the last time; nothing: not known.
+  const QuorumLoss& loss() const { return loss_; }
   /// How long it does without a leader, before it ends.
   Duration wait_for_leader() const;
 
@@ -195,8 +203,8 @@ class Member {
   void stop_workers(std::string why, Effects& out);
   void tell_of_spare(Effects& out);
   void tell_of_waiting(TimePoint now, Effects& out);
-  void tell_of_wait_for_the_lost(TimePoint now, Effects& out);
-  std::string missing_hosts(TimePoint now) const;
+  TimePoint tells_loss_at() const;
+  void tell_of_quorum_loss(TimePoint now, Effects& out);
   void try_promise(TimePoint now, Effects& out);
   void begin_anew();
   void count_late_death(Incarnation node);
@@ -241,6 +249,9 @@ class Member {
   bool is_answered_ = false;  // a node of the job was called, and waits for a leader as well
   TimePoint sought_since_;    // with no leader
   bool has_told_waiting_ = false;
+  bool has_told_loss_ = false;
+  QuorumLoss loss_;                  // as it is known here, or was told by whom this node waits for
+  bool has_told_stranger_ = false;   // that refused it, where its own job was to be
   bool has_told_spare_ = false;      // since it was last to run
   int walks_ = 0;                    // since then
   std::vector<Endpoint> survivors_;  // of the instance that this node is to join

@@ -212,6 +212,7 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit("max_restarts", hello.max_restarts, kTimes);
   visit("lease_ns", hello.lease, kNanoseconds);
   visit("has_fence", hello.has_fence);
+  visit("trusts_replacement", hello.trusts_replacement);
   visit("standing", hello.standing);
   visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
 }
@@ -283,10 +284,16 @@ void fields(auto& visit, Is<Redirect> auto& redirect) {
   visit("leader", redirect.leader);
 }
 
+void fields(auto& visit, Is<QuorumLoss> auto& loss) {
+  visit("why", loss.why, kClause);
+  visit("ends", loss.ends, kClause);
+}
+
 void fields(auto& visit, Is<Wait> auto& wait) {
   visit("node", wait.node);
   visit("at", wait.at);
   visit("elsewhere", wait.elsewhere);
+  visit("loss", wait.loss);
 }
 
 void fields(auto& visit, Is<Ask> auto& ask) {
@@ -338,6 +345,7 @@ void fields(auto& visit, Is<Refuse> auto& refuse) {
   visit("exit_status", refuse.exit_status, kExitStatus);
   visit("why", refuse.why, kClause);
   visit("instance", refuse.instance);
+  visit("is_stranger", refuse.is_stranger);
 }
 
 void fields(auto& visit, Is<LineHello> auto& line) {

@@ -259,6 +259,7 @@ struct Hello {
   int max_restarts = 0;
   Duration lease{};
   bool has_fence = false;  // --fence-dir
+  bool trusts_replacement = false;
   Standing standing;
 
   bool operator==(const Hello&) const = default;
@@ -367,11 +368,20 @@ struct Redirect {
   bool operator==(const Redirect&) const = default;
 };
 
+/// Why those who wait may not lead anew, for people; empty: there is nothing to say.
+struct QuorumLoss {
+  std::string why;   // "n1 is silent and ..., so n0 may not go on without it"
+  std::string ends;  // when that is over: "it is heard again, or ..."
+
+  bool operator==(const QuorumLoss&) const = default;
+};
+
 /// "Nobody leads that I know of. Wait for that node, which may do so next: I do, or am it."
 struct Wait {
   Incarnation node{};
   Endpoint at;
   bool elsewhere = false;  // it is another than the one that says so
+  QuorumLoss loss = {};    // if it has been a while
   bool operator==(const Wait&) const = default;
 };
 
@@ -442,6 +452,7 @@ struct Refuse {
   std::string why;
   // Whose leader refuses, since another node has the place; none: somebody else does.
   std::optional<Instance> instance = std::nullopt;
+  bool is_stranger = false;  // not of the caller's job at all: another id, program or role
 
   bool operator==(const Refuse&) const = default;
 };

@@ -16,6 +16,7 @@ constexpr auto kAnnounceInterval = 500ms;
 // The name may lead to another address by now. A first packet that is lost is repeated after 1 s.
 constexpr auto kNoticePatience = 1s;
 constexpr std::size_t kCallersMax = 16'384;
+constexpr std::size_t kRefusedMax = 1'024;
 constexpr std::int64_t kReplacedStep = 1'000;  // more than a node leads alone before it is replaced
 constexpr std::uint64_t kFirstNotice = 1ULL << 62U;  // apart from the links of Member's calls
 
@@ -47,6 +48,7 @@ void Peer::apply(const Event& event, TimePoint now, Effects& out) {
     mind_callers(now);
   }
   mind_candidacy(now);
+  mind_quorum_loss(now);
   route(now, out);
   mind_leadership(now, out);
 }
@@ -286,7 +288,12 @@ void Peer::mind_replacements(TimePoint now) {
 /// Why the caller belongs to another job, whether or not this node leads.
 std::optional<Refuse> Peer::objection(const Hello& hello) const {
   const auto refuse = [this](std::string why) {
-    return Refuse{.job = policy_.job, .exit_status = kExitUsage, .why = std::move(why)};
+    return Refuse{
+        .job = policy_.job,
+        .exit_status = kExitUsage,
+        .why = std::move(why),
+        .instance = {},
+        .is_stranger = true};
   };
   if (hello.job != policy_.job) {
     return refuse(fmt::format(
@@ -318,12 +325,15 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
     return close();
   }
   if (auto no = objection(hello)) {
-    from_member_.emplace_back(effects::Note{
-        .text = fmt::format(
-            "{} of job '{}' called here and was refused: {}",
-            hello.node.host,
-            hello.job,
-            no->why)});
+    if (refused_.size() >= kRefusedMax) refused_.clear();
+    if (refused_.insert(hello.node.incarnation).second) {  // which may try again for a while
+      from_member_.emplace_back(effects::Note{
+          .text = fmt::format(
+              "{} of job '{}' called here and was refused: {}",
+              hello.node.host,
+              hello.job,
+              no->why)});
+    }
     send(*std::move(no));
     return close();
   }
@@ -401,13 +411,15 @@ void Peer::ask(Link link, Caller& caller, TimePoint now) {
 
 /// Whether those who wait here could make this node the leader. Asking in vain would bind them to a
 /// generation that nobody leads.
-bool Peer::would_win(TimePoint now) const {
-  Candidate trial(member_.node().incarnation, candidate_setting(now));
+bool Peer::would_win(const Member& member, bool has_fence, TimePoint now) const {
+  Candidate::Setting setting = candidate_setting(now);
+  setting.rule.has_fence = has_fence;
+  Candidate trial(member.node().incarnation, std::move(setting));
   constexpr std::int64_t kAny = 1;
   const auto as_promise = [](const Eligible& eligible) {
     return Promise{.generation = kAny, .dead = eligible.dead, .standing = eligible.standing};
   };
-  trial.ask_for(as_promise(member_.eligible(now)));
+  trial.ask_for(as_promise(member.eligible(now)));
   for (const auto& [link, caller] : callers_) {
     if (!caller.eligible) continue;
     trial.promised(caller.hello.node.incarnation, as_promise(*caller.eligible));
@@ -429,6 +441,65 @@ Candidate::Setting Peer::candidate_setting(TimePoint now) const {
     (is_ours ? setting.fences : setting.fences_of_others).insert(electorate);
   }
   return setting;
+}
+
+/// Asks the rules what would end the wait, by trying it on a copy of this node.
+QuorumLossFacts Peer::quorum_loss_facts(TimePoint now) const {
+  QuorumLossFacts facts;
+  facts.round = split_hosts(member_.hosts());
+  facts.here.push_back(policy_.node.host);
+  for (const auto& [link, caller] : callers_) {
+    const bool has_vote = caller.eligible && caller.eligible->standing.offered.round.number != 0;
+    const bool is_ours = caller.hello.standing.instance == member_.instance();
+    if (has_vote && is_ours) facts.here.push_back(caller.hello.node.host);
+  }
+  Effects ignored;
+  Member after_resets = member_;
+  Member after_replacements = member_;
+  std::set<Incarnation> replaced;
+  for (const auto& [node, is_silent] : member_.missing(now)) {
+    if (!is_silent) continue;
+    facts.missing.push_back(node.host);
+    replaced.insert(node.incarnation);
+    const Leadership& obeyed = member_.standing().obeyed;
+    if (node.incarnation == obeyed.leader) {
+      after_resets.farewell(obeyed, now, ignored);
+    } else {
+      after_resets.line_ended(node.incarnation, now, ignored);
+    }
+  }
+  after_replacements.set_replaced(std::move(replaced));
+  facts.ends_by_reset = policy_.trusts_reset && would_win(after_resets, policy_.has_fence, now);
+  facts.ends_by_replacement = would_win(after_replacements, policy_.has_fence, now);
+  facts.ends_by_fence = !policy_.has_fence && would_win(member_, true, now);
+  facts.trusts_replacement = policy_.trusts_replacement;
+  return facts;
+}
+
+/// For people, once nobody has come to lead for a while: seldom, since it counts all votes.
+void Peer::mind_quorum_loss(TimePoint now) {
+  constexpr auto kInterval = 1s;
+  if (coordinator_ || !member_.has_waited_long(now)) {
+    described_at_ = {};
+    return;
+  }
+  if (member_.standing().obeyed.generation == 0) {
+    if (!knows_of_instance_ || described_at_ != TimePoint()) return;
+    described_at_ = now;
+    const QuorumLoss loss{
+        .why = fmt::format("none of the nodes that took part is known to {}", policy_.node.host),
+        .ends = "one of them is heard again"};
+    return member_.lost_quorum(loss, now, from_member_);
+  }
+  const auto is_eligible = [](const auto& entry) { return entry.second.eligible.has_value(); };
+  const auto waiting = static_cast<std::size_t>(std::ranges::count_if(callers_, is_eligible));
+  const bool is_described = described_at_ != TimePoint();
+  if (is_described && (waiting == waiting_ || now < described_at_ + kInterval)) return;
+  waiting_ = waiting;
+  described_at_ = now;
+  const bool has_quorum = would_win(now);
+  member_.lost_quorum(
+      has_quorum ? QuorumLoss() : quorum_loss(quorum_loss_facts(now)), now, from_member_);
 }
 
 /// Those that would make this node the leader, each once.
@@ -464,11 +535,20 @@ void Peer::mind_callers(TimePoint now) {
     }
     return;
   }
-  const auto awaited = member_.awaited();
+  auto awaited = member_.awaited();
+  // It cannot lead, and nobody who can has been heard: newcomers are told so.
+  const bool is_at_a_loss = !awaited && !member_.loss().why.empty();
+  if (is_at_a_loss) {
+    awaited = Wait{
+        .node = member_.node().incarnation,
+        .at = member_.node().listens,
+        .elsewhere = false,
+        .loss = member_.loss()};
+  }
   if (!awaited) return;
   for (auto& [link, caller] : callers_) {
     const Instance& theirs = caller.hello.standing.instance;
-    if (theirs.exists() && theirs != member_.instance()) continue;
+    if (theirs.exists() && (is_at_a_loss || theirs != member_.instance())) continue;
     if (caller.told == awaited) continue;
     caller.told = awaited;
     extend(caller, now);

@@ -17,6 +17,7 @@
 #include "rendezvous/core/member.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/policy.hpp"
+#include "rendezvous/core/quorum_loss.hpp"
 
 #include <deque>
 #include <map>
@@ -138,7 +139,10 @@ class Peer {
   void mind_turn(TimePoint now);
   void mind_callers(TimePoint now);
   void mind_candidacy(TimePoint now);
-  bool would_win(TimePoint now) const;
+  bool would_win(TimePoint now) const { return would_win(member_, policy_.has_fence, now); }
+  bool would_win(const Member& member, bool has_fence, TimePoint now) const;
+  void mind_quorum_loss(TimePoint now);
+  QuorumLossFacts quorum_loss_facts(TimePoint now) const;
   void claim_fences(TimePoint now);
   void await(Link link, const Hello& hello, TimePoint now);
   void extend(Caller& caller, TimePoint now);
@@ -173,6 +177,12 @@ class Peer {
   std::uint64_t notices_made_ = 0;
   TimePoint announce_at_;
   TimePoint announce_until_;  // to others than the endpoint
+
+  std::set<Incarnation> refused_;  // of other jobs, that were told of
+
+  // What the newest description of a lost quorum was made of.
+  std::size_t waiting_ = 0;  // eligible callers
+  TimePoint described_at_;
 
   Effects from_member_;
   Effects from_coordinator_;

@@ -23,7 +23,9 @@ struct RendezvousPolicy {
   int notice_status = kExitTryAgain;  // of a job whose workers have all saved after a notice
   int expected = 0;                   // nodes that are known to come, spares included; 0: not known
 
-  bool spares = false;  // nodes beyond nodes.max() are meant (--spares)
+  bool spares = false;           // nodes beyond nodes.max() are meant (--spares)
+  bool ranks_are_places = true;  // of two nodes with one node rank the second is refused; else a
+                                 // rank is a wish
 
   bool founds = true;            // it leads the first generation, having bound an endpoint
   std::int64_t founded = 0;      // what Instance::founded is to be, if it does
@@ -31,6 +33,7 @@ struct RendezvousPolicy {
                                  // generation once a call to the endpoint has come here
   std::string if_unanswered;     // what to do if nobody answers there, for people; may be empty
   std::vector<Endpoint> meet;    // the endpoints, likeliest first; none: nobody else is to come
+  bool meets_by_name = false;    // the name of their host may lead elsewhere for a while
   Endpoint master;               // where our own store listens, when we lead
 
   Duration lease = std::chrono::seconds(3);

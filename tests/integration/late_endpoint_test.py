@@ -20,7 +20,7 @@ import netns
 SCRIPT = str(pathlib.Path(__file__).resolve().parent / "scripts" / "ping_store.py")
 PATIENCE_S = 120
 PORT = 29400  # of a network that no other process sees
-TRY_AGAIN = 75
+REFUSED, TRY_AGAIN = 2, 75
 VIRTUAL = "10.96.0.1"
 STANDS = ("--no-python", "sh", "-c", "echo up; exec sleep 1000")
 
@@ -105,6 +105,39 @@ class Late(unittest.TestCase):
     def test_a_stale_record_that_leads_into_silence(self):
         self.network.isolate(2)
         self.starts_once_the_record_is_right()
+
+    def await_stranger(self, *jobs):
+        for job in jobs:
+            self.assertRegex(job.stderr.readline(), "job 'other' runs there.* may lead to an old address")
+
+    def other_job(self):
+        """One node of it, which waits for another on node 2."""
+        where = self.network[2].address
+        job = self.elastic(2, where, "--rdzv-id", "other")
+        for _ in range(200):  # until it listens
+            if self.network[2].run("ss", "-Htln", f"sport = :{PORT}"):
+                return job
+            time.sleep(0.05)
+        return self.fail(f"nobody listens at {where}")
+
+    def test_a_stale_record_that_leads_to_another_job(self):
+        """Whose pod has the address now, and the same port."""
+        self.other_job()
+        self.tell(range(2), f"{self.network[2].address} head\n")
+        jobs = [self.elastic(node, "head") for node in range(2)]
+        self.await_stranger(*jobs)
+        began = time.monotonic()
+        self.tell(range(2), f"{self.network[0].address} head\n")
+        self.assert_start(jobs, began, ["head", "head"])
+
+    def test_a_name_that_leads_to_another_job_for_good(self):
+        self.other_job()
+        self.tell([1], f"{self.network[2].address} head\n")
+        refused = self.elastic(1, "head")
+        self.await_stranger(refused)
+        _, said = refused.communicate(timeout=PATIENCE_S)
+        self.assertEqual(REFUSED, refused.returncode, said)
+        self.assertIn("job 'other' runs there", said)
 
     def test_a_stale_record_of_a_static_job(self):
         """Node rank 0 leads whatever it knows of the name; its own workers need no name."""

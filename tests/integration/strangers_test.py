@@ -278,6 +278,13 @@ class Meeting(Strangers):
                             f"port {self.port} is used by ddprun-agent (pid ")
         self.finish_unharmed()
 
+    def test_one_node_rank_for_all_with_c10d(self):
+        """Which torchrun heeds only with static: people write 0 on every node."""
+        for node in range(2):
+            self.drill.start(node, *self.elastic(), "--node-rank", "0")
+        self.round = self.drill.await_round(workers=2)
+        self.finish_unharmed()
+
     def test_an_endpoint_that_never_answers(self):
         with socket.create_server(("127.0.0.1", self.port)):
             self.assert_refused(

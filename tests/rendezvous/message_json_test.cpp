@@ -161,7 +161,8 @@ TEST(MessageJson, RefusesWhatIsNoMessage) {
 
 TEST(MessageJson, RefusesWhatIsTooLongOrUnprintable) {
   const auto refuse_with = [](std::string_view why) {
-    return R"({"type":"refuse","job":"j","exit_status":2,"why":")" + std::string(why) + "\"}";
+    return R"({"type":"refuse","job":"j","exit_status":2,"is_stranger":false,"why":")" +
+           std::string(why) + "\"}";
   };
   EXPECT_EQ(refusal(refuse_with(std::string(4'096, 'x'))), "");
   EXPECT_EQ(

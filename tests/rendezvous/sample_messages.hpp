@@ -88,6 +88,7 @@ inline std::vector<Message> sample_messages() {
           .max_restarts = 3,
           .lease = std::chrono::seconds(3),
           .has_fence = true,
+          .trusts_replacement = true,
           .standing = sample_standing()},
       Beat{.number = 17, .heard = 16},
       Confirm{.heard = 17},
@@ -122,7 +123,11 @@ inline std::vector<Message> sample_messages() {
           .has_begun = true,
           .leadership = {.generation = 5, .leader = Incarnation{0xA5}},
           .leader = {.host = "10.0.0.7", .port = 4'000}},
-      Wait{.node = Incarnation{7}, .at = {.host = "10.0.0.7", .port = 4'000}, .elsewhere = true},
+      Wait{
+          .node = Incarnation{7},
+          .at = {.host = "10.0.0.7", .port = 4'000},
+          .elsewhere = true,
+          .loss = {.why = "n1 is silent", .ends = "it is heard again"}},
       Ask{.generation = 6},
       OfferRound{
           .round = round,

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -351,6 +353,91 @@ TEST(Stories, R2_ANodeThatDiesWhileItWaitsKeepsNobodyFromTellingOfTheJob) {
     const bool has_led = story->newest_generation() > 1;
     EXPECT_THAT(running, SizeIs(has_led ? 3 : 0)) << ms;
   }
+}
+
+struct Wanted {
+  int nodes = 0;
+  NodeRange range{1, 1};
+  std::set<int> lost;
+  int asked = 0;
+  std::string why;
+  std::string ends;
+};
+
+/// What node `wanted.asked` says of the wait while the others are lost.
+QuorumLoss loss_of(
+    const Wanted& wanted, const std::function<void(Setting&)>& change = [](Setting&) {}) {
+  Setting setting = cluster_of(wanted.nodes, wanted.range);
+  change(setting);
+  Story story(setting);
+  story.after(5s);
+  for (const int node : wanted.lost)
+    story->power_off(node);
+  story.after(7s);
+  EXPECT_THAT(story->running(), IsEmpty());
+  return story->peer(wanted.asked).member().loss();
+}
+
+TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
+  for (const Wanted& wanted : {
+           // Its kernel can be asked, since half of a fixed world blocks every quorum.
+           Wanted{
+               .nodes = 2,
+        .range = NodeRange(2, 2),
+        .lost = {0},
+        .asked = 1,
+        .why = "n0 of the last round's 2 nodes is silent and may still run, so n1 may not go "
+               "on without it",
+        .ends = "it is heard again, or ddprun starts again on the machine of n0"},
+           // A leader that could go on alone may have done so.
+           Wanted{
+               .nodes = 2,
+        .range = NodeRange(1, 2),
+        .lost = {0},
+        .asked = 1,
+        .why = "n0 of the last round's 2 nodes is silent and may still run, so n1 may not go "
+               "on without it",
+        .ends = "it is heard again (not when ddprun starts again there: for that n1 had to be "
+                "started with --trust-replacement=on or --fence-dir)"},
+           // Two of three may go on without the third, whatever is proved of one of them.
+           Wanted{
+               .nodes = 3,
+        .range = NodeRange(3, 3),
+        .lost = {0, 2},
+        .asked = 1,
+        .why = "n0 and n2 of the last round's 3 nodes are silent and may still run, so n1 may "
+               "not go on without them",
+        .ends = "enough of them are heard again"},
+           // With whom those that are left wait is told as well.
+           Wanted{
+               .nodes = 5,
+        .range = NodeRange(2, 5),
+        .lost = {0, 1, 2},
+        .asked = 3,
+        .why = "n0, n1 and n2 of the last round's 5 nodes are silent and may still run, so n3 "
+               "and n4 may not go on without them",
+        .ends = "enough of them are heard again"},
+       }) {
+    const QuorumLoss loss = loss_of(wanted);
+    EXPECT_EQ(loss.why, wanted.why);
+    EXPECT_EQ(loss.ends, wanted.ends);
+  }
+}
+
+TEST(Stories, E7_ThoseWhoWaitAreToldOfAReplacementOnlyWhereItIsTrusted) {
+  const Wanted two{
+      .nodes = 2, .range = NodeRange(1, 2), .lost = {0}, .asked = 1, .why = {}, .ends = {}};
+  const auto trusting = [](Setting& setting) { setting.trusts_replacement = true; };
+  EXPECT_EQ(loss_of(two, trusting).ends, "it is heard again, or ddprun starts in place of n0");
+  const auto fenced = [](Setting& setting) { setting.has_fence = true; };
+  Setting setting = cluster_of(2, NodeRange(1, 2));
+  fenced(setting);
+  Story story(setting);  // goes on, and says nothing
+  story.after(5s);
+  story->power_off(0);
+  story.after(7s);
+  EXPECT_THAT(story->running(), ElementsAre(1));
+  EXPECT_EQ(story->peer(1).member().loss(), QuorumLoss());
 }
 
 // Its kernel lived on, and repeats what it had not got through before.

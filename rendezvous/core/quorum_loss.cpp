@@ -1,0 +1,78 @@
+#include "rendezvous/core/quorum_loss.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kHostsShown = 8;
+
+/// "n0", "n0 and n1", "n0, n1 and 7 more".
+std::string spelled(std::vector<std::string> hosts) {
+  if (hosts.size() > kHostsShown) {
+    const std::size_t more = hosts.size() - kHostsShown + 1;
+    hosts.resize(kHostsShown - 1);
+    hosts.push_back(fmt::format("{} more", more));
+  }
+  if (hosts.empty()) return "";
+  const std::string last = hosts.back();
+  hosts.pop_back();
+  return hosts.empty() ? last : fmt::format("{} and {}", fmt::join(hosts, ", "), last);
+}
+
+/// Of `all` those that are not in `others`, each of which stands for one.
+std::vector<std::string> without(
+    std::vector<std::string> all, const std::vector<std::string>& others) {
+  for (const std::string& other : others) {
+    const auto found = std::ranges::find(all, other);
+    if (found != all.end()) all.erase(found);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> split_hosts(const std::string& hosts) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < hosts.size();) {
+    const std::size_t end = std::min(hosts.find(',', at), hosts.size());
+    names.push_back(hosts.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
+  const auto lost = without(facts.round, facts.here);
+  if (lost.empty()) return {};
+  const bool is_one = lost.size() == 1;
+  const std::string there = spelled(facts.missing);
+  QuorumLoss loss;
+  loss.why = fmt::format(
+      "{} of the last round's {} nodes {} silent and may still run, so {} may not go on without {}",
+      spelled(lost),
+      facts.round.size(),
+      is_one ? "is" : "are",
+      spelled(facts.here),
+      is_one ? "it" : "them");
+  loss.ends = is_one ? "it is heard again" : "enough of them are heard again";
+  if (facts.ends_by_reset) {
+    loss.ends += fmt::format(", or ddprun starts again on the machine of {}", there);
+  } else if (facts.ends_by_replacement && facts.trusts_replacement) {
+    loss.ends += fmt::format(", or ddprun starts in place of {}", there);
+  } else if (facts.ends_by_replacement || facts.ends_by_fence) {
+    loss.ends += fmt::format(
+        " (not when ddprun starts again there: for that {} had to be started with {}{}{})",
+        spelled(facts.here),
+        facts.ends_by_replacement ? "--trust-replacement=on" : "",
+        facts.ends_by_replacement && facts.ends_by_fence ? " or " : "",
+        facts.ends_by_fence ? "--fence-dir" : "");
+  }
+  return loss;
+}
+
+}  // namespace ddprun
