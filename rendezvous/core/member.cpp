@@ -356,10 +356,11 @@ void Member::tell_of_quorum_loss(TimePoint now, Effects& out) {
   const bool is_new = standing_.obeyed.generation == 0;
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "{}: {}; this ends when {}, or with status {} in {:.0f} s",
-          is_new ? fmt::format("job '{}' has begun before, and has no leader", policy_.job)
-                 : fmt::format(
-                       "this node has had no leader for {:.1f} s", to_seconds(now - sought_since_)),
+          "{}: {}; the wait ends when {}, or with status {} in {:.0f} s",
+          is_new
+              ? fmt::format("job '{}' has begun before, and waits for a leader", policy_.job)
+              : fmt::format(
+                    "this node has waited {:.1f} s for a leader", to_seconds(now - sought_since_)),
           loss_.why,
           loss_.ends,
           kExitTryAgain,
