@@ -484,10 +484,12 @@ void Peer::mind_quorum_loss(TimePoint now) {
     return;
   }
   if (member_.standing().obeyed.generation == 0) {
-    if (!knows_of_instance_ || described_at_ != TimePoint()) return;
+    const bool hears_survivor = std::ranges::any_of(
+        callers_, [](const auto& entry) { return has_begun(entry.second.hello.standing); });
+    if (!knows_of_instance_ || hears_survivor || described_at_ != TimePoint()) return;
     described_at_ = now;
     const QuorumLoss loss{
-        .why = fmt::format("none of the nodes that took part is known to {}", policy_.node.host),
+        .why = fmt::format("none of the nodes that took part is heard by {}", policy_.node.host),
         .ends = "one of them is heard again"};
     return member_.lost_quorum(loss, now, from_member_);
   }

@@ -10,13 +10,13 @@
 namespace ddprun {
 
 struct QuorumLossFacts {
-  std::vector<std::string> round = {};    // the hosts of the last round, as they were offered it
-  std::vector<std::string> here = {};     // those that wait, this one included
-  std::vector<std::string> missing = {};  // those that this node can tell to be silent
-  // Whether it would be enough that of each in `missing`
-  bool ends_by_reset = false;        // the kernel says that nothing of it is left
-  bool ends_by_replacement = false;  // another node has taken its name or rank
-  bool ends_by_fence = false;        // nothing were heard, if there were a fence
+  std::vector<std::string> round;    // the hosts of the last round, as they were offered it
+  std::vector<std::string> here;     // those that wait, this one included
+  std::vector<std::string> missing;  // those that this node can tell to be silent
+  // Whether the wait would be over
+  bool ends_by_reset = false;        // once the kernels of `missing` say that nothing is left there
+  bool ends_by_replacement = false;  // once others have the names or ranks of `missing`
+  bool ends_by_fence = false;        // by now, if there were a fence
   bool trusts_replacement = false;
 };
 

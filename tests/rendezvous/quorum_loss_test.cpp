@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -15,23 +16,30 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+QuorumLoss loss_of(std::vector<std::string> round, std::vector<std::string> here) {
+  QuorumLossFacts facts;
+  facts.round = std::move(round);
+  facts.here = std::move(here);
+  return quorum_loss(facts);
+}
+
 TEST(QuorumLoss, NamesNobodyWhereAllAreHere) {
-  EXPECT_EQ(quorum_loss({.round = {"n0", "n1"}, .here = {"n1", "n0", "n2"}}), QuorumLoss());
-  EXPECT_EQ(quorum_loss({}), QuorumLoss());
+  EXPECT_EQ(loss_of({"n0", "n1"}, {"n1", "n0", "n2"}), QuorumLoss());
+  EXPECT_EQ(loss_of({}, {}), QuorumLoss());
 }
 
 TEST(QuorumLoss, CountsTwoNodesOfOneHostAsTwo) {
-  const auto loss = quorum_loss({.round = {"a", "a", "b"}, .here = {"a"}});
-  EXPECT_THAT(loss.why, HasSubstr("a and b of the last round's 3 nodes are silent"));
+  EXPECT_THAT(
+      loss_of({"a", "a", "b"}, {"a"}).why,
+      HasSubstr("a and b of the last round's 3 nodes are silent"));
 }
 
 TEST(QuorumLoss, OfManyNamesAsManyAsFitInALine) {
-  QuorumLossFacts facts;
+  std::vector<std::string> round;
   for (int node = 0; node < 1'000; ++node)
-    facts.round.push_back("n" + std::to_string(node));
-  facts.here = {"n0"};
+    round.push_back("n" + std::to_string(node));
   EXPECT_THAT(
-      quorum_loss(facts).why,
+      loss_of(round, {"n0"}).why,
       HasSubstr("n1, n2, n3, n4, n5, n6, n7 and 992 more of the last round's 1000 nodes"));
 }
 
