@@ -82,7 +82,7 @@ class Networks(unittest.TestCase):
         there.assert_wrong("reach 10.77.0.1", "it does not answer", "firewall")
 
     def test_tells_the_way_there_from_the_way_back(self):
-        self.network[1].run("nft", "-f", "-", text=f"""
+        self.network[1].set_up("nft", f"""
             table inet wall {{
               chain in {{
                 type filter hook input priority 0;

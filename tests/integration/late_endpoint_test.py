@@ -190,7 +190,7 @@ class Late(unittest.TestCase):
         for node in self.network.nodes:
             node.run("ip", "route", "add", f"{VIRTUAL}/32", "dev", "eth0")
         for node in self.network.nodes[1:]:
-            node.run("nft", "-f", "-", text=f"""
+            node.set_up("nft", f"""
                 table ip service {{
                   chain output {{
                     type nat hook output priority -100;

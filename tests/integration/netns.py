@@ -132,12 +132,38 @@ class Namespaces:
             _check(_libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "mount")
             _check(_libc.mount(self._hosts.encode(), b"/etc/hosts", None, MS_BIND, None), "mount")
 
+    @contextlib.contextmanager
+    def _entered(self):
+        """What this thread starts meanwhile runs in this network. Without a preexec_fn, for which all of
+        this process would be copied."""
+        outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _check(_libc.setns(self.net, CLONE_NEWNET), "setns")
+            try:
+                yield
+            finally:
+                _check(_libc.setns(outside, CLONE_NEWNET), "setns")
+        finally:
+            os.close(outside)
+
+    def set_up(self, program, text):
+        """What `ip -batch` or `nft -f` reads."""
+        words = {"ip": ("ip", "-batch", "-"), "nft": ("nft", "-f", "-")}[program]
+        with self._entered():
+            ended = subprocess.run(words, input=text, text=True, capture_output=True,
+                                   timeout=PATIENCE_S)
+        self._check_ended(words, text, ended)
+
     def run(self, *words, text=None):
         ended = subprocess.run(words, preexec_fn=self.enter, input=text, text=True,
                                capture_output=True, timeout=PATIENCE_S)
+        self._check_ended(words, text, ended)
+        return ended.stdout
+
+    @staticmethod
+    def _check_ended(words, text, ended):
         if ended.returncode != 0:
             raise RuntimeError(f"{' '.join(words)}: {ended.stderr.strip()}\n{text or ''}")
-        return ended.stdout
 
     def pids(self):
         """Of every process in this network, whatever its session or parent; zombies have left."""
@@ -224,8 +250,10 @@ class Network:
                     "w", prefix="ddprun_hosts_"))
             self._hub = Namespaces("hub")
             self._open.callback(self._hub.close)
-            self._hub.run("ip", "link", "add", "bridge", "type", "bridge")
-            self._hub.run("ip", "link", "set", "bridge", "up")
+            self._hub.set_up("ip", """
+                link add bridge type bridge
+                link set bridge up
+            """)
             self.nodes = []
             for index in range(count):
                 self._add(index)
@@ -242,10 +270,11 @@ class Network:
         self._plug(node)
 
     def _plug(self, node):
-        self._hub.run("ip", "link", "add", node.name, "type", "veth",
-                      "peer", "name", "eth0", "netns", node.path)
-        self._hub.run("ip", "link", "set", node.name, "master", "bridge", "up")
-        node.run("ip", "-batch", "-", text=f"""
+        self._hub.set_up("ip", f"""
+            link add {node.name} type veth peer name eth0 netns {node.path}
+            link set {node.name} master bridge up
+        """)
+        node.set_up("ip", f"""
             link set lo up
             link set eth0 address {node.hardware_address}
             link set eth0 up
@@ -266,7 +295,7 @@ class Network:
         """Another machine stands in the place of a node and has its name: it knows no connection,
         and answers where the old one was silent. `number`: of its address, if that is another one."""
         node = self.nodes[index]
-        self._hub.run("ip", "link", "delete", node.name)  # nothing of the old one is sent any more
+        self._hub.set_up("ip", f"link delete {node.name}\n")  # nothing of the old one is sent any more
         node.renew()
         if number:
             node.number_addresses(number)
@@ -344,7 +373,7 @@ class Network:
             rules += [f'iifname "n{node}" {lost}', f'oifname "n{node}" {lost}']
         body = "\n".join(rules)
         # One transaction: no packet sees half of it.
-        self._hub.run("nft", "-f", "-", text=f"""
+        self._hub.set_up("nft", f"""
             table bridge troubles
             delete table bridge troubles
             table bridge troubles {{

@@ -45,7 +45,7 @@ class SilentKernel(unittest.TestCase):
                 survivor.settimeout(PATIENCE_S)
                 held, _ = server.accept()
                 # No FIN leaves the node, however often it is sent again.
-                network[0].run("nft", "-f", "-", text="""
+                network[0].set_up("nft", """
                     table inet silence {
                       chain output {
                         type filter hook output priority 0;
