@@ -48,6 +48,17 @@ std::string if_unanswered(const MeetingPlan& meeting, const OwnNode& own) {
       host);
 }
 
+/// Why the others may have gone elsewhere.
+std::string if_alone(const MeetingPlan& meeting) {
+  const std::string host = meeting.endpoint ? meeting.endpoint->host : "";
+  const bool is_loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
+  if (!is_loopback) return "";
+  return fmt::format(
+      "; {} leads each machine to itself, so if the others run elsewhere, give all of them an "
+      "address of this one",
+      host);
+}
+
 }  // namespace
 
 RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
@@ -76,6 +87,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.founded = own.started_ms;
   policy.hosts_if_called = own.hosts_if_called;
   policy.if_unanswered = if_unanswered(meeting, own);
+  policy.if_alone = if_alone(meeting);
   if (meeting.endpoint) {
     policy.meet.push_back(*meeting.endpoint);
     for (const std::uint16_t port : meeting.other_ports)

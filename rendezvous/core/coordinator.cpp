@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <utility>
 
 namespace ddprun {
@@ -19,6 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kSuccessorsMax = 8;
 constexpr std::size_t kHostsShownMax = 64;
+constexpr std::size_t kRanksShownMax = 40;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 constexpr auto kQuietWait = 5s;  // for other nodes, before whoever started this one is told
 
@@ -528,11 +530,12 @@ void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
   if (now < gather_since_ + kQuietWait || std::exchange(has_told_waiting_, true)) return;
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "{} of at least {} nodes are here, the others are waited for, for {:.0f} s at most: {}",
+          "{} of at least {} nodes are here, the others are waited for, for {:.0f} s at most: {}{}",
           ready,
           policy_.nodes.min(),
           to_seconds(gather_timeout()),
-          attendance()),
+          attendance(),
+          nodes_.size() == 1 ? policy_.if_alone : ""),
       .is_for_all = true});
 }
 
@@ -564,13 +567,22 @@ std::string Coordinator::attendance() const {
     out += fmt::format("{} {}", shown == 1 ? "" : ",", node.info.host);
     if (node.info.node_rank) out += fmt::format(" (node rank {})", *node.info.node_rank);
   }
-  std::string missing;
-  for (int rank = 0; rank < policy_.nodes.max() && missing.size() < 200; ++rank) {
-    const auto has_rank = [rank](const auto& entry) { return entry.second.info.node_rank == rank; };
-    if (std::ranges::none_of(nodes_, has_rank)) missing += fmt::format(" {}", rank);
+  std::set<int> ranks;
+  int ranked = 0;
+  for (const auto& [incarnation, node] : nodes_) {
+    if (!node.info.node_rank) continue;
+    ranks.insert(*node.info.node_rank);
+    ++ranked;
   }
-  const auto is_ranked = [](const auto& entry) { return entry.second.info.node_rank.has_value(); };
-  if (std::ranges::any_of(nodes_, is_ranked)) out += "; missing node ranks:" + missing;
+  const bool are_distinct = static_cast<int>(ranks.size()) == ranked;
+  if (ranks.empty() || !are_distinct) return out;  // wishes, as the same on every node
+  out += "; missing node ranks:";
+  std::size_t named = 0;
+  for (int rank = 0; rank < policy_.nodes.max() && named < kRanksShownMax; ++rank) {
+    if (ranks.contains(rank)) continue;
+    out += fmt::format(" {}", rank);
+    ++named;
+  }
   return out;
 }
 

@@ -32,6 +32,7 @@ struct RendezvousPolicy {
   bool hosts_if_called = false;  // it listens on the endpoint's port, and leads the first
                                  // generation once a call to the endpoint has come here
   std::string if_unanswered;     // what to do if nobody answers there, for people; may be empty
+  std::string if_alone;          // what to say of it if nobody comes; may be empty
   std::vector<Endpoint> meet;    // the endpoints, likeliest first; none: nobody else is to come
   bool meets_by_name = false;    // the name of their host may lead elsewhere for a while
   Endpoint master;               // where our own store listens, when we lead

@@ -388,7 +388,8 @@ TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
         .asked = 1,
         .why = "n0 of the last round's 2 nodes is silent and may still run, so n1 may not go "
                "on without it",
-        .ends = "it is heard again, or ddprun starts again on the machine of n0"},
+        .ends = "it is heard again, or ddprun starts again on the machine of n0, "
+                "with nothing of the job left there"},
            // A leader that could go on alone may have done so.
            Wanted{
                .nodes = 2,
