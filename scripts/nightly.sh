@@ -57,7 +57,9 @@ drill() {
     failover) nodes_drill failover_drill.py "${with_worker[@]}" --repeats 200 --silences 20 ;;
     false_alarm) nodes_drill false_alarm_drill.py "${programs[@]}" --ddpctl "$bin/ddpctl" --minutes 10 ;;
     nodes) python3 "$tests/slurm/nodes_cluster_test.py" "${with_worker[@]}" --repeats 20 ;;
-    return) nodes_drill return_drill.py "${with_worker[@]}" --repeats 20 --logs "$out/return" ;;
+    return) # most runs wait for most of their time
+      nodes_drill return_drill.py "${with_worker[@]}" --repeats 20 --terse --jobs "$((12 * $(nproc)))" --logs "$out/return"
+      ;;
     cuts) nodes_drill cuts_drill.py "${programs[@]}" --cuts 300 --split 5 --leases 1,3,10 --jobs 20 --longs 3 ;;
     pods)
       if [[ -z "${PODS:-}" ]]; then echo "SKIPPED: PODS names no program that runs containers"; return 0; fi

@@ -5,8 +5,10 @@ Times are printed, and nobody asserts them.
 
 import collections
 import os
+import random
 import re
 import statistics
+import sys
 
 SAID_AT_ONCE_S = 2  # what takes longer is counted as late, and no worse
 
@@ -24,6 +26,26 @@ def add_flags(parser, jobs):
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=jobs)
     parser.add_argument("--logs", help="where the words of all nodes go, for each wrong run")
+
+
+def submit(cases, repeats, start):
+    """{case: futures of its runs}, as `start(case)` yields them. In an order by chance: runs that are over
+    at once keep the processors busy, and those that wait for most of their time leave them idle."""
+    runs = {case: [] for case in cases}
+    waiting = [case for case in runs for _ in range(repeats)]
+    random.Random(0).shuffle(waiting)
+    for case in waiting:
+        future = start(case)
+        future.add_done_callback(_tell_if_wrong)
+        runs[case].append(future)
+    return runs
+
+
+def _tell_if_wrong(future):
+    """At once: a table of thousands of runs takes an hour."""
+    outcome = None if future.cancelled() or future.exception() else future.result()
+    if outcome and not outcome.is_right:
+        print(f"wrong once: {outcome.case} | {outcome.seen}", file=sys.stderr, flush=True)
 
 
 def line_of(case, answer, outcomes):

@@ -284,8 +284,8 @@ def main():
     with Pods(next(numbers)):  # what has to be installed is, before several want to
         pass
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runs = {case: [pool.submit(run, (next(numbers), case)) for _ in range(options.repeats)]
-                for case in cases()}
+        runs = drill_table.submit(cases(), options.repeats,
+                                  lambda case: pool.submit(run, (next(numbers), case)))
         return drill_table.report(runs, expected, options.logs)
 
 

@@ -279,7 +279,7 @@ def main():
             print(words(outcome.account), flush=True)
 
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-        runs = {case: [pool.submit(run, case) for _ in range(options.repeats)] for case in chosen}
+        runs = drill_table.submit(chosen, options.repeats, lambda case: pool.submit(run, case))
         return drill_table.report(runs, expected, options.logs, tell)
 
 
