@@ -174,6 +174,7 @@ void Member::begin_anew() {
   successors_.clear();
   walk_.clear();
   hosts_.clear();
+  newest_started_ = {};
   loss_ = {};
   has_told_loss_ = false;
   news_ = {};
@@ -210,7 +211,10 @@ void Member::told_of_survivor(const Endpoint& at, TimePoint now, Effects& out) {
 
 void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
   const bool follows = uplink_ == Uplink::kFollowing;
-  if (!follows && leaves_for(redirect.instance, redirect.has_begun)) begin_anew();
+  if (!follows && leaves_for(redirect.instance, redirect.has_begun)) {
+    if (has_call()) hang_up(now, out);
+    begin_anew();
+  }
   const bool is_same = !standing_.instance.exists() || standing_.instance == redirect.instance;
   const bool is_news = is_same && redirect.leadership.generation >= standing_.generation &&
                        !is_dead(redirect.leadership);
@@ -230,8 +234,11 @@ void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   const bool may_be_elsewhere = is_stranger && (policy_.meet.size() > 1 || is_at_old_address);
   // Of its own job: it was replaced while it was cut off.
   const bool has_lost_place = refuse.instance && refuse.instance == standing_.instance;
-  if (has_lost_place || (standing_.obeyed.generation == 0 && !may_be_elsewhere)) {
-    return finish(refuse.exit_status, refuse.why, out);
+  const bool is_new = standing_.obeyed.generation == 0;
+  if (has_lost_place || (is_new && !may_be_elsewhere)) {
+    refused_ = refuse;
+    if (runs_workers()) stop_workers("this node's place is taken", out);
+    return hang_up(now, out);  // and ends, once no worker runs
   }
   if (is_at_old_address && !std::exchange(has_told_stranger_, true)) {
     out.emplace_back(effects::Note{
@@ -316,6 +323,7 @@ void Member::seek(TimePoint now, Effects& out) {
   const bool may_forget =
       standing_.obeyed.generation != 0 && !has_begun(standing_) && !runs_workers() && is_lost(now);
   if (may_forget && now >= forget_at()) {
+    if (has_call()) hang_up(now, out);  // it knows this node as who it was
     begin_anew();
     sought_since_ = now;
   }
@@ -533,8 +541,16 @@ bool Member::promises_only_itself(TimePoint now) const {
 bool Member::is_electable() const {
   // Whoever was only offered a round is of no electorate before, so those who wait for it wait in
   // vain, unless the round was started. Then one of those who know that can lead.
-  if (has_begun(standing_)) return standing_.committed.is_member;
-  return standing_.offered.is_member;
+  const RoundId newest = std::max(newest_started_, standing_.committed.round);
+  if (newest.number == 0) return standing_.offered.is_member;
+  return std::ranges::any_of(electorates_of(standing_), [&newest](const Electorate* known) {
+    return known->round == newest && known->is_member;
+  });
+}
+
+void Member::told_of_standing(const Standing& other) {
+  if (other.instance != standing_.instance) return;
+  newest_started_ = std::max(newest_started_, other.committed.round);
 }
 
 std::optional<Wait> Member::awaited() const {
@@ -1004,6 +1020,7 @@ void Member::finish_by(const Verdict& verdict, Effects& out) {
 
 void Member::consider_end(TimePoint now, Effects& out) {
   if (runs_workers()) return;
+  if (refused_) return finish(refused_->exit_status, refused_->why, out);
   if (final_) return finish_by(*final_, out);
   const bool has_leader = uplink_ == Uplink::kFollowing;
   if (leaving_ && !has_leader) {

@@ -134,6 +134,8 @@ class Member {
   const NodeInfo& node() const { return node_; }
   /// Whether it may be elected: it belongs to the newest electorate that counts for all it knows.
   bool is_electable() const;
+  /// A node that waits here knows that: of a round, too, that was started while this one was away.
+  void told_of_standing(const Standing& other);
   bool runs_workers() const;
   /// The hosts of the newest round that it acknowledged, "n0,n1".
   const std::string& hosts() const { return hosts_; }
@@ -294,6 +296,7 @@ class Member {
 
   // The round.
   Standing standing_;
+  RoundId newest_started_;  // as others have told
   std::vector<Successor> successors_;
   std::optional<OfferRound> offer_;  // acknowledged on this link, not started yet
   WorkerNews news_;
@@ -304,6 +307,7 @@ class Member {
   // The end.
   std::optional<Leaving> leaving_;
   std::optional<Verdict> final_;
+  std::optional<Refuse> refused_;  // for good
   bool ended_ = false;
   TimePoint seen_;  // the present, as of the last event
 };

@@ -157,6 +157,7 @@ void Peer::on(const Received& event, TimePoint now) {
     const auto caller = callers_.find(event.link);
     if (caller == callers_.end()) return;
     caller->second.eligible = *eligible;
+    member_.told_of_standing(eligible->standing);
     extend(caller->second, now);
     ask(caller->first, caller->second, now);
     return;
@@ -374,6 +375,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
 void Peer::await(Link link, const Hello& hello, TimePoint now) {
   const auto [caller, is_new] = callers_.insert_or_assign(
       link, Caller{.hello = hello, .eligible = {}, .told = {}, .until = {}});
+  member_.told_of_standing(hello.standing);
   extend(caller->second, now);
 }
 

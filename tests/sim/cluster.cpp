@@ -587,8 +587,10 @@ void Cluster::begin_instance(int founder, int nodes) {
     const Node& node = nodes_[at(other)];
     if (!node.agent_up || other == founder) continue;
     const Member& member = node.peer->member();
-    const bool is_survivor = member.instance().exists() && instance_of(other) != instance &&
-                             has_begun(member.standing());
+    // One that was elected leads what may have begun unseen.
+    const Coordinator* const leads = node.peer->coordinator();
+    const bool knows = has_begun(member.standing()) || (leads != nullptr && leads->has_begun());
+    const bool is_survivor = member.instance().exists() && instance_of(other) != instance && knows;
     if (!is_survivor) continue;
     has_survivors = true;
     if (nodes < setting_.range.max() && !node.frozen && could_be_heard(founder, other)) {
