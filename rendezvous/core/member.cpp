@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t kBeatsKept = 32;
 constexpr int kRedirectsMax = 64;
 constexpr int kForwardsMax = 16;
-constexpr auto kQuietWait = 5s;  // for a leader, before whoever started this node is told
-constexpr auto kLostWait = 1s;   // for those that may be back in a moment
+constexpr auto kQuietWait = 5s;     // for a leader, before whoever started this node is told
+constexpr Duration kLostWait = 1s;  // for those that may be back in a moment
 // For a name that leads to what has this job's old address now: name services keep what they were
 // told for 5 s where pods come and go (the cache of Kubernetes' name service).
 constexpr auto kOldAddressWait = 6s;
@@ -230,7 +230,9 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
 
 void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   const bool is_stranger = refuse.is_stranger || refuse.job != policy_.job;
-  const bool is_at_old_address = policy_.meets_by_name && now < sought_since_ + kOldAddressWait;
+  if (is_stranger && !stranger_since_) stranger_since_ = now;
+  const bool is_at_old_address =
+      is_stranger && policy_.meets_by_name && now < *stranger_since_ + kOldAddressWait;
   const bool may_be_elsewhere = is_stranger && (policy_.meet.size() > 1 || is_at_old_address);
   // Of its own job: it was replaced while it was cut off.
   const bool has_lost_place = refuse.instance && refuse.instance == standing_.instance;
@@ -240,11 +242,11 @@ void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
     if (runs_workers()) stop_workers("this node's place is taken", out);
     return hang_up(now, out);  // and ends, once no worker runs
   }
-  if (is_at_old_address && !std::exchange(has_told_stranger_, true)) {
+  if (is_new && is_at_old_address && *stranger_since_ == now) {
     out.emplace_back(effects::Note{
         .text = fmt::format(
             "{}; the name may lead to an old address, so this node looks for its job there for "
-            "another {:.0f} s",
+            "{:.0f} s",
             refuse.why,
             to_seconds(kOldAddressWait)),
         .is_for_all = true});
@@ -344,9 +346,12 @@ void Member::seek(TimePoint now, Effects& out) {
   if (uplink_ == Uplink::kNone && now >= retry_at_) next_target(now, out);
 }
 
-/// Those who can promise have done so by then: all miss a silent leader within a beat.
+/// Those who can promise have done so by then: all miss a silent leader within a beat or two, and
+/// those that this node led itself once they have not heard it for lease + margin.
 TimePoint Member::tells_loss_at() const {
-  return std::max({sought_since_, hold_until_, may_promise_at_}) + kLostWait;
+  const TimePoint begins =
+      std::max({sought_since_, hold_until_, may_promise_at_, past_.over_for_all_at});
+  return begins + std::max(kLostWait, lease_ / 3);
 }
 
 bool Member::has_waited_long(TimePoint now) const {
@@ -354,13 +359,14 @@ bool Member::has_waited_long(TimePoint now) const {
 }
 
 void Member::lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out) {
-  if (!awaited_) loss_ = loss;
+  loss_ = loss;
   advance(now, out);
 }
 
 /// For whom, until when, and what would end it.
 void Member::tell_of_quorum_loss(TimePoint now, Effects& out) {
-  if (loss_.why.empty() || std::exchange(has_told_loss_, true)) return;
+  const bool is_due = !loss_.why.empty() && has_waited_long(now);
+  if (!is_due || std::exchange(has_told_loss_, true)) return;
   const bool is_new = standing_.obeyed.generation == 0;
   out.emplace_back(effects::Note{
       .text = fmt::format(
@@ -372,7 +378,7 @@ void Member::tell_of_quorum_loss(TimePoint now, Effects& out) {
           loss_.why,
           loss_.ends,
           kExitTryAgain,
-          to_seconds(sought_since_ + wait_for_leader() - now)),
+          to_seconds(std::max(Duration::zero(), sought_since_ + wait_for_leader() - now))),
       .is_for_all = true});
 }
 
@@ -391,7 +397,8 @@ void Member::tell_of_waiting(TimePoint now, Effects& out) {
         .is_for_all = true});
     return;
   }
-  if (now < sought_since_ + kQuietWait || has_told_loss_) return;
+  const bool has_told = has_told_loss_ || (stranger_since_ && policy_.meets_by_name);
+  if (now < sought_since_ + kQuietWait || has_told) return;
   if (in_vain_.empty() || std::exchange(has_told_waiting_, true)) return;
   const bool is_unanswered = !is_answered_ && !policy_.if_unanswered.empty();
   out.emplace_back(effects::Note{
@@ -483,9 +490,11 @@ void Member::on(const Ask& ask, TimePoint now, Effects& /*out*/) {
 void Member::on(const Wait& wait, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kWaiting) return;
   is_answered_ = true;
-  if (!wait.loss.why.empty()) loss_ = wait.loss;
   if (!wait.elsewhere) {
+    loss_ = wait.loss;
+    const bool is_known = awaited_ && awaited_->node == wait.node;
     awaited_ = wait;
+    if (is_known) return;  // it only says more
     forwards_ = 0;
     patience_until_ = now + jittered(lease_ + margin_);
     return;

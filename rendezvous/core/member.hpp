@@ -139,10 +139,12 @@ class Member {
   bool runs_workers() const;
   /// The hosts of the newest round that it acknowledged, "n0,n1".
   const std::string& hosts() const { return hosts_; }
-  /// Without any leader, since it lost the last one: so long that people are to be told.
+  /// Without any leader, and so long that people are to be told.
   bool has_waited_long(TimePoint now) const;
-  /// Why this node and those who wait with it may not lead anew.
+  /// Why this node and those who wait with it may not lead anew. REQUIRES: !awaits_another().
   void lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out);
+  /// It waits for another one to lead.
+  bool awaits_another() const { return awaited_.has_value(); }
   /// As of the last time; nothing: not known.
   const QuorumLoss& loss() const { return loss_; }
   /// How long it does without a leader, before it ends.
@@ -252,11 +254,11 @@ class Member {
   TimePoint sought_since_;    // with no leader
   bool has_told_waiting_ = false;
   bool has_told_loss_ = false;
-  QuorumLoss loss_;                  // as it is known here, or was told by whom this node waits for
-  bool has_told_stranger_ = false;   // that refused it, where its own job was to be
-  bool has_told_spare_ = false;      // since it was last to run
-  int walks_ = 0;                    // since then
-  std::vector<Endpoint> survivors_;  // of the instance that this node is to join
+  QuorumLoss loss_;  // as it is known here, or was told by whom this node waits for
+  std::optional<TimePoint> stranger_since_;  // that refused it, where its own job was to be
+  bool has_told_spare_ = false;              // since it was last to run
+  int walks_ = 0;                            // since then
+  std::vector<Endpoint> survivors_;          // of the instance that this node is to join
 
   // The leader.
   Endpoint leader_;

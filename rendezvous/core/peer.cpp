@@ -17,6 +17,7 @@ constexpr auto kAnnounceInterval = 500ms;
 constexpr auto kNoticePatience = 1s;
 constexpr std::size_t kCallersMax = 16'384;
 constexpr std::size_t kRefusedMax = 1'024;
+constexpr auto kUnheardWait = 5s;  // for a node of the job to be heard, before people are told
 constexpr std::int64_t kReplacedStep = 1'000;  // more than a node leads alone before it is replaced
 constexpr std::uint64_t kFirstNotice = 1ULL << 62U;  // apart from the links of Member's calls
 
@@ -64,6 +65,12 @@ void Peer::on(const BecameHost& event, TimePoint now) {
   policy_.master = event.master;
   member_.listen_at(event.listens);
   bootstrap(now);
+}
+
+/// From a node that knows of it.
+void Peer::hears_of_instance(TimePoint now) {
+  knows_of_instance_ = true;
+  heard_of_instance_at_ = now;
 }
 
 bool Peer::may_bootstrap() const {
@@ -141,7 +148,7 @@ void Peer::on(const Closed& event, TimePoint now) {
 void Peer::on(const Received& event, TimePoint now) {
   const bool from_our_call = static_cast<std::uint64_t>(event.link) % 2 == 1;
   const auto* const redirect = std::get_if<Redirect>(&event.message);
-  if (redirect != nullptr && from_our_call) knows_of_instance_ |= redirect->has_begun;
+  if (redirect != nullptr && redirect->has_begun && from_our_call) hears_of_instance(now);
   if (from_our_call) return member_.received(event.link, event.message, now, from_member_);
   if (const auto* hello = std::get_if<Hello>(&event.message)) return greet(event.link, *hello, now);
   if (redirect != nullptr) return told(event.link, *redirect, now);
@@ -189,7 +196,7 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
           redirect.leader, now);  // it, or whom we name to it, finds that it is the later one
     }
   }
-  knows_of_instance_ |= redirect.has_begun;
+  if (redirect.has_begun) hears_of_instance(now);
   member_.told_of_leader(redirect, now, from_member_);
 }
 
@@ -338,7 +345,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
     send(*std::move(no));
     return close();
   }
-  knows_of_instance_ |= has_begun(hello.standing);
+  if (has_begun(hello.standing)) hears_of_instance(now);
   // A node that knows nobody yet has called the endpoint, and came here.
   const bool is_fresh = !hello.standing.instance.exists();
   if (policy_.hosts_if_called && is_fresh && may_bootstrap()) bootstrap(now);
@@ -450,17 +457,20 @@ QuorumLossFacts Peer::quorum_loss_facts(TimePoint now) const {
   QuorumLossFacts facts;
   facts.round = split_hosts(member_.hosts());
   facts.here.push_back(policy_.node.host);
+  std::set<Incarnation> here;
   for (const auto& [link, caller] : callers_) {
-    const bool has_vote = caller.eligible && caller.eligible->standing.offered.round.number != 0;
-    const bool is_ours = caller.hello.standing.instance == member_.instance();
-    if (has_vote && is_ours) facts.here.push_back(caller.hello.node.host);
+    const Standing& standing = caller.hello.standing;
+    const bool is_ours = standing.instance == member_.instance();
+    if (!is_ours || standing.offered.round.number == 0) continue;
+    facts.here.push_back(caller.hello.node.host);
+    here.insert(caller.hello.node.incarnation);
   }
   Effects ignored;
   Member after_resets = member_;
   Member after_replacements = member_;
   std::set<Incarnation> replaced;
   for (const auto& [node, is_silent] : member_.missing(now)) {
-    if (!is_silent) continue;
+    if (!is_silent || here.contains(node.incarnation)) continue;
     facts.missing.push_back(node.host);
     replaced.insert(node.incarnation);
     const Leadership& obeyed = member_.standing().obeyed;
@@ -478,32 +488,21 @@ QuorumLossFacts Peer::quorum_loss_facts(TimePoint now) const {
   return facts;
 }
 
-/// For people, once nobody has come to lead for a while: seldom, since it counts all votes.
+/// For people, once nobody has come to lead for a while: once a second, since it counts all votes.
 void Peer::mind_quorum_loss(TimePoint now) {
   constexpr auto kInterval = 1s;
-  if (coordinator_ || !member_.has_waited_long(now)) {
-    described_at_ = {};
-    return;
-  }
-  if (member_.standing().obeyed.generation == 0) {
-    const bool hears_survivor = std::ranges::any_of(
-        callers_, [](const auto& entry) { return has_begun(entry.second.hello.standing); });
-    if (!knows_of_instance_ || hears_survivor || described_at_ != TimePoint()) return;
-    described_at_ = now;
-    const QuorumLoss loss{
-        .why = fmt::format("none of the nodes that took part is heard by {}", policy_.node.host),
-        .ends = "one of them is heard again"};
-    return member_.lost_quorum(loss, now, from_member_);
-  }
-  const auto is_eligible = [](const auto& entry) { return entry.second.eligible.has_value(); };
-  const auto waiting = static_cast<std::size_t>(std::ranges::count_if(callers_, is_eligible));
-  const bool is_described = described_at_ != TimePoint();
-  if (is_described && (waiting == waiting_ || now < described_at_ + kInterval)) return;
-  waiting_ = waiting;
+  const bool is_due = !coordinator_ && member_.has_waited_long(now) && !member_.awaits_another();
+  if (!is_due || now < described_at_ + kInterval) return;
   described_at_ = now;
-  const bool has_quorum = would_win(now);
-  member_.lost_quorum(
-      has_quorum ? QuorumLoss() : quorum_loss(quorum_loss_facts(now)), now, from_member_);
+  const bool is_new = member_.standing().obeyed.generation == 0;
+  QuorumLoss loss;
+  if (is_new && knows_of_instance_ && now >= heard_of_instance_at_ + kUnheardWait) {
+    loss.why = fmt::format("none of the nodes that took part is heard by {}", policy_.node.host);
+    loss.ends = "one of them is heard again";
+  } else if (!is_new && !would_win(now)) {
+    loss = quorum_loss(quorum_loss_facts(now));
+  }
+  if (loss != member_.loss()) member_.lost_quorum(loss, now, from_member_);
 }
 
 /// Those that would make this node the leader, each once.
@@ -554,8 +553,9 @@ void Peer::mind_callers(TimePoint now) {
     const Instance& theirs = caller.hello.standing.instance;
     if (theirs.exists() && (is_at_a_loss || theirs != member_.instance())) continue;
     if (caller.told == awaited) continue;
+    const bool is_other = !caller.told || caller.told->node != awaited->node;
     caller.told = awaited;
-    extend(caller, now);
+    if (is_other) extend(caller, now);  // else it only says more
     from_member_.emplace_back(effects::Send{.to = link, .message = *awaited});
   }
 }

@@ -22,6 +22,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 
@@ -126,6 +127,7 @@ class Peer {
   std::optional<Redirect> leader() const;
   void bootstrap(TimePoint now);
   bool may_bootstrap() const;
+  void hears_of_instance(TimePoint now);
   void greet(Link link, const Hello& hello, TimePoint now);
   void greet_survivor(Link link, const Hello& hello, TimePoint now);
   void told(Link link, const Redirect& redirect, TimePoint now);
@@ -167,6 +169,7 @@ class Peer {
   };
   std::map<RoundId, Fence> fences_;  // claimed, by electorate
   bool knows_of_instance_ = false;   // of this job, in which a round was started
+  TimePoint heard_of_instance_at_;   // the last time
 
   // Calls that only say who leads now.
   struct Notice {
@@ -178,11 +181,9 @@ class Peer {
   TimePoint announce_at_;
   TimePoint announce_until_;  // to others than the endpoint
 
-  std::set<Incarnation> refused_;  // of other jobs, that were told of
+  std::set<Incarnation> refused_;  // nodes of other jobs that people were told of
 
-  // What the newest description of a lost quorum was made of.
-  std::size_t waiting_ = 0;  // eligible callers
-  TimePoint described_at_;
+  TimePoint described_at_;  // the lost quorum, the last time
 
   Effects from_member_;
   Effects from_coordinator_;

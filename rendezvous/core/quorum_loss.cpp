@@ -47,13 +47,15 @@ std::vector<std::string> split_hosts(const std::string& hosts) {
 }
 
 QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
-  const auto lost = without(facts.round, facts.here);
+  auto lost = without(facts.round, facts.here);
+  if (lost.empty()) lost = facts.missing;  // spares, whose votes count as well
   if (lost.empty()) return {};
   const bool is_one = lost.size() == 1;
   const std::string there = spelled(facts.missing);
   QuorumLoss loss;
   loss.why = fmt::format(
-      "{} of the last round's {} nodes {} silent and may still run, so {} may not go on without {}",
+      "{} of the last round's {} nodes {} missing and may still run, so {} may not go on without "
+      "{}",
       spelled(lost),
       facts.round.size(),
       is_one ? "is" : "are",
@@ -67,10 +69,11 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
     loss.ends += fmt::format(", or ddprun starts in place of {}", there);
   } else if (facts.ends_by_replacement || facts.ends_by_fence) {
     loss.ends += fmt::format(
-        " (not when ddprun starts again there: for that {} had to be started with {}{}{})",
+        " (starting ddprun there again does not end it: {} {} started without {}{}{})",
         spelled(facts.here),
+        facts.here.size() == 1 ? "was" : "were",
         facts.ends_by_replacement ? "--trust-replacement=on" : "",
-        facts.ends_by_replacement && facts.ends_by_fence ? " or " : "",
+        facts.ends_by_replacement && facts.ends_by_fence ? " and " : "",
         facts.ends_by_fence ? "--fence-dir" : "");
   }
   return loss;

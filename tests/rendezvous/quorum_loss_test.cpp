@@ -31,7 +31,7 @@ TEST(QuorumLoss, NamesNobodyWhereAllAreHere) {
 TEST(QuorumLoss, CountsTwoNodesOfOneHostAsTwo) {
   EXPECT_THAT(
       loss_of({"a", "a", "b"}, {"a"}).why,
-      HasSubstr("a and b of the last round's 3 nodes are silent"));
+      HasSubstr("a and b of the last round's 3 nodes are missing"));
 }
 
 TEST(QuorumLoss, OfManyNamesAsManyAsFitInALine) {

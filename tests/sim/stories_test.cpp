@@ -386,7 +386,7 @@ TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
         .range = NodeRange(2, 2),
         .lost = {0},
         .asked = 1,
-        .why = "n0 of the last round's 2 nodes is silent and may still run, so n1 may not go "
+        .why = "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go "
                "on without it",
         .ends = "it is heard again, or ddprun starts again on the machine of n0, "
                 "with nothing of the job left there"},
@@ -396,17 +396,17 @@ TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
         .range = NodeRange(1, 2),
         .lost = {0},
         .asked = 1,
-        .why = "n0 of the last round's 2 nodes is silent and may still run, so n1 may not go "
+        .why = "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go "
                "on without it",
-        .ends = "it is heard again (not when ddprun starts again there: for that n1 had to be "
-                "started with --trust-replacement=on or --fence-dir)"},
+        .ends = "it is heard again (starting ddprun there again does not end it: n1 was started "
+                "without --trust-replacement=on and --fence-dir)"},
            // Two of three may go on without the third, whatever is proved of one of them.
            Wanted{
                .nodes = 3,
         .range = NodeRange(3, 3),
         .lost = {0, 2},
         .asked = 1,
-        .why = "n0 and n2 of the last round's 3 nodes are silent and may still run, so n1 may "
+        .why = "n0 and n2 of the last round's 3 nodes are missing and may still run, so n1 may "
                "not go on without them",
         .ends = "enough of them are heard again"},
            // With whom those that are left wait is told as well.
@@ -415,7 +415,7 @@ TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
         .range = NodeRange(2, 5),
         .lost = {0, 1, 2},
         .asked = 3,
-        .why = "n0, n1 and n2 of the last round's 5 nodes are silent and may still run, so n3 "
+        .why = "n0, n1 and n2 of the last round's 5 nodes are missing and may still run, so n3 "
                "and n4 may not go on without them",
         .ends = "enough of them are heard again"},
        }) {
@@ -425,14 +425,44 @@ TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
   }
 }
 
+// It hears its followers, who may promise it only later: nobody is told that they are missing.
+TEST(Stories, E7_ALeaderWithHalfOfItsNodesSaysNothingBeforeItGoesOn) {
+  Story story(cluster_of(4, NodeRange(2, 4)));
+  story.after(5s);
+  story->power_off(2);
+  story->power_off(3);
+  for (int tenth = 0; tenth < 80; ++tenth) {
+    story.after(100ms);
+    for (const int node : {0, 1}) {
+      EXPECT_EQ(story->peer(node).member().loss(), QuorumLoss());
+    }
+  }
+  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1));
+}
+
+// Who waits here is not told to be started again.
+TEST(Stories, E7_NobodyIsToldToReplaceWhoIsHere) {
+  Setting setting = cluster_of(4, NodeRange(4, 4));
+  Story story(setting);
+  story.after(5s);
+  story->power_off(2);
+  story->power_off(3);
+  story.after(15s);
+  for (const int node : {0, 1}) {
+    EXPECT_EQ(
+        story->peer(node).member().loss().ends,
+        "enough of them are heard again, or ddprun starts again on the machine of n2 and n3, with "
+        "nothing of the job left there");
+  }
+}
+
 TEST(Stories, E7_ThoseWhoWaitAreToldOfAReplacementOnlyWhereItIsTrusted) {
   const Wanted two{
       .nodes = 2, .range = NodeRange(1, 2), .lost = {0}, .asked = 1, .why = {}, .ends = {}};
   const auto trusting = [](Setting& setting) { setting.trusts_replacement = true; };
   EXPECT_EQ(loss_of(two, trusting).ends, "it is heard again, or ddprun starts in place of n0");
-  const auto fenced = [](Setting& setting) { setting.has_fence = true; };
   Setting setting = cluster_of(2, NodeRange(1, 2));
-  fenced(setting);
+  setting.has_fence = true;
   Story story(setting);  // goes on, and says nothing
   story.after(5s);
   story->power_off(0);
