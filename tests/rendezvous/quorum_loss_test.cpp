@@ -36,6 +36,7 @@ TEST(QuorumLoss, CountsTwoNodesOfOneHostAsTwo) {
 
 TEST(QuorumLoss, OfManyNamesAsManyAsFitInALine) {
   std::vector<std::string> round;
+  round.reserve(1'000);
   for (int node = 0; node < 1'000; ++node)
     round.push_back("n" + std::to_string(node));
   EXPECT_THAT(

@@ -442,7 +442,7 @@ TEST(Stories, E7_ALeaderWithHalfOfItsNodesSaysNothingBeforeItGoesOn) {
 
 // Who waits here is not told to be started again.
 TEST(Stories, E7_NobodyIsToldToReplaceWhoIsHere) {
-  Setting setting = cluster_of(4, NodeRange(4, 4));
+  const Setting setting = cluster_of(4, NodeRange(4, 4));
   Story story(setting);
   story.after(5s);
   story->power_off(2);
