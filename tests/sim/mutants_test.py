@@ -17,7 +17,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = "rendezvous/core"
 SOURCES = [
-    *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "leader_lease", "coordinator", "peer", "rank_plan")),
+    *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "leader_lease", "coordinator", "peer",
+                                        "quorum_loss", "rank_plan")),
     *(f"tests/sim/{name}.cpp" for name in ("cluster", "schedule", "ddprun_sim")),
     *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "say", "signal_name", "descriptor")),
 ]
