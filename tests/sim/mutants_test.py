@@ -47,7 +47,7 @@ MUTANTS = {
         ("member.cpp", "  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;",
          "  if (!runs_workers() || now < lease_until_ + 2 * lease_ || std::exchange(killed_, true)) return;")],
     "a voter restarted with its vote": [
-        ("member.cpp", "  if (has_begun(standing_)) return standing_.committed.is_member;\n", "  return true;\n"),
+        ("member.cpp", "  if (newest.number == 0) return standing_.offered.is_member;\n", "  return true;\n"),
         ("candidate.cpp", "  if (promise.standing.instance != promises_.at(self_).standing.instance) return;\n", ""),
         ("candidate.cpp", "    for (const Electorate* told : electorates_of(promise.standing)) {\n      if (told->round != round",
          "    if (promise.standing.committed.size == 0) found.members.insert(node);\n"
