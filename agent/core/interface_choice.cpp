@@ -9,10 +9,6 @@
 namespace ddprun {
 namespace {
 
-bool is_loopback(std::string_view address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
 bool is_link_local(std::string_view address) {
   return address.starts_with("fe80:");
 }
@@ -42,6 +38,10 @@ std::string why_not(
 }
 
 }  // namespace
+
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
 
 std::optional<InterfaceChoice> choose_interface(
     const HostName& host, const std::string& own_address, std::span<const Interface> interfaces) {

@@ -9,9 +9,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
+
+/// Of a numeric address: every machine has it for itself.
+bool is_loopback(std::string_view address);
 
 struct InterfaceChoice {
   std::string name;  // of the interface

@@ -1,5 +1,7 @@
 #include "agent/core/rendezvous_policy.hpp"
 
+#include "agent/core/interface_choice.hpp"
+
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -51,8 +53,7 @@ std::string if_unanswered(const MeetingPlan& meeting, const OwnNode& own) {
 /// Why the others may have gone elsewhere.
 std::string if_alone(const MeetingPlan& meeting) {
   const std::string host = meeting.endpoint ? meeting.endpoint->host : "";
-  const bool is_loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
-  if (!is_loopback) return "";
+  if (host != "localhost" && !is_loopback(host)) return "";
   return fmt::format(
       "; {} leads each machine to itself, so if the others run elsewhere, give all of them an "
       "address of this one",

@@ -103,10 +103,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   standing_.instance = welcome.instance;
   redirects_ = 0;
   redirected_to_.reset();
-  has_told_waiting_ = false;
-  has_told_loss_ = false;
-  loss_ = {};
-  survivors_.clear();
+  end_wait();
   standing_.generation = welcome.generation;
   standing_.obeyed = leadership;
   leader_ = welcome.leader.listens;
@@ -356,6 +353,14 @@ TimePoint Member::tells_loss_at() const {
 
 bool Member::has_waited_long(TimePoint now) const {
   return uplink_ != Uplink::kFollowing && !runs_workers() && now >= tells_loss_at();
+}
+
+/// Somebody leads.
+void Member::end_wait() {
+  survivors_.clear();
+  has_told_waiting_ = false;
+  has_told_loss_ = false;
+  loss_ = {};
 }
 
 void Member::lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out) {
@@ -684,10 +689,7 @@ void Member::lead(const Instance& instance, std::int64_t generation, TimePoint n
   standing_.instance = instance;
   standing_.generation = generation;
   standing_.obeyed = {.generation = generation, .leader = node_.incarnation};
-  survivors_.clear();
-  has_told_waiting_ = false;
-  has_told_loss_ = false;
-  loss_ = {};
+  end_wait();
   past_ = {};
   was_leader_ = true;
   led_ = generation;

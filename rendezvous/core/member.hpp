@@ -208,6 +208,7 @@ class Member {
   void tell_of_spare(Effects& out);
   void tell_of_waiting(TimePoint now, Effects& out);
   TimePoint tells_loss_at() const;
+  void end_wait();
   void tell_of_quorum_loss(TimePoint now, Effects& out);
   void try_promise(TimePoint now, Effects& out);
   void begin_anew();

@@ -1,5 +1,7 @@
 #include "rendezvous/core/quorum_loss.hpp"
 
+#include "base/parse.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,13 +39,9 @@ std::vector<std::string> without(
 }  // namespace
 
 std::vector<std::string> split_hosts(const std::string& hosts) {
-  std::vector<std::string> names;
-  for (std::size_t at = 0; at < hosts.size();) {
-    const std::size_t end = std::min(hosts.find(',', at), hosts.size());
-    names.push_back(hosts.substr(at, end - at));
-    at = end + 1;
-  }
-  return names;
+  if (hosts.empty()) return {};
+  const auto names = split(hosts, ',');
+  return {names.begin(), names.end()};
 }
 
 QuorumLoss quorum_loss(const QuorumLossFacts& facts) {

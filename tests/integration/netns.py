@@ -152,18 +152,18 @@ class Namespaces:
         with self._entered():
             ended = subprocess.run(words, input=text, text=True, capture_output=True,
                                    timeout=PATIENCE_S)
-        self._check_ended(words, text, ended)
+        self._check_ended(words, ended, text)
 
-    def run(self, *words, text=None):
-        ended = subprocess.run(words, preexec_fn=self.enter, input=text, text=True,
-                               capture_output=True, timeout=PATIENCE_S)
-        self._check_ended(words, text, ended)
+    def run(self, *words):
+        ended = subprocess.run(words, preexec_fn=self.enter, text=True, capture_output=True,
+                               timeout=PATIENCE_S)
+        self._check_ended(words, ended)
         return ended.stdout
 
     @staticmethod
-    def _check_ended(words, text, ended):
+    def _check_ended(words, ended, text=""):
         if ended.returncode != 0:
-            raise RuntimeError(f"{' '.join(words)}: {ended.stderr.strip()}\n{text or ''}")
+            raise RuntimeError(f"{' '.join(words)}: {ended.stderr.strip()}\n{text}")
 
     def pids(self):
         """Of every process in this network, whatever its session or parent; zombies have left."""

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <set>
 #include <string>
 #include <variant>
@@ -355,74 +354,48 @@ TEST(Stories, R2_ANodeThatDiesWhileItWaitsKeepsNobodyFromTellingOfTheJob) {
   }
 }
 
-struct Wanted {
-  int nodes = 0;
-  NodeRange range{1, 1};
-  std::set<int> lost;
-  int asked = 0;
-  std::string why;
-  std::string ends;
-};
-
-/// What node `wanted.asked` says of the wait while the others are lost.
-QuorumLoss loss_of(
-    const Wanted& wanted, const std::function<void(Setting&)>& change = [](Setting&) {}) {
-  Setting setting = cluster_of(wanted.nodes, wanted.range);
-  change(setting);
+/// What node `asked` says of the wait while those of `lost` have no power.
+QuorumLoss loss_of(const Setting& setting, const std::set<int>& lost, int asked) {
   Story story(setting);
   story.after(5s);
-  for (const int node : wanted.lost)
+  for (const int node : lost)
     story->power_off(node);
   story.after(7s);
   EXPECT_THAT(story->running(), IsEmpty());
-  return story->peer(wanted.asked).member().loss();
+  return story->peer(asked).member().loss();
 }
 
 TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
-  for (const Wanted& wanted : {
-           // Its kernel can be asked, since half of a fixed world blocks every quorum.
-           Wanted{
-               .nodes = 2,
-        .range = NodeRange(2, 2),
-        .lost = {0},
-        .asked = 1,
-        .why = "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go "
-               "on without it",
-        .ends = "it is heard again, or ddprun starts again on the machine of n0, "
-                "with nothing of the job left there"},
-           // A leader that could go on alone may have done so.
-           Wanted{
-               .nodes = 2,
-        .range = NodeRange(1, 2),
-        .lost = {0},
-        .asked = 1,
-        .why = "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go "
-               "on without it",
-        .ends = "it is heard again (starting ddprun there again does not end it: n1 was started "
-                "without --trust-replacement=on and --fence-dir)"},
-           // Two of three may go on without the third, whatever is proved of one of them.
-           Wanted{
-               .nodes = 3,
-        .range = NodeRange(3, 3),
-        .lost = {0, 2},
-        .asked = 1,
-        .why = "n0 and n2 of the last round's 3 nodes are missing and may still run, so n1 may "
-               "not go on without them",
-        .ends = "enough of them are heard again"},
-           // With whom those that are left wait is told as well.
-           Wanted{
-               .nodes = 5,
-        .range = NodeRange(2, 5),
-        .lost = {0, 1, 2},
-        .asked = 3,
-        .why = "n0, n1 and n2 of the last round's 5 nodes are missing and may still run, so n3 "
-               "and n4 may not go on without them",
-        .ends = "enough of them are heard again"},
-       }) {
-    const QuorumLoss loss = loss_of(wanted);
-    EXPECT_EQ(loss.why, wanted.why);
-    EXPECT_EQ(loss.ends, wanted.ends);
-  }
+  const std::string n0_of_two =
+      "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go on without it";
+  // Its kernel can be asked, since half of a fixed world blocks every quorum.
+  QuorumLoss loss = loss_of(cluster_of(2, NodeRange(2, 2)), {0}, 1);
+  EXPECT_EQ(loss.why, n0_of_two);
+  EXPECT_EQ(
+      loss.ends,
+      "it is heard again, or ddprun starts again on the machine of n0, with nothing of the job "
+      "left there");
+  // A leader that could go on alone may have done so.
+  loss = loss_of(cluster_of(2, NodeRange(1, 2)), {0}, 1);
+  EXPECT_EQ(loss.why, n0_of_two);
+  EXPECT_EQ(
+      loss.ends,
+      "it is heard again (starting ddprun there again does not end it: n1 was started without "
+      "--trust-replacement=on and --fence-dir)");
+  // Two of three may go on without the third, whatever is proved of one of them.
+  loss = loss_of(cluster_of(3, NodeRange(3, 3)), {0, 2}, 1);
+  EXPECT_EQ(
+      loss.why,
+      "n0 and n2 of the last round's 3 nodes are missing and may still run, so n1 may not go on "
+      "without them");
+  EXPECT_EQ(loss.ends, "enough of them are heard again");
+  // With whom those that are left wait is told as well.
+  loss = loss_of(cluster_of(5, NodeRange(2, 5)), {0, 1, 2}, 3);
+  EXPECT_EQ(
+      loss.why,
+      "n0, n1 and n2 of the last round's 5 nodes are missing and may still run, so n3 and n4 may "
+      "not go on without them");
+  EXPECT_EQ(loss.ends, "enough of them are heard again");
 }
 
 // It hears its followers, who may promise it only later: nobody is told that they are missing.
@@ -457,10 +430,9 @@ TEST(Stories, E7_NobodyIsToldToReplaceWhoIsHere) {
 }
 
 TEST(Stories, E7_ThoseWhoWaitAreToldOfAReplacementOnlyWhereItIsTrusted) {
-  const Wanted two{
-      .nodes = 2, .range = NodeRange(1, 2), .lost = {0}, .asked = 1, .why = {}, .ends = {}};
-  const auto trusting = [](Setting& setting) { setting.trusts_replacement = true; };
-  EXPECT_EQ(loss_of(two, trusting).ends, "it is heard again, or ddprun starts in place of n0");
+  Setting trusting = cluster_of(2, NodeRange(1, 2));
+  trusting.trusts_replacement = true;
+  EXPECT_EQ(loss_of(trusting, {0}, 1).ends, "it is heard again, or ddprun starts in place of n0");
   Setting setting = cluster_of(2, NodeRange(1, 2));
   setting.has_fence = true;
   Story story(setting);  // goes on, and says nothing
