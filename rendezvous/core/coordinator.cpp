@@ -575,7 +575,9 @@ std::string Coordinator::attendance() const {
     ++ranked;
   }
   const bool are_distinct = static_cast<int>(ranks.size()) == ranked;
-  if (ranks.empty() || !are_distinct) return out;  // wishes, as the same on every node
+  // A wish may be the same on every node, and says nothing of the others then.
+  const bool is_lone_wish = !policy_.ranks_are_places && ranked == 1;
+  if (ranks.empty() || !are_distinct || is_lone_wish) return out;
   out += "; missing node ranks:";
   std::size_t named = 0;
   for (int rank = 0; rank < policy_.nodes.max() && named < kRanksShownMax; ++rank) {
