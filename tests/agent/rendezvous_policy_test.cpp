@@ -65,7 +65,22 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_FALSE(policy.trusts_reset);
   EXPECT_TRUE(policy.trusts_replacement);
   EXPECT_TRUE(policy.has_fence);
+  EXPECT_EQ(policy.if_alone, "");
   EXPECT_EQ(policy.notice_delay, 0s);
+}
+
+// The others wait in the same way, each for itself.
+TEST(RendezvousPolicy, HasAHintForWhoeverWaitsAloneAtAnEndpointThatEachMachineHas) {
+  for (const std::string host : {"localhost", "127.0.1.1", "::1"}) {
+    LaunchPlan plan;
+    plan.meeting.nodes = NodeRange(2, 2);
+    plan.meeting.endpoint = Endpoint{.host = host, .port = 29'400};
+    EXPECT_EQ(
+        rendezvous_policy(plan, {}).if_alone,
+        "; " + host +
+            " leads each machine to itself, so if the others run elsewhere, give all of them an "
+            "address of this one");
+  }
 }
 
 TEST(RendezvousPolicy, OfOneNodeHasNoUseForAFence) {

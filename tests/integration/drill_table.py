@@ -4,11 +4,14 @@ Times are printed, and nobody asserts them.
 """
 
 import collections
+import concurrent.futures
+import functools
 import os
 import random
 import re
 import statistics
 import sys
+import time
 
 SAID_AT_ONCE_S = 2  # what takes longer is counted as late, and no worse
 
@@ -25,27 +28,34 @@ def listed(convert):
 def add_flags(parser, jobs):
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=jobs)
-    parser.add_argument("--logs", help="where the words of all nodes go, for each wrong run")
+    parser.add_argument("--logs", help="where the words of all nodes go, of each wrong run")
 
 
-def submit(cases, repeats, start):
+def submit(cases, repeats, start, logs=None):
     """{case: futures of its runs}, as `start(case)` yields them. In an order by chance: runs that are over
-    at once keep the processors busy, and those that wait for most of their time leave them idle."""
+    at once keep the processors busy, and those that wait for most of their time leave them idle. A wrong
+    run is told at once, since a table of thousands takes an hour, and its account goes to `logs`."""
     runs = {case: [] for case in cases}
     waiting = [case for case in runs for _ in range(repeats)]
     random.Random(0).shuffle(waiting)
-    for case in waiting:
+    if logs:
+        os.makedirs(logs, exist_ok=True)
+    for number, case in enumerate(waiting):
         future = start(case)
-        future.add_done_callback(_tell_if_wrong)
+        future.add_done_callback(functools.partial(_tell_if_wrong, logs, number))
         runs[case].append(future)
     return runs
 
 
-def _tell_if_wrong(future):
-    """At once: a table of thousands of runs takes an hour."""
+def _tell_if_wrong(logs, number, future):
     outcome = None if future.cancelled() or future.exception() else future.result()
-    if outcome and not outcome.is_right:
-        print(f"wrong once: {outcome.case} | {outcome.seen}", file=sys.stderr, flush=True)
+    if not outcome or outcome.is_right:
+        return
+    print(f"{time.strftime('%T')} wrong: {outcome.case} | {outcome.seen}", file=sys.stderr, flush=True)
+    if logs:
+        name = re.sub(r"[^\w.:+]+", "_", str(outcome.case))
+        with open(os.path.join(logs, f"{name}.{number}"), "w") as log:
+            log.write(outcome.account)
 
 
 def line_of(case, answer, outcomes):
@@ -64,26 +74,25 @@ def line_of(case, answer, outcomes):
             f"{len(right)} of {len(outcomes)}{f' ({late} late)' if late else ''}{figures} | {said}")
 
 
-def keep(directory, outcome, number):
-    name = re.sub(r"[^\w.:+]+", "_", str(outcome.case))
-    with open(os.path.join(directory, f"{name}.{number}"), "w") as log:
-        log.write(outcome.account)
-
-
-def report(runs, expected, logs, on_failure=lambda outcome: None):
-    """Prints a line for each case once its futures in `runs` are done, and the sum. `logs`: a directory
-    for the accounts of wrong runs, or none. Yields the exit status."""
-    if logs:
-        os.makedirs(logs, exist_ok=True)
+def report(runs, expected, on_failure=lambda outcome: None):
+    """Prints a line for each case once all futures in `runs` are done, and the sum. Ctrl-C ends it earlier,
+    with the runs that are over by then. Yields the exit status."""
+    futures = [future for each in runs.values() for future in each]
+    try:
+        concurrent.futures.wait(futures)
+    except KeyboardInterrupt:
+        for future in futures:
+            future.cancel()
+        print("no more runs are begun", file=sys.stderr, flush=True)
     total = right = 0
     for case, futures in runs.items():
-        outcomes = [future.result() for future in futures]
+        outcomes = [future.result() for future in futures if not future.cancelled()]
+        if not outcomes:
+            continue
         print(line_of(case, expected(case), outcomes), flush=True)
-        failed = [(number, outcome) for number, outcome in enumerate(outcomes) if not outcome.is_right]
-        for number, outcome in failed if logs else ():
-            keep(logs, outcome, number)
+        failed = [outcome for outcome in outcomes if not outcome.is_right]
         if failed:
-            on_failure(failed[0][1])
+            on_failure(failed[0])
         total += len(outcomes)
         right += len(outcomes) - len(failed)
     print(f"{right} of {total} returns ended right, in {len(runs)} cases")

@@ -285,8 +285,8 @@ def main():
         pass
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runs = drill_table.submit(cases(), options.repeats,
-                                  lambda case: pool.submit(run, (next(numbers), case)))
-        return drill_table.report(runs, expected, options.logs)
+                                  lambda case: pool.submit(run, (next(numbers), case)), options.logs)
+        return drill_table.report(runs, expected)
 
 
 def parse():

@@ -186,10 +186,12 @@ class AtThePort(Strangers):
             ", but 2:2 on the leader ", "give the same on every node")
         self.finish_unharmed()
 
-    # The next leader went on with a budget of its own.
-    def test_nodes_that_disagree_on_the_budget_or_the_lease(self):
+    # The next leader went on with a budget of its own, or would count who lives by other rules.
+    def test_nodes_that_disagree_on_what_the_next_leader_goes_by(self):
         for flags, said in ((("--max-restarts", "7"), "--max-restarts 7 on "),
-                            (("--lease", "2"), "--lease 2 on ")):
+                            (("--lease", "2"), "--lease 2 on "),
+                            (("--fence-dir", self.room), "--fence-dir on "),
+                            (("--trust-replacement=on",), "--trust-replacement=on on ")):
             self.assert_refused(self.run_alone(*self.elastic("2", *flags)), USAGE, said,
                                 "on the leader ", "give the same on every node")
         self.finish_unharmed()
@@ -284,6 +286,10 @@ class Meeting(Strangers):
             self.drill.start(node, *self.elastic(), "--node-rank", "0")
         self.round = self.drill.await_round(workers=2)
         self.finish_unharmed()
+
+    def test_one_node_rank_for_all_says_nothing_of_who_is_missing(self):
+        alone = self.run_alone(*self.elastic("3", "--node-rank", "0", join_timeout=1))
+        self.assert_refused(alone, TRY_AGAIN, f"here are {socket.gethostname()} (node rank 0); see why")
 
     def test_an_endpoint_that_never_answers(self):
         with socket.create_server(("127.0.0.1", self.port)):

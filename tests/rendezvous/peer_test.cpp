@@ -25,6 +25,7 @@ std::vector<std::string> said_alone(bool founds) {
   policy.node.listens = {.host = "", .port = 5};
   policy.nodes = NodeRange(2, 2);
   policy.founds = founds;
+  policy.if_alone = "; see where the others go";
   policy.meet = {Endpoint{.host = "n7", .port = 29400}};
   Peer peer(policy);
   std::vector<std::string> said;
@@ -56,7 +57,7 @@ TEST(Peer, SaysOnceForWhichNodesItWaits) {
   EXPECT_THAT(
       said_alone(true),
       ElementsAre("1 of at least 2 nodes are here, the others are waited for, for 600 s at most: "
-                  "here are n0"));
+                  "here are n0; see where the others go"));
 }
 
 TEST(Peer, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {

@@ -92,16 +92,18 @@ void Cluster::start(int index) {
   while (!incarnations_.insert(incarnation).second)
     ++incarnation;
   const int rank = twin(index) ? *setting_.twin_of : index;
+  const std::optional<int> wish = setting_.wishes_for_rank_0 ? std::optional(0) : std::nullopt;
   policy.node = {
       .incarnation = Incarnation{incarnation},
       .host = endpoint_of(index).host,
       .listens = endpoint_of(index),
-      .node_rank = setting_.has_ranks ? std::optional(rank) : std::nullopt,
+      .node_rank = setting_.has_ranks ? std::optional(rank) : wish,
       .workers = 1 + index % 2,
       .machine =
           {.boot = fmt::format("boot{}-{}", index, setting_.moves ? node.life : node.boots),
            .id = fmt::format("m{}-{}", index, setting_.moves ? node.life : 0)},
       .workload = {}};
+  policy.ranks_are_places = setting_.has_ranks;
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;
   policy.notice_status = kSavedStatus;

@@ -34,8 +34,9 @@ struct Setting {
   bool trusts_replacement = false;
   bool moves = false;  // whoever starts again does so on another machine, under the old name
   bool has_fence = false;
-  bool has_ranks = false;      // --node-rank for each
-  std::optional<int> twin_of;  // the last node has its rank, and is started in its place
+  bool has_ranks = false;          // --node-rank for each
+  bool wishes_for_rank_0 = false;  // c10d, and --node-rank 0 for all
+  std::optional<int> twin_of;      // the last node has its rank, and is started in its place
   Duration last_call = std::chrono::seconds(2);
   int held_max = 8;  // lines whose ends the leader's workers hold as well
 };
