@@ -9,6 +9,7 @@ import functools
 import os
 import random
 import re
+import signal
 import statistics
 import sys
 import time
@@ -75,8 +76,9 @@ def line_of(case, answer, outcomes):
 
 
 def report(runs, expected, on_failure=lambda outcome: None):
-    """Prints a line for each case once all futures in `runs` are done, and the sum. Ctrl-C ends it earlier,
-    with the runs that are over by then. Yields the exit status."""
+    """Prints a line for each case once all futures in `runs` are done, and the sum. Ctrl-C or SIGTERM ends
+    it earlier, with the runs that are over by then. Yields the exit status."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     futures = [future for each in runs.values() for future in each]
     try:
         concurrent.futures.wait(futures)

@@ -92,22 +92,25 @@ class Pods:
     def link(self, name):
         """Our end of the pod's link."""
         other_end = int(self.do("sh", name, "/bin/cat", "/sys/class/net/eth0/iflink"))
-        for link in os.listdir("/sys/class/net"):
-            with open(f"/sys/class/net/{link}/ifindex") as index:
+        for link in os.listdir("/sys/class/net"):  # of which those of other jobs come and go
+            with contextlib.suppress(FileNotFoundError), open(f"/sys/class/net/{link}/ifindex") as index:
                 if int(index.read()) == other_end:
                     return link
         raise RuntimeError(f"{name}: its link has no other end here")
 
     def pin(self, name):
-        """A bridge takes the lowest hardware address of its links for its own. When a pod goes, that
-        may change, and for some seconds the others cannot reach the name service behind it."""
+        """A bridge takes the lowest hardware address of its links for its own. When a pod comes or goes,
+        that may change, and for up to a minute others cannot reach the name service behind it."""
         bridge = os.path.basename(os.readlink(f"/sys/class/net/{self.link(name)}/master"))
         with open(f"/sys/class/net/{bridge}/address") as address:
             subprocess.run(["ip", "link", "set", bridge, "address", address.read().strip()], check=True)
 
     def unplug(self, name):
-        """What the pod sends is lost from here on, so that its kernel tells nobody of its end."""
-        subprocess.run(["ip", "link", "set", self.link(name), "down"], check=True)
+        """What the pod sends is lost from here on, so that its kernel tells nobody of its end. Yields its
+        link."""
+        link = self.link(name)
+        subprocess.run(["ip", "link", "set", link, "down"], check=True)
+        return link
 
     def path(self, name):
         return os.path.join(self.room, name)
@@ -180,8 +183,12 @@ class Run:
             # All but PID 1 and itself; PID 1 goes on to sleep.
             self.pods.do("sh", name, "/bin/sh", "-c", "trap : TERM; kill -KILL -1")
         else:
-            self.pods.unplug(name)
+            link = self.pods.unplug(name)
             self.pods.do("kill", name)
+            # Its network is taken down behind that; a container that is started before has it again, unplugged.
+            deadline = time.monotonic() + COMMAND_S
+            while os.path.exists(f"/sys/class/net/{link}") and time.monotonic() < deadline:
+                time.sleep(0.01)
         if self.case.back == "pod":
             self.pods.do("remove", name)
         return cut_s
@@ -198,11 +205,12 @@ class Run:
 
     def outcome(self):
         case = self.case
-        for node in range(case.kind.most):
+        self.start(0)
+        self.pods.pin("pod0")
+        for node in range(1, case.kind.most):
             self.start(node)
         if not self.await_all(0, time.monotonic() + BEGIN_S):
             return Outcome(case, False, "the first round did not begin", None, self.account())
-        self.pods.pin("pod0")
         cut_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         cut_s = self.lose()
         time.sleep(max(0, cut_s + case.after - time.monotonic()))  # the silence is the case
