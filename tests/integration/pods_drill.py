@@ -127,11 +127,13 @@ class Run:
     def __init__(self, case, pods):
         self.case, self.pods = case, pods
 
+    def timeout_s(self):
+        return 60 if expected(self.case) == ALL else self.case.after + WAIT_S
+
     def command(self, node):
         """A shell is PID 1, so that the rest can be killed and the network live on. What ddprun says and
         ended with is in a file of each life."""
-        kind, answer = self.case.kind, expected(self.case)
-        timeout = 60 if answer == ALL else self.case.after + WAIT_S
+        kind, timeout = self.case.kind, self.timeout_s()
         nnodes = str(kind.most) if kind.least == kind.most else f"{kind.least}:{kind.most}"
         where = (f"--node-rank {node} --master-addr pod0 --master-port {PORT}" if kind.is_static else
                  f"--rdzv-backend c10d --rdzv-endpoint pod0:{PORT} --rdzv-id job")
@@ -228,7 +230,7 @@ class Run:
         could_s = back_s if case.loss == "kill" else max(back_s, cut_s + options.lease + MARGIN_S)
         patience = PATIENCE_S
         if expected(case) != ALL:
-            patience += WAIT_S if case.kind.least == most else SEEK_S
+            patience += max(self.timeout_s(), 0 if case.kind.least == most else SEEK_S)
         moments = self.await_all(back_ns, could_s + patience)
         if moments:
             seconds = (max(m.ns for m in moments) - back_ns) / 1e9 - (could_s - back_s)
