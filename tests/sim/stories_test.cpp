@@ -502,33 +502,6 @@ TEST(Stories, ANodeThatWasReplacedWhileItWasCutOffIsToldSo) {
   EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2, 3));
 }
 
-// Node 4 runs under its last lease, hears nothing of the leader's end, and comes to the next one when
-// node 3, of the same rank, is there.
-TEST(Stories, R8_ANodeWhosePlaceIsTakenStopsItsWorkersBeforeItEnds) {
-  Setting setting = cluster_of(5, NodeRange(3, 4));
-  setting.has_ranks = true;
-  setting.twin_of = 3;
-  Story story(setting);
-  story->power_off(3);
-  story.after(20s);
-  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1, 2, 4));
-  story->kill_both(0);
-  story.after(1s);
-  story->start(0);
-  story.after(5s);
-  const int leader = story->leader();
-  ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1, 2, 4));
-  ASSERT_NE(leader, 0);
-  story.isolate({4});
-  story->kill_both(leader);
-  story->network().set_up(3, true);
-  story->start(3);
-  story.after(500ms);
-  story->network().mend_all();
-  story.after(100ms);
-  EXPECT_FALSE(story->is_alive(4)) << "it is refused";
-}
-
 // As people write who have read that --node-rank is for the static backend alone.
 TEST(Stories, AWishForOneNodeRankOnAllNodesHindersNobody) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
