@@ -146,14 +146,23 @@ def long_cut(drill, job, dice):
     begun = time.monotonic()
     drill.network.isolate(job.victim)
     drill.wait(begun + job.lease / 2)
-    heard = {node: drill.last_heard(node, [job.victim]) for node in others}
-    heard[job.victim] = drill.last_heard(job.victim, others)
+    heard = {(node, job.victim): drill.last_heard(node, [job.victim]) for node in others}
+    heard |= {(job.victim, node): drill.last_heard(job.victim, [node]) for node in others}
     drill.wait(begun + job.lease * dice.uniform(*LONG))
     drill.network.heal()
-    # Who has no connection to the victim repeats what the leader says of it.
-    return [Silence(job.lease, job.nodes, job.victim, node, at - begun, told,
-                    at - (heard[node] or heard[0]), text)
-            for node, at, told, text in drill.silences()]
+
+    def last_heard(teller, text):
+        """By the teller, of whom the line is about: a node by its name, or all that it hears."""
+        if teller != job.victim:
+            # Who has no connection to the victim repeats what the leader says of it.
+            return heard[teller, job.victim] or heard[0, job.victim]
+        named = re.search(r"node n(\d+)", text)
+        about = [int(named[1])] if named else others
+        return max(filter(None, (heard[teller, node] for node in about)))
+
+    return [Silence(job.lease, job.nodes, job.victim, teller, at - begun, told,
+                    at - last_heard(teller, text), text)
+            for teller, at, told, text in drill.silences()]
 
 
 def run_job(job):
