@@ -788,7 +788,8 @@ void Member::keep_lease(TimePoint now, Effects& out) {
 
 std::string Member::why_lease_is_over(TimePoint now) const {
   const double silent = to_seconds(now - heard_at_);
-  if (leads()) return fmt::format("too few nodes were heard for {:.1f} s", silent);
+  const bool led_itself = leads() || led_ == standing_.obeyed.generation;
+  if (led_itself) return fmt::format("too few nodes were heard for {:.1f} s", silent);
   if (now - heard_at_ >= lease_ / 2) {
     return fmt::format("the leader, {}, was not heard for {:.1f} s", leader_host_, silent);
   }

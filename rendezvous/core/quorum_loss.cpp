@@ -51,11 +51,12 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
   const bool is_one = lost.size() == 1;
   const std::string there = spelled(facts.missing);
   QuorumLoss loss;
+  const std::string of_round =  // of which this node may know no more than that it was offered
+      facts.round.empty() ? "" : fmt::format(" of the last round's {} nodes", facts.round.size());
   loss.why = fmt::format(
-      "{} of the last round's {} nodes {} missing and may still run, so {} may not go on without "
-      "{}",
+      "{}{} {} missing and may still run, so {} may not go on without {}",
       spelled(lost),
-      facts.round.size(),
+      of_round,
       is_one ? "is" : "are",
       spelled(facts.here),
       is_one ? "it" : "them");

@@ -28,6 +28,15 @@ TEST(QuorumLoss, NamesNobodyWhereAllAreHere) {
   EXPECT_EQ(loss_of({}, {}), QuorumLoss());
 }
 
+// It was offered a round of an instance, and has seen none.
+TEST(QuorumLoss, CountsNoNodesOfARoundThatIsNotKnown) {
+  QuorumLossFacts facts;
+  facts.here = {"n1"};
+  facts.missing = {"n0"};
+  EXPECT_EQ(
+      quorum_loss(facts).why, "n0 is missing and may still run, so n1 may not go on without it");
+}
+
 TEST(QuorumLoss, CountsTwoNodesOfOneHostAsTwo) {
   EXPECT_THAT(
       loss_of({"a", "a", "b"}, {"a"}).why,
