@@ -266,9 +266,8 @@ bool Member::is_dead(const Leadership& leadership) const {
 }
 
 bool Member::is_lost(TimePoint now) const {
-  const std::int64_t obeyed = standing_.obeyed.generation;
-  const bool led_itself = led_ == obeyed;  // and does not any more
-  return obeyed == 0 || led_itself || dead_.of == standing_.obeyed || now >= hold_until_;
+  const bool is_new = standing_.obeyed.generation == 0;
+  return is_new || led_itself() || dead_.of == standing_.obeyed || now >= hold_until_;
 }
 
 void Member::farewell(const Leadership& leadership, TimePoint now, Effects& out) {
@@ -430,8 +429,7 @@ void Member::begin_walk(TimePoint now) {
   if (!is_lost(now)) return add(leader_);
   // Whoever led before and is back is the first to ask: without it there may be no majority. Not on
   // the first walk: it has not been heard for a while.
-  const bool leader_may_live =
-      dead_.of.generation < standing_.obeyed.generation && led_ != standing_.obeyed.generation;
+  const bool leader_may_live = dead_.of.generation < standing_.obeyed.generation && !led_itself();
   for (const Endpoint& survivor : survivors_)
     add(survivor);
   if (leader_may_live && walks_ > 1) add(leader_);
@@ -643,7 +641,7 @@ void Member::count_replaced(const KnownElectorate& known, Electorate& told) cons
 
 std::vector<std::pair<NodeInfo, bool>> Member::missing(TimePoint now) const {
   std::vector<std::pair<NodeInfo, bool>> nodes;
-  const bool has_led = led_ != 0 && led_ == standing_.obeyed.generation;
+  const bool has_led = led_ != 0 && led_itself();
   if (!has_led && standing_.obeyed.generation != 0) {
     nodes.emplace_back(leader_node_, uplink_ != Uplink::kFollowing && now >= hold_until_);
   }
@@ -788,8 +786,7 @@ void Member::keep_lease(TimePoint now, Effects& out) {
 
 std::string Member::why_lease_is_over(TimePoint now) const {
   const double silent = to_seconds(now - heard_at_);
-  const bool led_itself = leads() || led_ == standing_.obeyed.generation;
-  if (led_itself) return fmt::format("too few nodes were heard for {:.1f} s", silent);
+  if (led_itself()) return fmt::format("too few nodes were heard for {:.1f} s", silent);
   if (now - heard_at_ >= lease_ / 2) {
     return fmt::format("the leader, {}, was not heard for {:.1f} s", leader_host_, silent);
   }
@@ -1083,7 +1080,7 @@ void Member::consider_end(TimePoint now, Effects& out) {
   } else {
     why = fmt::format(
         "{}no majority of the job's nodes could be reached within {:.0f} s{}{}",
-        led_ == standing_.obeyed.generation ? "" : "the leader is lost, and ",
+        led_itself() ? "" : "the leader is lost, and ",
         waited,
         loss_.why.empty() ? "" : ": ",
         loss_.why);

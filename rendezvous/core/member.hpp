@@ -225,6 +225,8 @@ class Member {
   bool has_call() const { return uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting; }
   bool is_dead(const Leadership& leadership) const;
   bool is_lost(TimePoint now) const;
+  /// Whether nobody has led since but this node, which may still do so.
+  bool led_itself() const { return led_ == standing_.obeyed.generation; }
   bool may_promise(TimePoint now) const;
   bool promises_only_itself(TimePoint now) const;
   void pause(TimePoint now);
