@@ -86,7 +86,7 @@ def report(runs, expected, on_failure=lambda outcome: None):
         for future in futures:
             future.cancel()
         print("no more runs are begun", file=sys.stderr, flush=True)
-    total = right = 0
+    total = right = tried = 0
     for case, futures in runs.items():
         outcomes = [future.result() for future in futures if not future.cancelled()]
         if not outcomes:
@@ -95,7 +95,8 @@ def report(runs, expected, on_failure=lambda outcome: None):
         failed = [outcome for outcome in outcomes if not outcome.is_right]
         if failed:
             on_failure(failed[0])
+        tried += 1
         total += len(outcomes)
         right += len(outcomes) - len(failed)
-    print(f"{right} of {total} returns ended right, in {len(runs)} cases")
+    print(f"{right} of {total} returns ended right, in {tried} cases")
     return 0 if right == total else 1
