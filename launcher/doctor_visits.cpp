@@ -29,8 +29,9 @@ namespace {
 // As many names as the name service looks up at once.
 constexpr std::size_t kVisitorsMax = 16;
 constexpr std::size_t kGuestsMax = 256;
-// The second visit is for a node that did not listen when the first came.
-constexpr int kVisitsMax = 2;
+// The others are for a node that did not listen when the first came: one when half of the time is
+// over, one when it comes here.
+constexpr int kVisitsMax = 3;
 
 using Stream = asio::posix::stream_descriptor;
 using Transferred = std::tuple<boost::system::error_code, std::size_t>;
@@ -81,10 +82,8 @@ struct Peer {
 
   bool has_met() const { return !met.error && met.was_heard; }
 
-  /// Another visit may end better where it has come here meanwhile.
-  bool is_worth_a_visit() const {
-    return met.error && met.was_heard && visits < kVisitsMax && !is_due;
-  }
+  /// Another visit may end better than the last.
+  bool may_be_visited_again() const { return met.error && visits < kVisitsMax && !is_due; }
 };
 
 class Visits {
@@ -104,7 +103,9 @@ class Visits {
   asio::awaitable<Result<Clocks>> visit(Endpoint endpoint);
   asio::awaitable<void> receive_guests(int listening, TaskScope& scope);
   asio::awaitable<void> receive_guest(Descriptor socket);
+  void visit_again(std::size_t node);
   void take_news_of(std::size_t node);
+  bool have_all_met() const;
   Greeting greeting(std::int64_t clock_ns) const;
 
   asio::io_context& context_;
@@ -144,8 +145,17 @@ asio::awaitable<void> Visits::run(const std::vector<Descriptor>& listening) {
   for (std::size_t i = 0; i < std::min(kVisitorsMax, due_.size()); ++i) {
     scope.spawn(visit_those_due());
   }
-  end_.expires_at(Clock::now() + limits_.all);
+  const TimePoint begin = Clock::now();
+  end_.expires_at(begin + limits_.all / 2);
   co_await end_.async_wait(kTuple);
+  if (!have_all_met()) {
+    // Where only the way here is closed, a node whose doctor started late is never heard.
+    for (std::size_t node = 0; node < peers_.size(); ++node) {
+      visit_again(node);
+    }
+    end_.expires_at(begin + limits_.all);
+    co_await end_.async_wait(kTuple);
+  }
   is_over_ = true;
   scope.cancel();
   co_await scope.join();
@@ -230,15 +240,22 @@ asio::awaitable<void> Visits::receive_guest(Descriptor socket) {
   take_news_of(theirs->node_id);
 }
 
-void Visits::take_news_of(std::size_t node) {
+void Visits::visit_again(std::size_t node) {
   Peer& peer = peers_[node];
-  if (peer.is_worth_a_visit()) {
-    peer.is_due = true;
-    due_.push_back(node);
-    someone_is_due_.cancel();
-  }
+  if (!peer.may_be_visited_again()) return;
+  peer.is_due = true;
+  due_.push_back(node);
+  someone_is_due_.cancel();
+}
+
+void Visits::take_news_of(std::size_t node) {
+  if (peers_[node].met.was_heard) visit_again(node);
+  if (have_all_met()) end_.cancel();
+}
+
+bool Visits::have_all_met() const {
   const auto have_met = std::ranges::count_if(peers_, &Peer::has_met);
-  if (std::cmp_equal(have_met + 1, peers_.size())) end_.cancel();
+  return std::cmp_equal(have_met + 1, peers_.size());
 }
 
 Greeting Visits::greeting(std::int64_t clock_ns) const {

@@ -20,8 +20,8 @@ struct VisitLimits {
 };
 
 /// Until all have met both ways, or the limit is over. A node that did not listen yet is visited
-/// again when it comes by itself. `listening` are this node's sockets at `port`.
-/// REQUIRES: the step has other nodes.
+/// again when half of the limit is over, and when it comes by itself. `listening` are this node's
+/// sockets at `port`. REQUIRES: the step has other nodes.
 std::vector<Encounter> visit_all(
     const Allocation& allocation,
     std::uint16_t port,

@@ -82,16 +82,30 @@ class Networks(unittest.TestCase):
         there.assert_wrong("reach 10.77.0.1", "it does not answer", "firewall")
 
     def test_tells_the_way_there_from_the_way_back(self):
-        self.network[1].set_up("nft", f"""
+        self.close_the_way_to(1)
+        here, there = self.both(SHORT)
+        here.assert_wrong("reach 10.77.0.2", "it does not answer, though it reached this", "")
+        there.assert_wrong("reach 10.77.0.1", "was reached, but did not reach this node", "")
+
+    def test_a_late_doctor_that_cannot_come_by_itself_is_visited_again(self):
+        self.close_the_way_to(1)
+        with self.listening(0) as early:
+            there = self.start(1, *SHORT)
+            early.accept()[0].close()  # the first visit is in vain
+        here = self.start(0, *SHORT)
+        self.report(there).assert_wrong(
+            "reach 10.77.0.1", "was reached, but did not reach this node", "")
+        self.report(here).assert_wrong(
+            "reach 10.77.0.2", "it does not answer, though it reached this", "")
+
+    def close_the_way_to(self, node):
+        self.network[node].set_up("nft", f"""
             table inet wall {{
               chain in {{
                 type filter hook input priority 0;
                 tcp dport {PORT} drop
               }}
             }}""")
-        here, there = self.both(SHORT)
-        here.assert_wrong("reach 10.77.0.2", "it does not answer, though it reached this", "")
-        there.assert_wrong("reach 10.77.0.1", "was reached, but did not reach this node", "")
 
     def test_names_a_node_without_a_doctor(self):
         self.report(self.start(0, *SHORT)).assert_wrong(
@@ -143,7 +157,8 @@ class Networks(unittest.TestCase):
             with guest:
                 told = self.call(0, f"ddprun-doctor-1 {JOB}.1 1 5\n")
             self.assertEqual("", told)
-        self.report(doctor).assert_wrong("reach 10.77.0.2", "hung up", "end what listens there")
+            report = self.report(doctor)
+        report.assert_wrong("reach 10.77.0.2", "hung up", "end what listens there")
 
     def call(self, node, line):
         """What the doctor of `node` answers."""
