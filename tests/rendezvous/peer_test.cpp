@@ -282,6 +282,62 @@ TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
   EXPECT_EQ(why(), "not refused");
 }
 
+TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
+  constexpr RoundId kRound{.generation = 1, .number = 1};
+  constexpr Instance kInstance{.founder = Incarnation{9}, .founded = 1};
+  RendezvousPolicy policy;
+  policy.job = "j";
+  policy.node.incarnation = Incarnation{1};
+  policy.node.listens = {.host = "n1", .port = 5};
+  policy.nodes = NodeRange(2, 2);
+  policy.founds = false;
+  policy.meet = {{.host = "n0", .port = 29'400}};
+  Peer peer(policy);
+  const TimePoint now = TimePoint() + 1h;
+  Effects done;
+  Link called{};
+  const auto feed = [&](const Peer::Event& event) {
+    done.clear();
+    peer.apply(event, now, done);
+    for (const Effect& effect : done) {
+      if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
+    }
+  };
+  const auto receive = [&](const Message& message) {
+    feed(Peer::Received{.link = called, .message = message});
+  };
+  feed(Peer::Begin{});
+  feed(Peer::Connected{.link = called});
+  Welcome welcome;
+  welcome.generation = 1;
+  welcome.leader.incarnation = Incarnation{9};
+  welcome.leader.listens = policy.meet.front();
+  welcome.instance = kInstance;
+  welcome.lease = 3s;
+  receive(welcome);
+  receive(Answer{.number = 1, .grant = 3s, .electorate = {}, .electorate_size = 0, .next = 1s});
+  OfferRound offer;
+  offer.round = kRound;
+  offer.place = Place{.group_rank = 1, .group_size = 2, .first_rank = 1, .world_size = 2};
+  offer.nodes = 2;
+  offer.electorate_size = 2;
+  receive(offer);
+  receive(StartRound{.round = kRound});
+  ASSERT_TRUE(has<effects::StartWorkers>(done));
+
+  // Cut off; meanwhile another node has come under its node rank.
+  feed(Peer::Closed{.link = called, .why = "reset"});
+  ASSERT_TRUE(has<effects::Call>(done));
+  feed(Peer::Connected{.link = called});
+  receive(Refuse{.job = "j", .exit_status = 2, .why = "taken", .instance = kInstance});
+  EXPECT_TRUE(has<effects::StopWorkers>(done));
+  EXPECT_FALSE(has<effects::Finish>(done));
+  WorkerNews stopped;
+  stopped.round = kRound;
+  feed(Peer::Workers{.news = stopped});
+  EXPECT_TRUE(has<effects::Finish>(done));
+}
+
 TEST(Peer, GivesTheEndpointUpToAnotherProgramOnlyIfThatOneHasBegun) {
   Redirect redirect{
       .job = "j",
