@@ -6,7 +6,7 @@
 #
 #   sim mutants                           the rendezvous in virtual time, under a million seeds
 #   failover false_alarm nodes            nodes that are lost, or only slow
-#   return cuts pods one_blow second_job  nodes that come back; each where its drill exists
+#   return cuts pods one_blow second_job  nodes that come back
 #   notice requeue                        Slurm's notices, and jobs that it starts again
 #   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
 #   unit                                  the unit tests, optimised
@@ -34,39 +34,29 @@ done
 python="$ddprun_venv/bin/python"
 bin="$ddprun_root/build/release/bin"
 tests="$ddprun_root/tests"
+nodes="$tests/integration"
 out="$ddprun_root/build/nightly"
 programs=(--ddprun "$bin/ddprun")
 with_worker=("${programs[@]}" --round-worker "$bin/round_worker")
 with_trainer=("${programs[@]}" --ddptrain "$bin/ddptrain")
 
-# nodes_drill FILE FLAG...: of those on namespaces; says so where there is none of that name.
-nodes_drill() {
-  local drill="$tests/integration/$1"
-  shift
-  if [[ ! -e "$drill" ]]; then
-    echo "SKIPPED: there is no ${drill#"$ddprun_root"/}"
-    return 0
-  fi
-  python3 "$drill" "$@"
-}
-
 drill() {
   case "$1" in
     sim) "$bin/ddprun_sim" --seeds 1:1000000 ;;
     mutants) python3 "$tests/sim/mutants_test.py" --compiler c++ --rare --seeds 1:200000 ;;
-    failover) nodes_drill failover_drill.py "${with_worker[@]}" --repeats 200 --silences 20 ;;
-    false_alarm) nodes_drill false_alarm_drill.py "${programs[@]}" --ddpctl "$bin/ddpctl" --minutes 10 ;;
+    failover) python3 "$nodes/failover_drill.py" "${with_worker[@]}" --repeats 200 --silences 20 ;;
+    false_alarm) python3 "$nodes/false_alarm_drill.py" "${programs[@]}" --ddpctl "$bin/ddpctl" --minutes 10 ;;
     nodes) python3 "$tests/slurm/nodes_cluster_test.py" "${with_worker[@]}" --repeats 20 ;;
     return) # most runs wait for most of their time
-      nodes_drill return_drill.py "${with_worker[@]}" --repeats 20 --terse --jobs "$((12 * $(nproc)))" --logs "$out/return"
+      python3 "$nodes/return_drill.py" "${with_worker[@]}" --repeats 20 --terse --jobs "$((8 * $(nproc)))" --logs "$out/return"
       ;;
-    cuts) nodes_drill cuts_drill.py "${programs[@]}" --cuts 300 --split 5 --leases 1,3,10 --jobs 20 --longs 3 ;;
+    cuts) python3 "$nodes/cuts_drill.py" "${programs[@]}" --cuts 300 --split 5 --leases 1,3,10 --jobs 20 --longs 3 ;;
     pods)
       if [[ -z "${PODS:-}" ]]; then echo "SKIPPED: PODS names no program that runs containers"; return 0; fi
-      nodes_drill pods_drill.py "${with_worker[@]}" --pods "$PODS" --repeats 10 --logs "$out/pods"
+      python3 "$nodes/pods_drill.py" "${with_worker[@]}" --pods "$PODS" --repeats 10 --logs "$out/pods"
       ;;
-    one_blow) nodes_drill one_blow_drill.py "${with_worker[@]}" --repeats 50 ;;
-    second_job) nodes_drill second_job_drill.py "${with_worker[@]}" --repeats 50 ;;
+    one_blow) python3 "$nodes/one_blow_drill.py" "${with_worker[@]}" --repeats 50 ;;
+    second_job) python3 "$nodes/second_job_drill.py" "${with_worker[@]}" --repeats 50 ;;
     notice) "$python" "$tests/slurm/notice_cluster_drill.py" "${with_trainer[@]}" --repeats 20 ;;
     requeue) "$python" "$tests/slurm/requeue_cluster_test.py" "${with_trainer[@]}" --python "$python" ;;
     kills)

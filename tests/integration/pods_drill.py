@@ -33,7 +33,7 @@ import drill_table
 import return_drill
 import rounds
 from drill_table import Outcome
-from return_drill import ALL, KINDS, SEEK_S, TRY_AGAIN, WAIT
+from return_drill import ALL, KINDS, TRY_AGAIN, WAIT
 
 MARGIN_S = return_drill.MARGIN_S
 BEGIN_S = 40  # pods start one after the other
@@ -189,7 +189,9 @@ class Run:
             self.pods.do("kill", name)
             # Its network is taken down behind that; a container that is started before has it again, unplugged.
             deadline = time.monotonic() + COMMAND_S
-            while os.path.exists(f"/sys/class/net/{link}") and time.monotonic() < deadline:
+            while os.path.exists(f"/sys/class/net/{link}"):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{name} was killed, but its link {link} is still there")
                 time.sleep(0.01)
         if self.case.back == "pod":
             self.pods.do("remove", name)
@@ -230,7 +232,7 @@ class Run:
         could_s = back_s if case.loss == "kill" else max(back_s, cut_s + options.lease + MARGIN_S)
         patience = PATIENCE_S
         if expected(case) != ALL:
-            patience += max(self.timeout_s(), 0 if case.kind.least == most else SEEK_S)
+            patience += return_drill.longest_wait_s(case.kind, self.timeout_s())
         moments = self.await_all(back_ns, could_s + patience)
         if moments:
             seconds = (max(m.ns for m in moments) - back_ns) / 1e9 - (could_s - back_s)

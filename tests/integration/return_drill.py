@@ -96,6 +96,12 @@ def goes_on_meanwhile(case):
     return may and case.kind.least <= left and case.silence > needed_s
 
 
+def longest_wait_s(kind, join_timeout_s):
+    """That of a job that will not run again. Who is back waits as long as whoever starts a job; those of a
+    world that may shrink, by another limit."""
+    return join_timeout_s if kind.least == kind.most else max(join_timeout_s, SEEK_S)
+
+
 class Run:
     """A case, once."""
 
@@ -172,8 +178,7 @@ class Run:
         could_s = max(back_s, cut_s + LEASE_S + MARGIN_S)
         patience = PATIENCE_S
         if expected(self.case) != ALL:
-            # Who is back waits as long as whoever starts a job; those of a world that may shrink, less.
-            patience += max(self.timeout_s(), 0 if self.case.kind.least == most else SEEK_S)
+            patience += longest_wait_s(self.case.kind, self.timeout_s())
         fresh = self.drill.await_fresh_round(most, back_ns, could_s + patience)
         if fresh:
             seconds = (fresh.last_ns - back_ns) / 1e9 - (could_s - back_s)
