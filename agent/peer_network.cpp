@@ -27,6 +27,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kLookAgainAfter = 300ms;  // where no call has
 constexpr auto kNamePatience = 1s;
+constexpr auto kLineKept = 10min;  // longer than anybody waits
 
 /// A port that was free a moment ago, for a store that rank 0 hosts. Somebody else may take it
 /// first: that is why the shared store is the default.
@@ -119,6 +120,8 @@ Result<void> PeerNetwork::open_links(const LaunchPlan& plan) {
   options.job = plan.job_among_nodes();
   options.mac = *mac;
   options.trusts_end = plan.meeting.trusts_reset;
+  // Whoever is cut off waits for the others for the join timeout, and may begin that anew.
+  options.limits.unconfirmed = kLineKept + 2 * plan.meeting.join_timeout;
   options.holders = {
       .hold_line = [this](int line) { return front_.hold_line(line); },
       .hold_end = [this](int end) { front_.hold_end(end); },

@@ -47,12 +47,16 @@ bool say_byte(int socket, char byte) {
   return ::send(socket, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
-/// Keeps the kernel from giving `socket` up, however long its network is gone.
-void keep_for_ever(int socket) {
+/// Keeps the kernel from giving `socket` up for `unconfirmed`, though its network is gone; and for
+/// ever, where nothing was said that is not confirmed.
+void keep(int socket, Duration unconfirmed) {
+  using std::chrono::milliseconds;
+  const auto wanted_ms = std::chrono::duration_cast<milliseconds>(unconfirmed).count();
   const int off = 0;
-  const int longest_ms = std::numeric_limits<int>::max();
+  const int kept_ms =
+      static_cast<int>(std::clamp<std::int64_t>(wanted_ms, 1, std::numeric_limits<int>::max()));
   ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &off, sizeof(off));
-  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &longest_ms, sizeof(longest_ms));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kept_ms, sizeof(kept_ms));
 }
 
 }  // namespace
@@ -92,7 +96,7 @@ void LifeLines::open_line(const Endpoint& leader, const Leadership& to, Incarnat
   if (!begun) {
     return spdlog::warn("no life line to {}: {}", leader.to_string(), begun.error().detail);
   }
-  keep_for_ever(socket->get());
+  keep(socket->get(), options_.limits.unconfirmed);
   std::string hello(opening_of(Protocol::kLifeLine));
   LineHello named{.job = options_.job, .node = node, .leadership = to, .proof = {}};
   named.proof = line_proof(options_.mac, named);
@@ -147,7 +151,7 @@ void LifeLines::adopt(Descriptor socket, std::string_view received) {
   }
   End& end = ends_[link];
   end.socket = std::move(socket);
-  keep_for_ever(end.socket.get());
+  keep(end.socket.get(), options_.limits.unconfirmed);
   watch_.set_deadline(link, end.deadline, Clock::now() + options_.limits.handshake);
   take(link, received);
 }

@@ -8,8 +8,8 @@
 // of our own line proves that our leader's node is dead only after kHeld was heard on it.
 //
 // A node that lives never closes a line of its own, nor an end on which it said kHeld, nor lets its
-// kernel give one up: the reset that the other side would get some day for a line unknown to that
-// kernel would be taken for a death. So the lines to earlier leaders stay open.
+// kernel give one up while the other side may still wait: the reset that it would get for a line
+// unknown to that kernel would be taken for a death. So the lines to earlier leaders stay open.
 //
 // Runs on the thread of its io_context. Events are told from there; LineOpened from within adopt()
 // as well.
@@ -41,6 +41,10 @@ namespace ddprun {
 struct LifeLineLimits {
   std::size_t lines_max = 20'000;
   Duration handshake = std::chrono::seconds(10);  // of who opened one, to its hello
+  // For so long a kernel sends again what the other side does not confirm. A node that is cut off
+  // has to have ended before; but the FIN of a process that was killed is sent as long, and keeps
+  // its socket, and the network namespace of a container that is no more.
+  Duration unconfirmed = std::chrono::minutes(30);
 };
 
 class LifeLines {

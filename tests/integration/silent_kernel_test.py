@@ -3,12 +3,15 @@
     silent_kernel_test.py [unittest arguments]
 
 LifeLines::probe (rendezvous/life_lines.hpp) rests on this: a data byte is answered by a reset, also
-while the kernel still waits for its FIN to be confirmed.
+while the kernel still waits for its FIN to be confirmed. And LifeLineLimits::unconfirmed: for how long
+it waits is the user timeout of the socket, though no process holds it any more.
 """
 
 import os
 import signal
 import socket
+import subprocess
+import time
 import unittest
 
 import netns
@@ -36,7 +39,54 @@ def made_in(node, make):
     return socket.socket(fileno=descriptor)
 
 
+def kill(holder):
+    os.kill(holder, signal.SIGKILL)
+    os.waitpid(holder, 0)
+
+
+def hold():
+    """A process that has what this one has."""
+    holder = os.fork()
+    if holder == 0:
+        while True:
+            signal.pause()
+    return holder
+
+
+SILENCE = """
+    table inet silence {
+      chain output {
+        type filter hook output priority 0;
+        tcp flags & (fin | rst) == fin drop
+      }
+    }
+"""  # no FIN leaves the node, however often it is sent again
+
+
 class SilentKernel(unittest.TestCase):
+    def test_a_fin_is_sent_again_for_as_long_as_the_socket_was_told(self):
+        with netns.Network(2) as network, made_in(
+                network[0], lambda: socket.create_server((network[0].address, 0))) as server, made_in(
+                network[1], lambda: socket.create_connection(server.getsockname())):
+            held, _ = server.accept()
+            held.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 2000)
+            network[0].set_up("nft", SILENCE)
+            holder = hold()
+            held.close()
+            killed_s = time.monotonic()
+            kill(holder)
+            self.assertEqual(1, self.ended_without_a_word(network[0]))
+            while self.ended_without_a_word(network[0]):  # the kernel tells nobody
+                self.assertLess(time.monotonic() - killed_s, PATIENCE_S)
+                time.sleep(0.05)
+            self.assertGreater(time.monotonic() - killed_s, 1)
+
+    def ended_without_a_word(self, node):
+        """How many sockets of that node wait for their FIN to be confirmed."""
+        listed = node.popen(["cat", "/proc/net/tcp"], stdout=subprocess.PIPE, text=True)
+        out, _ = listed.communicate(timeout=PATIENCE_S)
+        return sum(line.split()[3] == "04" for line in out.splitlines()[1:])
+
     def test_a_byte_is_reset_while_the_fin_is_under_way(self):
         with netns.Network(2) as network, made_in(
                 network[0], lambda: socket.create_server((network[0].address, 0))) as server:
@@ -44,22 +94,10 @@ class SilentKernel(unittest.TestCase):
             with made_in(network[1], lambda: socket.create_connection(address)) as survivor:
                 survivor.settimeout(PATIENCE_S)
                 held, _ = server.accept()
-                # No FIN leaves the node, however often it is sent again.
-                network[0].set_up("nft", """
-                    table inet silence {
-                      chain output {
-                        type filter hook output priority 0;
-                        tcp flags & (fin | rst) == fin drop
-                      }
-                    }
-                """)
-                holder = os.fork()
-                if holder == 0:
-                    while True:
-                        signal.pause()
+                network[0].set_up("nft", SILENCE)
+                holder = hold()
                 held.close()
-                os.kill(holder, signal.SIGKILL)
-                os.waitpid(holder, 0)
+                kill(holder)
                 survivor.setblocking(False)
                 self.assertRaises(BlockingIOError, survivor.recv, 1)  # nobody was told
                 survivor.settimeout(PATIENCE_S)
