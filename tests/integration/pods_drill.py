@@ -34,6 +34,7 @@ import return_drill
 import rounds
 from drill_table import Outcome
 from return_drill import ALL, KINDS, TRY_AGAIN, WAIT
+from stalls import Stalls
 
 MARGIN_S = return_drill.MARGIN_S
 BEGIN_S = 40  # pods start one after the other
@@ -43,6 +44,7 @@ COMMAND_S = 60
 PORT = 29400
 
 options = argparse.Namespace()
+numbers = itertools.count()  # of the networks
 
 
 class Case(collections.namedtuple("Case", "kind lost loss back after help")):
@@ -271,10 +273,9 @@ class Run:
                        if name.startswith(("said", "ended", "notes")))
 
 
-def run(numbered):
-    number, case = numbered
+def run_once(case):
     try:
-        with Pods(number) as pods:
+        with Pods(next(numbers)) as pods:
             return Run(case, pods).outcome()
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         return Outcome(case, False, f"broken: {str(error).splitlines()[0]}", None, str(error))
@@ -292,12 +293,12 @@ def cases():
 
 
 def main():
-    numbers = itertools.count()
     with Pods(next(numbers)):  # what has to be installed is, before several want to
         pass
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runs = drill_table.submit(cases(), options.repeats,
-                                  lambda case: pool.submit(run, (next(numbers), case)), options.logs)
+    with Stalls() as stalls, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        runs = drill_table.submit(
+            cases(), options.repeats,
+            lambda case: pool.submit(drill_table.undisturbed, run_once, case, stalls), options.logs)
         return drill_table.report(runs, expected)
 
 

@@ -33,6 +33,7 @@ import netns
 import rounds
 from drill import Drill
 from drill_table import SAID_AT_ONCE_S, Outcome
+from stalls import Stalls
 
 LEASE_S, MARGIN_S = 1, 0.45  # docs/rendezvous.md
 PROVED_IN_TIME_S = 0.3  # so silent a node may be proved dead before lease + margin, by its own kernel
@@ -219,7 +220,7 @@ class Run:
         return any(all(name in line for name in of) for line in waits)
 
 
-def run(case):
+def run_once(case):
     """In a process of its own, whose descriptors hold the network."""
     try:
         with netns.Network(case.kind.most, names=True) as network, \
@@ -291,9 +292,10 @@ def main():
         if not options.terse:
             print(words(outcome.account), flush=True)
 
-    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-        runs = drill_table.submit(chosen, options.repeats, lambda case: pool.submit(run, case),
-                                  options.logs)
+    with Stalls() as stalls, concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        runs = drill_table.submit(
+            chosen, options.repeats,
+            lambda case: pool.submit(drill_table.undisturbed, run_once, case, stalls), options.logs)
         return drill_table.report(runs, expected, tell)
 
 
