@@ -6,6 +6,7 @@ Times are printed, and nobody asserts them.
 import collections
 import concurrent.futures
 import functools
+import itertools
 import os
 import random
 import re
@@ -18,6 +19,7 @@ SAID_AT_ONCE_S = 2  # what takes longer is counted as late, and no worse
 
 STOOD_STILL_S = 0.2  # the front ends an agent that is hardly later than that with its lease
 TRIES = 5
+TOLD_EACH = 200  # runs
 
 # `meanwhile_s`: how late those that were left ran by themselves. `void`: runs of it that do not count.
 Outcome = collections.namedtuple("Outcome", "case is_right seen seconds account meanwhile_s void",
@@ -42,11 +44,13 @@ def submit(cases, repeats, start, logs=None):
     runs = {case: [] for case in cases}
     waiting = [case for case in runs for _ in range(repeats)]
     random.Random(0).shuffle(waiting)
+    ended = itertools.count(1)
     if logs:
         os.makedirs(logs, exist_ok=True)
     for number, case in enumerate(waiting):
         future = start(case)
         future.add_done_callback(functools.partial(_tell_if_wrong, logs, number))
+        future.add_done_callback(functools.partial(_tell_progress, ended, len(waiting)))
         runs[case].append(future)
     return runs
 
@@ -60,6 +64,12 @@ def _tell_if_wrong(logs, number, future):
         name = re.sub(r"[^\w.:+]+", "_", str(outcome.case))
         with open(os.path.join(logs, f"{name}.{number}"), "w") as log:
             log.write(outcome.account)
+
+
+def _tell_progress(ended, total, _):
+    number = next(ended)
+    if number % TOLD_EACH == 0:
+        print(f"{time.strftime('%T')} {number} of {total} runs have ended", file=sys.stderr, flush=True)
 
 
 def undisturbed(try_once, case, stalls):
