@@ -94,9 +94,9 @@ class Pods:
     def link(self, name):
         """Our end of the pod's link."""
         other_end = int(self.do("sh", name, "/bin/cat", "/sys/class/net/eth0/iflink"))
-        for link in os.listdir("/sys/class/net"):  # of which those of other jobs come and go
-            with contextlib.suppress(FileNotFoundError), open(f"/sys/class/net/{link}/ifindex") as index:
-                if int(index.read()) == other_end:
+        for link in os.listdir("/sys/class/net"):
+            with contextlib.suppress(OSError), open(f"/sys/class/net/{link}/ifindex") as index:
+                if int(index.read()) == other_end:  # those of other jobs come and go
                     return link
         raise RuntimeError(f"{name}: its link has no other end here")
 
