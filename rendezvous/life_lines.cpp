@@ -82,8 +82,8 @@ asio::awaitable<void> LifeLines::serve() {
 }
 
 void LifeLines::open_line(const Endpoint& leader, const Leadership& to, Incarnation node) {
-  if (to == newest_) return;
-  newest_ = to;
+  if (newest_ == std::pair(to, node)) return;
+  newest_ = {to, node};
   const auto address = numeric_address(leader);
   if (!address) return spdlog::error("no life line to {}: no address", leader.to_string());
   auto socket = start_connect(*address);

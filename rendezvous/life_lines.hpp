@@ -33,6 +33,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -91,9 +92,11 @@ class LifeLines {
   /// the process. REQUIRES: called once.
   asio::awaitable<void> serve();
 
-  /// Opens our line to `leader`, a numeric address, once for each leadership: not again when it has
-  /// ended, since workers that run by then would not hold it. From here on it is in lines(), though
-  /// it says whose it is a little later. Nobody is told of a line that cannot be opened.
+  /// Opens the line of `node`, which we are, to `leader`, a numeric address. Once for each
+  /// leadership: not again when it has ended, since workers that run by then would not hold it. A
+  /// node that begins anew under another number has no workers, and opens one of its own. From here
+  /// on it is in lines(), though it says whose it is a little later. Nobody is told of a line that
+  /// cannot be opened.
   void open_line(const Endpoint& leader, const Leadership& to, Incarnation node);
 
   /// Our lines, for each worker that is started to hold.
@@ -154,7 +157,7 @@ class LifeLines {
   std::map<Link, OwnLine> own_;  // by age
   std::map<Link, End> ends_;
   std::map<Incarnation, std::size_t> lines_of_;
-  Leadership newest_;  // that a line was opened to
+  std::pair<Leadership, Incarnation> newest_;  // the line opened last: to whom, and whose
   std::uint64_t last_link_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -63,9 +64,9 @@ class LifeLinesTest : public ::testing::Test {
     expect_opened(leader_, kNode);
   }
 
-  void open(const Leadership& leadership) {
+  void open(const Leadership& leadership, Incarnation node = kNode) {
     node_->run_lines(
-        [&](LifeLines& lines, Holder&) { lines.open_line(leader_.endpoint(), leadership, kNode); });
+        [&](LifeLines& lines, Holder&) { lines.open_line(leader_.endpoint(), leadership, node); });
   }
 
   /// The node's line as a worker of it inherits it.
@@ -123,6 +124,20 @@ TEST_F(LifeLinesTest, OneLineIsOpenedForEachLeadershipAndEarlierOnesStay) {
   expect_opened(leader_, kNode, kNext);
   node_->run_lines([](LifeLines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 2U); });
   expect_nothing_told();
+}
+
+TEST_F(LifeLinesTest, ANodeThatBeginsAnewOpensALineOfItsOwnToTheSameLeader) {
+  constexpr Incarnation kAnew{0xA0};
+  open(kLeadership, kAnew);
+  expect_opened(leader_, kAnew);
+  node_.reset();
+  std::set<Incarnation> ended;
+  for (int line = 0; line < 2; ++line) {
+    const auto event = leader_.next_of_lines();
+    ASSERT_TRUE(event && std::holds_alternative<LifeLines::LineEnded>(*event));
+    ended.insert(std::get<LifeLines::LineEnded>(*event).node);
+  }
+  EXPECT_EQ(ended, (std::set<Incarnation>{kNode, kAnew}));
 }
 
 TEST_F(LifeLinesTest, TheKernelOfANodeKeepsItsLineForSoLongAsItIsTold) {
