@@ -148,8 +148,11 @@ class Run:
                 "echo $? >/room/ended.$HOSTNAME.$life; while :; do sleep 1000; done")
 
     def start(self, node):
+        # The name service loses questions while pods come and go, and workers say that they have begun once they
+        # have found the store: 5 s later, by default, for each question that was lost.
         self.pods.do("start", f"pod{node}", "-v", f"{self.pods.room}:/room", "-e", "LOGLEVEL=INFO",
                      "-e", "ROUND_WORKER_PERIOD_MS=5", "-e", f"HOSTNAME=pod{node}",
+                     "-e", "RES_OPTIONS=timeout:1 attempts:5",
                      "--", "/bin/sh", "-c", self.command(node))
 
     def begun(self, since_ns=0):
