@@ -138,7 +138,9 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   setting.trusts_replacement = !has_spares && world.chance(25);
   setting.moves = setting.trusts_replacement && world.chance(50);
   setting.has_ranks = !has_spares && world.chance(30);
-  setting.wishes_for_rank_0 = !setting.has_ranks && world.chance(10);
+  const bool wishes = !setting.has_ranks && world.chance(10);
+  // Where others are replaced by their rank, it is a place, and each node has its own.
+  setting.wishes_for_rank_0 = wishes && !setting.trusts_replacement;
   // A vouching user would lie.
   const bool may_have_twin = setting.has_ranks && !setting.trusts_replacement;
   if (may_have_twin && world.chance(60)) {
