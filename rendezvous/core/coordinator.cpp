@@ -848,7 +848,11 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
 // Leaving, and the end. ------------------------------------------------------------------------
 
 void Coordinator::on(Node& node, const Leaving& leaving, TimePoint /*now*/, Effects& out) {
-  if (std::exchange(node.is_leaving, true)) return;
+  if (std::exchange(node.is_leaving, true)) {
+    // Said again on a new connection: the answer on the one before may be lost.
+    if (!verdict_) node.has_heard_verdict = false;
+    return;
+  }
   node.leaving_by = leaving.signal;
   has_leavers_ = true;
   const auto stays = [](const auto& entry) {

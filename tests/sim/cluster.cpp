@@ -592,9 +592,12 @@ void Cluster::begin_instance(int founder, int nodes) {
     // One that was elected leads what may have begun unseen.
     const Coordinator* const leads = node.peer->coordinator();
     const bool knows = has_begun(member.standing()) || (leads != nullptr && leads->has_begun());
-    const bool is_survivor = member.instance().exists() && instance_of(other) != instance && knows;
-    if (!is_survivor) continue;
-    has_survivors = true;
+    const bool is_other = member.instance().exists() && instance_of(other) != instance;
+    // The start of the round that it was offered may be under way from a leader that is dead.
+    const bool may_start =
+        is_other && member.standing().offered.round.number != 0 && !could_be_heard(founder, other);
+    has_survivors |= may_start || (is_other && knows);
+    if (!is_other || !knows) continue;
     if (nodes < setting_.range.max() && !node.frozen && could_be_heard(founder, other)) {
       violated("R2", fmt::format("n{} begins the job again, though n{} knows it", founder, other));
     }

@@ -652,6 +652,18 @@ TEST(Stories, ANodeToldToStopLeavesAndTheOthersGoOn) {
   EXPECT_THAT(story->running(), ElementsAre(0, 1));
 }
 
+TEST(Stories, ANodeToldToStopLeavesAlthoughItsLeaveIsLostOnTheWay) {
+  Story story(cluster_of(3, NodeRange(1, 2)));
+  story.after(2s);
+  story.deafen({2});
+  story->tell_to_stop(2);
+  story.after(1s);  // it has begun a second connection by then, on which it says so again
+  story->network().mend_all();
+  story.after(10s);
+  EXPECT_THAT(story->finished(), ElementsAre(Pair(2, 143)));
+  EXPECT_THAT(story->running(), ElementsAre(0, 1));
+}
+
 TEST(Stories, ALeaderToldToStopLeavesAndTheOthersGoOn) {
   Story story(cluster_of(3, NodeRange(2, 3)));
   story.after(5s);
