@@ -110,7 +110,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   leader_node_ = welcome.leader;
   leader_host_ = welcome.leader.host;
   leader_workload_ = welcome.leader.workload;
-  if (!welcome.successors.empty()) successors_ = welcome.successors;
+  if (!welcome.successors.empty()) put_first(welcome.successors);
   lease_ = welcome.lease;
   margin_ = welcome.margin;
   hear(now, out);
@@ -131,6 +131,18 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   if (runs_workers() && news_.round.generation < welcome.generation) {
     stop_workers("another node leads", out);
   }
+}
+
+/// A leader that has started no round knows those alone who have come to it. The others have votes
+/// as before: two groups that wait would never hear of each other.
+void Member::put_first(std::vector<Successor> successors) {
+  constexpr std::size_t kKnownMax = 16;
+  for (const Successor& earlier : successors_) {
+    const auto is_same = [&earlier](const Successor& other) { return other.at == earlier.at; };
+    const bool has_room = successors.size() < kKnownMax;
+    if (has_room && std::ranges::none_of(successors, is_same)) successors.push_back(earlier);
+  }
+  successors_ = std::move(successors);
 }
 
 void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {

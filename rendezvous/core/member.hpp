@@ -202,6 +202,7 @@ class Member {
   void beat(TimePoint now, Effects& out);
   void send(Message message, Effects& out);
   void tell_workers(Effects& out);
+  void put_first(std::vector<Successor> successors);
   void keep_unsettled(const OfferRound& offer);
   void forget_settled();
   void stop_workers(std::string why, Effects& out);
