@@ -2,6 +2,7 @@
 
 #include "rendezvous/core/peer.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -336,6 +337,68 @@ TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
   stopped.round = kRound;
   feed(Peer::Workers{.news = stopped});
   EXPECT_TRUE(has<effects::Finish>(done));
+}
+
+TEST(Peer, CallsThoseWhoHadNotComeToALeaderThatWasLostAtOnce) {
+  RendezvousPolicy policy;
+  policy.job = "j";
+  policy.node.incarnation = Incarnation{1};
+  policy.node.listens = {.host = "n1", .port = 5};
+  policy.nodes = NodeRange(2, 4);
+  policy.founds = false;
+  policy.meet = {{.host = "n0", .port = 29'400}};
+  Peer peer(policy);
+  TimePoint now = TimePoint() + 1h;
+  Link called{};
+  std::vector<std::string> calls;
+  const auto feed = [&](const Peer::Event& event) {
+    Effects done;
+    peer.apply(event, now, done);
+    for (const Effect& effect : done) {
+      const auto* const call = std::get_if<effects::Call>(&effect);
+      if (call == nullptr) continue;
+      called = call->link;
+      calls.push_back(call->to.to_string());
+    }
+  };
+  const auto receive = [&](const Message& message) {
+    feed(Peer::Received{.link = called, .message = message});
+  };
+  const auto successor = [](std::uint64_t number) {
+    return Successor{
+        .node = Incarnation{number}, .at = {.host = fmt::format("n{}", number), .port = 5}};
+  };
+  Welcome welcome;
+  welcome.instance = {.founder = Incarnation{9}, .founded = 1};
+  welcome.lease = 3s;
+  const auto lead = [&](std::int64_t generation, std::uint64_t leader) {
+    welcome.generation = generation;
+    welcome.leader.incarnation = Incarnation{leader};
+    welcome.leader.listens = {.host = fmt::format("n{}", leader), .port = 5};
+    feed(Peer::Connected{.link = called});
+    receive(welcome);
+  };
+  feed(Peer::Begin{});
+  welcome.successors = {successor(2), successor(3), successor(1)};
+  lead(1, 9);
+  OfferRound offer;
+  offer.round = {.generation = 1, .number = 1};
+  offer.place = Place{.group_rank = 3, .group_size = 4, .first_rank = 3, .world_size = 4};
+  offer.nodes = 4;
+  offer.electorate_size = 4;
+  offer.successors = welcome.successors;
+  receive(offer);
+  feed(Peer::Farewell{.leadership = {.generation = 1, .leader = Incarnation{9}}});
+  ASSERT_EQ(calls.back(), "n2:5");
+  welcome.successors = {successor(1)};  // the first that has come to it
+  lead(2, 2);
+  calls.clear();
+  feed(Peer::Farewell{.leadership = {.generation = 2, .leader = Incarnation{2}}});
+  for (const TimePoint end = now + 5s; now < end;) {
+    now = peer.next_deadline().value_or(end);
+    feed(Peer::Tick{});
+  }
+  EXPECT_THAT(calls, testing::Contains("n3:5"));
 }
 
 TEST(Peer, GivesTheEndpointUpToAnotherProgramOnlyIfThatOneHasBegun) {
