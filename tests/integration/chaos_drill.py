@@ -129,7 +129,8 @@ class Run:
             now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
             lately = rounds.rounds_by_token(
                 [moment for moment in self._drill.moments() if moment.ns > now_ns - LATELY_NS])
-            if len(lately) == 1 and len({moment.node for moment in lately[0]}) == self._most:
+            are_up = all(job.poll() is None for job in self._drill.jobs.values())
+            if are_up and len(lately) == 1 and len({moment.node for moment in lately[0]}) == self._most:
                 return time.monotonic() - well_s
         return None
 
