@@ -20,20 +20,18 @@ import sys
 import time
 
 import netns
+import return_drill
 import rounds
 from drill import Drill
-from return_drill import FIRST_MOVED, PORT
+from return_drill import FIRST_MOVED, LEASE_S, Kind
 
-LEASE_S = 1
 JOIN_TIMEOUT_S = 15
 # Nodes that may not go on without what they have lost end after the join timeout, not all at once, and begin anew.
 PATIENCE_S = 6 * JOIN_TIMEOUT_S
 SLOW_S = 2 * JOIN_TIMEOUT_S
 LATELY_NS = 300_000_000  # each worker writes every few milliseconds
 
-# (least, most, has node ranks)
-KINDS = ((2, 2, False), (2, 2, True), (3, 3, False), (3, 3, True), (1, 2, False), (1, 3, False), (2, 4, False),
-         (4, 4, False), (5, 5, False), (3, 5, False))
+KINDS = (*return_drill.KINDS.values(), Kind("3static", 3, 3, True), Kind("3:5", 3, 5, False))
 HELPS = ("none", "none", "fence", "trust")
 BACKS = ("new", "new", "late", "moved")
 GAPS_S = (0, 0.05, 0.3, 0.9, 1.2, 1.7, 3, 6)
@@ -48,7 +46,8 @@ class Run:
 
     def __init__(self, seed):
         self._chance = random.Random(seed)
-        self._least, self._most, self._has_ranks = self._chance.choice(KINDS)
+        self._kind = self._chance.choice(KINDS)
+        self._most = self._kind.most
         self._help = self._chance.choice(HELPS)
         self._begin_s = time.monotonic()
         self._due_s = {}  # node → when it is started again
@@ -59,8 +58,7 @@ class Run:
         self._network = self._drill = None
 
     def __str__(self):
-        ranks = " static" if self._has_ranks else ""
-        return f"{self._least}:{self._most}{ranks} {self._help}"
+        return f"{self._kind.name} {self._help}"
 
     def judge(self):
         """(seconds from when all was well until all ran, or None; what was wrong; an account)"""
@@ -93,14 +91,9 @@ class Run:
 
     def _start(self, node):
         self._note(f"n{node} starts")
-        where = (("--node-rank", str(node), "--master-addr", "n0", "--master-port", str(PORT))
-                 if self._has_ranks else
-                 ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"n0:{PORT}", "--rdzv-id", "job"))
-        nnodes = str(self._most) if self._least == self._most else f"{self._least}:{self._most}"
-        helped = {"none": (), "trust": ("--trust-replacement", "on"),
-                  "fence": ("--fence-dir", self._drill.room)}[self._help]
-        self._drill.start(node, "--nnodes", nnodes, *where, "--lease", str(LEASE_S), *helped, "--max-restarts", "1000",
-                          "--rdzv-conf", f"join_timeout={JOIN_TIMEOUT_S},last_call_timeout=1", "--no-python")
+        self._drill.start(node, *return_drill.job_flags(self._kind, node, self._help, self._drill.room),
+                          "--lease", str(LEASE_S), "--max-restarts", "1000", "--no-python",
+                          "--rdzv-conf", f"join_timeout={JOIN_TIMEOUT_S},last_call_timeout=1")
         self._due_s.pop(node, None)
 
     def _pass(self, seconds):

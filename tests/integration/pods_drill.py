@@ -41,7 +41,6 @@ BEGIN_S = 40  # pods start one after the other
 PATIENCE_S = 10
 WAIT_S = 10
 COMMAND_S = 60
-PORT = 29400
 
 options = argparse.Namespace()
 numbers = itertools.count()  # of the networks
@@ -135,13 +134,9 @@ class Run:
     def command(self, node):
         """A shell is PID 1, so that the rest can be killed and the network live on. What ddprun says and
         ended with is in a file of each life."""
-        kind, timeout = self.case.kind, self.timeout_s()
-        nnodes = str(kind.most) if kind.least == kind.most else f"{kind.least}:{kind.most}"
-        where = (f"--node-rank {node} --master-addr pod0 --master-port {PORT}" if kind.is_static else
-                 f"--rdzv-backend c10d --rdzv-endpoint pod0:{PORT} --rdzv-id job")
-        helped = {"none": "", "trust": "--trust-replacement on", "fence": "--fence-dir /room"}
-        ddprun = (f"{options.ddprun} --nnodes {nnodes} {where} --lease {options.lease:g} {helped[self.case.help]} "
-                  f"--rdzv-conf join_timeout={timeout:g} --log-dir /tmp/log --no-python "
+        flags = " ".join(return_drill.job_flags(self.case.kind, node, self.case.help, "/room", "pod0"))
+        ddprun = (f"{options.ddprun} {flags} --lease {options.lease:g} "
+                  f"--rdzv-conf join_timeout={self.timeout_s():g} --log-dir /tmp/log --no-python "
                   f"{options.round_worker} /room/log /room/stop /room/notes")
         return ("trap : TERM; life=$(ls /room | grep -c ^said.$HOSTNAME.); "
                 f"{ddprun} >/room/said.$HOSTNAME.$life 2>&1; "

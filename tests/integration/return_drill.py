@@ -103,6 +103,16 @@ def longest_wait_s(kind, join_timeout_s):
     return join_timeout_s if kind.least == kind.most else max(join_timeout_s, SEEK_S)
 
 
+def job_flags(kind, node, help_, fences, host="n0"):
+    """How a node of such a job finds the others, and what helps it. `fences`: the directory of --fence-dir; `host`:
+    where they meet."""
+    where = (("--node-rank", str(node), "--master-addr", host, "--master-port", str(PORT)) if kind.is_static else
+             ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{host}:{PORT}", "--rdzv-id", "job"))
+    nnodes = str(kind.most) if kind.least == kind.most else f"{kind.least}:{kind.most}"
+    helped = {"none": (), "trust": ("--trust-replacement", "on"), "fence": ("--fence-dir", fences)}[help_]
+    return ("--nnodes", nnodes, *where, *helped)
+
+
 class Run:
     """A case, once."""
 
@@ -115,14 +125,7 @@ class Run:
         return 60 if expected(self.case) == ALL else self.case.silence + WAIT_S
 
     def flags(self, node):
-        kind = self.case.kind
-        where = (("--node-rank", str(node), "--master-addr", "n0", "--master-port", str(PORT))
-                 if kind.is_static else
-                 ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"n0:{PORT}", "--rdzv-id", "job"))
-        nnodes = str(kind.most) if kind.least == kind.most else f"{kind.least}:{kind.most}"
-        helped = {"none": (), "trust": ("--trust-replacement", "on"),
-                  "fence": ("--fence-dir", self.drill.room)}[self.case.help]
-        return ("--nnodes", nnodes, *where, "--lease", str(LEASE_S), *helped,
+        return (*job_flags(self.case.kind, node, self.case.help, self.drill.room), "--lease", str(LEASE_S),
                 "--rdzv-conf", f"join_timeout={self.timeout_s():g}", "--no-python")
 
     def outcome(self):

@@ -283,76 +283,23 @@ TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
   EXPECT_EQ(why(), "not refused");
 }
 
-TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
-  constexpr RoundId kRound{.generation = 1, .number = 1};
-  constexpr Instance kInstance{.founder = Incarnation{9}, .founded = 1};
-  RendezvousPolicy policy;
-  policy.job = "j";
-  policy.node.incarnation = Incarnation{1};
-  policy.node.listens = {.host = "n1", .port = 5};
-  policy.nodes = NodeRange(2, 2);
-  policy.founds = false;
-  policy.meet = {{.host = "n0", .port = 29'400}};
-  Peer peer(policy);
-  const TimePoint now = TimePoint() + 1h;
-  Effects done;
-  Link called{};
-  const auto feed = [&](const Peer::Event& event) {
+/// Node n1 of job "j", which n0 leads, with what it did last and whom it has called.
+struct Caller {
+  explicit Caller(NodeRange nodes) : peer(policy(nodes)) { feed(Peer::Begin{}); }
+
+  static RendezvousPolicy policy(NodeRange nodes) {
+    RendezvousPolicy policy;
+    policy.job = "j";
+    policy.node.incarnation = Incarnation{1};
+    policy.node.listens = {.host = "n1", .port = 5};
+    policy.nodes = nodes;
+    policy.founds = false;
+    policy.meet = {{.host = "n0", .port = 29'400}};
+    return policy;
+  }
+
+  void feed(const Peer::Event& event) {
     done.clear();
-    peer.apply(event, now, done);
-    for (const Effect& effect : done) {
-      if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
-    }
-  };
-  const auto receive = [&](const Message& message) {
-    feed(Peer::Received{.link = called, .message = message});
-  };
-  feed(Peer::Begin{});
-  feed(Peer::Connected{.link = called});
-  Welcome welcome;
-  welcome.generation = 1;
-  welcome.leader.incarnation = Incarnation{9};
-  welcome.leader.listens = policy.meet.front();
-  welcome.instance = kInstance;
-  welcome.lease = 3s;
-  receive(welcome);
-  receive(Answer{.number = 1, .grant = 3s, .electorate = {}, .electorate_size = 0, .next = 1s});
-  OfferRound offer;
-  offer.round = kRound;
-  offer.place = Place{.group_rank = 1, .group_size = 2, .first_rank = 1, .world_size = 2};
-  offer.nodes = 2;
-  offer.electorate_size = 2;
-  receive(offer);
-  receive(StartRound{.round = kRound});
-  ASSERT_TRUE(has<effects::StartWorkers>(done));
-
-  // Cut off; meanwhile another node has come under its node rank.
-  feed(Peer::Closed{.link = called, .why = "reset"});
-  ASSERT_TRUE(has<effects::Call>(done));
-  feed(Peer::Connected{.link = called});
-  receive(Refuse{.job = "j", .exit_status = 2, .why = "taken", .instance = kInstance});
-  EXPECT_TRUE(has<effects::StopWorkers>(done));
-  EXPECT_FALSE(has<effects::Finish>(done));
-  WorkerNews stopped;
-  stopped.round = kRound;
-  feed(Peer::Workers{.news = stopped});
-  EXPECT_TRUE(has<effects::Finish>(done));
-}
-
-TEST(Peer, CallsThoseWhoHadNotComeToALeaderThatWasLostAtOnce) {
-  RendezvousPolicy policy;
-  policy.job = "j";
-  policy.node.incarnation = Incarnation{1};
-  policy.node.listens = {.host = "n1", .port = 5};
-  policy.nodes = NodeRange(2, 4);
-  policy.founds = false;
-  policy.meet = {{.host = "n0", .port = 29'400}};
-  Peer peer(policy);
-  TimePoint now = TimePoint() + 1h;
-  Link called{};
-  std::vector<std::string> calls;
-  const auto feed = [&](const Peer::Event& event) {
-    Effects done;
     peer.apply(event, now, done);
     for (const Effect& effect : done) {
       const auto* const call = std::get_if<effects::Call>(&effect);
@@ -360,10 +307,56 @@ TEST(Peer, CallsThoseWhoHadNotComeToALeaderThatWasLostAtOnce) {
       called = call->link;
       calls.push_back(call->to.to_string());
     }
-  };
-  const auto receive = [&](const Message& message) {
-    feed(Peer::Received{.link = called, .message = message});
-  };
+  }
+
+  void connected() { feed(Peer::Connected{.link = called}); }
+  void receive(const Message& message) { feed(Peer::Received{.link = called, .message = message}); }
+
+  Peer peer;
+  TimePoint now = TimePoint() + 1h;
+  Effects done;  // by the last event
+  Link called{};
+  std::vector<std::string> calls;
+};
+
+TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
+  constexpr RoundId kRound{.generation = 1, .number = 1};
+  constexpr Instance kInstance{.founder = Incarnation{9}, .founded = 1};
+  Caller node(NodeRange(2, 2));
+  node.connected();
+  Welcome welcome;
+  welcome.generation = 1;
+  welcome.leader.incarnation = Incarnation{9};
+  welcome.leader.listens = {.host = "n0", .port = 29'400};
+  welcome.instance = kInstance;
+  welcome.lease = 3s;
+  node.receive(welcome);
+  node.receive(
+      Answer{.number = 1, .grant = 3s, .electorate = {}, .electorate_size = 0, .next = 1s});
+  OfferRound offer;
+  offer.round = kRound;
+  offer.place = Place{.group_rank = 1, .group_size = 2, .first_rank = 1, .world_size = 2};
+  offer.nodes = 2;
+  offer.electorate_size = 2;
+  node.receive(offer);
+  node.receive(StartRound{.round = kRound});
+  ASSERT_TRUE(has<effects::StartWorkers>(node.done));
+
+  // Cut off; meanwhile another node has come under its node rank.
+  node.feed(Peer::Closed{.link = node.called, .why = "reset"});
+  ASSERT_TRUE(has<effects::Call>(node.done));
+  node.connected();
+  node.receive(Refuse{.job = "j", .exit_status = 2, .why = "taken", .instance = kInstance});
+  EXPECT_TRUE(has<effects::StopWorkers>(node.done));
+  EXPECT_FALSE(has<effects::Finish>(node.done));
+  WorkerNews stopped;
+  stopped.round = kRound;
+  node.feed(Peer::Workers{.news = stopped});
+  EXPECT_TRUE(has<effects::Finish>(node.done));
+}
+
+TEST(Peer, CallsThoseWhoHadNotComeToALeaderThatWasLostAtOnce) {
+  Caller node(NodeRange(2, 4));
   const auto successor = [](std::uint64_t number) {
     return Successor{
         .node = Incarnation{number}, .at = {.host = fmt::format("n{}", number), .port = 5}};
@@ -375,10 +368,9 @@ TEST(Peer, CallsThoseWhoHadNotComeToALeaderThatWasLostAtOnce) {
     welcome.generation = generation;
     welcome.leader.incarnation = Incarnation{leader};
     welcome.leader.listens = {.host = fmt::format("n{}", leader), .port = 5};
-    feed(Peer::Connected{.link = called});
-    receive(welcome);
+    node.connected();
+    node.receive(welcome);
   };
-  feed(Peer::Begin{});
   welcome.successors = {successor(2), successor(3), successor(1)};
   lead(1, 9);
   OfferRound offer;
@@ -387,18 +379,18 @@ TEST(Peer, CallsThoseWhoHadNotComeToALeaderThatWasLostAtOnce) {
   offer.nodes = 4;
   offer.electorate_size = 4;
   offer.successors = welcome.successors;
-  receive(offer);
-  feed(Peer::Farewell{.leadership = {.generation = 1, .leader = Incarnation{9}}});
-  ASSERT_EQ(calls.back(), "n2:5");
+  node.receive(offer);
+  node.feed(Peer::Farewell{.leadership = {.generation = 1, .leader = Incarnation{9}}});
+  ASSERT_EQ(node.calls.back(), "n2:5");
   welcome.successors = {successor(1)};  // the first that has come to it
   lead(2, 2);
-  calls.clear();
-  feed(Peer::Farewell{.leadership = {.generation = 2, .leader = Incarnation{2}}});
-  for (const TimePoint end = now + 5s; now < end;) {
-    now = peer.next_deadline().value_or(end);
-    feed(Peer::Tick{});
+  node.calls.clear();
+  node.feed(Peer::Farewell{.leadership = {.generation = 2, .leader = Incarnation{2}}});
+  for (const TimePoint end = node.now + 5s; node.now < end;) {
+    node.now = node.peer.next_deadline().value_or(end);
+    node.feed(Peer::Tick{});
   }
-  EXPECT_THAT(calls, testing::Contains("n3:5"));
+  EXPECT_THAT(node.calls, testing::Contains("n3:5"));
 }
 
 TEST(Peer, GivesTheEndpointUpToAnotherProgramOnlyIfThatOneHasBegun) {
