@@ -39,12 +39,11 @@ exec unshare --mount sh -ec '
 ' enter "${0%/*}/root" "$@"
 """
 SAY = 'read host </proc/sys/kernel/hostname; echo "$RANK/$WORLD_SIZE $host $MASTER_ADDR"'
-# Slurm's own signal may come before ddprun's word.
+# Slurm's own signal may come before ddprun's word, and to sleep before it comes to the shell.
 SAVES = """
 trap 'trap "" TERM; until read -r told <"$DDPRUN_NOTICE_FILE"; do :; done; echo "told $told"; exit 0' TERM
 echo "up $RANK"
-sleep 1000 &
-wait
+while :; do sleep 1000 & wait; done
 """
 
 
