@@ -17,6 +17,7 @@ ddprun_clang_tidy_version=23.1.4
 ddprun_clang_tidy_venv="${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/clang-tidy-$ddprun_clang_tidy_version"
 ddprun_clang_tidy="$ddprun_clang_tidy_venv/bin/clang-tidy"
 ddprun_log_directory="$ddprun_root/build/log"
+ddprun_priority=()  # words before a build; see at_leisure
 
 # One clone's objects serve the next, wherever it lies: CI has a new one each time.
 export CCACHE_BASEDIR="$ddprun_root" CCACHE_NOHASHDIR=1
@@ -68,5 +69,15 @@ build() {
   local preset="$1"
   shift
   (cd "$ddprun_root" && quietly "build-$preset" \
-    cmake --build "build/$preset" ${1:+--target "$@"})
+    "${ddprun_priority[@]}" ninja -C "build/$preset" "$@")
+}
+
+# at_leisure COMMAND...: builds in it take what processors all else leaves, and end with the shell they run in.
+# A session of its own, since Linux shares processors out among sessions before it looks at niceness
+# (sched_autogroup; where it does not, there is no such file).
+at_leisure() {
+  # shellcheck disable=SC2016
+  local ddprun_priority=(setsid --wait setpriv --pdeathsig TERM nice -n 19
+    sh -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null || :; exec "$@"' at_leisure)
+  "$@"
 }

@@ -40,21 +40,30 @@ run_tests() {
 step "Building the preset dev (AddressSanitizer, UndefinedBehaviorSanitizer, no torch)"
 configure dev -DDDPRUN_TRAINER=OFF -DDDPRUN_WERROR=ON
 build dev
-step "Testing it"
-# Most of these wait for processes, leases and Slurm for most of their time.
-run_tests dev 3 "${left_to_release[@]}"
 
-step "Building the preset tsan (ThreadSanitizer)"
-configure tsan -DDDPRUN_WERROR=ON
-build tsan threads
-step "Testing what has threads"
+build_others() {
+  configure tsan -DDDPRUN_WERROR=ON
+  build tsan threads
+  [[ $with_torch == yes ]] || return 0
+  configure release -DDDPRUN_TRAINER=ON -DDDPRUN_CUDA=ON -DDDPRUN_TESTS=OPTIMISED -DDDPRUN_WERROR=ON
+  build release
+}
+step "Testing it, while the other presets are built"
+set -m # a process group of its own, to end it as a whole
+at_leisure build_others &
+set +m
+others=$!
+trap 'kill -- "-$others" 2>/dev/null || :' EXIT
+# Most of these wait for processes, leases and Slurm for most of their time.
+run_tests dev 4 "${left_to_release[@]}"
+
+step "Building what is left of the other presets"
+wait "$others"
+step "Testing the preset tsan (ThreadSanitizer): what has threads"
 run_tests tsan 2 -L threads
 
 if [[ $with_torch == yes ]]; then
-  step "Building the preset release"
-  configure release -DDDPRUN_TRAINER=ON -DDDPRUN_CUDA=ON -DDDPRUN_TESTS=OPTIMISED -DDDPRUN_WERROR=ON
-  build release
-  step "Testing it, parity with Python included"
+  step "Testing the preset release, parity with Python included"
   # All else was tested under the sanitizers.
   # Training wants cores of its own.
   run_tests release 2 -L '^(sim|tidy|torch)$'

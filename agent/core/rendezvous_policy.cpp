@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -102,7 +103,8 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.has_fence = meeting.has_fence();
   policy.join_timeout = meeting.join_timeout;
   policy.regather_timeout = meeting.regather_timeout;
-  policy.last_call = meeting.last_call;
+  // What a machine did before it lost power, those say who were with it.
+  policy.last_call = std::max(meeting.last_call, survivors_heard_within(meeting.lease));
   if (plan.is_slurm_step) policy.notice_delay = kNoticeDelay;
   policy.seed = own.chance;
   return policy;

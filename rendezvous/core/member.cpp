@@ -18,9 +18,6 @@ constexpr int kRedirectsMax = 64;
 constexpr int kForwardsMax = 16;
 constexpr auto kQuietWait = 5s;     // for a leader, before whoever started this node is told
 constexpr Duration kLostWait = 1s;  // for those that may be back in a moment
-// For a name that leads to what has this job's old address now: name services keep what they were
-// told for 5 s where pods come and go (the cache of Kubernetes' name service).
-constexpr auto kOldAddressWait = 6s;
 constexpr std::size_t kSurvivorsMax = 16;
 
 }  // namespace
@@ -72,6 +69,7 @@ void Member::closed(Link link, const std::string& why, TimePoint now, Effects& o
   const bool is_ours = uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link == link_;
   if (!is_ours || link == kSelfLink) return;
   if (uplink_ != Uplink::kFollowing) in_vain_ = why;
+  if (uplink_ == Uplink::kWaiting) is_taken_ = true;
   lose_uplink(now, out);
   advance(now, out);
 }
@@ -219,6 +217,9 @@ void Member::told_of_survivor(const Endpoint& at, TimePoint now, Effects& out) {
 }
 
 void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
+  const Workload& ours = node_.workload;
+  const bool is_foreign = redirect.program != ours.program || redirect.role != ours.role;
+  if (is_foreign) foreign_leader_ = redirect.leader;
   const bool follows = uplink_ == Uplink::kFollowing;
   if (!follows && leaves_for(redirect.instance, redirect.has_begun)) {
     if (has_call()) hang_up(now, out);
@@ -242,7 +243,9 @@ void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   if (is_stranger && !stranger_since_) stranger_since_ = now;
   const bool is_at_old_address =
       is_stranger && policy_.meets_by_name && now < *stranger_since_ + kOldAddressWait;
-  const bool may_be_elsewhere = is_stranger && (policy_.meet.size() > 1 || is_at_old_address);
+  const bool was_sought_there = called_ == foreign_leader_;  // which has called at our own endpoint
+  const bool may_be_elsewhere =
+      is_stranger && !was_sought_there && (policy_.meet.size() > 1 || is_at_old_address);
   // Of its own job: it was replaced while it was cut off.
   const bool has_lost_place = refuse.instance && refuse.instance == standing_.instance;
   const bool is_new = standing_.obeyed.generation == 0;
@@ -345,6 +348,7 @@ void Member::seek(TimePoint now, Effects& out) {
     find_successor(now);
   } else if (has_call() && now >= patience_until_) {
     const char* how = "takes connections, but says nothing";
+    if (uplink_ == Uplink::kWaiting) is_taken_ = true;
     if (uplink_ == Uplink::kCalling) how = "does not answer";
     if (awaited_) how = "takes part, and waits for a leader as well";
     in_vain_ = fmt::format("{} {}", called_.to_string(), how);
@@ -416,15 +420,17 @@ void Member::tell_of_waiting(TimePoint now, Effects& out) {
   const bool has_told = has_told_loss_ || (stranger_since_ && policy_.meets_by_name);
   if (now < sought_since_ + kQuietWait || has_told) return;
   if (in_vain_.empty() || std::exchange(has_told_waiting_, true)) return;
-  const bool is_unanswered = !is_answered_ && !policy_.if_unanswered.empty();
+  std::string hint = policy_.if_unanswered;
+  if (is_taken_) hint = "another program may have that port, as ddprun says on its machine";
+  if (is_answered_) hint.clear();
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "still trying to reach job '{}': {} (timeout {:.0f} s){}{}",
           policy_.job,
           in_vain_,
           to_seconds(policy_.join_timeout),
-          is_unanswered ? "; " : "",
-          is_unanswered ? policy_.if_unanswered : ""),
+          hint.empty() ? "" : "; ",
+          hint),
       .is_for_all = true});
 }
 
@@ -661,6 +667,13 @@ std::vector<std::pair<NodeInfo, bool>> Member::missing(TimePoint now) const {
     nodes.emplace_back(node.info, now >= node.heard_at + lease_ + margin_);
   }
   return nodes;
+}
+
+bool Member::has_vote(Incarnation node) const {
+  return node == standing_.obeyed.leader ||
+         std::ranges::any_of(past_.electorates, [node](const KnownElectorate& known) {
+           return known.members.contains(node);
+         });
 }
 
 void Member::line_ended(Incarnation node, TimePoint now, Effects& out) {

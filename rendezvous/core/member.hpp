@@ -52,6 +52,12 @@ struct PastLeadership {
   TimePoint over_for_all_at;  // by then nobody takes a proof of its death for one in time (E6)
 };
 
+/// Where an endpoint is given by name, the name may lead to what has this job's old address now:
+/// name services keep what they were told for 5 s where pods come and go (the cache of Kubernetes'
+/// name service). Another job that is met there is not taken for the one that has the endpoint
+/// before.
+inline constexpr Duration kOldAddressWait = std::chrono::seconds(6);
+
 /// The way from a node to the coordinator beside it, when it leads itself.
 inline constexpr Link kSelfLink{0};
 
@@ -71,7 +77,8 @@ class Member {
   void workers(const WorkerNews& news, TimePoint now, Effects& out);
   void signalled(int signal, bool whole_job, TimePoint now, Effects& out);
   void tick(TimePoint now, Effects& out);
-  /// Somebody called here to say who leads.
+  /// Somebody called here to say who leads: this job, or another one on the same endpoint, which
+  /// refuses this node.
   void told_of_leader(const Redirect& redirect, TimePoint now, Effects& out);
 
   /// Where the others reach this node from now on. REQUIRES: nobody was told yet.
@@ -112,6 +119,9 @@ class Member {
   /// Those that it once led, or that led it, and were not heard since, for whoever may replace
   /// them: who they are, and whether they have been silent for lease + margin.
   std::vector<std::pair<NodeInfo, bool>> missing(TimePoint now) const;
+  /// Whether the wait for a leader may be for that node: it led this one, or was in an electorate
+  /// when this one led.
+  bool has_vote(Incarnation node) const;
   /// What it granted when it led last is over for all (E8).
   bool may_use_half(TimePoint now) const { return now >= past_.over_for_all_at; }
   /// How long until the others have missed a silent leader as well, each within a beat.
@@ -255,11 +265,13 @@ class Member {
   Endpoint called_;           // by the newest call
   std::string in_vain_;       // why the newest call that failed did
   bool is_answered_ = false;  // a node of the job was called, and waits for a leader as well
+  bool is_taken_ = false;     // a call got through, and nobody of any job answered
   TimePoint sought_since_;    // with no leader
   bool has_told_waiting_ = false;
   bool has_told_loss_ = false;
   QuorumLoss loss_;  // as it is known here, or was told by whom this node waits for
   std::optional<TimePoint> stranger_since_;  // that refused it, where its own job was to be
+  std::optional<Endpoint> foreign_leader_;   // of another program, whose endpoint ours is
   bool has_told_spare_ = false;              // since it was last to run
   int walks_ = 0;                            // since then
   std::vector<Endpoint> survivors_;          // of the instance that this node is to join

@@ -183,6 +183,9 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
   const bool is_stranger = redirect.program != ours.program || redirect.role != ours.role;
   const bool is_waiting = coordinator_ && !coordinator_->has_begun();
   if (is_stranger && !(is_waiting && redirect.has_begun)) return;
+  if (is_stranger && !stranger_since_) stranger_since_ = now;
+  // Whom it looks for may have had our address before.
+  if (is_stranger && policy_.meets_by_name && now < *stranger_since_ + kOldAddressWait) return;
   const auto known = leader();
   const bool is_other = known && known->instance != redirect.instance;
   if (is_other && redirect.has_begun) {
@@ -196,7 +199,7 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
           redirect.leader, now);  // it, or whom we name to it, finds that it is the later one
     }
   }
-  if (redirect.has_begun) hears_of_instance(now);
+  if (redirect.has_begun && !is_stranger) hears_of_instance(now);
   member_.told_of_leader(redirect, now, from_member_);
 }
 
@@ -471,6 +474,7 @@ QuorumLossFacts Peer::quorum_loss_facts(TimePoint now) const {
   std::set<Incarnation> replaced;
   for (const auto& [node, is_silent] : member_.missing(now)) {
     if (!is_silent || here.contains(node.incarnation)) continue;
+    if (!member_.has_vote(node.incarnation)) continue;
     facts.missing.push_back(node.host);
     replaced.insert(node.incarnation);
     const Leadership& obeyed = member_.standing().obeyed;
@@ -495,7 +499,8 @@ void Peer::mind_quorum_loss(TimePoint now) {
   if (!is_due || now < described_at_ + kInterval) return;
   described_at_ = now;
   const bool is_new = member_.standing().obeyed.generation == 0;
-  QuorumLoss loss;
+  // A newcomer knows what it was told by one that waited, which may be gone by now.
+  QuorumLoss loss = is_new ? member_.loss() : QuorumLoss();
   if (is_new && knows_of_instance_ && now >= heard_of_instance_at_ + kUnheardWait) {
     loss.why = fmt::format("none of the nodes that took part is heard by {}", policy_.node.host);
     loss.ends = "one of them is heard again";

@@ -169,7 +169,9 @@ class Peer {
   };
   std::map<RoundId, Fence> fences_;  // claimed, by electorate
   bool knows_of_instance_ = false;   // of this job, in which a round was started
-  TimePoint heard_of_instance_at_;   // the last time
+  std::optional<TimePoint>
+      stranger_since_;              // another job has called here as the endpoint is its own
+  TimePoint heard_of_instance_at_;  // the last time
 
   // Calls that only say who leads now.
   struct Notice {

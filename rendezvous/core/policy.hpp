@@ -5,6 +5,7 @@
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -47,7 +48,8 @@ struct RendezvousPolicy {
 
   Duration join_timeout = std::chrono::seconds(600);  // to get MIN nodes
   std::optional<Duration> regather_timeout;  // to get them again, after a round; none: the same
-  Duration last_call = std::chrono::seconds(30);     // for more, before the first round
+  // For more, before the first round; at least survivors_heard_within().
+  Duration last_call = std::chrono::seconds(30);
   Duration expected_wait = std::chrono::seconds(2);  // for all expected, before the first round
   Duration seek_timeout = std::chrono::seconds(30);  // without any leader, for a node that had one
   Duration line_patience = std::chrono::seconds(1);  // with a node whose life line does not come
@@ -97,6 +99,14 @@ constexpr Duration silence_before_call(Duration lease) {
 /// second.
 constexpr Duration call_interval(Duration lease) {
   return lease / 20;
+}
+
+/// Within that long after the endpoint's machine is up again, survivors of a round have called it:
+/// on a second connection, or on the next one if a packet of that is lost; and those who look for a
+/// leader, since none waits for longer between two walks.
+constexpr Duration survivors_heard_within(Duration lease) {
+  constexpr Duration kWalk = std::chrono::seconds(1);
+  return std::max(kWalk, silence_before_call(lease) + 2 * call_interval(lease));
 }
 
 /// Beats of an interval come in so many flocks: a leader of a thousand nodes wakes for each flock

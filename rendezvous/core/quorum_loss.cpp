@@ -63,7 +63,9 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
   loss.ends = is_one ? "it is heard again" : "enough of them are heard again";
   if (facts.ends_by_reset) {
     loss.ends += fmt::format(
-        ", or ddprun starts again on the machine of {}, with nothing of the job left there", there);
+        ", or ddprun starts again on the machine of {}, under the same host name and address and "
+        "with nothing of the job left there",
+        there);
   } else if (facts.ends_by_replacement && facts.trusts_replacement) {
     loss.ends += fmt::format(", or ddprun starts in place of {}", there);
   } else if (facts.ends_by_replacement || facts.ends_by_fence) {

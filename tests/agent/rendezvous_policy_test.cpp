@@ -69,6 +69,18 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_EQ(policy.notice_delay, 0s);
 }
 
+// A machine that lost power and is back would begin the job anew beside those that still run it.
+TEST(RendezvousPolicy, TheLastCallIsLongEnoughToHearSurvivors) {
+  LaunchPlan plan;
+  plan.meeting.last_call = 100ms;
+  plan.meeting.lease = 3s;
+  EXPECT_EQ(rendezvous_policy(plan, {}).last_call, 1050ms);
+  plan.meeting.lease = 1s;
+  EXPECT_EQ(rendezvous_policy(plan, {}).last_call, 1s);
+  plan.meeting.lease = 30s;
+  EXPECT_EQ(rendezvous_policy(plan, {}).last_call, 10'500ms);
+}
+
 // The others wait in the same way, each for itself.
 TEST(RendezvousPolicy, HasAHintForWhoeverWaitsAloneAtAnEndpointThatEachMachineHas) {
   for (const std::string host : {"localhost", "127.0.1.1", "::1"}) {

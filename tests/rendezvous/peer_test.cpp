@@ -255,6 +255,55 @@ bool has(const Effects& effects) {
       effects, [](const Effect& effect) { return std::holds_alternative<What>(effect); });
 }
 
+// The first job's endpoint is a name, and its nodes may have been told an old address.
+TEST(Peer, BelievesALeaderOfAnotherJobThatTheEndpointIsItsOwnOnlyAfterAWhile) {
+  RendezvousPolicy policy;
+  policy.job = "j";
+  policy.node.incarnation = Incarnation{1};
+  policy.node.listens = {.host = "n0", .port = 5};
+  policy.node.workload.program = "a.py";
+  policy.nodes = NodeRange(2, 2);
+  policy.meet = {policy.node.listens};
+  policy.meets_by_name = true;
+  Peer peer(policy);
+  TimePoint now = TimePoint() + 1h;
+  const auto feed = [&](const Peer::Event& event) {
+    Effects effects;
+    peer.apply(event, now, effects);
+    return effects;
+  };
+  Redirect redirect;
+  redirect.job = "j";
+  redirect.program = "b.py";
+  redirect.leadership = {.generation = 4, .leader = Incarnation{7}};
+  redirect.instance = {.founder = Incarnation{7}, .founded = 0};
+  redirect.leader = {.host = "n3", .port = 9};
+  redirect.has_begun = true;
+  feed(Peer::Begin{});
+  feed(Peer::Received{.link = Link{2}, .message = redirect});
+  EXPECT_NE(peer.coordinator(), nullptr);
+  now += 7s;
+  const Effects later = feed(Peer::Received{.link = Link{4}, .message = redirect});
+  EXPECT_EQ(peer.coordinator(), nullptr);
+  const auto is_call = [](const Effect& effect) {
+    return std::holds_alternative<effects::Call>(effect);
+  };
+  const auto call = std::ranges::find_if(later, is_call);
+  ASSERT_NE(call, later.end());
+  const auto called = std::get<effects::Call>(*call);
+  EXPECT_EQ(called.to, redirect.leader);
+  feed(Peer::Connected{.link = called.link});
+  const Refuse refusal{
+      .job = "j", .exit_status = 2, .why = "b.py runs there", .instance = {}, .is_stranger = true};
+  const Effects refused = feed(Peer::Received{.link = called.link, .message = refusal});
+  const auto is_end = [](const Effect& effect) {
+    return std::holds_alternative<effects::Finish>(effect);
+  };
+  const auto end = std::ranges::find_if(refused, is_end);
+  ASSERT_NE(end, refused.end());
+  EXPECT_EQ(std::get<effects::Finish>(*end).exit_status, 2);
+}
+
 TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
   Hello hello;
   hello.job = "j";

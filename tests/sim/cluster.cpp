@@ -1,6 +1,7 @@
 #include "tests/sim/cluster.hpp"
 
 #include "base/exit_status.hpp"
+#include "rendezvous/core/quorum.hpp"
 
 #include <fmt/format.h>
 
@@ -990,6 +991,35 @@ void Cluster::check_rounds() {
   }
 }
 
+/// Whether somebody knows of a round that was offered later than any was started, whose leader is
+/// gone: for all those alive know it may have been started, so its electorate is needed as well.
+bool Cluster::lacks_votes_of_an_offer() const {
+  struct Offer {
+    int size = 0;
+    int voters = 0;
+  };
+  std::map<RoundKey, Offer> offers;
+  std::set<Incarnation> alive;
+  for (const Node& node : nodes_) {
+    if (!node.agent_up) continue;
+    alive.insert(node.peer->member().node().incarnation);
+    const Standing& standing = node.peer->member().standing();
+    const auto newest = newest_.find(standing.instance.founder);
+    for (const Electorate* told : electorates_of(standing)) {
+      if (newest != newest_.end() && told->round <= newest->second) continue;
+      Offer& offer = offers[{.instance = standing.instance.founder, .round = told->round}];
+      offer.size = told->size;
+      if (told->is_member) ++offer.voters;
+    }
+  }
+  return std::ranges::any_of(offers, [&](const auto& entry) {
+    const auto& [key, offer] = entry;
+    const auto led = led_by_.find(std::pair(key.instance, key.round.generation));
+    const bool has_leader = led != led_by_.end() && alive.contains(led->second);
+    return !has_leader && !is_majority(offer.voters, offer.size);
+  });
+}
+
 void Cluster::begin_quiet() {
   quiet_since_ = world_.now();
   int alive = 0;
@@ -1006,7 +1036,7 @@ void Cluster::begin_quiet() {
   // Else the electorate before is needed as well.
   has_to_go_on_ = is_known && finished_.empty() && alive >= setting_.range.min() &&
                   !electorate_.empty() && 2 * voters > static_cast<int>(electorate_.size());
-  if (!doubles_.empty()) has_to_go_on_ = false;
+  if (!doubles_.empty() || lacks_votes_of_an_offer()) has_to_go_on_ = false;
   if (has_to_go_on_) note(-1, "quiet: the job has to go on");
   mind_quiet();
   world_.in(25s, [this] { check_led(); });

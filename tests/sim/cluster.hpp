@@ -211,6 +211,7 @@ class Cluster {
   Incarnation instance_of(int node) const;
   bool is_excused(Incarnation a, Incarnation b) const;
   void begin_instance(int founder, int nodes);
+  bool lacks_votes_of_an_offer() const;
   void check_led();
   void mind_quiet();
   bool could_be_heard(int founder, int survivor) const;

@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::Pair;
@@ -373,8 +374,9 @@ TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
   EXPECT_EQ(loss.why, n0_of_two);
   EXPECT_EQ(
       loss.ends,
-      "it is heard again, or ddprun starts again on the machine of n0, with nothing of the job "
-      "left there");
+      "it is heard again, or ddprun starts again on the machine of n0, under the same host name "
+      "and "
+      "address and with nothing of the job left there");
   // A leader that could go on alone may have done so.
   loss = loss_of(cluster_of(2, NodeRange(1, 2)), {0}, 1);
   EXPECT_EQ(loss.why, n0_of_two);
@@ -413,6 +415,22 @@ TEST(Stories, E7_ALeaderWithHalfOfItsNodesSaysNothingBeforeItGoesOn) {
   EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1));
 }
 
+// Whoever came when all places were taken has no vote: it is not waited for, and it knows for whom
+// the others wait also when they are gone.
+TEST(Stories, E7_ANewcomerIsNotMissedAndKeepsWhatItWasTold) {
+  Story story(cluster_of(3, NodeRange(2, 2)));
+  story.after(5s);
+  ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1));
+  story->power_off(1);
+  story.after(12s);
+  const QuorumLoss loss = story->peer(0).member().loss();
+  EXPECT_THAT(loss.ends, HasSubstr("on the machine of n1, under"));
+  EXPECT_EQ(story->peer(2).member().loss(), loss);
+  story->power_off(0);
+  story.after(12s);
+  EXPECT_EQ(story->peer(2).member().loss(), loss);
+}
+
 // Who waits here is not told to be started again.
 TEST(Stories, E7_NobodyIsToldToReplaceWhoIsHere) {
   const Setting setting = cluster_of(4, NodeRange(4, 4));
@@ -424,8 +442,8 @@ TEST(Stories, E7_NobodyIsToldToReplaceWhoIsHere) {
   for (const int node : {0, 1}) {
     EXPECT_EQ(
         story->peer(node).member().loss().ends,
-        "enough of them are heard again, or ddprun starts again on the machine of n2 and n3, with "
-        "nothing of the job left there");
+        "enough of them are heard again, or ddprun starts again on the machine of n2 and n3, under "
+        "the same host name and address and with nothing of the job left there");
   }
 }
 
