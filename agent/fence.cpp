@@ -33,7 +33,7 @@ constexpr mode_t kMode = 0644;
 constexpr std::size_t kFileBytesMax = 4096;
 constexpr auto kPatience = 5s;   // with a file system, before a line says that it hangs
 constexpr Duration kPause = 1s;  // before a claim that failed is made again; doubles
-constexpr Duration kPauseMax = 30s;
+constexpr Duration kPauseMax = 5s;
 
 std::string hex(Incarnation incarnation) {
   return fmt::format("{:016x}", static_cast<std::uint64_t>(incarnation));

@@ -244,6 +244,14 @@ void StoreServer::dispatch(StoreLink& link) {
     return sessions_.spawn(
         serve_http(std::move(taken.socket), std::move(taken.received), deadline, pages_));
   }
+  // One that looks for its job here does so several times a second: said once for each host.
+  constexpr std::size_t kHostsMax = 1024;
+  const std::string peer = link.peer();
+  if (agents_refused_.size() >= kHostsMax) agents_refused_.clear();
+  if (is_agent && !agents_refused_.insert(peer.substr(0, peer.rfind(':'))).second) {
+    link.shut();
+    return close(link);
+  }
   std::string why = "neither a c10d store client, nor an agent, nor HTTP";
   if (is_agent) why = "an agent; this port serves a store only";
   if (protocol == Protocol::kHttp) why = fmt::format("more than {} askers", kHttpSessionsMax);

@@ -112,9 +112,10 @@ class StoreServer {
   bool turned_away_ = false;  // said so once
 
   SocketWatch watch_;
-  std::vector<char> buffer_;      // what is being read, of whichever link
-  std::unique_ptr<Store> store_;  // replaced by begin_round()
-  std::set<std::string> hosts_;   // that may open store connections; empty: all
+  std::vector<char> buffer_;              // what is being read, of whichever link
+  std::unique_ptr<Store> store_;          // replaced by begin_round()
+  std::set<std::string> hosts_;           // that may open store connections; empty: all
+  std::set<std::string> agents_refused_;  // the hosts of agents that called, where none has a place
   Links links_;
   std::uint64_t last_link_ = 0;
   std::vector<Link> released_;
