@@ -269,6 +269,8 @@ void Agent::perform(const effects::StartWorkers& effect) {
   if (Clock::now() < lease_until_) {
     effects::StartWorkers round = effect;
     round.master = network_->master_of_round(effect.master);
+    // A leader's followers start theirs meanwhile.
+    network_->send_written();
     workers_.start(round, network_->lines_for_workers(), worker_interface(round.master));
     return begin_sampling();
   }

@@ -338,6 +338,10 @@ void PeerNetwork::send(const effects::Send& effect) {
   if (links_) links_->send(effect.to, effect.message);
 }
 
+void PeerNetwork::send_written() {
+  if (links_) links_->send_written();
+}
+
 void PeerNetwork::close(const effects::Close& effect) {
   if (links_) links_->close(effect.link);
 }

@@ -59,6 +59,8 @@ class PeerNetwork {
 
   void call(const effects::Call& effect);
   void send(const effects::Send& effect);
+  /// Now, what send() was given: the agent is about to take long.
+  void send_written();
   void close(const effects::Close& effect);
   void open_line(const effects::OpenLine& effect);
   void probe_lines(const effects::ProbeLines& effect);

@@ -12,6 +12,11 @@
 namespace ddprun {
 namespace {
 
+// What the next round needs is looked up when the workers of this one have started: it takes a
+// thread and, for the interfaces, the kernel's lock of all its networks, which may cost a
+// millisecond.
+constexpr auto kPauseBeforeLookUp = std::chrono::seconds(1);
+
 Result<std::vector<std::string>> numeric(const Result<std::vector<Address>>& addresses) {
   if (!addresses) return addresses.error();
   std::vector<std::string> texts;
@@ -38,9 +43,14 @@ asio::awaitable<void> WorkerInterface::serve() {
   for (;;) {
     const auto addresses = co_await names_.look_up(own, limit_);
     host_.addresses = numeric(addresses);
+    look_at_interfaces();
     has_answer_ = true;
     answered_.cancel();
-    co_await round_.async_wait(kTuple);
+    for (;;) {
+      const auto [re_armed] = co_await round_.async_wait(kTuple);
+      if (!re_armed) break;
+    }
+    round_.expires_at(kNever);
   }
 }
 
@@ -50,14 +60,24 @@ asio::awaitable<void> WorkerInterface::first_answer(Duration patience) {
   co_await answered_.async_wait(kTuple);
 }
 
-std::optional<InterfaceChoice> WorkerInterface::choose(const std::string& own_address) {
-  round_.cancel();
-  const auto interfaces = own_interfaces();
-  if (!interfaces) {
+void WorkerInterface::look_at_interfaces() {
+  auto interfaces = own_interfaces();
+  if (interfaces) {
+    interfaces_ = *std::move(interfaces);
+  } else {
     spdlog::warn("{}; workers are told of no interface", interfaces.error().detail);
-    return std::nullopt;
+    interfaces_.clear();
   }
-  auto choice = choose_interface(host_, own_address, *interfaces);
+}
+
+std::optional<InterfaceChoice> WorkerInterface::choose(const std::string& own_address) {
+  round_.expires_after(kPauseBeforeLookUp);
+  if (is_loopback(own_address)) return std::nullopt;
+  const auto has_it = [&own_address](const Interface& interface) {
+    return std::ranges::find(interface.addresses, own_address) != interface.addresses.end();
+  };
+  if (std::ranges::none_of(interfaces_, has_it)) look_at_interfaces();
+  auto choice = choose_interface(host_, own_address, interfaces_);
   if (choice) {
     spdlog::info(
         "workers use interface {}, which leads to the leader (GLOO_SOCKET_IFNAME): {}",

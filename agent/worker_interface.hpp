@@ -2,12 +2,14 @@
 
 #include "agent/core/interface_choice.hpp"
 #include "base/deadline.hpp"
+#include "rendezvous/core/interface.hpp"
 #include "rendezvous/dial.hpp"
 
 #include <boost/asio/io_context.hpp>
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -18,7 +20,8 @@ class WorkerInterface {
   /// `host` is this node's own host name.
   WorkerInterface(asio::io_context& context, std::string host);
 
-  /// Looks the host name up, and again after each choose(), until it is cancelled.
+  /// Looks up the host name and the interfaces, and again a second after each choose(), for the
+  /// next one; until it is cancelled.
   asio::awaitable<void> serve();
 
   /// Until the first answer is there, which /etc/hosts gives at once; no longer than `patience`: a
@@ -31,10 +34,13 @@ class WorkerInterface {
   std::optional<InterfaceChoice> choose(const std::string& own_address);
 
  private:
+  void look_at_interfaces();
+
   HostName host_;
+  std::vector<Interface> interfaces_;  // of this node, as of the last look
   NameService names_;
   Timer limit_;  // never expires: the name service has limits of its own
-  Timer round_;  // never expires; cancelled when a round begins
+  Timer round_;  // expires a while after a round began
   Timer answered_;
   bool has_answer_ = false;
 };

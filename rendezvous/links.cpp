@@ -115,7 +115,7 @@ void Links::send(Link link, const Message& message) {
   const auto added = found->add(message);
   if (!added || !will_deliver_) return settle(*found, added ? flush(*found) : added, false);
   if (written_to_ == link) return;
-  flush_written();
+  send_written();
   written_to_ = link;
 }
 
@@ -123,7 +123,7 @@ Result<void> Links::flush(AgentLink& link) const {
   return link.flush(limits_.unsent_bytes_max);
 }
 
-void Links::flush_written() {
+void Links::send_written() {
   const auto link = std::exchange(written_to_, std::nullopt);
   AgentLink* const found = link ? find(*link) : nullptr;
   if (found != nullptr && !found->is_ending()) settle(*found, flush(*found), false);
@@ -309,7 +309,7 @@ void Links::deliver() {
       events_.pop_front();
       on_event_(std::move(event));
     }
-    flush_written();  // which may find that the other side is gone
+    send_written();  // which may find that the other side is gone
   } while (!events_.empty());
 }
 

@@ -88,8 +88,12 @@ class Links {
   /// Whether calls tell where they lead, from the next one on. They do not unless told to.
   void tell_addresses(bool is_wanted) { tells_addresses_ = is_wanted; }
 
-  /// Sends `message`; does nothing on a link that is no more.
+  /// Sends `message`; does nothing on a link that is no more. While an event is told, what goes to
+  /// one link leaves together: once another link is written to, or nothing more is told.
   void send(Link link, const Message& message);
+
+  /// Sends now what send() was given. For a handler of events that is about to take long.
+  void send_written();
 
   /// Sends what was given before, then closes. No more is told of `link`.
   void close(Link link);
@@ -124,7 +128,6 @@ class Links {
   void turn();
   void attend(AgentLink& link, std::uint32_t what);
   Result<void> flush(AgentLink& link) const;
-  void flush_written();
   void register_interest(AgentLink& link);
   void settle(AgentLink& link, const Result<void>& outcome, bool progressed);
   void end(AgentLink& link);
