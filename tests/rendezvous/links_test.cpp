@@ -5,8 +5,20 @@
 #include "tests/rendezvous/running_agent.hpp"
 #include "tests/rendezvous/sample_messages.hpp"
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include <poll.h>
+#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -291,6 +303,36 @@ TEST(Links, WhoNeverProvesTheSecretIsClosed) {
   silent.say_bytes(RawAgent::framed("challenge " + std::string(32, 'a')));
   EXPECT_EQ(silent.hear_frame().substr(0, 9), "response ");
   EXPECT_EQ(silent.hear_byte(), '\0');
+}
+
+// A leader that starts its own workers first would keep its followers' waiting for as long.
+TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+  asio::ip::tcp::socket caller(context);
+  caller.connect(acceptor.local_endpoint());
+  const Descriptor called(acceptor.accept().release());
+  std::unique_ptr<Links> links;
+  asio::cancellation_signal end;
+  pollfd arrived{.fd = caller.native_handle(), .events = POLLIN, .revents = 0};
+  int at_once = -1;
+  int when_asked = -1;
+  const auto on_event = [&](const Links::Event& event) {
+    links->send(std::get<Links::Received>(event).link, Ask{.generation = 3});
+    at_once = poll(&arrived, 1, 0);
+    links->send_written();
+    when_asked = poll(&arrived, 1, 1'000);
+    caller.close();
+    asio::post(context, [&end] { end.emit(asio::cancellation_type::terminal); });
+  };
+  links = Links::open(context, LinkLimits(), on_event).value();
+  asio::co_spawn(context, links->serve(), asio::bind_cancellation_slot(end.slot(), asio::detached));
+  std::string hello(opening_of(Protocol::kAgent));
+  hello += RawAgent::framed(encode(hello_of()));
+  links->adopt(Descriptor(dup(called.get())), hello);
+  context.run();
+  EXPECT_EQ(at_once, 0);
+  EXPECT_EQ(when_asked, 1);
 }
 
 TEST(Links, AStrangerIsClosedAndTheOthersAreUnharmed) {
