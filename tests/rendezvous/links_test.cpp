@@ -325,7 +325,10 @@ TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
     asio::post(context, [&end] { end.emit(asio::cancellation_type::terminal); });
   };
   links = Links::open(context, LinkLimits(), on_event).value();
-  asio::co_spawn(context, links->serve(), asio::bind_cancellation_slot(end.slot(), asio::detached));
+  const auto ended = [](const std::exception_ptr& thrown) {
+    if (thrown) std::terminate();
+  };
+  asio::co_spawn(context, links->serve(), asio::bind_cancellation_slot(end.slot(), ended));
   std::string hello(opening_of(Protocol::kAgent));
   hello += RawAgent::framed(encode(hello_of()));
   links->adopt(Descriptor(dup(called.get())), hello);
