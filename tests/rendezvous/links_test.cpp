@@ -13,11 +13,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <poll.h>
-#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -310,7 +311,7 @@ TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
   asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
   asio::ip::tcp::socket caller(context);
   caller.connect(acceptor.local_endpoint());
-  const Descriptor called(acceptor.accept().release());
+  Descriptor called(acceptor.accept().release());
   std::unique_ptr<Links> links;
   asio::cancellation_signal end;
   pollfd arrived{.fd = caller.native_handle(), .events = POLLIN, .revents = 0};
@@ -331,7 +332,7 @@ TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
   asio::co_spawn(context, links->serve(), asio::bind_cancellation_slot(end.slot(), ended));
   std::string hello(opening_of(Protocol::kAgent));
   hello += RawAgent::framed(encode(hello_of()));
-  links->adopt(Descriptor(dup(called.get())), hello);
+  links->adopt(std::move(called), hello);
   context.run();
   EXPECT_EQ(at_once, 0);
   EXPECT_EQ(when_asked, 1);
