@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -73,10 +72,7 @@ void WorkerInterface::look_at_interfaces() {
 std::optional<InterfaceChoice> WorkerInterface::choose(const std::string& own_address) {
   round_.expires_after(kPauseBeforeLookUp);
   if (is_loopback(own_address)) return std::nullopt;
-  const auto has_it = [&own_address](const Interface& interface) {
-    return std::ranges::find(interface.addresses, own_address) != interface.addresses.end();
-  };
-  if (std::ranges::none_of(interfaces_, has_it)) look_at_interfaces();
+  if (interface_of(own_address, interfaces_) == nullptr) look_at_interfaces();
   auto choice = choose_interface(host_, own_address, interfaces_);
   if (choice) {
     spdlog::info(

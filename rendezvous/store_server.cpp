@@ -245,10 +245,8 @@ void StoreServer::dispatch(StoreLink& link) {
         serve_http(std::move(taken.socket), std::move(taken.received), deadline, pages_));
   }
   // One that looks for its job here does so several times a second: said once for each host.
-  constexpr std::size_t kHostsMax = 1024;
   const std::string peer = link.peer();
-  if (agents_refused_.size() >= kHostsMax) agents_refused_.clear();
-  if (is_agent && !agents_refused_.insert(peer.substr(0, peer.rfind(':'))).second) {
+  if (is_agent && !refused_.is_first(peer.substr(0, peer.rfind(':')))) {
     link.shut();
     return close(link);
   }

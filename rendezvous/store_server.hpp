@@ -11,6 +11,7 @@
 #include "base/deadline.hpp"
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
+#include "base/once_per.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/store.hpp"
 #include "rendezvous/core/store_limits.hpp"
@@ -112,10 +113,10 @@ class StoreServer {
   bool turned_away_ = false;  // said so once
 
   SocketWatch watch_;
-  std::vector<char> buffer_;              // what is being read, of whichever link
-  std::unique_ptr<Store> store_;          // replaced by begin_round()
-  std::set<std::string> hosts_;           // that may open store connections; empty: all
-  std::set<std::string> agents_refused_;  // the hosts of agents that called, where none has a place
+  std::vector<char> buffer_;      // what is being read, of whichever link
+  std::unique_ptr<Store> store_;  // replaced by begin_round()
+  std::set<std::string> hosts_;   // that may open store connections; empty: all
+  OncePer<std::string> refused_;  // hosts of agents that called, where no agent has a place
   Links links_;
   std::uint64_t last_link_ = 0;
   std::vector<Link> released_;

@@ -13,13 +13,6 @@ bool is_link_local(std::string_view address) {
   return address.starts_with("fe80:");
 }
 
-const Interface* interface_of(const std::string& address, std::span<const Interface> interfaces) {
-  const auto found = std::ranges::find_if(interfaces, [&address](const Interface& interface) {
-    return std::ranges::find(interface.addresses, address) != interface.addresses.end();
-  });
-  return found == interfaces.end() ? nullptr : &*found;
-}
-
 /// Why other nodes cannot reach Gloo at the address that it takes by itself; empty: they can.
 std::string why_not(
     const HostName& host, const Interface& leads, std::span<const Interface> interfaces) {
@@ -41,6 +34,13 @@ std::string why_not(
 
 bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address == "::1";
+}
+
+const Interface* interface_of(const std::string& address, std::span<const Interface> interfaces) {
+  const auto found = std::ranges::find_if(interfaces, [&address](const Interface& interface) {
+    return std::ranges::find(interface.addresses, address) != interface.addresses.end();
+  });
+  return found == interfaces.end() ? nullptr : &*found;
 }
 
 std::optional<InterfaceChoice> choose_interface(

@@ -17,6 +17,9 @@ namespace ddprun {
 /// Of a numeric address: every machine has it for itself.
 bool is_loopback(std::string_view address);
 
+/// That one of `interfaces` that has `address`; null: none.
+const Interface* interface_of(const std::string& address, std::span<const Interface> interfaces);
+
 struct InterfaceChoice {
   std::string name;  // of the interface
   std::string why;   // the host name does not serve: a clause for people

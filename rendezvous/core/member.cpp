@@ -217,9 +217,7 @@ void Member::told_of_survivor(const Endpoint& at, TimePoint now, Effects& out) {
 }
 
 void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
-  const Workload& ours = node_.workload;
-  const bool is_foreign = redirect.program != ours.program || redirect.role != ours.role;
-  if (is_foreign) foreign_leader_ = redirect.leader;
+  if (!is_same_job(redirect, node_.workload)) foreign_leader_ = redirect.leader;
   const bool follows = uplink_ == Uplink::kFollowing;
   if (!follows && leaves_for(redirect.instance, redirect.has_begun)) {
     if (has_call()) hang_up(now, out);

@@ -368,6 +368,11 @@ struct Redirect {
   bool operator==(const Redirect&) const = default;
 };
 
+/// Whether a node that came to run that may run in the job that `redirect` tells of.
+inline bool is_same_job(const Redirect& redirect, const Workload& workload) {
+  return redirect.program == workload.program && redirect.role == workload.role;
+}
+
 /// Why those who wait may not lead anew, for people; empty: there is nothing to say.
 struct QuorumLoss {
   std::string why;   // "n1 is silent and ..., so n0 may not go on without it"

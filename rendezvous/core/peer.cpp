@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace ddprun {
@@ -16,7 +17,6 @@ constexpr auto kAnnounceInterval = 500ms;
 // The name may lead to another address by now. A first packet that is lost is repeated after 1 s.
 constexpr auto kNoticePatience = 1s;
 constexpr std::size_t kCallersMax = 16'384;
-constexpr std::size_t kRefusedMax = 1'024;
 constexpr auto kUnheardWait = 5s;  // for a node of the job to be heard, before people are told
 constexpr std::int64_t kReplacedStep = 1'000;  // more than a node leads alone before it is replaced
 constexpr std::uint64_t kFirstNotice = 1ULL << 62U;  // apart from the links of Member's calls
@@ -179,8 +179,7 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
   if (redirect.job != policy_.job) return;  // whose endpoint this was before
   // A second job neither ends the first nor draws its nodes. One that has not begun calls on the
   // first, which refuses it.
-  const Workload& ours = policy_.node.workload;
-  const bool is_stranger = redirect.program != ours.program || redirect.role != ours.role;
+  const bool is_stranger = !is_same_job(redirect, policy_.node.workload);
   const bool is_waiting = coordinator_ && !coordinator_->has_begun();
   if (is_stranger && !(is_waiting && redirect.has_begun)) return;
   if (is_stranger && !stranger_since_) stranger_since_ = now;
@@ -336,8 +335,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
     return close();
   }
   if (auto no = objection(hello)) {
-    if (refused_.size() >= kRefusedMax) refused_.clear();
-    if (refused_.insert(hello.node.incarnation).second) {  // which may try again for a while
+    if (refused_.is_first(hello.node.incarnation)) {  // which may try again for a while
       from_member_.emplace_back(effects::Note{
           .text = fmt::format(
               "{} of job '{}' called here and was refused: {}",

@@ -11,6 +11,7 @@
 // in order and keeps one timer, set to next_deadline(). The simulation (tests/sim) drives the very
 // same class.
 
+#include "base/once_per.hpp"
 #include "rendezvous/core/candidate.hpp"
 #include "rendezvous/core/coordinator.hpp"
 #include "rendezvous/core/effects.hpp"
@@ -22,7 +23,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 
@@ -183,7 +183,7 @@ class Peer {
   TimePoint announce_at_;
   TimePoint announce_until_;  // to others than the endpoint
 
-  std::set<Incarnation> refused_;  // nodes of other jobs that people were told of
+  OncePer<Incarnation> refused_;  // nodes of other jobs that people were told of
 
   TimePoint described_at_;  // the lost quorum, the last time
 

@@ -331,17 +331,32 @@ class Meeting(Strangers):
             self.assert_refused(self.run_alone(*self.elastic(join_timeout=600)), TRY_AGAIN,
                                 self.used_by_this_test())
 
-    def test_a_port_of_this_node_that_a_job_of_one_node_has(self):
+    def start_job_of_one_node(self):
+        """Another job, which has the port."""
         other = subprocess.Popen(
             [options.ddprun, "--master-port", str(self.port), "--no-python", "sh", "-c",
              "echo runs; exec sleep 600"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(other.stdout.close)
         self.addCleanup(other.wait)
         self.addCleanup(other.terminate)
         self.assertEqual("runs\n", other.stdout.readline())
+        return other
+
+    def test_a_port_of_this_node_that_a_job_of_one_node_has(self):
+        self.start_job_of_one_node()
         self.assert_refused(self.run_alone(*self.elastic(join_timeout=600)), TRY_AGAIN,
                             f"ddprun: port {self.port} is used by ddprun-agent (pid ")
+
+    # An agent calls there several times a second.
+    def test_an_endpoint_that_a_job_of_one_node_has_which_says_once_who_calls(self):
+        other = self.start_job_of_one_node()
+        self.assert_refused(
+            self.run_alone(*self.elastic(join_timeout=3, conf=",is_host=0")), TRY_AGAIN,
+            f"127.0.0.1:{self.port}: ", "see that ddprun runs there")
+        other.terminate()
+        said, _ = other.communicate(timeout=PATIENCE_S)
+        self.assertEqual(1, said.count("an agent; this port serves a store only"), said)
 
     def test_an_endpoint_that_another_program_has(self):
         with self.greets(b"SSH-2.0-OpenSSH_9.2\r\n"):

@@ -375,8 +375,7 @@ TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
   EXPECT_EQ(
       loss.ends,
       "it is heard again, or ddprun starts again on the machine of n0, under the same host name "
-      "and "
-      "address and with nothing of the job left there");
+      "and address and with nothing of the job left there");
   // A leader that could go on alone may have done so.
   loss = loss_of(cluster_of(2, NodeRange(1, 2)), {0}, 1);
   EXPECT_EQ(loss.why, n0_of_two);

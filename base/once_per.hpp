@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <utility>
+
+namespace ddprun {
+
+/// Tells what is new from what repeats, so that people are told of it once for each key and not
+/// several times a second. Holds 1,024 keys; then it begins anew.
+template <typename Key>
+class OncePer {
+ public:
+  bool is_first(Key key) {
+    if (seen_.size() >= kKeysMax) seen_.clear();
+    return seen_.insert(std::move(key)).second;
+  }
+
+ private:
+  static constexpr std::size_t kKeysMax = 1'024;
+
+  std::set<Key> seen_;
+};
+
+}  // namespace ddprun
