@@ -184,7 +184,7 @@ std::string Agent::last_words(int status) const {
   const bool is_notice = contract::is_notice(stopped_by_);
   const bool has_saved = is_notice && status == plan_.notice.exit_status;
   std::string text = fmt::format("told to stop by {}", signal_name(stopped_by_));
-  if (plan_.is_slurm_step && is_notice && !has_saved && !why_.empty()) text = why_;
+  if (!plan_.slurm_step.empty() && is_notice && !has_saved && !why_.empty()) text = why_;
   return fmt::format(
       "ddprun: {}; all workers have {}; exit status {}\n",
       text,
@@ -203,7 +203,7 @@ void Agent::stop_by(int signal) {
     late_signal_ = signal;
     return;
   }
-  feed(Peer::Signalled{.signal = signal, .whole_job = plan_.is_slurm_step});
+  feed(Peer::Signalled{.signal = signal, .whole_job = !plan_.slurm_step.empty()});
 }
 
 void Agent::workers_told(const WorkerNews& news) {
@@ -213,7 +213,7 @@ void Agent::workers_told(const WorkerNews& news) {
   if (run || !late_signal_) return;
   const int signal = *late_signal_;
   late_signal_.reset();
-  feed(Peer::Signalled{.signal = signal, .whole_job = plan_.is_slurm_step});
+  feed(Peer::Signalled{.signal = signal, .whole_job = !plan_.slurm_step.empty()});
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.

@@ -19,7 +19,7 @@ SupervisorPolicy policy_of(const LaunchPlan& plan) {
   policy.workers = plan.workers;
   policy.grace = plan.shutdown_timeout;
   policy.notice_grace = plan.notice.grace;
-  policy.workers_get_notices = plan.is_slurm_step;
+  policy.workers_get_notices = !plan.slurm_step.empty();
   return policy;
 }
 
@@ -115,7 +115,7 @@ void LocalWorkers::kill() {
 
 void LocalWorkers::signalled(int signal) {
   if (stopped_by_ == 0) stopped_by_ = signal;
-  const bool is_repeated = around_.plan.is_slurm_step && contract::is_notice(signal);
+  const bool is_repeated = !around_.plan.slurm_step.empty() && contract::is_notice(signal);
   feed(Supervisor::Signalled{.signal = signal, .is_repeated = is_repeated});
 }
 

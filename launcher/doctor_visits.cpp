@@ -124,7 +124,7 @@ class Visits {
 Visits::Visits(
     asio::io_context& context, const Allocation& allocation, std::uint16_t port, VisitLimits limits)
     : context_(context),
-      step_(fmt::format("{}.{}", allocation.job_id, allocation.step_id)),
+      step_(allocation.name()),
       own_id_(allocation.node_id),
       port_(port),
       limits_(limits),

@@ -217,8 +217,11 @@ Result<void> settle_here(
   plan.meeting.secret = *std::move(secret);
   auto checked = check_fence(options);
   if (!checked) return checked;
-  plan.is_slurm_step = step.has_value();
-  if (step) plan.slurm_job = step->run_name();
+  if (step) {
+    plan.slurm_step = step->name();
+    plan.slurm_job = step->run_name();
+    plan.is_whole_step = is_whole_step(line);
+  }
   plan.shares_logs = plan.meeting.has_others() || (step && step->nodes.size() > 1);
   if (step && plan.meeting.has_others()) {
     plan.meeting.expected = static_cast<int>(step->nodes.size());

@@ -55,7 +55,7 @@ void open_missing_streams() {
 
 bool ends_the_job(const LaunchPlan& plan, int signal) {
   const bool is_user = signal == SIGUSR1 || signal == SIGUSR2;
-  if (is_user && plan.is_slurm_step) return true;
+  if (is_user && !plan.slurm_step.empty()) return true;
   return std::ranges::find(plan.signals_to_handle, signal) != plan.signals_to_handle.end();
 }
 
@@ -204,7 +204,7 @@ Result<int> run_agent(
   context.run();
   if (thrown) std::rethrow_exception(thrown);
   if ((*agent)->speaks_for_job()) {
-    if (plan.is_slurm_step) tell_of_silent((*agent)->silent_hosts());
+    if (!plan.slurm_step.empty()) tell_of_silent((*agent)->silent_hosts());
     requeue(
         again,
         {.exit_status = status,

@@ -145,8 +145,9 @@ struct LaunchPlan {
   bool shared_store = true;  // false: rank 0 hosts its own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
   bool virtual_local_rank = false;
   NoticePlan notice;
-  bool is_slurm_step = false;  // a signal to this node means the whole job
-  std::string slurm_job;       // "812", "812_step1"; empty: no step
+  std::string slurm_step;      // "812.0": a signal to this node means the whole job; empty: no step
+  std::string slurm_job;       // of that step: "812", "812_step1"
+  bool is_whole_step = false;  // the nodes of that step are all that the job has
   bool shares_logs = false;    // other nodes write logs of the same name
   int usable_cpus = 1;         // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
   WorkerCommand command;
@@ -156,11 +157,11 @@ struct LaunchPlan {
   StreamsPlan streams;
   MemoryLogPlan memory_log;
 
-  /// By what its nodes know the job: two steps of a job may have been given one run_id.
+  /// By what its nodes know the job: two steps may have been given one run_id, and are one job only
+  /// if they were told how many nodes that has, and where it meets.
   std::string job_among_nodes() const {
-    // Only where the endpoint is made of Slurm's id may somebody else's job be met there.
-    const bool is_enough = meeting.other_ports.empty() || slurm_job == run_id;
-    return is_enough ? run_id : run_id + "@" + slurm_job;
+    const bool is_of_one_step = is_whole_step || !meeting.other_ports.empty();
+    return is_of_one_step && slurm_job != run_id ? run_id + "@" + slurm_job : run_id;
   }
   /// By what people find what it leaves behind: Slurm's id, also where run_id is one of chance.
   std::string job_for_people() const {

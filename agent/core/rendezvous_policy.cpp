@@ -77,7 +77,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
       .program = as_plain_text(plan.command.name, kNameBytesMax),
       .role = as_plain_text(plan.role, kNameBytesMax),
       .command = as_plain_text(plan.command.text, kCommandBytesMax),
-      .step = plan.slurm_job};
+      .step = plan.slurm_step};
   policy.spares = meeting.spares;
   policy.ranks_are_places = meeting.ranks_are_places;
   policy.nodes = meeting.nodes;
@@ -105,7 +105,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.regather_timeout = meeting.regather_timeout;
   // What a machine did before it lost power, those say who were with it.
   policy.last_call = std::max(meeting.last_call, survivors_heard_within(meeting.lease));
-  if (plan.is_slurm_step) policy.notice_delay = kNoticeDelay;
+  if (!plan.slurm_step.empty()) policy.notice_delay = kNoticeDelay;
   policy.seed = own.chance;
   return policy;
 }

@@ -12,6 +12,7 @@ namespace ddprun {
 namespace {
 
 constexpr char kPortSource[] = "SLURM_JOB_ID";
+constexpr char kNodesSource[] = "SLURM_STEP_NUM_NODES";
 
 class Filler {
  public:
@@ -68,6 +69,11 @@ std::vector<std::uint16_t> other_ports(const Allocation& allocation, const Comma
   return {ports.begin() + 1, ports.end()};
 }
 
+bool is_whole_step(const CommandLine& line) {
+  const auto nodes = line.given.find("nnodes");
+  return nodes != line.given.end() && nodes->second.source == kNodesSource;
+}
+
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line) {
   Filler filler(allocation, line);
   const auto here = static_cast<int>(allocation.nodes.size());
@@ -103,9 +109,10 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
       "nproc-per-node",
       std::to_string(gpus > 0 ? gpus : cpus),
       gpus > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_CPUS_ON_NODE");
-  filler.fill("rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
+  // More nodes than the step has come from other steps or jobs, or from outside of Slurm.
+  if (is_ours || nodes.max() <= here) filler.fill("rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
   if (filler.has("standalone")) return {};
-  filler.fill("nnodes", std::to_string(here), "SLURM_STEP_NUM_NODES");
+  filler.fill("nnodes", std::to_string(here), kNodesSource);
   if (here > 1) filler.fill_meeting(nodes);
   return {};
 }

@@ -15,12 +15,18 @@ bool says_where_to_meet(const CommandLine& line);
 
 /// Gives the flags that the command line leaves open what Slurm says: how many nodes, this node's
 /// rank, where they meet, the id, and workers per node (GPUs, else CPUs; no more than
-/// `usable_cpus`). Where the user says where the nodes meet, that holds, and nothing is refused.
+/// `usable_cpus`). Where the user says where the nodes meet, that holds, and nothing is refused; if
+/// --nnodes asks for more nodes than the step has, the id is not Slurm's either, since nodes of
+/// other steps could not have the same one.
 ///
 /// Fails with kInvalidArgument if several agents share a node, if --nnodes wants more nodes than
 /// the step has (fewer are right, and the others stand by), or if --node-rank is another than
 /// Slurm's.
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line);
+
+/// Whether the nodes of the step are all that the job has, since --nnodes, which fill_from_slurm
+/// has given, was left to Slurm.
+bool is_whole_step(const CommandLine& line);
 
 /// Where the nodes look for each other if --master-port, which fill_from_slurm has given, is taken;
 /// empty if the user said where they meet.

@@ -70,7 +70,7 @@ struct Workload {
   std::string program;  // file name without its directory, or "-m MODULE"
   std::string role;
   std::string command;  // as typed, cut, for people
-  std::string step;     // the Slurm step that it was started in; empty: none
+  std::string step;     // the Slurm step that it was started in, "812.0"; empty: none
 
   bool operator==(const Workload&) const = default;
 };

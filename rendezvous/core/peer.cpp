@@ -305,15 +305,26 @@ std::optional<Refuse> Peer::objection(const Hello& hello) const {
         .instance = {},
         .is_stranger = true};
   };
+  const Workload& there = hello.node.workload;
+  const Workload& here = policy_.node.workload;
   if (hello.job != policy_.job) {
+    if (!there.step.empty() && !here.step.empty() && there.step != here.step) {
+      return refuse(fmt::format(
+          "job '{}' of Slurm step {} runs there (on {}), not '{}' of step {}; give another "
+          "endpoint, or, for one job of both steps, --nnodes for both together and the same "
+          "--rdzv-id",
+          policy_.job,
+          here.step,
+          policy_.node.host,
+          hello.job,
+          there.step));
+    }
     return refuse(fmt::format(
         "job '{}' runs there (on {}), not '{}'; give another endpoint, or the same --rdzv-id",
         policy_.job,
         policy_.node.host,
         hello.job));
   }
-  const Workload& there = hello.node.workload;
-  const Workload& here = policy_.node.workload;
   if (is_same_job(there, here)) return std::nullopt;
   const bool names_role = there.role != here.role;
   return refuse(fmt::format(

@@ -173,6 +173,10 @@ std::array<std::uint16_t, Allocation::kPorts> Allocation::ports() const {
   return ports;
 }
 
+std::string Allocation::name() const {
+  return fmt::format("{}.{}", job_id, step_id);
+}
+
 std::string Allocation::run_name() const {
   return step_id == 0 ? fmt::format("{}", job_id) : fmt::format("{}_step{}", job_id, step_id);
 }

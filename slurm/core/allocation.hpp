@@ -49,6 +49,9 @@ struct Allocation {
   /// but the first is nobody's first.
   std::array<std::uint16_t, kPorts> ports() const;
 
+  /// As Slurm writes it: "7782523.0".
+  std::string name() const;
+
   /// "7782523", and "7782523_step2" in a later step than the first.
   std::string run_name() const;
 

@@ -12,6 +12,7 @@ using testing::ElementsAre;
 TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   LaunchPlan plan;
   plan.run_id = "job7";
+  plan.slurm_step = "812.1";
   plan.slurm_job = "812_step1";
   plan.workers = 4;
   plan.max_restarts = 3;
@@ -50,7 +51,7 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
           .program = "train.py",
           .role = "trainer",
           .command = "/x/train.py --name caf\\xc3\\xa9",
-          .step = "812_step1"}};
+          .step = "812.1"}};
   EXPECT_EQ(policy.node, node);
   EXPECT_EQ(policy.nodes.min(), 2);
   EXPECT_EQ(policy.nodes.max(), 4);
@@ -66,7 +67,7 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_TRUE(policy.trusts_replacement);
   EXPECT_TRUE(policy.has_fence);
   EXPECT_EQ(policy.if_alone, "");
-  EXPECT_EQ(policy.notice_delay, 0s);
+  EXPECT_EQ(policy.notice_delay, 200ms);
 }
 
 // A machine that lost power and is back would begin the job anew beside those that still run it.
@@ -95,15 +96,28 @@ TEST(RendezvousPolicy, HasAHintForWhoeverWaitsAloneAtAnEndpointThatEachMachineHa
   }
 }
 
+TEST(RendezvousPolicy, StepsOfOneIdAreOneJobOnlyIfTheySayHowManyNodesItHas) {
+  LaunchPlan plan;
+  plan.run_id = "mine";
+  plan.slurm_step = "812.1";
+  plan.slurm_job = "812_step1";
+  EXPECT_EQ(rendezvous_policy(plan, {}).job, "mine");
+  plan.is_whole_step = true;
+  EXPECT_EQ(rendezvous_policy(plan, {}).job, "mine@812_step1");
+  plan.run_id = plan.slurm_job;
+  EXPECT_EQ(rendezvous_policy(plan, {}).job, "812_step1");
+}
+
 TEST(RendezvousPolicy, OfOneNodeHasNoUseForAFence) {
   LaunchPlan plan;
   plan.meeting.fence_directory = "/shared";
   EXPECT_FALSE(rendezvous_policy(plan, {}).has_fence);
 }
 
-TEST(RendezvousPolicy, WaitsInASlurmStepForTheNoticeThatMayHaveEndedAWorker) {
+TEST(RendezvousPolicy, WaitsOnlyInASlurmStepForTheNoticeThatMayHaveEndedAWorker) {
   LaunchPlan plan;
-  plan.is_slurm_step = true;
+  EXPECT_EQ(rendezvous_policy(plan, {}).notice_delay, 0s);
+  plan.slurm_step = "812.0";
   EXPECT_EQ(rendezvous_policy(plan, {}).notice_delay, 200ms);
 }
 

@@ -123,6 +123,36 @@ TEST(SlurmFlags, FlagsWin) {
   EXPECT_EQ(options.workers.number, 1);
 }
 
+/// The second of two nodes, in a step of its own.
+Allocation one_node() {
+  Allocation one;
+  one.job_id = 7'782'523;
+  one.step_id = 1;
+  one.nodes = {"node1"};
+  one.tasks_per_node = {1};
+  return one;
+}
+
+TEST(SlurmFlags, StepsThatCombineHaveNoIdOfSlurms) {
+  const Words two_terminals = {"--nnodes=2", "--node-rank=1", "--master-addr=node0"};
+  EXPECT_EQ(options_in(one_node(), two_terminals).plan.run_id, "none");
+  const Words elastic = {"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=node0:29400"};
+  EXPECT_EQ(options_in(one_node(), elastic).plan.run_id, "none");
+  // Another job's nodes have nothing to do with a step that has all of its own.
+  EXPECT_EQ(options_in(three_nodes(), elastic).plan.run_id, "7782523");
+}
+
+TEST(SlurmFlags, AStepWithoutNnodesIsAWorldOfItsOwn) {
+  const auto is_whole = [](Words words) {
+    words.emplace_back("train.py");
+    auto line = read_command_line(words, {});
+    EXPECT_TRUE(line && fill_from_slurm(three_nodes(), kCpus, *line));
+    return line && is_whole_step(*line);
+  };
+  EXPECT_TRUE(is_whole({"--rdzv-id=mine", "--rdzv-endpoint=node0:29400"}));
+  EXPECT_FALSE(is_whole({"--rdzv-id=mine", "--rdzv-endpoint=node0:29400", "--nnodes=3"}));
+}
+
 TEST(SlurmFlags, StandaloneIsEachNodeByItself) {
   const MeetingPlan alone = options_in(three_nodes(), {"--standalone"}).plan.meeting;
   EXPECT_FALSE(alone.has_others());
