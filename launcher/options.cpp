@@ -272,7 +272,7 @@ Result<Request> read_request(
   Request request{.asks = Asks::kRun, .plans = *std::move(plans), .requeue = {}, .warnings = {}};
   if (step) {
     request.requeue = {
-        .mode = options->requeue, .job_id = step->job_id, .restarts = step->restarts};
+        .mode = options->requeue, .job = step->scontrol_id(), .restarts = step->restarts};
   }
   request.warnings = std::move(options->warnings);
   return request;

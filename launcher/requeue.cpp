@@ -86,14 +86,13 @@ Result<void> check_configuration() {
 Result<void> try_requeue(const RequeuePlan& plan) {
   const auto configured = check_configuration();
   if (!configured) return configured.error();
-  const std::string id = std::to_string(plan.job_id);
-  const auto told = ask_scontrol({"show", "job", "--oneliner", id});
+  const auto told = ask_scontrol({"show", "job", "--oneliner", plan.job});
   if (!told) return make_error(Errc::kNotFound, told.error().detail);  // Slurm, from here
   const auto record = parse_job_record(*told);
   if (!record) return record.error();
   const auto checked = check_requeue(*record, plan.restarts);
   if (!checked) return checked.error();
-  const auto done = ask_scontrol({"requeue", id});
+  const auto done = ask_scontrol({"requeue", plan.job});
   if (!done) return done.error();
   return {};
 }
@@ -101,12 +100,12 @@ Result<void> try_requeue(const RequeuePlan& plan) {
 }  // namespace
 
 void requeue(const RequeuePlan& plan, const JobEnd& end) {
-  if (plan.job_id == 0 || !wants_requeue(plan.mode, end)) return;
+  if (plan.job.empty() || !wants_requeue(plan.mode, end)) return;
   const auto done = try_requeue(plan);
   if (done) {
     say(fmt::format(
         "ddprun: Slurm was asked to start job {} again: restart {} of {} at most\n",
-        plan.job_id,
+        plan.job,
         plan.restarts + 1,
         kRequeuesMax));
     return;
@@ -117,9 +116,9 @@ void requeue(const RequeuePlan& plan, const JobEnd& end) {
     why += fmt::format(
         "; where ddprun ends with {}, let the batch script call 'scontrol requeue {}'",
         end.exit_status,
-        plan.job_id);
+        plan.job);
   }
-  say(fmt::format("ddprun: job {} is not started again: {}\n", plan.job_id, why));
+  say(fmt::format("ddprun: job {} is not started again: {}\n", plan.job, why));
 }
 
 }  // namespace ddprun

@@ -2,14 +2,14 @@
 
 #include "slurm/core/requeue.hpp"
 
-#include <cstdint>
+#include <string>
 
 namespace ddprun {
 
-/// Which job of Slurm's is to be started again, and when. Job 0: none, this is no step of one.
+/// Which job of Slurm's is to be started again, and when.
 struct RequeuePlan {
   Requeue mode = Requeue::kNo;
-  std::uint32_t job_id = 0;
+  std::string job;   // Allocation::scontrol_id(); empty: this is no step of one
   int restarts = 0;  // SLURM_RESTART_COUNT
 };
 

@@ -8,7 +8,7 @@
 #   failover false_alarm nodes            nodes that are lost, or only slow
 #   return cuts pods one_blow second_job  nodes that come back
 #   chaos                                 one trouble after another, by chance
-#   terminals notice requeue              nodes started by hand under Slurm, its notices, and jobs that it starts again
+#   terminals unkind notice requeue       nodes started by hand under Slurm; what Slurm does unasked, and says
 #   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
 #   unit                                  the unit tests, optimised
 #
@@ -19,7 +19,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 all=(sim mutants failover false_alarm nodes return cuts pods one_blow second_job chaos terminals
-  notice requeue  kills snapshots training_cuts kit unit)
+  unkind notice requeue  kills snapshots training_cuts kit unit)
 
 case "${1:-}" in
   -h | --help)
@@ -60,6 +60,7 @@ drill() {
     second_job) python3 "$nodes/second_job_drill.py" "${with_worker[@]}" --repeats 50 ;;
     chaos) python3 "$nodes/chaos_drill.py" "${with_worker[@]}" --seeds 1:200 --jobs 4 --logs "$out/chaos" ;;
     terminals) python3 "$tests/slurm/meeting_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
+    unkind) python3 "$tests/slurm/unkind_cluster_test.py" "${programs[@]}" --repeats 10 ;;
     notice) "$python" "$tests/slurm/notice_cluster_drill.py" "${with_trainer[@]}" --repeats 20 ;;
     requeue) "$python" "$tests/slurm/requeue_cluster_test.py" "${with_trainer[@]}" --python "$python" ;;
     kills)

@@ -146,6 +146,7 @@ Result<std::optional<Allocation>> read_step(std::uint32_t step, Variables& varia
       .gpus = read_gpus(variables),
       .restarts = variables.find_number("SLURM_RESTART_COUNT", 0, kPerNodeMax).value_or(0),
       .end_time = variables.find_number<std::int64_t>("SLURM_JOB_END_TIME", 0, kTimeMax),
+      .array_job = variables.find_number<std::uint32_t>("SLURM_ARRAY_JOB_ID", 1, kIdMax),
       .array_task = variables.find_number<std::uint32_t>("SLURM_ARRAY_TASK_ID", 0, kIdMax),
       .is_heterogeneous = variables.find("SLURM_HET_SIZE").has_value(),
   };
@@ -171,6 +172,11 @@ std::array<std::uint16_t, Allocation::kPorts> Allocation::ports() const {
   for (std::uint16_t& port : ports)
     port = static_cast<std::uint16_t>(next += kJobs);
   return ports;
+}
+
+std::string Allocation::scontrol_id() const {
+  if (!array_job || !array_task) return fmt::format("{}", job_id);
+  return fmt::format("{}_{}", *array_job, *array_task);
 }
 
 std::string Allocation::name() const {

@@ -33,7 +33,8 @@ struct Allocation {
   std::optional<int> gpus;  // that this task may use; none: Slurm says nothing of GPUs
   int restarts = 0;         // how often the job was requeued
   std::optional<std::int64_t> end_time;     // of the job, seconds since 1970; newer versions say it
-  std::optional<std::uint32_t> array_task;  // SLURM_ARRAY_TASK_ID, in an array
+  std::optional<std::uint32_t> array_job;   // SLURM_ARRAY_JOB_ID, in an array
+  std::optional<std::uint32_t> array_task;  // SLURM_ARRAY_TASK_ID, with array_job
   bool is_heterogeneous = false;            // its nodes may differ in CPUs and GPUs
 
   int tasks() const;
@@ -48,6 +49,10 @@ struct Allocation {
   /// where that is taken, at the next of these. Two jobs whose ids end alike share them all; each
   /// but the first is nobody's first.
   std::array<std::uint16_t, kPorts> ports() const;
+
+  /// By what scontrol knows this job and no other: "7782523", of an array's element "7782520_3". An
+  /// array has the job id of one of its elements, so scontrol takes that id for all of them.
+  std::string scontrol_id() const;
 
   /// As Slurm writes it: "7782523.0".
   std::string name() const;

@@ -41,6 +41,7 @@ TEST(Allocation, IsThatOfABareSrun) {
       .gpus = 2,
       .restarts = 0,
       .end_time = {},
+      .array_job = std::nullopt,
       .array_task = std::nullopt,
       .is_heterogeneous = false,
   };
@@ -116,6 +117,7 @@ TEST(Allocation, CountsTheGpusOfThisTask) {
 TEST(Allocation, KnowsArrayHeterogeneityAndRestarts) {
   const Allocation element = allocation_of(recorded("array_element"));
   EXPECT_EQ(element.array_task, 5U);
+  EXPECT_EQ(element.scontrol_id(), "7_5");  // all elements are job 7 to scontrol, as this one is
   EXPECT_FALSE(element.is_heterogeneous);
 
   const Allocation whole = allocation_of(recorded("heterogeneous"));

@@ -194,13 +194,18 @@ class Cluster:
                 raise AssertionError(f"{self.output_of(job)}\njob {job} is {state}, not {' or '.join(states)}: {known}")
             time.sleep(POLL_S)
 
+    def wait_until(self, claim, what, timeout=PATIENCE_S):
+        """Until `claim()`, which Slurm or a program here does not tell by itself."""
+        deadline = time.monotonic() + timeout
+        while not claim():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"in vain for {timeout} s: {what}")
+            time.sleep(POLL_S)
+
     def wait_until_down(self, name, timeout=PATIENCE_S):
         """Until Slurm knows that the node is lost."""
-        deadline = time.monotonic() + timeout
-        while "DOWN" not in self.run("scontrol", "show", "node", name).stdout:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"Slurm does not say that {name} is down")
-            time.sleep(POLL_S)
+        self.wait_until(lambda: "DOWN" in self.run("scontrol", "show", "node", name).stdout,
+                        f"Slurm says that {name} is down", timeout)
 
     def wait_until_over(self, job, timeout=PATIENCE_S):
         return self.wait_for(job, *OVER, timeout=timeout)
