@@ -8,7 +8,7 @@
 #   failover false_alarm nodes            nodes that are lost, or only slow
 #   return cuts pods one_blow second_job  nodes that come back
 #   chaos                                 one trouble after another, by chance
-#   terminals unkind notice requeue       nodes started by hand under Slurm; what Slurm does unasked, and says
+#   terminals unkind notice requeue       under Slurm: started by hand, what it does unasked, what it says
 #   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
 #   unit                                  the unit tests, optimised
 #
