@@ -809,8 +809,15 @@ void Member::keep_lease(TimePoint now, Effects& out) {
 
 std::string Member::why_lease_is_over(TimePoint now) const {
   const double silent = to_seconds(now - heard_at_);
-  if (led_itself()) return fmt::format("too few nodes were heard for {:.1f} s", silent);
-  if (now - heard_at_ >= lease_ / 2) {
+  const bool was_silent = now - heard_at_ >= lease_ / 2;
+  if (led_itself()) {
+    if (was_silent) return fmt::format("too few nodes were heard for {:.1f} s", silent);
+    return fmt::format(
+        "enough nodes were heard {:.1f} s ago, but too few of them have heard this one, which "
+        "leads, for a lease",
+        silent);
+  }
+  if (was_silent) {
     return fmt::format("the leader, {}, was not heard for {:.1f} s", leader_host_, silent);
   }
   return fmt::format(
