@@ -272,6 +272,7 @@ void Agent::perform(const effects::StartWorkers& effect) {
     // A leader's followers start theirs meanwhile.
     network_->send_written();
     workers_.start(round, network_->lines_for_workers(), worker_interface(round.master));
+    network_->advertise();
     return begin_sampling();
   }
   WorkerNews none;
@@ -335,6 +336,7 @@ void Agent::perform(const effects::Finish& effect) {
 
 void Agent::leave(int exit_status) {
   exit_status_ = exit_status;
+  network_->stop_advertising();
   finished_.cancel();
 }
 

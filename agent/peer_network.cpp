@@ -282,7 +282,26 @@ OwnNode PeerNetwork::own_node(std::string host, std::uint64_t chance) const {
   if (server_) own.listens.port = server_->port();
   own.master = master_;
   own.machine = own_machine();
+  if (links_) own.survivors = advertised(advertised_job());
   return own;
+}
+
+AdvertisedJob PeerNetwork::advertised_job() const {
+  return {
+      .id = plan_.job_among_nodes(),
+      .meets_at = plan_.meeting.endpoint.value_or(Endpoint()),
+      .program = plan_.command.name,
+      .role = plan_.role};
+}
+
+void PeerNetwork::advertise() {
+  if (!links_ || !server_ || advertisement_) return;
+  Endpoint at{
+      .host = local_address_.empty() ? reached_at_ : local_address_, .port = server_->port()};
+  if (!numeric_address(at)) at.host = "127.0.0.1";
+  auto made = ddprun::advertise(advertised_job(), at);
+  if (!made) return spdlog::info("{}", made.error().detail);
+  advertisement_ = *std::move(made);
 }
 
 /// Whether a name service says where the endpoint is.

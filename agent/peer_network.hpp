@@ -4,10 +4,12 @@
 // connections between agents, and the life lines. A shell: performs what Peer decides, and tells it
 // what came of that. On a job of one node there is the store alone, and no socket to itself.
 
+#include "agent/advertisement.hpp"
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/rendezvous_policy.hpp"
 #include "agent/front.hpp"
 #include "base/deadline.hpp"
+#include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/address.hpp"
@@ -45,7 +47,8 @@ class PeerNetwork {
   PeerNetwork(const PeerNetwork&) = delete;
   PeerNetwork& operator=(const PeerNetwork&) = delete;
 
-  /// Whether this node founds the job, where it listens, and which machine this is.
+  /// Whether this node founds the job, where it listens, which machine this is, and which agents of
+  /// the job are on it.
   OwnNode own_node(std::string host, std::uint64_t chance) const;
 
   /// To be called before anything is served. `status` is the page of /status.
@@ -66,6 +69,12 @@ class PeerNetwork {
   void probe_lines(const effects::ProbeLines& effect);
   void begin_store(const effects::BeginStore& effect);
 
+  /// Tells agents of this job that are started on this machine where this node is. On a job of one
+  /// node nothing. Once is enough.
+  void advertise();
+  /// It does not take part any more.
+  void stop_advertising() { advertisement_ = Descriptor(); }
+
   /// For each worker of the round that starts to hold: our life lines, and while we lead the ends
   /// of those of the first successors. REQUIRES: no process of a worker runs.
   std::vector<int> lines_for_workers();
@@ -85,6 +94,7 @@ class PeerNetwork {
   Result<void> open_links(const LaunchPlan& plan);
   Result<std::uint16_t> listen_at_endpoint(const MeetingPlan& meeting, const Endpoint& endpoint);
   bool has_name() const;
+  AdvertisedJob advertised_job() const;
   void consider_hosting();
   void stop_looking();
   asio::awaitable<void> look_again();
@@ -113,6 +123,7 @@ class PeerNetwork {
   std::string reached_at_;               // its address on the connections with the leader
   Endpoint master_;                      // of a round that this node leads
   std::vector<Incarnation> successors_;  // of the newest such round
+  Descriptor advertisement_;             // once it runs
   std::unique_ptr<Links> links_;         // none on one node
   std::unique_ptr<LifeLines> lines_;
   std::unique_ptr<StoreServer> server_;  // none where nobody needs it

@@ -96,6 +96,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
       policy.meet.push_back({.host = meeting.endpoint->host, .port = port});
   }
   policy.meets_by_name = own.meets_by_name;
+  policy.survivors = own.survivors;
   policy.master = own.master;
   policy.lease = meeting.lease;
   policy.trusts_reset = meeting.trusts_reset;

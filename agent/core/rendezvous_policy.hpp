@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -20,6 +21,7 @@ struct OwnNode {
   Endpoint master;               // where its workers meet if it leads; host "": where it is reached
   std::int64_t started_ms = 0;   // since 1970, by its own clock
   Machine machine;               // as far as it is known
+  std::vector<Endpoint> survivors;  // as in RendezvousPolicy
 };
 
 /// How this node takes part.

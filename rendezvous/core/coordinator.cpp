@@ -61,6 +61,9 @@ Coordinator::Coordinator(
       unheard_(mandate.unheard),
       regroup_until_(now + mandate.wait),
       verdict_(mandate.verdict) {
+  if (!has_history_ && !policy.survivors.empty()) {
+    not_before_ = now + survivors_heard_within(policy.lease);
+  }
   if (!has_history_) return;
   ++progress_.attempt;
   progress_.previous_world = progress_.world;

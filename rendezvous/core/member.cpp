@@ -27,6 +27,7 @@ Member::Member(const RendezvousPolicy& policy)
       node_(policy.node),
       dice_(static_cast<std::minstd_rand::result_type>(policy.seed)),
       pause_(policy.retry_pause),
+      survivors_(policy.survivors),
       lease_(policy.lease),
       margin_(policy.margin) {}
 
@@ -38,6 +39,9 @@ bool Member::runs_workers() const {
 
 void Member::begin(TimePoint now, Effects& out) {
   sought_since_ = now;
+  // Beside a node of the job, on its machine: those that are started anew where none is left go
+  // first.
+  if (!survivors_.empty()) retry_at_ = now + survivors_heard_within(lease_);
   advance(now, out);
 }
 
@@ -86,12 +90,14 @@ void Member::received(Link link, const Message& message, TimePoint now, Effects&
 void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   if (uplink_ == Uplink::kFollowing) {  // a round has started without this node
     successors_ = welcome.successors;
-    if (welcome.is_full) tell_of_spare(out);
+    if (welcome.is_full) stand_by(now);
   }
   if (uplink_ != Uplink::kWaiting) return;
   const Leadership leadership{
       .generation = welcome.generation, .leader = welcome.leader.incarnation};
-  const bool is_ours = !standing_.instance.exists() || standing_.instance == welcome.instance;
+  // One that has begun, if it was told of it; else the first that it meets.
+  const Instance& own = standing_.instance.exists() ? standing_.instance : begun_;
+  const bool is_ours = !own.exists() || own == welcome.instance;
   const bool is_older = welcome.generation < standing_.generation;
   const bool is_other =
       welcome.generation == standing_.obeyed.generation && standing_.obeyed != leadership;
@@ -124,7 +130,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   tell_workers(out);
   if (leaving_) send(*leaving_, out);
   beat(now, out);
-  if (welcome.is_full) tell_of_spare(out);
+  if (welcome.is_full) stand_by(now);
   // What runs here belongs to a round that its leader will not start again.
   if (runs_workers() && news_.round.generation < welcome.generation) {
     stop_workers("another node leads", out);
@@ -147,6 +153,7 @@ void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kWaiting) return;
   const std::int64_t generation = redirect.leadership.generation;
   if (leaves_for(redirect.instance, redirect.has_begun)) begin_anew();
+  note_begun(redirect);
   const bool is_same = !standing_.instance.exists() || standing_.instance == redirect.instance;
   const bool has_waited = now >= promised_at_ + lease_ + margin_;
   const bool is_behind = is_same && generation < standing_.generation &&
@@ -172,6 +179,12 @@ void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
     redirects_ = 0;
   }
   hang_up(now, out);
+}
+
+/// Its leader may be lost by now, and another instance be founded where it was.
+void Member::note_begun(const Redirect& redirect) {
+  const bool is_ours = redirect.has_begun && is_same_job(redirect, node_.workload);
+  if (is_ours && !standing_.instance.exists()) begun_ = redirect.instance;
 }
 
 void Member::begin_anew() {
@@ -216,6 +229,15 @@ void Member::told_of_survivor(const Endpoint& at, TimePoint now, Effects& out) {
   advance(now, out);
 }
 
+void Member::forget_survivors(TimePoint now, Effects& out) {
+  survivors_.clear();
+  begun_ = {};
+  loss_ = {};
+  has_told_loss_ = false;
+  has_told_waiting_ = false;
+  advance(now, out);
+}
+
 void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
   if (!is_same_job(redirect, node_.workload)) foreign_leader_ = redirect.leader;
   const bool follows = uplink_ == Uplink::kFollowing;
@@ -223,6 +245,7 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
     if (has_call()) hang_up(now, out);
     begin_anew();
   }
+  note_begun(redirect);
   const bool is_same = !standing_.instance.exists() || standing_.instance == redirect.instance;
   const bool is_news = is_same && redirect.leadership.generation >= standing_.generation &&
                        !is_dead(redirect.leadership);
@@ -321,6 +344,7 @@ void Member::lose_uplink(TimePoint now, Effects& out) {
     pause_ = policy_.retry_pause;
   }
   uplink_ = Uplink::kNone;
+  stands_by_at_.reset();
   offer_.reset();  // only on the connection of its offer is a start obeyed
   asked_ = 0;
   has_promised_ = false;
@@ -830,6 +854,10 @@ void Member::keep_following(TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kFollowing || link_ == kSelfLink) return;
   if (now >= hold_until_) return hang_up(now, out);
   if (now >= beat_at_) beat(now, out);
+  if (stands_by_at_ && now >= *stands_by_at_) {
+    stands_by_at_.reset();
+    tell_of_spare(out);
+  }
   call_again(now, out);
 }
 
@@ -959,6 +987,7 @@ void Member::on(const StartRound& start, TimePoint now, Effects& out) {
   standing_.committed = standing_.offered;
   forget_settled();
   if (link_ != kSelfLink) was_leader_ = false;
+  stands_by_at_.reset();
   if (!offer.place) return tell_of_spare(out);
   has_told_spare_ = false;
   news_ = {.round = start.round, .state = WorkersState::kStopped, .failure = {}, .pids = {}};
@@ -973,6 +1002,11 @@ void Member::on(const StartRound& start, TimePoint now, Effects& out) {
       .master = offer.master,
       .hosts = offer.hosts,
       .progress = offer.progress});
+}
+
+/// A node that is back may find its own place taken, as long as nobody knows that it was lost.
+void Member::stand_by(TimePoint now) {
+  if (!stands_by_at_) stands_by_at_ = now + lease_ + margin_;
 }
 
 void Member::tell_of_spare(Effects& out) {
@@ -1174,6 +1208,7 @@ std::optional<TimePoint> Member::next_deadline() const {
   if (has_leader && link_ != kSelfLink) {
     not_after(hold_until_);
     not_after(beat_at_);
+    if (stands_by_at_) not_after(*stands_by_at_);
     not_after(second_ ? second_->until : silent_at());
   }
   if (!has_leader) {

@@ -98,6 +98,9 @@ class Member {
   /// A node of another instance, of which a round was started, can be reached there.
   void told_of_survivor(const Endpoint& at, TimePoint now, Effects& out);
 
+  /// None of them is heard any more; the job may be begun anew.
+  void forget_survivors(TimePoint now, Effects& out);
+
   /// For whom others do well to wait: whoever this node waits for, or itself, if it may gather
   /// promises, now, or once its leader is lost and its turn comes. Those who miss a leader do so up
   /// to a beat apart.
@@ -216,6 +219,7 @@ class Member {
   void keep_unsettled(const OfferRound& offer);
   void forget_settled();
   void stop_workers(std::string why, Effects& out);
+  void stand_by(TimePoint now);
   void tell_of_spare(Effects& out);
   void tell_of_waiting(TimePoint now, Effects& out);
   TimePoint tells_loss_at() const;
@@ -223,6 +227,7 @@ class Member {
   void tell_of_quorum_loss(TimePoint now, Effects& out);
   void try_promise(TimePoint now, Effects& out);
   void begin_anew();
+  void note_begun(const Redirect& redirect);
   void count_late_death(Incarnation node);
   void count_replaced(const KnownElectorate& known, Electorate& told) const;
   void count_no_more_in(Electorate& electorate);
@@ -273,8 +278,10 @@ class Member {
   std::optional<TimePoint> stranger_since_;  // that refused it, where its own job was to be
   std::optional<Endpoint> foreign_leader_;   // of another program, whose endpoint ours is
   bool has_told_spare_ = false;              // since it was last to run
+  std::optional<TimePoint> stands_by_at_;    // then people are told so
   int walks_ = 0;                            // since then
   std::vector<Endpoint> survivors_;          // of the instance that this node is to join
+  Instance begun_;                           // that instance, once a node of it was heard
 
   // The leader.
   Endpoint leader_;

@@ -44,6 +44,7 @@ void Peer::apply(const Event& event, TimePoint now, Effects& out) {
   drop_silent_callers(now);
   route(now, out);
   mind_replacements(now);
+  forget_instance(now);
   if (!coordinator_) {
     mind_turn(now);
     mind_callers(now);
@@ -78,9 +79,38 @@ bool Peer::may_bootstrap() const {
          !member_.has_ended();
 }
 
+/// It was offered no round, so it is in no electorate and has nothing to wait for of its own.
+bool Peer::is_newcomer() const {
+  return member_.standing().offered.round.number == 0;
+}
+
+/// In which it never had a leader.
+bool Peer::waits_for_instance() const {
+  return knows_of_instance_ && !coordinator_ && member_.standing().obeyed.generation == 0 &&
+         !member_.has_ended();
+}
+
+/// An instance of which nobody is heard any more has ended, for all that can be known here: as for
+/// a node that starts now.
+void Peer::forget_instance(TimePoint now) {
+  if (!waits_for_instance() || now < heard_of_instance_at_ + policy_.seek_timeout) return;
+  knows_of_instance_ = false;
+  from_member_.emplace_back(effects::Note{
+      .text = fmt::format(
+          "job '{}' had begun before, and none of the nodes that took part was heard by {} for "
+          "{:.0f} s; it is begun anew",
+          policy_.job,
+          policy_.node.host,
+          to_seconds(policy_.seek_timeout)),
+      .is_for_all = true});
+  member_.forget_survivors(now, from_member_);
+  if (hosts_) bootstrap(now);
+}
+
 /// Leads the first generation.
 void Peer::bootstrap(TimePoint now) {
   founds_ = true;
+  hosts_ = true;
   Mandate mandate;
   mandate.instance = {.founder = member_.node().incarnation, .founded = policy_.founded};
   mandate.generation = 1;
@@ -507,7 +537,7 @@ void Peer::mind_quorum_loss(TimePoint now) {
   const bool is_due = !coordinator_ && member_.has_waited_long(now) && !member_.awaits_another();
   if (!is_due || now < described_at_ + kInterval) return;
   described_at_ = now;
-  const bool is_new = member_.standing().obeyed.generation == 0;
+  const bool is_new = is_newcomer();
   // A newcomer knows what it was told by one that waited, which may be gone by now.
   QuorumLoss loss = is_new ? member_.loss() : QuorumLoss();
   if (is_new && knows_of_instance_ && now >= heard_of_instance_at_ + kUnheardWait) {
@@ -737,6 +767,9 @@ std::optional<TimePoint> Peer::next_deadline() const {
     next = std::min({next, announce_at_, coordinator_->next_deadline().value_or(kNever)});
   } else {
     next = std::min(next, callers_due_);
+    if (waits_for_instance()) {
+      next = std::min(next, heard_of_instance_at_ + policy_.seek_timeout);
+    }
   }
   if (next == kNever) return std::nullopt;
   return next;

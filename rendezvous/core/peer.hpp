@@ -128,6 +128,9 @@ class Peer {
   void bootstrap(TimePoint now);
   bool may_bootstrap() const;
   void hears_of_instance(TimePoint now);
+  bool is_newcomer() const;
+  bool waits_for_instance() const;
+  void forget_instance(TimePoint now);
   void greet(Link link, const Hello& hello, TimePoint now);
   void greet_survivor(Link link, const Hello& hello, TimePoint now);
   void told(Link link, const Redirect& redirect, TimePoint now);
@@ -162,6 +165,7 @@ class Peer {
   std::optional<Coordinator> coordinator_;
   std::map<Link, Caller> callers_;
   TimePoint callers_due_ = kNever;  // none is silent for too long before
+  bool hosts_ = false;              // the endpoint
   bool founds_ = false;             // it leads the first generation of an instance of its own
   struct Fence {
     Instance instance;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -36,7 +37,11 @@ struct RendezvousPolicy {
   std::string if_alone;          // what to say of it if nobody comes; may be empty
   std::vector<Endpoint> meet;    // the endpoints, likeliest first; none: nobody else is to come
   bool meets_by_name = false;    // the name of their host may lead elsewhere for a while
-  Endpoint master;               // where our own store listens, when we lead
+  // Agents on this node's machine that ran in an instance of the job which has begun. They come
+  // before the endpoint, and who founds all the same starts no round before they had the time to
+  // call.
+  std::vector<Endpoint> survivors;
+  Endpoint master;  // where our own store listens, when we lead
 
   Duration lease = std::chrono::seconds(3);
   Duration margin = std::chrono::milliseconds(450);

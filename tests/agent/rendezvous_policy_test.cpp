@@ -38,8 +38,10 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
        .founds = false,
        .listens = {.host = "10.0.0.2", .port = 40'000},
        .master = {.host = "", .port = 40'000},
-       .machine = {.boot = "b7", .id = "m1"}});
+       .machine = {.boot = "b7", .id = "m1"},
+       .survivors = {{.host = "10.0.0.2", .port = 40'001}}});
   EXPECT_EQ(policy.job, "job7@812_step1");
+  EXPECT_EQ(policy.survivors, std::vector({Endpoint{.host = "10.0.0.2", .port = 40'001}}));
   const NodeInfo node = {
       .incarnation = Incarnation{42},
       .host = "node1",

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -59,6 +60,66 @@ TEST(Peer, SaysOnceForWhichNodesItWaits) {
       said_alone(true),
       ElementsAre("1 of at least 2 nodes are here, the others are waited for, for 600 s at most: "
                   "here are n0; see where the others go"));
+}
+
+/// A node that founds hears that the job has begun, and then nothing of whoever says so: what it
+/// says for all to see, and whether it leads after `later`.
+struct AfterSurvivor {
+  std::vector<std::string> said;
+  bool leads = false;
+};
+
+AfterSurvivor after_survivor_that_fell_silent(Duration later) {
+  RendezvousPolicy policy;
+  policy.job = "j";
+  policy.node.incarnation = Incarnation{1};
+  policy.node.host = "n0";
+  policy.node.listens = {.host = "n0", .port = 29'400};
+  policy.nodes = NodeRange(2, 2);
+  policy.meet = {policy.node.listens};
+  Peer peer(policy);
+  AfterSurvivor after;
+  const TimePoint began = TimePoint() + 1h;
+  TimePoint now = began;
+  Link called{};
+  const auto feed = [&](const Peer::Event& event) {
+    Effects effects;
+    peer.apply(event, now, effects);
+    for (const Effect& effect : effects) {
+      const auto* const note = std::get_if<effects::Note>(&effect);
+      if (note != nullptr && note->is_for_all) after.said.push_back(note->text);
+      if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
+    }
+  };
+  feed(Peer::Begin{});
+  feed(Peer::Received{
+      .link = Link{2},
+      .message = Redirect{
+          .job = "j",
+          .program = "",
+          .role = "",
+          .instance = {.founder = Incarnation{9}, .founded = 1},
+          .has_begun = true,
+          .leadership = {.generation = 3, .leader = Incarnation{9}},
+          .leader = {.host = "n1", .port = 5}}});
+  EXPECT_EQ(peer.coordinator(), nullptr);
+  while (now < began + later) {
+    if (const Link link = std::exchange(called, Link{}); link != Link{}) {
+      feed(Peer::Closed{.link = link, .why = "refused"});
+      continue;
+    }
+    now = peer.next_deadline().value_or(kNever);
+    feed(Peer::Tick{});
+  }
+  after.leads = peer.coordinator() != nullptr;
+  return after;
+}
+
+TEST(Peer, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
+  EXPECT_FALSE(after_survivor_that_fell_silent(29s).leads);
+  const AfterSurvivor after = after_survivor_that_fell_silent(31s);
+  EXPECT_TRUE(after.leads);
+  EXPECT_THAT(after.said, testing::Contains(testing::HasSubstr("it is begun anew")));
 }
 
 TEST(Peer, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {

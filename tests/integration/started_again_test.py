@@ -1,0 +1,94 @@
+"""The command is started again on all nodes while some of them still run it: the job goes on with those
+that are started, and begins no second course beside the survivors.
+
+    started_again_test.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [unittest arguments]
+
+Node 0, which leads, loses power. Whoever started the job may not know that the others run on, or wait,
+and starts all of it again. On a survivor's machine a fresh agent finds that one (an abstract Unix
+socket), lets those of other machines go first and becomes its spare; without that, MAX fresh agents met at
+the endpoint and began at once, and workers of both courses ran for half a second.
+"""
+
+import argparse
+import sys
+import time
+import unittest
+
+import netns
+from drill import Drill
+
+PORT = 29400
+REFUSED, TRY_AGAIN = 2, 75
+LEASE_S = 1
+SOON_S = 15  # the return of a node takes about a second; more is a job that stands still
+PATIENCE_S = 30
+
+options = argparse.Namespace()
+
+
+def setUpModule():
+    netns.skip_without_namespaces()
+
+
+class StartedAgain(unittest.TestCase):
+    def flags(self, network, nodes, node, is_static):
+        address = network[0].address
+        meet = (("--node-rank", str(node), "--master-addr", address, "--master-port", str(PORT))
+                if is_static else ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{PORT}"))
+        return ("--nnodes", nodes, *meet, "--rdzv-id", "job", "--lease", str(LEASE_S), "--no-python")
+
+    def start_again_after(self, silence_s, nodes, is_static=False):
+        count = int(nodes.rpartition(":")[2])
+        for number in range(options.repeats):
+            with self.subTest(number=number), netns.Network(count) as network, \
+                    Drill(network, options.ddprun, options.round_worker) as drill:
+                for node in range(count):
+                    drill.start(node, *self.flags(network, nodes, node, is_static))
+                drill.await_round(workers=count)
+                network.isolate(0)
+                network[0].kill()
+                drill.jobs.pop(0).wait(PATIENCE_S)
+                time.sleep(silence_s)
+                survivors = dict(drill.jobs)
+                network.heal()
+                since = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                for node in range(count):
+                    drill.start(node, *self.flags(network, nodes, node, is_static))
+                found = drill.await_fresh_round(count, since, time.monotonic() + SOON_S)
+                self.assertIsNotNone(found, f"no round of all: {drill.account()}")
+                self.assertEqual(set(range(count)), set(found.nodes), drill.account())
+                for node in survivors:  # the fresh one there
+                    drill.await_said(node, "is taken by" if is_static else "stands by")
+                drill.finish_with({0: 0} | dict.fromkeys(survivors, REFUSED if is_static else TRY_AGAIN))
+                self.assertEqual({0}, {job.wait(PATIENCE_S) for job in survivors.values()})
+                drill.judge(self)
+
+    def test_of_three_of_which_one_may_run_alone(self):
+        self.start_again_after(0, "1:3")
+
+    def test_of_three_that_need_two(self):
+        self.start_again_after(0.5, "2:3")
+
+    def test_of_three_that_lead_again_by_then(self):
+        self.start_again_after(3 * LEASE_S, "1:3")
+
+    def test_of_two_fixed(self):
+        self.start_again_after(0, "2")
+
+    def test_of_two_fixed_that_wait(self):
+        self.start_again_after(3 * LEASE_S, "2")
+
+    def test_of_two_static(self):
+        self.start_again_after(0.5, "2", is_static=True)
+
+    def test_of_two_static_that_wait(self):
+        self.start_again_after(3 * LEASE_S, "2", is_static=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name in ("ddprun", "round-worker"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--repeats", type=int, default=1)
+    _, rest = parser.parse_known_args(namespace=options)
+    unittest.main(argv=[sys.argv[0], *rest])
