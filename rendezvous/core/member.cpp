@@ -41,7 +41,7 @@ void Member::begin(TimePoint now, Effects& out) {
   sought_since_ = now;
   // Beside a node of the job, on its machine: those that are started anew where none is left go
   // first.
-  if (!survivors_.empty()) retry_at_ = now + survivors_heard_within(lease_);
+  if (!survivors_.empty()) sought_since_ = retry_at_ = now + survivors_heard_within(lease_);
   advance(now, out);
 }
 

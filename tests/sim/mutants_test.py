@@ -76,7 +76,7 @@ MUTANTS = {
         ("member.cpp", "  may_promise_at_ = std::max(now, past_.granted_until) + margin_;",
          "  may_promise_at_ = now;")],
     "a survivor that joins a bootstrap leader": [
-        ("member.cpp", "  const bool is_ours = !standing_.instance.exists() || standing_.instance == welcome.instance;",
+        ("member.cpp", "  const bool is_ours = !own.exists() || own == welcome.instance;",
          "  const bool is_ours = true;"),
         ("peer.cpp", "  if (coordinator_ && theirs.exists() && theirs != coordinator_->instance()) {",
          "  if (false) {"),
