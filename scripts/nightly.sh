@@ -6,7 +6,8 @@
 #
 #   sim mutants                           the rendezvous in virtual time, under a million seeds
 #   failover false_alarm nodes            nodes that are lost, or only slow
-#   return cuts pods one_blow second_job  nodes that come back
+#   return cuts pods one_blow             nodes that come back
+#   second_job started_again              what is started where a job runs
 #   chaos                                 one trouble after another, by chance
 #   terminals unkind notice requeue       under Slurm: started by hand, what it does unasked, what it says
 #   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
@@ -18,8 +19,8 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(sim mutants failover false_alarm nodes return cuts pods one_blow second_job chaos terminals
-  unkind notice requeue  kills snapshots training_cuts kit unit)
+all=(sim mutants failover false_alarm nodes return cuts pods one_blow second_job started_again chaos
+  terminals unkind notice requeue kills snapshots training_cuts kit unit)
 
 case "${1:-}" in
   -h | --help)
@@ -58,6 +59,7 @@ drill() {
       ;;
     one_blow) python3 "$nodes/one_blow_drill.py" "${with_worker[@]}" --repeats 50 ;;
     second_job) python3 "$nodes/second_job_drill.py" "${with_worker[@]}" --repeats 50 ;;
+    started_again) python3 "$nodes/started_again_test.py" "${with_worker[@]}" --repeats 20 ;;
     chaos) python3 "$nodes/chaos_drill.py" "${with_worker[@]}" --seeds 1:200 --jobs 4 --logs "$out/chaos" ;;
     terminals) python3 "$tests/slurm/meeting_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
     unkind) python3 "$tests/slurm/unkind_cluster_test.py" "${programs[@]}" --repeats 10 ;;
