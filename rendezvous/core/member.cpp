@@ -39,9 +39,7 @@ bool Member::runs_workers() const {
 
 void Member::begin(TimePoint now, Effects& out) {
   sought_since_ = now;
-  // Beside a node of the job, on its machine: those that are started anew where none is left go
-  // first.
-  if (!survivors_.empty()) sought_since_ = retry_at_ = now + survivors_heard_within(lease_);
+  if (!survivors_.empty()) ready_at_ = now + survivors_heard_within(lease_);
   advance(now, out);
 }
 
@@ -127,7 +125,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
       .leader = welcome.leader.listens,
       .leadership = leadership,
       .node = node_.incarnation});
-  tell_workers(out);
+  if (now >= ready_at_) tell_workers(out);
   if (leaving_) send(*leaving_, out);
   beat(now, out);
   if (welcome.is_full) stand_by(now);
@@ -854,6 +852,10 @@ void Member::keep_following(TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kFollowing || link_ == kSelfLink) return;
   if (now >= hold_until_) return hang_up(now, out);
   if (now >= beat_at_) beat(now, out);
+  if (ready_at_ != TimePoint() && now >= ready_at_) {
+    ready_at_ = {};
+    tell_workers(out);
+  }
   if (stands_by_at_ && now >= *stands_by_at_) {
     stands_by_at_.reset();
     tell_of_spare(out);
@@ -1209,6 +1211,7 @@ std::optional<TimePoint> Member::next_deadline() const {
     not_after(hold_until_);
     not_after(beat_at_);
     if (stands_by_at_) not_after(*stands_by_at_);
+    if (ready_at_ != TimePoint()) not_after(ready_at_);
     not_after(second_ ? second_->until : silent_at());
   }
   if (!has_leader) {

@@ -281,7 +281,10 @@ class Member {
   std::optional<TimePoint> stands_by_at_;    // then people are told so
   int walks_ = 0;                            // since then
   std::vector<Endpoint> survivors_;          // of the instance that this node is to join
-  Instance begun_;                           // that instance, once a node of it was heard
+  // Before that it says nothing of its workers, so it gets no place: beside a node of the job, on
+  // its machine, it comes after those that are started anew where none is left.
+  TimePoint ready_at_;
+  Instance begun_;  // that instance, once a node of it was heard
 
   // The leader.
   Endpoint leader_;

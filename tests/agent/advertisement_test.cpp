@@ -59,7 +59,7 @@ TEST(Advertisement, IsOfItsJobAlone) {
   other.role = "evaluator";
   EXPECT_THAT(advertised(other), IsEmpty());
   other = job;
-  other.id += "0";
+  other.id += '0';
   EXPECT_THAT(advertised(other), IsEmpty());
 }
 

@@ -62,6 +62,7 @@ class Drill:
         self._notes = os.open(notes, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._unread = b""
         self._voices = {}  # pipe from a ddprun → its node
+        self._newest_voice = {}  # node → that of its newest ddprun; one before may run on there
         self._said = {}  # node → bytes
         self._begun = {}  # key of a round → its first moments
         self._awaited = (0, 0)  # the newest round that was yielded
@@ -87,6 +88,7 @@ class Drill:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_SECRET"))}
         voice, said = os.pipe()
         self._voices[voice] = node
+        self._newest_voice[node] = voice
         self._said.setdefault(node, b"")
         with open(said, "wb") as said:
             self.jobs[node] = self.network[node].popen(
@@ -99,7 +101,7 @@ class Drill:
         while self.listen(0):
             pass
         has_ended = node not in self.jobs or self.jobs[node].poll() is not None
-        while has_ended and node in self._voices.values() and self.listen(deadline):
+        while has_ended and self._newest_voice.get(node) in self._voices and self.listen(deadline):
             pass
         return self._said.get(node, b"").decode(errors="replace")
 
@@ -168,7 +170,9 @@ class Drill:
         said = os.read(pipe, 1 << 16)
         self._said[self._voices[pipe]] += said
         if not said:
-            del self._voices[pipe]
+            node = self._voices.pop(pipe)
+            if self._newest_voice.get(node) == pipe:
+                del self._newest_voice[node]
             os.close(pipe)
 
     def _read_notes(self):

@@ -5,7 +5,7 @@ that are started, and begins no second course beside the survivors.
 
 Node 0, which leads, loses power. Whoever started the job may not know that the others run on, or wait,
 and starts all of it again. On a survivor's machine a fresh agent finds that one (an abstract Unix
-socket), lets those of other machines go first and becomes its spare; without that, MAX fresh agents met at
+socket), joins its job, and asks for a place after those of other machines; without that, MAX fresh agents met at
 the endpoint and began at once, and workers of both courses ran for half a second.
 """
 
@@ -83,6 +83,21 @@ class StartedAgain(unittest.TestCase):
 
     def test_of_two_static_that_wait(self):
         self.start_again_after(3 * LEASE_S, "2", is_static=True)
+
+    def test_beside_a_job_that_is_done_before_there_is_a_place(self):
+        for nodes, node in (("2", 0), ("2", 1), ("1:2", 1)):
+            with self.subTest(nodes=nodes, node=node), netns.Network(2) as network, \
+                    Drill(network, options.ddprun, options.round_worker) as drill:
+                for number in range(2):
+                    drill.start(number, *self.flags(network, nodes, number, False))
+                drill.await_round(workers=2)
+                ran = list(drill.jobs.values())
+                fresh = drill.start(node, *self.flags(network, nodes, node, False))
+                # It has joined, and asks for no place yet: it waited with its call, and missed the end.
+                drill.await_said(0, "3 of")
+                open(drill._stop, "w").close()
+                self.assertEqual(TRY_AGAIN, fresh.wait(PATIENCE_S), drill.account())
+                self.assertEqual([0, 0], [job.wait(PATIENCE_S) for job in ran], drill.account())
 
 
 if __name__ == "__main__":
