@@ -78,7 +78,10 @@ Result<void> check_requeue(const JobRecord& record, int restarts) {
   if (!record.may_be_requeued) return refused("it was submitted with --no-requeue");
   const bool is_out_of_time =
       record.reason == "TimeLimit" || record.state == "TIMEOUT" || record.state == "PREEMPTED";
-  if (record.state == "RUNNING" || is_out_of_time) return {};
+  // The latter stands in place of the former while Slurm sends the job a signal: the notice, on a
+  // controller that is slower than the workers save. One that is cancelled is COMPLETING.
+  const bool is_running = record.state == "RUNNING" || record.state == "SIGNALING";
+  if (is_running || is_out_of_time) return {};
   return refused(fmt::format("it was ended from outside (its state is {})", record.state));
 }
 

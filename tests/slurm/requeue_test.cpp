@@ -60,6 +60,8 @@ TEST(Requeue, IsAskedForOnceAndNotAgainstAPersonsWill) {
   EXPECT_EQ(refusal(told("RUNNING", "None", 0), 0), "");
   EXPECT_EQ(refusal(told("COMPLETING", "TimeLimit", 2), 2), "");
   EXPECT_EQ(refusal(told("PREEMPTED", "None", 0), 0), "");
+  // The worker had saved before Slurm was through with sending the notice.
+  EXPECT_EQ(refusal(told("SIGNALING", "None", 0), 0), "");
   EXPECT_EQ(refusal(told("COMPLETING", "None", 1), 0), "Slurm starts it again already");
   EXPECT_EQ(
       refusal(told("COMPLETING", "None", 0), 0),
