@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -66,8 +65,7 @@ std::vector<Endpoint> advertised(const AdvertisedJob& job) {
     const auto at = line.find(before);
     if (at == std::string::npos) continue;
     const auto endpoint = Endpoint::parse(std::string_view(line).substr(at + before.size()), 0);
-    const bool is_new = endpoint && std::ranges::find(found, *endpoint) == found.end();
-    if (is_new && endpoint->port != 0) found.push_back(*endpoint);
+    if (endpoint && endpoint->port != 0) found.push_back(*endpoint);
   }
   return found;
 }

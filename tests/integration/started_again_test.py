@@ -15,13 +15,12 @@ import time
 import unittest
 
 import netns
-from drill import Drill
+from drill import PATIENCE_S, Drill
 
 PORT = 29400
 REFUSED, TRY_AGAIN = 2, 75
 LEASE_S = 1
 SOON_S = 15  # the return of a node takes about a second; more is a job that stands still
-PATIENCE_S = 30
 
 options = argparse.Namespace()
 

@@ -18,41 +18,63 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 
-/// What one node of two says for all to see that is alone for a minute, its calls all refused.
-std::vector<std::string> said_alone(bool founds) {
+RendezvousPolicy policy_of_one_of_two() {
   RendezvousPolicy policy;
   policy.job = "j";
   policy.node.incarnation = Incarnation{1};
   policy.node.host = "n0";
   policy.node.listens = {.host = "", .port = 5};
   policy.nodes = NodeRange(2, 2);
-  policy.founds = founds;
-  policy.if_alone = "; see where the others go";
   policy.meet = {Endpoint{.host = "n7", .port = 29400}};
-  Peer peer(policy);
-  std::vector<std::string> said;
-  const TimePoint began = TimePoint() + 1h;
-  TimePoint now = began;
-  const auto feed = [&](const Peer::Event& event) {
+  return policy;
+}
+
+/// A node whose calls are all refused, in virtual time.
+class Alone {
+ public:
+  explicit Alone(RendezvousPolicy policy) : peer_(std::move(policy)) { feed(Peer::Begin{}); }
+
+  void feed(const Peer::Event& event) {
     Effects effects;
-    peer.apply(event, now, effects);
-    Link called{};
+    peer_.apply(event, now_, effects);
     for (const Effect& effect : effects) {
       const auto* const note = std::get_if<effects::Note>(&effect);
-      if (note != nullptr && note->is_for_all) said.push_back(note->text);
-      if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
+      if (note != nullptr && note->is_for_all) said_.push_back(note->text);
+      if (const auto* const call = std::get_if<effects::Call>(&effect)) called_ = call->link;
     }
-    return called;
-  };
-  for (Link called = feed(Peer::Begin{}); now < began + 1min;) {
-    if (called != Link{}) {
-      called = feed(Peer::Closed{.link = called, .why = "refused"});
-      continue;
-    }
-    now = peer.next_deadline().value_or(kNever);
-    called = feed(Peer::Tick{});
   }
-  return said;
+
+  void pass(Duration time) {
+    const TimePoint until = now_ + time;
+    while (now_ < until) {
+      if (const Link called = std::exchange(called_, Link{}); called != Link{}) {
+        feed(Peer::Closed{.link = called, .why = "refused"});
+        continue;
+      }
+      now_ = peer_.next_deadline().value_or(kNever);
+      feed(Peer::Tick{});
+    }
+  }
+
+  bool leads() const { return peer_.coordinator() != nullptr; }
+  /// For all to see.
+  const std::vector<std::string>& said() const { return said_; }
+
+ private:
+  Peer peer_;
+  TimePoint now_ = TimePoint() + 1h;
+  Link called_{};
+  std::vector<std::string> said_;
+};
+
+/// What it says in a minute.
+std::vector<std::string> said_alone(bool founds) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.founds = founds;
+  policy.if_alone = "; see where the others go";
+  Alone node(policy);
+  node.pass(1min);
+  return node.said();
 }
 
 TEST(Peer, SaysOnceForWhichNodesItWaits) {
@@ -62,37 +84,10 @@ TEST(Peer, SaysOnceForWhichNodesItWaits) {
                   "here are n0; see where the others go"));
 }
 
-/// A node that founds hears that the job has begun, and then nothing of whoever says so: what it
-/// says for all to see, and whether it leads after `later`.
-struct AfterSurvivor {
-  std::vector<std::string> said;
-  bool leads = false;
-};
-
-AfterSurvivor after_survivor_that_fell_silent(Duration later) {
-  RendezvousPolicy policy;
-  policy.job = "j";
-  policy.node.incarnation = Incarnation{1};
-  policy.node.host = "n0";
-  policy.node.listens = {.host = "n0", .port = 29'400};
-  policy.nodes = NodeRange(2, 2);
-  policy.meet = {policy.node.listens};
-  Peer peer(policy);
-  AfterSurvivor after;
-  const TimePoint began = TimePoint() + 1h;
-  TimePoint now = began;
-  Link called{};
-  const auto feed = [&](const Peer::Event& event) {
-    Effects effects;
-    peer.apply(event, now, effects);
-    for (const Effect& effect : effects) {
-      const auto* const note = std::get_if<effects::Note>(&effect);
-      if (note != nullptr && note->is_for_all) after.said.push_back(note->text);
-      if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
-    }
-  };
-  feed(Peer::Begin{});
-  feed(Peer::Received{
+TEST(Peer, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
+  Alone node(policy_of_one_of_two());
+  EXPECT_TRUE(node.leads());
+  node.feed(Peer::Received{
       .link = Link{2},
       .message = Redirect{
           .job = "j",
@@ -102,24 +97,12 @@ AfterSurvivor after_survivor_that_fell_silent(Duration later) {
           .has_begun = true,
           .leadership = {.generation = 3, .leader = Incarnation{9}},
           .leader = {.host = "n1", .port = 5}}});
-  EXPECT_EQ(peer.coordinator(), nullptr);
-  while (now < began + later) {
-    if (const Link link = std::exchange(called, Link{}); link != Link{}) {
-      feed(Peer::Closed{.link = link, .why = "refused"});
-      continue;
-    }
-    now = peer.next_deadline().value_or(kNever);
-    feed(Peer::Tick{});
-  }
-  after.leads = peer.coordinator() != nullptr;
-  return after;
-}
-
-TEST(Peer, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
-  EXPECT_FALSE(after_survivor_that_fell_silent(29s).leads);
-  const AfterSurvivor after = after_survivor_that_fell_silent(31s);
-  EXPECT_TRUE(after.leads);
-  EXPECT_THAT(after.said, testing::Contains(testing::HasSubstr("it is begun anew")));
+  EXPECT_FALSE(node.leads());
+  node.pass(29s);
+  EXPECT_FALSE(node.leads());
+  node.pass(2s);
+  EXPECT_TRUE(node.leads());
+  EXPECT_THAT(node.said(), testing::Contains(testing::HasSubstr("it is begun anew")));
 }
 
 TEST(Peer, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {
