@@ -258,11 +258,15 @@ void Links::fail(AgentLink& link, const Error& why) {
   const bool is_stranger = link.was_called() && !link.has_spoken();
   // Of a call in vain nothing is said here: it may be made again and again, and who made it knows.
   const bool is_in_vain = !link.was_called() && !link.has_spoken();
-  const bool is_usual = why.is(Errc::kPeerLost) || is_in_vain;
+  // A node that looks for its job here does so several times a second: said once for each host.
+  const std::string peer = link.peer();
+  const bool is_said =
+      is_stranger && !refused_.is_first(peer.substr(0, peer.rfind(':')) + why.detail);
+  const bool is_usual = why.is(Errc::kPeerLost) || is_in_vain || is_said;
   const auto level = is_usual ? spdlog::level::debug : spdlog::level::warn;
-  spdlog::log(level, "agents peer={} closed: {}", link.peer(), why.detail);
+  spdlog::log(level, "agents peer={} closed: {}", peer, why.detail);
   if (!is_stranger) {
-    tell(Closed{.link = link.link(), .why = with_context(link.peer(), why)});
+    tell(Closed{.link = link.link(), .why = with_context(peer, why)});
     return erase(link);
   }
   // It may be a ddprun of another version, which reads this much.

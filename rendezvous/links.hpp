@@ -12,6 +12,7 @@
 #include "base/descriptor.hpp"
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
+#include "base/once_per.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/agent_link.hpp"
@@ -148,7 +149,8 @@ class Links {
 
   std::unordered_map<Link, std::unique_ptr<AgentLink>> links_;
   std::uint64_t last_caller_ = 0;
-  bool turned_away_ = false;  // said so once
+  OncePer<std::string> refused_;  // hosts of strangers, and why they were turned away
+  bool turned_away_ = false;      // said so once
   bool tells_addresses_ = false;
 
   NameService names_;

@@ -437,9 +437,11 @@ class Secrets(Strangers):
                             "127.0.0.1:", "the secrets of the two nodes differ", remedy)
         self.assert_refused(self.run_alone(*self.elastic("2:3"), DDPRUN_SECRET="0123456789abcdef"),
                             USAGE, "the secrets of the two nodes differ", remedy)
-        self.assert_refused(self.run_alone(*self.elastic("2:3")), USAGE,
-                            "no proof came that the job's secret is known", remedy)
+        unproved = "no proof came that the job's secret is known"
+        self.assert_refused(self.run_alone(*self.elastic("2:3")), USAGE, unproved, remedy)
         self.finish_unharmed()
+        said = [self.drill.said(node).count(unproved) for node in range(2)]
+        self.assertIn(said, ([0, 1], [1, 0], [1, 1]), "it called several times a second")
 
     def test_a_node_with_a_secret_is_refused_by_a_job_without(self):
         self.start_job(*self.elastic("2:3"))
