@@ -17,6 +17,7 @@
 #include <random>
 #include <utility>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -87,6 +88,7 @@ Agent::Agent(
       journal_(std::move(opened.journal)),
       network_(std::move(opened.network)),
       peer_(rendezvous_policy(plan_, network_->own_node(host_, chance()))),
+      lapse_(context, kNever),
       timer_(context, kNever),
       finished_(context, kNever),
       tasks_(context.get_executor()),
@@ -137,6 +139,8 @@ asio::awaitable<int> Agent::run() {
   }
   network_->serve_in(tasks_);
   tasks_.spawn(keep_time());
+  tasks_.spawn(heed_resumption());
+  tasks_.spawn(await_lapse());
   if (fence_) tasks_.spawn(fence_->watch());
   tasks_.spawn(workers_.keep_time());
   tasks_.spawn(do_the_job());
@@ -249,8 +253,61 @@ asio::awaitable<void> Agent::keep_time() {
   for (;;) {
     timer_.expires_at(peer_.next_deadline().value_or(kNever));
     const auto [re_armed] = co_await timer_.async_wait(kTuple);
-    if (!re_armed) feed(Peer::Tick{});
+    if (re_armed) continue;
+    const TimePoint now = Clock::now();
+    if (Resumption::is_late(timer_.expiry(), now)) resumed(now);
+    feed(Peer::Tick{});
   }
+}
+
+/// Reads each SIGCONT when it comes, so that an old one is not taken for one of now.
+asio::awaitable<void> Agent::heed_resumption() {
+  if (resumption_.descriptor() < 0) co_return;
+  asio::posix::stream_descriptor signals(
+      context_, ::fcntl(resumption_.descriptor(), F_DUPFD_CLOEXEC, 0));
+  for (;;) {
+    co_await signals.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
+    if (resumption_.take()) resumed(Clock::now());
+  }
+}
+
+void Agent::resumed(TimePoint now) {
+  resumed_at_ = now;
+  lapse_.expires_at(std::max(lease_until_, now));
+}
+
+/// After a suspension: whoever has not heard the leader again when the lease is over, though
+/// nothing ran under it any more, comes back.
+asio::awaitable<void> Agent::await_lapse() {
+  for (;;) {
+    const auto [re_armed] = co_await lapse_.async_wait(kTuple);
+    if (re_armed) continue;
+    lapse_.expires_at(kNever);
+    const TimePoint now = Clock::now();
+    if (!was_suspended_under_lease()) continue;
+    if (now < lease_until_) {
+      lapse_.expires_at(lease_until_);
+    } else if (!workers_.has_succeeded()) {
+      come_back();
+    }
+  }
+}
+
+/// Whether what renewed the lease last was said before this node was suspended. Not once it was
+/// told to end: Slurm sends SIGCONT before each SIGTERM.
+bool Agent::was_suspended_under_lease() {
+  if (resumption_.take()) resumed(Clock::now());
+  if (stopped_by_ != 0) return false;
+  const bool has_lease = lease_until_ != TimePoint() && lease_until_ != kNever;
+  return has_lease && lease_until_ - peer_.policy().lease < resumed_at_;
+}
+
+/// Forgets what it knows and begins as a machine does that was switched off. All nodes slept,
+/// perhaps, and those that did the same know no leader to wait for.
+void Agent::come_back() {
+  front_.return_after_end();
+  workers_.kill();
+  leave(kExitTryAgain);
 }
 
 void Agent::perform(const effects::ClaimFence& effect) {
@@ -301,6 +358,7 @@ void Agent::perform(const effects::StopWorkers& effect) {
 }
 
 void Agent::perform(const effects::KillWorkers& effect) {
+  if (was_suspended_under_lease()) return come_back();
   journal_->tell([why = effect.why] {
     return fmt::format(
         "ddprun: {}, so the workers of this node are killed; next: they are started anew, once "

@@ -13,6 +13,7 @@
 #include "agent/memory_sampler.hpp"
 #include "agent/notice_file.hpp"
 #include "agent/peer_network.hpp"
+#include "agent/resumption.hpp"
 #include "agent/streams.hpp"
 #include "agent/worker_interface.hpp"
 #include "base/deadline.hpp"
@@ -86,6 +87,8 @@ class Agent {
 
   asio::awaitable<void> do_the_job();
   asio::awaitable<void> keep_time();
+  asio::awaitable<void> heed_resumption();
+  asio::awaitable<void> await_lapse();
   Result<void> open_fence();
   int wind_up(int status);
   void begin_sampling();
@@ -109,6 +112,9 @@ class Agent {
   void perform(const effects::Note& effect);
   void perform(const effects::Finish& effect);
   void workers_told(const WorkerNews& news);
+  void resumed(TimePoint now);
+  bool was_suspended_under_lease();
+  void come_back();
   void leave(int exit_status);
 
   asio::io_context& context_;
@@ -127,6 +133,8 @@ class Agent {
   Effects effects_;                 // of the event that is applied
   bool feeding_ = false;
   TimePoint lease_until_;
+  Resumption resumption_;
+  TimePoint resumed_at_ = TimePoint::min();
   std::optional<int> exit_status_;
   std::string why_;  // the job ends, as its leader says
   bool speaks_for_job_ = false;
@@ -134,6 +142,7 @@ class Agent {
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded
   NoticeFile notice_file_;
+  Timer lapse_;  // after a suspension: the end of the lease
   Timer timer_;
   Timer finished_;  // never expires; cancelled by leave()
   TaskScope tasks_;

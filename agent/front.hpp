@@ -48,6 +48,10 @@ class Front {
   /// they run then. kNever: they do not.
   void allow_until(TimePoint until);
 
+  /// Once this process has ended, the front forks another agent, which comes back as from a machine
+  /// that was switched off.
+  void return_after_end() { lease_->set_agent_returns(); }
+
  private:
   void order(GuardOrder order);
   bool send_some();

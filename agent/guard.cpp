@@ -2,6 +2,7 @@
 
 #include "agent/core/process_end.hpp"
 #include "agent/descendants.hpp"
+#include "agent/resumption.hpp"
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
 #include "base/say.hpp"
@@ -42,19 +43,42 @@ struct Watch {
   Descriptor signals;  // signalfd
   Descriptor timer;    // timerfd, for the lease
   Descriptor orders;   // from the agent
+  Resumption resumption;
   SharedLease* lease = nullptr;
 };
 
-/// Where it is allowed, the front gets the processor before what it guards, and is never waited
-/// for by the disk it was paged out to. Pages are locked as they are touched, so it stays small.
-void be_ready() {
-  ::setpriority(PRIO_PROCESS, 0, kPriority);
-  ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
-  rlimit files{};  // it holds a life line of every node
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
-}
+/// What a process has of its own before it is the front, and each agent gets.
+class Ordinary {
+ public:
+  Ordinary() : priority_(::getpriority(PRIO_PROCESS, 0)) {
+    has_files_ = ::getrlimit(RLIMIT_NOFILE, &files_) == 0;
+    ::sigprocmask(SIG_SETMASK, nullptr, &blocked_);
+  }
+
+  /// Where it is allowed, the front gets the processor before what it guards, and is never waited
+  /// for by the disk it was paged out to. Pages are locked as they are touched, so it stays small.
+  void leave() const {
+    ::setpriority(PRIO_PROCESS, 0, kPriority);
+    ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+    if (!has_files_) return;
+    rlimit files = files_;  // it holds a life line of every node
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+
+  /// For a child of the front; locked memory is not handed down.
+  void restore() const {
+    ::setpriority(PRIO_PROCESS, 0, priority_);
+    if (has_files_) ::setrlimit(RLIMIT_NOFILE, &files_);
+    ::sigprocmask(SIG_SETMASK, &blocked_, nullptr);
+  }
+
+ private:
+  int priority_;
+  sigset_t blocked_{};
+  rlimit files_{};
+  bool has_files_ = false;
+};
 
 /// The life lines that the agent asked the front to hold.
 class Held {
@@ -107,7 +131,10 @@ class Held {
 };
 
 /// How the agent's time ended: the status that the kernel tells, or none where the lease ran out.
-using AgentEnd = std::optional<int>;
+struct AgentEnd {
+  std::optional<int> status;
+  bool has_slept = false;  // the lease ran out while everything here was stopped
+};
 
 class Guard {
  public:
@@ -117,16 +144,20 @@ class Guard {
   AgentEnd await_agent() {
     for (;;) {
       arm();
-      std::array<pollfd, 3> waits = {
+      std::array<pollfd, 4> waits = {
           {{.fd = watch_.signals.get(), .events = POLLIN, .revents = 0},
            {.fd = watch_.orders.get(), .events = POLLIN, .revents = 0},
-           {.fd = watch_.timer.get(), .events = POLLIN, .revents = 0}}};
+           {.fd = watch_.timer.get(), .events = POLLIN, .revents = 0},
+           {.fd = watch_.resumption.descriptor(), .events = POLLIN, .revents = 0}}};
       ::poll(waits.data(), waits.size(), -1);
       // Asked first: the agent may have ended by its lease, too (death_timer.hpp).
-      const bool is_over = Clock::now() >= watch_.lease->get();
-      const AgentEnd ended = is_over ? std::nullopt : heed_signals();
+      const TimePoint now = Clock::now();
+      const bool is_over = now >= watch_.lease->get();
+      if (watch_.resumption.take()) lease_when_resumed_ = watch_.lease->get();
+      const auto ended = is_over ? std::nullopt : heed_signals();
       take_orders();  // after its end no more can come
-      if (is_over || ended) return ended;
+      if (is_over) return {.status = std::nullopt, .has_slept = has_slept(now)};
+      if (ended) return {.status = ended};
       if ((waits[1].revents & POLLHUP) != 0) watch_.orders.reset();  // SIGCHLD is on its way
     }
   }
@@ -139,6 +170,9 @@ class Guard {
 
   const Held& held() const { return held_; }
 
+  /// Whether the agent ended for another one to take its place.
+  bool agent_returns() const { return watch_.lease->agent_returns(); }
+
  private:
   /// By CLOCK_BOOTTIME, and so that a lease which ended while the machine slept is seen at once.
   void arm() {
@@ -149,8 +183,15 @@ class Guard {
     ::timerfd_settime(watch_.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   }
 
-  AgentEnd heed_signals() {
-    AgentEnd ended;
+  /// Whether the lease ran out because nothing ran here, the front neither: it went on after the
+  /// lease had been renewed last, or comes too late for anything else.
+  bool has_slept(TimePoint now) const {
+    const TimePoint until = watch_.lease->get();
+    return lease_when_resumed_ == until || Resumption::is_late(until, now);
+  }
+
+  std::optional<int> heed_signals() {
+    std::optional<int> ended;
     signalfd_siginfo info{};
     while (::read(watch_.signals.get(), &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGCHLD) {
@@ -165,8 +206,8 @@ class Guard {
 
   /// Reaps what has ended, orphans that were left to us included (as PID 1 of a container, those of
   /// the whole container). Yields the agent's status once it is among them.
-  AgentEnd reap() const {
-    AgentEnd ended;
+  std::optional<int> reap() const {
+    std::optional<int> ended;
     for (;;) {
       int status = 0;
       const pid_t pid = ::waitpid(-1, &status, WNOHANG);
@@ -178,6 +219,7 @@ class Guard {
   pid_t agent_;
   Watch watch_;
   TimePoint armed_for_ = kNever;
+  std::optional<TimePoint> lease_when_resumed_;
   Held held_;
   GuardOrders orders_;
 };
@@ -188,7 +230,7 @@ bool is_a_defect(int signal) {
 }
 
 /// Tells a person why the job ended here, unless the agent did, and yields the exit status.
-int conclude(pid_t agent, const AgentEnd& end) {
+int conclude(pid_t agent, std::optional<int> end) {
   if (!end) {
     say(fmt::format(
         "ddprun: this node's lease ran out: it may no longer hear the node that leads the job, "
@@ -212,22 +254,28 @@ int conclude(pid_t agent, const AgentEnd& end) {
   return exit_status;
 }
 
+/// Until the agent has ended and nothing of it is left. Yields the exit status; none where the
+/// whole node slept past its lease and another agent is to take part in its place.
+///
 /// `earlier`: children of whoever became us by exec, `tensorboard & exec ddprun` for one. They are
 /// not of the job.
-int watch_agent(pid_t agent, Watch watch, std::vector<pid_t> earlier) {
-  be_ready();
+std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t>& earlier) {
   Guard guard(agent, std::move(watch));
   const AgentEnd end = guard.await_agent();
   // Before its workers: it must not start one more, nor take their deaths for a failure.
-  if (!end) ::kill(agent, SIGKILL);
-  const auto left = kill_descendants(
-      Clock::now() + kUnkillableAfter, {.families = std::move(earlier), .groups = {}});
+  if (!end.status) ::kill(agent, SIGKILL);
+  const auto left =
+      kill_descendants(Clock::now() + kUnkillableAfter, {.families = earlier, .groups = {}});
   guard.take_orders();  // of one that was alive until now
   if (left.empty()) say_farewell(guard.held().ends());
   for (const pid_t pid : left) {
     say(fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
   }
-  return conclude(agent, end);
+  const bool returns = end.has_slept || guard.agent_returns();
+  if (!returns || !left.empty()) return conclude(agent, end.status);
+  say("ddprun: this node was suspended and lost its lease, so the others may have gone on without "
+      "it, and its workers were killed; next: it takes part again\n");
+  return std::nullopt;
 }
 
 Result<Watch> open_watch(sigset_t signals, Descriptor orders) {
@@ -251,28 +299,35 @@ FrontEnded refuse(const Error& error) {
 }  // namespace
 
 std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return refuse(make_errno_error(errno, "cannot make a pair of sockets"));
-  }
-  Descriptor of_the_agent(ends[0]);
-  auto watch = open_watch(signals, Descriptor(ends[1]));
-  if (!watch) return refuse(watch.error());
+  const Ordinary ordinary;
+  const auto earlier = descendants_of(::getpid(), Search::kQuick);
+  become_subreaper();  // before there is anybody to be orphaned
+  for (bool returns = false;; returns = true) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+      return refuse(make_errno_error(errno, "cannot make a pair of sockets"));
+    }
+    Descriptor of_the_agent(ends[0]);
+    auto watch = open_watch(signals, Descriptor(ends[1]));
+    if (!watch) return refuse(watch.error());
 
-  auto earlier = descendants_of(::getpid(), Search::kQuick);
-  become_subreaper();    // before there is anybody to be orphaned
-  std::fflush(nullptr);  // or both processes would write what is buffered
-  const pid_t agent = ::fork();
-  if (agent < 0) return refuse(make_process_error(errno, "cannot start the agent's process"));
-  if (agent > 0) {
+    std::fflush(nullptr);  // or both processes would write what is buffered
+    const pid_t agent = ::fork();
+    if (agent < 0) return refuse(make_process_error(errno, "cannot start the agent's process"));
+    if (agent == 0) {
+      if (returns) ordinary.restore();
+      become_subreaper();  // fork does not hand this down
+      // One that is stopped when the front is killed wakes, finds the front gone, and clears up.
+      ::prctl(PR_SET_PDEATHSIG, SIGCONT);
+      ::prctl(PR_SET_NAME, "ddprun-agent");
+      return AgentBegins{
+          .front = std::move(of_the_agent), .lease = watch->lease, .returns = returns};
+    }
     of_the_agent.reset();
-    return FrontEnded{.exit_status = watch_agent(agent, *std::move(watch), std::move(earlier))};
+    ordinary.leave();
+    const auto status = watch_agent(agent, *std::move(watch), earlier);
+    if (status) return FrontEnded{.exit_status = *status};
   }
-  become_subreaper();  // fork does not hand this down
-  // One that is stopped when the front is killed wakes, finds the front gone, and clears up.
-  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
-  ::prctl(PR_SET_NAME, "ddprun-agent");
-  return AgentBegins{.front = std::move(of_the_agent), .lease = watch->lease};
 }
 
 void end_without_front(std::span<const int> ends) {

@@ -30,6 +30,7 @@ namespace ddprun {
 struct AgentBegins {
   Descriptor front;  // orders go there; readable, at its end, once the front has ended
   SharedLease* lease = nullptr;
+  bool returns = false;  // in place of one whose lease ran out while the node was suspended
 };
 
 /// This process was the front, and the agent has ended.
@@ -37,8 +38,9 @@ struct FrontEnded {
   int exit_status = 0;
 };
 
-/// Forks the agent and returns in both processes: at once in the agent, in the front once nothing
-/// of the job is left.
+/// Forks the agent, and another one each time that the node was suspended for longer than its
+/// lease. Returns in all processes: at once in an agent, in the front once nothing of the job is
+/// left.
 ///
 /// REQUIRES: no thread but the caller's exists, and `signals` with SIGCHLD are blocked; the front
 /// sends each of them that it gets on to the agent.

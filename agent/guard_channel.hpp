@@ -34,11 +34,16 @@ class SharedLease {
   void set_front_is_full() { front_is_full_.store(true); }
   bool front_is_full() const { return front_is_full_.load(); }
 
+  /// The agent ends because it lost its lease in a suspension: another one is to take its place.
+  void set_agent_returns() { agent_returns_.store(true); }
+  bool agent_returns() const { return agent_returns_.load(); }
+
  private:
   SharedLease() { set(kNever); }
 
   std::atomic<std::int64_t> until_ns_;
   std::atomic<bool> front_is_full_ = false;
+  std::atomic<bool> agent_returns_ = false;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // or it would end at the fork
 };
 

@@ -39,6 +39,9 @@ namespace ddprun {
 namespace {
 
 using Stream = asio::posix::stream_descriptor;
+using namespace std::chrono_literals;
+
+constexpr Duration kLastCallOfReturn = 30s;
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -189,6 +192,12 @@ Result<int> run_agent(
   if (!signal_queue) return make_errno_error(errno, "cannot wait for signals");
   asio::io_context context(1);
   Stream signal_stream(context, signal_queue.release());
+  if (began.returns) {
+    // The others of the last round come back as well, some seconds apart.
+    const MeetingPlan& meeting = plan.meeting;
+    const Duration again = meeting.regather_timeout.value_or(meeting.join_timeout);
+    plan.meeting.last_call = std::max(meeting.last_call, std::min(again, kLastCallOfReturn));
+  }
   Front front(context, std::move(began));
 
   const auto stopped = settle_founder(context, front, plan, signal_stream);

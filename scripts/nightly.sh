@@ -7,6 +7,7 @@
 #   sim mutants                           the rendezvous in virtual time, under a million seeds
 #   failover false_alarm nodes            nodes that are lost, or only slow
 #   return cuts pods one_blow             nodes that come back
+#   suspend                               nodes that sleep
 #   second_job started_again              what is started where a job runs
 #   chaos                                 one trouble after another, by chance
 #   terminals unkind notice requeue       under Slurm: started by hand, what it does unasked, what it says
@@ -19,7 +20,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(sim mutants failover false_alarm nodes return cuts pods one_blow second_job started_again chaos
+all=(sim mutants failover false_alarm nodes return cuts pods one_blow suspend second_job started_again chaos
   terminals unkind notice requeue kills snapshots training_cuts kit unit)
 
 case "${1:-}" in
@@ -58,6 +59,10 @@ drill() {
       python3 "$nodes/pods_drill.py" "${with_worker[@]}" --pods "$PODS" --repeats 10 --logs "$out/pods"
       ;;
     one_blow) python3 "$nodes/one_blow_drill.py" "${with_worker[@]}" --repeats 50 ;;
+    suspend)
+      python3 "$nodes/suspend_drill.py" "${with_worker[@]}" --lease 3 --pauses 2.4,2.6,2.8,3,3.2,5 --repeats 10 --jobs 8
+      python3 "$tests/slurm/suspend_cluster_test.py" "${with_worker[@]}" --pauses 1,2,3,4,5,7,9,12,60,120 --repeats 2
+      ;;
     second_job) python3 "$nodes/second_job_drill.py" "${with_worker[@]}" --repeats 50 ;;
     started_again) python3 "$nodes/started_again_test.py" "${with_worker[@]}" --repeats 20 ;;
     chaos) python3 "$nodes/chaos_drill.py" "${with_worker[@]}" --seeds 1:200 --jobs 4 --logs "$out/chaos" ;;
