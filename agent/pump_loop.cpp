@@ -23,8 +23,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kReadBytes = std::size_t{256} * 1024;
 /// What a pipe can hold, at most, so that draining one ends though its writer does not.
 constexpr std::size_t kDrainBytesMax = std::size_t{2} * 1024 * 1024;
-/// How long a passed-on stream may stop in mid-line (a prompt, a progress bar) before its half line
-/// is shown.
+/// How long the beginning of a line (a prompt, a row of dots) waits for its end.
 constexpr Duration kHalfLinePatience = 200ms;
 
 std::size_t count_lines(std::string_view lines) {
@@ -70,7 +69,8 @@ void PumpLoop::run() {
       static_cast<void>(::read(ready, &calls, sizeof calls));
       resume_held_back();
     }
-    if (show_by_ && Clock::now() >= *show_by_) show_unfinished_lines();
+    if (!show_by_) continue;
+    if (const TimePoint now = Clock::now(); now >= *show_by_) show_unfinished_lines(now);
   }
   for (auto stream = streams_.begin(); stream != streams_.end();) {
     drain(stream->second);
@@ -123,12 +123,17 @@ void PumpLoop::resume_held_back() {
   held_back_.clear();
 }
 
-/// A passed-on stream that stopped in mid-line is shown as it is; the next worker's line may follow
-/// on the same line then, as it does when they share a descriptor.
-void PumpLoop::show_unfinished_lines() {
+/// A line that was not finished in time is shown as it is. Of a passed-on stream, the next worker's
+/// line may follow on the same line then, as it does when they share a descriptor.
+void PumpLoop::show_unfinished_lines(TimePoint now) {
   show_by_.reset();
   for (auto& [pipe, stream] : streams_) {
-    if (stream.to.use == ConsoleUse::kPassed) show_rest(stream);
+    if (!stream.show_by) continue;
+    if (*stream.show_by <= now) {
+      show_rest(stream);
+    } else {
+      show_by_ = std::min(show_by_.value_or(kNever), *stream.show_by);
+    }
   }
 }
 
@@ -171,9 +176,22 @@ void PumpLoop::take(PumpedStream& stream, std::string_view bytes) {
     if (tail != requests.tails.end()) tail->second.append(bytes);
   }
   if (stream.to.use == ConsoleUse::kHidden && !stream.to.filtered) return;
-  stream.lines.feed(bytes, [&](std::string_view lines) { show(stream, lines); });
-  const bool is_half = stream.to.use == ConsoleUse::kPassed && stream.lines.held_bytes() > 0;
-  if (is_half) show_by_ = Clock::now() + kHalfLinePatience;
+  bool has_shown = false;
+  stream.lines.feed(bytes, [&](std::string_view lines) {
+    show(stream, lines);
+    has_shown = true;
+  });
+  hold(stream, has_shown);
+}
+
+/// Sees to what is left of `stream` after its whole lines were shown, if any were (`is_new`).
+void PumpLoop::hold(PumpedStream& stream, bool is_new) {
+  if (is_new) stream.show_by.reset();
+  if (stream.to.use == ConsoleUse::kHidden || stream.lines.held_bytes() == 0) return;
+  if (stream.lines.holds_bar()) return show_rest(stream);
+  if (stream.show_by) return;  // what follows does not put off what was there before
+  stream.show_by = Clock::now() + kHalfLinePatience;
+  show_by_ = std::min(show_by_.value_or(kNever), *stream.show_by);
 }
 
 void PumpLoop::write_log(PumpedStream& stream, std::string_view bytes) {
@@ -204,6 +222,7 @@ void PumpLoop::show(PumpedStream& stream, std::string_view lines) {
 }
 
 void PumpLoop::show_rest(PumpedStream& stream) {
+  stream.show_by.reset();
   stream.lines.finish([&](std::string_view lines) { show(stream, lines); });
 }
 

@@ -4,10 +4,11 @@
 // here; it asks by PumpRequests (stream_pump.cpp).
 //
 // The log file gets the bytes as they come, so it never lacks a line that the console had. The
-// console gets whole lines: those of two workers never mix. Where the console cannot keep up, tee'd
-// lines are left out there, and counted, since the log has them. A stream that goes nowhere else is
-// held back, as if its worker wrote to the console itself; so is a tee'd one if the console is a
-// file, which is no slower than the log.
+// console gets whole lines: those of two workers never mix. An unfinished line is passed on after
+// 0.2 s, a progress bar (a line with a carriage return in it) at once. Where the console cannot
+// keep up, tee'd lines are left out there, and counted, since the log has them. A stream that goes
+// nowhere else is held back, as if its worker wrote to the console itself; so is a tee'd one if the
+// console is a file, which is no slower than the log.
 
 #include "agent/core/line_splitter.hpp"
 #include "agent/core/tail.hpp"
@@ -34,6 +35,7 @@ namespace ddprun {
 struct PumpedStream {
   PipedStream to;
   LineSplitter lines;
+  std::optional<TimePoint> show_by;  // when its unfinished line is passed on nevertheless
 };
 using PumpedStreams = std::map<int, PumpedStream>;  // by descriptor of the pipe
 
@@ -70,11 +72,12 @@ class PumpLoop {
   void read_ready(int pipe);
   void drain(PumpedStream& stream);
   void resume_held_back();
-  void show_unfinished_lines();
+  void show_unfinished_lines(TimePoint now);
   int patience_ms() const;
   bool can_take(const PumpedStream& stream);
   Read read_once(PumpedStream& stream);
   void take(PumpedStream& stream, std::string_view bytes);
+  void hold(PumpedStream& stream, bool is_new);
   void write_log(PumpedStream& stream, std::string_view bytes);
   void show(PumpedStream& stream, std::string_view lines);
   void show_rest(PumpedStream& stream);
@@ -85,7 +88,7 @@ class PumpLoop {
   std::optional<TimePoint> finish_by_;
   PumpedStreams streams_;
   std::set<int> held_back_;           // pipes that wait for room on the console
-  std::optional<TimePoint> show_by_;  // when unfinished lines are passed on nevertheless
+  std::optional<TimePoint> show_by_;  // the earliest of PumpedStream::show_by, or earlier
   std::vector<char> buffer_;
   std::string batch_;
   bool told_of_bad_disk_ = false;

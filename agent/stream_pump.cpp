@@ -45,7 +45,9 @@ Result<void> StreamPump::add(PipedStream stream) {
   if (!loop_->watch(pipe)) return make_errno_error(errno, "cannot watch the workers' output");
   if (stream.keeps_tail) requests.tails.try_emplace(stream.worker);
   requests.arriving.emplace(
-      pipe, PumpedStream{.to = std::move(stream), .lines = LineSplitter(kConsoleLineBytesMax)});
+      pipe,
+      PumpedStream{
+          .to = std::move(stream), .lines = LineSplitter(kConsoleLineBytesMax), .show_by = {}});
   call();
   return {};
 }

@@ -82,6 +82,13 @@ Result<Pipe> make_pipe(int bytes) {
   return pipe;
 }
 
+/// Whether lines of several writers can mix where `descriptor` leads: not in /dev/null, and a
+/// terminal has to be the worker's own, since programs ask for it.
+bool may_mix(int descriptor) {
+  struct stat about {};
+  return ::fstat(descriptor, &about) == 0 && !S_ISCHR(about.st_mode);
+}
+
 /// The end of a file, as much as a report may want.
 std::string end_of_file(const std::string& path) {
   const auto file = open_regular(path);  // a worker may have put something else in its place
@@ -128,6 +135,7 @@ Streams::Streams(
       role_(plan.role),
       consoles_(consoles),
       directory_(std::move(directory)),
+      shares_stdout_(plan.workers > 1 && plan.streams.console_ranks.size() != 1),
       is_ours_(is_ours && !directory_.empty()) {
   if (plan_.prefix_template.empty()) plan_.prefix_template = kDefaultPrefixTemplate;
 }
@@ -162,7 +170,9 @@ Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
   piped.keeps_tail = !is_out;
   if (mode == StreamMode::kInherit) {
     if (is_out && !shown) return open_log("/dev/null");
-    if (is_out || (shown && ::isatty(kErr) == 1)) return Descriptor();
+    if (is_out ? !(shares_stdout_ && may_mix(kOut)) : shown && ::isatty(kErr) == 1) {
+      return Descriptor();
+    }
     if (shown) piped.use = ConsoleUse::kPassed;
     return attach_pipe(std::move(piped), number);
   }

@@ -5,6 +5,8 @@
 //                       redirect (-r)   worker ────────────────▶ stdout.log   (its own descriptor)
 //                       tee (-t)        worker ─▶ pipe ─▶ pump ─▶ stdout.log, then the console
 //     stderr, not on a terminal         worker ─▶ pipe ─▶ pump ─▶ our stderr (last 64 KiB kept)
+//     stdout of several workers that
+//     share a file, a pipe or a socket  worker ─▶ pipe ─▶ pump ─▶ our stdout, in whole lines
 //                       otherwise       worker ────────────────▶ our own stream
 //
 // A redirected stream is the log file itself, so that nothing stands between a worker and its log:
@@ -100,6 +102,7 @@ class Streams {
   std::string role_;
   Consoles& consoles_;
   std::filesystem::path directory_;
+  bool shares_stdout_;     // several workers of this node print to it
   bool is_ours_;           // made under $TMPDIR, not asked for
   bool has_logs_ = false;  // a log file was made
   std::map<WorkerId, Logs> logs_;

@@ -47,6 +47,10 @@ class LineSplitter {
 
   std::size_t held_bytes() const { return held_.size(); }
 
+  /// Whether what is held back was written over a line, as a progress bar is: there is a carriage
+  /// return in it.
+  bool holds_bar() const { return held_.find('\r') != std::string::npos; }
+
  private:
   template <class Sink>
   void hold(std::string_view rest, Sink& sink) {

@@ -1,5 +1,7 @@
 #include "agent/core/prefix.hpp"
 
+#include "base/parse.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -7,12 +9,26 @@
 namespace ddprun {
 namespace {
 
+/// Calls `use` for each text that `line` showed before the next was written over it.
+template <class Use>
+void for_each_step(std::string_view line, Use& use) {
+  bool is_empty = true;
+  for (const std::string_view step : split(line, '\r')) {
+    if (step.empty()) continue;
+    use(step);
+    is_empty = false;
+  }
+  if (is_empty) use(std::string_view());
+}
+
 /// Calls `use` for each line, without its newline.
 template <class Use>
 void for_each_line(std::string_view lines, Use&& use) {
+  const bool has_steps = lines.find('\r') != std::string_view::npos;
   while (!lines.empty()) {
     const std::size_t newline = lines.find('\n');
-    use(lines.substr(0, newline));
+    const std::string_view line = lines.substr(0, newline);
+    has_steps ? for_each_step(line, use) : use(line);
     if (newline == std::string_view::npos) return;
     lines.remove_prefix(newline + 1);
   }

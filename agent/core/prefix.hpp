@@ -22,7 +22,8 @@ struct PrefixValues {
 std::string expand_prefix(std::string_view text, const PrefixValues& values);
 
 /// Appends each line of `lines` to `out` with `prefix` before it. A last line without a newline
-/// gets one. Yields the number of lines.
+/// gets one. A carriage return ends a line too, as under torchrun, so each step of a progress bar
+/// is one. Yields the number of lines.
 std::size_t append_prefixed(std::string_view lines, std::string_view prefix, std::string& out);
 
 /// As append_prefixed(), but only the lines that contain one of `texts`.

@@ -30,6 +30,18 @@ TEST(Prefix, GivesALineWithoutANewlineOne) {
   EXPECT_EQ(out, "> half\n");
 }
 
+TEST(Prefix, StandsBeforeEachStepOfAProgressBar) {
+  std::string out;
+  append_prefixed("\r 1%\r 2%\n\r 3%", "> ", out);
+  EXPECT_EQ(out, ">  1%\n>  2%\n>  3%\n");
+}
+
+TEST(Prefix, TakesTheCarriageReturnOfALineThatEndsInBothOff) {
+  std::string out;
+  append_prefixed("a\r\n\r\n", "> ", out);
+  EXPECT_EQ(out, "> a\n> \n");
+}
+
 TEST(Prefix, SetsAsideOnlyTheLinesWithOneOfTheTexts) {
   const std::vector<std::string> texts = {"loss", "acc"};
   std::string out;

@@ -1,11 +1,15 @@
 // Streams with real processes, files and pipes: row 11 and the output half of row 12.
 
+#include "base/parse.hpp"
 #include "tests/agent/streams_fixture.hpp"
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <poll.h>
 
 namespace ddprun {
 namespace {
@@ -13,6 +17,36 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int kKills = kIsSanitized ? 100 : 1000;
+
+/// Both ends of a pipe.
+struct PipeEnds {
+  PipeEnds() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    reader = Descriptor(ends[0]);
+    writer = Descriptor(ends[1]);
+  }
+  Descriptor reader;
+  Descriptor writer;
+};
+
+/// Our stdout and stderr, exchanged for a pipe, while a worker waits for us to have read a text.
+struct WatchedConsole {
+  /// Reads until `text` was there; a broken build hangs here until CTest ends it.
+  void await(std::string_view text) {
+    while (seen.find(text) == std::string::npos) {
+      char bytes[4096];
+      const ssize_t got = ::read(console.reader.get(), bytes, sizeof bytes);
+      ASSERT_GT(got, 0) << seen;
+      seen.append(bytes, static_cast<std::size_t>(got));
+    }
+  }
+
+  PipeEnds console;
+  Exchanged out{1, console.writer.get()};
+  Exchanged err{2, console.writer.get()};
+  std::string seen;
+};
 
 TEST_F(StreamsTest, LayOutTheirDirectoryAsTorchrunDoes) {
   plan_.streams.all = kRedirect;
@@ -56,6 +90,92 @@ TEST_F(StreamsTest, KeepTheLastLineBeforeASigkillInATeedLog) {
   finish();
   for (const auto& [worker, line] : expected) {
     ASSERT_EQ(content_of(log(worker, "stdout.log")), line);
+  }
+}
+
+// Each step is written when the one before has arrived: whatever is held back hangs the test.
+TEST_F(StreamsTest, PassAProgressBarOnAtOnceTeedOrNot) {
+  for (const auto& modes : {StreamsPlan::Modes{}, kTee}) {
+    plan_.streams.all = modes;
+    open();
+    WatchedConsole console;
+    const PipeEnds go;
+    const pid_t worker = start(kFirst, [&] {
+      char byte = 0;
+      for (const std::string_view step : {"\r 10%", "\r 20%", "\r 30%", "\n"}) {
+        print(2, step);
+        static_cast<void>(::read(go.reader.get(), &byte, 1));
+      }
+    });
+    for (const std::string_view step : {" 10%", " 20%", " 30%"}) {
+      console.await(step);
+      print(go.writer.get(), "+");
+    }
+    print(go.writer.get(), "+");
+    EXPECT_EQ(wait(worker), 0);
+    finish();
+  }
+}
+
+TEST_F(StreamsTest, PassOnALineThatGrowsWithoutAnEnd) {
+  for (const auto& modes : {StreamsPlan::Modes{}, kTee}) {
+    plan_.streams.all = modes;
+    open();
+    WatchedConsole console;
+    PipeEnds stop;
+    const pid_t worker = start(kFirst, [&] {
+      stop.writer.reset();
+      pollfd told{.fd = stop.reader.get(), .events = POLLIN, .revents = 0};
+      do {  // much faster than a half line is passed on
+        print(2, ".");
+      } while (::poll(&told, 1, 5) == 0);
+    });
+    console.await("..");
+    stop.writer.reset();
+    EXPECT_EQ(wait(worker), 0);
+    finish();
+  }
+}
+
+// As Python's print() writes with -u: the text, then the newline.
+TEST_F(StreamsTest, KeepLinesOfSeveralWorkersWhole) {
+  constexpr int kWorkers = 4;
+  constexpr int kLines = 2000;
+  plan_.workers = kWorkers;
+  open();
+  {
+    const auto captured = capture(1, "console");
+    std::vector<pid_t> workers;
+    for (int rank = 0; rank < kWorkers; ++rank) {
+      workers.push_back(start({.attempt = 0, .local_rank = rank, .rank = rank}, [] {
+        for (int i = 0; i < kLines; ++i) {
+          print(1, "a line of text");
+          print(1, "\n");
+        }
+      }));
+    }
+    for (const pid_t worker : workers)
+      EXPECT_EQ(wait(worker), 0);
+    finish();
+  }
+  const std::string console = content_of(room_ / "console");
+  std::size_t torn = 0;
+  for (const std::string_view line : split(console, '\n'))
+    torn += line.empty() || line == "a line of text" ? 0 : 1;
+  EXPECT_EQ(std::ranges::count(console, '\n'), kWorkers * kLines);
+  // A worker that gets no processor for 0.2 s between the two has its half line shown.
+  EXPECT_LE(torn, 10U);
+}
+
+TEST_F(StreamsTest, LeaveStdoutToAWorkerThatHasItForItself) {
+  const auto captured = capture(1, "console");
+  for (const bool filtered : {false, true}) {
+    plan_.workers = filtered ? 2 : 1;
+    if (filtered) plan_.streams.console_ranks = {0};
+    open();
+    const auto attached = streams_->attach(kFirst);
+    ASSERT_TRUE(attached);
+    EXPECT_FALSE(attached->out);
   }
 }
 
