@@ -151,6 +151,7 @@ asio::awaitable<int> Agent::run() {
 asio::awaitable<void> Agent::do_the_job() {
   JournalEntry started = workers_.entry("job_started");
   started.text = plan_.command.title;
+  started.python = plan_.command.interpreter;
   journal_->record(started);
   if (!exit_status_) feed(Peer::Begin{});  // else a signal came first
   while (!exit_status_) {

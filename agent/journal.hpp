@@ -36,7 +36,8 @@ struct JournalEntry {
   std::optional<ProcessEnd> end;
   std::optional<int> signal;
   std::optional<int> exit_status;
-  std::string text;  // for people; empty: none
+  std::string python;  // that runs the workers; empty: none
+  std::string text;    // for people; empty: none
   TimePoint at;
 };
 

@@ -1,6 +1,9 @@
 #include "agent/report.hpp"
 
+#include "agent/core/missing_module.hpp"
+#include "agent/environments.hpp"
 #include "agent/error_file.hpp"
+#include "base/environment.hpp"
 #include "base/file.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +11,7 @@
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 namespace ddprun {
@@ -25,6 +29,20 @@ void add_error_file(FailureDetails& details) {
   details.traceback = error->traceback;
 }
 
+/// Looks for what the culprit could not import, if that is why it ended.
+void add_failed_import(FailureReport& report) {
+  if (report.python.empty()) return;
+  const FailureDetails& culprit = report.culprit;
+  std::string module =
+      missing_module(culprit.message.empty() ? culprit.last_lines : culprit.message);
+  if (module.empty()) return;
+  std::error_code gone;  // the working directory may have been deleted
+  auto elsewhere = interpreters_with(
+      module, report.python, std::filesystem::current_path(gone), current_environment());
+  report.failed_import =
+      FailedImport{.module = std::move(module), .elsewhere = std::move(elsewhere)};
+}
+
 /// Says what went wrong, if anything.
 std::string pass_up(const FailureDetails& culprit, const std::string& path) {
   const auto content = read_error_file(culprit.error_file);
@@ -40,6 +58,7 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
 
 std::string tell_failure(FailureReport report, const std::string& pass_up_to) {
   add_error_file(report.culprit);
+  add_failed_import(report);
   const bool is_last = !report.outcome.restarts;
   std::string out;
   if (is_last) {

@@ -28,7 +28,8 @@ void Reporter::attempt_begins(const effects::StartWorkers& round, const std::str
                            .nodes = round.place.group_size,
                            .workers = round.place.world_size,
                            .master = round.master,
-                           .interface = interface})] { return text; });
+                           .interface = interface,
+                           .python = from_.plan.command.interpreter})] { return text; });
 }
 
 void Reporter::worker_waits(int rank, pid_t pid) {
@@ -46,6 +47,7 @@ void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& r
   tell();  // of an earlier round
   FailureReport out;
   out.title = from_.plan.command.title;
+  out.python = from_.plan.command.interpreter;
   out.host = from_.host;
   out.workers = round.place.world_size;
   out.attempt = round.progress.attempt;

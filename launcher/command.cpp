@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -44,6 +45,8 @@ except Exception as error:
     raise
 )";
 
+const std::array<std::string, 2> kPythons = {"python", "python3"};
+
 std::string variable(const Environment& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::string() : found->second;
@@ -54,18 +57,36 @@ bool is_program(const fs::path& path) {
   return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
 }
 
-/// The first program `name` on PATH; empty if there is none.
-std::string find_on_path(const std::string& name, const Environment& environment) {
+/// The first program on PATH that has one of `names`; empty if there is none.
+std::string find_on_path(std::span<const std::string> names, const Environment& environment) {
   const std::string path = variable(environment, "PATH");
   for (const std::string_view directory : split(path, ':')) {
-    // An empty entry is the working directory, as for the shell.
-    const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
-    if (is_program(candidate)) return candidate;
+    for (const std::string& name : names) {
+      // An empty entry is the working directory, as for the shell.
+      const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
+      if (is_program(candidate)) return candidate;
+    }
   }
   return {};
 }
 
-Result<std::string> find_python(const Environment& environment) {
+std::string find_on_path(const std::string& name, const Environment& environment) {
+  return find_on_path(std::span(&name, 1), environment);
+}
+
+/// The Python of the environment in whose bin `directory` is; empty if it is in none.
+std::string python_beside(const fs::path& directory) {
+  std::error_code error;
+  const fs::path prefix = directory.parent_path();
+  const bool is_environment =
+      fs::exists(prefix / "pyvenv.cfg", error) || fs::exists(prefix / "conda-meta", error);
+  for (const std::string& name : kPythons) {
+    if (is_environment && is_program(directory / name)) return directory / name;
+  }
+  return {};
+}
+
+Result<std::string> find_python(const Environment& environment, const fs::path& own_directory) {
   const std::string asked = variable(environment, "PYTHON_EXEC");
   if (!asked.empty()) {
     const bool is_path = asked.find('/') != std::string::npos;
@@ -76,24 +97,12 @@ Result<std::string> find_python(const Environment& environment) {
         exists ? Errc::kNotExecutable : Errc::kNotFound,
         fmt::format("PYTHON_EXEC '{}': no such program; correct or unset it", asked));
   }
-  for (const char* const name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    const std::string prefix = variable(environment, name);
-    if (prefix.empty()) continue;
-    for (const char* const program : {"bin/python", "bin/python3"}) {
-      const fs::path python = fs::path(prefix) / program;
-      if (is_program(python)) return python.string();
-    }
-    return make_error(
-        Errc::kNotFound,
-        fmt::format("{} '{}': no bin/python in it; unset it or set PYTHON_EXEC", name, prefix));
-  }
-  for (const char* const name : {"python3", "python"}) {
-    std::string found = find_on_path(name, environment);
-    if (!found.empty()) return found;
-  }
+  std::string found = python_beside(own_directory);
+  if (found.empty()) found = find_on_path(kPythons, environment);
+  if (!found.empty()) return found;
   return make_error(
       Errc::kNotFound,
-      "neither python3 nor python is on PATH; set PYTHON_EXEC, or give --no-python for a program");
+      "neither python nor python3 is on PATH; set PYTHON_EXEC, or give --no-python for a program");
 }
 
 enum class Kind : std::uint8_t { kPython, kElf, kOtherInterpreter };
@@ -141,6 +150,7 @@ Result<WorkerCommand> as_it_is(const Options& options, const Environment& enviro
   WorkerCommand command{
       .program = name,
       .arguments = {options.rest.begin() + 1, options.rest.end()},
+      .interpreter = {},
       .title = name,
       .name = {},
       .text = {},
@@ -169,12 +179,13 @@ Result<WorkerCommand> as_it_is(const Options& options, const Environment& enviro
 }
 
 Result<WorkerCommand> by_python(
-    const Options& options, const Environment& environment, std::vector<std::string> how) {
-  auto python = find_python(environment);
+    const Options& options, const CommandContext& context, std::vector<std::string> how) {
+  auto python = find_python(context.environment, context.own_directory);
   if (!python) return python.error();
   WorkerCommand command{
-      .program = std::move(*python),
+      .program = *python,
       .arguments = {"-u"},
+      .interpreter = *python,
       .title = options.rest.front(),
       .name = {},
       .text = {},
@@ -207,34 +218,34 @@ Result<void> check_script(const std::string& script) {
   return {};
 }
 
-Result<WorkerCommand> script_command(const Options& options, const Environment& environment) {
+Result<WorkerCommand> script_command(const Options& options, const CommandContext& context) {
   const std::string& script = options.rest.front();
   // torchrun refuses what is no file here, so a program on PATH cannot change what a job means.
   const bool is_name = script.find('/') == std::string::npos && ::access(script.c_str(), F_OK) != 0;
-  if (is_name && !find_on_path(script, environment).empty()) {
+  if (is_name && !find_on_path(script, context.environment).empty()) {
     Options program = options;
     program.runs = Runs::kProgram;
-    return as_it_is(program, environment);
+    return as_it_is(program, context.environment);
   }
   auto const checked = check_script(script);
   if (!checked) return checked.error();
   std::error_code error;
-  if (fs::is_directory(script, error)) return by_python(options, environment, {});
+  if (fs::is_directory(script, error)) return by_python(options, context, {});
   const auto kind = kind_of(script);
   if (!kind) return kind.error();
-  if (*kind != Kind::kPython) return as_it_is(options, environment);
-  return by_python(options, environment, {});
+  if (*kind != Kind::kPython) return as_it_is(options, context.environment);
+  return by_python(options, context, {});
 }
 
 /// The command for a name as it stands.
-Result<WorkerCommand> command_of(const Options& options, const Environment& environment) {
+Result<WorkerCommand> command_of(const Options& options, const CommandContext& context) {
   switch (options.runs) {
     case Runs::kScript:
-      return script_command(options, environment);
+      return script_command(options, context);
     case Runs::kModule:
-      return by_python(options, environment, {"-m"});
+      return by_python(options, context, {"-m"});
     case Runs::kProgram:
-      return as_it_is(options, environment);
+      return as_it_is(options, context.environment);
     case Runs::kRunPath: {
       Options absolute = options;
       auto checked = check_script(absolute.rest.front());
@@ -243,7 +254,7 @@ Result<WorkerCommand> command_of(const Options& options, const Environment& envi
       std::error_code gone;  // the working directory, deleted
       const fs::path path = fs::absolute(absolute.rest.front(), gone);
       if (!gone) absolute.rest.front() = path.string();
-      auto command = by_python(absolute, environment, {"-c", kRunPathBootstrap});
+      auto command = by_python(absolute, context, {"-c", kRunPathBootstrap});
       if (command) command->title = "run_script_path";
       return command;
     }
@@ -258,19 +269,19 @@ bool put_back(std::string& text, const std::string& name, const std::string& pat
   return true;
 }
 
-Result<WorkerCommand> command_of_ranks(const Options& options, const Environment& environment) {
+Result<WorkerCommand> command_of_ranks(const Options& options, const CommandContext& context) {
   const std::string& pattern = options.rest.front();
-  if (with_local_rank(pattern, 0) == pattern) return command_of(options, environment);
+  if (with_local_rank(pattern, 0) == pattern) return command_of(options, context);
   // Each rank has a script of its own, and all have to be there.
   Options of_rank = options;
   for (int rank = options.plan.workers - 1; rank > 0; --rank) {
     of_rank.rest.front() = with_local_rank(pattern, rank);
-    auto command = command_of(of_rank, environment);
+    auto command = command_of(of_rank, context);
     if (!command) return command;
   }
   const std::string name = with_local_rank(pattern, 0);
   of_rank.rest.front() = name;
-  auto command = command_of(of_rank, environment);
+  auto command = command_of(of_rank, context);
   if (!command) return command;
   put_back(command->title, name, pattern);
   if (put_back(command->program, name, pattern)) return command;
@@ -282,8 +293,8 @@ Result<WorkerCommand> command_of_ranks(const Options& options, const Environment
 
 }  // namespace
 
-Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment) {
-  auto command = command_of_ranks(options, environment);
+Result<WorkerCommand> resolve_command(const Options& options, const CommandContext& context) {
+  auto command = command_of_ranks(options, context);
   if (!command) return command;
   command->name = program_name(options);
   command->text = command_text(options);
@@ -291,7 +302,7 @@ Result<WorkerCommand> resolve_command(const Options& options, const Environment&
   Options wrapper;
   wrapper.runs = Runs::kProgram;
   wrapper.rest = options.plan.command.wrap;
-  auto wrap = as_it_is(wrapper, environment);
+  auto wrap = as_it_is(wrapper, context.environment);
   if (!wrap) return with_context("--wrap", wrap.error());
   command->wrap = std::move(wrap->arguments);
   command->wrap.insert(command->wrap.begin(), std::move(wrap->program));

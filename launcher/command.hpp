@@ -6,15 +6,23 @@
 #include "base/error.hpp"
 #include "launcher/core/options.hpp"
 
+#include <filesystem>
+
 namespace ddprun {
+
+/// What says which program it is.
+struct CommandContext {
+  const Environment& environment;
+  std::filesystem::path own_directory;  // of the ddprun that runs
+};
 
 /// Finds the interpreter or program and checks that it can be run, before anything is started.
 ///
-/// Python is $PYTHON_EXEC, else that of VIRTUAL_ENV or CONDA_PREFIX, else python3 or python on
-/// PATH. A script that is an ELF file, or whose first line names another interpreter, runs as it
-/// is; so does a bare name that is no file here but a program on PATH. A name with "${local_rank}"
-/// in it keeps it, and is checked for every rank. The program of --wrap is looked for as well.
-/// Fails with kNotFound or kNotExecutable, naming the remedy.
-Result<WorkerCommand> resolve_command(const Options& options, const Environment& environment);
+/// Python is $PYTHON_EXEC, else that of the environment (venv or conda) in whose bin ddprun lies,
+/// else the first python or python3 on PATH. A script that is an ELF file, or whose first line
+/// names another interpreter, runs as it is; so does a bare name that is no file here but a program
+/// on PATH. A name with "${local_rank}" in it keeps it, and is checked for every rank. The program
+/// of --wrap is looked for as well. Fails with kNotFound or kNotExecutable, naming the remedy.
+Result<WorkerCommand> resolve_command(const Options& options, const CommandContext& context);
 
 }  // namespace ddprun

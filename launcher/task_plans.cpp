@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -52,6 +53,12 @@ void set_apart(const TaskPlace& place, std::optional<std::string> device, Launch
   }
 }
 
+/// Where this program lies; empty if /proc is not there.
+std::filesystem::path own_directory() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
 }  // namespace
 
 Result<std::vector<LaunchPlan>> plans_of(const Options& options, const Environment& environment) {
@@ -76,7 +83,8 @@ Result<std::vector<LaunchPlan>> plans_of(const Options& options, const Environme
       if (!words) return words.error();
       own.rest.insert(own.rest.begin() + 1, words->begin(), words->end());
     }
-    auto command = resolve_command(own, environment);
+    auto command =
+        resolve_command(own, {.environment = environment, .own_directory = own_directory()});
     if (!command) return command.error();
     own.plan.command = *std::move(command);
     auto& device = (*devices)[static_cast<std::size_t>(place.index)];

@@ -4,6 +4,7 @@
 #include "base/signal_name.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -138,6 +139,21 @@ std::string who_and_how(const FailureReport& report) {
       report.attempt);
 }
 
+/// Which Python ran it, where that may be why it failed: an import failed, or nobody here saw why.
+std::string about_python(const FailureReport& report) {
+  const FailureDetails& culprit = report.culprit;
+  const bool is_unseen =
+      culprit.last_lines.empty() && culprit.message.empty() && culprit.failure.end.code == 1;
+  if (report.python.empty() || (!report.failed_import && !is_unseen)) return {};
+  if (!report.failed_import) return fmt::format("  its Python: {}\n", report.python);
+  const auto& [module, elsewhere] = *report.failed_import;
+  std::string out = fmt::format("  its Python: {} has no module '{}'; ", report.python, module);
+  if (elsewhere.empty()) {
+    return out + "install it there, or set PYTHON_EXEC to a Python that has it\n";
+  }
+  return out + fmt::format("set PYTHON_EXEC to one that has it: {}\n", fmt::join(elsewhere, ", "));
+}
+
 }  // namespace
 
 std::string failure_block(const FailureReport& report) {
@@ -161,6 +177,7 @@ std::string failure_paragraph(const FailureReport& report) {
   if (!culprit.last_lines.empty()) {
     out += "  its last lines on stderr:\n" + indented(culprit.last_lines, "    | ");
   }
+  out += about_python(report);
   out += fmt::format("  next: {}\n", what_happens_next(report.outcome, report.workers));
   return out;
 }

@@ -7,6 +7,7 @@
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,15 +35,23 @@ struct Outcome {
   int stopped_by = 0;          // the signal that ended the job meanwhile; 0: none
 };
 
+/// An import that failed, as far as the worker's last words tell.
+struct FailedImport {
+  std::string module;                  // "torch"
+  std::vector<std::string> elsewhere;  // interpreters that have it
+};
+
 struct FailureReport {
-  std::string title;  // the program: "train.py"
+  std::string title;   // the program: "train.py"
+  std::string python;  // that ran it; empty: none
   std::string host;
   int workers = 1;  // of all nodes
   int attempt = 0;
   Duration ran_for{};  // from the attempt's start to the culprit's end
   Outcome outcome;
-  FailureDetails culprit;              // the first in time
-  std::vector<FailureDetails> others;  // in order of time
+  FailureDetails culprit;                     // the first in time
+  std::optional<FailedImport> failed_import;  // of the culprit
+  std::vector<FailureDetails> others;         // in order of time
 };
 
 /// At most this many of `others` are shown: a report does not grow with the world.

@@ -17,6 +17,7 @@ std::string header_text(
       header.gpus,
       facts.master.to_string());
   if (!facts.interface.empty()) text += fmt::format(" interface={}", facts.interface);
+  if (!facts.python.empty()) text += fmt::format(" python={}", facts.python);
   const bool is_one_line = header.commit.find('\n') == std::string::npos;
   if (!header.commit.empty() && is_one_line) text += fmt::format(" commit={}", header.commit);
   text += '\n';

@@ -19,6 +19,7 @@ struct HeaderFacts {
   int workers = 1;  // of all nodes
   Endpoint master;
   std::string interface;  // that workers are told to use (interface_choice.hpp); empty: none
+  std::string python;     // that runs the workers of this node; empty: none
 };
 
 /// One line of fields; in the first attempt a second one, where Slurm has started the job again.

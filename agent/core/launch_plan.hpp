@@ -50,6 +50,7 @@ struct StreamsPlan {
 struct WorkerCommand {
   std::string program;                 // resolved: an absolute path, or a path with a slash
   std::vector<std::string> arguments;  // argv[1..], with ${local_rank} not yet replaced
+  std::string interpreter;             // the Python that `program` is; empty: none
   std::string title;                   // what the failure report calls it, e.g. "train.py"
   std::string name;  // the same on all nodes of a job, whatever the directory (program_name.hpp)
   std::string text;  // as typed

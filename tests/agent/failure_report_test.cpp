@@ -1,5 +1,7 @@
 #include "agent/core/failure_report.hpp"
 
+#include "agent/core/missing_module.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -120,6 +122,30 @@ TEST(FailureReport, SaysThatAProgramDidNotStart) {
   EXPECT_THAT(
       failure_paragraph(report),
       HasSubstr("train.py did not start on node1: cannot run /no/such: No such file"));
+}
+
+TEST(FailureReport, SaysWhichPythonLacksAModuleAndWhichHasIt) {
+  auto report = report_of(failed(0, {.code = 1, .signal = 0}), {});
+  report.python = "/usr/bin/python3";
+  EXPECT_THAT(failure_paragraph(report), HasSubstr("  its Python: /usr/bin/python3\n"));
+  report.failed_import = FailedImport{.module = "torch", .elsewhere = {}};
+  EXPECT_THAT(
+      failure_paragraph(report),
+      HasSubstr("  its Python: /usr/bin/python3 has no module 'torch'; install it there, or set "
+                "PYTHON_EXEC to a Python that has it\n"));
+  report.failed_import->elsewhere = {"/a/bin/python", "/b/bin/python3"};
+  EXPECT_THAT(
+      failure_paragraph(report),
+      HasSubstr("set PYTHON_EXEC to one that has it: /a/bin/python, /b/bin/python3\n"));
+}
+
+TEST(MissingModule, IsThePackageThatPythonNamesLast) {
+  EXPECT_EQ(missing_module("  import x\nModuleNotFoundError: No module named 'torch'"), "torch");
+  EXPECT_EQ(missing_module("ModuleNotFoundError: No module named 'torch.nn'\n"), "torch");
+  EXPECT_EQ(missing_module("/usr/bin/python3: No module named torch"), "torch");
+  EXPECT_EQ(missing_module("No module named 'torch'\nValueError: no"), "");
+  EXPECT_EQ(missing_module("No module named '../../etc'"), "");
+  EXPECT_EQ(missing_module(""), "");
 }
 
 StopRound stopped_by_rank_5() {

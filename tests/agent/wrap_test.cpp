@@ -45,7 +45,8 @@ HeaderFacts facts() {
       .nodes = 2,
       .workers = 4,
       .master = {.host = "node0", .port = 12'523},
-      .interface = ""};
+      .interface = "",
+      .python = ""};
 }
 
 TEST(Header, SaysWhatRunsWhere) {
@@ -60,6 +61,12 @@ TEST(Header, NamesTheInterfaceThatWorkersAreToldToUse) {
   HeaderFacts told = facts();
   told.interface = "eth0";
   EXPECT_TRUE(header_text({}, "7", told).ends_with(" master=node0:12523 interface=eth0\n"));
+}
+
+TEST(Header, NamesThePythonThatRunsTheWorkers) {
+  HeaderFacts told = facts();
+  told.python = "/opt/venv/bin/python";
+  EXPECT_TRUE(header_text({}, "7", told).ends_with(":12523 python=/opt/venv/bin/python\n"));
 }
 
 TEST(Header, SaysInTheFirstAttemptThatSlurmHasStartedTheJobAgain) {

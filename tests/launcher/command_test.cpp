@@ -47,12 +47,13 @@ class Command : public testing::Test {
     options.runs = runs;
     options.rest = std::move(rest);
     options.plan.workers = workers;
-    return resolve_command(options, environment_);
+    return resolve_command(options, {.environment = environment_, .own_directory = own_directory_});
   }
 
   fs::path room_ =
       fs::temp_directory_path() / ("ddprun_command_test_" + std::to_string(::getpid()));
   Environment environment_;
+  fs::path own_directory_ = room_ / "ddprun";
 };
 
 TEST_F(Command, RunsAScriptByThePythonOnPathUnbuffered) {
@@ -65,15 +66,35 @@ TEST_F(Command, RunsAScriptByThePythonOnPathUnbuffered) {
   EXPECT_EQ(command->title, script);
 }
 
-TEST_F(Command, PrefersPythonExecThenTheActiveEnvironment) {
+TEST_F(Command, PrefersPythonExecThenTheEnvironmentThatDdprunIsPartOf) {
   file("bin/python3", "", true);
   const auto script = file("train.py", "");
   const auto venv = file("venv/bin/python", "", true);
   const auto asked = file("my/python", "", true);
-  environment_["VIRTUAL_ENV"] = room_ / "venv";
+  own_directory_ = room_ / "venv" / "bin";
+  file("venv/pyvenv.cfg", "");
   EXPECT_EQ(resolve(Runs::kScript, {script})->program, venv);
+  EXPECT_EQ(resolve(Runs::kScript, {script})->interpreter, venv);
   environment_["PYTHON_EXEC"] = asked;
   EXPECT_EQ(resolve(Runs::kScript, {script})->program, asked);
+}
+
+TEST_F(Command, TakesWhatThePathHasFirstWhateverWasActivatedBefore) {
+  const auto script = file("train.py", "");
+  file("left_over/bin/python", "", true);
+  environment_["VIRTUAL_ENV"] = room_ / "left_over";
+  environment_["CONDA_PREFIX"] = room_ / "left_over";
+  const auto conda = file("conda/bin/python3", "", true);
+  file("bin/python", "", true);
+  environment_["PATH"] = (room_ / "conda/bin").string() + ":" + (room_ / "bin").string();
+  EXPECT_EQ(resolve(Runs::kScript, {script})->program, conda);
+}
+
+TEST_F(Command, TakesAPythonThatOnlyLiesBesideDdprunForNoEnvironment) {
+  const auto script = file("train.py", "");
+  const auto on_path = file("bin/python", "", true);
+  file("ddprun/python", "", true);
+  EXPECT_EQ(resolve(Runs::kScript, {script})->program, on_path);
 }
 
 TEST_F(Command, LeavesAScriptInAPipeToPython) {
@@ -86,10 +107,6 @@ TEST_F(Command, LeavesAScriptInAPipeToPython) {
 TEST_F(Command, NeverFallsBackFromAnInterpreterThatWasAskedFor) {
   file("bin/python3", "", true);
   const auto script = file("train.py", "");
-  environment_["CONDA_PREFIX"] = room_ / "gone";
-  const auto without = resolve(Runs::kScript, {script});
-  EXPECT_TRUE(without.error().is(Errc::kNotFound));
-  EXPECT_THAT(without.error().detail, HasSubstr("CONDA_PREFIX"));
   environment_["PYTHON_EXEC"] = "/no/such/python";
   const auto missing = resolve(Runs::kScript, {script});
   EXPECT_THAT(missing.error().detail, HasSubstr("PYTHON_EXEC '/no/such/python'"));

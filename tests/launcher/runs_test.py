@@ -4,6 +4,8 @@
 """
 
 import argparse
+import glob
+import json
 import os
 import re
 import select
@@ -234,6 +236,41 @@ class Header(Case):
 
     def test_nobody_else_does(self):
         self.assertEqual("", self.sh(":", GIT_COMMIT="c0ffee").err)
+
+
+class Interpreter(Case):
+    MODULE = "a_module_of_this_test"
+
+    def setUp(self):
+        super().setUp()
+        self.script = os.path.join(self.room, "train.py")
+        with open(self.script, "w") as file:
+            file.write(f"import {self.MODULE}\n")
+
+    def link_python(self, folder):
+        os.makedirs(os.path.join(self.room, folder))
+        python = os.path.join(self.room, folder, "python")
+        os.symlink(os.path.realpath(sys.executable), python)
+        return python
+
+    def test_it_is_told_where_an_import_fails_with_those_that_have_the_module(self):
+        python, other = self.link_python("bin"), self.link_python(".venv/bin")
+        os.makedirs(os.path.join(self.room, ".venv/lib/python3.11/site-packages", self.MODULE))
+        ended = self.run_job("--log-dir=logs", self.script, PATH=os.path.dirname(python), LOGLEVEL="INFO",
+                             VIRTUAL_ENV="/left/over")
+        self.assertEqual(1, ended.status, ended.err)
+        self.assertIn(f" python={python}\n", ended.err)
+        self.assertIn(f"  its Python: {python} has no module '{self.MODULE}'; set PYTHON_EXEC to one that "
+                      f"has it: {other}\n", ended.err)
+        with open(glob.glob(os.path.join(self.room, "logs/*/events.jsonl"))[0]) as file:
+            self.assertEqual(python, json.loads(file.readline())["python"])
+
+    def test_it_is_not_told_of_another_failure(self):
+        with open(self.script, "w") as file:
+            file.write("raise ValueError('no')\n")
+        ended = self.run_job(self.script, PATH=os.path.dirname(self.link_python("bin")))
+        self.assertEqual(1, ended.status, ended.err)
+        self.assertNotIn("its Python", ended.err)
 
 
 if __name__ == "__main__":
