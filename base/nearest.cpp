@@ -36,7 +36,7 @@ std::optional<std::string> nearest(std::string_view typed, std::span<const std::
     return distance(typed, std::string_view(word).substr(0, typed.size()));
   };
   const auto begins = std::ranges::min_element(words, {}, by_beginning);
-  if (by_beginning(*begins) * 4 > typed.size()) return std::nullopt;
+  if (by_beginning(*begins) * 4 >= typed.size()) return std::nullopt;
   return *begins;
 }
 

@@ -24,13 +24,21 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What --run-path runs: the script as __main__, with its own arguments and folder. An exception
-/// nobody caught goes to the error file, as if main() were decorated with @record.
-constexpr char kRunPathBootstrap[] = R"(import os, sys
+/// nobody caught goes to the error file, as if main() were decorated with @record. The end is that
+/// of a child of multiprocessing, which does not tear its interpreter down: the threads of a
+/// process group that the script did not destroy may abort that.
+constexpr char kRunPathBootstrap[] = R"(import atexit, gc, os, sys, threading
 sys.argv = sys.argv[1:]
 sys.path[0] = os.path.dirname(sys.argv[0])
 import runpy
+status = 0
 try:
     runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    status = 0 if end.code is None else end.code
+    if not isinstance(status, int):
+        print(status, file=sys.stderr)
+        status = 1
 except Exception as error:
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path:
@@ -42,7 +50,17 @@ except Exception as error:
                 json.dump({"message": {"message": text, "extraInfo": extra}}, file)
         except OSError:
             pass
-    raise
+    sys.excepthook(*sys.exc_info())
+    status = 1
+threading._shutdown()
+atexit._run_exitfuncs()
+gc.collect()  # writes what is left in files that the script did not close
+for stream in sys.stdout, sys.stderr:
+    try:
+        stream.flush()
+    except (AttributeError, OSError, ValueError):
+        pass
+os._exit(status & 255)
 )";
 
 const std::array<std::string, 2> kPythons = {"python", "python3"};

@@ -15,13 +15,14 @@ constexpr std::string_view kMeeting = "Where they meet";
 constexpr std::string_view kFailure = "Restarts and stopping";
 constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kNothing = "Checked, without effect";
+constexpr std::string_view kNotHere;  // refused by name, and not listed
 constexpr std::string_view kAbout = "About ddprun";
 
 // clang-format off
 // NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Flag
 constexpr std::array kFlags = {
     Flag{kJob, "nproc-per-node", 0, "N|cpu|gpu|auto", "1",
-         "Workers on this node: a number, one for each usable CPU or GPU, or 'auto': GPUs, else CPUs.",
+         "Workers on this node: a number, one for each usable CPU or GPU, or 'auto': GPUs, else CPUs. Within srun the default is the GPUs of the step on this node, else its CPUs.",
          true, setters::nproc_per_node},
     Flag{kJob, "nnodes", 0, "N|MIN:MAX", "1:1",
          "Nodes of the job, or from MIN to MAX (c10d).", true, setters::nnodes},
@@ -55,7 +56,7 @@ constexpr std::array kFlags = {
     Flag{kWorkers, "debug-rank", 0, "RANK", "none",
          "This rank tells its pid and begins when SIGUSR1 comes, so that a debugger can be attached.", true,
          setters::debug_rank},
-    Flag{kWorkers, "numa-binding", 0, "MODE", "none", "Not in this version.", false, setters::numa_binding},
+    Flag{kNotHere, "numa-binding", 0, "MODE", "none", "Not in this version.", false, setters::numa_binding},
 
     Flag{kMeeting, "standalone", 0, "", "off",
          "One node with a random id and a free port; overrides --rdzv-backend, --rdzv-endpoint and --rdzv-id.", true,
@@ -135,8 +136,6 @@ constexpr std::array kFlags = {
     Flag{kOutput, "event-log-handler", 0, "null|dynamic_rendezvous", "null",
          "Where torchrun's own events go. events.jsonl in the log directory is written in any case.", true,
          setters::event_log_handler},
-    Flag{kOutput, "logs-specs", 0, "NAME", "none", "Refused: it names a Python plug-in.", false,
-         setters::logs_specs},
 
     Flag{kNothing, "monitor-interval", 0, "SECONDS", "0.1", "Nothing polls: a death is an event.", true,
          setters::monitor_interval},
@@ -144,6 +143,8 @@ constexpr std::array kFlags = {
          true, setters::start_method},
     Flag{kNothing, "exit-barrier-timeout", 0, "SECONDS", "300", "There is no exit barrier.", true,
          setters::exit_barrier_timeout},
+    Flag{kNothing, "logs-specs", 0, "default", "default", "Where logs go; others are Python plug-ins.", false,
+         setters::logs_specs},
     Flag{kNothing, "use-env", 0, "", "on", "LOCAL_RANK is always in the environment.", false, setters::use_env},
 
     Flag{kAbout, "help", 'h', "", "", "This text.", false, nullptr},

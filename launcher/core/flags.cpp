@@ -31,10 +31,13 @@ std::string spelling(const Flag& flag) {
 Error unknown(std::string_view typed) {
   std::vector<std::string> names;
   for (const Flag& flag : all_flags())
-    names.push_back(fmt::format("--{}", flag.name));
-  const auto meant = nearest(with_dashes(typed), names);
+    names.emplace_back(flag.name);
+  // Without the dashes, which are alike in all.
+  const std::string name = with_dashes(typed);
+  const auto meant =
+      nearest(name.substr(std::min(name.find_first_not_of('-'), name.size())), names);
   const std::string hint =
-      meant ? fmt::format("did you mean {}?", *meant)
+      meant ? fmt::format("did you mean --{}?", *meant)
             : std::string("ddprun --help lists all; the script's own come after it");
   return bad_usage(fmt::format("unknown option '{}': {}", typed, hint));
 }
@@ -176,9 +179,18 @@ std::string help_text() {
       "Starts workers for a distributed job on this machine, watches them, and restarts all of "
       "them\n"
       "when one fails. Flags and environment are torchrun's. Names may be shortened, and spelled\n"
-      "with underscores; a variable counts where the flag is not given.\n";
+      "with underscores; a variable counts where the flag is not given.\n\n"
+      "examples:\n"
+      "  ddprun --standalone --nproc-per-node 4 --max-restarts 3 train.py --epochs 10\n"
+      "  ddprun --nnodes 2 --node-rank 0 --master-addr node0 --nproc-per-node 4 train.py\n"
+      "  ddprun --nnodes 2:4 --rdzv-backend c10d --rdzv-endpoint node0 --nproc-per-node gpu "
+      "train.py\n"
+      "  srun --ntasks-per-node=1 ddprun train.py\n\n"
+      "Python is $PYTHON_EXEC; else that of the environment (venv or conda) in whose bin ddprun\n"
+      "lies; else the first python or python3 on PATH.\n";
   std::string_view group;
   for (const Flag& flag : all_flags()) {
+    if (flag.group.empty()) continue;
     if (flag.group != group) text += fmt::format("\n{}:\n", flag.group);
     group = flag.group;
     text += fmt::format("  {}{}{}\n", spelling(flag), flag.value.empty() ? "" : " ", flag.value);

@@ -53,6 +53,12 @@ Result<void> put_is_host(std::string_view value, Options& options) {
   return {};
 }
 
+/// What to do about quotes that a shell, or nobody, has left within others.
+std::string_view about_quotes(std::string_view piece) {
+  if (piece.find_first_of("'\"") == std::string_view::npos) return "";
+  return "; the quotes in it are read as part of it, leave them out";
+}
+
 Result<void> put_setting(std::string_view key, std::string_view value, Options& options) {
   auto& settings = options.settings;
   auto& meeting = options.plan.meeting;
@@ -72,7 +78,8 @@ Result<void> put_setting(std::string_view key, std::string_view value, Options& 
     if (value != "tcp") return refused("store_type: only 'tcp' is supported; leave it out");
     return {};
   }
-  options.warnings.push_back(fmt::format("--rdzv-conf: '{}' is not known and has no effect", key));
+  options.warnings.push_back(
+      fmt::format("--rdzv-conf: '{}' is not known and has no effect{}", key, about_quotes(key)));
   return {};
 }
 
@@ -134,7 +141,10 @@ Result<void> rdzv_conf(const Given& given, Options& options) {
       return refused(fmt::format("expected KEY=VALUE,KEY=VALUE but found '{}'", piece));
     }
     auto checked = put_setting(key, value, options);
-    if (!checked) return checked;
+    if (!checked) {
+      return refused(
+          fmt::format("{} (given {}){}", checked.error().detail, value, about_quotes(piece)));
+    }
   }
   return {};
 }

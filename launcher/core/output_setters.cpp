@@ -134,8 +134,11 @@ Result<void> event_log_handler(const Given& given, Options& /*options*/) {
   return refused("expected null or dynamic_rendezvous");
 }
 
-Result<void> logs_specs(const Given& /*given*/, Options& /*options*/) {
-  return refused("names a Python plug-in, which ddprun does not load; use --log-dir, -r and -t");
+Result<void> logs_specs(const Given& given, Options& /*options*/) {
+  if (given.text == "default") return {};
+  return refused(
+      "names a Python plug-in, which ddprun does not load; leave it out and use --log-dir, -r and "
+      "-t");
 }
 
 }  // namespace ddprun::setters

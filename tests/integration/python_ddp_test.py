@@ -104,6 +104,11 @@ class SameAsTorchrun(unittest.TestCase):
             ours.lines_by_rank())
 
 
+    def test_run_path_ends_well_though_the_group_was_not_destroyed(self):
+        ours = ddprun(["--nproc-per-node=2", "--run-path"], "leave_group.py")
+        self.assertEqual(0, ours.status, ours.err)
+
+
 class SameEnvironment(unittest.TestCase):
     maxDiff = None
 

@@ -19,6 +19,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
@@ -72,6 +73,7 @@ TEST(CommandLine, SuggestsTheNearestFlag) {
   EXPECT_EQ(
       complaint({"--stand_alnoe"}), "unknown option '--stand_alnoe': did you mean --standalone?");
   EXPECT_THAT(complaint({"--zzz"}), StartsWith("unknown option '--zzz'"));
+  EXPECT_THAT(complaint({"--nope"}), Not(HasSubstr("did you mean")));
   EXPECT_THAT(complaint({"-nproc=3"}), StartsWith("unknown option '-nproc=3'"));
 }
 
@@ -226,6 +228,8 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--event-log-handler", "console"}, "events.jsonl"},
       {{"--event-log-handler", "bogus"}, "expected null or dynamic_rendezvous"},
       {{"--logs-specs", "mine"}, "Python plug-in"},
+      {{"--rdzv-conf", "'join_timeout=9,timeout=3'"},
+       "timeout: expected a number above 0 (given 3'); the quotes"},
       {{"--numa-binding", "node"}, "numactl"},
       {{"--numa-binding", "left"}, "expected node, socket"},
       {{"--role="}, "a role needs a name"},
@@ -301,7 +305,12 @@ TEST(Options, LetStandaloneOverrideTheRendezvous) {
 TEST(Options, WarnOnceOfAnUnknownRendezvousKey) {
   EXPECT_THAT(
       options_of({"--rdzv-conf", "'last_call_timeout=3,join_timeout=9", "x"}).warnings,
-      ElementsAre("--rdzv-conf: ''last_call_timeout' is not known and has no effect"));
+      ElementsAre("--rdzv-conf: ''last_call_timeout' is not known and has no effect; the quotes in "
+                  "it are read as part of it, leave them out"));
+}
+
+TEST(Options, AcceptTorchrunsOwnLogsSpecs) {
+  EXPECT_THAT(options_of({"--logs-specs=default", "x"}).warnings, IsEmpty());
 }
 
 TEST(Options, LetRunPathWinOverNoPython) {

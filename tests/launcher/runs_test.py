@@ -273,6 +273,33 @@ class Interpreter(Case):
         self.assertNotIn("its Python", ended.err)
 
 
+class RunPath(Case):
+    def run_script(self, text):
+        with open(os.path.join(self.room, "train.py"), "w") as file:
+            file.write(text)
+        return self.run_job("--run-path", "train.py", PYTHON_EXEC=sys.executable)
+
+    def test_an_end_that_the_interpreter_does_not_survive_is_no_failure(self):
+        # What the threads of a process group that was not destroyed do now and then.
+        ended = self.run_script("import ctypes\nlibc = ctypes.CDLL(None)\nlibc.__cxa_atexit(libc.abort, None, None)\n")
+        self.assertEqual((0, ""), (ended.status, ended.err))
+
+    def test_it_waits_for_threads_and_writes_what_is_open(self):
+        ended = self.run_script(
+            "import atexit, threading\natexit.register(print, 'at exit')\n"
+            "file = open('out.txt', 'w')\nfile.write('whole')\n"
+            "threading.Thread(target=lambda: print('thread')).start()\n")
+        self.assertEqual((0, ["at exit", "thread"], ""), (ended.status, ended.lines, ended.err))
+        with open(os.path.join(self.room, "out.txt")) as file:
+            self.assertEqual("whole", file.read())
+
+    def test_the_status_is_the_scripts(self):
+        for end, status in (("sys.exit()", 0), ("sys.exit(3)", 3), ("sys.exit('no')", 1), ("1/0", 1)):
+            ended = self.run_script(f"import sys\n{end}\n")
+            self.assertEqual(status, ended.status, ended.err)
+        self.assertIn("ZeroDivisionError", ended.err)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--ddprun", required=True)
