@@ -65,7 +65,8 @@ Result<std::unique_ptr<Agent>> Agent::open(
        .journal = *std::move(journal),
        .network = *std::move(network),
        .host = host_name()}));
-  auto const opened = agent->open_fence();
+  auto opened = agent->open_fence();
+  if (opened) opened = agent->open_timers();
   if (!opened) {
     agent->streams_->tidy_up(true);
     return opened.error();
@@ -131,6 +132,19 @@ Result<void> Agent::open_fence() {
   return {};
 }
 
+Result<void> Agent::open_timers() {
+  if (!plan_.has_file_timer) return {};
+  const char* const asked = std::getenv(contract::kTimerFile);  // NOLINT(concurrency-mt-unsafe)
+  auto timers = FileTimer::open(
+      context_, asked == nullptr ? "" : asked, [this](const FileTimerRequest& timer) {
+        workers_.timer_expired(timer);
+      });
+  if (!timers) return timers.error();
+  timers_ = *std::move(timers);
+  workers_.use_timers(*timers_);
+  return {};
+}
+
 asio::awaitable<int> Agent::run() {
   if (interface_) {
     // Else a round might begin first, and whether its workers are told of an interface be chance.
@@ -143,6 +157,10 @@ asio::awaitable<int> Agent::run() {
   tasks_.spawn(await_lapse());
   if (fence_) tasks_.spawn(fence_->watch());
   tasks_.spawn(workers_.keep_time());
+  if (timers_) {
+    tasks_.spawn(timers_->serve());
+    tasks_.spawn(timers_->keep_time());
+  }
   tasks_.spawn(do_the_job());
   co_await tasks_.join();  // throws what one of them threw; the kernel then ends the workers
   co_return exit_status_ ? wind_up(*exit_status_) : kExitDefect;

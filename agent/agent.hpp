@@ -7,6 +7,7 @@
 
 #include "agent/core/launch_plan.hpp"
 #include "agent/fence.hpp"
+#include "agent/file_timer.hpp"
 #include "agent/front.hpp"
 #include "agent/journal.hpp"
 #include "agent/local_workers.hpp"
@@ -90,6 +91,7 @@ class Agent {
   asio::awaitable<void> heed_resumption();
   asio::awaitable<void> await_lapse();
   Result<void> open_fence();
+  Result<void> open_timers();
   int wind_up(int status);
   void begin_sampling();
   std::string worker_interface(const Endpoint& master);
@@ -127,6 +129,7 @@ class Agent {
   std::unique_ptr<PeerNetwork> network_;
   std::unique_ptr<Fence> fence_;                // none: not asked for
   std::unique_ptr<WorkerInterface> interface_;  // none: one node, or the user has chosen
+  std::unique_ptr<FileTimer> timers_;           // none: not asked for
   std::unique_ptr<MemorySampler> sampler_;      // none: not asked for, or no round has begun here
   Peer peer_;
   std::deque<Peer::Event> events_;  // that arose while effects were performed

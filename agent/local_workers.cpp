@@ -2,6 +2,7 @@
 
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
 
 #include <boost/asio/post.hpp>
@@ -51,7 +52,8 @@ LocalWorkers::LocalWorkers(
            .host = around.host,
            .streams = around.streams,
            .workers = group_,
-           .journal = around.journal}) {
+           .journal = around.journal}),
+      torch_events_(around.plan, around.host, around.journal) {
   group_.listen(
       {.ended =
            [this](int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
@@ -86,6 +88,7 @@ void LocalWorkers::start(
   started.text = round.progress.reason;
   around_.journal.record(started);
   reporter_.attempt_begins(round, interface_);
+  torch_events_.round_begins(round_);
   feed(Supervisor::StartRound{});
 }
 
@@ -119,6 +122,22 @@ void LocalWorkers::signalled(int signal) {
   feed(Supervisor::Signalled{.signal = signal, .is_repeated = is_repeated});
 }
 
+void LocalWorkers::timer_expired(const FileTimerRequest& timer) {
+  JournalEntry expired = entry("timer_expired");
+  expired.pid = timer.pid;
+  expired.text = timer.scope;
+  if (timer.signal > 0) expired.signal = timer.signal;
+  around_.journal.record(expired);
+  const std::string next =
+      timer.signal > 0 ? fmt::format("it is sent {}", signal_name(timer.signal)) : "it goes on";
+  around_.journal.tell([line = fmt::format(
+                            "ddprun: process {} on {} let its timer '{}' expire; {}\n",
+                            timer.pid,
+                            around_.host,
+                            timer.scope,
+                            next)] { return line; });
+}
+
 void LocalWorkers::finish(int exit_status) {
   if (reporter_.has_noted()) {
     Outcome outcome;
@@ -128,6 +147,7 @@ void LocalWorkers::finish(int exit_status) {
     reporter_.conclude(outcome);
   }
   reporter_.tell();
+  torch_events_.job_ended(exit_status);
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.
@@ -158,6 +178,7 @@ void LocalWorkers::perform(const Supervisor::Spawn& effect) {
   if (!pid) return feed(spawn_failed(local_rank, pid.error()));
   if (around_.plan.debug_rank == place.rank) reporter_.worker_waits(place.rank, *pid);
   around_.journal.record(entry("worker_started", local_rank, *pid));
+  torch_events_.worker_started(local_rank, *pid);
   feed(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
 }
 
@@ -165,6 +186,9 @@ void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool 
   JournalEntry news = entry(end.ok() ? "worker_succeeded" : "worker_failed", local_rank, pid);
   news.end = end;
   around_.journal.record(news);
+  if (timers_ != nullptr) timers_->forget(pid);
+  const bool was_stopped = failed_ || order_ || stopped_by_ != 0;
+  torch_events_.worker_ended(local_rank, pid, end, was_stopped);
   feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
 }
 
@@ -294,6 +318,7 @@ WorkerPlace LocalWorkers::place_of(int local_rank) const {
   place.nodes = round_.hosts;
   place.interface = interface_;
   place.notice_file = around_.notice_file.path();
+  if (timers_ != nullptr) place.timer_file = timers_->path();
   return place;
 }
 

@@ -8,10 +8,12 @@
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/supervisor.hpp"
 #include "agent/core/worker_environment.hpp"
+#include "agent/file_timer.hpp"
 #include "agent/journal.hpp"
 #include "agent/notice_file.hpp"
 #include "agent/reporter.hpp"
 #include "agent/streams.hpp"
+#include "agent/torch_events.hpp"
 #include "agent/worker_group.hpp"
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
@@ -72,6 +74,11 @@ class LocalWorkers {
   /// SIGCHLD: somebody below us has ended.
   void reap() { group_.reap(); }
 
+  /// Workers may set timers by `timers`, which outlives this. To be called before start().
+  void use_timers(FileTimer& timers) { timers_ = &timers; }
+  /// A process of a worker let a timer expire, and is about to get its signal.
+  void timer_expired(const FileTimerRequest& timer);
+
   /// The job has ended. Tells what has not been told.
   void finish(int exit_status);
 
@@ -109,6 +116,8 @@ class LocalWorkers {
   Timer timer_;
   WorkerGroup group_;
   Reporter reporter_;
+  TorchEvents torch_events_;
+  FileTimer* timers_ = nullptr;  // none: not asked for
 
   effects::StartWorkers round_;
   std::string interface_;               // that its workers are told to use; empty: none

@@ -5,6 +5,7 @@
 #include "agent/core/prefix.hpp"
 #include "agent/core/tail.hpp"
 #include "agent/stream_pump.hpp"
+#include "base/environment.hpp"
 #include "base/file.hpp"
 
 #include <fmt/format.h>
@@ -133,6 +134,7 @@ Streams::Streams(
     const LaunchPlan& plan, Consoles& consoles, std::filesystem::path directory, bool is_ours)
     : plan_(plan.streams),
       role_(plan.role),
+      host_(host_name()),
       consoles_(consoles),
       directory_(std::move(directory)),
       shares_stdout_(plan.workers > 1 && plan.streams.console_ranks.size() != 1),
@@ -188,7 +190,8 @@ Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
   piped.log_path = path;
   if (shown) piped.use = ConsoleUse::kPrefixed;
   piped.prefix = expand_prefix(
-      plan_.prefix_template, {.role = role_, .rank = worker.rank, .local_rank = worker.local_rank});
+      plan_.prefix_template,
+      {.role = role_, .rank = worker.rank, .local_rank = worker.local_rank, .host = host_});
   piped.filters = is_out ? plan_.duplicate_out : plan_.duplicate_err;
   if (!piped.filters.empty()) {
     const char* const name = is_out ? "filtered_stdout.log" : "filtered_stderr.log";

@@ -100,6 +100,7 @@ class Streams {
 
   StreamsPlan plan_;
   std::string role_;
+  std::string host_;
   Consoles& consoles_;
   std::filesystem::path directory_;
   bool shares_stdout_;     // several workers of this node print to it

@@ -37,6 +37,8 @@ inline constexpr char kPreviousWorldSize[] = "DDPRUN_PREV_WORLD_SIZE";
 inline constexpr char kTaskId[] = "DDPRUN_TASK_ID";
 inline constexpr char kNodes[] = "DDPRUN_NODES";
 inline constexpr char kNoticeFile[] = "DDPRUN_NOTICE_FILE";
+inline constexpr char kEnableFileTimer[] = "TORCHELASTIC_ENABLE_FILE_TIMER";
+inline constexpr char kTimerFile[] = "TORCHELASTIC_TIMER_FILE";
 
 // The round that owns what a worker writes (R10): later generations and rounds are larger.
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";

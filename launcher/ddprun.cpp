@@ -4,6 +4,7 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/say.hpp"
+#include "launcher/core/completion.hpp"
 #include "launcher/independent.hpp"
 #include "launcher/options.hpp"
 #include "launcher/run.hpp"
@@ -53,6 +54,8 @@ int launch(std::span<const std::string> arguments) {
       return tell(help_text());
     case Asks::kVersion:
       return tell(fmt::format("ddprun {}\n", DDPRUN_VERSION));
+    case Asks::kCompletion:
+      return tell(completion_script(request->shell));
     case Asks::kRun:
       if (request->plans.size() > 1) return run_side_by_side(request->plans);
       return run(request->plans.front(), request->requeue);

@@ -250,7 +250,8 @@ Result<Request> read_request(
   auto line = read_command_line(arguments, environment);
   if (!line) return line.error();
   if (line->asks != Asks::kRun)
-    return Request{.asks = line->asks, .plans = {}, .requeue = {}, .warnings = {}};
+    return Request{
+        .asks = line->asks, .shell = line->shell, .plans = {}, .requeue = {}, .warnings = {}};
   const int cpus = usable_cpus();
   auto found = find_allocation(environment);
   if (!found && !says_where_to_meet(*line)) return found.error();
@@ -269,7 +270,8 @@ Result<Request> read_request(
   auto plans = plans_of(*options, environment);
   if (!plans) return plans.error();
 
-  Request request{.asks = Asks::kRun, .plans = *std::move(plans), .requeue = {}, .warnings = {}};
+  Request request{
+      .asks = Asks::kRun, .shell = {}, .plans = *std::move(plans), .requeue = {}, .warnings = {}};
   if (step) {
     request.requeue = {
         .mode = options->requeue, .job = step->scontrol_id(), .restarts = step->restarts};

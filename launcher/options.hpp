@@ -16,6 +16,7 @@ namespace ddprun {
 /// What main is to do.
 struct Request {
   Asks asks = Asks::kRun;
+  std::string shell;                  // when asks == kCompletion
   std::vector<LaunchPlan> plans;      // when asks == kRun: one, or those of --independent
   RequeuePlan requeue;                // the same
   std::vector<std::string> warnings;  // one line each

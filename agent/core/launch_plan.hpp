@@ -38,7 +38,7 @@ struct StreamsPlan {
   std::set<int> console_ranks;             // --local-ranks-filter; empty: all reach the console
   std::vector<std::string> duplicate_out;  // --duplicate-stdout-filters
   std::vector<std::string> duplicate_err;  // --duplicate-stderr-filters
-  std::string prefix_template;             // with ${role_name}, ${rank}, ${local_rank}
+  std::string prefix_template;             // with ${role_name}, ${rank}, ${local_rank}, ${hostname}
 
   const Modes& modes(int local_rank) const {
     const auto found = by_rank.find(local_rank);
@@ -156,6 +156,9 @@ struct LaunchPlan {
   std::optional<TaskPlan> task;
   std::optional<HeaderPlan> header;  // none: nothing is said
   StreamsPlan streams;
+  bool has_torch_events = false;        // --event-log-handler console: torchrun's events on stderr
+  std::string rdzv_backend = "static";  // as those name it
+  bool has_file_timer = false;          // TORCHELASTIC_ENABLE_FILE_TIMER=1: workers may set timers
   MemoryLogPlan memory_log;
 
   /// By what its nodes know the job: two steps may have been given one run_id, and are one job only

@@ -43,10 +43,11 @@ void append_line(std::string_view prefix, std::string_view line, std::string& ou
 }  // namespace
 
 std::string expand_prefix(std::string_view text, const PrefixValues& values) {
-  const std::array<std::pair<std::string_view, std::string>, 3> names = {
+  const std::array<std::pair<std::string_view, std::string>, 4> names = {
       {{"${role_name}", std::string(values.role)},
        {"${rank}", std::to_string(values.rank)},
-       {"${local_rank}", std::to_string(values.local_rank)}}};
+       {"${local_rank}", std::to_string(values.local_rank)},
+       {"${hostname}", std::string(values.host)}}};
   std::string expanded;
   while (!text.empty()) {
     const auto stands_here = [text](const auto& name) { return text.starts_with(name.first); };

@@ -16,9 +16,11 @@ struct PrefixValues {
   std::string_view role;
   int rank = 0;
   int local_rank = 0;
+  std::string_view host;
 };
 
-/// `text` with ${role_name}, ${rank} and ${local_rank} replaced; anything else stays as it is.
+/// `text` with ${role_name}, ${rank}, ${local_rank} and ${hostname} replaced; anything else stays
+/// as it is.
 std::string expand_prefix(std::string_view text, const PrefixValues& values);
 
 /// Appends each line of `lines` to `out` with `prefix` before it. A last line without a newline

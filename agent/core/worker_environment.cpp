@@ -91,6 +91,11 @@ void set_job(const LaunchPlan& plan, const WorkerPlace& place, Environment& envi
   } else {
     environment.set(contract::kNoticeFile, place.notice_file);
   }
+  if (place.timer_file.empty()) {
+    environment.remove(contract::kTimerFile);
+  } else {
+    environment.set(contract::kTimerFile, place.timer_file);
+  }
   environment.set(contract::kGeneration, place.generation);
   environment.set(contract::kRound, place.round);
 }

@@ -26,6 +26,7 @@ struct WorkerPlace {
   Endpoint master;              // where all of them meet
   std::string error_file;       // empty: none
   std::string notice_file;      // empty: none
+  std::string timer_file;       // a FIFO for timers (file_timer.hpp); empty: none
   std::string nodes;            // the host names of the round, comma separated
   std::string interface;        // of the network, for Gloo and NCCL; empty: they choose
 };

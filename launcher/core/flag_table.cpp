@@ -133,8 +133,11 @@ constexpr std::array kFlags = {
          setters::memory_log},
     Flag{kOutput, "memory-log-interval", 0, "SECONDS", "5", "From one sample of --memory-log to the next; 0.1 to 3600.",
          true, setters::memory_log_interval},
-    Flag{kOutput, "event-log-handler", 0, "null|dynamic_rendezvous", "null",
-         "Where torchrun's own events go. events.jsonl in the log directory is written in any case.", true,
+    Flag{kOutput, "log-line-prefix-template", 0, "TEXT", "[${role_name}${local_rank}]:",
+         "What stands before a tee'd line, with ${role_name}, ${local_rank}, ${rank} and ${hostname}. TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE is its second variable.", true,
+         setters::log_line_prefix_template},
+    Flag{kOutput, "event-log-handler", 0, "null|console|dynamic_rendezvous", "null",
+         "'console': torchrun's own events go to stderr, as JSON lines. events.jsonl in the log directory is written in any case.", true,
          setters::event_log_handler},
 
     Flag{kNothing, "monitor-interval", 0, "SECONDS", "0.1", "Nothing polls: a death is an event.", true,
@@ -148,6 +151,7 @@ constexpr std::array kFlags = {
     Flag{kNothing, "use-env", 0, "", "on", "LOCAL_RANK is always in the environment.", false, setters::use_env},
 
     Flag{kAbout, "help", 'h', "", "", "This text.", false, nullptr},
+    Flag{kAbout, "print-completion", 0, "bash|zsh", "", "A script for that shell which completes ddprun's options.", false, nullptr},
     Flag{kAbout, "version", 0, "", "", "The version of ddprun.", false, nullptr},
 };
 // NOLINTEND(modernize-use-designated-initializers)

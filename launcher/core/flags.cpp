@@ -146,7 +146,8 @@ Result<CommandLine> read_command_line(
     auto apart = take_apart(word);
     if (!apart) return apart.error();
     const auto& [flag, spelled, value] = *apart;
-    if (flag->apply == nullptr) {
+    const bool is_question = flag->apply == nullptr;
+    if (is_question && flag->value.empty()) {
       line.asks = flag->name == "help" ? Asks::kHelp : Asks::kVersion;
       return line;
     }
@@ -160,6 +161,14 @@ Result<CommandLine> read_command_line(
         return bad_usage(fmt::format("{} needs a value: {}", spelled, flag->value));
       }
       given.text = arguments[++at];
+    }
+    if (is_question) {
+      if (given.text != "bash" && given.text != "zsh") {
+        return bad_usage(fmt::format("{} '{}': expected bash or zsh", spelled, given.text));
+      }
+      line.asks = Asks::kCompletion;
+      line.shell = std::move(given.text);
+      return line;
     }
     line.given.insert_or_assign(flag->name, std::move(given));  // the last one counts
   }

@@ -37,7 +37,7 @@ struct Flag {
   std::string_view help;
   bool has_variable = true;  // PET_<NAME>
   /// Takes the value over, or says what is wrong with it, e.g. "expected a whole number from 0 on".
-  /// A switch is called only when it is on. None for --help and --version.
+  /// A switch is called only when it is on. None for those that ask for a text.
   Result<void> (*apply)(const Given&, Options&) = nullptr;
 };
 
@@ -46,12 +46,13 @@ std::span<const Flag> all_flags();
 /// "PET_NPROC_PER_NODE"; empty if the flag has none.
 std::string variable_of(const Flag& flag);
 
-enum class Asks : std::uint8_t { kRun, kHelp, kVersion };
+enum class Asks : std::uint8_t { kRun, kHelp, kVersion, kCompletion };
 
 struct CommandLine {
   Asks asks = Asks::kRun;
   std::map<std::string_view, Given> given;  // by name; switches that are on have "1"
   std::vector<std::string> rest;            // the script and its arguments
+  std::string shell;                        // when asks == kCompletion: "bash" or "zsh"
   bool has_others = false;                  // nodes of the step, which meet even if only one runs
 };
 

@@ -32,7 +32,11 @@ Result<void> read_other_variables(
     if (!set) return with_context(fmt::format("{} '{}'", kTimeout, given.text), set.error());
   }
   const auto prefix = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-  if (prefix != environment.end()) options.plan.streams.prefix_template = prefix->second;
+  if (prefix != environment.end() && options.plan.streams.prefix_template.empty()) {
+    options.plan.streams.prefix_template = prefix->second;
+  }
+  const auto timer = environment.find(contract::kEnableFileTimer);
+  options.plan.has_file_timer = timer != environment.end() && timer->second == "1";
   const auto own_store = environment.find(contract::kDisableShareStore);
   options.plan.shared_store = own_store == environment.end() || own_store->second != "1";
   return {};
@@ -100,6 +104,7 @@ Result<Options> read_options(const CommandLine& line, const Environment& environ
   set = settle_meeting(line, options);
   if (!set) return set.error();
   settle_streams(options);
+  options.plan.rdzv_backend = options.standalone ? "c10d" : options.backend;
 
   if (line.rest.empty() || line.rest.front().empty()) {
     return bad_usage("no script given; usage: ddprun [options] script [arguments of the script]");

@@ -145,6 +145,7 @@ Result<void> duplicate_stdout_filters(const Given& given, Options& options);
 Result<void> duplicate_stderr_filters(const Given& given, Options& options);
 Result<void> memory_log(const Given& given, Options& options);
 Result<void> memory_log_interval(const Given& given, Options& options);
+Result<void> log_line_prefix_template(const Given& given, Options& options);
 Result<void> event_log_handler(const Given& given, Options& options);
 Result<void> logs_specs(const Given& given, Options& options);
 

@@ -125,13 +125,21 @@ Result<void> memory_log_interval(const Given& given, Options& options) {
   return {};
 }
 
-Result<void> event_log_handler(const Given& given, Options& /*options*/) {
-  if (given.text == "null" || given.text == "dynamic_rendezvous") return {};
-  if (given.text == "console" || given.text.starts_with("file:")) {
-    return refused(
-        "comes with a later version; events.jsonl in the log directory has every transition");
+Result<void> log_line_prefix_template(const Given& given, Options& options) {
+  if (given.text.find('\n') != std::string::npos) return refused("a prefix is part of one line");
+  options.plan.streams.prefix_template = given.text;
+  return {};
+}
+
+Result<void> event_log_handler(const Given& given, Options& options) {
+  options.plan.has_torch_events = given.text == "console";
+  if (given.text == "console" || given.text == "null" || given.text == "dynamic_rendezvous") {
+    return {};
   }
-  return refused("expected null or dynamic_rendezvous");
+  if (given.text.starts_with("file:")) {
+    return refused("is not supported; events.jsonl in the log directory has every transition");
+  }
+  return refused("expected null, console or dynamic_rendezvous");
 }
 
 Result<void> logs_specs(const Given& given, Options& /*options*/) {

@@ -8,14 +8,16 @@
 namespace ddprun {
 namespace {
 
-constexpr PrefixValues kValues{.role = "trainer", .rank = 12, .local_rank = 4};
+constexpr PrefixValues kValues{.role = "trainer", .rank = 12, .local_rank = 4, .host = "node1"};
 
 TEST(Prefix, LooksLikeTorchrunsByDefault) {
   EXPECT_EQ(expand_prefix(kDefaultPrefixTemplate, kValues), "[trainer4]:");
 }
 
-TEST(Prefix, KnowsThreeNamesAndLeavesTheRestAlone) {
-  EXPECT_EQ(expand_prefix("${rank}/${local_rank} ${host} $", kValues), "12/4 ${host} $");
+TEST(Prefix, KnowsFourNamesAndLeavesTheRestAlone) {
+  EXPECT_EQ(
+      expand_prefix("${hostname}:${rank}/${local_rank} ${host} $", kValues),
+      "node1:12/4 ${host} $");
 }
 
 TEST(Prefix, StandsBeforeEveryLine) {

@@ -108,6 +108,13 @@ class SameAsTorchrun(unittest.TestCase):
         ours = ddprun(["--nproc-per-node=2", "--run-path"], "leave_group.py")
         self.assertEqual(0, ours.status, ours.err)
 
+    def test_a_timer_of_torchs_that_expires_restarts_the_workers(self):
+        ours = ddprun(["--nproc-per-node=2", "--max-restarts=1"], "set_timer.py",
+                      TORCHELASTIC_ENABLE_FILE_TIMER="1")
+        self.assertEqual(0, ours.status, ours.err)
+        self.assertEqual(["rank 0 attempt 1", "rank 1 attempt 1"], ours.lines_by_rank())
+        self.assertIn("expire; it is sent SIGKILL", ours.err)
+
 
 class SameEnvironment(unittest.TestCase):
     maxDiff = None

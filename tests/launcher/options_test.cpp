@@ -126,6 +126,12 @@ TEST(Variables, OfTorchrunsOwnAreHonoured) {
                         .plan;
   EXPECT_EQ(plan.shutdown_timeout, 7500ms);
   EXPECT_EQ(plan.streams.prefix_template, "${rank}>");
+  EXPECT_EQ(
+      options_of(
+          {"--log-line-prefix-template", "${hostname}:", "x"},
+          {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rank}>"}})
+          .plan.streams.prefix_template,
+      "${hostname}:");
   EXPECT_FALSE(plan.shared_store);
   EXPECT_EQ(
       options_of({"--shutdown-timeout", "1", "x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "bad"}})
@@ -225,8 +231,9 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--memory-log-interval", "0.05"}, "from 0.1 to 3600"},
       {{"--memory-log-interval", "3601"}, "from 0.1 to 3600"},
       {{"--memory-log-interval", "soon"}, "from 0.1 to 3600"},
-      {{"--event-log-handler", "console"}, "events.jsonl"},
-      {{"--event-log-handler", "bogus"}, "expected null or dynamic_rendezvous"},
+      {{"--event-log-handler", "file:x"}, "events.jsonl"},
+      {{"--event-log-handler", "bogus"}, "expected null, console or dynamic_rendezvous"},
+      {{"--print-completion", "fish"}, "expected bash or zsh"},
       {{"--logs-specs", "mine"}, "Python plug-in"},
       {{"--rdzv-conf", "'join_timeout=9,timeout=3'"},
        "timeout: expected a number above 0 (given 3'); the quotes"},

@@ -11,6 +11,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -271,6 +272,133 @@ class Interpreter(Case):
         ended = self.run_job(self.script, PATH=os.path.dirname(self.link_python("bin")))
         self.assertEqual(1, ended.status, ended.err)
         self.assertNotIn("its Python", ended.err)
+
+
+class TorchEvents(Case):
+    """--event-log-handler console"""
+
+    def events_of(self, script, *flags):
+        ended = self.sh(script, "--event-log-handler=console", "--rdzv-id=e", *flags)
+        lines = [line for line in ended.err.splitlines() if line.startswith("{")]
+        return ended, [json.loads(line) for line in lines]
+
+    @staticmethod
+    def seen(events):
+        return [(event["source"], event["metadata"]["state"]) for event in events]
+
+    def test_they_tell_a_run_as_torchrun_does(self):
+        ended, events = self.events_of("exit 0", "--nproc-per-node=2")
+        self.assertEqual(0, ended.status, ended.err)
+        self.assertEqual(
+            [("AGENT", "RENDEZVOUS"), ("AGENT", "ASSIGN_WORKER_RANKS"), ("WORKER", "START"),
+             ("WORKER", "START"), ("WORKER", "SUCCEEDED"), ("WORKER", "SUCCEEDED"),
+             ("AGENT", "SUCCEEDED")], self.seen(events))
+        for event in events:
+            self.assertEqual(["name", "source", "timestamp", "metadata"], list(event))
+            self.assertEqual(
+                ["run_id", "global_rank", "group_rank", "worker_id", "role", "hostname", "state",
+                 "total_run_time", "rdzv_backend", "raw_error", "metadata", "agent_restarts",
+                 "duration_ms"], list(event["metadata"]))
+            self.assertEqual("torchelastic.worker.status." + event["metadata"]["state"], event["name"])
+        last = events[4]["metadata"]
+        self.assertEqual(("e", "default", "static"), (last["run_id"], last["role"], last["rdzv_backend"]))
+        self.assertEqual({"group_world_size": 1, "entry_point": "sh", "local_rank": [last["global_rank"]],
+                          "role_rank": [last["global_rank"]], "role_world_size": [2], "exit_code": [0],
+                          "worker_pid": [int(last["worker_id"])]}, json.loads(last["metadata"]))
+
+    def test_they_tell_who_failed_and_who_was_stopped(self):
+        ended, events = self.events_of("[ $RANK = 0 ] || exec sleep 1000; exit 3", "--nproc-per-node=2")
+        self.assertEqual(3, ended.status, ended.err)
+        ends = [(event["metadata"]["global_rank"], event["metadata"]["state"],
+                 json.loads(event["metadata"]["metadata"]).get("exit_code")) for event in events[-3:]]
+        self.assertEqual([(0, "FAILED", [3]), (1, "TERMINATED", [-15]), (None, "FAILED", None)], ends)
+
+    def test_nobody_else_gets_them(self):
+        self.assertEqual("", self.sh("exit 0", "--event-log-handler=null").err)
+
+
+class FileTimer(Case):
+    """TORCHELASTIC_ENABLE_FILE_TIMER=1"""
+
+    # As torch's client writes it: version, pid, scope, when, signal.
+    SET = """timer() { echo '{"version": 1, "pid": '$1', "scope_id": "step", "expiration_time": '$2', "signal": 9}' \
+             >"$TORCHELASTIC_TIMER_FILE"; }; """
+
+    def test_one_that_expires_ends_its_worker_and_the_agent_starts_all_anew(self):
+        ended = self.sh(
+            self.SET + 'echo $RANK $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; '
+            '[ $RANK = 0 ] || timer $$ 1000; exec sleep 1000',
+            "--nproc-per-node=2", "--max-restarts=1", TORCHELASTIC_ENABLE_FILE_TIMER="1")
+        self.assertEqual((0, ["0 0", "0 1", "1 0", "1 1"]), (ended.status, ended.lines), ended.err)
+        self.assertRegex(ended.err, r"ddprun: process \d+ on \S+ let its timer 'step' expire; it is sent SIGKILL\n")
+        self.assertRegex(ended.err, r"rank 1 \(local rank 1, pid \d+\) was ended by signal 9")
+        self.assertEqual([], glob.glob(os.path.join(self.room, "ddprun_timer_*")))
+
+    def test_one_that_is_released_or_replaced_ends_nobody(self):
+        ended = self.sh(
+            self.SET + 'timer $$ 99999999999; timer $$ -1; timer $$ 99999999999; echo done',
+            TORCHELASTIC_ENABLE_FILE_TIMER="1")
+        self.assertEqual((0, ["done"], ""), (ended.status, ended.lines, ended.err))
+
+    def test_nobody_else_is_sent_a_signal(self):
+        stranger = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(stranger.wait)
+        self.addCleanup(stranger.kill)
+        # The agent is our own parent there; a line that is no request is no harm.
+        ended = self.sh(
+            self.SET + f'timer {stranger.pid} 1; timer $PPID 1; echo nonsense >"$TORCHELASTIC_TIMER_FILE"; '
+            'timer $$ 1; exec sleep 1000', TORCHELASTIC_ENABLE_FILE_TIMER="1")
+        self.assertEqual(128 + signal.SIGKILL, ended.status, ended.err)
+        self.assertEqual(1, ended.err.count("expire; it is sent"), ended.err)
+        self.assertIn("not a timer request: nonsense", ended.err)
+        self.assertIsNone(stranger.poll())
+
+    def test_without_it_there_is_no_file(self):
+        ended = self.sh('echo "${TORCHELASTIC_TIMER_FILE-none}"', TORCHELASTIC_TIMER_FILE="/left/over")
+        self.assertEqual(["none"], ended.lines, ended.err)
+
+
+class PrefixTemplate(Case):
+    def test_it_stands_before_each_line_with_the_host(self):
+        ended = self.sh("echo hello", "-t3", "--log-line-prefix-template=${hostname}/${rank}> ")
+        self.assertEqual([f"{socket.gethostname()}/0> hello"], ended.lines, ended.err)
+
+
+class Completion(Case):
+    def complete(self, *words):
+        """What bash offers for the last of `words`."""
+        script = ('source <("$0" --print-completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  '_ddprun; printf "%s\\n" "${COMPREPLY[@]}"')
+        ended = subprocess.run(["bash", "-c", script, options.ddprun, "ddprun", *words],
+                               capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+        self.assertEqual("", ended.stderr)
+        return ended.stdout.split()
+
+    def test_it_completes_options_up_to_the_script(self):
+        self.assertEqual({"--nnodes", "--nproc-per-node", "--no-python", "--node-rank"},
+                         set(self.complete("--standalone", "--n")))
+        self.assertEqual(["--rdzv-endpoint"], self.complete("--nnodes", "2", "--rdzv-e"))
+        self.assertEqual(["--rdzv-endpoint"], self.complete("--nnodes", "=", "2", "--rdzv-e"))
+        self.assertEqual([], self.complete("train.py", "--n"))
+        self.assertEqual([], self.complete("--nnodes", "2", "train.py", "--n"))
+
+    def test_it_completes_the_values_of_options_that_have_a_few(self):
+        self.assertEqual(["static", "c10d"], self.complete("--rdzv-backend", ""))
+        self.assertEqual(["c10d"], self.complete("--rdzv-backend", "=", "c"))
+        self.assertEqual(["static", "c10d"], self.complete("--rdzv-backend", "="))
+        self.assertEqual(["cpu", "gpu", "auto"], self.complete("--nproc-per-node", ""))
+        self.assertEqual([], self.complete("--master-addr", "no"))
+
+    def test_zsh_can_read_it(self):
+        ended = self.run_job("--print-completion=zsh")
+        self.assertEqual(0, ended.status, ended.err)
+        self.assertIn("#compdef ddprun", ended.lines)
+        if not shutil.which("zsh"):
+            self.skipTest("no zsh here")
+        script = os.path.join(self.room, "_ddprun")
+        with open(script, "w") as file:
+            subprocess.run([options.ddprun, "--print-completion", "zsh"], stdout=file, check=True)
+        subprocess.run(["zsh", "-n", script], check=True, timeout=PATIENCE_S)
 
 
 class RunPath(Case):
