@@ -2,8 +2,8 @@
 
 #include "agent/core/worker_environment.hpp"
 #include "base/descriptor.hpp"
-#include "base/parse.hpp"
 #include "launcher/core/program_name.hpp"
+#include "launcher/python.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -62,66 +61,6 @@ for stream in sys.stdout, sys.stderr:
         pass
 os._exit(status & 255)
 )";
-
-const std::array<std::string, 2> kPythons = {"python", "python3"};
-
-std::string variable(const Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? std::string() : found->second;
-}
-
-bool is_program(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
-}
-
-/// The first program on PATH that has one of `names`; empty if there is none.
-std::string find_on_path(std::span<const std::string> names, const Environment& environment) {
-  const std::string path = variable(environment, "PATH");
-  for (const std::string_view directory : split(path, ':')) {
-    for (const std::string& name : names) {
-      // An empty entry is the working directory, as for the shell.
-      const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
-      if (is_program(candidate)) return candidate;
-    }
-  }
-  return {};
-}
-
-std::string find_on_path(const std::string& name, const Environment& environment) {
-  return find_on_path(std::span(&name, 1), environment);
-}
-
-/// The Python of the environment in whose bin `directory` is; empty if it is in none.
-std::string python_beside(const fs::path& directory) {
-  std::error_code error;
-  const fs::path prefix = directory.parent_path();
-  const bool is_environment =
-      fs::exists(prefix / "pyvenv.cfg", error) || fs::exists(prefix / "conda-meta", error);
-  for (const std::string& name : kPythons) {
-    if (is_environment && is_program(directory / name)) return directory / name;
-  }
-  return {};
-}
-
-Result<std::string> find_python(const Environment& environment, const fs::path& own_directory) {
-  const std::string asked = variable(environment, "PYTHON_EXEC");
-  if (!asked.empty()) {
-    const bool is_path = asked.find('/') != std::string::npos;
-    std::string found = is_path ? asked : find_on_path(asked, environment);
-    if (!found.empty() && is_program(found)) return found;
-    const bool exists = is_path && ::access(asked.c_str(), F_OK) == 0;
-    return make_error(
-        exists ? Errc::kNotExecutable : Errc::kNotFound,
-        fmt::format("PYTHON_EXEC '{}': no such program; correct or unset it", asked));
-  }
-  std::string found = python_beside(own_directory);
-  if (found.empty()) found = find_on_path(kPythons, environment);
-  if (!found.empty()) return found;
-  return make_error(
-      Errc::kNotFound,
-      "neither python nor python3 is on PATH; set PYTHON_EXEC, or give --no-python for a program");
-}
 
 enum class Kind : std::uint8_t { kPython, kElf, kOtherInterpreter };
 

@@ -62,6 +62,9 @@ class Examination {
       add("data " + path, kDeadDisk, [path] { return Findings{judge_data(look_at_data(path))}; });
     }
     add("gpus", kTryAgain, [this] { return Findings{judge_gpus(look_at_gpus(environment_))}; });
+    add("python", kDeadDisk, [this] {
+      return Findings{judge_python(look_at_python(environment_))};
+    });
     add("limit", kTryAgain, [this] {
       return judge_limits(look_at_limits(step_ ? step_->nodes.size() : 1));
     });
@@ -117,7 +120,8 @@ class Examination {
 void Examination::add_network() {
   const std::string host = host_name();
   add("name " + host, kNameService, [this, host] {
-    return Findings{judge_host_name(host, addresses_of(host), has_others())};
+    const Others others = !step_ ? Others::kNotKnown : has_others() ? Others::kYes : Others::kNo;
+    return Findings{judge_host_name(host, addresses_of(host), others)};
   });
   add_interfaces();
   // Of several tasks on a node one would take the port of the other.
@@ -226,6 +230,7 @@ const std::vector<std::string>& doctor_words() {
       "shm",
       "data",
       "gpus",
+      "python",
       "limit"};
   return words;
 }

@@ -1,12 +1,16 @@
 #include "launcher/doctor_machine.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/file.hpp"
 #include "base/parse.hpp"
+#include "launcher/python.hpp"
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -19,6 +23,8 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kVersionFileBytesMax = 64 << 10;
 
 /// errno of an attempt to write; 0: it went well. A quota shows in nothing else.
 int try_to_write(const std::string& directory) {
@@ -46,6 +52,87 @@ int try_to_read(const DataPath& data, bool& is_empty) {
   const ssize_t got = ::read(file.get(), &byte, 1);
   is_empty = got == 0;
   return got < 0 ? errno : 0;
+}
+
+/// "3.11" for "python3.11"; empty for another name.
+std::string version_in(const std::string& name) {
+  constexpr std::string_view kPython = "python";
+  return name.starts_with("python3.") ? name.substr(kPython.size()) : "";
+}
+
+bool begins_a_script(const std::string& path) {
+  std::array<char, 2> bytes{};
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
+  return got == 2 && bytes[0] == '#' && bytes[1] == '!';
+}
+
+/// NVIDIA's driver that is loaded, its first number.
+std::optional<int> driver_here() {
+  const auto text = read_file("/proc/driver/nvidia/version", 4096);
+  if (!text) return std::nullopt;
+  for (const std::string_view word : split(*text, ' ')) {
+    // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ..."
+    const std::size_t dot = word.find('.');
+    if (dot == std::string_view::npos) continue;
+    if (const auto number = parse_int<int>(word.substr(0, dot))) return number;
+  }
+  return std::nullopt;
+}
+
+/// Where that Python looks for what was installed, first things first.
+std::vector<fs::path> packages_of(
+    const PythonInstallation& python, const std::map<std::string, std::string>& environment) {
+  const fs::path prefix = fs::path(python.program).parent_path().parent_path();
+  std::vector<fs::path> libraries = {prefix / "lib", prefix / "lib64"};
+  std::error_code error;
+  if (!fs::exists(prefix / "pyvenv.cfg", error)) {  // what pip installs for one user, or by root
+    const auto home = environment.find("HOME");
+    if (home != environment.end()) libraries.push_back(fs::path(home->second) / ".local/lib");
+    libraries.emplace_back("/usr/local/lib");
+  }
+  std::vector<fs::path> packages;
+  for (const fs::path& library : libraries) {
+    for (fs::directory_iterator entry(library, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename();
+      const bool is_its = name == "python3" || name == "python" + python.version ||
+                          (python.version.empty() && name.starts_with("python3."));
+      if (!is_its) continue;
+      packages.push_back(entry->path() / "site-packages");
+      packages.push_back(entry->path() / "dist-packages");
+    }
+  }
+  return packages;
+}
+
+/// "2.11.0" for "__version__ = '2.11.0'"; empty if `name` is given no text there.
+std::string assigned(std::string_view text, std::string_view name) {
+  for (const std::string_view line : split(text, '\n')) {
+    const std::string_view rest = line.starts_with(name) ? line.substr(name.size()) : "";
+    if (!rest.starts_with(' ') && !rest.starts_with(':')) continue;
+    const std::size_t begin = rest.find('\'');
+    const std::size_t end = rest.rfind('\'');
+    if (begin < end && end != std::string_view::npos) {
+      return std::string(rest.substr(begin + 1, end - begin - 1));
+    }
+  }
+  return {};
+}
+
+/// By the name of its package's folder: "nvidia_nccl_cu13-2.28.9.dist-info".
+std::string nccl_in(const fs::path& packages) {
+  std::error_code error;
+  for (fs::directory_iterator entry(packages, error), end; !error && entry != end;
+       entry.increment(error)) {
+    constexpr std::string_view kSuffix = ".dist-info";
+    const std::string name = entry->path().filename();
+    const std::size_t dash = name.find('-');
+    if (!name.starts_with("nvidia_nccl") || !name.ends_with(kSuffix) || dash > name.size())
+      continue;
+    return name.substr(dash + 1, name.size() - kSuffix.size() - dash - 1);
+  }
+  return {};
 }
 
 std::optional<std::uint64_t> finite(rlim_t limit) {
@@ -124,6 +211,31 @@ Gpus look_at_gpus(const std::map<std::string, std::string>& environment) {
   const auto of_step = environment.find("SLURM_GPUS_ON_NODE");
   if (of_step != environment.end()) gpus.of_step = parse_int<int>(of_step->second);
   return gpus;
+}
+
+PythonInstallation look_at_python(const std::map<std::string, std::string>& environment) {
+  PythonInstallation python;
+  python.gpus = look_at_gpus(environment).devices;
+  python.driver = driver_here();
+  auto found = find_python(environment, own_directory());
+  if (!found) {
+    python.error = found.error();
+    return python;
+  }
+  python.program = *std::move(found);
+  python.is_script = begins_a_script(python.program);
+  std::error_code error;
+  python.version = version_in(fs::canonical(python.program, error).filename());
+  for (const fs::path& packages : packages_of(python, environment)) {
+    const auto text = read_file(packages / "torch" / "version.py", kVersionFileBytesMax);
+    if (!text) continue;
+    python.torch = assigned(*text, "__version__");
+    python.cuda = assigned(*text, "cuda");
+    python.nccl = nccl_in(packages);
+    if (python.version.empty()) python.version = version_in(packages.parent_path().filename());
+    break;
+  }
+  return python;
 }
 
 KernelClock look_at_clock() {

@@ -19,6 +19,7 @@ DataPath look_at_data(const std::string& path);
 
 Limits look_at_limits(std::uint64_t nodes);
 Gpus look_at_gpus(const std::map<std::string, std::string>& environment);
+PythonInstallation look_at_python(const std::map<std::string, std::string>& environment);
 KernelClock look_at_clock();
 
 }  // namespace ddprun

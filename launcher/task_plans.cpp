@@ -5,12 +5,12 @@
 #include "launcher/core/independent_flags.hpp"
 #include "launcher/core/tasks.hpp"
 #include "launcher/machine.hpp"
+#include "launcher/python.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -51,12 +51,6 @@ void set_apart(const TaskPlace& place, std::optional<std::string> device, Launch
   if (plan.streams.prefix_template.empty()) {
     plan.streams.prefix_template = fmt::format("[task{}]:", place.id());
   }
-}
-
-/// Where this program lies; empty if /proc is not there.
-std::filesystem::path own_directory() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
 }
 
 }  // namespace

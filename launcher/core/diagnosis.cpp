@@ -89,6 +89,15 @@ int entries_of(std::string_view list, int devices_max) {
   return entries;
 }
 
+/// The oldest driver that runs programs built for this CUDA, by NVIDIA's table of minor version
+/// compatibility; 0 for one that is older than the table.
+int driver_for(std::string_view cuda) {
+  const auto major = parse_int<int>(cuda.substr(0, cuda.find('.')));
+  if (!major || *major < 11) return 0;
+  if (*major == 11) return 450;
+  return *major == 12 ? 525 : 580;
+}
+
 Finding judge_mask(const Gpus& gpus, const std::string& list) {
   Finding finding{.subject = "gpus", .seen = "", .remedy = ""};
   const std::string told = fmt::format("CUDA_VISIBLE_DEVICES is '{}'", list);
@@ -258,6 +267,43 @@ Finding judge_gpus(const Gpus& gpus) {
   return finding;
 }
 
+Finding judge_python(const PythonInstallation& python) {
+  constexpr char kInstall[] = "install torch there, or set PYTHON_EXEC to a Python that has it";
+  if (python.error) {
+    Finding finding = refused("python", *python.error, kInstall);
+    finding.is_warning = true;
+    return finding;
+  }
+  Finding finding{.subject = "python", .seen = python.program, .remedy = ""};
+  if (!python.version.empty()) finding.seen += fmt::format(" ({})", python.version);
+  if (python.is_script) {
+    finding.seen += " is a script that starts another Python, at whose packages nobody looks";
+    return finding;
+  }
+  if (python.torch.empty()) {
+    finding.seen += " has no torch";
+    finding.remedy = kInstall;
+    finding.is_warning = true;
+    return finding;
+  }
+  finding.seen += fmt::format(", torch {}", python.torch);
+  if (python.cuda.empty()) {
+    if (python.gpus == 0) return finding;
+    finding.seen += fmt::format(", which is built without CUDA; GPUs here: {}", python.gpus);
+    finding.remedy = "install a build of torch with CUDA";
+    return finding;
+  }
+  finding.seen += fmt::format(", CUDA {}", python.cuda);
+  if (!python.nccl.empty()) finding.seen += fmt::format(", NCCL {}", python.nccl);
+  const int driver_min = driver_for(python.cuda);
+  if (python.gpus > 0 && python.driver && *python.driver < driver_min) {
+    finding.seen += fmt::format(", but the driver is {}", *python.driver);
+    finding.remedy =
+        fmt::format("have a driver from {} on installed, or a torch for an older CUDA", driver_min);
+  }
+  return finding;
+}
+
 Finding judge_port(const Port& port) {
   std::string subject = fmt::format("port {}", port.number);
   constexpr char kOther[] = "choose another port (--master-port)";
@@ -276,6 +322,7 @@ Finding judge_clock(const KernelClock& clock) {
   } else {
     finding.seen = "the kernel says that nothing synchronises it";
     finding.remedy = "have chronyd, ntpd or systemd-timesyncd run on this machine";
+    finding.is_warning = true;
   }
   return finding;
 }

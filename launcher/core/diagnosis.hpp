@@ -14,13 +14,15 @@
 
 namespace ddprun {
 
-/// One line of the report. Something is wrong exactly if there is something to do about it.
+/// One line of the report. Something is wrong exactly if there is something to do about it; a
+/// warning is what most jobs run well with.
 struct Finding {
   std::string subject;  // what was looked at; its first word is what --skip takes: "disk /tmp"
   std::string seen;     // the fact, or the cause
   std::string remedy;   // empty: all is well
+  bool is_warning = false;
 
-  bool is_well() const { return remedy.empty(); }
+  bool is_well() const { return remedy.empty() || is_warning; }
   bool operator==(const Finding&) const = default;
 };
 
@@ -86,6 +88,23 @@ struct Gpus {
 
 Finding judge_gpus(const Gpus& gpus);
 
+/// The Python that ddprun would run a script by, as its files tell; none is started for it.
+struct PythonInstallation {
+  std::optional<Error> error;  // why there is none
+  std::string program;
+  bool is_script = false;     // that starts another Python, as pyenv's shims do
+  std::string version;        // "3.11"; empty: not known
+  std::string torch;          // "2.11.0+cu130"; empty: it has none
+  std::string cuda;           // that torch was built for: "13.0"; empty: none
+  std::string nccl;           // of its packages: "2.28.9"; empty: none, or not known
+  std::optional<int> driver;  // NVIDIA's here, its first number: 580
+  int gpus = 0;               // devices of NVIDIA's here
+};
+
+/// Wants a torch that can use the GPUs that are here. None at all is a warning: ddptrain needs
+/// none.
+Finding judge_python(const PythonInstallation& python);
+
 struct Port {
   std::uint16_t number = 0;
   std::optional<Error> error;  // why this process may not listen there
@@ -100,6 +119,7 @@ struct KernelClock {
   double error_s = 0;  // at most, as it estimates
 };
 
+/// One that nothing synchronises is a warning: no deadline of ddprun's depends on it.
 Finding judge_clock(const KernelClock& clock);
 
 }  // namespace ddprun

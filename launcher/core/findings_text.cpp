@@ -17,6 +17,11 @@ std::string printable(std::string text) {
   return text;
 }
 
+std::string_view mark_of(const Finding& finding) {
+  if (finding.remedy.empty()) return "ok";
+  return finding.is_warning ? "! " : "!!";
+}
+
 }  // namespace
 
 std::string findings_text(const Findings& findings, std::string_view node) {
@@ -24,12 +29,12 @@ std::string findings_text(const Findings& findings, std::string_view node) {
   for (const Finding& finding : findings) {
     text += printable(fmt::format(
         "[{}] {}{}{}: {}{}{}",
-        finding.is_well() ? "ok" : "!!",
+        mark_of(finding),
         node,
         node.empty() ? "" : " ",
         finding.subject,
         finding.seen,
-        finding.is_well() ? "" : "; ",
+        finding.remedy.empty() ? "" : "; ",
         finding.remedy));
     text += '\n';
   }
@@ -42,6 +47,7 @@ std::string findings_json(const Findings& findings, std::string_view node) {
     list.push_back(
         {{"subject", finding.subject},
          {"is_well", finding.is_well()},
+         {"is_warning", finding.is_warning},
          {"seen", finding.seen},
          {"remedy", finding.remedy}});
   }
@@ -60,7 +66,8 @@ Result<Findings> parse_findings(std::string_view json) {
       findings.push_back(
           {.subject = entry.at("subject").get<std::string>(),
            .seen = entry.at("seen").get<std::string>(),
-           .remedy = entry.at("remedy").get<std::string>()});
+           .remedy = entry.at("remedy").get<std::string>(),
+           .is_warning = entry.value("is_warning", false)});
     }
     return findings;
   } catch (const Json::exception& refused) {

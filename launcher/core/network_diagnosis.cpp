@@ -207,21 +207,22 @@ Finding judge_route(
 }
 
 Finding judge_host_name(
-    const std::string& name, const Result<std::vector<std::string>>& addresses, bool has_others) {
+    const std::string& name, const Result<std::vector<std::string>>& addresses, Others others) {
   Finding finding{.subject = "name " + name, .seen = "", .remedy = ""};
+  finding.is_warning = others == Others::kNotKnown;
   constexpr char kRemedy[] =
       "set GLOO_SOCKET_IFNAME to the interface that leads to the others, or have the name of this "
       "node in DNS or /etc/hosts";
   if (!addresses) {
     finding.seen = addresses.error().detail;
-    if (has_others) finding.remedy = kRemedy;
+    if (others != Others::kNo) finding.remedy = kRemedy;
     return finding;
   }
   finding.seen = fmt::format("{}", fmt::join(*addresses, ", "));
   const bool is_loopback = std::ranges::all_of(*addresses, [](const std::string& address) {
     return address.starts_with("127.") || address == "::1";
   });
-  if (is_loopback && has_others) {
+  if (is_loopback && others != Others::kNo) {
     finding.seen += ", which is each node itself: peers that are told so look for it at home";
     finding.remedy = kRemedy;
   }

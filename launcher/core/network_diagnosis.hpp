@@ -33,10 +33,13 @@ Finding judge_interface(
 Finding judge_route(
     std::span<const Interface> interfaces, const std::string& chosen, bool has_others);
 
+/// Whether the job has other nodes.
+enum class Others : std::uint8_t { kNo, kYes, kNotKnown };
+
 /// This machine's own name, to which Gloo listens unless told otherwise; with other nodes it must
-/// not stand for the loopback, as it does on Debian.
+/// not stand for the loopback, as it does on Debian. Where nobody knows of others it is a warning.
 Finding judge_host_name(
-    const std::string& name, const Result<std::vector<std::string>>& addresses, bool has_others);
+    const std::string& name, const Result<std::vector<std::string>>& addresses, Others others);
 
 /// How this node met another one of its step.
 struct Encounter {

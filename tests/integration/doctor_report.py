@@ -18,7 +18,7 @@ class Report:
         self.node = report["node"]
         self.findings = {found["subject"]: found for found in report["findings"]}
         for found in self.findings.values():
-            test.assertEqual(found["is_well"], found["remedy"] == "", found)
+            test.assertEqual(found["is_well"], found["remedy"] == "" or found["is_warning"], found)
         is_well = all(found["is_well"] for found in self.findings.values())
         test.assertEqual((is_well, 0 if is_well else 1), (report["is_well"], status), out)
 
@@ -30,6 +30,12 @@ class Report:
         found = self._find(subject)
         self.test.assertTrue(found["is_well"], found)
         self.test.assertIn(seen, found["seen"])
+
+    def assert_warned(self, subject, seen, remedy):
+        found = self._find(subject)
+        self.test.assertTrue(found["is_warning"], found)
+        self.test.assertIn(seen, found["seen"])
+        self.test.assertIn(remedy, found["remedy"])
 
     def assert_wrong(self, subject, seen, remedy):
         found = self._find(subject)

@@ -60,7 +60,7 @@ class OneMachine(Case):
         self.assertIn("[!!] data /nowhere: it is not there; correct the path, stage the data, or "
                       "mount its disk on this node", lines)
         self.assertIn("[ok] slurm: not in a job", lines)
-        self.assertEqual([], [line for line in lines if not line.startswith(("[ok] ", "[!!] "))])
+        self.assertEqual([], [line for line in lines if not line.startswith(("[ok] ", "[! ] ", "[!!] "))])
         self.assertEqual([], [line for line in lines if line[5:].startswith(("clock", "disk"))])
         self.assertEqual(1, ended.returncode)
 
@@ -155,9 +155,44 @@ class OneMachine(Case):
         time_error = 5
         report = self.examine()
         if state == time_error:
-            report.assert_wrong("clock", "nothing synchronises it", "chronyd")
+            report.assert_warned("clock", "nothing synchronises it", "chronyd")
         else:
             report.assert_well("clock", "synchronised")
+
+    def test_a_clock_that_nothing_synchronises_fails_nobody(self):
+        # Every other line left out: what is left is well, or a warning.
+        others = ("slurm", "name", "interface", "disk", "shm", "gpus", "python", "limit")
+        report = self.examine(*(f"--skip={word}" for word in others))
+        self.assertEqual({"clock"}, set(report.findings))
+        self.assertTrue(report.findings["clock"]["is_well"])
+
+    def python_with(self, version, *packages):
+        """An environment with these files in its site-packages."""
+        site = self.room / "venv/lib" / f"python3.{sys.version_info[1]}" / "site-packages"
+        (site / "torch").mkdir(parents=True)
+        (self.room / "venv/bin").mkdir()
+        (self.room / "venv/pyvenv.cfg").touch()
+        python = self.room / "venv/bin/python"
+        python.symlink_to(os.path.realpath(sys.executable))
+        (site / "torch/version.py").write_text(version)
+        for package in packages:
+            (site / package).mkdir()
+        return str(python)
+
+    def test_tells_the_versions_of_python_torch_cuda_and_nccl(self):
+        python = self.python_with("from typing import Optional\n__all__ = ['__version__', 'cuda']\n"
+                                  "__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n",
+                                  "nvidia_nccl_cu13-2.28.9.dist-info")
+        report = self.examine(env={"PYTHON_EXEC": python})
+        report.assert_well("python", f"{python} (3.{sys.version_info[1]}), torch 2.11.0+cu130, "
+                                     "CUDA 13.0, NCCL 2.28.9")
+
+    def test_warns_of_a_python_without_torch(self):
+        python = self.python_with("")
+        shutil.rmtree(self.room / "venv/lib")
+        self.examine(env={"PYTHON_EXEC": python}).assert_warned("python", "has no torch", "PYTHON_EXEC")
+        self.examine(env={"PYTHON_EXEC": "/nowhere/python"}).assert_warned(
+            "python", "no such program", "unset it")
 
     def test_names_contradictions_of_slurms_variables(self):
         report = self.examine(env=step(0) | {"SLURM_STEP_NUM_NODES": "3"})

@@ -224,6 +224,51 @@ TEST(JudgePort, NamesTheOwnerOrTheReason) {
 TEST(JudgeClock, WantsItSynchronised) {
   EXPECT_THAT(judge_clock({.is_synchronised = true, .error_s = 0.0125}), well("within 0.013 s"));
   EXPECT_THAT(judge_clock({}), wrong("nothing synchronises", "chronyd"));
+  EXPECT_TRUE(judge_clock({}).is_well());  // a warning
+}
+
+PythonInstallation python() {
+  return {
+      .error = {},
+      .program = "/v/bin/python",
+      .version = "3.11",
+      .torch = "2.11.0+cu130",
+      .cuda = "13.0",
+      .nccl = "2.28.9",
+      .driver = {}};
+}
+
+TEST(JudgePython, TellsTheVersions) {
+  EXPECT_THAT(
+      judge_python(python()),
+      well("/v/bin/python (3.11), torch 2.11.0+cu130, CUDA 13.0, NCCL 2.28.9"));
+}
+
+TEST(JudgePython, WarnsWhereThereIsNoTorchOrNoPython) {
+  PythonInstallation without = python();
+  without.torch.clear();
+  EXPECT_THAT(judge_python(without), wrong("/v/bin/python (3.11) has no torch", "PYTHON_EXEC"));
+  EXPECT_TRUE(judge_python(without).is_well());
+  without.is_script = true;
+  EXPECT_THAT(judge_python(without), well("starts another Python"));
+  without.error = make_error(Errc::kNotFound, "none on PATH; set PYTHON_EXEC");
+  EXPECT_THAT(judge_python(without), wrong("none on PATH", "set PYTHON_EXEC"));
+  EXPECT_TRUE(judge_python(without).is_well());
+}
+
+TEST(JudgePython, WantsATorchAndADriverForTheGpusThatAreHere) {
+  PythonInstallation cpu = python();
+  cpu.cuda.clear();
+  EXPECT_THAT(judge_python(cpu), well("torch"));
+  cpu.gpus = 2;
+  EXPECT_THAT(judge_python(cpu), wrong("without CUDA; GPUs here: 2", "with CUDA"));
+  EXPECT_FALSE(judge_python(cpu).is_well());
+  PythonInstallation old = python();
+  old.gpus = 1;
+  old.driver = 550;
+  EXPECT_THAT(judge_python(old), wrong("the driver is 550", "from 580 on"));
+  old.cuda = "12.8";
+  EXPECT_THAT(judge_python(old), well("CUDA 12.8"));
 }
 
 TEST(ParseSize, ReadsBytesAndPowersOf1024) {
@@ -300,6 +345,9 @@ TEST(FindingsText, HasALineEach) {
   EXPECT_EQ(
       findings_text(findings, ""), "[!!] disk /a?b: full; make room\n[ok] clock: synchronised\n");
   EXPECT_EQ(
+      findings_text({{.subject = "clock", .seen = "no", .remedy = "do", .is_warning = true}}, ""),
+      "[! ] clock: no; do\n");
+  EXPECT_EQ(
       findings_text(findings, "n1"),
       "[!!] n1 disk /a?b: full; make room\n[ok] n1 clock: synchronised\n");
 }
@@ -307,6 +355,7 @@ TEST(FindingsText, HasALineEach) {
 TEST(FindingsJson, IsReadBackAsItWas) {
   const Findings findings = {
       {.subject = "disk /a\nb", .seen = "\"", .remedy = "x"},
+      {.subject = "name", .seen = "", .remedy = "x", .is_warning = true},
       {.subject = "clock", .seen = "", .remedy = ""}};
   const auto read = parse_findings(findings_json(findings, "n1"));
   ASSERT_TRUE(read);

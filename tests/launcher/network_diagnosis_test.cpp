@@ -91,16 +91,25 @@ TEST(JudgeRoute, WantsAWayToOtherNodesOnly) {
 
 TEST(JudgeHostName, MustNotBeTheLoopbackWhereThereAreOthers) {
   const Result<std::vector<std::string>> debian = std::vector<std::string>{"127.0.1.1"};
-  EXPECT_THAT(judge_host_name("n0", debian, false), well("127.0.1.1"));
-  EXPECT_THAT(judge_host_name("n0", debian, true), wrong("at home", "GLOO_SOCKET_IFNAME"));
+  EXPECT_THAT(judge_host_name("n0", debian, Others::kNo), well("127.0.1.1"));
+  EXPECT_THAT(judge_host_name("n0", debian, Others::kYes), wrong("at home", "GLOO_SOCKET_IFNAME"));
   const Result<std::vector<std::string>> good = std::vector<std::string>{"127.0.1.1", "10.0.0.1"};
-  EXPECT_THAT(judge_host_name("n0", good, true), well("10.0.0.1"));
+  EXPECT_THAT(judge_host_name("n0", good, Others::kYes), well("10.0.0.1"));
+  EXPECT_THAT(judge_host_name("n0", good, Others::kNotKnown), well("10.0.0.1"));
+}
+
+TEST(JudgeHostName, IsAWarningWhereNobodyKnowsOfOthers) {
+  const Result<std::vector<std::string>> debian = std::vector<std::string>{"127.0.1.1"};
+  EXPECT_FALSE(judge_host_name("n0", debian, Others::kYes).is_well());
+  const Finding finding = judge_host_name("n0", debian, Others::kNotKnown);
+  EXPECT_THAT(finding, wrong("at home", "GLOO_SOCKET_IFNAME"));
+  EXPECT_TRUE(finding.is_well());
 }
 
 TEST(JudgeHostName, MustBeKnownWhereThereAreOthers) {
   const Result<std::vector<std::string>> unknown = make_error(Errc::kInvalidArgument, "unknown");
-  EXPECT_THAT(judge_host_name("n0", unknown, false), well("unknown"));
-  EXPECT_THAT(judge_host_name("n0", unknown, true), wrong("unknown", "/etc/hosts"));
+  EXPECT_THAT(judge_host_name("n0", unknown, Others::kNo), well("unknown"));
+  EXPECT_THAT(judge_host_name("n0", unknown, Others::kYes), wrong("unknown", "/etc/hosts"));
 }
 
 Encounter met(const std::string& node, Duration ahead = {}, Duration doubt = {}) {
