@@ -1,16 +1,19 @@
-"""What Slurm does to a job without asking: preempts an element of an array.
+"""What Slurm and its nodes do to a job without asking: an element of an array is preempted, a slurmd dies.
 
     unkind_cluster_test.py --ddprun PROGRAM [--repeats N] [unittest arguments]
 """
 
 import argparse
+import json
 import os
 import sys
+import time
 import unittest
 
-from cluster import Cluster, skip_without_cluster
+from cluster import PATIENCE_S, Cluster, first, skip_without_cluster
 
 options = argparse.Namespace()
+SPARED = ("--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0", "--wait=0")
 SAVES = "trap 'kill \\$!; exit 0' TERM; sleep 1000 & echo up; wait"
 
 
@@ -56,6 +59,63 @@ class Array(unittest.TestCase):
             finally:
                 self.cluster.run("scancel", str(array))
                 self.cluster.wait_until(lambda: not self.cluster.run("squeue", "-h").stdout, "the array is gone")
+
+
+class Step:
+    """One under way on nodes of a cluster, whose workers run until told that they are done."""
+
+    def __init__(self, case, nodes, *flags):
+        self.case, self.cluster = case, case.cluster
+        self.stop = self.cluster.shared / "stop"
+        self.stop.unlink(missing_ok=True)
+        self.err = self.cluster.shared / "err"
+        work = f"echo up; until [ -e {self.stop} ]; do sleep 0.1; done"
+        with self.err.open("w") as err:
+            self.srun = self.cluster.popen("srun", *first(nodes), *SPARED, options.ddprun, *flags, "--nproc-per-node=1",
+                                           "--no-python", "sh", "-c", work, stdin=-3, stdout=-1, stderr=err, text=True)
+        case.addCleanup(self.end)
+        for _ in range(nodes):
+            case.assertEqual("up\n", self.srun.stdout.readline(), self.said())
+
+    def said(self):
+        return self.err.read_text()
+
+    def finish(self):
+        self.stop.touch()
+
+    def wait(self):
+        """Its status."""
+        self.srun.communicate(timeout=PATIENCE_S)
+        return self.srun.returncode
+
+    def end(self):
+        if self.srun.poll() is None:
+            self.srun.kill()
+            self.cluster.run("scancel", "--user=root", check=False)
+        self.srun.communicate()
+        self.cluster.wait_until(lambda: not self.cluster.run("squeue", "-h").stdout, "the job is gone")
+
+
+class Loss(unittest.TestCase):
+    """Nodes that are lost for a while, or for good."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = cls.enterClassContext(Cluster(4))
+
+    def test_a_slurmd_that_dies_and_returns_leaves_the_verdict_in_the_journal(self):
+        """Slurm kills the task there, and srun ends with 137. The others have finished the work."""
+        for _ in range(options.repeats):
+            logs = self.cluster.shared / f"logs{time.monotonic_ns()}"
+            step = Step(self, 2, "--nnodes=1:2", "--max-restarts=1", f"--log-dir={logs}")
+            self.cluster.kill_slurmd("node1")
+            self.cluster.wait_until_down("node1")
+            self.cluster.start_node("node1")
+            self.assertEqual("up\n", step.srun.stdout.readline(), step.said())  # without node1
+            step.finish()
+            self.assertEqual(137, step.wait(), step.said())
+            lines = [json.loads(line) for file in logs.glob("*/events.jsonl") for line in file.read_text().splitlines()]
+            self.assertEqual([0], [line["exit_status"] for line in lines if line["event"] == "job_ended"])
 
 
 if __name__ == "__main__":
