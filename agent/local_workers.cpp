@@ -189,7 +189,11 @@ void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool 
   if (timers_ != nullptr) timers_->forget(pid);
   const bool was_stopped = failed_ || order_ || stopped_by_ != 0;
   torch_events_.worker_ended(local_rank, pid, end, was_stopped);
-  feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
+  feed(Supervisor::Ended{
+      .local_rank = local_rank,
+      .end = end,
+      .leaves_group = leaves_group,
+      .others_end = !order_ && group_.is_one_ending()});
 }
 
 void LocalWorkers::perform(const Supervisor::Send& effect) {

@@ -250,6 +250,19 @@ bool has_handler(pid_t pid, int signal) {
   return ((mask >> static_cast<unsigned>(signal - 1)) & 1U) != 0;
 }
 
+bool is_ending(pid_t pid) {
+  const auto stat = read_file(fmt::format("/proc/{}/stat", pid), kProcFileBytesMax);
+  if (!stat) return false;
+  // The name stands in parentheses and may hold any byte. Then: state, five numbers, flags.
+  const auto fields = split(std::string_view(*stat).substr(stat->rfind(')') + 1), ' ');
+  constexpr std::size_t kState = 1;
+  constexpr std::size_t kFlags = 7;
+  constexpr unsigned long kExiting = 0x4;  // PF_EXITING of linux/sched.h
+  if (fields.size() <= kFlags) return false;
+  const unsigned long flags = std::strtoul(std::string(fields[kFlags]).c_str(), nullptr, 10);
+  return fields[kState] == "Z" || (flags & kExiting) != 0;
+}
+
 std::string wait_channel(pid_t pid) {
   const auto channel = read_file(fmt::format("/proc/{}/wchan", pid), kProcFileBytesMax);
   return channel && !channel->empty() && *channel != "0" ? *channel : "?";

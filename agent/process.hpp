@@ -50,6 +50,10 @@ ProcessEnd end_of(int wait_status);
 /// Whether a process has a handler of its own for `signal`.
 bool has_handler(pid_t pid, int signal);
 
+/// Whether the end of a child has begun, which it has before any of its connections is closed by
+/// the kernel. False where that is not to be seen.
+bool is_ending(pid_t pid);
+
 /// What a process waits for inside the kernel; "?" where that is not to be seen.
 std::string wait_channel(pid_t pid);
 

@@ -125,6 +125,10 @@ void WorkerGroup::ended(pid_t pid, int wait_status) {
   listener_.ended(local_rank, pid, end_of(wait_status), leaves_group);
 }
 
+bool WorkerGroup::is_one_ending() const {
+  return std::ranges::any_of(pids_, [](pid_t pid) { return pid > 0 && is_ending(pid); });
+}
+
 void WorkerGroup::send(int local_rank, int signal) {
   const pid_t pid = pid_of(local_rank);
   if (pid == 0) return;

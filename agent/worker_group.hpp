@@ -73,6 +73,9 @@ class WorkerGroup {
   /// SIGCHLD: somebody below us has ended, a worker or an orphan that we adopted.
   void reap();
 
+  /// Whether a worker has ended, or is ending, that nobody was told of yet.
+  bool is_one_ending() const;
+
   /// 0: it is not running.
   pid_t pid_of(int local_rank) const { return pids_[static_cast<std::size_t>(local_rank)]; }
 

@@ -6,6 +6,7 @@
 #
 #   sim mutants                           the rendezvous in virtual time, under a million seeds
 #   failover false_alarm nodes            nodes that are lost, or only slow
+#   culprit                               killed workers, and who is named
 #   return cuts pods one_blow             nodes that come back
 #   suspend                               nodes that sleep
 #   second_job started_again              what is started where a job runs
@@ -20,7 +21,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(sim mutants failover false_alarm nodes return cuts pods one_blow suspend second_job started_again chaos
+all=(sim mutants failover false_alarm nodes culprit return cuts pods one_blow suspend second_job started_again chaos
   terminals unkind notice requeue kills snapshots training_cuts kit unit)
 
 case "${1:-}" in
@@ -50,6 +51,11 @@ drill() {
     failover) python3 "$nodes/failover_drill.py" "${with_worker[@]}" --repeats 200 --silences 20 ;;
     false_alarm) python3 "$nodes/false_alarm_drill.py" "${programs[@]}" --ddpctl "$bin/ddpctl" --minutes 10 ;;
     nodes) python3 "$tests/slurm/nodes_cluster_test.py" "${with_worker[@]}" --repeats 20 ;;
+    culprit)
+      PYTHON_EXEC="$python" python3 "$nodes/culprit_drill.py" "${programs[@]}" --kills 1000
+      PYTHON_EXEC="$python" GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1 python3 "$nodes/culprit_drill.py" \
+        "${programs[@]}" --worker "$nodes/scripts/ddp_until_told.py" --kills 100
+      ;;
     return) # most runs wait for most of their time
       python3 "$nodes/return_drill.py" "${with_worker[@]}" --repeats 20 --terse --jobs "$((8 * $(nproc)))" --logs "$out/return"
       ;;

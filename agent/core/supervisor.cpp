@@ -22,9 +22,11 @@ void Supervisor::on(const StartRound& /*event*/, TimePoint now, Effects& out) {
   phase_ = Phase::kRunning;
   began_ = now;
   failures_.clear();
+  told_culprit_.reset();
   was_stopped_ = false;
   has_saved_ = false;
   killing_ = false;
+  stop_signal_ = 0;
   std::ranges::fill(workers_, Worker{});
   advance(0, WorkerInput::kStart, out);
 }
@@ -48,6 +50,7 @@ void Supervisor::on(const SpawnFailed& event, TimePoint now, Effects& out) {
           .stopped_by_us = false,
           .start_error = event.why,
           .can_be_retried = event.can_be_retried},
+      false,
       now,
       out);
 }
@@ -55,37 +58,56 @@ void Supervisor::on(const SpawnFailed& event, TimePoint now, Effects& out) {
 void Supervisor::on(const Ended& event, TimePoint now, Effects& out) {
   Worker& worker = workers_[static_cast<std::size_t>(event.local_rank)];
   worker.leaves_group = event.leaves_group;
+  // Nobody else's signal: an out-of-memory kill, for one, may come while it is being stopped.
+  const bool is_killed = event.end.signal == SIGKILL && worker.state == WorkerState::kKilling;
+  const bool is_our_end = event.end.signal == 0 || event.end.signal == stop_signal_ || is_killed;
   worker_ended(
       WorkerFailure{
           .local_rank = event.local_rank,
           .pid = worker.pid,
           .end = event.end,
           .at = now,
-          .stopped_by_us = worker.stopped_by_us,
+          .stopped_by_us = worker.stopped_by_us && is_our_end,
           .start_error = ""},
+      event.others_end,
       now,
       out);
 }
 
-void Supervisor::worker_ended(WorkerFailure failure, TimePoint now, Effects& out) {
+void Supervisor::worker_ended(WorkerFailure failure, bool others_end, TimePoint now, Effects& out) {
   if (phase_ == Phase::kGivenUp) return;
   advance(failure.local_rank, WorkerInput::kReaped, out);
   const bool failed = !failure.end.ok();
   const bool saved = failure.has_saved();
   if (failed && !(saved && has_saved_)) failures_.push_back(std::move(failure));
   if (phase_ == Phase::kRunning && !failures_.empty()) {
-    if (!failed || failures_.size() > 1) return;  // after the first one a StopRound is waited for
-    out.emplace_back(news(WorkersState::kFailed));
-    const bool may_be_noticed =
-        policy_.workers_get_notices && failures_.front().may_come_of_notice();
-    if (!may_be_noticed) stop_all(StopRound{}, now, out);
-    return;
+    return consider_failures(others_end, now, out);
   }
   if (!saved && std::exchange(has_saved_, false)) {
     hurry(now);
     if (!none_running()) out.emplace_back(news(WorkersState::kFailed));
   }
   if (none_running()) sweep(now, out);
+}
+
+/// Who lost a peer may have ended, and be reaped, before that peer: its connections are closed
+/// early in its end. So those that are ending are waited for while they may be the cause, and those
+/// that run on are left alone, since one of another node may be.
+void Supervisor::consider_failures(bool others_end, TimePoint now, Effects& out) {
+  const auto culprit = std::ranges::min_element(failures_, {}, &WorkerFailure::suspicion);
+  std::rotate(failures_.begin(), culprit, culprit + 1);
+  const WorkerFailure& first = failures_.front();
+  if (others_end && first.suspicion() != Suspicion::kCause) {
+    if (!deadline_) deadline_ = now + policy_.dying_wait;
+    return;
+  }
+  deadline_.reset();
+  const bool is_news = std::exchange(told_culprit_, first.local_rank) != first.local_rank;
+  if (is_news) out.emplace_back(news(WorkersState::kFailed));
+  // Until a StopRound comes, which tells what became of it elsewhere.
+  const bool may_be_noticed = policy_.workers_get_notices && first.may_come_of_notice();
+  const bool lost_peer = first.suspicion() == Suspicion::kLostPeer && !none_running();
+  if (!may_be_noticed && !lost_peer) stop_all(StopRound{}, now, out);
 }
 
 void Supervisor::on(const StopRound& event, TimePoint now, Effects& out) {
@@ -174,6 +196,7 @@ void Supervisor::on(const Signalled& event, TimePoint now, Effects& out) {
 
 void Supervisor::on(const Tick& /*event*/, TimePoint now, Effects& out) {
   if (!deadline_ || now < *deadline_) return;
+  if (phase_ == Phase::kRunning) return consider_failures(false, now, out);
   if (killing_) return give_up(out);
   kill_all(now, out);
 }

@@ -17,6 +17,7 @@
 
 #include "agent/core/process_end.hpp"
 #include "agent/core/worker.hpp"
+#include "base/suspicion.hpp"
 #include "base/time.hpp"
 #include "base/worker_contract.hpp"
 #include "rendezvous/core/messages.hpp"
@@ -36,6 +37,7 @@ struct SupervisorPolicy {
   std::optional<Duration> notice_grace = grace;         // from a notice; none: what Slurm leaves
   Duration leftover_grace = std::chrono::seconds(1);    // the same, for what workers left behind
   Duration unkillable_after = std::chrono::seconds(5);  // from SIGKILL to giving up on a process
+  Duration dying_wait = std::chrono::seconds(1);  // for one that is ending and may be the cause
   // Terminals, Slurm and timeout(1) deliver one stop both to us and to our parent, which passes it
   // on: the same signal within this time is one signal.
   Duration same_signal_within = std::chrono::milliseconds(200);
@@ -50,13 +52,15 @@ struct WorkerFailure {
   int pid = 0;  // 0: it could not be started
   ProcessEnd end;
   TimePoint at;
-  bool stopped_by_us = false;  // it had been sent a signal by us before it ended
+  // We had sent it a signal before it ended, and no other signal ended it.
+  bool stopped_by_us = false;
   std::string start_error;     // why it could not be started; empty if it was
   bool can_be_retried = true;  // false: the program cannot be executed, so no restart would help
 
   /// If it was told to.
   bool has_saved() const { return contract::has_saved(worker_end()); }
   bool may_come_of_notice() const { return contract::may_come_of_notice(worker_end()); }
+  Suspicion suspicion() const { return ddprun::suspicion(worker_end()); }
 
   bool operator==(const WorkerFailure&) const = default;
 
@@ -89,6 +93,7 @@ class Supervisor {
     int local_rank = 0;
     ProcessEnd end;
     bool leaves_group = false;  // others of its process group live on
+    bool others_end = false;    // so has another worker, or is about to, and will be told of
   };
   struct Alone {};    // no process descends from us any more
   struct Signalled {  // a person, or Slurm, wants an end; a person who says it twice, at once
@@ -113,8 +118,10 @@ class Supervisor {
   };
   struct News {  // of the workers as a whole; in a round kStopped or kSucceeded is the last
     WorkersState state = WorkersState::kStopped;
-    std::vector<WorkerFailure> failures;  // in order of time: the culprit, with kStopped all
-    Duration ran_for{};                   // from the round's start to the culprit's end
+    // The culprit, then the others in order of time; with kStopped all. kFailed comes again if a
+    // death explains that of a culprit which had lost a peer.
+    std::vector<WorkerFailure> failures;
+    Duration ran_for{};      // from the round's start to the culprit's end
     bool has_saved = false;  // with kStopped, by a notice: each exited by itself, with 0 or 75
   };
   struct GiveUp {  // SIGKILL did not end these in time: uninterruptible sleep, or not ours to kill
@@ -162,7 +169,8 @@ class Supervisor {
   void on(const Tick& event, TimePoint now, Effects& out);
 
   void advance(int local_rank, WorkerInput input, Effects& out);
-  void worker_ended(WorkerFailure failure, TimePoint now, Effects& out);
+  void worker_ended(WorkerFailure failure, bool others_end, TimePoint now, Effects& out);
+  void consider_failures(bool others_end, TimePoint now, Effects& out);
   void stop_all(const StopRound& stop, TimePoint now, Effects& out);
   void hurry(TimePoint now);
   void kill_all(TimePoint now, Effects& out);
@@ -175,7 +183,8 @@ class Supervisor {
   std::vector<Worker> workers_;  // by local rank
   Phase phase_ = Phase::kIdle;
   TimePoint began_;                      // the round
-  std::vector<WorkerFailure> failures_;  // of this round, in order of time
+  std::vector<WorkerFailure> failures_;  // of this round: the culprit, then in order of time
+  std::optional<int> told_culprit_;      // of this round, its local rank
   bool was_stopped_ = false;             // this round, by a failure or from outside
   bool has_saved_ = false;               // so that workers could save, and all ended ones have
   bool killing_ = false;                 // SIGKILL was sent to all; the deadline is the last one

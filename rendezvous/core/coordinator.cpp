@@ -2,6 +2,7 @@
 
 #include "base/exit_status.hpp"
 #include "base/signal_name.hpp"
+#include "base/suspicion.hpp"
 #include "base/worker_contract.hpp"
 #include "rendezvous/core/rank_plan.hpp"
 
@@ -22,7 +23,14 @@ constexpr std::size_t kSuccessorsMax = 8;
 constexpr std::size_t kHostsShownMax = 64;
 constexpr std::size_t kRanksShownMax = 40;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
+// For the death that explains why a worker has lost a peer: of that peer, or of its node.
+constexpr Duration kCauseWait = 1s;
 constexpr auto kQuietWait = 5s;  // for other nodes, before whoever started this one is told
+
+Suspicion suspicion_of(const FailureNews& failure) {
+  return suspicion(
+      {.pid = failure.pid, .exit_status = failure.exit_status, .signal = failure.signal});
+}
 
 std::string spelled(const FailureNews& failure) {
   return fmt::format(
@@ -746,21 +754,28 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
     return;
   }
   if (phase_ != Phase::kRunning) return;
-  if (held_) return;  // what follows from it is told of as well, and has its reason there
   if (is_of_round && news.failure) return hold_or_fail(*news.failure, now, out);
+  if (held_) return;  // what follows from it is told of as well, and has its reason there
   if (is_idle(node) && !round_.succeeded.contains(incarnation)) {
     go_on_without_blame(fmt::format("node {} has stopped its workers", node.info.host), out);
   }
 }
 
 void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out) {
-  const bool may_be_noticed = workers_get_notices() && culprit.may_come_of_notice();
-  if (!may_be_noticed) return fail(culprit, now, out);
-  held_ = {culprit, now + policy_.notice_delay};
+  if (held_ && suspicion_of(culprit) >= suspicion_of(held_->first)) return;
+  const bool may_be_noticed = workers_get_notices() && (held_ || culprit.may_come_of_notice());
+  const bool lost_peer = suspicion_of(culprit) == Suspicion::kLostPeer;
+  Duration wait = may_be_noticed ? policy_.notice_delay : Duration();
+  if (lost_peer) wait = std::max(wait, kCauseWait);
+  const TimePoint until = std::min(held_ ? held_->second : kNever, now + wait);
+  held_ = {culprit, until};
+  consider_held(now, out);
 }
 
+/// Once all have ended nothing explains it that is not known.
 void Coordinator::consider_held(TimePoint now, Effects& out) {
-  if (!held_ || now < held_->second) return;
+  const bool all_ended = !workers_get_notices() && round_.ended.size() == round_.to_run.size();
+  if (!held_ || (now < held_->second && !all_ended)) return;
   const FailureNews culprit = held_->first;
   held_.reset();
   fail(culprit, now, out);

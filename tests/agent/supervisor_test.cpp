@@ -59,6 +59,10 @@ class Node {
   void ends(int local_rank, ProcessEnd end, bool leaves_group = false) {
     feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
   }
+  /// When another one ends as well, and is told of next.
+  void ends_with_another(int local_rank, ProcessEnd end) {
+    feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .others_end = true});
+  }
   void signalled(int signal) { feed(Supervisor::Signalled{.signal = signal}); }
   void repeated(int signal) { feed(Supervisor::Signalled{.signal = signal, .is_repeated = true}); }
   void alone() { feed(Supervisor::Alone{}); }
@@ -184,6 +188,51 @@ TEST(Supervisor, NamesTheFirstInTimeAsTheCulpritAndMarksWhomItStopped) {
   const auto& failures = node.news().failures;
   ASSERT_EQ(failures.size(), 2U);
   EXPECT_EQ(failures[0].local_rank, 1);
+  EXPECT_FALSE(failures[0].stopped_by_us);
+  EXPECT_TRUE(failures[1].stopped_by_us);
+}
+
+TEST(Supervisor, NamesTheKilledOneThoughThoseWhoLostItAreReapedFirst) {
+  for (const ProcessEnd lost_peer : {exited(kExitTryAgain), exited(1), killed_by(SIGABRT)}) {
+    Node node = running();
+    node.ends_with_another(0, lost_peer);
+    EXPECT_EQ(node.did(), Words{});
+    node.ends(1, killed_by(SIGKILL));
+    EXPECT_EQ(node.did(), (Words{"failed", "sweep SIGTERM"}));
+    node.alone();
+    const auto& failures = node.news().failures;
+    ASSERT_EQ(failures.size(), 2U);
+    EXPECT_EQ(failures[0].local_rank, 1);
+    EXPECT_FALSE(failures[1].stopped_by_us);
+  }
+}
+
+TEST(Supervisor, TellsOfTheFirstThoughOneThatIsEndingDoesNotEnd) {
+  Node node = running();
+  node.ends_with_another(0, exited(1));
+  EXPECT_EQ(node.due_in(), 1s);
+  node.pass(1s);
+  EXPECT_EQ(node.did(), (Words{"failed", "SIGTERM to 1"}));
+}
+
+TEST(Supervisor, LeavesThoseAloneWhoMayExplainWhyOneLostItsPeer) {
+  Node node = running();
+  node.ends(0, exited(kExitTryAgain));
+  EXPECT_EQ(node.did(), Words{"failed"});
+  EXPECT_EQ(node.news().failures.front().local_rank, 0);
+  node.ends(1, exited(3));
+  EXPECT_EQ(node.did(), (Words{"failed", "sweep SIGTERM"}));
+  EXPECT_EQ(node.news().failures.front().local_rank, 1);
+}
+
+TEST(Supervisor, DoesNotCallStoppedWhomAnothersSignalEnded) {
+  Node node = running();
+  node.stop();
+  node.ends(0, killed_by(SIGKILL));
+  node.ends(1, killed_by(SIGTERM));
+  node.alone();
+  const auto& failures = node.news().failures;
+  ASSERT_EQ(failures.size(), 2U);
   EXPECT_FALSE(failures[0].stopped_by_us);
   EXPECT_TRUE(failures[1].stopped_by_us);
 }

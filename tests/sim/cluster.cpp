@@ -825,6 +825,18 @@ void Cluster::end_worker_by_notice(int index) {
   feed(index, Peer::Workers{.news = failure(index, ended_by_term())});
 }
 
+void Cluster::lose_peer(int index) {
+  Node& node = nodes_[at(index)];
+  if (!node.agent_up || !node.runs || node.stopping || node.frozen) return;
+  FailureNews failure;
+  failure.pid = 1;
+  failure.how = "exited with status 75";
+  failure.exit_status = 75;
+  note(index, "a worker has lost a peer");
+  node.has_failed = true;  // the other workers run on, until they are told
+  feed(index, Peer::Workers{.news = this->failure(index, std::move(failure))});
+}
+
 void Cluster::succeed(int index) {
   const Node& node = nodes_[at(index)];
   if (node.runs && !node.stopping) workers_ended(index, node.run, WorkersEnd::kSucceeded);

@@ -65,6 +65,7 @@ class Cluster {
   void fail_worker(int node);
   void cannot_start_worker(int node);   // for now
   void end_worker_by_notice(int node);  // of which the agent has not been told
+  void lose_peer(int node);             // one of its workers, which ends with 75
   void succeed(int node);               // its workers, before their time
   void tell_to_stop(int node);
   void give_notice(int node);  // that the job is to end

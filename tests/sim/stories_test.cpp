@@ -80,6 +80,33 @@ TEST(Stories, R5_AWorkerThatCouldNotBeStartedWaitsForNoNotice) {
   EXPECT_THAT(story->running(), Not(Contains(0)));
 }
 
+TEST(Stories, R5_AWorkerThatLostItsPeerIsNotTheCulpritWhereAnotherNodeTellsOfOne) {
+  Story story(cluster_of(3, NodeRange(3, 3), 0));
+  story.after(1s);
+  story->lose_peer(0);
+  story.after(100ms);
+  story->fail_worker(1);
+  story.after(10s);
+  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 3), Pair(1, 3), Pair(2, 3)));
+}
+
+TEST(Stories, R5_AWorkerThatLostItsPeerPaysNotForTheNodeThatIsLost) {
+  Story story(cluster_of(3, NodeRange(2, 3), 0));
+  story.after(1s);
+  story->lose_peer(0);
+  story->kill_both(2);
+  story.after(10s);
+  EXPECT_THAT(story->running(), SizeIs(2));
+}
+
+TEST(Stories, R5_AWorkerThatLostItsPeerIsTheCulpritWhereNothingExplainsIt) {
+  Story story(cluster_of(3, NodeRange(3, 3), 0));
+  story.after(1s);
+  story->lose_peer(0);
+  story.after(10s);
+  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 75), Pair(1, 75), Pair(2, 75)));
+}
+
 TEST(Stories, R5_ANoticeToOneNodePaysForNoFailureOfAnother) {
   Story story(cluster_of(3, NodeRange(2, 3), 0));
   story.after(5s);
