@@ -155,8 +155,9 @@ Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoi
               fmt::join(meeting.other_ports, ", ")));
     }
     if (served && meeting.recognizes_endpoint) seen_as_ = endpoint.host;
-    if (served || meeting.founds == Founds::kYes || !is_taken) return served;
     const bool is_only_port = meeting.other_ports.empty();
+    const bool is_one_place = meeting.ranks_are_places && meeting.node_rank == 0 && !is_only_port;
+    if (served || meeting.founds == Founds::kYes || is_one_place || !is_taken) return served;
     if (is_only_port && !may_be_joined_at(endpoint.port, meeting)) return served;
     spdlog::info("{}, unless the job is there, which is joined", served.error().detail);
     has_told_taken_ = true;

@@ -171,6 +171,11 @@ Result<void> settle_founder(const CommandLine& line, const Endpoint& endpoint, O
         spelled(line, "rdzv-conf")));
   }
   meeting.founds = founds ? Founds::kYes : Founds::kNo;
+  // Two may say so, unless Slurm does: the one that the endpoint does not lead to is to find the
+  // other one there.
+  const auto rank = line.given.find("node-rank");
+  const bool is_typed = rank != line.given.end() && !rank->second.source.starts_with("SLURM_");
+  if (founds && is_typed && !is_host) meeting.founds = Founds::kIfItCanBind;
   // Whoever says that it is rank 0 may be reached by an address that a router translates.
   const std::optional<Given>& given = options.endpoint ? options.endpoint : options.master_address;
   if (!meeting.node_rank && given) {

@@ -32,6 +32,12 @@ Suspicion suspicion_of(const FailureNews& failure) {
       {.pid = failure.pid, .exit_status = failure.exit_status, .signal = failure.signal});
 }
 
+/// By its name, and its address where that is known here.
+std::string named(const NodeInfo& node) {
+  return node.listens.host.empty() ? node.host
+                                   : fmt::format("{} ({})", node.host, node.listens.to_string());
+}
+
 std::string spelled(const FailureNews& failure) {
   return fmt::format(
       "rank {} on {} (local rank {}, pid {}) {}",
@@ -153,6 +159,7 @@ void Coordinator::refuse_postponed(const Node& alive, Effects& out) {
   if (!alive.info.node_rank) return;
   const bool is_self = alive.info.incarnation == self();
   const auto answered_at = lease_.answered_at(alive.info.incarnation);
+  std::string twins;
   std::erase_if(postponed_, [&](const auto& entry) {
     const auto& [link, postponed] = entry;
     const Hello& hello = postponed.hello;
@@ -170,8 +177,22 @@ void Coordinator::refuse_postponed(const Node& alive, Effects& out) {
         effects::Note{.text = fmt::format("{} was refused: {}", hello.node.host, no.why)});
     out.emplace_back(effects::Send{.to = link, .message = std::move(no)});
     out.emplace_back(effects::Close{.link = link});
+    twins += fmt::format(" and {}", named(hello.node));
     return true;
   });
+  const bool may_shrink = policy_.nodes.min() < policy_.nodes.max();
+  if (twins.empty() || has_history_ || may_shrink) return;
+  // Nothing runs yet, and nothing would until the join timeout: the rank that one of them was to
+  // have is missing.
+  decide(
+      {.exit_status = kExitUsage,
+       .why = fmt::format(
+           "--node-rank {} was given to {}{}; give each node a rank of its own",
+           *alive.info.node_rank,
+           named(alive.info),
+           twins)},
+      {},
+      out);
 }
 
 void Coordinator::admit_postponed(TimePoint now, Effects& out) {
@@ -575,8 +596,12 @@ std::string Coordinator::attendance() const {
   std::size_t shown = 0;
   for (const auto& [incarnation, node] : nodes_) {
     if (++shown > kHostsShownMax) break;
+    std::string about = node.info.listens.host.empty() ? "" : node.info.listens.to_string();
+    if (node.info.node_rank) {
+      about += fmt::format("{}node rank {}", about.empty() ? "" : ", ", *node.info.node_rank);
+    }
     out += fmt::format("{} {}", shown == 1 ? "" : ",", node.info.host);
-    if (node.info.node_rank) out += fmt::format(" (node rank {})", *node.info.node_rank);
+    if (!about.empty()) out += fmt::format(" ({})", about);
   }
   std::set<int> ranks;
   int ranked = 0;

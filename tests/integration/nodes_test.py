@@ -14,7 +14,7 @@ import sys
 import unittest
 
 import netns
-from drill import Drill
+from drill import PATIENCE_S, Drill
 
 options = argparse.Namespace()
 
@@ -105,6 +105,17 @@ class Nodes(unittest.TestCase):
         self.drill.await_round(workers=2)
         self.assertEqual(128 + signal.SIGTERM, self.drill.jobs.pop(1).wait())
         self.finish()
+
+    def test_two_nodes_that_both_say_to_be_node_rank_0_end(self):
+        network = self.enterContext(netns.Network(2))
+        drill = self.enterContext(Drill(network, options.ddprun, options.round_worker))
+        for node in range(2):
+            drill.start(node, "--nnodes", "2", "--node-rank", "0", "--master-addr",
+                        network[0].address, "--master-port", "29400")
+        for node in range(2):  # long before the join timeout of 600 s
+            self.assertEqual(2, drill.jobs.pop(node).wait(PATIENCE_S), drill.account())
+            self.assertRegex(drill.said(node), r"--node-rank 0 (is taken by|was given to) n0\b.*; "
+                                               "give each node a rank of its own")
 
     def test_too_few_that_remain_end_the_job(self):
         self.start(2)

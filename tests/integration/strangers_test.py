@@ -266,8 +266,8 @@ class SecondJob(Strangers):
 class Meeting(Strangers):
     """Nodes that do not come together."""
 
-    def static(self, rank):
-        return ("--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1",
+    def static(self, rank, nodes="2"):
+        return ("--nnodes", nodes, "--node-rank", str(rank), "--master-addr", "127.0.0.1",
                 "--master-port", str(self.port), "--no-python")
 
     def test_a_duplicate_node_rank(self):
@@ -276,9 +276,27 @@ class Meeting(Strangers):
         self.round = self.drill.await_round(workers=2)
         self.assert_refused(self.run_alone(*self.static(1)), USAGE, f"127.0.0.1:{self.port}: ",
                             "--node-rank 1 is taken by ", "give each node a rank of its own")
-        self.assert_refused(self.run_alone(*self.static(0)), TRY_AGAIN,
-                            f"port {self.port} is used by ddprun-agent (pid ")
+        self.assert_refused(self.run_alone(*self.static(0)), USAGE, f"127.0.0.1:{self.port}: ",
+                            "--node-rank 0 is taken by ", "give each node a rank of its own")
         self.finish_unharmed()
+
+    def test_a_duplicate_node_rank_ends_all_while_the_job_gathers(self):
+        for nodes, ranks in (("2", (0, 0)), ("3", (0, 1, 1))):
+            with self.subTest(ranks=ranks):
+                jobs = [self.start_alone(*self.static(rank, nodes)) for rank in ranks]
+                for job in jobs:
+                    said, _ = job.communicate(timeout=PATIENCE_S)  # the join timeout is longer
+                    self.assertEqual(USAGE, job.returncode, said)
+                    self.assertRegex(said, rf"--node-rank {ranks[-1]} (is taken by|was given to) \S+.*; "
+                                     "give each node a rank of its own")
+
+    def test_a_join_timeout_names_the_addresses_of_those_who_came(self):
+        flags = self.elastic("3", join_timeout=20)
+        jobs = [self.start_alone(*flags) for _ in range(2)]
+        said = [job.communicate(timeout=PATIENCE_S)[0] for job in jobs]
+        self.assertEqual([TRY_AGAIN] * 2, [job.returncode for job in jobs], said)
+        for text in said:
+            self.assertRegex(text, r"2 of at least 3 nodes came within \d+ s: here are .*\(127\.0\.0\.1:\d+\)")
 
     def test_one_node_rank_for_all_with_c10d(self):
         """Which torchrun heeds only with static: people write 0 on every node."""

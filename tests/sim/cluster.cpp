@@ -882,10 +882,15 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   // One whose leader is lost speaks for its own workers.
   const bool is_for_all = finish.exit_status == kSavedStatus && !finish.why.empty();
   if (is_for_all && std::ranges::none_of(saved_, is_whole)) violated("R6", "reported saved");
-  // Of two nodes of one rank that both live, one is refused; the job goes on with the other.
+  // Of two nodes of one rank that both live, one is refused; the job goes on with the other, unless
+  // it waits for every rank and has not begun.
   const bool is_refused = finish.exit_status == kExitUsage;
-  if (is_refused && !twin(index)) violated("R4", "refused, though it is one of the job");
-  if (!is_refused) finished_[index] = finish.exit_status;
+  const bool is_fixed = setting_.range.min() == setting_.range.max();
+  const bool may_end_all = setting_.twin_of && is_fixed && rounds_started() == 0;
+  if (is_refused && !twin(index) && !may_end_all) {
+    violated("R4", "refused, though it is one of the job");
+  }
+  if (!is_refused || may_end_all) finished_[index] = finish.exit_status;
   // Who came back knows only the endpoint, and nobody may be there to say where the leader is.
   const Coordinator* const leads = node.peer->coordinator();
   const bool founds = leads != nullptr && !leads->has_begun();

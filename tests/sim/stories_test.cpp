@@ -546,6 +546,15 @@ TEST(Stories, ANodeThatWasReplacedWhileItWasCutOffIsToldSo) {
   EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2, 3));
 }
 
+TEST(Stories, ANodeRankThatTwoHaveEndsAJobThatWaitsForEachRank) {
+  Setting setting = cluster_of(3, NodeRange(3, 3));
+  setting.has_ranks = true;
+  setting.twin_of = 1;
+  Story story(setting);
+  story.after(8s);
+  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 2), Pair(1, 2), Pair(2, 2)));
+}
+
 // As people write who have read that --node-rank is for the static backend alone.
 TEST(Stories, AWishForOneNodeRankOnAllNodesHindersNobody) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
