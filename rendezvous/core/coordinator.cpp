@@ -904,7 +904,10 @@ void Coordinator::on(Node& node, const Leaving& leaving, TimePoint /*now*/, Effe
   const auto remain = std::ranges::count_if(nodes_, stays);
   const std::string host = node.info.host;
   const Incarnation incarnation = node.info.incarnation;
-  if (leaving.whole_job || remain < policy_.nodes.min()) return end_by(leaving.signal, host, out);
+  // Before the first round nothing is lost with it: the others wait on, for whoever takes its
+  // place.
+  const bool is_missed = has_history_ && remain < policy_.nodes.min();
+  if (leaving.whole_job || is_missed) return end_by(leaving.signal, host, out);
   withdraw_offer_to(incarnation);
   const bool runs =
       phase_ == Phase::kRunning && is_to_run(incarnation) && !round_.ended.contains(incarnation);

@@ -298,6 +298,20 @@ class Meeting(Strangers):
         for text in said:
             self.assertRegex(text, r"2 of at least 3 nodes came within \d+ s: here are .*\(127\.0\.0\.1:\d+\)")
 
+    def test_a_node_that_is_told_to_stop_while_the_job_gathers_leaves_alone(self):
+        for leaves, number in ((1, signal.SIGINT), (0, signal.SIGTERM)):
+            for rank in range(2):
+                if rank not in self.drill.jobs:
+                    self.drill.start(rank, *self.static(rank, "3"))
+            self.drill.await_said(0, "joins; 2 of 3 to 3 nodes are there")
+            job = self.drill.jobs.pop(leaves)
+            job.send_signal(number)
+            self.assertEqual(128 + number, job.wait(PATIENCE_S), self.drill.account())
+        for rank in (0, 2):
+            self.drill.start(rank, *self.static(rank, "3"))
+        self.round = self.drill.await_round(workers=3)
+        self.finish_unharmed()
+
     def test_one_node_rank_for_all_with_c10d(self):
         """Which torchrun heeds only with static: people write 0 on every node."""
         for node in range(2):

@@ -717,6 +717,16 @@ TEST(Stories, ANodeToldToStopLeavesAlthoughItsLeaveIsLostOnTheWay) {
   EXPECT_THAT(story->running(), ElementsAre(0, 1));
 }
 
+TEST(Stories, ANodeToldToStopBeforeTheFirstRoundLeavesAlone) {
+  for (const int leaves : {0, 1}) {
+    Story story(cluster_of(2, NodeRange(3, 3)));
+    story.after(5s);
+    story->tell_to_stop(leaves);
+    story.after(10s);
+    EXPECT_THAT(story->finished(), ElementsAre(Pair(leaves, 143)));
+  }
+}
+
 TEST(Stories, ALeaderToldToStopLeavesAndTheOthersGoOn) {
   Story story(cluster_of(3, NodeRange(2, 3)));
   story.after(5s);
