@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <random>
@@ -220,13 +221,14 @@ void Agent::stop_by(int signal) {
   told.signal = signal;
   journal_->record(told);
   if (stopped_by_ == 0) stopped_by_ = signal;
-  workers_.signalled(signal);
+  const bool is_at_once = workers_.signalled(signal);
   // All have exited with 0, and only what they left behind is still to be ended: that comes first.
   if (workers_.has_succeeded()) {
     late_signal_ = signal;
     return;
   }
-  feed(Peer::Signalled{.signal = signal, .whole_job = !plan_.slurm_step.empty()});
+  feed(Peer::Signalled{
+      .signal = is_at_once ? SIGKILL : signal, .whole_job = !plan_.slurm_step.empty()});
 }
 
 void Agent::workers_told(const WorkerNews& news) {

@@ -8,6 +8,9 @@
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <csignal>
+#include <span>
 #include <utility>
 
 namespace ddprun {
@@ -93,11 +96,15 @@ void LocalWorkers::start(
 }
 
 void LocalWorkers::stop(const StopRound& order) {
+  if (order.notice == SIGKILL) return kill();
   const bool is_news = !order_ || (!order_->culprit && order.culprit);
   if (is_news) {
     order_ = order;
     has_told_stop_ = false;
     report();
+  }
+  if (is_news && order.notice != 0 && stopped_by_ != 0 && !may_be_repeated(stopped_by_)) {
+    tell_of_notice();
   }
   if (order.notice == 0) {
     return feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
@@ -116,10 +123,25 @@ void LocalWorkers::kill() {
   feed(Supervisor::Kill{});
 }
 
-void LocalWorkers::signalled(int signal) {
+bool LocalWorkers::signalled(int signal) {
   if (stopped_by_ == 0) stopped_by_ = signal;
-  const bool is_repeated = !around_.plan.slurm_step.empty() && contract::is_notice(signal);
-  feed(Supervisor::Signalled{.signal = signal, .is_repeated = is_repeated});
+  feed(Supervisor::Signalled{.signal = signal, .is_repeated = may_be_repeated(signal)});
+  return supervisor_.is_told_twice();
+}
+
+bool LocalWorkers::may_be_repeated(int signal) const {
+  const bool is_slurms = !around_.plan.slurm_step.empty() && contract::is_notice(signal);
+  return is_slurms && signal != SIGINT;
+}
+
+void LocalWorkers::tell_of_notice() {
+  const auto& grace = around_.plan.notice.grace;
+  around_.journal.tell(
+      [text = fmt::format(
+           "ddprun: told to stop by {}: the workers may save and end{}; a second "
+           "signal ends them at once\n",
+           signal_name(stopped_by_),
+           grace ? fmt::format(", for {:.0f} s", to_seconds(*grace)) : "")] { return text; });
 }
 
 void LocalWorkers::timer_expired(const FileTimerRequest& timer) {
@@ -234,6 +256,30 @@ void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
   }
   reporter_.note(effect.news, round_);
   listener_.gave_up(exit_status_without_end(effect.news));
+}
+
+void LocalWorkers::perform(const Supervisor::Waits& effect) {
+  constexpr std::size_t kShownMax = 8;
+  std::string who;
+  for (const int local_rank :
+       std::span(effect.local_ranks).first(std::min(kShownMax, effect.local_ranks.size()))) {
+    who += fmt::format(
+        "{}rank {} (pid {})",
+        who.empty() ? "" : ", ",
+        round_.place.first_rank + local_rank,
+        group_.pid_of(local_rank));
+  }
+  if (effect.local_ranks.size() > kShownMax) who += ", ...";
+  const auto until = effect.kill_in
+                         ? fmt::format("SIGKILL in {:.1f} s", to_seconds(*effect.kill_in))
+                         : std::string("no SIGKILL before Slurm's");
+  around_.journal.tell([text = fmt::format(
+                            "ddprun: waiting for {} of {} workers on {} to end: {}; {}\n",
+                            effect.local_ranks.size(),
+                            around_.plan.workers,
+                            around_.host,
+                            who,
+                            until)] { return text; });
 }
 
 int LocalWorkers::exit_status_without_end(const Supervisor::News& news) const {

@@ -66,8 +66,8 @@ class LocalWorkers {
   void kill();
 
   /// A signal that ends the job, or this node's part in it, came. The second one kills, unless it
-  /// is a notice of Slurm's, which says it again when its patience is over.
-  void signalled(int signal);
+  /// is a notice of Slurm's, which says it again when its patience is over. Yields whether it did.
+  bool signalled(int signal);
   /// One that does not.
   void pass_on(int signal) { group_.pass_on(signal); }
   void before_deaths(std::function<void()> look) { group_.before_deaths(std::move(look)); }
@@ -97,9 +97,12 @@ class LocalWorkers {
   void perform(const Supervisor::Sweep& effect);
   void perform(const Supervisor::News& effect);
   void perform(const Supervisor::GiveUp& effect);
+  void perform(const Supervisor::Waits& effect);
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();
+  bool may_be_repeated(int signal) const;
+  void tell_of_notice();
   Outcome outcome(const StopRound& order) const;
   WorkerNews news_of(const Supervisor::News& news) const;
   FailureNews failure_of(const WorkerFailure& failure) const;

@@ -44,9 +44,10 @@ inline constexpr char kTimerFile[] = "TORCHELASTIC_TIMER_FILE";
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";
 inline constexpr char kRound[] = "DDPRUN_ROUND";
 
-/// A *notice*: a signal that announces an end. Whoever gets one saves, and exits with 0 or 75.
+/// A *notice*: a signal that announces an end, a person's Ctrl-C for one. Whoever gets one saves,
+/// and exits with 0 or 75.
 constexpr bool is_notice(int signal) {
-  return signal == SIGTERM || signal == SIGUSR1 || signal == SIGUSR2;
+  return signal == SIGTERM || signal == SIGINT || signal == SIGUSR1 || signal == SIGUSR2;
 }
 
 /// How a worker ended.

@@ -82,6 +82,8 @@ void NoticeWatch::listen() {
     }
     const bool is_ddprun = file_ && info.si_code == SI_USER && info.si_pid == ::getppid();
     if (is_ddprun && !is_confirmed()) end_by(signal);
+    // Of a person, who has no ddprun that would kill it.
+    if (signal == SIGINT && has_come() && !file_) end_by(signal);
     has_come_.store(true, std::memory_order_relaxed);
   }
 }

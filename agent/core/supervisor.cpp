@@ -126,6 +126,7 @@ void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
   deadline_.reset();
   if (!stop.is_notice) hurry(now);
   if (stop.is_notice && policy_.notice_grace) deadline_ = now + *policy_.notice_grace;
+  tell_at_ = now + policy_.quiet_grace;
   for (int rank = 0; rank < policy_.workers; ++rank) {
     advance(rank, WorkerInput::kStop, out);
   }
@@ -145,6 +146,7 @@ void Supervisor::on(const Kill& /*event*/, TimePoint now, Effects& out) {
 
 void Supervisor::kill_all(TimePoint now, Effects& out) {
   killing_ = true;
+  tell_at_.reset();
   deadline_ = now + policy_.unkillable_after;
   if (phase_ == Phase::kSweeping) {
     out.emplace_back(Sweep{.signal = SIGKILL, .told_groups = {}});
@@ -159,6 +161,7 @@ void Supervisor::kill_all(TimePoint now, Effects& out) {
 
 void Supervisor::sweep(TimePoint now, Effects& out) {
   phase_ = Phase::kSweeping;
+  tell_at_.reset();
   if (killing_) {  // who was told to hurry does not get a second grace
     deadline_ = now + policy_.unkillable_after;
     out.emplace_back(Sweep{.signal = SIGKILL, .told_groups = {}});
@@ -191,14 +194,29 @@ void Supervisor::on(const Signalled& event, TimePoint now, Effects& out) {
   told_to_stop_at_ = now;
   // The first one is answered from outside, by a StopRound if anything runs.
   const bool is_first = std::exchange(told_to_stop_by_, event.signal) == 0;
-  if (!is_first && !event.is_repeated) on(Kill{}, now, out);
+  if (is_first || event.is_repeated) return;
+  is_told_twice_ = true;
+  on(Kill{}, now, out);
 }
 
 void Supervisor::on(const Tick& /*event*/, TimePoint now, Effects& out) {
-  if (!deadline_ || now < *deadline_) return;
+  const bool is_over = deadline_ && now >= *deadline_;
+  if (!is_over && tell_at_ && now >= *tell_at_) tell_of_wait(now, out);
+  if (!is_over) return;
   if (phase_ == Phase::kRunning) return consider_failures(false, now, out);
   if (killing_) return give_up(out);
   kill_all(now, out);
+}
+
+void Supervisor::tell_of_wait(TimePoint now, Effects& out) {
+  tell_at_.reset();
+  Waits waits;
+  for (int rank = 0; rank < policy_.workers; ++rank) {
+    const auto state = workers_[static_cast<std::size_t>(rank)].state;
+    if (state == WorkerState::kStopping) waits.local_ranks.push_back(rank);
+  }
+  if (deadline_) waits.kill_in = *deadline_ - now;
+  out.emplace_back(std::move(waits));
 }
 
 void Supervisor::give_up(Effects& out) {

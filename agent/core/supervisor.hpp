@@ -35,6 +35,7 @@ struct SupervisorPolicy {
   int workers = 1;                                      // >= 1
   Duration grace = std::chrono::seconds(30);            // from the stop signal to SIGKILL
   std::optional<Duration> notice_grace = grace;         // from a notice; none: what Slurm leaves
+  Duration quiet_grace = std::chrono::seconds(1);       // before a person is told of the wait
   Duration leftover_grace = std::chrono::seconds(1);    // the same, for what workers left behind
   Duration unkillable_after = std::chrono::seconds(5);  // from SIGKILL to giving up on a process
   Duration dying_wait = std::chrono::seconds(1);  // for one that is ending and may be the cause
@@ -128,7 +129,11 @@ class Supervisor {
     std::vector<int> local_ranks;
     News news;  // kStopped, if it were
   };
-  using Effect = std::variant<Spawn, Send, Sweep, News, GiveUp>;
+  struct Waits {  // for these, which were told to end a moment ago
+    std::vector<int> local_ranks;
+    std::optional<Duration> kill_in;  // none: nothing here ends them
+  };
+  using Effect = std::variant<Spawn, Send, Sweep, News, GiveUp, Waits>;
   using Effects = std::vector<Effect>;
 
   /// REQUIRES: policy.workers >= 1.
@@ -140,7 +145,12 @@ class Supervisor {
   void apply(const Event& event, TimePoint now, Effects& out);
 
   /// When the next Tick is due, if nothing else happens before.
-  std::optional<TimePoint> next_deadline() const { return deadline_; }
+  std::optional<TimePoint> next_deadline() const {
+    return !deadline_ || (tell_at_ && *tell_at_ < *deadline_) ? tell_at_ : deadline_;
+  }
+
+  /// A person has said it twice, so nothing is waited for.
+  bool is_told_twice() const { return is_told_twice_; }
 
   /// Nothing runs: a round may be started.
   bool is_idle() const { return phase_ == Phase::kIdle; }
@@ -176,6 +186,7 @@ class Supervisor {
   void kill_all(TimePoint now, Effects& out);
   void sweep(TimePoint now, Effects& out);
   void give_up(Effects& out);
+  void tell_of_wait(TimePoint now, Effects& out);
   News news(WorkersState state) const;
   bool none_running() const;
 
@@ -190,8 +201,10 @@ class Supervisor {
   bool killing_ = false;                 // SIGKILL was sent to all; the deadline is the last one
   int stop_signal_ = 0;                  // what workers are stopped with, in this round
   int told_to_stop_by_ = 0;
+  bool is_told_twice_ = false;
   TimePoint told_to_stop_at_;
   std::optional<TimePoint> deadline_;
+  std::optional<TimePoint> tell_at_;  // for whom it waits
 };
 
 }  // namespace ddprun

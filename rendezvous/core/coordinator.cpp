@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <functional>
 #include <set>
@@ -892,6 +893,7 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
 
 void Coordinator::on(Node& node, const Leaving& leaving, TimePoint /*now*/, Effects& out) {
   if (std::exchange(node.is_leaving, true)) {
+    if (leaving.signal == SIGKILL) return end_at_once(node.info.host, out);
     // Said again on a new connection: the answer on the one before may be lost.
     if (!verdict_) node.has_heard_verdict = false;
     return;
@@ -934,6 +936,16 @@ void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
   if (ended_first && !ended_first->first.has_saved()) {
     hurry(ending, spelled(ended_first->first), out);
   }
+}
+
+/// A person has said it twice.
+void Coordinator::end_at_once(const std::string& host, Effects& out) {
+  const bool is_ending = (ending_ || verdict_) && phase_ == Phase::kStopping;
+  if (!is_ending || round_.order.notice == SIGKILL) return;
+  StopRound order = round_.order;
+  order.why = fmt::format("{} was told to stop twice", host);
+  order.notice = SIGKILL;
+  break_round(std::move(order), out);
 }
 
 /// Not all have saved. Those who wait for one that has not have no more than the grace.

@@ -160,6 +160,7 @@ class Coordinator {
   void consider_newcomers(TimePoint now, Effects& out);
 
   void end_by(int signal, const std::string& host, Effects& out);
+  void end_at_once(const std::string& host, Effects& out);
   void hurry(Verdict& ending, const std::string& why, Effects& out);
   bool workers_get_notices() const { return policy_.notice_delay > Duration(); }
   Verdict verdict_after_notice(const Verdict& ending) const;

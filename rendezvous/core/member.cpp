@@ -1064,6 +1064,8 @@ void Member::signalled(int signal, bool whole_job, TimePoint now, Effects& out) 
   if (!leaving_) {
     leaving_ = Leaving{.signal = signal, .whole_job = whole_job};
     if (uplink_ == Uplink::kFollowing) send(*leaving_, out);
+  } else if (signal == SIGKILL && uplink_ == Uplink::kFollowing) {
+    send(Leaving{.signal = SIGKILL, .whole_job = leaving_->whole_job}, out);
   }
   advance(now, out);
 }

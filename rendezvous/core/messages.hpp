@@ -300,7 +300,7 @@ struct WorkerNews {
 
 /// This node was told to stop.
 struct Leaving {
-  int signal = 0;
+  int signal = 0;          // SIGKILL, after another: a person says it again, and waits no longer
   bool whole_job = false;  // the signal means the job, not the node (a Slurm step)
 
   bool operator==(const Leaving&) const = default;
@@ -435,7 +435,9 @@ struct StopRound {
   std::string why;
   std::optional<FailureNews> culprit;  // none: no worker failed
   bool restarts = false;               // another round is to follow
-  int notice = 0;         // the signal that announces the job's end, for workers to save; 0: none
+  // The signal that announces the job's end, for workers to save; SIGKILL, later: they have no time
+  // left for it; 0: none.
+  int notice = 0;
   int restarts_used = 0;  // that one included
   int restarts_max = 0;
 

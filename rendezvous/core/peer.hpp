@@ -66,7 +66,7 @@ class Peer {
     WorkerNews news;
   };
   struct Signalled {
-    int signal = 0;
+    int signal = 0;  // SIGKILL, after another: the job ends without a grace
     bool whole_job = false;
   };
   struct Tick {};  // next_deadline() has passed; one that comes early does no harm

@@ -43,7 +43,8 @@ std::optional<Requeue> parse_requeue(std::string_view word) {
 }
 
 bool wants_requeue(Requeue mode, const JobEnd& end) {
-  if (mode == Requeue::kNo || end.exit_status == kExitOk) return false;
+  const bool is_a_persons = end.stopped_by == SIGINT;
+  if (mode == Requeue::kNo || end.exit_status == kExitOk || is_a_persons) return false;
   const bool is_noticed = contract::is_notice(end.stopped_by);
   if (is_noticed || end.exit_status == end.notice_status) return true;
   if (mode == Requeue::kOnPreempt) return end.exit_status == kExitTryAgain;

@@ -439,8 +439,9 @@ class Signals(Case):
                 self.fifo.read(2)
                 job.send_signal(number)
                 ended = self.end_of(job)
-                # SIGTERM is a notice: exit status 0 says that all is saved.
-                self.assertEqual(ended.status, 75 if number == signal.SIGTERM else 128 + number)
+                # A notice: exit status 0 says that all is saved.
+                is_notice = number in (signal.SIGTERM, signal.SIGINT)
+                self.assertEqual(ended.status, 75 if is_notice else 128 + number)
                 self.assertIn(f"told to stop by {number.name}", ended.err)
 
     def test_the_second_signal_kills_at_once(self):
@@ -451,6 +452,31 @@ class Signals(Case):
         job.send_signal(signal.SIGTERM)
         await_ends(watched)  # long before the grace of 30 s, or the job would not end in time
         self.assertEqual(self.end_of(job).status, 128 + signal.SIGINT)
+
+    def test_it_says_for_whom_it_waits_and_when_it_kills(self):
+        job = self.start("ignore", "SIGTERM", "note", self.fifo.path, "worker", "hang",
+                         flags=("--nproc-per-node", "2", "--shutdown-timeout", "600"))
+        pids = {note.rank: note.pid for note in self.fifo.read(2)}
+        job.send_signal(signal.SIGTERM)
+        said = job.stderr.readline()
+        while "waiting for" not in said:
+            self.assertTrue(said, "it ended")
+            said = job.stderr.readline()
+        self.assertRegex(said, rf"waiting for 2 of 2 workers on \S+ to end: rank 0 \(pid {pids['0']}\), "
+                               rf"rank 1 \(pid {pids['1']}\); SIGKILL in 5\d\d\.\d s$")
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
+
+    def test_ctrl_c_lets_the_workers_save_and_says_what_a_second_one_does(self):
+        job = self.start("on", "SIGINT", "75", "note", self.fifo.path, "worker", "hang",
+                         flags=("--nproc-per-node", "2"))
+        self.fifo.read(2)
+        job.send_signal(signal.SIGINT)
+        ended = self.end_of(job)
+        self.assertEqual(ended.status, 75)
+        self.assertIn("told to stop by SIGINT: the workers may save and end, for 30 s; a second signal "
+                      "ends them at once", ended.err)
+        self.assertIn("all workers have saved and ended", ended.err)
 
     def test_nohup_is_honoured(self):
         job = self.start("note", self.fifo.path, "worker", "hang", before=("nohup",))

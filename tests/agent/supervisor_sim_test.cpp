@@ -203,6 +203,12 @@ class World {
 
   void perform(const Supervisor::GiveUp& /*effect*/) { ADD_FAILURE() << "all obey SIGKILL here"; }
 
+  void perform(const Supervisor::Waits& waits) {
+    for (const int rank : waits.local_ranks) {
+      EXPECT_NE(alive_[rank], 0) << "it waits for nobody";
+    }
+  }
+
   void perform(const Supervisor::News& news) {
     EXPECT_FALSE(over_) << "there is news of a round that was over";
     switch (news.state) {

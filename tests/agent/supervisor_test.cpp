@@ -4,6 +4,7 @@
 #include "base/signal_name.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -18,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kTwo = 2;
+constexpr Duration kQuiet = 24h;  // until somebody is told of a wait, in most tests
 constexpr ProcessEnd kGood{.code = 0, .signal = 0};
 
 constexpr ProcessEnd exited(int code) {
@@ -123,6 +125,12 @@ class Node {
   void perform(const Supervisor::GiveUp& effect) {
     done_.push_back(fmt::format("give up on {}", effect.local_ranks.size()));
   }
+  void perform(const Supervisor::Waits& effect) {
+    done_.push_back(fmt::format(
+        "waits for {}, {}",
+        fmt::join(effect.local_ranks, " "),
+        effect.kill_in ? fmt::format("{:.0f} s", to_seconds(*effect.kill_in)) : "no limit"));
+  }
 
   Supervisor supervisor_;
   TimePoint now_;
@@ -138,6 +146,7 @@ SupervisorPolicy two_workers() {
   SupervisorPolicy policy;
   policy.workers = kTwo;
   policy.grace = 30s;
+  policy.quiet_grace = kQuiet;
   policy.leftover_grace = 1s;
   policy.unkillable_after = 5s;
   return policy;
@@ -280,14 +289,33 @@ TEST(Supervisor, DoesNothingWhenToldToStopAgainOrWhenNothingRuns) {
   EXPECT_EQ(node.did(), Words{});
 }
 
-TEST(Supervisor, KillsWhoIgnoresTheStopSignalWhenItsGraceIsOver) {
-  Node node = running();
+TEST(Supervisor, TellsForWhomItWaitsAndKillsThemWhenTheirGraceIsOver) {
+  SupervisorPolicy policy = two_workers();
+  policy.quiet_grace = 1s;
+  Node node(policy);
+  node.start();
   node.ends(0, exited(1));
   node.did();
-  node.pass(29s);
-  EXPECT_EQ(node.did(), Words{});
+  EXPECT_EQ(node.due_in(), 1s);
   node.pass(1s);
+  EXPECT_EQ(node.did(), Words{"waits for 1, 29 s"});
+  EXPECT_EQ(node.due_in(), 29s);
+  node.pass(29s);
   EXPECT_EQ(node.did(), Words{"SIGKILL to 1"});
+}
+
+TEST(Supervisor, TellsNobodyOfAWaitThatWasShort) {
+  SupervisorPolicy policy = two_workers();
+  policy.quiet_grace = 1s;
+  Node node(policy);
+  node.start();
+  node.stop();
+  node.ends(0, killed_by(SIGTERM));
+  node.ends(1, killed_by(SIGTERM));
+  node.did();
+  node.alone();
+  node.pass(2s);
+  EXPECT_EQ(node.did(), Words{"stopped"});
 }
 
 TEST(Supervisor, KillsRunningWorkersWithoutAGraceWhenTheLeaseIsOver) {  // R8
@@ -443,10 +471,9 @@ Node given_notice() {
 TEST(Supervisor, LeavesWorkersAsLongAsTheyNeedAfterANotice) {
   Node node = given_notice();
   EXPECT_EQ(node.did(), Words({"SIGUSR1 to 0", "SIGUSR1 to 1"}));
-  EXPECT_EQ(node.due_in(), std::nullopt);
+  EXPECT_EQ(node.due_in(), kQuiet);
   node.pass(1h);
   node.ends(0, exited(75));
-  EXPECT_EQ(node.due_in(), std::nullopt);
   node.ends(1, kGood);
   node.alone();
   EXPECT_EQ(node.did(), Words({"sweep SIGTERM", "stopped"}));

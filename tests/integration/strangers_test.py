@@ -312,6 +312,20 @@ class Meeting(Strangers):
         self.round = self.drill.await_round(workers=3)
         self.finish_unharmed()
 
+    def test_a_second_signal_to_one_node_ends_the_workers_of_all_at_once(self):
+        for rank in range(2):
+            self.drill.start(rank, "--shutdown-timeout", "600", *self.static(rank),
+                             "env", "--ignore-signal=INT,TERM")
+        self.drill.await_round(workers=2)
+        self.drill.jobs[1].send_signal(signal.SIGINT)
+        self.drill.await_said(1, "told to stop by SIGINT: the workers may save and end, for 600 s; a "
+                              "second signal ends them at once")
+        for node in range(2):
+            self.drill.await_said(node, "waiting for 1 of 1 workers on ")
+        self.drill.jobs[1].send_signal(signal.SIGINT)
+        for node in range(2):
+            self.assertEqual(128 + signal.SIGINT, self.drill.jobs.pop(node).wait(PATIENCE_S))
+
     def test_one_node_rank_for_all_with_c10d(self):
         """Which torchrun heeds only with static: people write 0 on every node."""
         for node in range(2):

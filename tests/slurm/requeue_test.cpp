@@ -48,6 +48,7 @@ TEST(Requeue, IsWantedAfterANoticeAndWhereTryingAgainMayHelp) {
     EXPECT_TRUE(wanted(mode, 75, 0));  // nodes were lost
     EXPECT_FALSE(wanted(mode, 0, SIGTERM));
     EXPECT_FALSE(wanted(mode, 130, SIGINT));
+    EXPECT_FALSE(wanted(mode, 85, SIGINT)) << "saved, since a person wanted the end";
     EXPECT_FALSE(wanted(mode, 2, 0));
   }
   EXPECT_FALSE(wanted(Requeue::kOnPreempt, 1, 0));
