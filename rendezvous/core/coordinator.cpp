@@ -28,6 +28,11 @@ constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 constexpr Duration kCauseWait = 1s;
 constexpr auto kQuietWait = 5s;  // for other nodes, before whoever started this one is told
 
+/// How many of it have not come to this leader.
+int unmet_in(const KnownElectorate& electorate) {
+  return electorate.size - static_cast<int>(electorate.members.size());
+}
+
 Suspicion suspicion_of(const FailureNews& failure) {
   return suspicion(
       {.pid = failure.pid, .exit_status = failure.exit_status, .signal = failure.signal});
@@ -270,6 +275,7 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   const auto [found, is_new] = nodes_.try_emplace(incarnation);
   Node& node = found->second;
   gone_.erase(incarnation);
+  seekers_.erase(incarnation);
   if (node.link) {  // it connected again before the end of the old connection was seen
     links_.erase(*node.link);
     out.emplace_back(effects::Close{.link = *node.link});
@@ -279,6 +285,10 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
     node.joined = ++joins_;
     node.group_rank = hello.standing.group_rank;
     last_call_until_.reset();  // a newcomer restarts it
+    const bool was_unmet = std::ranges::any_of(
+        electorates_of(hello.standing),
+        [this](const Electorate* told) { return told->is_member && told->round == unmet_of_; });
+    if (was_unmet && unmet_ > 0) --unmet_;
   }
   const bool was_to_run = hello.standing.offered.round == regrouped_ && hello.standing.was_to_run;
   if (was_to_run && heard_.insert(incarnation).second) --unheard_;
@@ -299,6 +309,8 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
     welcome(node, out);
   }
   if (verdict_) send(node, TellVerdict{.verdict = *verdict_, .is_final = is_final_}, out);
+  // Whoever comes late has as long as the others to hear it.
+  if (is_final_ && incarnation != self()) final_at_ = std::max(final_at_, now);
   settle(now, out);
 }
 
@@ -378,6 +390,7 @@ void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& ou
   if (is_fenced() || incarnation == self()) return;
   lines_.erase(incarnation);
   if (!policy_.trusts_reset) return;
+  seekers_.erase(incarnation);
   const auto found = nodes_.find(incarnation);
   if (found == nodes_.end()) {
     if (gone_.contains(incarnation)) gone_dead_.push_back(incarnation);
@@ -438,6 +451,7 @@ void Coordinator::expire(TimePoint now, Effects& out) {
     const Node& node = nodes_.at(incarnation);
     gone_.insert_or_assign(
         incarnation, PastLeadership::Node{.info = node.info, .heard_at = node.heard_at});
+    if (!node.is_leaving) seekers_.insert_or_assign(incarnation, now + policy_.seek_timeout);
     const bool is_ending = node.is_leaving || verdict_ || ending_;
     if (!is_ending) {
       out.emplace_back(effects::Absence{.host = node.info.host, .is_over = false});
@@ -710,6 +724,15 @@ bool Coordinator::may_start(TimePoint now) const {
   return lease_.majority_is_with_offer(has_acknowledged) && lease_.grants_until() > now;
 }
 
+/// What is about to be started replaces the electorate, and with it what is known of these.
+void Coordinator::note_unmet(TimePoint now) {
+  const KnownElectorate& last = lease_.electorates().front();
+  if (unmet_in(last) <= 0) return;
+  unmet_ = unmet_in(last);
+  unmet_of_ = last.round;
+  unmet_until_ = now + policy_.seek_timeout;
+}
+
 void Coordinator::start(TimePoint now, Effects& out) {
   Round& round = round_;
   phase_ = Phase::kRunning;
@@ -718,6 +741,7 @@ void Coordinator::start(TimePoint now, Effects& out) {
   newcomer_at_.reset();
   gone_.clear();
   gone_dead_.clear();
+  note_unmet(now);
   lease_.start(now);
   effects::BeginStore store{.round = round.id, .nodes = {}, .successors = {}};
   for (const Successor& successor : successors()) {
@@ -1006,6 +1030,35 @@ void Coordinator::on(
   if (verdict_) node.has_heard_verdict = true;
 }
 
+/// A node that fell silent and finds nobody ends with 75, as if the job had failed. If it was done,
+/// this node waits to be found for as long as that one looks.
+bool Coordinator::may_be_asked(TimePoint now) const {
+  const auto own = nodes_.find(self());
+  const bool is_told_to_stop = own != nodes_.end() && own->second.is_leaving;
+  if (verdict_->exit_status != kExitOk || is_told_to_stop) return false;
+  return now < asked_until();
+}
+
+void Coordinator::tell_of_seekers(TimePoint now, Effects& out) {
+  if (std::exchange(has_told_seekers_, true)) return;
+  const std::size_t seekers = seekers_.size() + static_cast<std::size_t>(unmet_);
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "all workers have exited with 0; waiting for {} lost by silence, to tell {} so if the "
+          "network heals (timeout {:.0f} s; SIGTERM ends the wait)",
+          seekers == 1 ? "a node" : fmt::format("{} nodes", seekers),
+          seekers == 1 ? "it" : "them",
+          to_seconds(asked_until() - now)),
+      .is_for_all = true});
+}
+
+TimePoint Coordinator::asked_until() const {
+  TimePoint until = unmet_ > 0 ? unmet_until_ : TimePoint();
+  for (const auto& [incarnation, seeks_until] : seekers_)
+    until = std::max(until, seeks_until);
+  return until;
+}
+
 void Coordinator::spread_verdict(TimePoint now, Effects& out) {
   if (!verdict_) return;
   const TellVerdict final{.verdict = *verdict_, .is_final = true};
@@ -1029,6 +1082,7 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
   if (is_stopping) final_at_ = std::max(final_at_, now);
   const bool others_gone = lease_.has_met_all() && std::ranges::none_of(nodes_, is_with_us);
   if (is_stopping || (!others_gone && now < final_at_ + policy_.verdict_timeout)) return;
+  if (may_be_asked(now)) return tell_of_seekers(now, out);
   const auto own = nodes_.find(self());
   if (own == nodes_.end()) return;
   final_at_ = kNever;  // told once
@@ -1096,7 +1150,10 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   if (held_) not_after(held_->second);
   if (succeeded_at_) not_after(*succeeded_at_ + policy_.notice_delay);
   if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
-  if (verdict_ && is_final_ && final_at_ != kNever) not_after(final_at_ + policy_.verdict_timeout);
+  if (verdict_ && is_final_ && final_at_ != kNever) {
+    not_after(final_at_ + policy_.verdict_timeout);
+    not_after(asked_until());
+  }
   if (next == kNever) return std::nullopt;
   return next;
 }

@@ -149,6 +149,7 @@ class Coordinator {
   std::vector<Seat> seats() const;
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
+  void note_unmet(TimePoint now);
   void start(TimePoint now, Effects& out);
   void hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out);
   void consider_held(TimePoint now, Effects& out);
@@ -166,6 +167,9 @@ class Coordinator {
   Verdict verdict_after_notice(const Verdict& ending) const;
   void decide(Verdict verdict, StopRound order, Effects& out);
   void spread_verdict(TimePoint now, Effects& out);
+  bool may_be_asked(TimePoint now) const;
+  TimePoint asked_until() const;
+  void tell_of_seekers(TimePoint now, Effects& out);
   void dismiss_leavers(Effects& out);
 
   bool is_idle(const Node& node) const;
@@ -196,6 +200,13 @@ class Coordinator {
 
   std::map<Incarnation, PastLeadership::Node> gone_;
   std::vector<Incarnation> gone_dead_;  // of these, proved dead since
+  // Those that fell silent while this node led, and until when each looks for a leader.
+  std::map<Incarnation, TimePoint> seekers_;
+  // How many others had a vote in `unmet_of_`, of an earlier leader, and look for one until then.
+  int unmet_ = 0;
+  RoundId unmet_of_;
+  TimePoint unmet_until_;
+  bool has_told_seekers_ = false;
   struct Postponed {
     Hello hello;
     TimePoint since;

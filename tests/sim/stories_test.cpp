@@ -15,7 +15,10 @@ namespace ddprun::sim {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::_;
+using testing::AllOf;
 using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -217,6 +220,50 @@ TEST(Stories, R6_TheLastToHearOfTheEndIsTold) {
   story->network().mend_all();
   story.after(20s);
   EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 0), Pair(2, 0), Pair(3, 0)));
+}
+
+// Whoever goes on is done long before the network heals, and has no voter left to tell.
+TEST(Stories, R6_ANodeThatWasCutOffAsLongAsItLooksForALeaderHearsOfTheEnd) {
+  struct Cut {
+    int nodes;
+    NodeRange range;
+    std::set<int> off;
+  };
+  const std::vector<Cut> cuts = {
+      {.nodes = 2, .range = NodeRange(1, 2), .off = {1}},
+      {.nodes = 4, .range = NodeRange(2, 4), .off = {2, 3}},
+      {.nodes = 4, .range = NodeRange(2, 4), .off = {3}},
+      {.nodes = 5, .range = NodeRange(2, 5), .off = {0, 1}}};
+  for (const Cut& cut : cuts) {
+    for (std::uint64_t seed = 1; seed <= 20 && !testing::Test::HasFailure(); ++seed) {
+      Story story(cluster_of(cut.nodes, cut.range, 3, 5s), seed);
+      story.after(3s);
+      story.isolate(cut.off);
+      story.after(30s);
+      story->network().mend_all();
+      story.after(40s);
+      // The cluster's own dice may strike a leader whose workers are done.
+      int killed = 0;
+      for (int node = 0; node < cut.nodes; ++node) {
+        if (!story->finished().contains(node) && !story->is_alive(node)) ++killed;
+      }
+      if (killed > 0) continue;
+      EXPECT_THAT(story->finished(), AllOf(SizeIs(cut.nodes), Each(Pair(_, 0))))
+          << cut.nodes << " nodes, seed " << seed;
+    }
+  }
+}
+
+TEST(Stories, R6_ALeaderWaitsForNobodyWhoIsBackOrIsKnownToBeDead) {
+  Story story(cluster_of(4, NodeRange(2, 4), 3, 5s));
+  story.after(1s);
+  story->kill_agent(3);
+  story.after(1s);
+  story.isolate({2});
+  story.after(4s);
+  story->network().mend_all();
+  story.after(10s);
+  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 0)));
 }
 
 // The leader hears that all have succeeded, and nobody hears the leader. It is in the next round as

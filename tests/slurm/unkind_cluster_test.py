@@ -1,4 +1,5 @@
-"""What Slurm and its nodes do to a job without asking: an element of an array is preempted, a slurmd dies.
+"""What Slurm and its nodes do to a job without asking: an element of an array is preempted, a network parts and
+heals, a slurmd dies.
 
     unkind_cluster_test.py --ddprun PROGRAM [--repeats N] [unittest arguments]
 """
@@ -102,6 +103,15 @@ class Loss(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = cls.enterClassContext(Cluster(4))
+
+    def test_one_of_two_whose_workers_end_well_behind_a_cut_hears_that_the_job_is_done(self):
+        for _ in range(options.repeats):
+            step = Step(self, 2, "--nnodes=1:2")
+            self.cluster.isolate("node0", "node1")
+            step.finish()
+            self.cluster.wait_until(lambda: "lost by silence" in step.said(), "node0 is done, and waits for node1")
+            self.cluster.heal("node0")
+            self.assertEqual(0, step.wait(), step.said())
 
     def test_a_slurmd_that_dies_and_returns_leaves_the_verdict_in_the_journal(self):
         """Slurm kills the task there, and srun ends with 137. The others have finished the work."""
