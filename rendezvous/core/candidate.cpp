@@ -185,6 +185,7 @@ std::optional<Mandate> Candidate::mandate_with(const std::set<RoundId>& fences) 
   mandate.last_round = std::max(newest->offered.round.number, committed.number);
   mandate.progress = newest->progress;
   mandate.newest = newest->offered.round;
+  mandate.met = newest->offered.size;
   look_for_the_unheard(mandate, *newest);
   return mandate;
 }

@@ -47,6 +47,7 @@ struct Mandate {
   RoundId newest;               // that was offered
   std::set<Incarnation> heard;  // of those that were to run it
   int unheard = 0;              // the others that are waited for
+  int met = 0;                  // nodes of that electorate, also those that died since
   Duration wait{};              // for these, before a round: they may still run workers, or join it
 };
 

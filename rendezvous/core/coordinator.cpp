@@ -74,6 +74,7 @@ Coordinator::Coordinator(
           policy.restart_window,
           std::min(policy.max_restarts, mandate.progress.restarts_used)),
       has_history_(mandate.has_history),
+      met_(mandate.met),
       expire_at_(kNever),
       gather_since_(now),
       regrouped_(mandate.newest),
@@ -290,7 +291,10 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
         [this](const Electorate* told) { return told->is_member && told->round == unmet_of_; });
     if (was_unmet && unmet_ > 0) --unmet_;
   }
-  const bool was_to_run = hello.standing.offered.round == regrouped_ && hello.standing.was_to_run;
+  const Electorate& offered = hello.standing.offered;
+  const bool is_counted = has_history_ && offered.round == regrouped_ && offered.is_member;
+  if (is_new && !is_counted) ++met_;
+  const bool was_to_run = offered.round == regrouped_ && hello.standing.was_to_run;
   if (was_to_run && heard_.insert(incarnation).second) --unheard_;
   node.info = hello.node;
   node.link = link;
@@ -538,6 +542,18 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   }
   if (ready < policy_.nodes.min()) {
     last_call_until_.reset();
+    if (too_few_may_come(now)) {
+      return decide(
+          {.exit_status = kExitTryAgain,
+           .why = fmt::format(
+               "only {} of at least {} nodes are left, and this step gets no new ones: {}; "
+               "--nnodes MIN:MAX lets fewer go on",
+               ready,
+               policy_.nodes.min(),
+               attendance())},
+          {},
+          out);
+    }
     if (now < gather_since_ + gather_timeout()) return tell_of_waiting(ready, now, out);
     return decide(
         {.exit_status = kExitTryAgain,
@@ -571,6 +587,21 @@ void Coordinator::gather(TimePoint now, Effects& out) {
 Duration Coordinator::gather_timeout() const {
   const Duration again = policy_.regather_timeout.value_or(policy_.join_timeout);
   return has_history_ ? again : policy_.join_timeout;
+}
+
+/// In a step of Slurm's nobody takes the place of a node that has died: whether those that are
+/// here, are silent, or have not come yet would not be enough.
+bool Coordinator::too_few_may_come(TimePoint now) const {
+  if (!policy_.regather_timeout || !has_history_) return false;
+  int silent = now < unmet_until_ ? unmet_ : 0;
+  for (const KnownElectorate& electorate : lease_.electorates())
+    silent = std::max(silent, unmet_in(electorate));
+  const auto seeks = [now](const auto& seeker) { return now < seeker.second; };
+  silent += static_cast<int>(std::ranges::count_if(seekers_, seeks));
+  const auto stays = [](const auto& entry) { return !entry.second.is_leaving; };
+  const auto here = static_cast<int>(std::ranges::count_if(nodes_, stays));
+  const int late = std::max(0, policy_.expected - met_);
+  return here + silent + late < policy_.nodes.min();
 }
 
 void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {

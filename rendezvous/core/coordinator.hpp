@@ -145,6 +145,7 @@ class Coordinator {
 
   void gather(TimePoint now, Effects& out);
   Duration gather_timeout() const;
+  bool too_few_may_come(TimePoint now) const;
   void tell_of_waiting(int ready, TimePoint now, Effects& out);
   std::vector<Seat> seats() const;
   void offer(TimePoint now, Effects& out);
@@ -191,6 +192,7 @@ class Coordinator {
   Progress progress_;
   RestartBudget budget_;
   bool has_history_ = false;
+  int met_ = 0;  // nodes that have ever come, as far as is known here
 
   Phase phase_ = Phase::kGathering;
   std::map<Incarnation, Node> nodes_;

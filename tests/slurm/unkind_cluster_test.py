@@ -1,5 +1,5 @@
 """What Slurm and its nodes do to a job without asking: an element of an array is preempted, a network parts and
-heals, a slurmd dies.
+heals, an agent is killed, a slurmd dies.
 
     unkind_cluster_test.py --ddprun PROGRAM [--repeats N] [unittest arguments]
 """
@@ -112,6 +112,24 @@ class Loss(unittest.TestCase):
             self.cluster.wait_until(lambda: "lost by silence" in step.said(), "node0 is done, and waits for node1")
             self.cluster.heal("node0")
             self.assertEqual(0, step.wait(), step.said())
+
+    def kill(self, node, program):
+        (pid,) = self.cluster.run("pgrep", "-x", program, node=node).stdout.split()
+        self.cluster.run("kill", "-KILL", pid, node=node)
+
+    def test_of_two_nodes_the_other_ends_at_once_when_agent_or_front_is_killed(self):
+        for _ in range(options.repeats):
+            for node in ("node0", "node1"):
+                for program in ("ddprun-agent", "ddprun"):
+                    with self.subTest(node=node, program=program):
+                        step = Step(self, 2)
+                        at = time.monotonic()
+                        self.kill(node, program)
+                        self.assertNotEqual(0, step.wait(), step.said())
+                        print(f"{program} killed on {node}: srun ended {time.monotonic() - at:.1f} s later", flush=True)
+                        survivor = "node1" if node == "node0" else "node0"
+                        self.assertRegex(step.said(), r"ddprun: only 1 of at least 2 nodes are left, and this step gets no "
+                                                      rf"new ones: here are {survivor} \(.*; exit status 75")
 
     def test_a_slurmd_that_dies_and_returns_leaves_the_verdict_in_the_journal(self):
         """Slurm kills the task there, and srun ends with 137. The others have finished the work."""
