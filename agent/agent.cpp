@@ -193,6 +193,7 @@ int Agent::wind_up(int status) {
     lost.text = stuck == STDOUT_FILENO ? "stdout" : "stderr";
     journal_->record(lost);
   }
+  if (job_file_) journal_->post([file = job_file_] { file->remove(); });
   JournalEntry ended = workers_.entry("job_ended");
   ended.exit_status = status;
   journal_->record(ended);
@@ -351,11 +352,28 @@ void Agent::perform(const effects::StartWorkers& effect) {
     network_->send_written();
     workers_.start(round, network_->lines_for_workers(), worker_interface(round.master));
     network_->advertise();
+    announce(round.master);
     return begin_sampling();
   }
   WorkerNews none;
   none.round = effect.round;
   workers_told(none);
+}
+
+/// For `ddpctl status` on this host. A job runs as well without.
+void Agent::announce(const Endpoint& leader) {
+  if (!job_file_) job_file_ = std::make_shared<OwnJobFile>();
+  journal_->post([file = job_file_,
+                  job = JobFile{
+                      .job = plan_.job_for_people(),
+                      .address = leader.to_string(),
+                      .command = plan_.command.text,
+                      .pid = ::getpid()}] {
+    const auto written = file->write(job_files_directory(), job);
+    if (!written) {
+      spdlog::info("ddpctl status will not list this job: {}", written.error().detail);
+    }
+  });
 }
 
 /// Empty: Gloo and NCCL choose well by themselves.

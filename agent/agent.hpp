@@ -20,6 +20,7 @@
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/peer.hpp"
+#include "rendezvous/job_files.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -94,6 +95,7 @@ class Agent {
   Result<void> open_timers();
   int wind_up(int status);
   void begin_sampling();
+  void announce(const Endpoint& leader);
   std::string worker_interface(const Endpoint& master);
   std::string last_words(int status) const;
 
@@ -145,7 +147,8 @@ class Agent {
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded
   NoticeFile notice_file_;
-  Timer lapse_;  // after a suspension: the end of the lease
+  Timer lapse_;                           // after a suspension: the end of the lease
+  std::shared_ptr<OwnJobFile> job_file_;  // with the thread that writes it
   Timer timer_;
   Timer finished_;  // never expires; cancelled by leave()
   TaskScope tasks_;

@@ -60,6 +60,10 @@ class Journal {
   /// `compose` owns what it touches: it may be left behind.
   void tell(std::function<std::string()> compose);
 
+  /// Runs `work` on the thread that writes, after what was given before. It owns what it touches,
+  /// as above.
+  void post(std::function<void()> work) { writer_->post(std::move(work)); }
+
   /// Waits until every line is in the file and every report with the console, but not past
   /// `deadline`. Yields false if the disk does not answer.
   bool flush(TimePoint deadline);

@@ -101,7 +101,10 @@ struct RawStatus {
 
 void add_status(CLI::App& app, RawStatus& raw) {
   CLI::App* const status = app.add_subcommand("status", "Ask a job what it does");
-  status->add_option("endpoint", raw.endpoint, "HOST:PORT of any node of the job")->required();
+  status->add_option(
+      "endpoint",
+      raw.endpoint,
+      "HOST:PORT of any node of the job; without it, your jobs on this host are listed");
   status->add_option("--timeout", raw.options.timeout_s, "Seconds for all of it")
       ->check(between(0.01, kTimeoutMaxS))
       ->capture_default_str();
@@ -150,6 +153,7 @@ Result<Endpoint> server_at(const char* flag, const std::string& text) {
 }
 
 Result<DdpctlCommand> checked(RawStatus raw) {
+  if (raw.endpoint.empty()) return {raw.options};
   auto endpoint = server_at("status", raw.endpoint);
   if (!endpoint) return endpoint.error();
   raw.options.endpoint = *std::move(endpoint);

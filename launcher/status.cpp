@@ -5,12 +5,16 @@
 #include "launcher/core/status_text.hpp"
 #include "launcher/http_get.hpp"
 #include "rendezvous/core/status_json.hpp"
+#include "rendezvous/job_files.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -47,6 +51,36 @@ Error no_status(const HttpAnswer& answer) {
           said.substr(0, std::min(said.find('\n'), kShownBytesMax))));
 }
 
+std::string jobs_text(const std::vector<JobFile>& jobs) {
+  std::size_t address_width = 0;
+  std::size_t job_width = 0;
+  for (const JobFile& job : jobs) {
+    address_width = std::max(address_width, job.address.size());
+    job_width = std::max(job_width, job.job.size());
+  }
+  std::string text;
+  for (const JobFile& job : jobs) {
+    text += fmt::format(
+        "{:<{}}  job {:<{}}  agent {}: {}\n",
+        job.address,
+        address_width,
+        job.job,
+        job_width,
+        job.pid,
+        job.command);
+  }
+  return text;
+}
+
+std::string jobs_json(const std::vector<JobFile>& jobs) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const JobFile& job : jobs) {
+    list.push_back(
+        {{"address", job.address}, {"job", job.job}, {"pid", job.pid}, {"command", job.command}});
+  }
+  return list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+}
+
 Result<std::string> ask(Endpoint endpoint, TimePoint deadline) {
   for (int redirects = 0; redirects <= kRedirectsMax; ++redirects) {
     auto answer = http_get(endpoint, kPath, kStatusBytesMax, deadline);
@@ -64,17 +98,31 @@ Result<std::string> ask(Endpoint endpoint, TimePoint deadline) {
       fmt::format("{}: every node names another as the leader; try again", endpoint.to_string()));
 }
 
+Result<void> list_jobs(bool json) {
+  const auto directory = job_files_directory();
+  const auto jobs = read_job_files(directory);
+  if (!jobs) return jobs.error();
+  if (json) return answer(jobs_json(*jobs));
+  if (jobs->empty()) {
+    return answer(fmt::format(
+        "no job of this user runs on this host (by {}); for one elsewhere give HOST:PORT\n",
+        directory.string()));
+  }
+  return answer(jobs_text(*jobs));
+}
+
 }  // namespace
 
 Result<void> show_status(const StatusOptions& options) {
+  if (!options.endpoint) return list_jobs(options.json);
   const auto timeout = std::chrono::duration<double>(options.timeout_s);
   const auto deadline = Clock::now() + std::chrono::duration_cast<Duration>(timeout);
-  const auto body = ask(options.endpoint, deadline);
+  const auto body = ask(*options.endpoint, deadline);
   if (!body) return body.error();
   const auto status = parse_status(*body);
   if (!status) {
     return with_context(
-        fmt::format("{}: its answer is not understood", options.endpoint.to_string()),
+        fmt::format("{}: its answer is not understood", options.endpoint->to_string()),
         status.error());
   }
   return answer(options.json ? *body : status_text(*status));

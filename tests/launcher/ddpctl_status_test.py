@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -102,11 +103,54 @@ class DdpctlStatus(unittest.TestCase):
             self.assert_refused(ended, 75, address, f"names '{location[:200]}' as the leader")
 
     def test_refuses_bad_usage(self):
-        self.assert_refused(ddpctl(), 2, "endpoint")
         self.assert_refused(ddpctl("node"), 2, "'node': give HOST:PORT")
         self.assert_refused(ddpctl("node:99999"), 2, "from 0 to 65535")
         self.assert_refused(ddpctl("node:1", "--timeout", "0"), 2, "--timeout")
         self.assert_refused(ddpctl("a" * 300 + ":1"), 2, "a" * 300)
+
+    def environment(self, **more):
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(("PET_", "SLURM_", "XDG_RUNTIME"))}
+        return {**kept, "TMPDIR": self.enterContext(tempfile.TemporaryDirectory()), **more}
+
+    def start_job(self, env, name):
+        """A job whose worker tells that it runs, and ends when its stdin does."""
+        job = subprocess.Popen(
+            [options.ddprun, f"--rdzv-id={name}", "--no-python", "sh", "-c", "echo up; cat", "sh", name],
+            env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        self.assertEqual("up\n", job.stdout.readline())
+        return job
+
+    def test_lists_the_jobs_of_this_user_without_an_address(self):
+        for variable in ("TMPDIR", "XDG_RUNTIME_DIR"):
+            env = self.environment(LOGLEVEL="INFO")
+            env[variable] = self.enterContext(tempfile.TemporaryDirectory())
+            self.assertIn("no job of this user runs on this host", ddpctl(env=env).stdout)
+            jobs = [self.start_job(env, name) for name in ("one", "two")]
+            listed = json.loads(ddpctl("--json", env=env).stdout)
+            self.assertEqual(["one", "two"], sorted(job["job"] for job in listed))
+            for job in listed:
+                self.assertEqual(f"sh -c 'echo up; cat' sh {job['job']}".split()[0], job["command"].split()[0])
+                self.assertIn(job["address"], ddpctl(env=env).stdout)
+                self.assertIn(f"job {job['job']} runs", ddpctl(job["address"]).stdout)
+            jobs[0].kill()  # the front; its agent ends with it
+            jobs[0].communicate(timeout=PATIENCE_S)
+            err = jobs[1].communicate(timeout=PATIENCE_S)[1]
+            address = next(job["address"] for job in listed if job["job"] == "two")
+            self.assertIn(f" master={address}", err)
+            self.assertEqual("[]\n", ddpctl("--json", env=env).stdout)
+
+    def test_believes_no_directory_that_others_may_write_to(self):
+        env = self.environment()
+        directory = os.path.join(env["TMPDIR"], f"ddprun-{os.geteuid()}")
+        os.mkdir(directory)
+        os.chmod(directory, 0o777)
+        self.assert_refused(ddpctl(env=env), 75, directory, "is not a directory of this user alone")
+        job = self.start_job(env, "one")
+        job.communicate(timeout=PATIENCE_S)
+        self.assertEqual((0, []), (job.returncode, os.listdir(directory)))
 
     def test_says_that_nobody_is_there(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -152,6 +196,7 @@ class DdpctlStatus(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--ddpctl", required=True)
+    parser.add_argument("--ddprun", required=True)
     options, rest = parser.parse_known_args()
     options.ddpctl = os.path.abspath(options.ddpctl)
     unittest.main(argv=[sys.argv[0], *rest])
