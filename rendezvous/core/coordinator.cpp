@@ -542,7 +542,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   }
   if (ready < policy_.nodes.min()) {
     last_call_until_.reset();
-    if (too_few_may_come(now)) {
+    if (too_few_may_come()) {
       return decide(
           {.exit_status = kExitTryAgain,
            .why = fmt::format(
@@ -591,13 +591,12 @@ Duration Coordinator::gather_timeout() const {
 
 /// In a step of Slurm's nobody takes the place of a node that has died: whether those that are
 /// here, are silent, or have not come yet would not be enough.
-bool Coordinator::too_few_may_come(TimePoint now) const {
+bool Coordinator::too_few_may_come() const {
   if (!policy_.regather_timeout || !has_history_) return false;
-  int silent = now < unmet_until_ ? unmet_ : 0;
+  int silent = unmet_;
   for (const KnownElectorate& electorate : lease_.electorates())
     silent = std::max(silent, unmet_in(electorate));
-  const auto seeks = [now](const auto& seeker) { return now < seeker.second; };
-  silent += static_cast<int>(std::ranges::count_if(seekers_, seeks));
+  silent += static_cast<int>(seekers_.size());
   const auto stays = [](const auto& entry) { return !entry.second.is_leaving; };
   const auto here = static_cast<int>(std::ranges::count_if(nodes_, stays));
   const int late = std::max(0, policy_.expected - met_);
