@@ -1169,6 +1169,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   not_after(lease_.deadline());
   if (phase_ == Phase::kGathering && !verdict_) {
     not_after(gather_since_ + gather_timeout());
+    if (policy_.regather_timeout) not_after(gather_since_ + policy_.lease + policy_.margin);
     if (!has_told_waiting_) not_after(gather_since_ + kQuietWait);
     if (last_call_until_) not_after(*last_call_until_);
     not_after(not_before_);
