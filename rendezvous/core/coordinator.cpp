@@ -542,7 +542,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   }
   if (ready < policy_.nodes.min()) {
     last_call_until_.reset();
-    if (too_few_may_come()) {
+    if (too_few_may_come(now)) {
       return decide(
           {.exit_status = kExitTryAgain,
            .why = fmt::format(
@@ -590,9 +590,11 @@ Duration Coordinator::gather_timeout() const {
 }
 
 /// In a step of Slurm's nobody takes the place of a node that has died: whether those that are
-/// here, are silent, or have not come yet would not be enough.
-bool Coordinator::too_few_may_come() const {
+/// here, are silent, or have not come yet would not be enough. One that was suspended comes back by
+/// itself, well within a lease.
+bool Coordinator::too_few_may_come(TimePoint now) const {
   if (!policy_.regather_timeout || !has_history_) return false;
+  if (now < gather_since_ + policy_.lease + policy_.margin) return false;
   int silent = unmet_;
   for (const KnownElectorate& electorate : lease_.electorates())
     silent = std::max(silent, unmet_in(electorate));

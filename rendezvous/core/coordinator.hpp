@@ -145,7 +145,7 @@ class Coordinator {
 
   void gather(TimePoint now, Effects& out);
   Duration gather_timeout() const;
-  bool too_few_may_come() const;
+  bool too_few_may_come(TimePoint now) const;
   void tell_of_waiting(int ready, TimePoint now, Effects& out);
   std::vector<Seat> seats() const;
   void offer(TimePoint now, Effects& out);
