@@ -107,7 +107,9 @@ class Job:
         return self._lost[-1]
 
     def finish(self):
-        """Every node that is left ends with 0."""
+        """Every node that is left ends with 0. The leader stays for nodes that it lost by silence, and may still ask
+        how the job ended; once the network is whole it hears what became of them."""
+        self.network.heal()
         for job in self._lost:
             job.wait(PATIENCE_S)
         self.drill.finish()

@@ -206,7 +206,7 @@ class Independent(Case):
         job.terminate()
         ended = self.end_of(job)
         self.assertEqual(128 + signal.SIGTERM, ended.status)
-        self.assertEqual(2, ended.err.count("told to stop by SIGTERM"), ended.err)
+        self.assertEqual(2, ended.err.count("told to stop by SIGTERM; all workers have ended"), ended.err)
 
     def test_none_outlives_it(self):
         job, pids = self.start_hanging()

@@ -6,6 +6,7 @@
 import argparse
 import json
 import os
+import re
 import pathlib
 import sys
 import tempfile
@@ -62,7 +63,8 @@ class Doctor(unittest.TestCase):
         step = self.cluster.srun("-N2", "--ntasks-per-node=1", os.path.abspath(options.ddpctl),
                                  "doctor", check=False)
         lines = step.stdout.splitlines()
-        self.assertEqual({"node0", "node1"}, {line.split()[1] for line in lines})
+        names = {re.fullmatch(r"\[[^]]*\] *(\S+) .*", line).group(1) for line in lines}
+        self.assertEqual({"node0", "node1"}, names, step.stdout)
 
     def test_two_nodes_that_cannot_reach_each_other_are_named_by_both(self):
         self.cluster.isolate("node1", "node2")
