@@ -282,11 +282,12 @@ asio::awaitable<void> Agent::keep_time() {
   }
 }
 
-/// Reads each SIGCONT when it comes, so that an old one is not taken for one of now.
+/// Reads each SIGCONT when it comes, so that an old one is not taken for one of now. Without a
+/// descriptor for that, what is there when the lease is over counts.
 asio::awaitable<void> Agent::heed_resumption() {
-  if (resumption_.descriptor() < 0) co_return;
-  asio::posix::stream_descriptor signals(
-      context_, ::fcntl(resumption_.descriptor(), F_DUPFD_CLOEXEC, 0));
+  Descriptor copy(::fcntl(resumption_.descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (!copy) co_return;
+  asio::posix::stream_descriptor signals(context_, copy.release());
   for (;;) {
     co_await signals.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
     if (resumption_.take()) resumed(Clock::now());

@@ -40,7 +40,7 @@ bool has_module(const fs::path& prefix, const std::string& module) {
 /// The interpreter of `prefix`; empty if there is none.
 std::string interpreter_of(const fs::path& prefix) {
   for (const char* const program : kPrograms) {
-    fs::path python = prefix / "bin" / program;
+    const fs::path python = prefix / "bin" / program;
     std::error_code error;
     if (fs::is_regular_file(python, error) && ::access(python.c_str(), X_OK) == 0) return python;
   }

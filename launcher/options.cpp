@@ -249,9 +249,10 @@ Result<Request> read_request(
     std::span<const std::string> arguments, const Environment& environment) {
   auto line = read_command_line(arguments, environment);
   if (!line) return line.error();
-  if (line->asks != Asks::kRun)
+  if (line->asks != Asks::kRun) {
     return Request{
         .asks = line->asks, .shell = line->shell, .plans = {}, .requeue = {}, .warnings = {}};
+  }
   const int cpus = usable_cpus();
   auto found = find_allocation(environment);
   if (!found && !says_where_to_meet(*line)) return found.error();

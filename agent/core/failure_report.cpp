@@ -147,7 +147,8 @@ std::string about_python(const FailureReport& report) {
   if (report.python.empty() || (!report.failed_import && !is_unseen)) return {};
   if (!report.failed_import) return fmt::format("  its Python: {}\n", report.python);
   const auto& [module, elsewhere] = *report.failed_import;
-  std::string out = fmt::format("  its Python: {} has no module '{}'; ", report.python, module);
+  const std::string out =
+      fmt::format("  its Python: {} has no module '{}'; ", report.python, module);
   if (elsewhere.empty()) {
     return out + "install it there, or set PYTHON_EXEC to a Python that has it\n";
   }

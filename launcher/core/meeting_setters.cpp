@@ -140,7 +140,7 @@ Result<void> rdzv_conf(const Given& given, Options& options) {
     if (key.empty() || value.empty()) {
       return refused(fmt::format("expected KEY=VALUE,KEY=VALUE but found '{}'", piece));
     }
-    auto checked = put_setting(key, value, options);
+    auto const checked = put_setting(key, value, options);
     if (!checked) {
       return refused(
           fmt::format("{} (given {}){}", checked.error().detail, value, about_quotes(piece)));

@@ -542,30 +542,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   }
   if (ready < policy_.nodes.min()) {
     last_call_until_.reset();
-    if (too_few_may_come(now)) {
-      return decide(
-          {.exit_status = kExitTryAgain,
-           .why = fmt::format(
-               "only {} of at least {} nodes are left, and this step gets no new ones: {}; "
-               "--nnodes MIN:MAX lets fewer go on",
-               ready,
-               policy_.nodes.min(),
-               attendance())},
-          {},
-          out);
-    }
-    if (now < gather_since_ + gather_timeout()) return tell_of_waiting(ready, now, out);
-    return decide(
-        {.exit_status = kExitTryAgain,
-         .why = fmt::format(
-             "{} of at least {} nodes came within {:.0f} s: {}; see why the others do not reach {}",
-             ready,
-             policy_.nodes.min(),
-             to_seconds(gather_timeout()),
-             attendance(),
-             self_.host)},
-        {},
-        out);
+    return wait_for_min(ready, now, out);
   }
   if (is_on_its_way) return;
   // Spares that are there from the start have a vote, and the first nodes run.
@@ -582,6 +559,31 @@ void Coordinator::gather(TimePoint now, Effects& out) {
     return found != nodes_.end() && is_ready(found->second);
   };
   if (lease_.majority_is(is_ready_node)) offer(now, out);
+}
+
+/// Until as many nodes are here as a round needs at least, or that is not to be expected any more.
+void Coordinator::wait_for_min(int ready, TimePoint now, Effects& out) {
+  const int least = policy_.nodes.min();
+  std::string why;
+  if (too_few_may_come(now)) {
+    why = fmt::format(
+        "only {} of at least {} nodes are left, and this step gets no new ones: {}; "
+        "--nnodes MIN:MAX lets fewer go on",
+        ready,
+        least,
+        attendance());
+  } else if (now < gather_since_ + gather_timeout()) {
+    return tell_of_waiting(ready, now, out);
+  } else {
+    why = fmt::format(
+        "{} of at least {} nodes came within {:.0f} s: {}; see why the others do not reach {}",
+        ready,
+        least,
+        to_seconds(gather_timeout()),
+        attendance(),
+        self_.host);
+  }
+  decide({.exit_status = kExitTryAgain, .why = std::move(why)}, {}, out);
 }
 
 Duration Coordinator::gather_timeout() const {
@@ -1067,8 +1069,8 @@ void Coordinator::on(
 bool Coordinator::may_be_asked(TimePoint now) const {
   const auto own = nodes_.find(self());
   const bool is_told_to_stop = own != nodes_.end() && own->second.is_leaving;
-  if (verdict_->exit_status != kExitOk || is_told_to_stop) return false;
-  return now < asked_until();
+  const bool is_done = verdict_ && verdict_->exit_status == kExitOk;
+  return is_done && !is_told_to_stop && now < asked_until();
 }
 
 void Coordinator::tell_of_seekers(TimePoint now, Effects& out) {

@@ -144,6 +144,7 @@ class Coordinator {
   void take_back_offer();
 
   void gather(TimePoint now, Effects& out);
+  void wait_for_min(int ready, TimePoint now, Effects& out);
   Duration gather_timeout() const;
   bool too_few_may_come(TimePoint now) const;
   void tell_of_waiting(int ready, TimePoint now, Effects& out);

@@ -146,6 +146,7 @@ TEST_F(StreamsTest, KeepLinesOfSeveralWorkersWhole) {
   {
     const auto captured = capture(1, "console");
     std::vector<pid_t> workers;
+    workers.reserve(kWorkers);
     for (int rank = 0; rank < kWorkers; ++rank) {
       workers.push_back(start({.attempt = 0, .local_rank = rank, .rank = rank}, [] {
         for (int i = 0; i < kLines; ++i) {
