@@ -130,13 +130,13 @@ class Resume(unittest.TestCase):
         # batch size 8: one more step. Then two epochs of 21 steps.
         self.assertEqual(fields["step"], "53")
 
-    def stop_at(self, step, world, *more):
-        """Runs until `step`, and has the notice of an end stop it soon behind."""
+    def stop_at(self, step, world, *more, by=signal.SIGTERM):
+        """Runs until `step`, and has the notice of an end, or Ctrl-C, stop it soon behind."""
         steps = Steps(self.path(f"steps-{step}"))
         run = jobs.Run(command(*more, "--metrics-file", steps.path), world)
         steps.wait_for(event="step", step=step)
         for rank in run.ranks:
-            rank.send_signal(signal.SIGTERM)
+            rank.send_signal(by)
         threading.Thread(target=steps.file.read, daemon=True).start()
         for status, out, err in run.wait():
             self.assertEqual(status, TRY_AGAIN, out + err)
@@ -148,7 +148,7 @@ class Resume(unittest.TestCase):
                  "--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "1000",
                  "--sample-trace", trace]
         self.stop_at(20, 4, *flags)
-        self.stop_at(50, 2, *flags)
+        self.stop_at(50, 2, *flags, by=signal.SIGINT)
         self.finish(4, *flags)
         batches = jobs.records(trace)
         seen = [sample for batch in batches for sample in batch["samples"]]
