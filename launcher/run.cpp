@@ -195,8 +195,9 @@ Result<int> run_agent(
   if (began.returns) {
     // The others of the last round come back as well, some seconds apart.
     const MeetingPlan& meeting = plan.meeting;
-    const Duration again = meeting.regather_timeout.value_or(meeting.join_timeout);
-    plan.meeting.last_call = std::max(meeting.last_call, std::min(again, kLastCallOfReturn));
+    const Duration return_timeout = meeting.regather_timeout.value_or(meeting.join_timeout);
+    plan.meeting.last_call =
+        std::max(meeting.last_call, std::min(return_timeout, kLastCallOfReturn));
   }
   Front front(context, std::move(began));
 
