@@ -153,10 +153,10 @@ class Run:
         if goes_on_meanwhile(case) and not lonely:
             found.insert(0, "those left did not go on by themselves")
         seen = "; ".join([seen, *found[:1]])
-        # A busy machine may make a silence of what was none.
+        # A busy machine may make a silence of what was none, and see it late.
         took_s = back_s - cut_s
         is_late = took_s > case.silence + PROVED_IN_TIME_S / 2
-        right = expected(case._replace(silence=took_s) if is_late else case)
+        right = expected(case) + (expected(case._replace(silence=took_s)) if is_late else "")
         is_right = not found and answer is not None and answer in right
         account = "" if is_right else "\n".join([str(case), seen, *found[:10], self.drill.account()])
         return Outcome(case, is_right, seen, seconds, account, self._meanwhile_s)
