@@ -883,10 +883,13 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   const bool is_for_all = finish.exit_status == kSavedStatus && !finish.why.empty();
   if (is_for_all && std::ranges::none_of(saved_, is_whole)) violated("R6", "reported saved");
   // Of two nodes of one rank that both live, one is refused; the job goes on with the other, unless
-  // it waits for every rank and has not begun.
+  // it waits for every rank and has not begun, or is begun anew.
   const bool is_refused = finish.exit_status == kExitUsage;
   const bool is_fixed = setting_.range.min() == setting_.range.max();
-  const bool may_end_all = setting_.twin_of && is_fixed && rounds_started() == 0;
+  const bool has_begun = std::ranges::any_of(places_, [this, index](const auto& entry) {
+    return entry.first.instance == instance_of(index);
+  });
+  const bool may_end_all = setting_.twin_of && is_fixed && !has_begun;
   if (is_refused && !twin(index) && !may_end_all) {
     violated("R4", "refused, though it is one of the job");
   }
