@@ -284,12 +284,20 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   }
   if (is_new) {
     node.joined = ++joins_;
+    node.joined_at = now;
     node.group_rank = hello.standing.group_rank;
     last_call_until_.reset();  // a newcomer restarts it
-    const bool was_unmet = std::ranges::any_of(
-        electorates_of(hello.standing),
-        [this](const Electorate* told) { return told->is_member && told->round == unmet_of_; });
+    const auto told = electorates_of(hello.standing);
+    node.may_replace = std::ranges::none_of(told, &Electorate::is_member);
+    const bool was_unmet = std::ranges::any_of(told, [this](const Electorate* each) {
+      return each->is_member && each->round == unmet_of_;
+    });
     if (was_unmet && unmet_ > 0) --unmet_;
+    if (node.may_replace) {
+      std::erase_if(
+          seekers_, [&hello](const auto& each) { return each.second.host == hello.node.host; });
+    }
+    count_replacements();
   }
   const Electorate& offered = hello.standing.offered;
   const bool is_counted = has_history_ && offered.round == regrouped_ && offered.is_member;
@@ -455,7 +463,10 @@ void Coordinator::expire(TimePoint now, Effects& out) {
     const Node& node = nodes_.at(incarnation);
     gone_.insert_or_assign(
         incarnation, PastLeadership::Node{.info = node.info, .heard_at = node.heard_at});
-    if (!node.is_leaving) seekers_.insert_or_assign(incarnation, now + policy_.seek_timeout);
+    if (!node.is_leaving && !is_started_again(node)) {
+      seekers_.insert_or_assign(
+          incarnation, Seeker{.host = node.info.host, .until = now + policy_.seek_timeout});
+    }
     const bool is_ending = node.is_leaving || verdict_ || ending_;
     if (!is_ending) {
       out.emplace_back(effects::Absence{.host = node.info.host, .is_over = false});
@@ -765,6 +776,26 @@ void Coordinator::note_unmet(TimePoint now) {
   unmet_ = unmet_in(last);
   unmet_of_ = last.round;
   unmet_until_ = now + policy_.seek_timeout;
+  count_replacements();
+}
+
+/// Whether its host has joined anew since it was heard: a machine that was reset is back before the
+/// silence of its former life is long enough.
+bool Coordinator::is_started_again(const Node& silent) const {
+  return std::ranges::any_of(nodes_, [&silent](const auto& entry) {
+    const Node& node = entry.second;
+    return node.info.host == silent.info.host && node.joined_at > silent.heard_at;
+  });
+}
+
+/// A node that is started anew under a leader that did not meet the silent ones, and so does not
+/// know their names, is taken for the successor of one of them: the end of the job is not kept
+/// waiting for who is back.
+void Coordinator::count_replacements() {
+  for (auto& [incarnation, node] : nodes_) {
+    if (unmet_ == 0) return;
+    if (std::exchange(node.may_replace, false)) --unmet_;
+  }
 }
 
 void Coordinator::start(TimePoint now, Effects& out) {
@@ -1088,8 +1119,8 @@ void Coordinator::tell_of_seekers(TimePoint now, Effects& out) {
 
 TimePoint Coordinator::asked_until() const {
   TimePoint until = unmet_ > 0 ? unmet_until_ : TimePoint();
-  for (const auto& [incarnation, seeks_until] : seekers_)
-    until = std::max(until, seeks_until);
+  for (const auto& [incarnation, seeker] : seekers_)
+    until = std::max(until, seeker.until);
   return until;
 }
 

@@ -45,6 +45,7 @@ class Coordinator {
     NodeInfo info;
     std::optional<Link> link;  // none: its connection ended, it may come back
     std::uint64_t joined = 0;
+    TimePoint joined_at;
     TimePoint heard_at;  // anything of it
     WorkerNews news;
     bool has_told = false;              // `news`, on this link
@@ -53,7 +54,8 @@ class Coordinator {
     bool is_leaving = false;
     int leaving_by = 0;  // the signal
     bool has_heard_verdict = false;
-    int group_rank = -1;  // its place in the newest round it was in
+    int group_rank = -1;       // its place in the newest round it was in
+    bool may_replace = false;  // it was in none, and nobody is known whom it was started for
   };
 
   /// The present or the last round.
@@ -152,6 +154,8 @@ class Coordinator {
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
   void note_unmet(TimePoint now);
+  bool is_started_again(const Node& silent) const;
+  void count_replacements();
   void start(TimePoint now, Effects& out);
   void hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out);
   void consider_held(TimePoint now, Effects& out);
@@ -204,7 +208,11 @@ class Coordinator {
   std::map<Incarnation, PastLeadership::Node> gone_;
   std::vector<Incarnation> gone_dead_;  // of these, proved dead since
   // Those that fell silent while this node led, and until when each looks for a leader.
-  std::map<Incarnation, TimePoint> seekers_;
+  struct Seeker {
+    std::string host;
+    TimePoint until;
+  };
+  std::map<Incarnation, Seeker> seekers_;
   // How many others had a vote in `unmet_of_`, of an earlier leader, and look for one until then.
   int unmet_ = 0;
   RoundId unmet_of_;

@@ -394,6 +394,25 @@ TEST(Stories, ALeaderThatForgotJoinsTheJobThatItBegan) {
   }
 }
 
+// A pod that is lost is started under another address, where no kernel can be asked after it.
+TEST(Stories, R6_ALeaderWaitsForNobodyWhoseNodeWasStartedAgain) {
+  for (const int nodes : {2, 3}) {
+    for (int lost = 0; lost < nodes; ++lost) {
+      for (const Duration silence : {500ms, 5000ms}) {
+        Setting setting = cluster_of(nodes, NodeRange(1, nodes), 3, 8s);
+        setting.moves = true;
+        setting.has_fence = true;
+        Story story(setting);
+        story.after(1s);
+        reset(story, lost, silence);
+        story.after(16s);
+        EXPECT_THAT(story->finished(), AllOf(SizeIs(nodes), Each(Pair(_, 0))))
+            << "node " << lost << " of " << nodes << ", silent for " << to_seconds(silence) << " s";
+      }
+    }
+  }
+}
+
 TEST(Stories, E9_OfTwoFixedNodesEitherComesBackAfterAnyTime) {
   for (const int node : {0, 1}) {
     for (const Duration silence : {100ms, 1000ms, 3000ms, 20'000ms}) {
