@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -30,14 +31,47 @@ inline CLI::Validator between(double min, double max) {
       fmt::format("{}..{}", min, max)};
 }
 
-/// The same for whole numbers, as a person writes them: CLI11 reads 010 as 8, and 0x10 as 16.
+/// `text` without the underscores between its digits, which Python allows: 50_000 is 50000.
+inline std::string without_digit_groups(const std::string& text) {
+  const auto is_digit = [&text](std::size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '9';
+  };
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_between = i > 0 && is_digit(i - 1) && is_digit(i + 1);
+    if (text[i] != '_' || !is_between) digits += text[i];
+  }
+  return digits;
+}
+
+/// What seeds torch's generators: any whole number of 64 bits without a sign. For transform().
+inline CLI::Validator seed() {
+  return {
+      [](std::string& text) -> std::string {
+        const std::string digits = without_digit_groups(text);
+        const auto value = parse_int<std::uint64_t>(digits);
+        if (!value || std::to_string(*value) != digits) {
+          return fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
+        }
+        text = digits;
+        return {};
+      },
+      "0..2^64-1"};
+}
+
+/// The same as between() for whole numbers, as a person writes them: CLI11 reads 010 as 8, and 0x10
+/// as 16. For Option::transform(), so that CLI11 is given the digits without groups.
 inline CLI::Validator count(std::int64_t min, std::int64_t max) {
   return {
-      [min, max](const std::string& text) -> std::string {
-        const auto value = parse_int<std::int64_t>(text);
-        const bool is_plain = value && std::to_string(*value) == text;
-        if (is_plain && *value >= min && *value <= max) return {};
-        return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
+      [min, max](std::string& text) -> std::string {
+        const std::string digits = without_digit_groups(text);
+        const auto value = parse_int<std::int64_t>(digits);
+        const bool is_plain = value && std::to_string(*value) == digits;
+        if (!is_plain || *value < min || *value > max) {
+          return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
+        }
+        text = digits;
+        return {};
       },
       fmt::format("{}..{}", min, max)};
 }

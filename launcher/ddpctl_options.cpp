@@ -36,7 +36,7 @@ void add_serve(CLI::App& store, StoreServeOptions& options) {
   serve->add_option("--host", options.endpoint.host, "Address to listen on (default: all)")
       ->check(not_empty());
   serve->add_option("--port", options.endpoint.port, "Port to listen on; 0: any free one")
-      ->check(count(0, kPortMax))
+      ->transform(count(0, kPortMax))
       ->capture_default_str();
   serve->add_option("--port-file", options.port_file, "Write the port to this file once it listens")
       ->check(not_empty());
@@ -54,13 +54,13 @@ void add_bench(CLI::App& store, RawBench& raw) {
   CLI::App* const bench = store.add_subcommand("bench", "Load a store, ours or torch's");
   bench->add_option("--endpoint", raw.endpoint, "HOST:PORT of the store")->required();
   bench->add_option("--clients", options.clients, "Connections")
-      ->check(count(1, kClientsMax))
+      ->transform(count(1, kClientsMax))
       ->capture_default_str();
   bench->add_option("--ops", options.operations, "Operations in all")
-      ->check(count(1, kOperationsMax))
+      ->transform(count(1, kOperationsMax))
       ->capture_default_str();
   bench->add_option("--depth", options.depth, "Requests that a client sends before it reads")
-      ->check(count(1, kDepthMax))
+      ->transform(count(1, kDepthMax))
       ->capture_default_str();
   bench
       ->add_option(
@@ -69,7 +69,7 @@ void add_bench(CLI::App& store, RawBench& raw) {
           fmt::format("What an operation is: {}", fmt::join(workload_names(), ", ")))
       ->capture_default_str();
   bench->add_option("--server-pid", options.server_pid, "Report this process's CPU time too")
-      ->check(count(1, std::numeric_limits<pid_t>::max()));
+      ->transform(count(1, std::numeric_limits<pid_t>::max()));
   bench->add_flag("--json", options.json, "Print one JSON object");
 }
 
@@ -77,10 +77,10 @@ void add_bench(CLI::App& rendezvous, RendezvousBenchOptions& options) {
   CLI::App* const bench =
       rendezvous.add_subcommand("bench", "Load a leader of our own with simulated agents");
   bench->add_option("--agents", options.agents, "Agents beside the leader's own")
-      ->check(count(2, kAgentsMax))
+      ->transform(count(2, kAgentsMax))
       ->capture_default_str();
   bench->add_option("--repeats", options.repeats, "Failures, and as many losses of an agent")
-      ->check(count(1, kRepeatsMax))
+      ->transform(count(1, kRepeatsMax))
       ->capture_default_str();
   bench->add_option("--steady", options.steady_s, "Seconds of beats alone")
       ->check(between(0.1, kTimeoutMaxS))
@@ -88,7 +88,7 @@ void add_bench(CLI::App& rendezvous, RendezvousBenchOptions& options) {
   bench
       ->add_option(
           "--workers", options.workers, "Workers that start up with Gloo beside beats; 0: none")
-      ->check(count(0, kWorkersMax))
+      ->transform(count(0, kWorkersMax))
       ->capture_default_str();
   bench->add_flag("--json", options.json, "Print one JSON object");
 }

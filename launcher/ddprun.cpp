@@ -56,6 +56,8 @@ int launch(std::span<const std::string> arguments) {
       return tell(fmt::format("ddprun {}\n", DDPRUN_VERSION));
     case Asks::kCompletion:
       return tell(completion_script(request->shell));
+    case Asks::kNothing:
+      return kExitOk;
     case Asks::kRun:
       if (request->plans.size() > 1) return run_side_by_side(request->plans);
       return run(request->plans.front(), request->requeue);

@@ -29,7 +29,7 @@ void add_doctor(CLI::App& app, RawDoctor& raw) {
       ->capture_default_str();
   add("--reach", raw.reach, "HOST:PORT that should answer; may be repeated");
   doctor->add_option("--port", options.port, "That the job will listen on (in a step: Slurm's)")
-      ->check(count(1, kPortMax));
+      ->transform(count(1, kPortMax));
   doctor->add_option("--limit", options.limit_s, "Seconds for each look")
       ->check(between(0.1, kTimeoutMaxS))
       ->capture_default_str();

@@ -243,6 +243,19 @@ Result<void> settle_here(
   return check_devices(plan, environment);
 }
 
+/// Of the tasks that are one too many the first one says so.
+Request surplus(const Allocation& step) {
+  Request request{.asks = Asks::kNothing, .shell = {}, .plans = {}, .requeue = {}, .warnings = {}};
+  if (step.node_id != 0 || step.local_id != 1) return request;
+  request.warnings.push_back(fmt::format(
+      "this step has {} tasks on {} nodes, and ddprun wants one on each: the first one of each "
+      "node takes part, and the others end at once, with 0; {} starts none of them",
+      step.tasks(),
+      step.nodes.size(),
+      srun_of_one_each(step)));
+  return request;
+}
+
 }  // namespace
 
 Result<Request> read_request(
@@ -257,6 +270,7 @@ Result<Request> read_request(
   auto found = find_allocation(environment);
   if (!found && !says_where_to_meet(*line)) return found.error();
   const std::optional<Allocation> step = found ? *std::move(found) : std::nullopt;
+  if (step && is_surplus(*step, *line)) return surplus(*step);
   auto filled = fill_for_independent(step, *line);
   if (!filled) return filled.error();
   if (step) {

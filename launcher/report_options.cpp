@@ -51,7 +51,7 @@ void add_scaling(CLI::App& app, ScalingOptions& options) {
       ->check(not_empty())
       ->capture_default_str();
   scaling->add_option("--epoch", options.epoch, "Which one to compare, from 1")
-      ->check(count(1, kEpochsMax))
+      ->transform(count(1, kEpochsMax))
       ->capture_default_str();
   scaling->add_flag("--strict", options.strict, "Fail if a log is missing or wrong");
 }

@@ -20,9 +20,9 @@ void add_import(CLI::App& snapshot, ImportSnapshot& raw) {
       ->required()
       ->check(not_empty());
   from_python->add_option("--epoch", raw.epoch, "The one to go on with; else as the file tells")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
   from_python->add_option("--step", raw.step, "Updates made so far; else as the file tells")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
   from_python->add_flag("--weights-only", raw.weights_only, "Leave the optimizer's state out");
 }
 

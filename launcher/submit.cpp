@@ -2,6 +2,7 @@
 
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
+#include "base/parse.hpp"
 #include "base/say.hpp"
 #include "launcher/committed_code.hpp"
 #include "launcher/program.hpp"
@@ -10,9 +11,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -47,7 +51,7 @@ Result<Script> script_of(const Surroundings& here, const SbatchCommand& sbatch) 
   return Script{.name = fs::path(name).filename(), .text = *std::move(text)};
 }
 
-Result<std::vector<std::string>> folders_of(const SbatchCommand& sbatch, const Script& script) {
+Result<std::vector<OutputFolder>> folders_of(const SbatchCommand& sbatch, const Script& script) {
   auto lines = parse_sbatch_lines(script.text);
   if (!lines) return lines.error();
   OutputSources sources{
@@ -56,7 +60,7 @@ Result<std::vector<std::string>> folders_of(const SbatchCommand& sbatch, const S
       .lines = *std::move(lines),
       .script_name = script.name,
       .user = {}};
-  for (const char* const name : {"SBATCH_OUTPUT", "SBATCH_ERROR", "SBATCH_JOB_NAME"}) {
+  for (const char* const name : kOutputVariables) {
     const char* const value = std::getenv(name);
     if (value != nullptr) sources.environment[name] = value;
   }
@@ -65,20 +69,28 @@ Result<std::vector<std::string>> folders_of(const SbatchCommand& sbatch, const S
   return output_folders(sources);
 }
 
-Result<void> make_folders(const std::vector<std::string>& folders) {
-  for (const std::string& folder : folders) {
+/// Makes those whose names are complete, or with the job's `id` the others.
+Result<void> make_folders(
+    const std::vector<OutputFolder>& folders, const std::optional<std::string>& id) {
+  for (const OutputFolder& folder : folders) {
+    if (folder.needs_id() != id.has_value()) continue;
+    const std::string path = folder.with_id(id.value_or(""));
     std::error_code error;
-    fs::create_directories(folder, error);
+    fs::create_directories(path, error);
     if (error) {
-      return with_context("the folder of --output", make_errno_error(error.value(), folder));
+      return with_context("the folder of --output", make_errno_error(error.value(), path));
     }
   }
   return {};
 }
 
-/// sbatch's command line, for a script that lies at `path`.
-std::vector<std::string> sbatch_words(const SbatchCommand& sbatch, const std::string& path) {
+/// sbatch's command line, for a script that lies at `path`, with `more` options before the others.
+std::vector<std::string> sbatch_words(
+    const SbatchCommand& sbatch,
+    const std::string& path,
+    const std::vector<std::string>& more = {}) {
   std::vector<std::string> words{"sbatch"};
+  words.insert(words.end(), more.begin(), more.end());
   for (const SbatchOption& option : sbatch.options) {
     if (option.name == "wrap") continue;
     words.insert(words.end(), option.words.begin(), option.words.end());
@@ -89,13 +101,13 @@ std::vector<std::string> sbatch_words(const SbatchCommand& sbatch, const std::st
 }
 
 Result<int> show(
-    const SubmitOptions& options, const Script& script, const std::vector<std::string>& folders) {
+    const SubmitOptions& options, const Script& script, const std::vector<OutputFolder>& folders) {
   std::string command;
   for (const std::string& word : sbatch_words(options.sbatch, script.name)) {
     command += ' ' + shell_quoted(word);
   }
-  for (const std::string& folder : folders) {
-    say(fmt::format("ddpctl: would make {}\n", folder));
+  for (const OutputFolder& folder : folders) {
+    say(fmt::format("ddpctl: would make {}\n", folder.with_id("<job id>")));
   }
   say(fmt::format("ddpctl: would call{} with this script:\n", command));
   const auto shown = answer(script.text);
@@ -103,9 +115,75 @@ Result<int> show(
   return kExitOk;
 }
 
+/// What `sbatch --parsable` prints: the job's id, and behind a semicolon its cluster, if there are
+/// several.
+struct Submitted {
+  std::string id;
+  std::string cluster;
+};
+
+Submitted submitted_of(const std::string& printed) {
+  const std::string line(trim(printed));
+  const std::size_t end = std::min(line.find(';'), line.size());
+  return {.id = line.substr(0, end), .cluster = line.substr(std::min(end + 1, line.size()))};
+}
+
+/// Tells what sbatch would have told without us.
+Result<void> pass_on(const Submitted& job, bool is_parsable) {
+  if (is_parsable) {
+    const std::string behind = job.cluster.empty() ? "" : ';' + job.cluster;
+    return answer(fmt::format("{}{}\n", job.id, behind));
+  }
+  const std::string behind = job.cluster.empty() ? "" : " on cluster " + job.cluster;
+  return answer(fmt::format("Submitted batch job {}{}\n", job.id, behind));
+}
+
+/// Lets a held job go.
+Result<void> release(const Submitted& job) {
+  std::vector<std::string> words{"scontrol"};
+  if (!job.cluster.empty()) words.insert(words.end(), {"-M", job.cluster});
+  words.insert(words.end(), {"release", job.id});
+  const auto ended = run_program(words, {});
+  if (!ended) return ended.error();
+  if (ended->status == 0) return {};
+  return make_error(
+      Errc::kIo, fmt::format("scontrol release {}: {}", job.id, trim(ended->out + ended->err)));
+}
+
+/// Submits a job that is held while the folders are made whose names have its id.
+Result<int> submit_held(
+    const SbatchCommand& sbatch,
+    const SbatchCommand& lines,
+    const std::string& path,
+    const std::vector<std::string>& settings,
+    const std::vector<OutputFolder>& folders) {
+  const auto ended = run_program(sbatch_words(sbatch, path, {"--hold", "--parsable"}), settings);
+  if (!ended) return ended.error();
+  say(ended->err);
+  if (ended->status != 0) return ended->status;
+  const Submitted job = submitted_of(ended->out);
+  const auto has = [&](const char* option) {
+    return sbatch.find(option) != nullptr || lines.find(option) != nullptr;
+  };
+  const auto told = pass_on(job, has("parsable"));
+  Result<void> done = make_folders(folders, job.id);
+  if (done && !has("hold")) done = release(job);
+  if (done) return told ? Result<int>(kExitOk) : told.error();
+  return make_error(
+      Errc::kIo,
+      fmt::format(
+          "job {0} was submitted and is held: {1}; once that is mended, let it go by 'scontrol "
+          "release {0}'",
+          job.id,
+          done.error().detail));
+}
+
 /// The script lies in a file of its name while sbatch reads it: so it is called in Slurm's lists.
 Result<int> call_sbatch(
-    const SbatchCommand& sbatch, const Script& script, const std::string& commit) {
+    const SbatchCommand& sbatch,
+    const Script& script,
+    const std::string& commit,
+    const std::vector<OutputFolder>& folders) {
   std::error_code error;
   const fs::path temporary = fs::temp_directory_path(error);
   if (error) return make_error(Errc::kIo, fmt::format("TMPDIR: {}", error.message()));
@@ -113,7 +191,15 @@ Result<int> call_sbatch(
   if (!folder) return folder.error();
   const fs::path path = folder->path() / script.name;
   if (const auto written = replace_file(path, script.text); !written) return written.error();
-  return run_in_front(sbatch_words(sbatch, path.string()), {"GIT_COMMIT=" + commit});
+  const std::vector<std::string> settings{"GIT_COMMIT=" + commit};
+  const auto lines = parse_sbatch_lines(script.text);
+  if (!lines) return lines.error();
+  const bool only_tests =
+      sbatch.find("test-only") != nullptr || lines->find("test-only") != nullptr;
+  if (!only_tests && std::ranges::any_of(folders, &OutputFolder::needs_id)) {
+    return submit_held(sbatch, *lines, path.string(), settings, folders);
+  }
+  return run_in_front(sbatch_words(sbatch, path.string()), settings);
 }
 
 Result<int> submit_from(const Surroundings& here, const SubmitOptions& options) {
@@ -134,8 +220,8 @@ Result<int> submit_from(const Surroundings& here, const SubmitOptions& options) 
   if (options.dry_run) return show(options, *script, *folders);
 
   if (const auto unpacked = unpack_commit(here, shelf); !unpacked) return unpacked.error();
-  if (const auto made = make_folders(*folders); !made) return made.error();
-  return call_sbatch(options.sbatch, *script, code.commit);
+  if (const auto made = make_folders(*folders, std::nullopt); !made) return made.error();
+  return call_sbatch(options.sbatch, *script, code.commit, *folders);
 }
 
 Result<int> submit_from_here(const SubmitOptions& options) {

@@ -33,11 +33,13 @@ NamedTensors on_cpu(NamedTensors tensors) {
   return tensors;
 }
 
-void remove_leftovers(const fs::path& directory, CheckpointStyle style, int rank) {
+void remove_leftovers(
+    const fs::path& directory, const CheckpointOptions& options, CheckpointStyle style, int rank) {
   std::error_code error;
   for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator();
        at.increment(error)) {
-    if (!is_leftover_checkpoint(style, rank, at->path().filename().string())) continue;
+    const std::string name = at->path().filename().string();
+    if (!is_leftover_checkpoint(style, rank, name, options.file_name)) continue;
     std::error_code ignored;  // somebody else has been faster
     fs::remove(at->path(), ignored);
   }
@@ -53,7 +55,7 @@ Result<void> Checkpoints::open() const {
   if (!style || (place_.rank != 0 && !is_of_each_rank(*style))) return {};
   auto const made = make_directories(directory_);
   if (!made) return with_context("--checkpoint-dir", made.error());
-  remove_leftovers(directory_, *style, place_.rank);
+  remove_leftovers(directory_, options_.checkpoints, *style, place_.rank);
   return {};
 }
 
@@ -112,8 +114,8 @@ std::optional<std::string> Checkpoints::save(
     state.parameters.push_back(item.key());
   }
 
-  const fs::path path =
-      directory_ / checkpoint_file_name(*style, at.progress.epoch - 1, place_.rank);
+  const fs::path path = directory_ / options_.checkpoints.file_name.value_or(checkpoint_file_name(
+                                         *style, at.progress.epoch - 1, place_.rank));
   const auto value = value_of(*style, state, at, facts);
   Result<void> written = value ? Result<void>() : value.error();
   if (written && is_due_now) written = write_torch_file(path, *value);

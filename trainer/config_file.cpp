@@ -1,6 +1,7 @@
 #include "trainer/config_file.hpp"
 
 #include "base/file.hpp"
+#include "trainer/core/bare_flags.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
@@ -107,7 +108,7 @@ Result<std::vector<std::string>> with_config(const std::vector<std::string>& arg
     std::ranges::transform(*flags, std::back_inserter(from_files), as_flag);
   }
   std::ranges::move(given, std::back_inserter(from_files));
-  return from_files;
+  return complete_bare_flags(from_files);
 }
 
 }  // namespace ddprun

@@ -73,6 +73,9 @@ int print_parameter_count(const ModelOptions& options) {
 }
 
 int train_with(const TrainOptions& options) {
+  if (options.local_rank) {
+    ::setenv(contract::kLocalRank, std::to_string(*options.local_rank).c_str(), 0);
+  }
   const auto environment = fill_environment(current_environment());
   if (!environment) return refuse(environment.error());
   take_on(*environment);
@@ -103,7 +106,7 @@ int run(int argc, const char* const* argv) {
     if (options->counts_parameters) return print_parameter_count(options->model);
     return train_with(*options);
   } catch (const std::exception& error) {
-    return fail(*options, classify_failure(error.what()));
+    return fail(*options, failure_of(error));
   }
 }
 

@@ -2,13 +2,15 @@
 
 #include "base/nearest.hpp"
 #include "trainer/config_file.hpp"
-#include "trainer/core/checkpoint_plan.hpp"
+#include "trainer/file_options.hpp"
 #include "trainer/raw_options.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -145,65 +147,6 @@ ModelOptions model_of(const RawOptions& raw, DatasetKind data) {
   return model;
 }
 
-/// The files for other programs, where they are asked for.
-Result<void> read_checkpoints(TrainOptions& options, const RawOptions& raw) {
-  if (!raw.checkpoint_style) {
-    const bool is_lost = raw.checkpoint_directory || raw.checkpoint_every_epochs;
-    if (!is_lost) return {};
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "{} has no meaning without --checkpoint-style, which says what the files are like",
-            raw.checkpoint_directory ? "--checkpoint-dir" : "--checkpoint-every-epochs"));
-  }
-  CheckpointOptions& checkpoints = options.checkpoints;
-  const auto style = checkpoint_style_of(*raw.checkpoint_style);
-  if (!style) return {};  // the flag takes none but their names
-  checkpoints.style = style;
-  checkpoints.every_epochs = raw.checkpoint_every_epochs.value_or(checkpoint_interval(*style));
-  const auto& snapshots = options.snapshots.directory;
-  checkpoints.directory = raw.checkpoint_directory.value_or(snapshots.value_or(""));
-  if (!checkpoints.directory.empty()) return {};
-  return make_error(
-      Errc::kInvalidArgument,
-      "--checkpoint-style needs --checkpoint-dir, the directory for its files, or --snapshot-dir");
-}
-
-/// What the best is chosen by, and that somebody measures it.
-Result<void> read_best(TrainOptions& options, const RawOptions& raw) {
-  const auto refuse = [](const std::string& text) {
-    return make_error(Errc::kInvalidArgument, text);
-  };
-  auto& best = options.snapshots.keeps_best;
-  if (raw.best) best = best_metric_of(*raw.best);
-  if (best && !options.snapshots.directory) {
-    return refuse("--keep-best needs --snapshot-dir, where the best snapshot is kept");
-  }
-  const auto& style = options.checkpoints.style;
-  if (style && !best_file_name(*style).empty()) {
-    if (best == BestMetric::kLoss) {
-      return refuse(fmt::format(
-          "--checkpoint-style {} has the best accuracy in its files; --keep-best loss does not go "
-          "with it",
-          name_of(*style)));
-    }
-    best = BestMetric::kAccuracy;
-  }
-  if (!best) return {};
-  options.evaluate_every_epochs = raw.evaluate_every_epochs.value_or(1);
-  if (options.evaluate_every_epochs > 0) return {};
-  return refuse(
-      "--evaluate-every-epochs 0 measures nothing to choose the best by; leave it out, or give 1 "
-      "or more");
-}
-
-Result<void> check_link(const TrainOptions& options) {
-  const bool leads_somewhere = options.checkpoints.style || options.snapshots.directory;
-  if (!options.links_checkpoints || leads_somewhere) return {};
-  return make_error(
-      Errc::kInvalidArgument, "--link-checkpoints needs --snapshot-dir or --checkpoint-dir");
-}
-
 /// No flag is taken that nothing would come of.
 Result<void> check_device(const TrainOptions& options) {
   const NumericOptions& numerics = options.numerics;
@@ -221,6 +164,19 @@ Result<void> check_device(const TrainOptions& options) {
   if (of_gpus == nullptr) return {};
   return make_error(
       Errc::kInvalidArgument, fmt::format("{} is for GPUs; give --device cuda, too", of_gpus));
+}
+
+/// Each epoch's order is seeded with the sum, which Python refuses where it has more than 64 bits.
+Result<void> check_sampler_seed(const TrainOptions& options) {
+  const auto last = static_cast<std::uint64_t>(options.end_epoch() - 1);
+  if (options.sampler_seed <= std::numeric_limits<std::uint64_t>::max() - last) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "--sampler-seed {}: the number of the epoch is added to it, up to {}, and the sum has no "
+          "place in 64 bits; give a smaller one",
+          options.sampler_seed,
+          last));
 }
 
 /// A burn-in tries machines: it keeps nothing, and begins anew where it is started again.
@@ -296,6 +252,7 @@ Result<TrainOptions> checked(RawOptions raw) {
   options.peer_timeout = std::chrono::seconds(raw.peer_timeout_s);
   options.sampler_seed = raw.sampler_seed.value_or(options.seed);
   options.evaluate_every_epochs = raw.evaluate_every_epochs.value_or(0);
+  if (raw.leaves_wandb_out) options.report.wandb_dir.reset();
   options.model = model_of(raw, options.data.kind);
   options.has_classes_of_data = !raw.classes && !classes_of(options.data.kind);
   options.optimizer = optimizer_of(raw);
@@ -309,9 +266,8 @@ Result<TrainOptions> checked(RawOptions raw) {
   if (done) done = check_schedule(options.schedule);
   if (done) done = check_device(options);
   if (done) done = read_injections(options, raw.injections);
-  if (done) done = read_checkpoints(options, raw);
-  if (done) done = read_best(options, raw);
-  if (done) done = check_link(options);
+  if (done) done = read_files(options, raw);
+  if (done) done = check_sampler_seed(options);
   if (done) done = check_burn_in(options);
   if (done) done = check_evaluation(options);
   if (!done) return done.error();

@@ -1,15 +1,24 @@
 #include "trainer/process_group.hpp"
 
+#include "base/say.hpp"
 #include "base/time.hpp"
 #include "trainer/store_search.hpp"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,7 +62,78 @@ Result<StorePointer> open_store(const WorkerPlace& place) {
       fmt::format("/worker/attempt_{}", place.attempt), std::move(store)));
 }
 
+std::vector<std::string> keys_of_ranks(const char* what, int world) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world; ++rank)
+    keys.push_back(fmt::format("{}/{}", what, rank));
+  return keys;
+}
+
+/// Those whose key is not there.
+std::vector<int> missing_ranks(c10d::Store& store, const std::vector<std::string>& keys) {
+  std::vector<int> missing;
+  for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+    if (!store.check({keys[rank]})) missing.push_back(static_cast<int>(rank));
+  }
+  return missing;
+}
+
+/// Until all ranks have begun. Gloo would wait for no longer than a collective may take.
+Result<void> await_all(c10d::Store& store, const WorkerPlace& place) {
+  constexpr std::chrono::milliseconds kTold = std::chrono::seconds(30);
+  const auto keys = keys_of_ranks("ddptrain_begun", place.world);
+  store.set(keys[static_cast<std::size_t>(place.rank)], std::vector<std::uint8_t>{'1'});
+  const auto deadline = Clock::now() + kStartTimeout;
+  for (;;) {
+    try {
+      store.wait(keys, kTold);
+      return {};
+    } catch (const c10::DistStoreError&) {  // in time
+      const auto missing = missing_ranks(store, keys);
+      const std::string text = fmt::format(
+          "rank {} of {} ha{} not begun",
+          fmt::join(missing, ", "),
+          place.world,
+          missing.size() == 1 ? "s" : "ve");
+      if (Clock::now() >= deadline) {
+        return make_error(
+            Errc::kPeerLost, fmt::format("{} within {} s", text, to_seconds(kStartTimeout)));
+      }
+      if (place.rank == 0 && !missing.empty()) say(fmt::format("ddptrain: waiting: {}\n", text));
+    }
+  }
+}
+
+/// What ranks_that_keep_others_waiting() needs. A process is one rank, but for tests.
+struct Joined {
+  StorePointer store;
+  int rank = 0;
+  int world = 1;
+  std::chrono::milliseconds timeout{};
+};
+
+std::optional<Joined>& joined() {
+  static std::optional<Joined> joined;
+  return joined;
+}
+
 }  // namespace
+
+std::vector<int> ranks_that_keep_others_waiting() {
+  constexpr std::chrono::milliseconds kGraceMin = std::chrono::seconds(1);
+  constexpr std::chrono::milliseconds kGraceMax = std::chrono::seconds(10);
+  if (!joined()) return {};
+  const auto& [store, rank, world, timeout] = *joined();
+  const auto keys = keys_of_ranks("ddptrain_waits", world);
+  try {
+    store->set(keys[static_cast<std::size_t>(rank)], std::vector<std::uint8_t>{'1'});
+    // They came to the collective a little later, and so their time is over later.
+    std::this_thread::sleep_for(std::clamp(timeout / 10, kGraceMin, kGraceMax));
+    return missing_ranks(*store, keys);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
 
 Result<ProcessGroup> make_process_group(
     const WorkerPlace& place, std::chrono::milliseconds timeout) {
@@ -62,6 +142,11 @@ Result<ProcessGroup> make_process_group(
   if (!opened) return opened.error();
   const StorePointer store =
       c10::make_intrusive<c10d::PrefixStore>("default_pg", *std::move(opened));
+  if (place.world > 1) {
+    joined() = Joined{.store = store, .rank = place.rank, .world = place.world, .timeout = timeout};
+    const auto come = await_all(*store, place);
+    if (!come) return come.error();
+  }
   // create_default honours GLOO_SOCKET_IFNAME; plain create() has no device at all.
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
       store, place.rank, place.world, c10d::ProcessGroupGloo::Options::create_default(timeout));

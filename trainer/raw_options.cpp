@@ -6,18 +6,29 @@
 #include "trainer/core/python_checkpoint.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
-#include <limits>
 #include <ranges>
 
 namespace ddprun {
 namespace {
 
 constexpr std::int64_t kCountMax = 1'000'000'000;
-constexpr std::int64_t kSeedMax = std::numeric_limits<std::int32_t>::max();
 constexpr int kThreadsMax = 1024;
+constexpr int kLocalRankMax = 1'000'000;
 constexpr double kBurnInHoursMin = 1e-6;
 constexpr double kBurnInHoursMax = 10'000;
+
+/// Accepts the name of a file, without a directory.
+CLI::Validator file_name() {
+  return {
+      [](const std::string& text) -> std::string {
+        const bool is_name =
+            !text.empty() && text.find('/') == std::string::npos && text != "." && text != "..";
+        return is_name ? "" : fmt::format("'{}' is not the name of a file", text);
+      },
+      ""};
+}
 
 template <class Kinds>
 auto words_for(const Kinds& kinds) {
@@ -47,6 +58,12 @@ void add_launch_flags(CLI::App& app, RawOptions& raw) {
       "--print-env",
       raw.options.prints_environment,
       "Print RANK, WORLD_SIZE and the like, and who says so, instead of training");
+  app.add_option(
+         "--local-rank",
+         raw.options.local_rank,
+         "This process's number on its node, as torch.distributed.launch passes it; LOCAL_RANK "
+         "wins")
+      ->transform(count(0, kLocalRankMax));
   app.add_option("--config", "YAML file of flags without their hyphens; the command line wins")
       ->type_name("FILE");
   app.add_option("NAME=VALUE", raw.overrides, "Flags, as a configuration has them");
@@ -68,28 +85,28 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
       ->check(not_empty())
       ->type_name("NAME");
   app.add_option("--limit-train-samples", data.limit_train, "Use the first N only; 0: all")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
   app.add_option(
          "--limit-test-samples,--limit-val-samples",
          data.limit_test,
          "Use the first N only; 0: all")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
   app.add_option("--validation-share", data.validation_share, "Of the training samples, held out")
       ->check(between(0, 0.9));
   app.add_option("--validation-split", raw.split, "How they are chosen")
       ->check(one_of({"random", "stratified"}));
   app.add_option("--validation-seed,--val-seed", data.validation_seed, "Of that choice")
-      ->check(count(0, kSeedMax));
+      ->transform(seed());
   app.add_flag("--drop-last", data.drops_tail, "Leave out what the world size does not divide");
   app.add_option("--workers,--num-workers", data.workers, "Threads of a rank that decode images")
-      ->check(count(0, kThreadsMax));
-  app.add_option("--prefetch", data.prefetch, "Batches made ahead")->check(count(1, 64));
+      ->transform(count(0, kThreadsMax));
+  app.add_option("--prefetch", data.prefetch, "Batches made ahead")->transform(count(1, 64));
   app.add_flag(
       "--python-transforms", data.draws_as_python, "Draw crops and flips as Python's main process");
   app.add_option("--fake-train-samples,--num-samples", data.fake_train, "Of made-up data")
-      ->check(count(1, kCountMax));
+      ->transform(count(1, kCountMax));
   app.add_option("--fake-test-samples", data.fake_test, "Of made-up data")
-      ->check(count(1, kCountMax));
+      ->transform(count(1, kCountMax));
 }
 
 void add_model_flags(CLI::App& app, RawOptions& raw) {
@@ -97,15 +114,18 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--model,--model-name", raw.model, "The net")
       ->check(one_of(words_of(model_words())));
   app.add_option("--classes", raw.classes, "How many the model tells apart")
-      ->check(count(1, 1'000'000));
+      ->transform(count(1, 1'000'000));
   app.add_option("--image-size", raw.image_side, "Side of the images, pixels")
-      ->check(count(1, 4096));
+      ->transform(count(1, 4096));
   app.add_option("--dropout", options.model.dropout, "Of a vision transformer")
       ->check(between(0, 0.99));
   app.add_option(
-         "--pretrained", options.pretrained, "Weights to begin with: safetensors or torch.save")
+         "--pretrained",
+         options.pretrained,
+         "Weights to begin with: safetensors or torch.save; alone, those that torchvision has "
+         "downloaded")
       ->check(not_empty())
-      ->type_name("FILE");
+      ->type_name("[FILE]");
   app.add_option(
          "--evaluate", options.evaluated, "Test a file's or a snapshot's weights, and leave")
       ->check(not_empty())
@@ -118,17 +138,17 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
 void add_training_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
   app.add_option("--epochs,--num-epochs,--total-epochs", options.epochs, "How many")
-      ->check(count(1, kCountMax));
+      ->transform(count(1, kCountMax));
   app.add_option("--burn-in,--hours", options.burn_in_hours, "Train for so long, to try machines")
       ->check(between(kBurnInHoursMin, kBurnInHoursMax))
       ->type_name("HOURS");
   app.add_option("--first-epoch", options.first_epoch, "Number of the first epoch")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
   app.add_option("--batch-size", options.batch_size, "Samples per rank and pass")
-      ->check(count(1, 1'000'000));
+      ->transform(count(1, 1'000'000));
   app.add_option(
          "--accumulate,--gradient-accumulation-steps", options.accumulate, "Passes of one step")
-      ->check(count(1, 1'000'000));
+      ->transform(count(1, 1'000'000));
   app.add_option("--clip-norm", options.clip_norm, "Largest norm of the gradients")
       ->check(between(1e-12, 1e12));
   app.add_option("--amp", raw.precision, "Autocast of the forward pass")
@@ -136,17 +156,19 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
       ->trigger_on_parse();
   add_choice(app, "--use-amp", raw.precision, name_of(Precision::kBFloat16), "--amp bf16");
   app.add_option("--seed,--random-seed", options.seed, "Of weights and dropout")
-      ->check(count(0, kSeedMax))
+      ->transform(seed())
       ->envname(contract::kTaskId);
   app.add_option("--sampler-seed", raw.sampler_seed, "Of the order of samples; else --seed")
-      ->check(count(0, kSeedMax));
+      ->transform(seed());
   app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
-      ->check(count(1, kThreadsMax));
+      ->transform(count(1, kThreadsMax));
   app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu", "cuda"}));
   app.add_flag(
       "--deterministic",
       options.numerics.is_deterministic,
       "The same bits in each run; refuse operators that cannot");
+  app.add_option("--compile", options.compile, "Says that C++ has no such step, and what it has")
+      ->type_name("[NAME]");
   app.add_flag("--tf32", options.numerics.uses_tf32, "Tensor cores for float32, on GPUs");
   app.add_flag(
       "--cudnn-benchmark", options.numerics.benchmarks_cudnn, "Find the fastest convolutions");
@@ -154,7 +176,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
          "--evaluate-every-epochs",
          raw.evaluate_every_epochs,
          "Test after epochs that N divides; 0: at the end")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
 }
 
 void add_optimizer_flags(CLI::App& app, RawOptions& raw) {
@@ -171,27 +193,27 @@ void add_optimizer_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--schedule", raw.schedule, "Of the learning rate")
       ->check(one_of(words_of(schedule_words())));
   app.add_option("--step-size", schedule.step_epochs, "Epochs between drops of --schedule step")
-      ->check(count(1, kCountMax));
+      ->transform(count(1, kCountMax));
   app.add_option("--gamma", schedule.gamma, "Factor of each drop")->check(between(0, 1e6));
   app.add_option("--warmup-epochs", schedule.warmup_epochs, "Of the schedules that warm up")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
 }
 
 void add_ddp_flags(CLI::App& app, RawOptions& raw) {
   DdpOptions& ddp = raw.options.ddp;
   app.add_option("--bucket-cap-mb", ddp.bucket_cap_mib, "MiB of gradients sent at once")
-      ->check(count(1, 1'000'000));
+      ->transform(count(1, 1'000'000));
   app.add_flag("--find-unused", ddp.finds_unused, "Some parameters have no gradient in a step");
   app.add_flag("--static-graph", ddp.has_static_graph, "Every step uses the same parameters");
   app.add_option("--compress", raw.compression, "Gradients on their way between ranks")
       ->check(one_of(words_of(compression_words())));
   app.add_option("--pg-timeout", raw.peer_timeout_s, "Seconds that a rank waits for the others")
-      ->check(count(1, 1'000'000));
+      ->transform(count(1, 1'000'000));
   app.add_option(
          "--check-replicas-every-steps",
          raw.options.check_replicas_every_steps,
          "Steps between comparisons of all ranks' weights; 0: never")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
 }
 
 void add_output_flags(CLI::App& app, RawOptions& raw) {
@@ -202,7 +224,7 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
          "--log-every,--logging-interval",
          report.every_steps,
          "Steps between lines of a step; 0: the style's")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
   app.add_flag("-v,--verbose", report.verbosity, "Tell more; up to three times");
   app.add_option("--peak-tflops", raw.options.peak_tflops, "Of a device, for MFU")
       ->check(between(1e-6, 1e6));
@@ -213,6 +235,7 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
   add_file("--csv-file", report.csv_file, "The same as a table", "FILE");
   add_file("--tensorboard-dir", report.tensorboard_dir, "Event files for TensorBoard", "DIR");
   add_file("--wandb-dir", report.wandb_dir, "An offline run for wandb sync", "DIR");
+  app.add_flag("--no-wandb", raw.leaves_wandb_out, "None of it, whatever --wandb-dir says");
   add_file("--wandb-project", report.wandb_project, "Where wandb files the run", "NAME")
       ->envname("WANDB_PROJECT");
   add_file("--wandb-group", report.wandb_group, "Runs of one group stand together", "NAME")
@@ -227,14 +250,23 @@ void add_checkpoint_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--checkpoint-style", raw.checkpoint_style, "Of files for Python's scripts")
       ->check(one_of(checkpoint_style_names()));
   app.add_option(
-         "--checkpoint-dir", raw.checkpoint_directory, "Where they go; else to the snapshots")
+         "--checkpoint-dir",
+         raw.checkpoint_directory,
+         "Where they go; else CHECKPOINT_DIR, else to the snapshots, else ./checkpoints")
       ->check(not_empty())
       ->type_name("DIR");
   app.add_option(
          "--checkpoint-every-epochs,--checkpoint-interval-epochs,--checkpoint-interval",
          raw.checkpoint_every_epochs,
          "Epochs between two of them")
-      ->check(count(1, kCountMax));
+      ->transform(count(1, kCountMax));
+  app.add_option(
+         "--model-dir", raw.model_directory, "Weights alone go here, each tenth epoch and the last")
+      ->check(not_empty())
+      ->type_name("DIR");
+  app.add_option("--model-filename", raw.model_file, "What their file is called")
+      ->check(file_name())
+      ->type_name("NAME");
   app.add_flag(
       "--link-checkpoints",
       raw.options.links_checkpoints,
@@ -250,9 +282,9 @@ void add_profile_flags(CLI::App& app, RawOptions& raw) {
          "--profile-schedule", raw.profile_schedule, "Steps to skip, warm up and record; cycles")
       ->type_name("WAIT,WARMUP,ACTIVE,REPEAT");
   app.add_option("--profile-epoch", profile.captured_epoch, "The one that nsys captures")
-      ->check(count(0, kCountMax));
+      ->transform(count(0, kCountMax));
   app.add_option("--profile-epochs", raw.profile_epochs, "Only in the run's first N; else 2")
-      ->check(count(1, kCountMax));
+      ->transform(count(1, kCountMax));
 }
 
 void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
@@ -261,21 +293,24 @@ void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
       ->check(not_empty())
       ->type_name("DIR");
   app.add_option("--snapshot-every-steps", snapshots.every_steps, "Steps between snapshots")
-      ->check(count(1, kCountMax));
-  app.add_option("--keep-snapshots", snapshots.keep, "How many stay")->check(count(1, 1'000'000));
+      ->transform(count(1, kCountMax));
+  app.add_option("--keep-snapshots", snapshots.keep, "How many stay")
+      ->transform(count(1, 1'000'000));
   app.add_option("--keep-best", raw.best, "Besides these the best one, by what validation measures")
       ->check(one_of({name_of(BestMetric::kAccuracy), name_of(BestMetric::kLoss)}));
   app.add_option(
-         "--resume", snapshots.begun_with, "A snapshot to go on from where --snapshot-dir has none")
+         "--resume",
+         raw.resumed,
+         "A snapshot to go on from where --snapshot-dir has none; alone, the file of --model-dir")
       ->check(not_empty())
-      ->type_name("PATH");
+      ->type_name("[PATH]");
   app.add_option(
          "--inject", raw.injections, "A fault for a drill: FAULT@STEP[:MS][,rank=N][,attempt=N]")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FAULT@STEP");
   // For the parity tests, and not in --help.
   app.add_option("--test-flip-gradient-bit-at-step", raw.options.flip_gradient_bit_at_step)
-      ->check(count(1, kCountMax))
+      ->transform(count(1, kCountMax))
       ->group("");
 }
 

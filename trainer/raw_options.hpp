@@ -31,7 +31,7 @@ struct RawOptions {
   std::string compression = name_of(Compression::kNone);
   std::string split = "random";
   std::int64_t peer_timeout_s = kPeerTimeout.count();
-  std::optional<std::int64_t> sampler_seed;
+  std::optional<std::uint64_t> sampler_seed;
   std::optional<std::int64_t> classes;
   std::optional<std::int64_t> image_side;
   std::optional<double> momentum;
@@ -41,6 +41,10 @@ struct RawOptions {
   std::optional<std::string> checkpoint_style;
   std::optional<std::string> checkpoint_directory;
   std::optional<std::int64_t> checkpoint_every_epochs;
+  std::optional<std::string> model_directory;  // as the OpenACC bootcamp's script has it
+  std::optional<std::string> model_file;
+  std::optional<std::string> resumed;  // a path, or kResumeAlone
+  bool leaves_wandb_out = false;
   std::optional<std::string> profile_schedule;
   std::optional<std::int64_t> profile_epochs;
   std::vector<std::string> injections;

@@ -38,6 +38,16 @@ Result<void> check_replicas(const torch::nn::Module& model, const ProcessGroup& 
   }
   const auto odd = odd_ranks(fingerprints);
   if (odd.empty()) return {};
+  if (odd.size() == fingerprints.size()) {
+    return make_error(
+        Errc::kBadNumbers,
+        fmt::format(
+            "the weights of ranks 0 to {} differ, and there is no majority to tell whose are "
+            "right: "
+            "memory or a processor of one of them may be faulty; start again from the last "
+            "snapshot",
+            fingerprints.size() - 1));
+  }
   return make_error(
       Errc::kBadNumbers,
       fmt::format(

@@ -6,11 +6,13 @@
 #include <fmt/chrono.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -39,6 +41,12 @@ ArgumentValue value_of(const std::string& text) {
   return text;
 }
 
+/// A number, or where none of ours holds it its digits.
+Arguments::value_type::second_type seed_argument(std::uint64_t seed) {
+  if (std::in_range<std::int64_t>(seed)) return static_cast<std::int64_t>(seed);
+  return std::to_string(seed);
+}
+
 Arguments arguments_of(const TrainOptions& options) {
   const DataOptions& data = options.data;
   Arguments arguments = {
@@ -55,8 +63,8 @@ Arguments arguments_of(const TrainOptions& options) {
       {"weight_decay", options.optimizer.weight_decay},
       {"schedule", std::string(name_of(options.schedule.kind))},
       {"amp", std::string(name_of(options.precision))},
-      {"seed", options.seed},
-      {"sampler_seed", options.sampler_seed}};
+      {"seed", seed_argument(options.seed)},
+      {"sampler_seed", seed_argument(options.sampler_seed)}};
   // Behind those that others follow, with what came of them, all that was said.
   for (const auto& [flag, text] : options.report.flags) {
     std::string name = flag;

@@ -13,8 +13,8 @@ std::vector<std::int64_t> random_order(std::int64_t n, std::uint64_t seed) {
 }
 
 std::vector<std::int64_t> epoch_order(
-    std::int64_t n, std::int64_t sampler_seed, std::int64_t epoch) {
-  return random_order(n, static_cast<std::uint64_t>(sampler_seed + epoch));
+    std::int64_t n, std::uint64_t sampler_seed, std::int64_t epoch) {
+  return random_order(n, sampler_seed + static_cast<std::uint64_t>(epoch));
 }
 
 void draw_as_data_loader() {

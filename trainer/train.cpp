@@ -52,6 +52,10 @@ namespace ddprun {
 namespace {
 
 constexpr char kGeneratorOffset[] = "device_generator_offset";
+constexpr char kNoCompiler[] =
+    "ddptrain: --compile has no effect: models are compiled by Python alone (torch.compile). What "
+    "makes a "
+    "step shorter here: --amp bf16, and on GPUs --tf32 and --cudnn-benchmark\n";
 constexpr double kTera = 1e12;
 constexpr double kPercent = 100;
 // -v so many times:
@@ -98,7 +102,7 @@ class Training {
   Result<std::optional<Batch>> next_batch(Feeder& feeder);
   void end_phase(double PhaseTimes::*phase);
   void stop_profiling();
-  Result<void> check_loss(double loss) const;
+  Result<void> bear(double loss);
   Result<void> check_weights();
   void flip_gradient_bit();
   Result<void> report_step(const MetricSums& sums, const Stepper::Update& update);
@@ -149,6 +153,7 @@ class Training {
   std::unique_ptr<StopAgreement> stop_;
   std::unique_ptr<BurnIn> burn_in_;     // null unless it is one
   std::unique_ptr<Profiler> profiler_;  // null where nothing is profiled
+  int overflows_ = 0;                   // passes in a row whose loss is no number
   bool is_stopped_ = false;
   bool is_best_ = false;                       // this moment, behind an epoch
   std::optional<Evaluation> last_evaluation_;  // with the weights of this moment
@@ -191,8 +196,7 @@ bool Training::has_more_to_train() const {
 }
 
 Result<void> Training::open() {
-  auto data = open_training_data(
-      options_.data, options_.model.image, static_cast<std::uint64_t>(options_.seed));
+  auto data = open_training_data(options_.data, options_.model.image, options_.seed);
   if (!data) return data.error();
   data_ = *std::move(data);
   options_.train_samples = data_.train.size();
@@ -269,9 +273,10 @@ Result<void> Training::build() {
   auto same = check_same_flags(options_, group_);
   if (!same) return same;
 
-  torch::manual_seed(static_cast<std::uint64_t>(options_.seed));  // P3: nothing draws in between
+  torch::manual_seed(options_.seed);  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
   forward_flops_ = static_cast<double>(forward_flops(options_.model));
+  if (place_.rank == 0 && options_.compile) say(kNoCompiler);
   if (options_.pretrained) {
     auto begun = begin_with(*model, *options_.pretrained);
     if (!begun) return with_context("--pretrained", begun.error());
@@ -428,9 +433,13 @@ Result<void> Training::train_step(Feeder& feeder, std::int64_t batches_left) {
     auto [loss, right] =
         stepper_->pass(*batch, pass == passes ? Gradients::kReduce : Gradients::kAccumulate);
     if (drill_.spoils_loss(step)) loss = std::nan("");
-    done = check_loss(loss);
-    if (!done) return done;
-    sums.add(loss, right, batch->size());
+    if (std::isfinite(loss)) {
+      overflows_ = 0;
+      sums.add(loss, right, batch->size());
+    } else {
+      done = bear(loss);
+      if (!done) return done;
+    }
     at_.consumed += batch->size() * place_.world;
     end_phase(&PhaseTimes::compute_s);
   }
@@ -445,7 +454,8 @@ Result<void> Training::train_step(Feeder& feeder, std::int64_t batches_left) {
   at_.sums.add(sums);
   at_.extras[kSamplesOfRun] += sums.samples * place_.world;
   auto done = check_weights();
-  if (done) done = report_step(sums, update);
+  const bool has_overflowed = sums.samples == 0;  // and there is no loss to report
+  if (done && !has_overflowed) done = report_step(sums, update);
   return done;
 }
 
@@ -469,9 +479,12 @@ void Training::end_phase(double PhaseTimes::*phase) {
 }
 
 /// A loss that is no number never becomes one again: better to end here, with the last snapshot
-/// still good, than to train on noise.
-Result<void> Training::check_loss(double loss) const {
-  if (std::isfinite(loss)) return {};
+/// still good, than to train on noise. In fp16 a pass may overflow: its step is left out on all
+/// ranks, since the gradients are no numbers either, and the scale of the next is halved.
+Result<void> Training::bear(double loss) {
+  constexpr int kOverflowsMax = 50;  // by then nothing is left of the scale
+  const bool may_overflow = options_.precision == Precision::kFloat16;
+  if (may_overflow && ++overflows_ <= kOverflowsMax) return {};
   return make_error(
       Errc::kBadNumbers,
       fmt::format(
@@ -709,6 +722,7 @@ Result<void> Training::finish() {
       .sums = last_evaluation_->sums,
       .weights_sha256 = place_.rank == 0 ? weights_sha256(ddp_->model()) : "",
       .seconds = now_s() - run_began_s_,
+      .samples = throughput_.samples(),
       .samples_per_s = throughput_.whole(),
       .peak_tensor_bytes = figures ? figures->max_allocated_bytes : 0,
       .peak_rss_bytes = rss_bytes(),

@@ -11,6 +11,7 @@
 #include "trainer/data/stored_images.hpp"
 #include "trainer/data/synthetic.hpp"
 #include "trainer/data/torch_draws.hpp"
+#include "trainer/idx_file.hpp"
 #include "trainer/sampler.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -19,8 +20,10 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <numeric>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace ddprun {
@@ -91,6 +94,17 @@ std::int64_t classes_of_made_up(DatasetKind kind) {
   return *classes;
 }
 
+/// Where the IDX files lie: in the directory itself, or where torchvision unpacks them below it.
+std::string idx_directory(const DataOptions& options) {
+  namespace fs = std::filesystem;
+  const fs::path below = fs::path(options.directory) /
+                         (options.kind == DatasetKind::kMnist ? "MNIST" : "FashionMNIST") / "raw";
+  std::error_code ignored;  // what cannot be looked at is not there
+  const bool is_below = fs::is_directory(below, ignored) &&
+                        !find_data_file(options.directory, "train-images-idx3-ubyte");
+  return is_below ? below.string() : options.directory;
+}
+
 /// The images of FakeData, those of the test behind those of training.
 Images fake_images(const DataOptions& options, ImageShape image, DataSplit split) {
   const bool is_train = split == DataSplit::kTrain;
@@ -107,7 +121,7 @@ Result<Images> open_images(const DataOptions& options, ImageShape image, DataSpl
   auto images = options.kind == DatasetKind::kCifar10
                     ? StoredImages::open_cifar10(options.directory, split)
                 : options.kind == DatasetKind::kMnist || options.kind == DatasetKind::kFashionMnist
-                    ? StoredImages::open_idx(options.directory, split)
+                    ? StoredImages::open_idx(idx_directory(options), split)
                     : EncodedImages::open(options.directory, split);
   if (!images) return images.error();
   return Images(*std::move(images));
@@ -132,8 +146,7 @@ void hold_out(
     std::vector<std::int64_t>& train,
     std::vector<std::int64_t>& held_out) {
   std::vector<std::int64_t> order;
-  for (const std::int64_t at :
-       random_order(std::ssize(train), static_cast<std::uint64_t>(options.validation_seed))) {
+  for (const std::int64_t at : random_order(std::ssize(train), options.validation_seed)) {
     order.push_back(train[static_cast<std::size_t>(at)]);
   }
   // The label of a made-up image is drawn behind its pixels: a quarter of an hour for all of them.

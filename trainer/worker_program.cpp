@@ -40,6 +40,14 @@ TrainFailure failure_of(const Error& error) {
   return {.exit_status = status, .message = error.detail};
 }
 
+TrainFailure failure_of(const std::exception& thrown) {
+  if (is_timeout(thrown.what())) {
+    const auto ranks = ranks_that_keep_others_waiting();
+    if (!ranks.empty()) return kept_waiting_by(ranks);
+  }
+  return classify_failure(thrown.what());
+}
+
 void prepare_worker() {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): cannot fail for this signal
   fill_closed_streams();
@@ -85,7 +93,7 @@ void run_worker(
   } catch (const Failure& failure) {
     leave_worker(end_by(failure_of(failure.error())));
   } catch (const std::exception& error) {
-    leave_worker(end_by(classify_failure(error.what())));
+    leave_worker(end_by(failure_of(error)));
   }
   leave_worker(kExitOk);
 }

@@ -9,6 +9,7 @@
 #include "trainer/core/worker_place.hpp"
 #include "trainer/process_group.hpp"
 
+#include <exception>
 #include <functional>
 #include <stdexcept>
 #include <type_traits>
@@ -37,6 +38,10 @@ T need(Result<T> result) {
 /// How a worker ends by `error`: with kExitTryAgain where a peer is lost, with
 /// kExitBadNumbers or kExitBadFile.
 TrainFailure failure_of(const Error& error);
+
+/// The same for what was thrown. Where a collective has timed out this asks the others who it is
+/// that all wait for, which takes seconds.
+TrainFailure failure_of(const std::exception& thrown);
 
 /// Prepares this process to be a worker: a peer that is gone is an error and no signal, closed
 /// standard streams are no file's, and freed tensors stay in the process. For the start of main().

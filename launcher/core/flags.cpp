@@ -46,7 +46,7 @@ Result<const Flag*> find_long(std::string_view typed) {
   const std::string name = with_dashes(typed.substr(2));
   std::vector<const Flag*> candidates;
   for (const Flag& flag : all_flags()) {
-    if (flag.name == name) return &flag;
+    if (flag.name == name || (!flag.alias.empty() && flag.alias == name)) return &flag;
     if (flag.name.starts_with(name)) candidates.push_back(&flag);
   }
   if (candidates.empty()) return unknown(typed);
@@ -204,6 +204,7 @@ std::string help_text() {
     group = flag.group;
     text += fmt::format("  {}{}{}\n", spelling(flag), flag.value.empty() ? "" : " ", flag.value);
     text += fmt::format("      {}\n", flag.help);
+    if (!flag.alias.empty()) text += fmt::format("      as in Accelerate: --{}\n", flag.alias);
     const std::string variable = variable_of(flag);
     if (!flag.initial.empty()) {
       text += fmt::format(

@@ -39,6 +39,7 @@ struct Flag {
   /// Takes the value over, or says what is wrong with it, e.g. "expected a whole number from 0 on".
   /// A switch is called only when it is on. None for those that ask for a text.
   Result<void> (*apply)(const Given&, Options&) = nullptr;
+  std::string_view alias = {};  // what Accelerate's launcher calls it
 };
 
 std::span<const Flag> all_flags();
@@ -46,7 +47,13 @@ std::span<const Flag> all_flags();
 /// "PET_NPROC_PER_NODE"; empty if the flag has none.
 std::string variable_of(const Flag& flag);
 
-enum class Asks : std::uint8_t { kRun, kHelp, kVersion, kCompletion };
+enum class Asks : std::uint8_t {
+  kRun,
+  kHelp,
+  kVersion,
+  kCompletion,
+  kNothing,  // this task of Slurm's is one more than the job has nodes
+};
 
 struct CommandLine {
   Asks asks = Asks::kRun;

@@ -62,6 +62,40 @@ Result<void> settle_what_runs(const CommandLine& line, Options& options) {
   return {};
 }
 
+/// Accelerate counts the workers of all nodes together.
+Result<void> settle_all_workers(const CommandLine& line, Options& options) {
+  if (!options.all_workers) return {};
+  const auto& [text, source] = line.given.at("num-processes");
+  if (line.given.contains("nproc-per-node")) {
+    return bad_usage(fmt::format(
+        "{} '{}' and {} both say how many workers there are; leave one of them out",
+        source,
+        text,
+        line.given.at("nproc-per-node").source));
+  }
+  const NodeRange& nodes = options.plan.meeting.nodes;
+  if (nodes.min() != nodes.max()) {
+    return bad_usage(fmt::format(
+        "{} '{}': counts the workers of all nodes, and there may be {} to {} of these; give "
+        "--nproc-per-node",
+        source,
+        text,
+        nodes.min(),
+        nodes.max()));
+  }
+  const int each = *options.all_workers / nodes.max();
+  if (each * nodes.max() != *options.all_workers || each > WorkerCount::kMax) {
+    return bad_usage(fmt::format(
+        "{} '{}': {} nodes cannot have equally many of them, 1 to {} each",
+        source,
+        text,
+        nodes.max(),
+        WorkerCount::kMax));
+  }
+  options.workers = {.by = WorkerCount::By::kNumber, .number = each};
+  return {};
+}
+
 /// Tee includes the file, so it wins over redirect for the same stream.
 void settle_streams(Options& options) {
   const auto modes_of = [](int redirect, int tee) {
@@ -103,6 +137,8 @@ Result<Options> read_options(const CommandLine& line, const Environment& environ
   if (!set) return set.error();
   set = settle_meeting(line, options);
   if (!set) return set.error();
+  set = settle_all_workers(line, options);
+  if (!set) return set.error();
   settle_streams(options);
   options.plan.rdzv_backend = options.standalone ? "c10d" : options.backend;
 
@@ -110,6 +146,11 @@ Result<Options> read_options(const CommandLine& line, const Environment& environ
     return bad_usage("no script given; usage: ddprun [options] script [arguments of the script]");
   }
   options.rest = line.rest;
+  // With an underscore: scripts of before torch 2 know no other, and later ones are told to take
+  // both.
+  if (options.passes_local_rank) {
+    options.rest.insert(options.rest.begin() + 1, "--local_rank=${local_rank}");
+  }
   return options;
 }
 

@@ -58,6 +58,7 @@ struct RendezvousSettings {
 struct Options {
   LaunchPlan plan;  // as far as it needs no look at the machine
   WorkerCount workers;
+  std::optional<int> all_workers;  // --num-processes: those of all nodes
   Runs runs = Runs::kScript;
   std::vector<std::string> rest;  // script and arguments, at least one
 
@@ -67,6 +68,7 @@ struct Options {
   bool standalone = false;
   bool is_module = false;
   bool is_program = false;
+  bool passes_local_rank = false;  // --no-use-env
   std::string backend = "static";
   std::optional<Given> endpoint;
   std::optional<Given> run_id;
@@ -100,6 +102,7 @@ namespace setters {
 
 Result<void> nnodes(const Given& given, Options& options);
 Result<void> nproc_per_node(const Given& given, Options& options);
+Result<void> num_processes(const Given& given, Options& options);
 Result<void> spares(const Given& given, Options& options);
 Result<void> node_rank(const Given& given, Options& options);
 Result<void> role(const Given& given, Options& options);
@@ -136,6 +139,7 @@ Result<void> signals_to_handle(const Given& given, Options& options);
 Result<void> monitor_interval(const Given& given, Options& options);
 Result<void> start_method(const Given& given, Options& options);
 Result<void> exit_barrier_timeout(const Given& given, Options& options);
+Result<void> no_use_env(const Given& given, Options& options);
 Result<void> use_env(const Given& given, Options& options);
 Result<void> log_dir(const Given& given, Options& options);
 Result<void> redirects(const Given& given, Options& options);

@@ -56,6 +56,13 @@ Result<void> nproc_per_node(const Given& given, Options& options) {
   return {};
 }
 
+Result<void> num_processes(const Given& given, Options& options) {
+  const auto number = parse_int<int>(given.text);
+  if (!number || *number < 1) return refused("expected a number from 1 on");
+  options.all_workers = number;
+  return {};
+}
+
 Result<void> role(const Given& given, Options& options) {
   if (given.text.empty()) return refused("a role needs a name; leave it out for 'default'");
   options.plan.role = given.text;

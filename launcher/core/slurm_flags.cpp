@@ -74,6 +74,14 @@ bool is_whole_step(const CommandLine& line) {
   return nodes != line.given.end() && nodes->second.source == kNodesSource;
 }
 
+bool is_surplus(const Allocation& allocation, const CommandLine& line) {
+  if (!allocation.has_shared_nodes() || allocation.local_id == 0) return false;
+  if (!says_where_to_meet(line) || line.given.contains("standalone")) return false;
+  const auto here = static_cast<int>(allocation.nodes.size());
+  const int nodes = nodes_of(line, NodeRange(here, here)).max();
+  return nodes > 1 && nodes <= here;
+}
+
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line) {
   Filler filler(allocation, line);
   const auto here = static_cast<int>(allocation.nodes.size());
@@ -105,10 +113,12 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
   }
   const int cpus = std::min(usable_cpus, allocation.cpus.value_or(usable_cpus));
   const int gpus = allocation.gpus.value_or(0);
-  filler.fill(
-      "nproc-per-node",
-      std::to_string(gpus > 0 ? gpus : cpus),
-      gpus > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_CPUS_ON_NODE");
+  if (!filler.has("num-processes")) {
+    filler.fill(
+        "nproc-per-node",
+        std::to_string(gpus > 0 ? gpus : cpus),
+        gpus > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_CPUS_ON_NODE");
+  }
   // More nodes than the step has come from other steps or jobs, or from outside of Slurm.
   if (is_ours || nodes.max() <= here) filler.fill("rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
   if (filler.has("standalone")) return {};

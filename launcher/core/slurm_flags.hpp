@@ -13,6 +13,11 @@ namespace ddprun {
 /// needed.
 bool says_where_to_meet(const CommandLine& line);
 
+/// Whether this task is one more than the job has agents: the step has several tasks on a node, the
+/// user says where the nodes meet, and --nnodes counts nodes and not tasks. The first task of each
+/// node takes part then. Of one node each task may mean to run a job of its own.
+bool is_surplus(const Allocation& allocation, const CommandLine& line);
+
 /// Gives the flags that the command line leaves open what Slurm says: how many nodes, this node's
 /// rank, where they meet, the id, and workers per node (GPUs, else CPUs; no more than
 /// `usable_cpus`). Where the user says where the nodes meet, that holds, and nothing is refused; if

@@ -40,6 +40,11 @@ Result<void> wrap(const Given& given, Options& options) {
   return {};
 }
 
+Result<void> no_use_env(const Given& /*given*/, Options& options) {
+  options.passes_local_rank = true;
+  return {};
+}
+
 Result<void> debug_rank(const Given& given, Options& options) {
   const auto rank = parse_int<int>(given.text);
   if (!rank || *rank < 0) return refused("expected a rank, a number from 0 on");

@@ -198,18 +198,21 @@ Result<std::optional<Allocation>> find_allocation(
   return read_step(step, variables);
 }
 
+std::string srun_of_one_each(const Allocation& allocation) {
+  const std::size_t nodes = allocation.nodes.size();
+  return fmt::format("srun --nodes={} --ntasks={} --ntasks-per-node=1 ddprun", nodes, nodes);
+}
+
 Error agents_share_nodes(const Allocation& allocation) {
   const std::size_t nodes = allocation.nodes.size();
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "this step has {} tasks on {} node{}, and ddprun wants one on each: start it by srun "
-          "--nodes={} --ntasks={} --ntasks-per-node=1 ddprun",
+          "this step has {} tasks on {} node{}, and ddprun wants one on each: start it by {}",
           allocation.tasks(),
           nodes,
           nodes == 1 ? "" : "s",
-          nodes,
-          nodes));
+          srun_of_one_each(allocation)));
 }
 
 }  // namespace ddprun

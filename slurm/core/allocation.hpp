@@ -71,9 +71,12 @@ struct Allocation {
 Result<std::optional<Allocation>> find_allocation(
     const std::map<std::string, std::string>& environment);
 
-/// What to say where agents must not share a node: the numbers, and the srun that is right.
+/// The srun that starts one task on each node of the step.
 ///
-/// `--ntasks-per-node=1` alone is not: in a job with more tasks per node, srun honours the job.
+/// `--ntasks-per-node=1` alone does not: in a job with more tasks per node, srun honours the job.
+std::string srun_of_one_each(const Allocation& allocation);
+
+/// What to say where agents must not share a node: the numbers, and the srun that is right.
 Error agents_share_nodes(const Allocation& allocation);
 
 }  // namespace ddprun

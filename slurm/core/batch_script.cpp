@@ -5,6 +5,7 @@
 #include "slurm/core/excerpt.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -38,7 +39,9 @@ Error refused(std::string detail) {
 std::string variable_of(std::string_view name) {
   return name == "job-name" ? "SBATCH_JOB_NAME"
          : name == "output" ? "SBATCH_OUTPUT"
-                            : "SBATCH_ERROR";
+         : name == "error"  ? "SBATCH_ERROR"
+         : name == "array"  ? "SBATCH_ARRAY_INX"
+                            : "SBATCH_WAIT";
 }
 
 /// What an option is in the end; none: sbatch's default.
@@ -51,25 +54,27 @@ std::optional<std::string> effective(const OutputSources& sources, std::string_v
 }
 
 /// The folder of a file name pattern, without what Slurm replaces; empty: where the job begins.
-Result<std::string> folder_of(
+Result<OutputFolder> folder_of(
     std::string_view pattern, const std::string& user, const std::string& job_name) {
   const std::string_view folder = pattern.substr(0, pattern.rfind('/') + 1);
   // A backslash switches the replacements off.
   const bool is_literal = pattern.find('\\') != std::string_view::npos;
-  std::string made;
+  OutputFolder made{.parts = {""}};
   for (std::size_t at = 0; at < folder.size(); ++at) {
     if (folder[at] == '\\') continue;
     if (is_literal || folder[at] != '%') {
-      made += folder[at];
+      made.parts.back() += folder[at];
       continue;
     }
     ++at;  // a '/' ends the folder, so there is one more
     if (folder[at] == '%') {
-      made += '%';
+      made.parts.back() += '%';
     } else if (folder[at] == 'u') {
-      made += user;
+      made.parts.back() += user;
     } else if (folder[at] == 'x') {
-      made += job_name;
+      made.parts.back() += job_name;
+    } else if (folder[at] == 'j' || folder[at] == 'A') {
+      made.parts.emplace_back();
     } else {
       return refused(fmt::format(
           "'{}': the name of its folder is not known before the job runs, and Slurm makes no "
@@ -79,6 +84,25 @@ Result<std::string> folder_of(
     }
   }
   return made;
+}
+
+/// The folder is made while the job is held, once sbatch has told its id.
+Result<void> check_id_is_told(std::string_view pattern, const OutputSources& sources) {
+  const auto refuse = [pattern](std::string_view why) {
+    return refused(fmt::format("'{}': {}; put the id behind the last '/'", excerpt(pattern), why));
+  };
+  if (effective(sources, "array")) {
+    return refuse(
+        "each element of --array has an id of its own, which is not known before it runs");
+  }
+  if (effective(sources, "wait")) {
+    return refuse(
+        "a job whose folder has its id in its name is held until that is made, and --wait waits");
+  }
+  if (sources.typed.find("quiet") != nullptr || sources.lines.find("quiet") != nullptr) {
+    return refuse("--quiet keeps the job's id back, by which its folder is called");
+  }
+  return {};
 }
 
 }  // namespace
@@ -113,17 +137,26 @@ std::string wrapped(std::string_view command) {
   return fmt::format("#!/bin/sh\n{}\n", command);
 }
 
-Result<std::vector<std::string>> output_folders(const OutputSources& sources) {
+std::string OutputFolder::with_id(std::string_view id) const {
+  return fmt::format("{}", fmt::join(parts, id));
+}
+
+Result<std::vector<OutputFolder>> output_folders(const OutputSources& sources) {
   const std::string name =
       effective(sources, "job-name")
           .value_or(sources.script_name.empty() ? "wrap" : sources.script_name);
-  std::vector<std::string> folders;
+  std::vector<OutputFolder> folders;
   for (const std::string_view option : {"output", "error"}) {
     const auto pattern = effective(sources, option);
     if (!pattern) continue;
     auto folder = folder_of(*pattern, sources.user, name);
     if (!folder) return with_context(fmt::format("--{}", option), folder.error());
-    if (!folder->empty()) folders.push_back(*std::move(folder));
+    if (folder->needs_id()) {
+      if (auto fits = check_id_is_told(*pattern, sources); !fits) {
+        return with_context(fmt::format("--{}", option), fits.error());
+      }
+    }
+    if (folder->needs_id() || !folder->parts.front().empty()) folders.push_back(*std::move(folder));
   }
   return folders;
 }

@@ -54,12 +54,18 @@ struct Known {
   std::string_view shortest;  // what tells it from all other options of sbatch's
   char letter;
 };
-constexpr std::array<Known, 5> kKnown{{
+constexpr std::array<Known, 11> kKnown{{
     {.name = "output", .shortest = "ou", .letter = 'o'},
     {.name = "error", .shortest = "er", .letter = 'e'},
     {.name = "chdir", .shortest = "ch", .letter = 'D'},
     {.name = "job-name", .shortest = "j", .letter = 'J'},
     {.name = "wrap", .shortest = "wr", .letter = 0},
+    {.name = "array", .shortest = "ar", .letter = 'a'},
+    {.name = "hold", .shortest = "ho", .letter = 'H'},
+    {.name = "parsable", .shortest = "pars", .letter = 0},
+    {.name = "quiet", .shortest = "qu", .letter = 'Q'},
+    {.name = "test-only", .shortest = "te", .letter = 0},
+    {.name = "wait", .shortest = "wait", .letter = 'W'},
 }};
 
 /// sbatch takes any beginning that fits one name only; one that fits several it refuses itself.

@@ -13,9 +13,8 @@
 namespace ddprun {
 
 struct SbatchOption {
-  std::string
-      name;  // the long one of --output, --error, --chdir, --job-name and --wrap; else as given
-  std::string value;               // empty: none
+  std::string name;   // the long one of those that we know (sbatch_command.cpp); else as given
+  std::string value;  // empty: none
   std::vector<std::string> words;  // as they came; letters in one word: only the last option has it
 
   bool operator==(const SbatchOption&) const = default;

@@ -15,6 +15,9 @@
 set -euo pipefail
 : "${1:?what to run: sbatch without_launcher.sh ddptrain}"
 
+# Where tasks are given a GPU each (--gpus-per-task, --gpu-bind), a task does not see the others' GPUs, and NCCL has no
+# direct way to them: add --gres-flags=allow-task-sharing to srun. Where Slurm does not know that yet, --gpu-bind=none.
+
 # Since Slurm 22.05 srun does not take --cpus-per-task over from sbatch. And the ranks that are left
 # when one has ended would wait for it.
 srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --kill-on-bad-exit=1 "$@"

@@ -141,8 +141,8 @@ class DdpctlSubmit(unittest.TestCase):
         self.assert_refused(self.submit(), BAD_USAGE, "SCRIPT is required")
         self.assert_refused(self.submit("--chdir=/x", "job.sh"), BAD_USAGE, "--chdir '/x'")
         self.assert_refused(self.submit("job.py"), BAD_USAGE, "job.py", "'python3'")
-        self.assert_refused(self.submit("-o", "%j/out.txt", "job.sh"), BAD_USAGE,
-                            "--output: '%j/out.txt'")
+        self.assert_refused(self.submit("-o", "%N/out.txt", "job.sh"), BAD_USAGE,
+                            "--output: '%N/out.txt'")
 
     def test_a_script_that_is_not_there(self):
         self.commit()

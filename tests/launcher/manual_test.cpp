@@ -36,6 +36,16 @@ TEST(Help, TellsEveryFlagThatIsNotAlwaysRefusedWithDefaultAndVariable) {
   }
 }
 
+TEST(Help, AndTheManualTellWhatAccelerateCallsAFlag) {
+  const std::string help = help_text();
+  const std::string text = manual();
+  for (const Flag& flag : all_flags()) {
+    if (flag.alias.empty()) continue;
+    EXPECT_THAT(help, HasSubstr(fmt::format("as in Accelerate: --{}\n", flag.alias)));
+    EXPECT_THAT(text, HasSubstr(fmt::format("`--{}`", flag.alias)));
+  }
+}
+
 TEST(Help, HasExamplesThatCanBeTyped) {
   const std::string help = help_text();
   int examples = 0;

@@ -320,6 +320,46 @@ TEST(Options, AcceptTorchrunsOwnLogsSpecs) {
   EXPECT_THAT(options_of({"--logs-specs=default", "x"}).warnings, IsEmpty());
 }
 
+TEST(Options, HaveTheNamesOfAcceleratesLauncher) {
+  const Options options = options_of(
+      {"--machine_rank",
+       "1",
+       "--main_process_ip",
+       "10.0.0.1",
+       "--main_process_port=1234",
+       "--num_machines",
+       "2",
+       "--num_processes",
+       "8",
+       "main.py"});
+  const MeetingPlan& meeting = options.plan.meeting;
+  EXPECT_EQ(meeting.nodes, NodeRange(2, 2));
+  EXPECT_EQ(meeting.node_rank, 1);
+  EXPECT_EQ(meeting.endpoint, (Endpoint{"10.0.0.1", 1234}));
+  EXPECT_EQ(options.workers.number, 4);
+  EXPECT_EQ(options_of({"--num-processes=3", "main.py"}).workers.number, 3);
+
+  const Words two = {"--nnodes=2", "--node-rank=0", "--master-addr=a"};
+  const auto with = [&two](Words more) {
+    more.insert(more.begin(), two.begin(), two.end());
+    return complaint(more);
+  };
+  EXPECT_THAT(with({"--num-processes=3"}), HasSubstr("2 nodes cannot have equally many of them"));
+  EXPECT_THAT(with({"--num-processes=0"}), HasSubstr("expected a number from 1 on"));
+  EXPECT_THAT(
+      with({"--num-processes=2", "--nproc-per-node=1"}), HasSubstr("leave one of them out"));
+  EXPECT_THAT(
+      complaint({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "--num-processes=2"}),
+      HasSubstr("there may be 1 to 2 of these; give --nproc-per-node"));
+}
+
+TEST(Options, PassTheLocalRankToScriptsThatAreGivenItByTheirLauncher) {
+  EXPECT_EQ(
+      options_of({"--no-use-env", "train.py", "--epochs=3"}).rest,
+      (Words{"train.py", "--local_rank=${local_rank}", "--epochs=3"}));
+  EXPECT_EQ(options_of({"--use_env", "train.py"}).rest, Words{"train.py"});
+}
+
 TEST(Options, LetRunPathWinOverNoPython) {
   EXPECT_EQ(options_of({"--no-python", "--run-path", "x"}).runs, Runs::kRunPath);
   EXPECT_EQ(options_of({"-m", "x"}).runs, Runs::kModule);

@@ -179,5 +179,33 @@ TEST(SlurmFlags, SeveralAgentsOnANodeAreRefused) {
   EXPECT_EQ(complaint_in(shared, {"--standalone"}), "accepted");
 }
 
+TEST(SlurmFlags, OfSeveralTasksOnANodeTheFirstTakesPartIfNodesAreCountedAndNotTasks) {
+  Allocation shared = three_nodes();
+  shared.tasks_per_node = {2, 2, 2};
+  const auto is_one_too_many = [&shared](int local_id, Words words) {
+    shared.local_id = local_id;
+    words.emplace_back("train.py");
+    const auto line = read_command_line(words, {});
+    EXPECT_TRUE(line);
+    return line && is_surplus(shared, *line);
+  };
+  const std::string endpoint = "--rdzv-endpoint=node0:29500";
+  const std::string c10d = "--rdzv-backend=c10d";
+  EXPECT_FALSE(is_one_too_many(0, {"--nnodes=3", c10d, endpoint}));
+  EXPECT_TRUE(is_one_too_many(1, {"--nnodes=3", c10d, endpoint}));
+  EXPECT_TRUE(is_one_too_many(1, {c10d, endpoint}));
+  EXPECT_TRUE(is_one_too_many(1, {"--nnodes=3", "--node-rank=1", "--master-addr=node0"}));
+  EXPECT_FALSE(is_one_too_many(1, {"--nnodes=6", c10d, endpoint}));  // an agent for each task
+  EXPECT_FALSE(is_one_too_many(1, {"--nnodes=1", c10d, "--rdzv-endpoint=localhost:0"}));
+  EXPECT_FALSE(is_one_too_many(1, {"--standalone"}));
+  EXPECT_FALSE(is_one_too_many(1, {"--nnodes=3"}));  // which is refused
+  EXPECT_FALSE(is_surplus(three_nodes(), {}));
+}
+
+TEST(SlurmFlags, WorkersOfAllNodesTogetherAreNotSlurmsToCount) {
+  const Options options = options_in(three_nodes(), {"--num-processes=6"});
+  EXPECT_EQ(options.workers.number, 2);
+}
+
 }  // namespace
 }  // namespace ddprun

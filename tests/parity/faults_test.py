@@ -94,6 +94,17 @@ class Faults(unittest.TestCase):
         self.refused(results[0], BAD_NUMBERS, "rank 0", "loss is nan in step 10", "--learning-rate")
         self.assert_ends_as_without_faults()
 
+    def test_in_fp16_a_step_that_overflows_is_left_out_and_training_goes_on(self):
+        results = self.run_ranks("--amp", "fp16", "--epochs", "1", "--limit-train-samples", "64", "--inject", "nan@3")
+        self.assertNotIn("nan", jobs.final(results)["loss"])
+
+    def test_weights_that_differ_between_two_ranks_blame_neither(self):
+        results = self.run_ranks(
+            "--check-replicas-every-steps", "5", "--test-flip-gradient-bit-at-step", "3", world=2)
+        for status, _, err in results:
+            self.assertEqual(BAD_NUMBERS, status, err)
+            self.assertIn("the weights of ranks 0 to 1 differ, and there is no majority", err)
+
     def test_weights_that_differ_on_one_rank_name_it(self):
         results = self.run_ranks(
             "--check-replicas-every-steps", "5", "--test-flip-gradient-bit-at-step", "3", world=3)
@@ -155,7 +166,15 @@ class Faults(unittest.TestCase):
         run.ranks[0].wait(timeout=jobs.WAIT_S)
         self.assertIsNone(run.ranks[1].poll(), "hangs on")
         run.ranks[1].kill()
-        self.refused(run.wait()[0], TRY_AGAIN, "rank 0", "lost another rank", "Timed out")
+        self.refused(run.wait()[0], TRY_AGAIN, "rank 0", "rank 1 kept the others waiting", "--pg-timeout")
+
+    def test_who_is_late_at_the_start_is_waited_for_however_short_pg_timeout_is(self):
+        """Its data may still be on the way; --pg-timeout is of collectives."""
+        dataset, directory = jobs.find_data()
+        late = 'if [ "$RANK" = 1 ]; then sleep 5; fi; exec "$0" "$@"'
+        run = jobs.Run(["sh", "-c", late, jobs.DDPTRAIN, *FLAGS, "--dataset", dataset, "--data-dir", directory,
+                        "--pg-timeout", "2"], 2)
+        self.assertEqual(jobs.final(self.run_ranks(world=2)), jobs.final(run.wait()))
 
     def test_a_slow_rank_is_slow_from_then_on(self):
         began = time.monotonic()

@@ -64,7 +64,15 @@ class Output : public testing::Test {
   }
   void set(const char* name, const char* value) { sources_.environment[name] = value; }
 
-  Result<std::vector<std::string>> folders() const { return output_folders(sources_); }
+  /// With the job's id as "<id>".
+  Result<std::vector<std::string>> folders() const {
+    const auto folders = output_folders(sources_);
+    if (!folders) return folders.error();
+    std::vector<std::string> names;
+    for (const OutputFolder& folder : *folders)
+      names.push_back(folder.with_id("<id>"));
+    return names;
+  }
 
   OutputSources sources_{
       .typed = {}, .environment = {}, .lines = {}, .script_name = "job.sh", .user = "ann"};
@@ -104,11 +112,25 @@ TEST_F(Output, IsTakenAsItIsBehindABackslash) {
   EXPECT_THAT(folders().value(), ElementsAre("%x/"));
 }
 
-TEST_F(Output, IsRefusedInAFolderWithTheNumberOfTheJob) {
-  write({"--output=checkpoints/%j/out.txt"});
-  EXPECT_THAT(folders().error().detail, HasSubstr("--output: 'checkpoints/%j/out.txt'"));
-  write({"--error=a/%4j/out.txt"});
-  EXPECT_FALSE(folders());
+TEST_F(Output, HasAFolderNamedByTheJobMadeOnceTheIdIsKnown) {
+  write({"--output=checkpoints/%j/out.txt", "--error=%A/e"});
+  EXPECT_THAT(folders().value(), ElementsAre("checkpoints/<id>/", "<id>/"));
+}
+
+TEST_F(Output, IsRefusedInAFolderThatCannotBeMadeInTime) {
+  const auto complaint = [this](const std::vector<std::string>& words) {
+    write(words);
+    const auto made = folders();
+    return made ? "accepted" : made.error().detail;
+  };
+  EXPECT_THAT(complaint({"--error=a/%4j/out.txt"}), HasSubstr("--error: 'a/%4j/out.txt'"));
+  EXPECT_THAT(complaint({"--output=%N/out.txt"}), HasSubstr("not known before the job runs"));
+  EXPECT_THAT(complaint({"--output=%j/o", "--array=1-3"}), HasSubstr("each element of --array"));
+  EXPECT_THAT(complaint({"--output=%j/o", "-W"}), HasSubstr("--wait waits"));
+  EXPECT_THAT(complaint({"--output=%j/o", "-Q"}), HasSubstr("--quiet keeps the job's id back"));
+  EXPECT_EQ(complaint({"--output=%j/o", "--wait-all-nodes=1"}), "accepted");
+  set("SBATCH_WAIT", "1");
+  EXPECT_THAT(complaint({"--output=%j/o"}), HasSubstr("--wait waits"));
 }
 
 }  // namespace

@@ -4,16 +4,14 @@
 """
 
 import argparse
-import contextlib
 import os
-import pty
 import random
-import select
 import sys
 import time
 import unittest
 
 from cluster import PATIENCE_S, POLL_S, Cluster, skip_without_cluster
+from terminal import Terminal
 
 options = argparse.Namespace()
 SAY = "echo said $RANK/$WORLD_SIZE on $(hostname)"
@@ -37,32 +35,6 @@ wait
 
 def setUpModule():
     skip_without_cluster()
-
-
-class Terminal:
-    """A shell that somebody types into."""
-
-    def __init__(self, cluster, *words, node=None):
-        self.end, its_end = pty.openpty()
-        self.process = cluster.popen(*words, node=node, stdin=its_end, stdout=its_end, stderr=its_end)
-        os.close(its_end)
-        self.said = ""
-
-    def type(self, line):
-        os.write(self.end, (line + "\n").encode())
-
-    def wait(self):
-        """Until the shell has ended: its status."""
-        deadline = time.monotonic() + PATIENCE_S
-        with contextlib.suppress(OSError):  # EIO: nobody has the other end any more
-            while select.select([self.end], [], [], max(0, deadline - time.monotonic()))[0]:
-                self.said += os.read(self.end, 1 << 16).decode()
-        return self.process.wait(PATIENCE_S)
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        os.close(self.end)
 
 
 class Meeting(unittest.TestCase):

@@ -37,7 +37,7 @@ class Submit(unittest.TestCase):
         self.git("init", "--quiet")
         self.write("job.sh", SCRIPT)
         self.write("sub/program.sh", PROGRAM)
-        self.write(".gitignore", "log/\n")
+        self.write(".gitignore", "log/\ncheckpoints/\n")
         self.commit = self.commit_all()
         self.code = self.repository / ".git/ddprun-code" / self.commit
 
@@ -116,6 +116,32 @@ class Submit(unittest.TestCase):
         """Slurm would end such a job with 0:53 and without a word."""
         job = self.submitted("--job-name=try", "-N1", "--output=log/%x/%j.out", "../job.sh")
         self.assertIn("script of old", self.output(job, "log/try"))
+
+    def test_a_folder_named_by_the_job_is_made_before_it_runs(self):
+        self.write("job.sh", SCRIPT.replace("log/%x/%j.out", "checkpoints/%j/out.txt"))
+        self.commit = self.commit_all()
+        submitted = self.submit("-N1", "../job.sh")
+        self.assertRegex(submitted.stdout, r"\ASubmitted batch job \d+\n\Z")
+        for job in (int(submitted.stdout.split()[-1]), self.submitted("-N1", "../job.sh")):
+            self.assertEqual("COMPLETED", self.cluster.wait_until_over(job)["JobState"])
+            output = self.repository / f"sub/checkpoints/{job}/out.txt"
+            self.assertIn("script of old", output.read_text())
+
+    def test_a_job_that_is_to_be_held_stays_so_though_its_folder_is_made(self):
+        job = self.submitted("--hold", "--output=checkpoints/%j/out.txt", "../job.sh")
+        self.assertEqual("JobHeldUser", self.cluster.job(job)["Reason"])
+        self.assertTrue((self.repository / f"sub/checkpoints/{job}").is_dir())
+
+    def test_a_job_whose_folder_cannot_be_made_is_held_and_says_how_to_go_on(self):
+        self.write("sub/taken", "")
+        self.commit_all()
+        ended = self.submit("--output=taken/%j/out.txt", "../job.sh", check=False)
+        job = int(ended.stdout.split()[-1])
+        self.addCleanup(self.cluster.run, "scancel", str(job), check=False)
+        self.assertNotEqual(0, ended.returncode)
+        self.assertRegex(ended.stderr, f"job {job} was submitted and is held: .*taken/{job}.*"
+                                       f"'scontrol release {job}'")
+        self.assertEqual("JobHeldUser", self.cluster.job(job)["Reason"])
 
     def test_it_has_the_name_of_its_script(self):
         job = self.submitted("--hold", "../job.sh")

@@ -127,6 +127,14 @@ class Runs(unittest.TestCase):
         workers = self.assert_ranks(self.complete("--gpus-per-node=2"), 1, 2)
         self.assertEqual(["0,1"] * 2, [worker["CUDA_VISIBLE_DEVICES"] for worker in workers])
 
+    def test_run_of_two_terminals(self):
+        first = self.submit("--nodelist=node0", arguments=("0", "--nproc-per-node=2", WORKER))
+        said = re.compile(r"^Master IP Address: (\S+)$", re.MULTILINE)
+        self.cluster.wait_until(lambda: said.search(self.output(first)), "the first terminal says its address")
+        address = said.search(self.output(first))[1]
+        second = self.submit("--nodelist=node1", arguments=("1", address, "--nproc-per-node=2", WORKER))
+        self.assert_ranks("".join(map(self.output_at_the_end, (first, second))), 2, 2)
+
     def test_run_of_several_nodes(self):
         output = self.complete("--nodes=2", "--gpus-per-node=2")
         self.assert_ranks(output, 2, 2)

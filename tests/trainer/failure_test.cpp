@@ -20,6 +20,21 @@ TEST(ClassifyFailure, TakesAPeerThatHasGoneForWorthAnotherTry) {
   EXPECT_THAT(failure.message, Not(HasSubstr("\n")));
 }
 
+TEST(ClassifyFailure, TakesRanksThatDoNotFindEachOtherInTimeForWorthAnotherTry) {
+  const TrainFailure failure =
+      classify_failure("wait timeout after 3000ms, keys: /default_pg/0//cpu//0/1");
+  EXPECT_EQ(failure.exit_status, kExitTryAgain);
+  EXPECT_THAT(failure.message, HasSubstr("lost another rank"));
+}
+
+TEST(KeptWaiting, NamesTheRankThatAllWaitFor) {
+  EXPECT_TRUE(is_timeout("Timed out waiting 3000ms for recv operation to complete"));
+  EXPECT_FALSE(is_timeout("Connection closed by peer"));
+  const TrainFailure failure = kept_waiting_by({1, 3});
+  EXPECT_EQ(failure.exit_status, kExitTryAgain);
+  EXPECT_THAT(failure.message, HasSubstr("rank 1, 3 kept the others waiting"));
+}
+
 TEST(ClassifyFailure, TakesAStoreThatDoesNotAnswerForWorthAnotherTry) {
   const TrainFailure failure = classify_failure(
       "The client socket has timed out after 300000ms while trying to connect to (10.0.0.1, 5).");

@@ -149,7 +149,7 @@ class Interchange(unittest.TestCase):
         self.assert_same(value, self.through_us(value))
 
     def test_plain_values_come_back(self):
-        value = {"ints": [0, 1, -1, 255, 256, 65536, 2**31, -2**31 - 1, 2**63 - 1, -2**63],
+        value = {"ints": [0, 1, -1, 255, 256, 65536, 2**31, -2**31 - 1, 2**63 - 1, -2**63, 2**63, 2**64 - 1],
                  "floats": (0.1, float("inf"), -0.0), "none": None, "bools": [True, False],
                  "texts": ["", "größe", "a" * 1000], 7: {"nested": {"deeper": [(), {}, []]}},
                  "size": tuple(torch.Size([2, 3]))}

@@ -104,6 +104,7 @@ ReportEvent event_of(std::string_view name, LineStyle style) {
       .sums = kValidationSums,
       .weights_sha256 = "ab12",
       .seconds = 62.68,
+      .samples = 45'000,
       .samples_per_s = 704.85,
       .peak_tensor_bytes = 123'456'789,
       .peak_rss_bytes = 987'654'321};
@@ -197,7 +198,8 @@ TEST(LineStyle, OtherRanksSayOnlyWhatTheSystemHasThemSay) {
           LineStyle::kCrusoeVit,
           LineStyle::kKaust}) {
       context.style = style;
-      EXPECT_THAT(lines_of(event_of(name, style), context), IsEmpty()) << name;
+      const bool is_told_by_all = style == LineStyle::kMilaImagenet && name == "ended";
+      EXPECT_EQ(lines_of(event_of(name, style), context).empty(), !is_told_by_all) << name;
     }
   }
   context.style = LineStyle::kMilaCifar;

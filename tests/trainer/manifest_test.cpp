@@ -91,6 +91,15 @@ TEST(Manifest, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(refusal(spoiled("\"conv-net\"", "3")), HasSubstr("'arguments'"));
 }
 
+TEST(Manifest, RefusesACountOfSamplesThatNoStepHasSeen) {
+  EXPECT_THAT(
+      refusal(spoiled("\"step\": 150", "\"step\": 0")),
+      HasSubstr("'samples_consumed' is 6400, and step is 0"));
+  EXPECT_THAT(
+      refusal(spoiled("\"samples_consumed\": 6400", "\"samples_consumed\": 49")),
+      HasSubstr("'batches_consumed' is 50, and samples_consumed only 49"));
+}
+
 TEST(Manifest, RefusesFilesOutsideTheSnapshot) {
   EXPECT_THAT(refusal(spoiled("model.safetensors", "../model")), HasSubstr("no file name"));
   EXPECT_THAT(refusal(spoiled("model.safetensors", "..")), HasSubstr("no file name"));

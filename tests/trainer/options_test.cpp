@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -190,14 +192,130 @@ TEST(TrainOptions, WriteFilesForOtherProgramsBesideTheSnapshotsUnlessToldWhere) 
           .checkpoints.every_epochs,
       4);
 
-  EXPECT_THAT(refusal_of({"--checkpoint-style", "mila"}), HasSubstr("needs --checkpoint-dir"));
-  EXPECT_THAT(
-      refusal_of({"--checkpoint-dir", "c"}),
-      HasSubstr("--checkpoint-dir has no meaning without --checkpoint-style"));
-  EXPECT_THAT(
-      refusal_of({"--snapshot-dir", "s", "--checkpoint-every-epochs", "2"}),
-      HasSubstr("--checkpoint-every-epochs has no meaning"));
   EXPECT_THAT(refusal_of({"--link-checkpoints"}), HasSubstr("needs --snapshot-dir"));
+}
+
+TEST(TrainOptions, HaveCheckpointsOfTheSystemWhoseLinesTheyPrintIfNoStyleIsGiven) {
+  using enum CheckpointStyle;
+  const std::vector<std::tuple<const char*, const char*, CheckpointStyle>> styles = {
+      {"plain", "cifar10", kDdprun},
+      {"mila", "imagenet", kMila},
+      {"mila", "cifar10", kMilaCifar},
+      {"crusoe", "mnist", kCrusoe},
+      {"kaust", "tiny-imagenet", kDdprun},
+      {"openacc", "cifar10", kOpenAcc},
+  };
+  for (const auto& [lines, dataset, style] : styles) {
+    const auto options = accepted(
+        {"--dataset", dataset, "--data-dir", "d", "--log-style", lines, "--checkpoint-dir", "c"});
+    EXPECT_EQ(options.checkpoints.style, style) << lines << ' ' << dataset;
+    EXPECT_EQ(options.checkpoints.directory, "c");
+  }
+  EXPECT_EQ(accepted({"--checkpoint_interval_epochs=1"}).checkpoints.directory, "checkpoints");
+  EXPECT_EQ(accepted({"--checkpoint-style", "mila"}).checkpoints.directory, "checkpoints");
+  EXPECT_EQ(accepted({}).checkpoints.style, std::nullopt);
+}
+
+TEST(TrainOptions, TakeTheDirectoryOfCheckpointsFromTheEnvironmentUnlessNothingIsKept) {
+  ASSERT_EQ(::setenv("CHECKPOINT_DIR", "./checkpoints", 1), 0);
+  const TrainOptions options = accepted({"--log-style", "crusoe"});
+  EXPECT_EQ(options.checkpoints.style, CheckpointStyle::kCrusoe);
+  EXPECT_EQ(options.checkpoints.directory, "./checkpoints");
+  EXPECT_EQ(accepted({"--checkpoint-dir", "c"}).checkpoints.directory, "c");
+  EXPECT_EQ(accepted({"--burn-in", "1"}).checkpoints.style, std::nullopt);
+  EXPECT_EQ(accepted({"--evaluate", "e"}).checkpoints.style, std::nullopt);
+  ASSERT_EQ(::setenv("CHECKPOINT_DIR", "", 1), 0);
+  EXPECT_EQ(accepted({}).checkpoints.style, std::nullopt);
+  ASSERT_EQ(::unsetenv("CHECKPOINT_DIR"), 0);
+}
+
+TEST(TrainOptions, SaveAndTakeUpTheFileOfTheOpenAccBootcamp) {
+  const TrainOptions options = accepted({"--model_dir", "m", "--model_filename", "net.pth"});
+  EXPECT_EQ(options.checkpoints.style, CheckpointStyle::kOpenAccWeights);
+  EXPECT_EQ(options.checkpoints.directory, "m");
+  EXPECT_EQ(options.checkpoints.file_name, "net.pth");
+  EXPECT_EQ(options.checkpoints.every_epochs, 10);
+  EXPECT_EQ(accepted({"--model_dir", "m"}).checkpoints.file_name, std::nullopt);
+  EXPECT_EQ(accepted({"--model_filename", "n"}).checkpoints.directory, "checkpoints");
+  EXPECT_THAT(
+      refusal_of({"--model-filename", "a/b"}), HasSubstr("'a/b' is not the name of a file"));
+  EXPECT_THAT(
+      refusal_of({"--model-dir", "m", "--checkpoint-style", "mila"}),
+      HasSubstr("--model-dir is for the files of --checkpoint-style openacc-weights, not of mila"));
+
+  const std::string directory = testing::TempDir();
+  const std::string name = "net." + std::to_string(::getpid());
+  std::ofstream(directory + name) << "weights";
+  const TrainOptions resumed =
+      accepted({"--model-dir", directory.c_str(), "--model-filename", name.c_str(), "--resume"});
+  EXPECT_EQ(resumed.pretrained, std::filesystem::path(directory) / name);
+  EXPECT_EQ(resumed.snapshots.begun_with, std::nullopt);
+  std::filesystem::remove(directory + name);
+  EXPECT_EQ(
+      refusal_of({"--model-dir", "/nowhere", "--resume"}),
+      "--resume: '/nowhere/resnet_distributed.pth' is not there; leave --resume out to begin anew");
+}
+
+TEST(TrainOptions, LetResumeAloneMeanTheRunsOwnSnapshots) {
+  EXPECT_EQ(accepted({"--snapshot-dir", "s", "--resume"}).snapshots.begun_with, std::nullopt);
+  EXPECT_EQ(accepted({"--resume", "--snapshot-dir", "s"}).snapshots.directory, "s");
+  EXPECT_EQ(accepted({"--resume", "p"}).snapshots.begun_with, "p");
+  EXPECT_EQ(accepted({"--resume=p", "epochs=2"}).snapshots.begun_with, "p");
+  EXPECT_THAT(refusal_of({"--resume"}), HasSubstr("give one of them, or a path behind --resume"));
+}
+
+TEST(TrainOptions, BeginWithTheWeightsThatTorchvisionHasDownloaded) {
+  const std::string home = testing::TempDir() + "torch_home." + std::to_string(::getpid());
+  ASSERT_EQ(::setenv("TORCH_HOME", home.c_str(), 1), 0);
+  const std::string file = home + "/hub/checkpoints/vit_b_32-d86f8d99.pth";
+  const std::vector<const char*> flags = {
+      "--use_fake_data", "--model_name=vit_b_32", "--pretrained", "epochs=2"};
+  EXPECT_EQ(
+      refusal_of(flags),
+      "--pretrained without a file takes the one that torchvision downloads, and '" + file +
+          "' is not there; fetch https://download.pytorch.org/models/vit_b_32-d86f8d99.pth to it, "
+          "or name a file");
+  std::filesystem::create_directories(home + "/hub/checkpoints");
+  std::ofstream(file) << "weights";
+  EXPECT_EQ(accepted(flags).pretrained, file);
+  EXPECT_EQ(accepted(flags).epochs, 2);
+  std::filesystem::remove_all(home);
+  ASSERT_EQ(::unsetenv("TORCH_HOME"), 0);
+  EXPECT_THAT(
+      refusal_of({"--model", "convnet", "--pretrained"}),
+      HasSubstr("is for models of torchvision, and convnet is none"));
+  EXPECT_EQ(accepted({"--pretrained=f=1.pt"}).pretrained, "f=1.pt");
+}
+
+TEST(TrainOptions, TakeWhatOnlyPythonHas) {
+  EXPECT_EQ(accepted({"--compile"}).compile, "default");
+  EXPECT_EQ(accepted({"--compile=reduce-overhead"}).compile, "reduce-overhead");
+  EXPECT_EQ(accepted({"--compile", "--epochs", "2"}).epochs, 2);
+  EXPECT_EQ(accepted({"--compile="}).compile, std::nullopt);
+  EXPECT_EQ(accepted({"--wandb-dir", "w", "--no_wandb"}).report.wandb_dir, std::nullopt);
+  EXPECT_EQ(accepted({"--local_rank=3"}).local_rank, 3);
+}
+
+TEST(TrainOptions, TakeSeedsAsTorchDoes) {
+  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  const TrainOptions options = accepted(
+      {"--seed=18446744073709551615", "--sampler-seed=0", "--val-seed=18446744073709551615"});
+  EXPECT_EQ(options.seed, kMost);
+  EXPECT_EQ(options.data.validation_seed, kMost);
+  EXPECT_EQ(accepted({"--sampler-seed=18446744073709551615"}).sampler_seed, kMost);
+  EXPECT_THAT(
+      refusal_of({"--sampler-seed=18446744073709551615", "--epochs=2"}),
+      HasSubstr("the sum has no place in 64 bits"));
+  EXPECT_THAT(refusal_of({"--seed", "18446744073709551616"}), HasSubstr("0 to 2^64 - 1"));
+  EXPECT_THAT(refusal_of({"--seed", "-1"}), HasSubstr("0 to 2^64 - 1"));
+}
+
+TEST(TrainOptions, TakeDigitsInGroupsAsPythonDoes) {
+  EXPECT_EQ(accepted({"--limit_train_samples=50_000"}).data.limit_train, 50'000);
+  EXPECT_EQ(accepted({"--limit-val-samples", "1_2_3"}).data.limit_test, 123);
+  for (const char* text : {"_1", "1_", "1__0", "_", ""}) {
+    EXPECT_THAT(refusal_of({"--epochs", text}), HasSubstr("is not a whole number")) << text;
+  }
 }
 
 TEST(TrainOptions, MeasureEachEpochForAStyleWhoseFilesHaveTheBest) {
@@ -483,6 +601,49 @@ TEST(CheckSameJob, NamesTheFlagAndBothValues) {
   ASSERT_FALSE(same);
   EXPECT_THAT(
       same.error().detail, HasSubstr("saved with --limit-train-samples all, but this run has 7"));
+}
+
+TEST(CheckSameJob, ComparesAllThatDecidesWhatIsTrainedUnlessTheSnapshotIsTooOldToTell) {
+  TrainOptions saved;
+  saved.data.validation_share = 0.1;
+  const auto complaint = [&saved](auto change) {
+    TrainOptions later = saved;
+    change(later);
+    const auto same = check_same_job(arguments_of_job(saved), later);
+    auto old = arguments_of_job(saved);
+    for (const char* const flag :
+         {"--drop-last", "--dropout", "--sync-bn", "--validation-seed", "--validation-split"})
+      old.erase(flag);
+    EXPECT_TRUE(check_same_job(old, later));
+    return same ? "accepted" : same.error().detail;
+  };
+  EXPECT_THAT(
+      complaint([](TrainOptions& later) { later.data.validation_seed = 7; }),
+      HasSubstr("saved with --validation-seed 42, but this run has 7"));
+  EXPECT_THAT(
+      complaint([](TrainOptions& later) { later.data.is_stratified = true; }),
+      HasSubstr("saved with --validation-split random, but this run has stratified"));
+  EXPECT_THAT(
+      complaint([](TrainOptions& later) { later.synchronises_batch_norm = true; }),
+      HasSubstr("saved with --sync-bn off, but this run has on"));
+  EXPECT_THAT(
+      complaint([](TrainOptions& later) { later.data.drops_tail = true; }),
+      HasSubstr("saved with --drop-last off, but this run has on"));
+  EXPECT_THAT(
+      complaint([](TrainOptions& later) { later.model.dropout = 0.5; }),
+      HasSubstr("saved with --dropout the model's, but this run has 0.5"));
+  saved.data.validation_share = 0;
+  EXPECT_EQ(complaint([](TrainOptions& later) { later.data.validation_seed = 7; }), "accepted");
+}
+
+TEST(CheckSameJob, LetsARunThatWentOutOfMemoryGoOnAsItIsAdvisedTo) {
+  TrainOptions later;
+  later.batch_size = 32;
+  later.accumulate = 2;
+  EXPECT_TRUE(check_same_job(arguments_of_job(TrainOptions()), later));
+  EXPECT_EQ(
+      changed_settings(settings_of_job(TrainOptions()), later),
+      "--accumulate 2 (was 1), --batch-size 32 (was 64)");
 }
 
 TEST(CheckSameJob, NamesTheSeedThatWasGivenRatherThanTheOneThatFollowsIt) {

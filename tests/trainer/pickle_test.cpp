@@ -71,7 +71,12 @@ TEST(Pickle, ReadsWholeNumbersOfEverySize) {
   EXPECT_EQ(only<std::int64_t>("\x8a\x06\0\0\0\0\0\x01"s), 1LL << 40U);
   EXPECT_EQ(
       only<std::int64_t>("\x8a\x08\0\0\0\0\0\0\0\x80"s), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(
+      only<std::uint64_t>("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0"s),
+      std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(only<std::int64_t>("\x8a\x09\x05\0\0\0\0\0\0\0\0"s), 5);
   EXPECT_THAT(refusal("\x8a\x09\0\0\0\0\0\0\0\0\x01"s), HasSubstr("more than 64 bits"));
+  EXPECT_THAT(refusal("\x8a\x0a\0\0\0\0\0\0\0\0\0\0"s), HasSubstr("more than 64 bits"));
 }
 
 TEST(Pickle, ReadsOtherPlainValues) {

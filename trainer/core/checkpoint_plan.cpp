@@ -69,9 +69,14 @@ std::string best_file_name(CheckpointStyle style) {
   }
 }
 
-bool is_leftover_checkpoint(CheckpointStyle style, int rank, std::string_view name) {
+bool is_leftover_checkpoint(
+    CheckpointStyle style,
+    int rank,
+    std::string_view name,
+    const std::optional<std::string>& file_name) {
   const auto file = without_suffix(name);
   if (!file || file->empty()) return false;
+  if (file_name) return *file == *file_name;
   if (*file == best_file_name(style)) return true;
   // Some styles count the epochs that are done, others from the state before the first.
   const std::int64_t number = number_in(*file);

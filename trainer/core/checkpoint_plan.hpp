@@ -8,6 +8,7 @@
 #include "trainer/core/schedule.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,8 +33,12 @@ bool is_of_each_rank(CheckpointStyle style);
 std::string best_file_name(CheckpointStyle style);
 
 /// Whether `name` is what a process that was killed left of a file of `rank`: the file's name, and
-/// behind it ".<process>.tmp".
-bool is_leftover_checkpoint(CheckpointStyle style, int rank, std::string_view name);
+/// behind it ".<process>.tmp". `file_name` is what the style's one file is called, if otherwise.
+bool is_leftover_checkpoint(
+    CheckpointStyle style,
+    int rank,
+    std::string_view name,
+    const std::optional<std::string>& file_name = std::nullopt);
 
 /// The settings of Python's optimizer of the same kind, for optimizer_group().
 PyDict optimizer_settings(const OptimizerOptions& options, double learning_rate);

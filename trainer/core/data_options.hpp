@@ -32,12 +32,12 @@ struct DataOptions {
       image_side;  // pixels, where the transforms can make any; none: the preset's
   std::optional<std::int64_t> limit_train;  // the first N; none: all
   std::optional<std::int64_t> limit_test;
-  double validation_share = 0;        // of the training samples, held out in place of the test set
-  bool is_stratified = false;         // of each class the same share is held out
-  std::int64_t validation_seed = 42;  // which ones
-  bool drops_tail = false;            // what the world size does not divide; else it is padded
-  std::optional<int> workers;         // threads of a rank that decode; none: its share of the CPUs
-  int prefetch = 2;                   // batches ahead of the one in use
+  double validation_share = 0;         // of the training samples, held out in place of the test set
+  bool is_stratified = false;          // of each class the same share is held out
+  std::uint64_t validation_seed = 42;  // which ones
+  bool drops_tail = false;             // what the world size does not divide; else it is padded
+  std::optional<int> workers;          // threads of a rank that decode; none: its share of the CPUs
+  int prefetch = 2;                    // batches ahead of the one in use
   bool draws_as_python =
       false;  // transforms draw from the default generator, as in Python's main process
   std::int64_t fake_train = 1'281'167;  // samples of made-up data

@@ -3,6 +3,7 @@
 #include "base/exit_status.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -14,12 +15,13 @@ namespace {
 
 // What gloo, NCCL, the sockets beneath it and the client of the store say when the other side is
 // gone.
-constexpr std::array<std::string_view, 11> kPeerLost = {
+constexpr std::array<std::string_view, 12> kPeerLost = {
     "Connection closed by peer",
     "Connection reset by peer",
     "Broken pipe",
     "Connection refused",
     "Timed out waiting",
+    "ait timeout",  // of the store, when ranks look for each other
     "Application timeout caused pair closure",
     "Socket closed",
     "onnection was closed",
@@ -41,6 +43,20 @@ bool says_one_of(std::string_view what, std::span<const std::string_view> phrase
 }
 
 }  // namespace
+
+bool is_timeout(std::string_view what) {
+  return what.find("Timed out waiting") != std::string_view::npos ||
+         what.find("Application timeout") != std::string_view::npos;
+}
+
+TrainFailure kept_waiting_by(const std::vector<int>& ranks) {
+  return {
+      .exit_status = kExitTryAgain,
+      .message = fmt::format(
+          "rank {} kept the others waiting for longer than --pg-timeout; its own log tells what it "
+          "does, and with --max-restarts ddprun starts all ranks again",
+          fmt::join(ranks, ", "))};
+}
 
 TrainFailure classify_failure(std::string_view what) {
   const std::string_view first = what.substr(0, what.find('\n'));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -19,6 +20,12 @@ struct TrainFailure {
 /// that is not there is the job's (kExitNoMemory), all else is a defect (kExitDefect). Only the
 /// first line of `what` is kept, since a stack follows it.
 TrainFailure classify_failure(std::string_view what);
+
+/// Whether gloo wrote that a peer kept it waiting for too long.
+bool is_timeout(std::string_view what);
+
+/// What to say then, where it is known whom all wait for (kExitTryAgain). REQUIRES: at least one.
+TrainFailure kept_waiting_by(const std::vector<int>& ranks);
 
 /// The error file of a worker: {"message": {"message": …, "extraInfo": {"py_callstack": …,
 /// "timestamp": …}}}, which torchrun and ddprun both read. `seconds` since 1970.

@@ -150,22 +150,21 @@ Lines MilaImagenetLines::operator()(const StepDone& step) const {
 
 Lines MilaImagenetLines::operator()(const EpochValidated& epoch) const {
   if (!is_first()) return {};
-  return {
-      prefix() + fmt::format(
-                     "Epoch {}: Val loss: {} accuracy: {} samples/sec: {}",
-                     epoch.trained.at.epoch,
-                     python_fixed(epoch.sums.mean_loss(), 3),
-                     python_percent(accuracy(epoch.sums), 2),
-                     python_fixed(epoch.samples_per_s(), 1))};
+  return {fmt::format(
+      "Epoch {}: Val loss: {} accuracy: {} samples/sec: {}",
+      epoch.trained.at.epoch,
+      python_fixed(epoch.sums.mean_loss(), 3),
+      python_percent(accuracy(epoch.sums), 2),
+      python_fixed(epoch.samples_per_s(), 1))};
 }
 
+/// Its rate counts the start as well, unlike ours.
 Lines MilaImagenetLines::operator()(const RunEnded& run) const {
-  if (!is_first()) return {};
-  return {
-      prefix() + fmt::format(
-                     "Done in {} seconds, with {} images/second",
-                     python_fixed(run.seconds, 1),
-                     python_fixed(run.samples_per_s, 1))};
+  const double rate = run.seconds > 0 ? static_cast<double>(run.samples) / run.seconds : 0;
+  return {fmt::format(
+      "Done in {} seconds, with {} images/second",
+      python_fixed(run.seconds, 1),
+      python_fixed(rate, 1))};
 }
 
 // mila: CIFAR-10 ----------------------------------------------------------------------------------

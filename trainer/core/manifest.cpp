@@ -209,6 +209,16 @@ Result<Manifest> parse_manifest(std::string_view text) {
   manifest.world = fields.signed_number("world");
   manifest.arguments = fields.texts("arguments");
   if (manifest.world < 1 || manifest.world > kWorldMax) fields.fail("world", "is out of range");
+  if (manifest.consumed > 0 && manifest.name.step == 0) {
+    fields.fail(
+        "samples_consumed",
+        fmt::format("is {}, and step is 0; they belong to different snapshots", manifest.consumed));
+  }
+  if (manifest.batches > manifest.consumed) {
+    fields.fail(
+        "batches_consumed",
+        fmt::format("is {}, and samples_consumed only {}", manifest.batches, manifest.consumed));
+  }
   const Json* files = fields.find("files");
   if (const auto& error = fields.error()) return *error;
   auto listed = read_files(*files);

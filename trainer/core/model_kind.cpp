@@ -23,6 +23,7 @@ struct Row {
   const char* name = nullptr;
   ImageShape image;
   std::int64_t classes = 0;
+  const char* weights_file = nullptr;  // as torchvision names it
 };
 
 // clang-format off
@@ -33,15 +34,15 @@ constexpr std::array kRows = {
     Row{ModelKind::kMyNet,          "my_net",           kMnist,                      10},
     Row{ModelKind::kDummy,          "dummy",            kImagenet,                   1000},
     Row{ModelKind::kLinear,         "linear",           kMnist,                      10},
-    Row{ModelKind::kResnet18,       "resnet18",         kImagenet,                   1000},
-    Row{ModelKind::kResnet34,       "resnet34",         kImagenet,                   1000},
-    Row{ModelKind::kResnet50,       "resnet50",         kImagenet,                   1000},
-    Row{ModelKind::kResnet101,      "resnet101",        kImagenet,                   1000},
-    Row{ModelKind::kResnet152,      "resnet152",        kImagenet,                   1000},
-    Row{ModelKind::kVitB16,         "vit_b_16",         kImagenet,                   1000},
-    Row{ModelKind::kVitB32,         "vit_b_32",         kImagenet,                   1000},
-    Row{ModelKind::kVitL16,         "vit_l_16",         kImagenet,                   1000},
-    Row{ModelKind::kVitL32,         "vit_l_32",         kImagenet,                   1000},
+    Row{ModelKind::kResnet18,       "resnet18",         kImagenet,                   1000,  "resnet18-f37072fd.pth"},
+    Row{ModelKind::kResnet34,       "resnet34",         kImagenet,                   1000,  "resnet34-b627a593.pth"},
+    Row{ModelKind::kResnet50,       "resnet50",         kImagenet,                   1000,  "resnet50-11ad3fa6.pth"},
+    Row{ModelKind::kResnet101,      "resnet101",        kImagenet,                   1000,  "resnet101-cd907fc2.pth"},
+    Row{ModelKind::kResnet152,      "resnet152",        kImagenet,                   1000,  "resnet152-f82ba261.pth"},
+    Row{ModelKind::kVitB16,         "vit_b_16",         kImagenet,                   1000,  "vit_b_16-c867db91.pth"},
+    Row{ModelKind::kVitB32,         "vit_b_32",         kImagenet,                   1000,  "vit_b_32-d86f8d99.pth"},
+    Row{ModelKind::kVitL16,         "vit_l_16",         kImagenet,                   1000,  "vit_l_16-852ce7e3.pth"},
+    Row{ModelKind::kVitL32,         "vit_l_32",         kImagenet,                   1000,  "vit_l_32-c7638314.pth"},
     Row{ModelKind::kCrusoeVitTiny,  "crusoe_vit_tiny",  {.channels = 3, .side = 32},  10},
     Row{ModelKind::kCrusoeVitLarge, "crusoe_vit_large", {.channels = 3, .side = 128}, 1000},
     Row{ModelKind::kCrusoeVitHuge,  "crusoe_vit_huge",  {.channels = 3, .side = 128}, 1000},
@@ -95,6 +96,10 @@ ImageShape default_image(ModelKind kind) {
 
 std::int64_t default_classes(ModelKind kind) {
   return row_of(kind).classes;
+}
+
+const char* torchvision_weights_file(ModelKind kind) {
+  return row_of(kind).weights_file;
 }
 
 ModelOptions default_model(ModelKind kind) {

@@ -50,6 +50,11 @@ struct ImageShape {
 ImageShape default_image(ModelKind kind);
 std::int64_t default_classes(ModelKind kind);
 
+/// What torchvision calls the file of its default weights for that model (its enumeration's
+/// DEFAULT: of ImageNet's 1000 classes), which it downloads; nullptr where the model is not
+/// torchvision's.
+const char* torchvision_weights_file(ModelKind kind);
+
 /// What a model is built from. Values out of range are refused by check_model, once.
 struct ModelOptions {
   ModelKind kind = ModelKind::kConvNet;

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <ranges>
 #include <vector>
 
@@ -14,6 +15,18 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kTrainSamples = "training samples";
+// Of which older snapshots do not tell.
+constexpr std::array kLater = {
+    kTrainSamples,
+    "--drop-last",
+    "--dropout",
+    "--sync-bn",
+    "--validation-seed",
+    "--validation-split"};
+
+const char* switched(bool is_on) {
+  return is_on ? "on" : "off";
+}
 
 }  // namespace
 
@@ -47,10 +60,12 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
   };
   const DataOptions& data = options.data;
   std::map<std::string, std::string> arguments = {
-      {"--accumulate", std::to_string(options.accumulate)},
       {"--amp", name_of(options.precision)},
       {"--classes", std::to_string(options.model.classes)},
       {"--dataset", name_of(data.kind)},
+      {"--drop-last", switched(data.drops_tail)},
+      {"--dropout",
+       options.model.dropout ? fmt::format("{}", *options.model.dropout) : "the model's"},
       {"--first-epoch", std::to_string(options.first_epoch)},
       {"--image-size", std::to_string(options.model.image.side)},
       {"--limit-train-samples", or_all(data.limit_train)},
@@ -58,8 +73,13 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
       {"--optimizer", name_of(options.optimizer.kind)},
       {"--sampler-seed", std::to_string(options.sampler_seed)},
       {"--seed", std::to_string(options.seed)},
+      {"--sync-bn", switched(options.synchronises_batch_norm)},
       {"--transforms", data.transforms.value_or("")},
       {"--validation-share", fmt::format("{}", data.validation_share)}};
+  if (data.validation_share > 0) {  // else they have no say in what is trained
+    arguments.emplace("--validation-seed", std::to_string(data.validation_seed));
+    arguments.emplace("--validation-split", data.is_stratified ? "stratified" : "random");
+  }
   if (options.train_samples)
     arguments.emplace(kTrainSamples, std::to_string(*options.train_samples));
   // A snapshot of the CPU's lacks the state of the device's generator.
@@ -72,12 +92,14 @@ std::map<std::string, std::string> settings_of_job(const TrainOptions& options) 
   const ScheduleOptions& schedule = options.schedule;
   const auto text = [](double number) { return fmt::format("{}", number); };
   std::map<std::string, std::string> settings = {
+      {"--accumulate", std::to_string(options.accumulate)},
       {"--batch-size", std::to_string(options.batch_size)},
       {"--clip-norm", options.clip_norm ? text(*options.clip_norm) : "none"},
       {"--compress", name_of(options.ddp.compression)},
       {"--epochs", std::to_string(options.epochs)},
       {"--learning-rate", text(optimizer.learning_rate)},
       {"--momentum", text(optimizer.momentum)},
+      {"--nesterov", switched(optimizer.is_nesterov)},
       {"--schedule", name_of(schedule.kind)},
       {"--weight-decay", text(optimizer.weight_decay)}};
   if (schedule.kind == ScheduleKind::kStep) {
@@ -130,7 +152,7 @@ Result<void> check_same_job(
   const auto differs = [&saved, is_imported](const auto& argument) {
     const auto found = saved.find(argument.first);
     if (found != saved.end()) return found->second != argument.second;
-    return !is_imported && argument.first != kTrainSamples;  // of which older snapshots do not tell
+    return !is_imported && std::ranges::find(kLater, argument.first) == kLater.end();
   };
   const auto refuse = [&saved](const std::string& flag, const std::string& value) {
     const auto found = saved.find(flag);

@@ -73,11 +73,13 @@ struct CheckpointOptions {
   std::optional<CheckpointStyle> style;  // none: no files
   std::string directory;
   std::int64_t every_epochs = 1;
+  std::optional<std::string> file_name;  // of the style that has one file; none: the style's own
 };
 
 struct TrainOptions {
   bool must_be_distributed = false;  // refuse to train where nothing says which rank this is
   bool prints_environment = false;   // instead of training
+  std::optional<int> local_rank;     // as a launcher passes it that sets no variable for it
   bool counts_parameters = false;    // instead of training
 
   DataOptions data;
@@ -85,6 +87,7 @@ struct TrainOptions {
   std::optional<std::int64_t> train_samples;  // that the data turned out to have
   bool has_classes_of_data = false;       // the model tells apart as many as there turn out to be
   std::optional<std::string> pretrained;  // a file of weights to begin with
+  std::optional<std::string> compile;     // what torch.compile was to do, which C++ does not have
   std::optional<std::string> evaluated;   // a file of weights to test, and nothing else
   bool synchronises_batch_norm = false;
 
@@ -100,8 +103,8 @@ struct TrainOptions {
   Precision precision = Precision::kFloat32;
   DdpOptions ddp;
   std::chrono::seconds peer_timeout = kPeerTimeout;  // >= 1, of a collective
-  std::int64_t seed = 0;                             // weights and dropout
-  std::int64_t sampler_seed = 0;                     // the order of the samples
+  std::uint64_t seed = 0;                            // weights and dropout
+  std::uint64_t sampler_seed = 0;                    // the order of the samples
   int num_threads = 1;                               // of each rank
   DeviceKind device = DeviceKind::kCpu;
   NumericOptions numerics;

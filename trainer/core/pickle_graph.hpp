@@ -50,6 +50,7 @@ struct Node {
       PyNone,
       bool,
       std::int64_t,
+      std::uint64_t,
       double,
       std::string_view,
       Sequence,

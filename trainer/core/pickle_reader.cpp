@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -192,9 +193,20 @@ class Machine {
   Result<void> push_long() {
     const auto bytes = number(1);
     if (!bytes) return cut_off();
+    if (*bytes == sizeof(std::uint64_t) + 1) return push_unsigned();
     if (*bytes > sizeof(std::int64_t)) return corrupt("a whole number has more than 64 bits");
     if (*bytes == 0) return push({.kind = std::int64_t{0}});
     return push_integer(*bytes, Sign::kTop);
+  }
+
+  /// Of 64 bits, and behind them a byte for the sign.
+  Result<void> push_unsigned() {
+    const auto bits = number(sizeof(std::uint64_t));
+    const auto sign = number(1);
+    if (!bits || !sign) return cut_off();
+    if (*sign != 0) return corrupt("a whole number has more than 64 bits");
+    if (std::in_range<std::int64_t>(*bits)) return push({.kind = static_cast<std::int64_t>(*bits)});
+    return push({.kind = *bits});
   }
 
   Result<void> push_float() {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <concepts>
 #include <limits>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -59,6 +60,14 @@ class Writer {
     op(Op::kLong1);
     byte(sizeof bits);
     little_endian(bits);
+  }
+
+  void write(std::uint64_t value) {
+    if (std::in_range<std::int64_t>(value)) return write(static_cast<std::int64_t>(value));
+    op(Op::kLong1);
+    byte(sizeof value + 1);  // the last byte is the sign's
+    little_endian(value);
+    byte(0);
   }
 
   void write(double value) {

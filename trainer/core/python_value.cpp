@@ -28,8 +28,8 @@ void PyDict::add(PyKey key, PyValue value) {
 }
 
 std::string_view type_name(const PyValue& value) {
-  constexpr std::array<std::string_view, 9> kNames = {
-      "None", "bool", "int", "float", "str", "list", "tuple", "dict", "Tensor"};
+  constexpr std::array<std::string_view, 10> kNames = {
+      "None", "bool", "int", "int", "float", "str", "list", "tuple", "dict", "Tensor"};
   static_assert(kNames.size() == std::variant_size_v<PyValue::Kind>);
   return kNames[value.kind.index()];
 }

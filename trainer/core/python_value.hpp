@@ -44,8 +44,17 @@ struct PyDict {
 
 /// One value. A tensor has no name here: its key is its name.
 struct PyValue {
-  using Kind = std::
-      variant<PyNone, bool, std::int64_t, double, std::string, PyList, PyTuple, PyDict, TensorView>;
+  using Kind = std::variant<
+      PyNone,
+      bool,
+      std::int64_t,
+      std::uint64_t,  // above what the former holds, as a seed of torch.seed() may be
+      double,
+      std::string,
+      PyList,
+      PyTuple,
+      PyDict,
+      TensorView>;
   Kind kind;
 
   template <class T>

@@ -10,14 +10,13 @@ std::vector<std::size_t> odd_ranks(std::span<const std::string> fingerprints) {
   for (const std::string& fingerprint : fingerprints) {
     ++counts[fingerprint];
   }
-  // max_element yields the first of the largest, so the lowest rank decides between equals.
-  const auto common =
-      std::ranges::max_element(fingerprints, {}, [&counts](const std::string& fingerprint) {
-        return counts.at(fingerprint);
-      });
+  const auto common = std::ranges::max_element(
+      counts, {}, &std::map<std::string, std::ptrdiff_t>::value_type::second);
+  const auto is_as_frequent = [&common](const auto& each) { return each.second == common->second; };
+  const bool is_undecided = std::ranges::count_if(counts, is_as_frequent) > 1;
   std::vector<std::size_t> odd;
   for (std::size_t rank = 0; rank < fingerprints.size(); ++rank) {
-    if (fingerprints[rank] != *common) odd.push_back(rank);
+    if (is_undecided || fingerprints[rank] != common->first) odd.push_back(rank);
   }
   return odd;
 }

@@ -9,8 +9,9 @@
 
 namespace ddprun {
 
-/// The ranks, ascending, whose fingerprint is not the one that most have; of equally frequent ones
-/// that of the lowest rank counts. Empty when all agree.
+/// The ranks, ascending, whose fingerprint is not the one that most have. Empty when all agree; all
+/// ranks where two fingerprints are the most frequent, as always with two ranks that differ: nobody
+/// can tell then which is right.
 std::vector<std::size_t> odd_ranks(std::span<const std::string> fingerprints);
 
 }  // namespace ddprun

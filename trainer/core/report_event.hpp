@@ -131,8 +131,9 @@ struct RunEnded {
   Progress at;
   MetricSums sums;
   std::string weights_sha256;
-  double seconds = 0;                  // of the run
-  double samples_per_s = 0;            // trained by all ranks over `seconds`
+  double seconds = 0;                  // of the run, with its start
+  std::int64_t samples = 0;            // trained by all ranks in this run
+  double samples_per_s = 0;            // trained by all ranks, over the time of the steps
   std::int64_t peak_tensor_bytes = 0;  // of the device's tensors; 0 where nobody counts them
   std::int64_t peak_rss_bytes = 0;     // of this process; 0 if not known
   bool is_evaluation = false;          // nothing was trained

@@ -55,7 +55,7 @@ Result<void> BatchPump::start(std::vector<std::int64_t> samples, std::int64_t ep
 }
 
 Result<std::optional<std::span<const std::int64_t>>> BatchPump::next() {
-  fill_window();
+  if (plan_.workers == 0) fill_window();
   std::unique_lock lock(mutex_);
   if (window_.empty() || is_over_) return std::optional<std::span<const std::int64_t>>();
   Slot& slot = window_.front();
@@ -73,6 +73,8 @@ Result<std::optional<std::span<const std::int64_t>>> BatchPump::next() {
   }
   const std::span<const std::int64_t> samples = slot.samples;
   window_.pop_front();
+  lock.unlock();
+  if (plan_.workers > 0) fill_window();  // so many are made while the consumer uses this one
   return std::optional(samples);
 }
 

@@ -19,14 +19,23 @@ std::span<const std::uint8_t> bytes_of(const std::string& content) {
   return {reinterpret_cast<const std::uint8_t*>(content.data()), content.size()};
 }
 
-Result<std::string> read_idx(const std::string& data_dir, const std::string& stem) {
+struct IdxFile {
+  std::string path;
+  std::string content;
+};
+
+Result<IdxFile> read_idx(const std::string& data_dir, const std::string& stem) {
   const auto path = find_data_file(data_dir, stem);
   if (!path) {
     return make_error(
         Errc::kNotFound,
-        path.error().detail + "; name the directory of the IDX files with --data-dir");
+        path.error().detail +
+            "; name the directory of the IDX files, or the one with torchvision's MNIST/raw or "
+            "FashionMNIST/raw, with --data-dir");
   }
-  return read_data_file(*path);
+  auto content = read_data_file(*path);
+  if (!content) return content.error();
+  return IdxFile{.path = path->string(), .content = *std::move(content)};
 }
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -72,24 +81,29 @@ Result<std::unique_ptr<ImageSource>> StoredImages::open_idx(
   if (!image_file) return image_file.error();
   const auto label_file = read_idx(data_dir, stem + "-labels-idx1-ubyte");
   if (!label_file) return label_file.error();
-  const std::string where = fmt::format("--data-dir {}: the IDX files '{}'", data_dir, stem);
-  const auto images = parse_idx_images(std::as_bytes(std::span(*image_file)));
-  if (!images) return with_context(where, images.error());
-  const auto labels = parse_idx_labels(std::as_bytes(std::span(*label_file)), kClasses);
-  if (!labels) return with_context(where, labels.error());
+  const auto images = parse_idx_images(std::as_bytes(std::span(image_file->content)));
+  if (!images) return with_context(image_file->path, images.error());
+  const auto labels = parse_idx_labels(std::as_bytes(std::span(label_file->content)), kClasses);
+  if (!labels) return with_context(label_file->path, labels.error());
   if (images->count != labels->count) {
     return make_error(
         Errc::kCorrupt,
-        fmt::format("{}: {} images with {} labels", where, images->count, labels->count));
+        fmt::format(
+            "{} has {} images, and {} has {} labels",
+            image_file->path,
+            images->count,
+            label_file->path,
+            labels->count));
   }
 
   std::unique_ptr<StoredImages> stored(new StoredImages);
   stored->image_ = {.height = images->rows, .width = images->columns};
   stored->classes_ = numbered_classes(kClasses);
-  const auto header = image_file->size() - images->pixels.size();
-  const auto pixels = bytes_of(*image_file).subspan(header);
+  const auto header = image_file->content.size() - images->pixels.size();
+  const auto pixels = bytes_of(image_file->content).subspan(header);
   stored->pixels_.assign(pixels.begin(), pixels.end());
-  const auto classes = bytes_of(*label_file).subspan(label_file->size() - labels->classes.size());
+  const auto classes =
+      bytes_of(label_file->content).subspan(label_file->content.size() - labels->classes.size());
   stored->labels_.assign(classes.begin(), classes.end());
   return std::unique_ptr<ImageSource>(std::move(stored));
 }

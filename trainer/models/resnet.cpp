@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "trainer/batch_norm.hpp"
+#include "trainer/models/project.hpp"
 
 #include <array>
 
@@ -180,7 +181,7 @@ class Resnet final : public Model {
     for (const std::shared_ptr<Stage>& stage : stages_) {
       x = stage->forward(x);
     }  // (N, 512 or 2048, 7, 7)
-    return fc_(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+    return project(fc_, torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "trainer/models/small_nets.hpp"
 
+#include "trainer/models/project.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -35,8 +37,8 @@ class ConvNet final : public ConvLayers {
     x = torch::relu(conv1(x));                       // (N, 32, 26, 26)
     x = torch::relu(conv2(x));                       // (N, 64, 24, 24)
     x = torch::max_pool2d(x, 2).flatten(1);          // (N, 9216)
-    x = torch::relu(fc1(x));                         // (N, 128)
-    return fc2_(x);                                  // (N, 10)
+    x = torch::relu(project(fc1, x));                // (N, 128)
+    return project(fc2_, x);                         // (N, 10)
   }
 
   std::string head() const override { return "fc2"; }
@@ -53,12 +55,12 @@ class SimpleConvNet final : public ConvLayers {
     dropout2_ = register_module("dropout2", nn::Dropout(0.5));
   }
 
-  torch::Tensor forward(torch::Tensor x) override {     // (N, 1, 28, 28)
-    x = torch::relu(conv1(x));                          // (N, 32, 26, 26)
-    x = torch::relu(conv2(x));                          // (N, 64, 24, 24)
-    x = dropout1_(torch::max_pool2d(x, 2)).flatten(1);  // (N, 9216)
-    x = dropout2_(torch::relu(fc1(x)));                 // (N, 128)
-    return torch::log_softmax(fc2_(x), /*dim=*/1);      // (N, 10)
+  torch::Tensor forward(torch::Tensor x) override {          // (N, 1, 28, 28)
+    x = torch::relu(conv1(x));                               // (N, 32, 26, 26)
+    x = torch::relu(conv2(x));                               // (N, 64, 24, 24)
+    x = dropout1_(torch::max_pool2d(x, 2)).flatten(1);       // (N, 9216)
+    x = dropout2_(torch::relu(project(fc1, x)));             // (N, 128)
+    return torch::log_softmax(project(fc2_, x), /*dim=*/1);  // (N, 10)
   }
 
   torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels) const override {
@@ -82,12 +84,12 @@ class MyNet final : public ConvLayers {
     dropout2_ = register_module("dropout2", nn::Dropout2d(0.75));
   }
 
-  torch::Tensor forward(torch::Tensor x) override {  // (N, 1, 28, 28)
-    x = torch::relu(dropout1_(conv1(x)));            // (N, 32, 26, 26)
-    x = torch::max_pool2d(dropout2_(conv2(x)), 2);   // (N, 64, 12, 12)
-    x = torch::relu(fc1(x.flatten(1)));              // (N, 128)
-    x = torch::relu(fc2_(x));                        // (N, 20)
-    return torch::log_softmax(fc3_(x), /*dim=*/1);   // (N, 10)
+  torch::Tensor forward(torch::Tensor x) override {          // (N, 1, 28, 28)
+    x = torch::relu(dropout1_(conv1(x)));                    // (N, 32, 26, 26)
+    x = torch::max_pool2d(dropout2_(conv2(x)), 2);           // (N, 64, 12, 12)
+    x = torch::relu(project(fc1, x.flatten(1)));             // (N, 128)
+    x = torch::relu(project(fc2_, x));                       // (N, 20)
+    return torch::log_softmax(project(fc3_, x), /*dim=*/1);  // (N, 10)
   }
 
   torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels) const override {
@@ -110,7 +112,7 @@ class Dummy final : public Model {
   }
 
   torch::Tensor forward(torch::Tensor x) override {
-    return fc_(x.flatten(1).mean(/*dim=*/1, /*keepdim=*/true));
+    return project(fc_, x.flatten(1).mean(/*dim=*/1, /*keepdim=*/true));
   }
 
  private:
@@ -125,7 +127,7 @@ class LinearNet final : public Model {
     fc_ = register_module("fc", nn::Linear(pixels, options.classes));
   }
 
-  torch::Tensor forward(torch::Tensor x) override { return fc_(x.flatten(1)); }
+  torch::Tensor forward(torch::Tensor x) override { return project(fc_, x.flatten(1)); }
 
  private:
   nn::Linear fc_{nullptr};

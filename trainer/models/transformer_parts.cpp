@@ -7,10 +7,6 @@ namespace ddprun {
 
 namespace nn = torch::nn;
 
-torch::Tensor project(const nn::Linear& layer, const torch::Tensor& x) {
-  return torch::linear(x, layer->weight, layer->bias);
-}
-
 Mlp::Mlp(std::int64_t width, std::int64_t hidden, double dropout) {
   first = register_module("0", nn::Linear(width, hidden));
   second = register_module("3", nn::Linear(hidden, width));

@@ -2,15 +2,13 @@
 
 // What both vision transformers are made of.
 
+#include "trainer/models/project.hpp"
+
 #include <torch/torch.h>
 
 #include <cstdint>
 
 namespace ddprun {
-
-/// What Python's nn.Linear computes of `x`, (…, in) → (…, out). libtorch's own forward multiplies
-/// and adds in two steps when `x` has more than two dimensions, with other bits.
-torch::Tensor project(const torch::nn::Linear& layer, const torch::Tensor& x);
 
 /// The two linear layers behind the attention of a block, "0" and "3", with GELU between them and
 /// dropout behind each: (…, width) → (…, width). Draws as nn.Sequential(Linear, GELU, Dropout,

@@ -452,6 +452,18 @@ TEST_F(Idx, HoldsImagesAndLabels) {
   EXPECT_EQ(std::string(image->pixels.begin(), image->pixels.end()), "ghijkl");
 }
 
+TEST_F(Idx, IsNamedWhereItIsCutOff) {
+  write("train-images-idx3-ubyte", word(0x803) + word(2) + word(2) + word(3) + "abcdefghijkl");
+  write("train-labels-idx1-ubyte", word(0x801) + word(2) + "\x07");
+  const auto labels = StoredImages::open_idx(root_.string(), DataSplit::kTrain);
+  EXPECT_THAT(
+      refusal_of(labels), AllOf(HasSubstr("/train-labels-idx1-ubyte: "), HasSubstr("truncated")));
+  write("train-images-idx3-ubyte", word(0x803) + word(2) + word(2) + word(3) + "abcdefghijk");
+  EXPECT_THAT(
+      refusal_of(StoredImages::open_idx(root_.string(), DataSplit::kTrain)),
+      AllOf(HasSubstr("/train-images-idx3-ubyte: "), HasSubstr("truncated")));
+}
+
 TEST_F(Idx, IsMissedWithTheFlag) {
   EXPECT_THAT(
       refusal_of(StoredImages::open_idx(root_.string(), DataSplit::kTest)),
