@@ -198,7 +198,8 @@ TEST(LineStyle, OtherRanksSayOnlyWhatTheSystemHasThemSay) {
           LineStyle::kCrusoeVit,
           LineStyle::kKaust}) {
       context.style = style;
-      const bool is_told_by_all = style == LineStyle::kMilaImagenet && name == "ended";
+      const bool is_told_by_all =
+          style == LineStyle::kMilaImagenet && std::string_view(name) == "ended";
       EXPECT_EQ(lines_of(event_of(name, style), context).empty(), !is_told_by_all) << name;
     }
   }
