@@ -71,7 +71,7 @@ Result<void> read_checkpoints(TrainOptions& options, const RawOptions& raw) {
             "{} is for the files of --checkpoint-style {}, not of {}; leave one of them out",
             raw.model_directory ? "--model-dir" : "--model-filename",
             name_of(kOfModelFile),
-            *raw.checkpoint_style));
+            raw.checkpoint_style.value_or("")));
   }
   const CheckpointStyle style =
       has_model_file ? kOfModelFile : given.value_or(checkpoint_style_beside(raw));

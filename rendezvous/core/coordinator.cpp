@@ -287,17 +287,7 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
     node.joined_at = now;
     node.group_rank = hello.standing.group_rank;
     last_call_until_.reset();  // a newcomer restarts it
-    const auto told = electorates_of(hello.standing);
-    node.may_replace = std::ranges::none_of(told, &Electorate::is_member);
-    const bool was_unmet = std::ranges::any_of(told, [this](const Electorate* each) {
-      return each->is_member && each->round == unmet_of_;
-    });
-    if (was_unmet && unmet_ > 0) --unmet_;
-    if (node.may_replace) {
-      std::erase_if(
-          seekers_, [&hello](const auto& each) { return each.second.host == hello.node.host; });
-    }
-    count_replacements();
+    look_for_silent(node, hello);
   }
   const Electorate& offered = hello.standing.offered;
   const bool is_counted = has_history_ && offered.round == regrouped_ && offered.is_member;
@@ -776,6 +766,21 @@ void Coordinator::note_unmet(TimePoint now) {
   unmet_ = unmet_in(last);
   unmet_of_ = last.round;
   unmet_until_ = now + policy_.seek_timeout;
+  count_replacements();
+}
+
+/// A newcomer may be one of those that earlier leaders lost, or was started in the place of one
+/// that fell silent.
+void Coordinator::look_for_silent(Node& newcomer, const Hello& hello) {
+  const auto told = electorates_of(hello.standing);
+  newcomer.may_replace = std::ranges::none_of(told, &Electorate::is_member);
+  const bool was_unmet = std::ranges::any_of(
+      told, [this](const Electorate* each) { return each->is_member && each->round == unmet_of_; });
+  if (was_unmet && unmet_ > 0) --unmet_;
+  if (newcomer.may_replace) {
+    std::erase_if(
+        seekers_, [&hello](const auto& each) { return each.second.host == hello.node.host; });
+  }
   count_replacements();
 }
 

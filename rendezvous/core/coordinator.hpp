@@ -154,6 +154,7 @@ class Coordinator {
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
   void note_unmet(TimePoint now);
+  void look_for_silent(Node& newcomer, const Hello& hello);
   bool is_started_again(const Node& silent) const;
   void count_replacements();
   void start(TimePoint now, Effects& out);

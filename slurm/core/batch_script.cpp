@@ -152,7 +152,7 @@ Result<std::vector<OutputFolder>> output_folders(const OutputSources& sources) {
     auto folder = folder_of(*pattern, sources.user, name);
     if (!folder) return with_context(fmt::format("--{}", option), folder.error());
     if (folder->needs_id()) {
-      if (auto fits = check_id_is_told(*pattern, sources); !fits) {
+      if (const auto fits = check_id_is_told(*pattern, sources); !fits) {
         return with_context(fmt::format("--{}", option), fits.error());
       }
     }
