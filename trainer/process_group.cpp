@@ -64,6 +64,7 @@ Result<StorePointer> open_store(const WorkerPlace& place) {
 
 std::vector<std::string> keys_of_ranks(const char* what, int world) {
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(world));
   for (int rank = 0; rank < world; ++rank)
     keys.push_back(fmt::format("{}/{}", what, rank));
   return keys;
@@ -122,8 +123,9 @@ std::optional<Joined>& joined() {
 std::vector<int> ranks_that_keep_others_waiting() {
   constexpr std::chrono::milliseconds kGraceMin = std::chrono::seconds(1);
   constexpr std::chrono::milliseconds kGraceMax = std::chrono::seconds(10);
-  if (!joined()) return {};
-  const auto& [store, rank, world, timeout] = *joined();
+  const std::optional<Joined>& known = joined();
+  if (!known) return {};
+  const auto& [store, rank, world, timeout] = *known;
   const auto keys = keys_of_ranks("ddptrain_waits", world);
   try {
     store->set(keys[static_cast<std::size_t>(rank)], std::vector<std::uint8_t>{'1'});
