@@ -11,10 +11,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,34 +47,36 @@ inline std::string without_digit_groups(const std::string& text) {
   return digits;
 }
 
+/// Takes a whole number of [min, max] as a person writes it: CLI11 reads 010 as 8, and 0x10 as 16.
+/// Leaves the digits without groups in `text`; else yields the refusal, which calls the end `end`.
+template <std::integral T>
+std::string take_whole_number(std::string& text, T min, T max, std::string_view end) {
+  const std::string digits = without_digit_groups(text);
+  const auto value = parse_int<T>(digits);
+  const bool is_plain = value && std::to_string(*value) == digits;
+  if (!is_plain || *value < min || *value > max) {
+    return fmt::format("'{}' is not a whole number from {} to {}", text, min, end);
+  }
+  text = digits;
+  return {};
+}
+
 /// What seeds torch's generators: any whole number of 64 bits without a sign. For transform().
 inline CLI::Validator seed() {
   return {
       [](std::string& text) -> std::string {
-        const std::string digits = without_digit_groups(text);
-        const auto value = parse_int<std::uint64_t>(digits);
-        if (!value || std::to_string(*value) != digits) {
-          return fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
-        }
-        text = digits;
-        return {};
+        constexpr auto kMax = std::numeric_limits<std::uint64_t>::max();
+        return take_whole_number<std::uint64_t>(text, 0, kMax, "2^64 - 1");
       },
       "0..2^64-1"};
 }
 
-/// The same as between() for whole numbers, as a person writes them: CLI11 reads 010 as 8, and 0x10
-/// as 16. For Option::transform(), so that CLI11 is given the digits without groups.
+/// The same as between() for whole numbers. For Option::transform(), so that CLI11 is given the
+/// digits without groups.
 inline CLI::Validator count(std::int64_t min, std::int64_t max) {
   return {
       [min, max](std::string& text) -> std::string {
-        const std::string digits = without_digit_groups(text);
-        const auto value = parse_int<std::int64_t>(digits);
-        const bool is_plain = value && std::to_string(*value) == digits;
-        if (!is_plain || *value < min || *value > max) {
-          return fmt::format("'{}' is not a whole number from {} to {}", text, min, max);
-        }
-        text = digits;
-        return {};
+        return take_whole_number<std::int64_t>(text, min, max, std::to_string(max));
       },
       fmt::format("{}..{}", min, max)};
 }

@@ -43,8 +43,7 @@ Result<void> check_replicas(const torch::nn::Module& model, const ProcessGroup& 
         Errc::kBadNumbers,
         fmt::format(
             "the weights of ranks 0 to {} differ, and there is no majority to tell whose are "
-            "right: "
-            "memory or a processor of one of them may be faulty; start again from the last "
+            "right: memory or a processor of one of them may be faulty; start again from the last "
             "snapshot",
             fingerprints.size() - 1));
   }

@@ -54,8 +54,7 @@ namespace {
 constexpr char kGeneratorOffset[] = "device_generator_offset";
 constexpr char kNoCompiler[] =
     "ddptrain: --compile has no effect: models are compiled by Python alone (torch.compile). What "
-    "makes a "
-    "step shorter here: --amp bf16, and on GPUs --tf32 and --cudnn-benchmark\n";
+    "makes a step shorter here: --amp bf16, and on GPUs --tf32 and --cudnn-benchmark\n";
 constexpr double kTera = 1e12;
 constexpr double kPercent = 100;
 // -v so many times:

@@ -48,8 +48,6 @@ struct OutputFolder {
 
   bool needs_id() const { return parts.size() > 1; }
   std::string with_id(std::string_view id) const;
-
-  bool operator==(const OutputFolder&) const = default;
 };
 
 /// Those that Slurm does not make. Fails with kInvalidArgument where the name of one is known only
