@@ -170,6 +170,7 @@ asio::awaitable<int> Agent::run() {
 asio::awaitable<void> Agent::do_the_job() {
   JournalEntry started = workers_.entry("job_started");
   started.text = plan_.command.title;
+  started.host = host_;
   started.python = plan_.command.interpreter;
   journal_->record(started);
   if (!exit_status_) feed(Peer::Begin{});  // else a signal came first
@@ -196,6 +197,7 @@ int Agent::wind_up(int status) {
   if (job_file_) journal_->post([file = job_file_] { file->remove(); });
   JournalEntry ended = workers_.entry("job_ended");
   ended.exit_status = status;
+  ended.lost_nodes.assign(silent_hosts_.begin(), silent_hosts_.end());
   journal_->record(ended);
   if (journal_->flush(Clock::now() + kPatience)) {
     streams_->tidy_up(status == kExitOk);
@@ -203,6 +205,14 @@ int Agent::wind_up(int status) {
     say("ddprun: the disk of the log directory does not answer; the last events are lost\n");
   }
   return status;
+}
+
+void Agent::record_after_end(std::string event, const std::string& text) {
+  JournalEntry entry = workers_.entry(std::move(event));
+  entry.text = text;
+  journal_->record(entry);
+  static_cast<void>(journal_->flush(Clock::now() + kPatience));
+  say(fmt::format("ddprun: {}\n", text));
 }
 
 std::string Agent::last_words(int status) const {
@@ -394,7 +404,7 @@ void Agent::begin_sampling() {
 }
 
 void Agent::perform(const effects::StopWorkers& effect) {
-  workers_.stop(effect.order);
+  workers_.stop(effect.order, plan_.shares_console && peer_.coordinator() == nullptr);
 }
 
 void Agent::perform(const effects::KillWorkers& effect) {
@@ -423,7 +433,9 @@ void Agent::perform(const effects::Note& effect) {
 void Agent::perform(const effects::Finish& effect) {
   why_ = effect.why;
   speaks_for_job_ = effect.speaks_for_job;
-  const bool is_known = effect.why.empty() || stopped_by_ != 0 || workers_.has_told_end();
+  const bool is_said = effect.is_said_elsewhere && plan_.shares_console;
+  const bool is_known =
+      effect.why.empty() || is_said || stopped_by_ != 0 || workers_.has_told_end();
   if (!is_known) {
     journal_->tell([why = effect.why, status = effect.exit_status] {
       return fmt::format("ddprun: {}; exit status {}\n", why, status);

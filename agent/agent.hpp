@@ -65,6 +65,8 @@ class Agent {
   bool speaks_for_job() const { return speaks_for_job_; }
   /// Of those that fell silent and did not come back, the hosts, as far as this node led.
   const std::set<std::string>& silent_hosts() const { return silent_hosts_; }
+  /// An event behind the last one, which people are told as well.
+  void record_after_end(std::string event, const std::string& text);
   /// The first signal that came to end the job; 0: none.
   int stopped_by() const { return stopped_by_; }
 

@@ -20,7 +20,10 @@ bool holds(const GuardOrder& order) {
 }  // namespace
 
 Front::Front(asio::io_context& context, AgentBegins began)
-    : channel_(context, began.front.release()), lease_(began.lease), ordered_(context, kNever) {}
+    : channel_(context, began.front.release()),
+      lease_(began.lease),
+      took_part_(began.took_part),
+      ordered_(context, kNever) {}
 
 asio::awaitable<void> Front::end_with_it() {
   // It never writes, so there is nothing to read but the end.
@@ -97,6 +100,8 @@ void Front::let_go(int descriptor) {
 
 void Front::workers_run(bool run) {
   run_ = run;
+  took_part_ |= run;
+  if (took_part_) lease_->set_took_part();
   tell_lease();
 }
 

@@ -44,6 +44,9 @@ class Front {
   /// Workers run from here on, or do not any more. To be told before the first one is started.
   void workers_run(bool run);
 
+  /// They have, here or in an agent that this one follows (return_after_end).
+  bool took_part() const { return took_part_; }
+
   /// The front, and the kernel if the front is stopped, too, kills the agent and all workers if
   /// they run then. kNever: they do not.
   void allow_until(TimePoint until);
@@ -62,6 +65,7 @@ class Front {
   DeathTimer death_;
   TimePoint until_ = kNever;
   bool run_ = false;
+  bool took_part_ = false;
   std::set<int> ends_;               // held for a farewell
   std::set<int> sent_;               // of these, those that the front got or will get
   std::vector<GuardOrder> waiting_;  // to be sent, in order

@@ -234,8 +234,8 @@ int conclude(pid_t agent, std::optional<int> end) {
   if (!end) {
     say(fmt::format(
         "ddprun: this node's lease ran out: it may no longer hear the node that leads the job, "
-        "which "
-        "goes on without it; and the agent here (pid {}) did not stop the workers itself, being "
+        "which may go on without it; and the agent here (pid {}) did not stop the workers itself, "
+        "being "
         "stopped or without processor time. It and every process of the job on this node were "
         "killed. Start ddprun here again to take part; exit status {}\n",
         agent,
@@ -302,6 +302,7 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
   const Ordinary ordinary;
   const auto earlier = descendants_of(::getpid(), Search::kQuick);
   become_subreaper();  // before there is anybody to be orphaned
+  bool took_part = false;
   for (bool returns = false;; returns = true) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -321,12 +322,17 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
       ::prctl(PR_SET_PDEATHSIG, SIGCONT);
       ::prctl(PR_SET_NAME, "ddprun-agent");
       return AgentBegins{
-          .front = std::move(of_the_agent), .lease = watch->lease, .returns = returns};
+          .front = std::move(of_the_agent),
+          .lease = watch->lease,
+          .took_part = took_part,
+          .returns = returns};
     }
     of_the_agent.reset();
     ordinary.leave();
+    const SharedLease& lease = *watch->lease;  // outlives the watch
     const auto status = watch_agent(agent, *std::move(watch), earlier);
     if (status) return FrontEnded{.exit_status = *status};
+    took_part |= lease.took_part();
   }
 }
 

@@ -30,7 +30,8 @@ namespace ddprun {
 struct AgentBegins {
   Descriptor front;  // orders go there; readable, at its end, once the front has ended
   SharedLease* lease = nullptr;
-  bool returns = false;  // in place of one whose lease ran out while the node was suspended
+  bool took_part = false;  // an earlier one below this front had workers
+  bool returns = false;    // in place of one whose lease ran out while the node was suspended
 };
 
 /// This process was the front, and the agent has ended.

@@ -30,6 +30,10 @@ class SharedLease {
   void set(TimePoint until) { until_ns_.store(until.time_since_epoch().count()); }
   TimePoint get() const { return TimePoint(Duration(until_ns_.load())); }
 
+  /// Workers have been started under it.
+  void set_took_part() { took_part_.store(true); }
+  bool took_part() const { return took_part_.load(); }
+
   /// The front could not take a line that it was to hold: it has no descriptor left.
   void set_front_is_full() { front_is_full_.store(true); }
   bool front_is_full() const { return front_is_full_.load(); }
@@ -42,6 +46,7 @@ class SharedLease {
   SharedLease() { set(kNever); }
 
   std::atomic<std::int64_t> until_ns_;
+  std::atomic<bool> took_part_ = false;
   std::atomic<bool> front_is_full_ = false;
   std::atomic<bool> agent_returns_ = false;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // or it would end at the fork

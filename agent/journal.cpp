@@ -43,6 +43,8 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
   if (entry.end && entry.end->signal == 0) json["exit_code"] = entry.end->code;
   if (entry.signal) json["signal"] = *entry.signal;
   if (entry.exit_status) json["exit_status"] = *entry.exit_status;
+  if (!entry.host.empty()) json["host"] = entry.host;
+  if (!entry.lost_nodes.empty()) json["lost_nodes"] = entry.lost_nodes;
   if (!entry.python.empty()) json["python"] = entry.python;
   if (!entry.text.empty()) json["text"] = entry.text;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

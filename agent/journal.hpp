@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -36,8 +37,10 @@ struct JournalEntry {
   std::optional<ProcessEnd> end;
   std::optional<int> signal;
   std::optional<int> exit_status;
-  std::string python;  // that runs the workers; empty: none
-  std::string text;    // for people; empty: none
+  std::string host;                     // this node; empty: the journal has it already
+  std::vector<std::string> lost_nodes;  // that fell silent and did not come back, by this node
+  std::string python;                   // that runs the workers; empty: none
+  std::string text;                     // for people; empty: none
   TimePoint at;
 };
 

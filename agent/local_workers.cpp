@@ -95,11 +95,12 @@ void LocalWorkers::start(
   feed(Supervisor::StartRound{});
 }
 
-void LocalWorkers::stop(const StopRound& order) {
+void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
   if (order.notice == SIGKILL) return kill();
   const bool is_news = !order_ || (!order_->culprit && order.culprit);
   if (is_news) {
     order_ = order;
+    is_said_elsewhere_ = is_said_elsewhere;
     has_told_stop_ = false;
     report();
   }
@@ -304,6 +305,9 @@ void LocalWorkers::report() {
   }
   reporter_.forget();
   if (std::exchange(has_told_stop_, true)) return;
+  // Where a worker failed its node says more than this line.
+  const bool has_paragraph = order_->culprit && order_->culprit->pid != 0;
+  if (is_said_elsewhere_ || (around_.plan.shares_console && has_paragraph)) return;
   auto line =
       stop_line(around_.plan.command.title, *order_, outcome(*order_), round_.place.world_size);
   if (!line.empty()) around_.journal.tell([text = std::move(line)] { return text; });

@@ -62,7 +62,8 @@ class LocalWorkers {
   /// Every worker holds the life lines `lines`, and is told to use the network interface
   /// `interface` (empty: of its choice). REQUIRES: nothing of an earlier round runs.
   void start(const effects::StartWorkers& round, std::vector<int> lines, std::string interface);
-  void stop(const StopRound& order);
+  /// `is_said_elsewhere`: the leader says why, on the same console.
+  void stop(const StopRound& order, bool is_said_elsewhere);
   void kill();
 
   /// A signal that ends the job, or this node's part in it, came. The second one kills, unless it
@@ -127,6 +128,7 @@ class LocalWorkers {
   std::optional<FailureNews> failed_;   // in this round, here
   std::optional<FailureNews> unsaved_;  // the same after a notice, which is no failure of the job
   std::optional<StopRound> order_;      // that ended this round
+  bool is_said_elsewhere_ = false;      // why, by the leader
   bool has_told_stop_ = false;          // of a reason that is not here
   bool has_told_end_ = false;
   int stopped_by_ = 0;

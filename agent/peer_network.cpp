@@ -157,9 +157,12 @@ Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoi
     if (served && meeting.recognizes_endpoint) seen_as_ = endpoint.host;
     const bool is_only_port = meeting.other_ports.empty();
     const bool is_one_place = meeting.ranks_are_places && meeting.node_rank == 0 && !is_only_port;
-    if (served || meeting.founds == Founds::kYes || is_one_place || !is_taken) return served;
-    if (is_only_port && !may_be_joined_at(endpoint.port, meeting)) return served;
+    if (served || !is_taken) return served;
+    const bool is_to_host = meeting.founds == Founds::kYes || is_one_place;
+    const bool is_another_program = is_only_port && !may_be_joined_at(endpoint.port, meeting);
+    if (is_to_host || is_another_program) return refuse_others(meeting, served.error());
     spdlog::info("{}, unless the job is there, which is joined", served.error().detail);
+    cannot_listen_ = served.error().detail;
     has_told_taken_ = true;
   }
   founds_ = false;
@@ -176,6 +179,18 @@ Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoi
     spdlog::info("{}; it is not hosted here", served.error().detail);
   }
   return serve_at({.host = "", .port = meeting.listen_port});
+}
+
+/// The endpoint cannot be here. Where there is a place for it the others are told so, who would
+/// wait for it; else this node ends.
+Result<void> PeerNetwork::refuse_others(const MeetingPlan& meeting, const Error& why) {
+  for (const std::uint16_t port : meeting.refusal_ports) {
+    if (!serve_at({.host = "", .port = port})) continue;
+    founds_ = false;
+    cannot_host_ = why.detail;
+    return {};
+  }
+  return why;
 }
 
 /// Listens where the others look for the first leader, on top of what it listens on. Yields the
@@ -278,6 +293,9 @@ OwnNode PeerNetwork::own_node(std::string host, std::uint64_t chance) const {
                        .count();
   own.founds = founds_;
   own.hosts_if_called = hosts_if_called_;
+  own.cannot_host = cannot_host_;
+  own.cannot_listen = cannot_listen_;
+  own.took_part = front_.took_part();
   own.meets_by_name = has_name();
   own.listens.host = local_address_;
   if (server_) own.listens.port = server_->port();

@@ -99,6 +99,7 @@ class PeerNetwork {
   void stop_looking();
   asio::awaitable<void> look_again();
   Result<void> found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint);
+  Result<void> refuse_others(const MeetingPlan& meeting, const Error& why);
   Result<void> serve_at(const Endpoint& endpoint);
   void learn_own_address(const effects::BeginStore& effect);
   void adopt(Protocol protocol, Descriptor socket, const std::string& received);
@@ -112,6 +113,8 @@ class PeerNetwork {
   const LaunchPlan& plan_;
   bool founds_ = true;
   bool hosts_if_called_ = false;      // it listens at the endpoint all the same
+  std::string cannot_host_;           // why not, though it was to
+  std::string cannot_listen_;         // why not, though the job may be there
   bool looks_ = false;                // whether the endpoint has become this node's
   std::vector<Address> endpoint_at_;  // where it led the last time that it was called
   NameService names_;

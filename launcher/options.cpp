@@ -21,6 +21,9 @@
 #include <random>
 #include <utility>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 namespace ddprun {
 namespace {
 
@@ -199,6 +202,12 @@ Result<void> check_fence(const Options& options) {
           checked.error().detail));
 }
 
+/// As `srun --error=%n.txt` gives each task one of its own.
+bool is_file(int descriptor) {
+  struct stat about {};
+  return ::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode);
+}
+
 /// All that the machine has a word in, but for the program.
 Result<void> settle_here(
     const CommandLine& line,
@@ -220,12 +229,15 @@ Result<void> settle_here(
   if (step) {
     plan.slurm_step = step->name();
     plan.slurm_job = step->run_name();
+    plan.batch_host = step->batch_host;
     plan.is_whole_step = is_whole_step(line);
   }
+  plan.shares_console = step && are_all_of_step(*step, line) && !is_file(STDERR_FILENO);
   plan.shares_logs = plan.meeting.has_others() || (step && step->nodes.size() > 1);
   if (step && plan.meeting.has_others()) {
     plan.meeting.expected = static_cast<int>(step->nodes.size());
     plan.meeting.other_ports = other_ports(*step, line);
+    plan.meeting.refusal_ports = refusal_ports(*step, line);
     // A node that Slurm has lost never comes back to its job; a network may.
     const bool is_asked_for = options.settings.join_timeout || options.settings.timeout;
     if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;

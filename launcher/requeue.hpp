@@ -14,9 +14,10 @@ struct RequeuePlan {
 };
 
 /// Has Slurm start the job again if that is wanted and right, by `scontrol`, and says on stderr
-/// what came of it. Takes at most 20 s. Slurm then ends what is left of the job.
+/// what came of it. Takes at most 20 s. Yields whether Slurm was asked; then it ends what is left
+/// of the job.
 ///
 /// REQUIRES: called on the main thread, once, when no worker of the job runs any more.
-void requeue(const RequeuePlan& plan, const JobEnd& end);
+bool requeue(const RequeuePlan& plan, const JobEnd& end);
 
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 #include "base/exit_status.hpp"
 #include "base/say.hpp"
 #include "base/task_scope.hpp"
+#include "launcher/orphaned_job.hpp"
 #include "slurm/core/hostlist.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -187,6 +188,7 @@ void tell_of_silent(const std::set<std::string>& silent) {
 
 Result<int> run_agent(
     LaunchPlan plan, const RequeuePlan& again, sigset_t signals, AgentBegins began) {
+  const sigset_t ends = signals;
   ::sigaddset(&signals, SIGCHLD);
   Descriptor signal_queue(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!signal_queue) return make_errno_error(errno, "cannot wait for signals");
@@ -215,11 +217,15 @@ Result<int> run_agent(
   if (thrown) std::rethrow_exception(thrown);
   if ((*agent)->speaks_for_job()) {
     if (!plan.slurm_step.empty()) tell_of_silent((*agent)->silent_hosts());
-    requeue(
+    const bool starts_again = requeue(
         again,
         {.exit_status = status,
          .notice_status = plan.notice.exit_status,
          .stopped_by = (*agent)->stopped_by()});
+    const auto ended =
+        starts_again ? std::nullopt
+                     : end_orphaned_job(again.job, plan.batch_host, (*agent)->silent_hosts(), ends);
+    if (ended) (*agent)->record_after_end("batch_host_lost", *ended);
   }
   return status;
 }

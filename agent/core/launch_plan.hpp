@@ -90,6 +90,9 @@ struct MeetingPlan {
   bool ranks_are_places = true;      // nobody else may have that place
   std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
   std::vector<std::uint16_t> other_ports;  // where that leader may be if the endpoint's is taken
+  // Where the node that was to be that leader tells the others that it cannot: the endpoint's port
+  // is taken, and is the only one.
+  std::vector<std::uint16_t> refusal_ports;
   bool spares = false;  // nodes beyond nodes.max() are meant: unneeded, they end with 0
   Founds founds = Founds::kYes;
   // The endpoint is an address of this machine, as far as was known when it started.
@@ -148,9 +151,13 @@ struct LaunchPlan {
   NoticePlan notice;
   std::string slurm_step;      // "812.0": a signal to this node means the whole job; empty: no step
   std::string slurm_job;       // of that step: "812", "812_step1"
+  std::string batch_host;      // where that job's script runs, and srun; empty: it has none
   bool is_whole_step = false;  // the nodes of that step are all that the job has
-  bool shares_logs = false;    // other nodes write logs of the same name
-  int usable_cpus = 1;         // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
+  // All of the job's nodes have this one's stderr: srun's. What one of them says for all is said
+  // there once.
+  bool shares_console = false;
+  bool shares_logs = false;  // other nodes write logs of the same name
+  int usable_cpus = 1;       // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
   WorkerCommand command;
   std::optional<int> debug_rank;  // this rank waits for SIGUSR1 before it begins
   std::optional<TaskPlan> task;

@@ -16,6 +16,10 @@ namespace {
 // worker that ends by such a signal for another reason is replaced later by this.
 constexpr Duration kNoticeDelay = std::chrono::milliseconds(200);
 
+// Slurm starts no node of a step again, so one that gave up too soon would make a job fail that the
+// others finish. Networks that find other ways after a failure may take 50 s (spanning trees).
+constexpr Duration kSlurmSeekTimeout = std::chrono::seconds(60);
+
 constexpr std::size_t kNameBytesMax = 256;
 constexpr std::size_t kCommandBytesMax = 256;  // two of them in one line are enough
 
@@ -37,17 +41,19 @@ std::string as_plain_text(std::string_view text, std::size_t bytes_max) {
 std::string if_unanswered(const MeetingPlan& meeting, const OwnNode& own) {
   const bool may_be_virtual =
       meeting.founds == Founds::kIfItCanBind && !meeting.recognizes_endpoint && meeting.endpoint;
+  if (!own.cannot_listen.empty()) return own.cannot_listen;
   if (!may_be_virtual) return "";
   const std::string& host = meeting.endpoint->host;
   if (own.hosts_if_called) {
     return fmt::format(
-        "no node that runs recognizes {} as its own address, and no call to it has come here, to "
-        "--node-rank 0; give --rdzv-conf is_host=true on the node behind it",
+        "ddprun has not begun there, or cannot listen, or no node knows {} as its own address; no "
+        "call to it has come here, to --node-rank 0: give --rdzv-conf is_host=true on the node "
+        "behind it",
         host);
   }
   return fmt::format(
-      "no node that runs recognizes {} as its own address; give --node-rank 0 on the node behind "
-      "it, or --rdzv-conf is_host=true",
+      "ddprun has not begun there, or cannot listen, or no node knows {} as its own address: then "
+      "give --node-rank 0 on the node behind it, or --rdzv-conf is_host=true",
       host);
 }
 
@@ -94,7 +100,11 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
     policy.meet.push_back(*meeting.endpoint);
     for (const std::uint16_t port : meeting.other_ports)
       policy.meet.push_back({.host = meeting.endpoint->host, .port = port});
+    for (const std::uint16_t port : meeting.refusal_ports)
+      policy.refusals.push_back({.host = meeting.endpoint->host, .port = port});
   }
+  policy.took_part = own.took_part;
+  policy.cannot_host = own.cannot_host;
   policy.meets_by_name = own.meets_by_name;
   policy.survivors = own.survivors;
   policy.master = own.master;
@@ -107,6 +117,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   // What a machine did before it lost power, those say who were with it.
   policy.last_call = std::max(meeting.last_call, survivors_heard_within(meeting.lease));
   if (!plan.slurm_step.empty()) policy.notice_delay = kNoticeDelay;
+  if (!plan.slurm_step.empty()) policy.seek_timeout = kSlurmSeekTimeout;
   policy.seed = own.chance;
   return policy;
 }

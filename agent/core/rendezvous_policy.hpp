@@ -16,6 +16,9 @@ struct OwnNode {
   std::uint64_t chance = 0;  // another one in each launch: who it is, and the dice of its pauses
   bool founds = true;        // it has bound the endpoint
   bool hosts_if_called = false;  // the same, as yet without knowing that the endpoint leads here
+  bool took_part = false;        // as in RendezvousPolicy
+  std::string cannot_host;       // as in RendezvousPolicy
+  std::string cannot_listen;     // at the endpoint, which is this node's and may have another agent
   bool meets_by_name = false;    // a name service says where the endpoint is
   Endpoint listens;              // where others reach it; host "": where its calls come from
   Endpoint master;               // where its workers meet if it leads; host "": where it is reached

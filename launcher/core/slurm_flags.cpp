@@ -69,6 +69,17 @@ std::vector<std::uint16_t> other_ports(const Allocation& allocation, const Comma
   return {ports.begin() + 1, ports.end()};
 }
 
+bool are_all_of_step(const Allocation& allocation, const CommandLine& line) {
+  const auto here = static_cast<int>(allocation.nodes.size());
+  return nodes_of(line, NodeRange(here, here)).max() <= here;
+}
+
+std::vector<std::uint16_t> refusal_ports(const Allocation& allocation, const CommandLine& line) {
+  if (!are_all_of_step(allocation, line) || !other_ports(allocation, line).empty()) return {};
+  const auto ports = allocation.ports();
+  return {ports.begin(), ports.end()};
+}
+
 bool is_whole_step(const CommandLine& line) {
   const auto nodes = line.given.find("nnodes");
   return nodes != line.given.end() && nodes->second.source == kNodesSource;

@@ -37,4 +37,12 @@ bool is_whole_step(const CommandLine& line);
 /// empty if the user said where they meet.
 std::vector<std::uint16_t> other_ports(const Allocation& allocation, const CommandLine& line);
 
+/// Whether no node of the job is of another step, or from outside of Slurm. REQUIRES:
+/// fill_from_slurm has filled `line`.
+bool are_all_of_step(const Allocation& allocation, const CommandLine& line);
+
+/// Where the node that the endpoint leads to tells the others of the step that its port is taken;
+/// empty if there is another port, or if the job's nodes are not all of this step.
+std::vector<std::uint16_t> refusal_ports(const Allocation& allocation, const CommandLine& line);
+
 }  // namespace ddprun

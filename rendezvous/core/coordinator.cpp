@@ -326,6 +326,7 @@ void Coordinator::welcome(const Node& node, Effects& out) const {
           .lease = policy_.lease,
           .margin = policy_.margin,
           .successors = successors(),
+          .has_begun = has_begun(),
           .is_full = is_full_without(node.info.incarnation)},
       out);
 }
@@ -453,7 +454,9 @@ void Coordinator::expire(TimePoint now, Effects& out) {
     const Node& node = nodes_.at(incarnation);
     gone_.insert_or_assign(
         incarnation, PastLeadership::Node{.info = node.info, .heard_at = node.heard_at});
-    if (!node.is_leaving && !is_started_again(node)) {
+    // Where no round was, nothing but the agent can have held the connection.
+    const bool has_died = node.group_rank < 0 && !node.link;
+    if (!node.is_leaving && !has_died && !is_started_again(node)) {
       seekers_.insert_or_assign(
           incarnation, Seeker{.host = node.info.host, .until = now + policy_.seek_timeout});
     }
@@ -943,6 +946,13 @@ void Coordinator::break_round(StopRound order, Effects& out) {
     if (found == nodes_.end() || !found->second.link) continue;
     if (!round_.ended.contains(incarnation) || order.culprit) send(found->second, order, out);
   }
+  // It says so for all, whether or not it has workers that are to be stopped.
+  const bool is_to_stop = is_to_run(self()) && !round_.ended.contains(self());
+  if (!order.restarts || order.culprit || is_to_stop) return;
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "{}; next: the workers are started anew, once enough nodes are here", order.why),
+      .is_for_all = true});
 }
 
 /// No worker's failure: another round follows, and the budget stays as it is.

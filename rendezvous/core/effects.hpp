@@ -104,8 +104,9 @@ struct Note {
 /// Leave, once no worker is left.
 struct Finish {
   int exit_status = 0;
-  std::string why;              // a clause for people; empty: nothing to say
-  bool speaks_for_job = false;  // this node led, or nobody else can lead: one of the job's does
+  std::string why;                 // a clause for people; empty: nothing to say
+  bool speaks_for_job = false;     // this node led, or nobody else can lead: one of the job's does
+  bool is_said_elsewhere = false;  // `why` is the word of another node, which says it as well
 };
 
 using Effect = std::variant<

@@ -29,7 +29,8 @@ Member::Member(const RendezvousPolicy& policy)
       pause_(policy.retry_pause),
       survivors_(policy.survivors),
       lease_(policy.lease),
-      margin_(policy.margin) {}
+      margin_(policy.margin),
+      took_part_(policy.took_part) {}
 
 bool Member::runs_workers() const {
   return is_under_way(news_.state);
@@ -88,6 +89,7 @@ void Member::received(Link link, const Message& message, TimePoint now, Effects&
 void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   if (uplink_ == Uplink::kFollowing) {  // a round has started without this node
     successors_ = welcome.successors;
+    if (welcome.has_begun) begun_ = standing_.instance;
     if (welcome.is_full) stand_by(now);
   }
   if (uplink_ != Uplink::kWaiting) return;
@@ -103,6 +105,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   if (!is_ours || is_older || is_other || is_dead(leadership)) return hang_up(now, out);
   uplink_ = Uplink::kFollowing;
   standing_.instance = welcome.instance;
+  if (welcome.has_begun) begun_ = welcome.instance;
   redirects_ = 0;
   redirected_to_.reset();
   end_wait();
@@ -205,10 +208,11 @@ void Member::begin_anew() {
 }
 
 /// Whether it is to join that instance as somebody else: no round of its own was started, for all
-/// it knows, and either there is one of the other's, or nobody can have started one with it.
+/// it knows, and either there is one of the other's, or nobody can have started one with it. A
+/// spare knows that there was one of its own, and belongs to those who run it.
 bool Member::leaves_for(const Instance& instance, bool has_begun_there) const {
   const bool is_other = standing_.instance.exists() && standing_.instance != instance;
-  if (!is_other || has_begun(standing_) || runs_workers()) return false;
+  if (!is_other || knows_that_it_has_begun() || runs_workers()) return false;
   return has_begun_there || standing_.offered.round.number == 0;
 }
 
@@ -225,6 +229,11 @@ void Member::told_of_survivor(const Endpoint& at, TimePoint now, Effects& out) {
   survivors_.push_back(at);
   if (uplink_ == Uplink::kNone) find_successor(now);
   advance(now, out);
+}
+
+bool Member::waits_at_survivor() const {
+  return uplink_ == Uplink::kWaiting && awaited_ &&
+         std::ranges::find(survivors_, called_) != survivors_.end();
 }
 
 void Member::forget_survivors(TimePoint now, Effects& out) {
@@ -357,6 +366,13 @@ void Member::seek(TimePoint now, Effects& out) {
       standing_.obeyed.generation != 0 && !has_begun(standing_) && !runs_workers() && is_lost(now);
   if (may_forget && now >= forget_at()) {
     if (has_call()) hang_up(now, out);  // it knows this node as who it was
+    // From here on a spare is as a node that starts now and is told of the job by those who run it.
+    if (knows_that_it_has_begun()) {
+      survivors_ = {leader_};
+      for (const Successor& each : successors_) {
+        if (survivors_.size() < kSurvivorsMax) survivors_.push_back(each.at);
+      }
+    }
     begin_anew();
     sought_since_ = now;
   }
@@ -485,6 +501,9 @@ void Member::begin_walk(TimePoint now) {
   if (leader_may_live) add(leader_);
   for (const Endpoint& endpoint : policy_.meet)
     add(endpoint);
+  if (standing_.obeyed.generation != 0 || walks_ == 1) return;
+  for (const Endpoint& refusal : policy_.refusals)
+    add(refusal);
 }
 
 void Member::next_target(TimePoint now, Effects& out) {
@@ -1081,7 +1100,7 @@ bool Member::is_spare_wanted() const {
 void Member::finish_by(const Verdict& verdict, Effects& out) {
   const bool is_done = verdict.exit_status == kExitOk;
   if (!is_done || took_part_ || is_spare_wanted()) {
-    return finish(verdict.exit_status, verdict.why, out);
+    return finish(verdict.exit_status, verdict.why, out, leads());
   }
   finish(
       kExitTryAgain,
@@ -1097,7 +1116,10 @@ void Member::finish_by(const Verdict& verdict, Effects& out) {
 
 void Member::consider_end(TimePoint now, Effects& out) {
   if (runs_workers()) return;
-  if (refused_) return finish(refused_->exit_status, refused_->why, out);
+  if (refused_) {
+    const bool cannot_host = std::ranges::find(policy_.refusals, called_) != policy_.refusals.end();
+    return finish(refused_->exit_status, refused_->why, out, !cannot_host);
+  }
   if (final_) return finish_by(*final_, out);
   const bool has_leader = uplink_ == Uplink::kFollowing;
   if (leaving_ && !has_leader) {
@@ -1165,7 +1187,7 @@ Duration Member::wait_for_leader() const {
   return policy_.regather_timeout.value_or(policy_.join_timeout);
 }
 
-void Member::finish(int exit_status, std::string why, Effects& out) {
+void Member::finish(int exit_status, std::string why, Effects& out, bool is_own_word) {
   if (std::exchange(ended_, true)) return;
   if (uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link_ != kSelfLink) {
     out.emplace_back(effects::Close{.link = link_});
@@ -1176,7 +1198,10 @@ void Member::finish(int exit_status, std::string why, Effects& out) {
   const bool speaks_for_job = leads() || (!final_ && is_one_of_two);
   uplink_ = Uplink::kNone;
   out.emplace_back(effects::Finish{
-      .exit_status = exit_status, .why = std::move(why), .speaks_for_job = speaks_for_job});
+      .exit_status = exit_status,
+      .why = std::move(why),
+      .speaks_for_job = speaks_for_job,
+      .is_said_elsewhere = !is_own_word});
 }
 
 // Time. ----------------------------------------------------------------------------------------

@@ -136,6 +136,13 @@ class Member {
   std::optional<Redirect> leader() const;
   /// In the order in which they are tried, of the newest round; this node may be one.
   const std::vector<Successor>& successors() const { return successors_; }
+  /// The instance to which it belongs: a round was started, with this node or without.
+  bool knows_that_it_has_begun() const {
+    return has_begun(standing_) || (begun_.exists() && begun_ == standing_.instance);
+  }
+  /// At a node that takes part in that instance, which knows no leader either.
+  bool waits_at_survivor() const;
+  bool follows_another() const { return uplink_ == Uplink::kFollowing && link_ != kSelfLink; }
   bool leads() const { return uplink_ == Uplink::kFollowing && link_ == kSelfLink; }
   bool has_ended() const { return ended_; }
   std::int64_t generation() const { return standing_.generation; }
@@ -237,7 +244,7 @@ class Member {
   void consider_end(TimePoint now, Effects& out);
   bool is_spare_wanted() const;
   void finish_by(const Verdict& verdict, Effects& out);
-  void finish(int exit_status, std::string why, Effects& out);
+  void finish(int exit_status, std::string why, Effects& out, bool is_own_word = true);
   bool has_call() const { return uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting; }
   bool is_dead(const Leadership& leadership) const;
   bool is_lost(TimePoint now) const;

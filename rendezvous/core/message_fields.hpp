@@ -263,6 +263,7 @@ void fields(auto& visit, Is<Welcome> auto& welcome) {
   visit("lease_ns", welcome.lease, kNanoseconds);
   visit("margin_ns", welcome.margin, kNanoseconds);
   visit("successors", welcome.successors, kSuccessors);
+  visit("has_begun", welcome.has_begun);
   visit("is_full", welcome.is_full);
 }
 

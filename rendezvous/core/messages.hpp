@@ -338,6 +338,7 @@ struct Welcome {
   Duration lease{};
   Duration margin{};
   std::vector<Successor> successors;  // as in the newest offer
+  bool has_begun = false;             // a round of that instance was started
   bool is_full = false;               // a round runs without the caller, and has all nodes it may
 
   bool operator==(const Welcome&) const = default;

@@ -40,7 +40,12 @@ std::string spelled(const NodeInfo& node, bool names_role) {
 Peer::Peer(RendezvousPolicy policy) : policy_(std::move(policy)), member_(policy_) {}
 
 void Peer::apply(const Event& event, TimePoint now, Effects& out) {
+  if (waits_for_instance() && member_.waits_at_survivor()) hears_of_instance(now);  // until now
   std::visit([&](const auto& what) { on(what, now); }, event);
+  if (refuses_until_) {
+    route(now, out);
+    return mind_refusals(now, out);
+  }
   drop_silent_callers(now);
   route(now, out);
   mind_replacements(now);
@@ -56,8 +61,30 @@ void Peer::apply(const Event& event, TimePoint now, Effects& out) {
 }
 
 void Peer::on(const Begin& /*event*/, TimePoint now) {
+  if (!policy_.cannot_host.empty()) return begin_to_refuse(now);
   if (policy_.founds) return bootstrap(now);
   member_.begin(now, from_member_);
+}
+
+/// It leads nobody, and calls nobody.
+void Peer::begin_to_refuse(TimePoint now) {
+  refuses_until_ = now + policy_.refusal_wait;
+  from_member_.emplace_back(effects::Note{
+      .text = fmt::format(
+          "{}; this node ends with {}, once the others of the job have been told so (within {:.0f} "
+          "s)",
+          policy_.cannot_host,
+          kExitTryAgain,
+          to_seconds(policy_.refusal_wait)),
+      .is_for_all = true});
+}
+
+/// Once all have been told, or those that are left are too late.
+void Peer::mind_refusals(TimePoint now, Effects& out) {
+  const bool are_all_told =
+      policy_.expected > 0 && told_that_it_cannot_host_ >= policy_.expected - 1;
+  if (now < *refuses_until_ && !are_all_told) return;
+  out.emplace_back(effects::Finish{.exit_status = kExitTryAgain, .why = {}});
 }
 
 /// Too late once others have begun the job: then this node joins them.
@@ -179,7 +206,11 @@ void Peer::on(const Received& event, TimePoint now) {
   const bool from_our_call = static_cast<std::uint64_t>(event.link) % 2 == 1;
   const auto* const redirect = std::get_if<Redirect>(&event.message);
   if (redirect != nullptr && redirect->has_begun && from_our_call) hears_of_instance(now);
-  if (from_our_call) return member_.received(event.link, event.message, now, from_member_);
+  if (from_our_call) {
+    member_.received(event.link, event.message, now, from_member_);
+    if (member_.follows_another() && member_.knows_that_it_has_begun()) hears_of_instance(now);
+    return;
+  }
   if (const auto* hello = std::get_if<Hello>(&event.message)) return greet(event.link, *hello, now);
   if (redirect != nullptr) return told(event.link, *redirect, now);
   if (const auto* promise = std::get_if<Promise>(&event.message)) {
@@ -355,7 +386,13 @@ std::optional<Refuse> Peer::objection(const Hello& hello) const {
         policy_.node.host,
         hello.job));
   }
-  if (is_same_job(there, here)) return std::nullopt;
+  if (is_same_job(there, here) && policy_.cannot_host.empty()) return std::nullopt;
+  if (is_same_job(there, here)) {
+    return Refuse{
+        .job = policy_.job,
+        .exit_status = kExitTryAgain,
+        .why = fmt::format("{}: {}", policy_.node.host, policy_.cannot_host)};
+  }
   const bool names_role = there.role != here.role;
   return refuse(fmt::format(
       "job '{}' of {} runs there, not {}; give a second job another --rdzv-endpoint (port), or all "
@@ -377,6 +414,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
   }
   if (auto no = objection(hello)) {
     if (refused_.is_first(hello.node.incarnation)) {  // which may try again for a while
+      if (!no->is_stranger) ++told_that_it_cannot_host_;
       from_member_.emplace_back(effects::Note{
           .text = fmt::format(
               "{} of job '{}' called here and was refused: {}",
@@ -540,11 +578,15 @@ void Peer::mind_quorum_loss(TimePoint now) {
   const bool is_new = is_newcomer();
   // A newcomer knows what it was told by one that waited, which may be gone by now.
   QuorumLoss loss = is_new ? member_.loss() : QuorumLoss();
-  if (is_new && knows_of_instance_ && now >= heard_of_instance_at_ + kUnheardWait) {
+  if (is_new && waits_for_instance() && now >= heard_of_instance_at_ + kUnheardWait) {
     loss.why = fmt::format("none of the nodes that took part is heard by {}", policy_.node.host);
     loss.ends = "one of them is heard again";
   } else if (!is_new && !would_win(now)) {
     loss = quorum_loss(quorum_loss_facts(now));
+  } else if (!is_new && candidate_ && !candidate_->fences_wanted().empty()) {
+    QuorumLossFacts facts = quorum_loss_facts(now);
+    facts.waits_for_fence = true;
+    loss = quorum_loss(facts);
   }
   if (loss != member_.loss()) member_.lost_quorum(loss, now, from_member_);
 }
@@ -662,6 +704,7 @@ void Peer::on(const Signalled& event, TimePoint now) {
 }
 
 void Peer::on(const Tick& /*event*/, TimePoint now) {
+  if (refuses_until_) return;
   if (coordinator_) coordinator_->tick(now, from_coordinator_);
   if (coordinator_) set_own_lease(now);
   member_.tick(now, from_member_);
@@ -762,6 +805,7 @@ void Peer::announce(TimePoint now) {
 
 std::optional<TimePoint> Peer::next_deadline() const {
   if (member_.has_ended()) return std::nullopt;
+  if (refuses_until_) return refuses_until_;
   TimePoint next = member_.next_deadline().value_or(kNever);
   if (coordinator_) {
     next = std::min({next, announce_at_, coordinator_->next_deadline().value_or(kNever)});

@@ -125,6 +125,8 @@ class Peer {
 
   std::optional<Refuse> objection(const Hello& hello) const;
   std::optional<Redirect> leader() const;
+  void begin_to_refuse(TimePoint now);
+  void mind_refusals(TimePoint now, Effects& out);
   void bootstrap(TimePoint now);
   bool may_bootstrap() const;
   void hears_of_instance(TimePoint now);
@@ -187,7 +189,9 @@ class Peer {
   TimePoint announce_at_;
   TimePoint announce_until_;  // to others than the endpoint
 
-  OncePer<Incarnation> refused_;  // nodes of other jobs that people were told of
+  OncePer<Incarnation> refused_;            // nodes that people were told of
+  std::optional<TimePoint> refuses_until_;  // it cannot host the endpoint
+  int told_that_it_cannot_host_ = 0;        // nodes of this job
 
   TimePoint described_at_;  // the lost quorum, the last time
 

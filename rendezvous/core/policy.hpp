@@ -29,6 +29,7 @@ struct RendezvousPolicy {
   bool ranks_are_places = true;  // of two nodes with one node rank the second is refused; else a
                                  // rank is a wish
 
+  bool took_part = false;        // it had workers, before it lost its lease in a suspension
   bool founds = true;            // it leads the first generation, having bound an endpoint
   std::int64_t founded = 0;      // what Instance::founded is to be, if it does
   bool hosts_if_called = false;  // it listens on the endpoint's port, and leads the first
@@ -37,6 +38,10 @@ struct RendezvousPolicy {
   std::string if_alone;          // what to say of it if nobody comes; may be empty
   std::vector<Endpoint> meet;    // the endpoints, likeliest first; none: nobody else is to come
   bool meets_by_name = false;    // the name of their host may lead elsewhere for a while
+  // Why this node, which was to host the endpoint, cannot: it tells those who call, and ends.
+  // Empty: it can, or was not to.
+  std::string cannot_host;
+  std::vector<Endpoint> refusals;  // where such a node is then, beside the endpoint
   // Agents on this node's machine that ran in an instance of the job which has begun. They come
   // before the endpoint, and who founds all the same starts no round before they had the time to
   // call.
@@ -65,7 +70,10 @@ struct RendezvousPolicy {
   // that have saved and exited with 0, before they hear of the notice.
   Duration
       notice_delay{};  // at most, to the first agent that is told; 0: workers are not signalled
-  Duration verdict_timeout = std::chrono::seconds(5);       // for the last to hear the verdict
+  Duration verdict_timeout = std::chrono::seconds(5);  // for the last to hear the verdict
+  // For the others to call a node that cannot host the endpoint. Slurm starts them within a second
+  // or two.
+  Duration refusal_wait = std::chrono::seconds(8);
   Duration patience = std::chrono::milliseconds(500);       // with one of several that might lead
   Duration call_patience = std::chrono::milliseconds(150);  // to reach it; grows with each walk
   Duration retry_pause = std::chrono::milliseconds(20);  // after all were called in vain; doubles

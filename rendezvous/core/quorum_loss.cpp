@@ -54,14 +54,18 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
   const std::string of_round =  // of which this node may know no more than that it was offered
       facts.round.empty() ? "" : fmt::format(" of the last round's {} nodes", facts.round.size());
   loss.why = fmt::format(
-      "{}{} {} missing and may still run, so {} may not go on without {}",
+      "{}{} {} missing and may still run, so {} may not go on without {}{}",
       spelled(lost),
       of_round,
       is_one ? "is" : "are",
       spelled(facts.here),
-      is_one ? "it" : "them");
+      is_one ? "it" : "them",
+      facts.waits_for_fence ? " before the fence is claimed in --fence-dir, which fails so far"
+                            : "");
   loss.ends = is_one ? "it is heard again" : "enough of them are heard again";
-  if (facts.ends_by_reset) {
+  if (facts.waits_for_fence) {
+    loss.ends += ", or the fence can be claimed";
+  } else if (facts.ends_by_reset) {
     loss.ends += fmt::format(
         ", or ddprun starts again on the machine of {}, under the same host name and address and "
         "with nothing of the job left there",

@@ -18,6 +18,7 @@ struct QuorumLossFacts {
   bool ends_by_replacement = false;  // once others have the names or ranks of `missing`
   bool ends_by_fence = false;        // by now, if there were a fence
   bool trusts_replacement = false;
+  bool waits_for_fence = false;  // nothing else is missing than an answer of the fence
 };
 
 /// Names those that are lost, as many as fit in a line. Yields nothing if none is.

@@ -97,6 +97,15 @@ std::optional<int> read_gpus(Variables& variables) {
   return entries;
 }
 
+/// Of a job by sbatch the first node, unless srun was called there from elsewhere.
+std::string read_batch_host(Variables& variables) {
+  const auto kind = variables.find("ENVIRONMENT");
+  const auto nodes = variables.find("SLURM_JOB_NODELIST");
+  if (!kind || *kind != "BATCH" || !nodes) return {};
+  const auto names = expand_hostlist(*nodes);
+  return names && !names->empty() ? names->front() : std::string();
+}
+
 /// The four variables of the nodes and the three of this task, which have to agree.
 void check(const Allocation& allocation, int nodes, int tasks, Variables& variables) {
   const auto disagree = [&variables](
@@ -148,6 +157,7 @@ Result<std::optional<Allocation>> read_step(std::uint32_t step, Variables& varia
       .end_time = variables.find_number<std::int64_t>("SLURM_JOB_END_TIME", 0, kTimeMax),
       .array_job = variables.find_number<std::uint32_t>("SLURM_ARRAY_JOB_ID", 1, kIdMax),
       .array_task = variables.find_number<std::uint32_t>("SLURM_ARRAY_TASK_ID", 0, kIdMax),
+      .batch_host = read_batch_host(variables),
       .is_heterogeneous = variables.find("SLURM_HET_SIZE").has_value(),
   };
   if (!variables.error()) check(allocation, nodes, tasks, variables);

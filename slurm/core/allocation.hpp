@@ -35,6 +35,7 @@ struct Allocation {
   std::optional<std::int64_t> end_time;     // of the job, seconds since 1970; newer versions say it
   std::optional<std::uint32_t> array_job;   // SLURM_ARRAY_JOB_ID, in an array
   std::optional<std::uint32_t> array_task;  // SLURM_ARRAY_TASK_ID, with array_job
+  std::string batch_host;                   // where the batch script runs; empty: there is none
   bool is_heterogeneous = false;            // its nodes may differ in CPUs and GPUs
 
   int tasks() const;

@@ -4,6 +4,7 @@
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 #include "slurm/core/excerpt.hpp"
+#include "slurm/core/record.hpp"
 
 #include <fmt/format.h>
 
@@ -15,19 +16,6 @@ namespace {
 
 constexpr std::array<std::pair<std::string_view, Requeue>, 3> kWords = {
     {{"never", Requeue::kNo}, {"on-preempt", Requeue::kOnPreempt}, {"always", Requeue::kAlways}}};
-
-/// The value of `name` in "Name=value Other=value"; values may hold blanks, names do not.
-std::optional<std::string_view> field(std::string_view text, std::string_view name) {
-  for (std::size_t at = text.find(name); at != std::string_view::npos;
-       at = text.find(name, at + 1)) {
-    const bool begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\n';
-    const std::size_t equals = at + name.size();
-    if (!begins || equals >= text.size() || text[equals] != '=') continue;
-    const std::string_view rest = text.substr(equals + 1);
-    return rest.substr(0, rest.find_first_of(" \n"));
-  }
-  return std::nullopt;
-}
 
 Error refused(std::string why) {
   return make_error(Errc::kInvalidArgument, std::move(why));
@@ -54,9 +42,9 @@ bool wants_requeue(Requeue mode, const JobEnd& end) {
 }
 
 Result<JobRecord> parse_job_record(std::string_view text) {
-  const auto state = field(text, "JobState");
-  const auto reason = field(text, "Reason");
-  const auto restarts = parse_int<int>(field(text, "Restarts").value_or(""));
+  const auto state = field_of(text, "JobState");
+  const auto reason = field_of(text, "Reason");
+  const auto restarts = parse_int<int>(field_of(text, "Restarts").value_or(""));
   if (!state || !reason || !restarts) {
     return make_error(
         Errc::kProtocol,
@@ -66,8 +54,8 @@ Result<JobRecord> parse_job_record(std::string_view text) {
       .state = std::string(*state),
       .reason = std::string(*reason),
       .restarts = *restarts,
-      .is_batch = field(text, "BatchFlag") != "0",
-      .may_be_requeued = field(text, "Requeue") != "0"};
+      .is_batch = field_of(text, "BatchFlag") != "0",
+      .may_be_requeued = field_of(text, "Requeue") != "0"};
 }
 
 Result<void> check_requeue(const JobRecord& record, int restarts) {

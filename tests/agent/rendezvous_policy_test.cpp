@@ -21,6 +21,7 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   plan.meeting.node_rank = 1;
   plan.meeting.endpoint = Endpoint{.host = "node0", .port = 29'400};
   plan.meeting.other_ports = {29'401};
+  plan.meeting.refusal_ports = {12'523};
   plan.meeting.lease = 1s;
   plan.meeting.join_timeout = 90s;
   plan.meeting.last_call = 7s;
@@ -36,6 +37,9 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
       {.host = "node1",
        .chance = 42,
        .founds = false,
+       .took_part = true,
+       .cannot_host = "port 29400 is used by nc (pid 7)",
+       .cannot_listen = {},
        .listens = {.host = "10.0.0.2", .port = 40'000},
        .master = {.host = "", .port = 40'000},
        .machine = {.boot = "b7", .id = "m1"},
@@ -62,6 +66,9 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_FALSE(policy.founds);
   EXPECT_TRUE(policy.spares);
   EXPECT_THAT(policy.meet, ElementsAre(Endpoint{"node0", 29'400}, Endpoint{"node0", 29'401}));
+  EXPECT_THAT(policy.refusals, ElementsAre(Endpoint{"node0", 12'523}));
+  EXPECT_EQ(policy.cannot_host, "port 29400 is used by nc (pid 7)");
+  EXPECT_TRUE(policy.took_part);
   EXPECT_EQ(policy.lease, 1s);
   EXPECT_EQ(policy.join_timeout, 90s);
   EXPECT_EQ(policy.last_call, 7s);

@@ -215,7 +215,7 @@ class Late(unittest.TestCase):
         self.add_virtual_address()
         jobs = [self.elastic(node, VIRTUAL, "--rdzv-conf", "join_timeout=6") for node in range(2)]
         for said in self.waits(*jobs):
-            self.assertIn(f"no node that runs recognizes {VIRTUAL} as its own address; give "
+            self.assertIn(f"or no node knows {VIRTUAL} as its own address: then give "
                           "--node-rank 0 on the node behind it, or --rdzv-conf is_host=true", said)
         self.assertEqual([TRY_AGAIN] * 2, [job.wait(PATIENCE_S) for job in jobs])
 

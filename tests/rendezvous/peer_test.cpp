@@ -376,9 +376,59 @@ TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
   EXPECT_EQ(why(), "not refused");
 }
 
+TEST(Peer, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.nodes = NodeRange(3, 3);
+  policy.expected = 3;
+  policy.founds = false;
+  policy.cannot_host = "port 29400 is used by nc (pid 7)";
+  Peer peer(policy);
+  TimePoint now = TimePoint() + 1h;
+  Effects done;
+  const auto feed = [&](const Peer::Event& event) {
+    done.clear();
+    peer.apply(event, now, done);
+  };
+  const auto call_by = [&](Incarnation caller, Link link) {
+    Hello hello;
+    hello.job = "j";
+    hello.node.incarnation = caller;
+    feed(Peer::Received{.link = link, .message = hello});
+    for (const Effect& effect : done) {
+      const auto* const send = std::get_if<effects::Send>(&effect);
+      const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
+      if (no != nullptr) return no->why;
+    }
+    return std::string("not refused");
+  };
+  feed(Peer::Begin{});
+  EXPECT_FALSE(has<effects::Call>(done));
+  EXPECT_EQ(call_by(Incarnation{2}, Link{2}), "n0: port 29400 is used by nc (pid 7)");
+  EXPECT_EQ(call_by(Incarnation{2}, Link{4}), "n0: port 29400 is used by nc (pid 7)");
+  EXPECT_FALSE(has<effects::Finish>(done));  // the third one may come
+  now += 1s;
+  feed(Peer::Tick{});
+  EXPECT_FALSE(has<effects::Finish>(done));
+  EXPECT_EQ(peer.next_deadline(), TimePoint() + 1h + policy.refusal_wait);
+  call_by(Incarnation{3}, Link{6});
+  EXPECT_TRUE(has<effects::Finish>(done));
+}
+
+TEST(Peer, DoesNotWaitLongForThoseWhoAreToBeToldThatItsEndpointIsTaken) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.cannot_host = "port 29400 is used by nc (pid 7)";
+  Peer peer(policy);
+  Effects done;
+  peer.apply(Peer::Begin{}, TimePoint(), done);
+  EXPECT_FALSE(has<effects::Finish>(done));
+  peer.apply(Peer::Tick{}, TimePoint() + policy.refusal_wait, done);
+  EXPECT_TRUE(has<effects::Finish>(done));
+}
+
 /// Node n1 of job "j", which n0 leads, with what it did last and whom it has called.
 struct Caller {
-  explicit Caller(NodeRange nodes) : peer(policy(nodes)) { feed(Peer::Begin{}); }
+  explicit Caller(NodeRange nodes) : Caller(policy(nodes)) {}
+  explicit Caller(RendezvousPolicy policy) : peer(std::move(policy)) { feed(Peer::Begin{}); }
 
   static RendezvousPolicy policy(NodeRange nodes) {
     RendezvousPolicy policy;
@@ -411,6 +461,20 @@ struct Caller {
   Link called{};
   std::vector<std::string> calls;
 };
+
+TEST(Peer, ANewcomerAsksWhereItWouldBeToldThatTheEndpointIsTaken) {
+  RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
+  policy.refusals = {{.host = "n0", .port = 12'523}};
+  Caller node(policy);
+  node.feed(Peer::Closed{.link = node.called, .why = "refused"});
+  node.now += 1s;
+  node.feed(Peer::Tick{});
+  node.feed(Peer::Closed{.link = node.called, .why = "refused"});
+  node.now += 1s;
+  node.feed(Peer::Tick{});
+  EXPECT_THAT(node.calls, testing::Contains("n0:12523"));
+  EXPECT_EQ(node.calls.front(), "n0:29400");
+}
 
 TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
   constexpr RoundId kRound{.generation = 1, .number = 1};

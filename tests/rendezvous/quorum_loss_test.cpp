@@ -59,5 +59,20 @@ TEST(QuorumLoss, ReadsTheHostsOfARound) {
   EXPECT_THAT(split_hosts(""), IsEmpty());
 }
 
+TEST(QuorumLoss, AFenceThatDoesNotAnswerIsWhatIsWaitedFor) {
+  QuorumLossFacts facts;
+  facts.round = {"n0", "n1"};
+  facts.here = {"n1"};
+  facts.missing = {"n0"};
+  facts.ends_by_reset = true;
+  facts.waits_for_fence = true;
+  const QuorumLoss loss = quorum_loss(facts);
+  EXPECT_EQ(
+      loss.why,
+      "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go on without it "
+      "before the fence is claimed in --fence-dir, which fails so far");
+  EXPECT_EQ(loss.ends, "it is heard again, or the fence can be claimed");
+}
+
 }  // namespace
 }  // namespace ddprun

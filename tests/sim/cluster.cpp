@@ -87,6 +87,7 @@ void Cluster::start(int index) {
   node.round = {};
   node.up_since = world_.now();
   node.unled_since = kNever;
+  node.began = {};
   RendezvousPolicy policy;
   policy.job = "job";
   std::uint64_t incarnation = world_.number() | 1U;
@@ -142,6 +143,11 @@ void Cluster::feed(int index, const Peer::Event& event) {
   const bool is_same = node.peer->member().node().incarnation == before;
   if (is_same && had_begun && instance_of(index) != instance) {
     violated("R1", "a node of an instance that has begun follows another one");
+  }
+  const Member& member = node.peer->member();
+  if (member.follows_another() && member.knows_that_it_has_begun()) {
+    node.began = instance_of(index);
+    node.began_until = world_.now() + node.peer->policy().seek_timeout / 2;
   }
   const bool leads = node.peer->member().leads();
   const bool follows = node.peer->member().leader().has_value() && !leads;
@@ -594,6 +600,11 @@ void Cluster::begin_instance(int founder, int nodes) {
     const Coordinator* const leads = node.peer->coordinator();
     const bool knows = has_begun(member.standing()) || (leads != nullptr && leads->has_begun());
     const bool is_other = member.instance().exists() && instance_of(other) != instance;
+    const bool was_told = node.began != Incarnation{} && world_.now() < node.began_until;
+    if (!is_other && member.instance().exists() && was_told && node.began != instance) {
+      violated(
+          "R1", fmt::format("n{} begins the job again with n{}, a spare of it", founder, other));
+    }
     // The start of the round that it was offered may be under way from a leader that is dead.
     const bool may_start =
         is_other && member.standing().offered.round.number != 0 && !could_be_heard(founder, other);

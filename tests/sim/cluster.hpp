@@ -142,6 +142,8 @@ class Cluster {
     TimePoint up_since;  // the agent, without a freeze
     bool follows = false;
     bool led = false;
+    Incarnation began{};             // the instance of which it was told that it has begun, last
+    TimePoint began_until;           // it is to belong to no other before
     TimePoint calls_since;           // at the endpoint, since it began to lead or to seek
     TimePoint unled_since = kNever;  // it runs workers of a round that nobody leads
     TimePoint tick_at = kNever;

@@ -82,6 +82,11 @@ MUTANTS = {
          "  if (false) {"),
         ("peer.cpp", "    const bool is_ours = hello.standing.obeyed == ours;",
          "    const bool is_ours = hello.standing.obeyed.generation == ours.generation;")],
+    "a spare that joins a bootstrap leader": [
+        ("member.cpp", "  if (!is_other || knows_that_it_has_begun() || runs_workers()) return false;",
+         "  if (!is_other || has_begun(standing_) || runs_workers()) return false;"),
+        ("member.cpp", "  const Instance& own = standing_.instance.exists() ? standing_.instance : begun_;",
+         "  const Instance& own = standing_.instance;")],
     "a leadership known by its generation alone": [
         ("member.cpp", "  const bool is_ours = leadership == standing_.obeyed;\n  // A lifeline",
          "  const bool is_ours = leadership.generation == standing_.obeyed.generation;\n  // A lifeline")],

@@ -3,6 +3,7 @@
 
 #include "tests/sim/story.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -395,6 +396,25 @@ TEST(Stories, ALeaderThatForgotJoinsTheJobThatItBegan) {
 }
 
 // A pod that is lost is started under another address, where no kernel can be asked after it.
+TEST(Stories, ASpareJoinsNoFounderOfTheJobThatItStandsByFor) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const Duration back : {50ms, 200ms, 400ms, 600ms, 1000ms, 2000ms}) {
+      SCOPED_TRACE(fmt::format("seed {}, back after {} s", seed, to_seconds(back)));
+      Story story(cluster_of(3, NodeRange(2, 2)), seed);
+      story.after(5s);
+      ASSERT_THAT(story->running(), ElementsAre(0, 1));
+      story->power_off(0);
+      story.after(back);
+      story->network().set_up(0, true);
+      story->start(0);
+      story.after(15s);
+      EXPECT_THAT(story->running(), SizeIs(2));
+      EXPECT_THAT(story->finished(), IsEmpty());
+      if (HasFailure()) return;
+    }
+  }
+}
+
 TEST(Stories, R6_ALeaderWaitsForNobodyWhoseNodeWasStartedAgain) {
   for (const int nodes : {2, 3}) {
     for (int lost = 0; lost < nodes; ++lost) {
@@ -518,9 +538,29 @@ TEST(Stories, E7_ANewcomerIsNotMissedAndKeepsWhatItWasTold) {
   const QuorumLoss loss = story->peer(0).member().loss();
   EXPECT_THAT(loss.ends, HasSubstr("on the machine of n1, under"));
   EXPECT_EQ(story->peer(2).member().loss(), loss);
-  story->power_off(0);
-  story.after(12s);
+  story.after(10s);
   EXPECT_EQ(story->peer(2).member().loss(), loss);
+  story->power_off(0);
+  story.after(3s);
+  EXPECT_EQ(story->peer(2).member().loss(), loss);
+  story.after(12s);
+  EXPECT_EQ(story->peer(2).member().loss().why, "none of the nodes that took part is heard by n2");
+}
+
+// Not by those alone who have no leader either.
+TEST(Stories, ASpareBeginsAnewOnceNobodyOfTheJobIsHeard) {
+  Story story(cluster_of(3, NodeRange(2, 2)));
+  story.after(5s);
+  ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1));
+  story->power_off(0);
+  story->power_off(1);
+  story.after(1s);
+  story->network().set_up(0, true);
+  story->start(0);
+  story.after(25s);
+  EXPECT_THAT(story->running(), IsEmpty());
+  story.after(20s);
+  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2));
 }
 
 // Who waits here is not told to be started again.

@@ -43,10 +43,19 @@ TEST(Allocation, IsThatOfABareSrun) {
       .end_time = {},
       .array_job = std::nullopt,
       .array_task = std::nullopt,
+      .batch_host = {},
       .is_heterogeneous = false,
   };
   EXPECT_EQ(allocation_of(recorded("bare_srun")), expected);
   EXPECT_EQ(expected.node_name(), "node1");
+}
+
+TEST(Allocation, TheBatchHostIsTheFirstNodeOfTheJobAndNotOfTheStep) {
+  Environment environment = recorded("bare_srun");
+  environment["SLURM_JOB_NODELIST"] = "node[7,0-1]";
+  EXPECT_EQ(allocation_of(environment).batch_host, "");  // by salloc
+  environment["ENVIRONMENT"] = "BATCH";
+  EXPECT_EQ(allocation_of(environment).batch_host, "node7");
 }
 
 TEST(Allocation, IsNothingOutsideAStep) {

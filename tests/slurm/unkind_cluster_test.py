@@ -65,14 +65,14 @@ class Array(unittest.TestCase):
 class Step:
     """One under way on nodes of a cluster, whose workers run until told that they are done."""
 
-    def __init__(self, case, nodes, *flags):
+    def __init__(self, case, nodes, *flags, srun=()):
         self.case, self.cluster = case, case.cluster
         self.stop = self.cluster.shared / "stop"
         self.stop.unlink(missing_ok=True)
         self.err = self.cluster.shared / "err"
         work = f"echo up; until [ -e {self.stop} ]; do sleep 0.1; done"
         with self.err.open("w") as err:
-            self.srun = self.cluster.popen("srun", *first(nodes), *SPARED, options.ddprun, *flags, "--nproc-per-node=1",
+            self.srun = self.cluster.popen("srun", *first(nodes), *SPARED, *srun, options.ddprun, *flags, "--nproc-per-node=1",
                                            "--no-python", "sh", "-c", work, stdin=-3, stdout=-1, stderr=err, text=True)
         case.addCleanup(self.end)
         for _ in range(nodes):
@@ -131,6 +131,61 @@ class Loss(unittest.TestCase):
                         self.assertRegex(step.said(), r"ddprun: only 1 of at least 2 nodes are left, and this step gets no "
                                                       rf"new ones: here are {survivor} \(.*; exit status 75")
 
+    def test_a_loss_is_said_once_on_the_console_that_all_share(self):
+        for _ in range(options.repeats):
+            step = Step(self, 4)
+            self.kill("node3", "ddprun-agent")
+            self.assertNotEqual(0, step.wait(), step.said())
+            self.assertEqual(1, step.said().count("node node3 is lost"), step.said())
+            self.assertEqual(1, step.said().count("only 3 of at least 4 nodes are left"), step.said())
+
+    def test_a_loss_is_said_in_each_file_where_every_node_has_one(self):
+        step = Step(self, 2, srun=(f"--error={self.cluster.shared}/%n.txt",))
+        self.kill("node1", "ddprun-agent")
+        self.assertNotEqual(0, step.wait())
+        self.assertIn("node node1 is lost", (self.cluster.shared / "0.txt").read_text())
+
+    def test_what_two_of_four_finish_behind_a_cut_of_30_s_is_done_for_the_other_two(self):
+        """Those look for a leader for 30 s, and the one that leads stays for as long."""
+        for _ in range(options.repeats):
+            step = Step(self, 4, "--nnodes=2:4")
+            halves = [(one, other) for one in ("node0", "node1") for other in ("node2", "node3")]
+            for one, other in halves:
+                self.cluster.isolate(one, other)
+            cut = time.monotonic()
+            for _ in range(2):
+                self.assertEqual("up\n", step.srun.stdout.readline(), step.said())  # without the others
+            step.finish()
+            self.cluster.wait_until(lambda: "lost by silence" in step.said(), "the leader waits for the others")
+            time.sleep(max(0, cut + 30 - time.monotonic()))
+            for node in ("node0", "node1"):
+                self.cluster.heal(node)
+            self.assertEqual(0, step.wait(), step.said())
+
+    def test_a_job_whose_batch_host_is_lost_ends_once_the_others_are_done(self):
+        """Slurm alone would leave it RUNNING until its time is over."""
+        for _ in range(options.repeats):
+            logs = self.cluster.shared / f"logs{time.monotonic_ns()}"
+            stop = logs.with_suffix(".stop")
+            work = f"echo up $RANK; until [ -e {stop} ]; do sleep 0.1; done"
+            job = self.cluster.sbatch(*first(4), "--no-kill", script=f"""
+                srun {" ".join(SPARED)} {options.ddprun} --nnodes=2:4 --log-dir={logs} --nproc-per-node=1 \
+                  --no-python sh -c '{work}'
+                """)
+            self.cluster.wait_until(lambda: self.cluster.output_of(job).count("up") == 4, "the workers run")
+            self.cluster.kill_node("node0")
+            stop.touch()
+            known = self.cluster.wait_for(job, "CANCELLED")
+            self.assertEqual("node0", known["BatchHost"])
+            self.cluster.start_node("node0")
+            events = [json.loads(line) for file in logs.glob("*/events.jsonl") for line in file.read_text().splitlines()]
+            self.assertEqual({0}, {event["exit_status"] for event in events if event["event"] == "job_ended"})
+            self.assertEqual([["node0"]], [event["lost_nodes"] for event in events if "lost_nodes" in event])
+            (text,) = [event["text"] for event in events if event["event"] == "batch_host_lost"]
+            self.assertIn(f"batch host of job {job}, node0, is lost", text)
+            self.assertIn("the job was cancelled", text)
+            self.assertEqual({"node0", "node1", "node2", "node3"}, {event["host"] for event in events if "host" in event})
+
     def test_a_slurmd_that_dies_and_returns_leaves_the_verdict_in_the_journal(self):
         """Slurm kills the task there, and srun ends with 137. The others have finished the work."""
         for _ in range(options.repeats):
@@ -144,6 +199,38 @@ class Loss(unittest.TestCase):
             self.assertEqual(137, step.wait(), step.said())
             lines = [json.loads(line) for file in logs.glob("*/events.jsonl") for line in file.read_text().splitlines()]
             self.assertEqual([0], [line["exit_status"] for line in lines if line["event"] == "job_ended"])
+
+
+class Port(unittest.TestCase):
+    """--master-port is given, and another program has it on the first node."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = cls.enterClassContext(Cluster(3))
+
+    def take(self, port):
+        """Without a word to whoever connects."""
+        program = (f"import socket, time; s = socket.socket(); s.bind(('', {port})); s.listen(); "
+                   "print('bound', flush=True); time.sleep(1000)")
+        holder = self.cluster.popen("python3", "-c", program, node="node0", stdout=-1, text=True)
+        self.assertEqual("bound\n", holder.stdout.readline())
+        return holder
+
+    def test_all_nodes_end_at_once_where_the_port_is_taken_and_one_says_by_whom(self):
+        lines = (("--master-port=29500",), ("--master-addr=node0", "--master-port=29500"),
+                 ("--nnodes=2:3", "--master-port=29500"),
+                 ("--rdzv-backend=c10d", "--rdzv-endpoint=node0:29500", "--nnodes=3"))
+        for _ in range(options.repeats):
+            for line in lines:
+                with self.subTest(line=line), self.take(29500) as holder:
+                    at = time.monotonic()
+                    step = self.cluster.srun(*first(3), *SPARED, options.ddprun, *line, "--nproc-per-node=1",
+                                             "--no-python", "true", check=False)
+                    print(f"{' '.join(line)}: srun ended after {time.monotonic() - at:.1f} s", flush=True)
+                    holder.kill()
+                    self.assertEqual(75, step.returncode, step.stderr)
+                    self.assertEqual(1, step.stderr.count("port 29500 is used by python3 (pid "), step.stderr)
+                    self.assertNotIn("still trying", step.stderr)
 
 
 if __name__ == "__main__":
