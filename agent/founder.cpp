@@ -5,12 +5,33 @@
 #include "rendezvous/dial.hpp"
 #include "rendezvous/own_address.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
+#include <vector>
 
 namespace ddprun {
 namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(1);  // with the name service
+
+bool is_own(const MeetingPlan& meeting, const std::vector<Address>& addresses) {
+  if (own_among(addresses)) return true;
+  // Typed on the wrong machine, or with the wrong address, more often than right.
+  const bool is_to_host =
+      meeting.founds == Founds::kIfItCanBind && meeting.ranks_are_places && meeting.node_rank == 0;
+  if (is_to_host && !addresses.empty()) {
+    spdlog::warn(
+        "{} is no address of this machine, which has node rank 0 and is to host the job there; "
+        "that serves only if a router or a virtual address leads here, else give an address of "
+        "this machine, or another --node-rank",
+        meeting.endpoint->host == addresses.front().host()
+            ? meeting.endpoint->host
+            : fmt::format("{} ({})", meeting.endpoint->host, addresses.front().host()));
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -18,12 +39,12 @@ asio::awaitable<bool> is_at_endpoint(const MeetingPlan& meeting) {
   co_await asio::this_coro::throw_if_cancelled(false);
   DDPRUN_CHECK(meeting.endpoint.has_value());
   const Endpoint endpoint = meeting.endpoint.value_or(Endpoint());
-  if (const auto number = numeric_address(endpoint)) co_return own_among({*number}).has_value();
+  if (const auto number = numeric_address(endpoint)) co_return is_own(meeting, {*number});
   NameService names;
   const Duration patience = std::min(kPatience, meeting.join_timeout);
   Timer limit(co_await asio::this_coro::executor, Clock::now() + patience);
   const auto addresses = co_await names.look_up(endpoint, limit);
-  if (addresses) co_return own_among(*addresses).has_value();
+  if (addresses) co_return is_own(meeting, *addresses);
   const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
   const bool is_told = asked.cancelled() == asio::cancellation_type::none;
   if (is_told && meeting.founds == Founds::kIfItCanBind) {

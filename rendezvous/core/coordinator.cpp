@@ -26,7 +26,8 @@ constexpr std::size_t kRanksShownMax = 40;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 // For the death that explains why a worker has lost a peer: of that peer, or of its node.
 constexpr Duration kCauseWait = 1s;
-constexpr auto kQuietWait = 5s;  // for other nodes, before whoever started this one is told
+constexpr auto kQuietLastCall = 2s;  // most come within that, and nobody need be told
+constexpr auto kQuietWait = 5s;      // for other nodes, before whoever started this one is told
 
 /// How many of it have not come to this leader.
 int unmet_in(const KnownElectorate& electorate) {
@@ -555,7 +556,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   if (ready < policy_.nodes.max()) {
     if (one_may_come) return;
     if (!has_history_ && !last_call_until_) last_call_until_ = now + policy_.last_call;
-    if (!has_history_ && now < *last_call_until_) return;
+    if (!has_history_ && now < *last_call_until_) return tell_of_last_call(ready, now, out);
   }
   // A round that cannot start would keep those away who could help to start one.
   const auto is_ready_node = [this](Incarnation incarnation) {
@@ -615,13 +616,40 @@ void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
   if (now < gather_since_ + kQuietWait || std::exchange(has_told_waiting_, true)) return;
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "{} of at least {} nodes are here, the others are waited for, for {:.0f} s at most: {}{}",
+          "{} of at least {} nodes are here, the others are waited for at {}, for {:.0f} s at "
+          "most: "
+          "{}{}",
           ready,
           policy_.nodes.min(),
+          meeting_place(),
           to_seconds(gather_timeout()),
           attendance(),
           nodes_.size() == 1 ? policy_.if_alone : ""),
       .is_for_all = true});
+}
+
+TimePoint Coordinator::tells_last_call_at() const {
+  return last_call_until_.value_or(kNever) - policy_.last_call + kQuietLastCall;
+}
+
+void Coordinator::tell_of_last_call(int ready, TimePoint now, Effects& out) {
+  if (now < tells_last_call_at() || std::exchange(has_told_last_call_, true)) return;
+  out.emplace_back(effects::Note{
+      .text = fmt::format(
+          "{} of {} to {} nodes are here; the job begins in {:.0f} s, sooner if all come, later if "
+          "one comes (--rdzv-conf last_call_timeout=); the others are waited for at {}: {}",
+          ready,
+          policy_.nodes.min(),
+          policy_.nodes.max(),
+          to_seconds(*last_call_until_ - now),
+          meeting_place(),
+          attendance()),
+      .is_for_all = true});
+}
+
+/// Where newcomers call.
+std::string Coordinator::meeting_place() const {
+  return (policy_.meet.empty() ? self_.listens : policy_.meet.front()).to_string();
 }
 
 /// The nodes of the round by group rank, then its spares, then the others.
@@ -1222,6 +1250,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (policy_.regather_timeout) not_after(gather_since_ + policy_.lease + policy_.margin);
     if (!has_told_waiting_) not_after(gather_since_ + kQuietWait);
     if (last_call_until_) not_after(*last_call_until_);
+    if (last_call_until_ && !has_told_last_call_) not_after(tells_last_call_at());
     not_after(not_before_);
     for (const auto& [place, until] : held_for_)
       not_after(until);

@@ -149,6 +149,9 @@ class Coordinator {
   void wait_for_min(int ready, TimePoint now, Effects& out);
   Duration gather_timeout() const;
   bool too_few_may_come(TimePoint now) const;
+  TimePoint tells_last_call_at() const;
+  void tell_of_last_call(int ready, TimePoint now, Effects& out);
+  std::string meeting_place() const;
   void tell_of_waiting(int ready, TimePoint now, Effects& out);
   std::vector<Seat> seats() const;
   void offer(TimePoint now, Effects& out);
@@ -238,6 +241,7 @@ class Coordinator {
   int unheard_ = 0;                // the others
   TimePoint regroup_until_;        // they are waited for
   std::optional<TimePoint> last_call_until_;
+  bool has_told_last_call_ = false;
   std::optional<TimePoint> newcomer_at_;
   bool has_leavers_ = false;
   // The first failure of the round, which a notice that is on its way may explain until then.

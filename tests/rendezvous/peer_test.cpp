@@ -80,8 +80,23 @@ std::vector<std::string> said_alone(bool founds) {
 TEST(Peer, SaysOnceForWhichNodesItWaits) {
   EXPECT_THAT(
       said_alone(true),
-      ElementsAre("1 of at least 2 nodes are here, the others are waited for, for 600 s at most: "
+      ElementsAre("1 of at least 2 nodes are here, the others are waited for at n7:29400, for 600 "
+                  "s at most: "
                   "here are n0; see where the others go"));
+}
+
+TEST(Peer, SaysOnceHowLongTheLastCallIs) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.nodes = NodeRange(1, 2);
+  policy.last_call = 30s;
+  Alone node(policy);
+  node.pass(20s);
+  EXPECT_THAT(
+      node.said(),
+      ElementsAre(
+          "1 of 1 to 2 nodes are here; the job begins in 28 s, sooner if all come, later if "
+          "one comes (--rdzv-conf last_call_timeout=); the others are waited for at "
+          "n7:29400: here are n0"));
 }
 
 TEST(Peer, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
