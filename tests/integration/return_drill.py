@@ -109,7 +109,8 @@ def job_flags(kind, node, help_, fences, host="n0"):
     where = (("--node-rank", str(node), "--master-addr", host, "--master-port", str(PORT)) if kind.is_static else
              ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{host}:{PORT}", "--rdzv-id", "job"))
     nnodes = str(kind.most) if kind.least == kind.most else f"{kind.least}:{kind.most}"
-    helped = {"none": (), "trust": ("--trust-replacement", "on"), "fence": ("--fence-dir", fences)}[help_]
+    helped = {"none": (), "trust": ("--trust-replacement", "on"), "fence": ("--fence-dir", fences),
+              "spare": ("--spares",)}[help_]
     return ("--nnodes", nnodes, *where, *helped)
 
 
@@ -135,6 +136,9 @@ class Run:
         if not self.drill.await_fresh_round(case.kind.most, 0, time.monotonic() + BEGIN_S):
             return Outcome(case, False, "the first round did not begin", None,
                            f"{case}\n{self.drill.account()}")
+        if case.help == "spare":  # of a job that has begun without it
+            self.drill.start(case.kind.most, *self.flags(case.kind.most))
+            self.listen_until(lambda: "stands by" in self.drill.said(case.kind.most))
         cut_s, cut_ns = self.lose()
         # Whatever is said meanwhile is heard; the silence itself is what is waited for.
         while time.monotonic() < cut_s + case.silence:
@@ -161,6 +165,11 @@ class Run:
         account = "" if is_right else "\n".join([str(case), seen, *found[:10], self.drill.account()])
         return Outcome(case, is_right, seen, seconds, account, self._meanwhile_s)
 
+    def listen_until(self, is_said):
+        until = time.monotonic() + BEGIN_S
+        while not is_said() and time.monotonic() < until:
+            self.drill.listen(time.monotonic() + SAID_AT_ONCE_S)
+
     def lose(self):
         cut_s, cut_ns = time.monotonic(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         for node in self.case.lost:
@@ -186,6 +195,9 @@ class Run:
         fresh = self.drill.await_fresh_round(most, back_ns, could_s + patience)
         if fresh:
             seconds = (fresh.last_ns - back_ns) / 1e9 - (could_s - back_s)
+            if self.case.help == "spare":  # else the job might be over before the one that stands by hears who leads
+                self.listen_until(lambda: any(f"joins; {most + 1} of" in self.drill.said(node)[said.get(node, 0):]
+                                              for node in range(most)))
             try:
                 self.drill.finish()
             except (AssertionError, OSError) as error:
@@ -226,7 +238,8 @@ class Run:
 def run_once(case):
     """In a process of its own, whose descriptors hold the network."""
     try:
-        with netns.Network(case.kind.most, names=True) as network, \
+        nodes = case.kind.most + (case.help == "spare")
+        with netns.Network(nodes, names=True) as network, \
                 Drill(network, options.ddprun, options.round_worker) as drill:
             return Run(case, network, drill).outcome()
     except (AssertionError, OSError, RuntimeError) as error:
@@ -246,6 +259,8 @@ def helps(help_, kind, lost, back):
     """Whether there is something to ask of that help in such a case."""
     if help_ == "none":
         return True
+    if help_ == "spare":
+        return kind.name == "2" and back != "moved"
     return 2 * len(lost) == kind.most and (back == "moved" or help_ == "fence")
 
 
@@ -262,6 +277,7 @@ def quick_cases():
     """A case of each sort, for every change: some half a minute."""
     yield Case(KINDS["2"], (0,), 0.3, "new")
     yield Case(KINDS["2"], (0,), 3, "new")
+    yield Case(KINDS["2"], (0,), 0.3, "new", "spare")
     yield Case(KINDS["2static"], (1,), 3, "late")
     yield Case(KINDS["1:2"], (1,), 3, "new")
     yield Case(KINDS["1:2"], (0,), 3, "new")
@@ -313,7 +329,7 @@ def parse():
     parser.add_argument("--lost", type=drill_table.listed(str), default=[], help="0, 1, 0+1, …")
     parser.add_argument("--silences", type=drill_table.listed(float), default=list(SILENCES))
     parser.add_argument("--backs", type=drill_table.listed(str), default=list(BACKS))
-    parser.add_argument("--helps", type=drill_table.listed(str), default=["none", "trust", "fence"])
+    parser.add_argument("--helps", type=drill_table.listed(str), default=["none", "trust", "fence", "spare"])
     parser.parse_args(namespace=options)
 
 
