@@ -183,6 +183,7 @@ asio::awaitable<void> Agent::do_the_job() {
 /// Gives everything that was said time to arrive; each reader and each disk may be stuck.
 int Agent::wind_up(int status) {
   workers_.finish(status);
+  if (status == kExitOk && workers_.keeps_leftovers()) front_.keep_leftovers();
   if (sampler_) sampler_->finish(Clock::now() + kPatience);
   streams_->finish(Clock::now() + kPatience);
   if (stopped_by_ != 0) {

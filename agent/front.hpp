@@ -55,6 +55,9 @@ class Front {
   /// that was switched off.
   void return_after_end() { lease_->set_agent_returns(); }
 
+  /// Once this process has exited, the front leaves alone what descends from it.
+  void keep_leftovers() { lease_->set_keeps_leftovers(); }
+
  private:
   void order(GuardOrder order);
   bool send_some();

@@ -170,6 +170,11 @@ class Guard {
 
   const Held& held() const { return held_; }
 
+  /// Whether what descends from the agent is to live on. Not if it was killed on its way out.
+  bool keeps_leftovers(const AgentEnd& end) const {
+    return end.status && WIFEXITED(*end.status) && watch_.lease->keeps_leftovers();
+  }
+
   /// Whether the agent ended for another one to take its place.
   bool agent_returns() const { return watch_.lease->agent_returns(); }
 
@@ -264,6 +269,7 @@ std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t
   const AgentEnd end = guard.await_agent();
   // Before its workers: it must not start one more, nor take their deaths for a failure.
   if (!end.status) ::kill(agent, SIGKILL);
+  if (guard.keeps_leftovers(end)) return conclude(agent, end.status);
   const auto left =
       kill_descendants(Clock::now() + kUnkillableAfter, {.families = earlier, .groups = {}});
   guard.take_orders();  // of one that was alive until now

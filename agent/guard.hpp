@@ -5,9 +5,9 @@
 //     front (guard)  ⊃  agent  ⊃  workers  ⊃  whatever they start
 //
 // Front and agent are both sub-reapers, and each ends every process below it when it sees the other
-// die: the front hears of its child, the agent of the end of a socket whose other end only the
-// front holds. If both are killed at one blow, the kernel kills the workers by their parent-death
-// signal.
+// die, but for what --leftover keep leaves after a success: the front hears of its child, the agent
+// of the end of a socket whose other end only the front holds. If both are killed at one blow, the
+// kernel kills the workers by their parent-death signal.
 //
 // Whichever of the two is left says, once nothing else is, farewell to the nodes that this one led.
 // And when this node's lease runs out while its agent does nothing about it, stopped or starved,

@@ -42,6 +42,10 @@ class SharedLease {
   void set_agent_returns() { agent_returns_.store(true); }
   bool agent_returns() const { return agent_returns_.load(); }
 
+  /// The agent ends with success, and what its workers left behind is to live on (--leftover keep).
+  void set_keeps_leftovers() { keeps_leftovers_.store(true); }
+  bool keeps_leftovers() const { return keeps_leftovers_.load(); }
+
  private:
   SharedLease() { set(kNever); }
 
@@ -49,6 +53,7 @@ class SharedLease {
   std::atomic<bool> took_part_ = false;
   std::atomic<bool> front_is_full_ = false;
   std::atomic<bool> agent_returns_ = false;
+  std::atomic<bool> keeps_leftovers_ = false;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // or it would end at the fork
 };
 

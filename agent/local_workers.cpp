@@ -23,6 +23,7 @@ SupervisorPolicy policy_of(const LaunchPlan& plan) {
   policy.workers = plan.workers;
   policy.grace = plan.shutdown_timeout;
   policy.notice_grace = plan.notice.grace;
+  policy.leftovers = plan.leftovers;
   policy.workers_get_notices = !plan.slurm_step.empty();
   return policy;
 }
@@ -281,6 +282,31 @@ void LocalWorkers::perform(const Supervisor::Waits& effect) {
                             around_.host,
                             who,
                             until)] { return text; });
+}
+
+void LocalWorkers::perform(const Supervisor::Leftovers& effect) {
+  const std::string who = WorkerGroup::leftovers();
+  if (who.empty()) return;  // the last of them has just ended
+  const std::string where = fmt::format("what workers left behind on {}", around_.host);
+  std::string text;
+  switch (effect.mode) {
+    case LeftoverMode::kKill:
+      text = fmt::format("killing {}: {}; --leftover wait or keep would let it finish", where, who);
+      break;
+    case LeftoverMode::kWait:
+      text = fmt::format(
+          "waiting for {}: {}; timeout {:g} s; a signal ends the wait",
+          where,
+          who,
+          to_seconds(around_.plan.leftovers.limit));
+      break;
+    case LeftoverMode::kKeep:
+      text = fmt::format("{} lives on: {}", where, who);
+  }
+  if (effect.mode == LeftoverMode::kKill && around_.plan.leftovers.mode == LeftoverMode::kWait) {
+    text = fmt::format("killing {}: {}; the wait is over", where, who);
+  }
+  around_.journal.tell([line = fmt::format("ddprun: {}\n", text)] { return line; });
 }
 
 int LocalWorkers::exit_status_without_end(const Supervisor::News& news) const {

@@ -85,6 +85,8 @@ class LocalWorkers {
 
   /// All exited with 0, though something that they left behind may still be there.
   bool has_succeeded() const { return supervisor_.has_succeeded(); }
+  /// What workers that exited with 0 left behind lives on, and is to outlive this process.
+  bool keeps_leftovers() const { return supervisor_.keeps_leftovers(); }
   /// A person knows why the job ends.
   bool has_told_end() const { return has_told_end_; }
   RoundId round() const { return round_.round; }
@@ -99,6 +101,7 @@ class LocalWorkers {
   void perform(const Supervisor::News& effect);
   void perform(const Supervisor::GiveUp& effect);
   void perform(const Supervisor::Waits& effect);
+  void perform(const Supervisor::Leftovers& effect);
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();

@@ -263,6 +263,22 @@ bool is_ending(pid_t pid) {
   return fields[kState] == "Z" || (flags & kExiting) != 0;
 }
 
+std::string command_of(pid_t pid) {
+  constexpr std::size_t kShownMax = 80;
+  auto words = read_file(fmt::format("/proc/{}/cmdline", pid), kProcFileBytesMax);
+  if (!words || trim(*words).empty()) words = read_file(fmt::format("/proc/{}/comm", pid), 64);
+  if (!words) return "?";
+  while (!words->empty() && (words->back() == '\0' || words->back() == '\n')) {
+    words->pop_back();
+  }
+  std::ranges::replace_if(
+      *words,
+      [](char byte) { return static_cast<unsigned char>(byte) < ' ' || byte == 0x7F; },
+      ' ');
+  if (words->size() > kShownMax) words->replace(kShownMax - 3, std::string::npos, "...");
+  return words->empty() ? "?" : *std::move(words);
+}
+
 std::string wait_channel(pid_t pid) {
   const auto channel = read_file(fmt::format("/proc/{}/wchan", pid), kProcFileBytesMax);
   return channel && !channel->empty() && *channel != "0" ? *channel : "?";

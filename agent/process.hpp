@@ -54,6 +54,9 @@ bool has_handler(pid_t pid, int signal);
 /// the kernel. False where that is not to be seen.
 bool is_ending(pid_t pid);
 
+/// The command line of a process, as one line of at most 80 characters; "?" if it cannot be read.
+std::string command_of(pid_t pid);
+
 /// What a process waits for inside the kernel; "?" where that is not to be seen.
 std::string wait_channel(pid_t pid);
 

@@ -138,6 +138,7 @@ Streams::Streams(
       consoles_(consoles),
       directory_(std::move(directory)),
       shares_stdout_(plan.workers > 1 && plan.streams.console_ranks.size() != 1),
+      may_outlive_us_(plan.leftovers.mode == LeftoverMode::kKeep),
       is_ours_(is_ours && !directory_.empty()) {
   if (plan_.prefix_template.empty()) plan_.prefix_template = kDefaultPrefixTemplate;
 }
@@ -171,6 +172,8 @@ Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
   piped.worker = worker;
   piped.keeps_tail = !is_out;
   if (mode == StreamMode::kInherit) {
+    // A process that outlives ddprun would get SIGPIPE from a pipe of it.
+    if (may_outlive_us_) return shown ? Descriptor() : open_log("/dev/null");
     if (is_out && !shown) return open_log("/dev/null");
     if (is_out ? !(shares_stdout_ && may_mix(kOut)) : shown && ::isatty(kErr) == 1) {
       return Descriptor();

@@ -104,6 +104,7 @@ class Streams {
   Consoles& consoles_;
   std::filesystem::path directory_;
   bool shares_stdout_;     // several workers of this node print to it
+  bool may_outlive_us_;    // processes of workers (--leftover keep)
   bool is_ours_;           // made under $TMPDIR, not asked for
   bool has_logs_ = false;  // a log file was made
   std::map<WorkerId, Logs> logs_;

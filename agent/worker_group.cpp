@@ -3,10 +3,13 @@
 #include "agent/core/wrap.hpp"
 #include "agent/descendants.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include <signal.h>
@@ -105,8 +108,8 @@ void WorkerGroup::reap() {
     int wait_status = 0;
     const pid_t pid = ::waitpid(-1, &wait_status, WNOHANG);
     if (pid < 0 && errno == EINTR) continue;
-    if (pid < 0 && sweeping_ != 0) {
-      sweeping_ = 0;
+    if (pid < 0 && sweeping_) {
+      sweeping_.reset();
       return listener_.alone();
     }
     if (pid <= 0) break;
@@ -145,9 +148,20 @@ void WorkerGroup::pass_on(int signal) {
 void WorkerGroup::sweep(int signal, std::vector<pid_t> told) {
   sweeping_ = signal;
   reap();
-  if (sweeping_ == 0) return;  // nobody was left
+  if (!sweeping_ || signal == 0) return;  // nobody was left, or is told
   const Search search = signal == SIGKILL ? Search::kThorough : Search::kQuick;
   signal_descendants(signal, search, {.families = {}, .groups = std::move(told)});
+}
+
+std::string WorkerGroup::leftovers() {
+  constexpr std::size_t kShownMax = 4;
+  const auto pids = descendants_of(::getpid(), Search::kThorough);
+  std::string out;
+  for (const pid_t pid : std::span(pids).first(std::min(kShownMax, pids.size()))) {
+    out += fmt::format("{}pid {} ({})", out.empty() ? "" : ", ", pid, command_of(pid));
+  }
+  const auto hidden = pids.size() - std::min(kShownMax, pids.size());
+  return hidden == 0 ? out : out + fmt::format(" and {} more", hidden);
 }
 
 }  // namespace ddprun

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,8 +68,13 @@ class WorkerGroup {
   void pass_on(int signal);
 
   /// To everything that descends from this process and is in none of the process groups `told`, and
-  /// again to what turns up later if it is SIGKILL; then Listener::alone is called once.
+  /// again to what turns up later if it is SIGKILL; 0 to nobody. Once nothing descends from this
+  /// process, Listener::alone is called, once.
   void sweep(int signal, std::vector<pid_t> told);
+
+  /// Who descends from this process, for a person: "pid 812 (python upload.py), ..."; empty:
+  /// nobody.
+  static std::string leftovers();
 
   /// SIGCHLD: somebody below us has ended, a worker or an orphan that we adopted.
   void reap();
@@ -98,7 +104,7 @@ class WorkerGroup {
   std::vector<pid_t> pids_;               // by local rank; 0: not running
   std::vector<std::string> error_files_;  // by local rank
   std::vector<int> handed_down_;
-  int sweeping_ = 0;  // the signal of the present sweep; 0: none
+  std::optional<int> sweeping_;  // the signal of the present sweep; none: there is none
 };
 
 }  // namespace ddprun

@@ -85,7 +85,9 @@ void wait_for_all(Jobs& jobs, sigset_t signals) {
 
 int run_side_by_side(const std::vector<LaunchPlan>& plans) {
   const sigset_t signals = block_signals_of(plans.front());
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // Who outlives its job is not waited for.
+  const bool keeps = plans.front().leftovers.mode == LeftoverMode::kKeep;
+  if (!keeps) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t parent = ::getpid();
   Jobs jobs;
   for (const LaunchPlan& plan : plans) {

@@ -3,6 +3,7 @@
 // What the command line asks of one node, as values that cannot be wrong: launcher/ makes a
 // LaunchPlan, agent/ carries it out. Nothing behind this line reads a flag or a PET_ variable.
 
+#include "agent/core/leftovers.hpp"
 #include "base/endpoint.hpp"
 #include "base/exit_status.hpp"
 #include "base/node_range.hpp"
@@ -141,6 +142,7 @@ struct LaunchPlan {
   int max_restarts = 0;                    // of the whole job, >= 0
   std::optional<Duration> restart_window;  // --restart-window: the budget refills after this long
   Duration shutdown_timeout = std::chrono::seconds(30);  // from the stop signal to SIGKILL
+  LeftoverPlan leftovers;                                // --leftover
   std::vector<int> signals_to_handle;                    // end the job, and are passed to workers
   std::string signals_text;  // as given, for TORCHELASTIC_SIGNALS_TO_HANDLE
   MeetingPlan meeting;

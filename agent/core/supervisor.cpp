@@ -19,12 +19,20 @@ void Supervisor::apply(const Event& event, TimePoint now, Effects& out) {
 
 void Supervisor::on(const StartRound& /*event*/, TimePoint now, Effects& out) {
   DDPRUN_CHECK(phase_ == Phase::kIdle);  // R2
-  phase_ = Phase::kRunning;
-  began_ = now;
   failures_.clear();
-  told_culprit_.reset();
   was_stopped_ = false;
   has_saved_ = false;
+  if (!keeps_leftovers_) return begin_round(now, out);
+  starts_when_alone_ = true;
+  killing_ = true;
+  sweep(now, out);
+}
+
+void Supervisor::begin_round(TimePoint now, Effects& out) {
+  phase_ = Phase::kRunning;
+  began_ = now;
+  deadline_.reset();
+  told_culprit_.reset();
   killing_ = false;
   stop_signal_ = 0;
   std::ranges::fill(workers_, Worker{});
@@ -112,6 +120,8 @@ void Supervisor::consider_failures(bool others_end, TimePoint now, Effects& out)
 
 void Supervisor::on(const StopRound& event, TimePoint now, Effects& out) {
   if (phase_ == Phase::kRunning) return stop_all(event, now, out);
+  if (starts_when_alone_) was_stopped_ = true;
+  end_leftovers(now, out);
   if (!event.is_notice) hurry(now);
 }
 
@@ -141,6 +151,7 @@ void Supervisor::hurry(TimePoint now) {
 
 void Supervisor::on(const Kill& /*event*/, TimePoint now, Effects& out) {
   const bool may_run = phase_ != Phase::kIdle && phase_ != Phase::kGivenUp;
+  if (starts_when_alone_) was_stopped_ = true;
   if (may_run && !killing_) kill_all(now, out);
 }
 
@@ -149,6 +160,7 @@ void Supervisor::kill_all(TimePoint now, Effects& out) {
   tell_at_.reset();
   deadline_ = now + policy_.unkillable_after;
   if (phase_ == Phase::kSweeping) {
+    leftover_stage_ = LeftoverStage::kTold;
     out.emplace_back(Sweep{.signal = SIGKILL, .told_groups = {}});
     return;
   }
@@ -161,10 +173,17 @@ void Supervisor::kill_all(TimePoint now, Effects& out) {
 
 void Supervisor::sweep(TimePoint now, Effects& out) {
   phase_ = Phase::kSweeping;
+  leftover_stage_ = LeftoverStage::kTold;
   tell_at_.reset();
   if (killing_) {  // who was told to hurry does not get a second grace
     deadline_ = now + policy_.unkillable_after;
     out.emplace_back(Sweep{.signal = SIGKILL, .told_groups = {}});
+    return;
+  }
+  if (has_succeeded()) {
+    leftover_stage_ = LeftoverStage::kSettling;
+    deadline_ = now + policy_.leftover_settle;
+    out.emplace_back(Sweep{.signal = 0, .told_groups = {}});
     return;
   }
   // A shell dies of the signal that its child still works on, to save what it did: such a child
@@ -180,8 +199,37 @@ void Supervisor::sweep(TimePoint now, Effects& out) {
   out.emplace_back(Sweep{.signal = SIGTERM, .told_groups = std::move(told)});
 }
 
-void Supervisor::on(const Alone& /*event*/, TimePoint /*now*/, Effects& out) {
+void Supervisor::settle_is_over(TimePoint now, Effects& out) {
+  switch (policy_.leftovers.mode) {
+    case LeftoverMode::kKill:
+      return end_leftovers(now, out);
+    case LeftoverMode::kWait:
+      leftover_stage_ = LeftoverStage::kWaitedFor;
+      deadline_ = now + policy_.leftovers.limit;
+      out.emplace_back(Leftovers{.mode = LeftoverMode::kWait});
+      return;
+    case LeftoverMode::kKeep:
+      phase_ = Phase::kIdle;
+      deadline_.reset();
+      keeps_leftovers_ = true;
+      out.emplace_back(Leftovers{.mode = LeftoverMode::kKeep});
+      out.emplace_back(news(WorkersState::kSucceeded));
+  }
+}
+
+void Supervisor::end_leftovers(TimePoint now, Effects& out) {
+  if (phase_ != Phase::kSweeping || leftover_stage_ == LeftoverStage::kTold) return;
+  leftover_stage_ = LeftoverStage::kTold;
+  deadline_ = now + policy_.leftover_grace;
+  out.emplace_back(Leftovers{.mode = LeftoverMode::kKill});
+  out.emplace_back(Sweep{.signal = SIGTERM, .told_groups = {}});
+}
+
+void Supervisor::on(const Alone& /*event*/, TimePoint now, Effects& out) {
+  keeps_leftovers_ = false;
   if (phase_ != Phase::kSweeping) return;
+  const bool starts = std::exchange(starts_when_alone_, false) && !was_stopped_;
+  if (starts) return begin_round(now, out);
   phase_ = Phase::kIdle;
   deadline_.reset();
   out.emplace_back(news(was_stopped_ ? WorkersState::kStopped : WorkersState::kSucceeded));
@@ -192,6 +240,7 @@ void Supervisor::on(const Signalled& event, TimePoint now, Effects& out) {
       event.signal == told_to_stop_by_ && now - told_to_stop_at_ < policy_.same_signal_within;
   if (again) return;
   told_to_stop_at_ = now;
+  end_leftovers(now, out);
   // The first one is answered from outside, by a StopRound if anything runs.
   const bool is_first = std::exchange(told_to_stop_by_, event.signal) == 0;
   if (is_first || event.is_repeated) return;
@@ -204,6 +253,12 @@ void Supervisor::on(const Tick& /*event*/, TimePoint now, Effects& out) {
   if (!is_over && tell_at_ && now >= *tell_at_) tell_of_wait(now, out);
   if (!is_over) return;
   if (phase_ == Phase::kRunning) return consider_failures(false, now, out);
+  if (phase_ == Phase::kSweeping && leftover_stage_ == LeftoverStage::kSettling) {
+    return settle_is_over(now, out);
+  }
+  if (phase_ == Phase::kSweeping && leftover_stage_ == LeftoverStage::kWaitedFor) {
+    return end_leftovers(now, out);
+  }
   if (killing_) return give_up(out);
   kill_all(now, out);
 }

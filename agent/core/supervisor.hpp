@@ -12,9 +12,11 @@
 //                                     given up <---- not even SIGKILL helps -------------------+
 //
 // *sweeping* ends what the workers left behind (children of their own, in any session): no process
-// of one round lives on into the next (R2). agent/agent.cpp performs the effects in order and keeps
-// one timer, set to next_deadline().
+// of one round lives on into the next (R2). After a success they have a moment to end by
+// themselves; then --leftover decides. Those that are kept are killed before the next round starts.
+// agent/agent.cpp performs the effects in order and keeps one timer, set to next_deadline().
 
+#include "agent/core/leftovers.hpp"
 #include "agent/core/process_end.hpp"
 #include "agent/core/worker.hpp"
 #include "base/suspicion.hpp"
@@ -32,11 +34,14 @@ namespace ddprun {
 
 /// What the command line asks of a Supervisor. Every wait it knows is here.
 struct SupervisorPolicy {
-  int workers = 1;                                      // >= 1
-  Duration grace = std::chrono::seconds(30);            // from the stop signal to SIGKILL
-  std::optional<Duration> notice_grace = grace;         // from a notice; none: what Slurm leaves
-  Duration quiet_grace = std::chrono::seconds(1);       // before a person is told of the wait
-  Duration leftover_grace = std::chrono::seconds(1);    // the same, for what workers left behind
+  int workers = 1;                                    // >= 1
+  Duration grace = std::chrono::seconds(30);          // from the stop signal to SIGKILL
+  std::optional<Duration> notice_grace = grace;       // from a notice; none: what Slurm leaves
+  Duration quiet_grace = std::chrono::seconds(1);     // before a person is told of the wait
+  Duration leftover_grace = std::chrono::seconds(1);  // for what workers left behind
+  // After a success, until it is named: helpers of Python end a moment after their parent.
+  Duration leftover_settle = std::chrono::milliseconds(300);
+  LeftoverPlan leftovers;
   Duration unkillable_after = std::chrono::seconds(5);  // from SIGKILL to giving up on a process
   Duration dying_wait = std::chrono::seconds(1);  // for one that is ending and may be the cause
   // Terminals, Slurm and timeout(1) deliver one stop both to us and to our parent, which passes it
@@ -113,8 +118,8 @@ class Supervisor {
     int local_rank = 0;
     int signal = 0;
   };
-  struct Sweep {  // to everything that descends from us; answered by Alone when nothing is left
-    int signal = 0;
+  struct Sweep {     // to everything that descends from us; answered by Alone when nothing is left
+    int signal = 0;  // 0: none is sent yet
     std::vector<int> told_groups;  // process groups that have had it, and are not told again
   };
   struct News {  // of the workers as a whole; in a round kStopped or kSucceeded is the last
@@ -133,7 +138,10 @@ class Supervisor {
     std::vector<int> local_ranks;
     std::optional<Duration> kill_in;  // none: nothing here ends them
   };
-  using Effect = std::variant<Spawn, Send, Sweep, News, GiveUp, Waits>;
+  struct Leftovers {  // of workers that exited with 0; a person is told of them
+    LeftoverMode mode = LeftoverMode::kKill;  // what becomes of them from now on
+  };
+  using Effect = std::variant<Spawn, Send, Sweep, News, GiveUp, Waits, Leftovers>;
   using Effects = std::vector<Effect>;
 
   /// REQUIRES: policy.workers >= 1.
@@ -156,10 +164,18 @@ class Supervisor {
   bool is_idle() const { return phase_ == Phase::kIdle; }
 
   /// All have exited with 0 in this round; what they left behind may still be there.
-  bool has_succeeded() const { return phase_ == Phase::kSweeping && !was_stopped_; }
+  bool has_succeeded() const {
+    return phase_ == Phase::kSweeping && !was_stopped_ && !starts_when_alone_;
+  }
+
+  /// Of the round that succeeded something lives on, for good.
+  bool keeps_leftovers() const { return keeps_leftovers_; }
 
  private:
   enum class Phase : std::uint8_t { kIdle, kRunning, kStopping, kSweeping, kGivenUp };
+
+  /// What the present deadline of a sweep is.
+  enum class LeftoverStage : std::uint8_t { kSettling, kWaitedFor, kTold };
 
   struct Worker {
     WorkerState state = WorkerState::kIdle;
@@ -184,7 +200,10 @@ class Supervisor {
   void stop_all(const StopRound& stop, TimePoint now, Effects& out);
   void hurry(TimePoint now);
   void kill_all(TimePoint now, Effects& out);
+  void begin_round(TimePoint now, Effects& out);
   void sweep(TimePoint now, Effects& out);
+  void settle_is_over(TimePoint now, Effects& out);
+  void end_leftovers(TimePoint now, Effects& out);
   void give_up(Effects& out);
   void tell_of_wait(TimePoint now, Effects& out);
   News news(WorkersState state) const;
@@ -198,8 +217,11 @@ class Supervisor {
   std::optional<int> told_culprit_;      // of this round, its local rank
   bool was_stopped_ = false;             // this round, by a failure or from outside
   bool has_saved_ = false;               // so that workers could save, and all ended ones have
-  bool killing_ = false;                 // SIGKILL was sent to all; the deadline is the last one
-  int stop_signal_ = 0;                  // what workers are stopped with, in this round
+  LeftoverStage leftover_stage_ = LeftoverStage::kTold;  // while sweeping
+  bool keeps_leftovers_ = false;                         // of an earlier round
+  bool starts_when_alone_ = false;                       // this round, once they are gone
+  bool killing_ = false;  // SIGKILL was sent to all; the deadline is the last one
+  int stop_signal_ = 0;   // what workers are stopped with, in this round
   int told_to_stop_by_ = 0;
   bool is_told_twice_ = false;
   TimePoint told_to_stop_at_;

@@ -132,6 +132,7 @@ Result<void> fence_dir(const Given& given, Options& options);
 Result<void> max_restarts(const Given& given, Options& options);
 Result<void> restart_window(const Given& given, Options& options);
 Result<void> shutdown_timeout(const Given& given, Options& options);
+Result<void> leftover(const Given& given, Options& options);
 Result<void> forward_signal(const Given& given, Options& options);
 Result<void> preempt_exit_code(const Given& given, Options& options);
 Result<void> requeue(const Given& given, Options& options);

@@ -123,6 +123,22 @@ Result<void> shutdown_timeout(const Given& given, Options& options) {
   return {};
 }
 
+Result<void> leftover(const Given& given, Options& options) {
+  constexpr std::string_view kLimit = "wait=";
+  LeftoverPlan& leftovers = options.plan.leftovers;
+  const std::string_view text = given.text;
+  if (text == "keep") leftovers.mode = LeftoverMode::kKeep;
+  if (text == "wait") leftovers.mode = LeftoverMode::kWait;
+  if (text == "kill" || text == "wait" || text == "keep") return {};
+  const auto limit =
+      text.starts_with(kLimit) ? parse_seconds(text.substr(kLimit.size())) : std::nullopt;
+  if (!limit || *limit == Duration::zero()) {
+    return refused("expected kill, wait, keep, or wait=SECONDS with seconds above 0");
+  }
+  leftovers = {.mode = LeftoverMode::kWait, .limit = *limit};
+  return {};
+}
+
 Result<void> forward_signal(const Given& given, Options& options) {
   const int number = signal_of(given.text);
   if (number == 0) return refused("expected the name of a signal, such as SIGUSR1");

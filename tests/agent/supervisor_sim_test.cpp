@@ -5,6 +5,7 @@
 //   R2  a worker starts, and an end of the round is told, only when nothing of it is left
 //   R6  success is told only if every worker of the round exited with 0, untold
 //   R8  after Kill everything is dead within the time of one kill
+//   whatever --leftover says; what is kept is gone before the next round's first worker starts;
 //   and each round is told to run once at most, to have failed once at most, and to be over once,
 //   within a bounded time of the last worker's or the person's last word
 //
@@ -77,13 +78,16 @@ class World {
     SupervisorPolicy policy;
     policy.workers = workers_ = roll(1, 4);
     policy.grace = 30s;
+    policy.leftovers = {.mode = LeftoverMode(roll(0, 2)), .limit = seconds_between(1, 60)};
+    keeps_ = policy.leftovers.mode == LeftoverMode::kKeep;
     return policy;
   }
 
   void begin_round() {
-    EXPECT_FALSE(any_alive()) << "R2";
+    EXPECT_TRUE(keeps_ || !any_alive()) << "R2";
     ++round_;
     over_.reset();
+    incarnations_before_ = incarnations_;
     good_ends_ = told_running_ = told_failed_ = 0;
     is_killed_ = false;
     if (roll(0, 2) == 0) plan(Stopped{.round = round_});
@@ -171,11 +175,19 @@ class World {
   void perform(const Supervisor::Spawn& effect) {
     EXPECT_FALSE(over_) << "R2";
     EXPECT_FALSE(is_killed_) << "R8";
+    for (const auto& [incarnation, ignores] : leftovers_) {
+      EXPECT_GT(incarnation, incarnations_before_) << "R2";
+    }
     alive_[effect.local_rank] = ++incarnations_;
     const int fate = roll(0, 6);  // 5 and 6 are bad ends
     const ProcessEnd end{.code = fate == 5 ? 3 : 0, .signal = fate == 6 ? SIGSEGV : 0};
     schedule(effect.local_rank, seconds_between(0, 60), end);
-    if (roll(0, 4) == 0) leftovers_.insert({++incarnations_, roll(0, 2) == 0});
+    if (roll(0, 4) == 0) {
+      leftovers_.insert({++incarnations_, roll(0, 2) == 0});
+      const LeftoverEnds by_itself{.incarnation = incarnations_};
+      if (roll(0, 2) == 0)
+        at_.emplace((now_ + seconds_between(0, 120)).time_since_epoch(), by_itself);
+    }
     feed(Supervisor::Spawned{.local_rank = effect.local_rank, .pid = incarnations_});
   }
 
@@ -193,7 +205,7 @@ class World {
   void perform(const Supervisor::Sweep& effect) {
     sweeping_ = true;
     for (const auto& [incarnation, ignores] : leftovers_) {
-      if (ignores && effect.signal != SIGKILL) continue;
+      if (effect.signal == 0 || (ignores && effect.signal != SIGKILL)) continue;
       at_.emplace((now_ + 1ms).time_since_epoch(), LeftoverEnds{.incarnation = incarnation});
     }
     if (any_alive()) return;
@@ -202,6 +214,10 @@ class World {
   }
 
   void perform(const Supervisor::GiveUp& /*effect*/) { ADD_FAILURE() << "all obey SIGKILL here"; }
+
+  void perform(const Supervisor::Leftovers& /*effect*/) {
+    EXPECT_EQ(good_ends_, workers_) << "only after a success";
+  }
 
   void perform(const Supervisor::Waits& waits) {
     for (const int rank : waits.local_ranks) {
@@ -222,7 +238,7 @@ class World {
         return;
       case WorkersState::kStopped:
       case WorkersState::kSucceeded:
-        EXPECT_FALSE(any_alive()) << "R2";
+        EXPECT_FALSE(any_alive() && !(keeps_ && news.state == WorkersState::kSucceeded)) << "R2";
         over_ = news.state;
     }
   }
@@ -230,6 +246,7 @@ class World {
   std::mt19937_64 dice_;
   std::multimap<Duration, Happening> at_;
   int workers_ = 0;
+  bool keeps_ = false;  // --leftover keep
   Supervisor supervisor_;
   TimePoint now_;
   std::deque<Supervisor::Event> queue_;
@@ -238,6 +255,7 @@ class World {
   std::map<int, int> alive_;       // local rank → incarnation; 0: not running
   std::map<int, bool> leftovers_;  // incarnation → ignores SIGTERM
   int incarnations_ = 0;
+  int incarnations_before_ = 0;  // this round
   int round_ = 0;
   std::optional<WorkersState> over_;
   int good_ends_ = 0;

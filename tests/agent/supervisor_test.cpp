@@ -113,7 +113,8 @@ class Node {
     done_.push_back(fmt::format("{} to {}", signal_name(effect.signal), effect.local_rank));
   }
   void perform(const Supervisor::Sweep& effect) {
-    done_.push_back(fmt::format("sweep {}", signal_name(effect.signal)));
+    done_.push_back(
+        effect.signal == 0 ? "look" : fmt::format("sweep {}", signal_name(effect.signal)));
     for (const int group : effect.told_groups) {
       done_.back() += fmt::format(" but {}", group);
     }
@@ -130,6 +131,14 @@ class Node {
         "waits for {}, {}",
         fmt::join(effect.local_ranks, " "),
         effect.kill_in ? fmt::format("{:.0f} s", to_seconds(*effect.kill_in)) : "no limit"));
+  }
+
+  void perform(const Supervisor::Leftovers& effect) {
+    const std::map<LeftoverMode, std::string> words = {
+        {LeftoverMode::kKill, "kill leftovers"},
+        {LeftoverMode::kWait, "wait for leftovers"},
+        {LeftoverMode::kKeep, "keep leftovers"}};
+    done_.push_back(words.at(effect.mode));
   }
 
   Supervisor supervisor_;
@@ -170,7 +179,7 @@ TEST(Supervisor, StartsInLocalRankOrderAndSucceedsWhenAllExitedWithZero) {  // R
   node.ends(0, kGood);
   EXPECT_TRUE(node.has_succeeded());
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "succeeded"}));
+  EXPECT_EQ(node.did(), (Words{"look", "succeeded"}));
   EXPECT_TRUE(node.news().failures.empty());
 }
 
@@ -272,7 +281,7 @@ TEST(Supervisor, StaysSucceededWhereTheOrderToStopComesAfterTheLastGoodEnd) {
   node.ends(1, kGood);
   node.did();
   node.stop();
-  EXPECT_EQ(node.did(), Words{});
+  EXPECT_EQ(node.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
   node.alone();
   EXPECT_EQ(node.did(), Words{"succeeded"});
 }
@@ -455,6 +464,78 @@ TEST(Supervisor, GivesWhatAFailedWorkerLeftBehindAShortGrace) {
   node.ends(1, killed_by(SIGTERM));
   EXPECT_EQ(node.did().back(), "sweep SIGTERM");
   EXPECT_EQ(node.due_in(), 1s);
+}
+
+/// A node whose workers have all exited with 0, and left something behind.
+Node with_leftovers(LeftoverMode mode) {
+  SupervisorPolicy policy = two_workers();
+  policy.leftover_settle = 300ms;
+  policy.leftovers = {.mode = mode, .limit = 600s};
+  Node node(policy);
+  node.start();
+  node.ends(0, kGood);
+  node.ends(1, kGood);
+  node.did();
+  node.pass(300ms);
+  return node;
+}
+
+TEST(Supervisor, NamesAndKillsWhatASuccessLeavesOnlyAfterAMomentToEndByItself) {
+  Node node = with_leftovers(LeftoverMode::kKill);
+  EXPECT_EQ(node.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+  node.pass(1s);
+  EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
+  node.alone();
+  EXPECT_EQ(node.did(), Words{"succeeded"});
+}
+
+TEST(Supervisor, WaitsForLeftoversUpToItsLimit) {
+  Node node = with_leftovers(LeftoverMode::kWait);
+  EXPECT_EQ(node.did(), Words{"wait for leftovers"});
+  EXPECT_EQ(node.due_in(), 600s);
+  node.pass(600s);
+  EXPECT_EQ(node.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+}
+
+TEST(Supervisor, EndsTheWaitForLeftoversWhenASignalComesOrTheJobIsStopped) {
+  Node signalled = with_leftovers(LeftoverMode::kWait);
+  signalled.did();
+  signalled.signalled(SIGTERM);
+  EXPECT_EQ(signalled.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+  signalled.alone();
+  EXPECT_EQ(signalled.did(), Words{"succeeded"});
+  Node stopped = with_leftovers(LeftoverMode::kWait);
+  stopped.did();
+  stopped.stop();
+  EXPECT_EQ(stopped.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+}
+
+TEST(Supervisor, KillsLeftoversThatItKeptBeforeTheNextRoundStarts) {  // R2
+  Node node = with_leftovers(LeftoverMode::kKeep);
+  EXPECT_EQ(node.did(), (Words{"keep leftovers", "succeeded"}));
+  node.start();
+  EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
+  EXPECT_FALSE(node.has_succeeded());
+  node.alone();
+  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
+  EXPECT_EQ(node.due_in(), std::nullopt);
+}
+
+TEST(Supervisor, StartsNoRoundThatWasStoppedWhileKeptLeftoversEnded) {
+  Node node = with_leftovers(LeftoverMode::kKeep);
+  node.start();
+  node.stop();
+  node.did();
+  node.alone();
+  EXPECT_EQ(node.did(), Words{"stopped"});
+}
+
+TEST(Supervisor, StartsAtOnceWhereKeptLeftoversHaveEndedByThemselves) {
+  Node node = with_leftovers(LeftoverMode::kKeep);
+  node.alone();
+  node.did();
+  node.start();
+  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
 }
 
 /// In a Slurm step: nobody here knows how long Slurm leaves.

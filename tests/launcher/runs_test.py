@@ -364,6 +364,78 @@ class PrefixTemplate(Case):
         self.assertEqual([f"{socket.gethostname()}/0> hello"], ended.lines, ended.err)
 
 
+class Leftover(Case):
+    """What a worker that exited with 0 left behind."""
+
+    def start_leaving(self, child, *flags):
+        """A job whose worker leaves `child`, a piece of shell, in a session of its own; nobody waits for its pipes."""
+        for name in ("out", "err"):
+            file = open(os.path.join(self.room, name), "w+")
+            self.addCleanup(file.close)
+            setattr(self, name, file)
+        with open(os.path.join(self.room, "train.sh"), "w") as file:
+            file.write(f"#!/bin/sh\nsetsid sh -c '{child}' upload &\n")
+        os.chmod(os.path.join(self.room, "train.sh"), 0o755)
+        job = subprocess.Popen([options.ddprun, *flags, "./train.sh"], cwd=self.room, stdin=subprocess.DEVNULL,
+                               stdout=self.out, stderr=self.err, env={**os.environ, "TMPDIR": self.room})
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        return job
+
+    def read(self, name):
+        with open(os.path.join(self.room, name)) as file:
+            return file.read()
+
+    def test_an_upload_that_is_killed_is_named_with_its_pid_and_command(self):
+        job = self.start_leaving("echo $$ >pid; exec sleep 1000")
+        self.assertEqual(0, job.wait(PATIENCE_S))
+        self.assertEqual(f"ddprun: killing what workers left behind on {socket.gethostname()}: pid "
+                         f"{self.read('pid').strip()} (sleep 1000); --leftover wait or keep would let it finish\n",
+                         self.read("err"))
+
+    def test_a_helper_that_ends_with_its_worker_is_no_news(self):
+        self.assertEqual(0, self.start_leaving("sleep 0.05").wait(PATIENCE_S))
+        self.assertEqual("", self.read("err"))
+
+    def test_wait_lets_it_finish_and_says_for_whom_it_waits(self):
+        self.assertEqual(0, self.start_leaving("sleep 1; echo done >uploaded", "--leftover=wait").wait(PATIENCE_S))
+        self.assertEqual("done\n", self.read("uploaded"))
+        self.assertRegex(self.read("err"), r"^ddprun: waiting for what workers left behind on \S+: pid \d+ \(sh -c .*"
+                                           r"; timeout 600 s; a signal ends the wait\n$")
+
+    def test_wait_has_a_limit(self):
+        self.assertEqual(0, self.start_leaving("exec sleep 1000", "--leftover", "wait=0.2").wait(PATIENCE_S))
+        self.assertRegex(self.read("err"), r"timeout 0\.2 s; [^\n]*\nddprun: killing [^\n]*\(sleep 1000\); the wait is over\n$")
+
+    def test_a_signal_ends_the_wait(self):
+        os.mkfifo(os.path.join(self.room, "pid"))
+        job = self.start_leaving("trap \"\" TERM; echo $$ >pid; exec sleep 1000", "--leftover=wait")
+        pid = int(self.read("pid"))
+        while "waiting for what" not in self.read("err"):
+            select.select([], [], [], 0.01)
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(0, job.wait(PATIENCE_S), "the workers had succeeded")
+        self.assertRaises(ProcessLookupError, os.kill, pid, 0)
+
+    def test_keep_lets_it_outlive_ddprun_and_write_on(self):
+        for fifo in ("gate", "end"):
+            os.mkfifo(os.path.join(self.room, fifo))
+        job = self.start_leaving("cat gate; echo still here >&2; echo uploaded >end", "--leftover=keep")
+        self.assertEqual(0, job.wait(PATIENCE_S))
+        self.assertRegex(self.read("err"), r"ddprun: what workers left behind on \S+ lives on: pid \d+ \(sh -c ")
+        with open(os.path.join(self.room, "gate"), "w"):
+            pass
+        self.assertEqual("uploaded\n", self.read("end"))
+        self.assertTrue(self.read("err").endswith("still here\n"))
+
+    def test_after_a_failure_nothing_is_kept(self):
+        ended = self.sh('[ $TORCHELASTIC_RESTART_COUNT = 0 ] || { kill -0 $(cat pid) 2>/dev/null && echo alive; exit 0; }; '
+                        'setsid sh -c "echo \\$\\$ >pid; exec sleep 1000" & until [ -s pid ]; do :; done; exit 3',
+                        "--leftover=keep", "--max-restarts=1")
+        self.assertEqual((0, []), (ended.status, ended.lines), ended.err)
+        self.assertNotIn("left behind", ended.err)
+
+
 class Completion(Case):
     def complete(self, *words):
         """What bash offers for the last of `words`."""
@@ -387,6 +459,7 @@ class Completion(Case):
         self.assertEqual(["c10d"], self.complete("--rdzv-backend", "=", "c"))
         self.assertEqual(["static", "c10d"], self.complete("--rdzv-backend", "="))
         self.assertEqual(["cpu", "gpu", "auto"], self.complete("--nproc-per-node", ""))
+        self.assertEqual(["kill", "wait", "keep"], self.complete("--leftover", ""))
         self.assertEqual([], self.complete("--master-addr", "no"))
 
     def test_zsh_can_read_it(self):
