@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <utility>
 
@@ -60,12 +62,24 @@ void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& r
     details.error_file = from_.workers.error_file_of(failure.local_rank);
     details.log = from_.streams.log_of(
         {.attempt = out.attempt, .local_rank = failure.local_rank, .rank = details.rank});
+    details.shown = shown(failure.local_rank);
     out.others.push_back(std::move(details));
   }
   out.culprit = std::move(out.others.front());
   out.others.erase(out.others.begin());
   noted_ = std::move(out);
   is_concluded_ = false;
+}
+
+StderrShown Reporter::shown(int local_rank) const {
+  if (!from_.streams.shows_stderr(local_rank)) return StderrShown::kNo;
+  return from_.streams.has_own_stderr(local_rank) ? StderrShown::kDirectly : StderrShown::kPassedOn;
+}
+
+void Reporter::add_last_lines(int attempt, FailureDetails& details) const {
+  const int local_rank = details.failure.local_rank;
+  details.last_lines = from_.streams.last_lines(
+      {.attempt = attempt, .local_rank = local_rank, .rank = details.rank}, kLastLines);
 }
 
 void Reporter::conclude(const Outcome& outcome) {
@@ -78,11 +92,11 @@ void Reporter::tell() {
   if (!is_concluded_ || !noted_) return;
   FailureReport report = *std::move(noted_);
   noted_.reset();
-  const WorkerId culprit = {
-      .attempt = report.attempt,
-      .local_rank = report.culprit.failure.local_rank,
-      .rank = report.culprit.rank};
-  report.culprit.last_lines = from_.streams.last_lines(culprit, kLastLines);
+  add_last_lines(report.attempt, report.culprit);
+  const std::size_t in_block = report.outcome.restarts ? 0 : kOthersShownMax;
+  for (std::size_t i = 0; i < std::min(in_block, report.others.size()); ++i) {
+    add_last_lines(report.attempt, report.others[i]);
+  }
   const char* const own = std::getenv(contract::kErrorFile);  // NOLINT(concurrency-mt-unsafe)
   const std::string pass_up_to = own == nullptr || report.outcome.restarts ? "" : own;
   from_.journal.tell(

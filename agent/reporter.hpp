@@ -50,11 +50,14 @@ class Reporter {
   /// A failure was noted, and nobody has said yet what follows.
   bool has_noted() const { return noted_ && !is_concluded_; }
 
-  /// Tells what was noted and concluded, if anything. It may wait 0.2 s for the culprit's last
-  /// lines, so whatever is urgent comes first.
+  /// Tells what was noted and concluded, if anything. It may wait 0.2 s for each failed worker's
+  /// last lines, so whatever is urgent comes first.
   void tell();
 
  private:
+  StderrShown shown(int local_rank) const;
+  void add_last_lines(int attempt, FailureDetails& details) const;
+
   Sources from_;
   std::optional<FailureReport> noted_;
   bool is_concluded_ = false;

@@ -172,12 +172,10 @@ Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
   piped.worker = worker;
   piped.keeps_tail = !is_out;
   if (mode == StreamMode::kInherit) {
-    // A process that outlives ddprun would get SIGPIPE from a pipe of it.
-    if (may_outlive_us_) return shown ? Descriptor() : open_log("/dev/null");
-    if (is_out && !shown) return open_log("/dev/null");
-    if (is_out ? !(shares_stdout_ && may_mix(kOut)) : shown && ::isatty(kErr) == 1) {
-      return Descriptor();
-    }
+    if (!shown && (is_out || may_outlive_us_)) return open_log("/dev/null");
+    const bool has_ours = is_out ? may_outlive_us_ || !(shares_stdout_ && may_mix(kOut))
+                                 : has_own_stderr(worker.local_rank);
+    if (has_ours) return Descriptor();
     if (shown) piped.use = ConsoleUse::kPassed;
     return attach_pipe(std::move(piped), number);
   }
@@ -225,6 +223,17 @@ std::string Streams::last_lines(const WorkerId& worker, int lines_max) const {
   if (is_file && logs != logs_.end())
     return last_lines_of(end_of_file(logs->second.err), lines_max);
   return last_lines_of(pump_->tail(worker, Clock::now() + kDrainPatience), lines_max);
+}
+
+bool Streams::shows_stderr(int local_rank) const {
+  return modes(local_rank).err != StreamMode::kFile && reaches_console(local_rank);
+}
+
+bool Streams::has_own_stderr(int local_rank) const {
+  // A process that outlives ddprun would get SIGPIPE from a pipe of it.
+  const bool is_direct = may_outlive_us_ || ::isatty(kErr) == 1;
+  const bool inherits = modes(local_rank).err == StreamMode::kInherit;
+  return is_direct && inherits && reaches_console(local_rank);
 }
 
 std::string Streams::log_of(const WorkerId& worker) const {

@@ -67,6 +67,12 @@ class Streams {
   /// a disk be slow. The two newest attempts are remembered.
   std::string last_lines(const WorkerId& worker, int lines_max) const;
 
+  /// Whether who reads our stderr sees this worker's.
+  bool shows_stderr(int local_rank) const;
+
+  /// Whether this worker has our own stderr, of which nothing passes through us.
+  bool has_own_stderr(int local_rank) const;
+
   /// Where a person finds this worker's output: a file, or the directory of both its files; empty
   /// if it went to the console alone.
   std::string log_of(const WorkerId& worker) const;

@@ -25,10 +25,33 @@ std::string indented(std::string_view text, std::string_view margin) {
   return out;
 }
 
+std::string_view last_line(std::string_view text) {
+  return trim(split(trim(text), '\n').back());
+}
+
+/// Whether the worker itself has written its traceback to stderr, as Python does.
+bool wrote_traceback(const FailureDetails& details) {
+  constexpr std::size_t kEnough = 200;  // long lines are cut
+  if (details.shown == StderrShown::kDirectly) return true;
+  const std::string_view said = last_line(details.traceback).substr(0, kEnough);
+  return details.last_lines.find(said) != std::string::npos;
+}
+
+/// The paragraph has the last lines, unless this console has had them.
+bool has_last_lines(const FailureDetails& details) {
+  return details.shown == StderrShown::kNo && !details.last_lines.empty();
+}
+
 /// What the block shows as the traceback: Python's, else the message, else how it ended.
 std::string traceback_of(const FailureDetails& details) {
   const WorkerFailure& failure = details.failure;
   std::string text = !details.traceback.empty() ? details.traceback : details.message;
+  if (!details.traceback.empty() && wrote_traceback(details)) {
+    text = fmt::format(
+        "{} (its traceback stands {})",
+        last_line(details.traceback),
+        has_last_lines(details) ? "below" : "above");
+  }
   if (text.empty() && !failure.start_error.empty()) text = failure.start_error;
   if (text.empty() && failure.end.signal != 0) {
     text = fmt::format(
@@ -175,8 +198,14 @@ std::string failure_paragraph(const FailureReport& report) {
     out += fmt::format("  it said: {}\n", split(culprit.message, '\n').front());
   }
   if (!culprit.log.empty()) out += fmt::format("  its output: {}\n", culprit.log);
-  if (!culprit.last_lines.empty()) {
+  if (has_last_lines(culprit)) {
     out += "  its last lines on stderr:\n" + indented(culprit.last_lines, "    | ");
+  } else if (culprit.message.empty() && !culprit.last_lines.empty()) {
+    out += fmt::format("  its last line on stderr: {}\n", last_line(culprit.last_lines));
+  }
+  // The block has it if none of the worker's lines has.
+  if (report.outcome.restarts && !culprit.traceback.empty() && !wrote_traceback(culprit)) {
+    out += "  its traceback:\n" + indented(culprit.traceback, "    | ");
   }
   out += about_python(report);
   out += fmt::format("  next: {}\n", what_happens_next(report.outcome, report.workers));

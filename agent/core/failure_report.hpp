@@ -7,11 +7,19 @@
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ddprun {
+
+/// Whether a person who reads the report has seen what the worker wrote to stderr.
+enum class StderrShown : std::uint8_t {
+  kNo,
+  kPassedOn,  // through ddprun, so that `last_lines` are known
+  kDirectly,  // to a terminal, say; nothing is known of it here
+};
 
 /// One worker in a report, with what the shell found out about it.
 struct FailureDetails {
@@ -22,7 +30,8 @@ struct FailureDetails {
   std::string message;     // from the error file
   std::string traceback;   // from the error file
   std::string last_lines;  // of its stderr; empty if they are not ours to see
-  std::string log;         // where its output lies; empty if nowhere
+  StderrShown shown = StderrShown::kNo;
+  std::string log;  // where its output lies; empty if nowhere
 };
 
 /// What follows a failure.
@@ -57,7 +66,8 @@ struct FailureReport {
 /// At most this many of `others` are shown: a report does not grow with the world.
 inline constexpr int kOthersShownMax = 8;
 
-/// The block between two rules; ends with a newline.
+/// The block between two rules; ends with a newline. A traceback is not repeated in it that was on
+/// this console before, or is in the paragraph.
 std::string failure_block(const FailureReport& report);
 
 /// The paragraph; ends with a newline.

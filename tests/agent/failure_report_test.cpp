@@ -79,6 +79,57 @@ TEST(FailureReport, ShowsPythonsTracebackIndented) {
                 "                ValueError: boom\n"));
 }
 
+/// One that raised under torch's @record, and whose stderr was `shown`.
+FailureReport raised(StderrShown shown, const std::string& last_lines) {
+  auto culprit = failed(0, {.code = 1, .signal = 0});
+  culprit.message = "ValueError: boom";
+  culprit.traceback = "Traceback (most recent call last):\n  ValueError: boom";
+  culprit.last_lines = last_lines;
+  culprit.shown = shown;
+  return report_of(culprit, {});
+}
+
+constexpr char kWritten[] = "Traceback (most recent call last):\n  at 3\nValueError: boom\nbye";
+
+TEST(FailureReport, DoesNotRepeatATracebackThatThisConsoleHasHad) {
+  for (const auto& report :
+       {raised(StderrShown::kPassedOn, kWritten), raised(StderrShown::kDirectly, "")}) {
+    const std::string text = failure_block(report) + failure_paragraph(report);
+    EXPECT_THAT(text, Not(HasSubstr("Traceback (most")));
+    EXPECT_THAT(text, HasSubstr("traceback : ValueError: boom (its traceback stands above)\n"));
+    EXPECT_THAT(text, HasSubstr("  it said: ValueError: boom\n"));
+    EXPECT_THAT(text, Not(HasSubstr("its last line")));
+  }
+}
+
+TEST(FailureReport, ShowsATracebackOnceThatOnlyTheLogHas) {
+  const auto report = raised(StderrShown::kNo, kWritten);
+  EXPECT_THAT(
+      failure_block(report),
+      HasSubstr("traceback : ValueError: boom (its traceback stands below)\n"));
+  EXPECT_THAT(
+      failure_paragraph(report),
+      HasSubstr("    | Traceback (most recent call last):\n    |   at 3"));
+}
+
+TEST(FailureReport, ShowsATracebackThatTheWorkerHasNotWrittenItself) {
+  auto report = raised(StderrShown::kPassedOn, "loading");
+  EXPECT_THAT(failure_block(report), HasSubstr("traceback : Traceback (most recent"));
+  EXPECT_THAT(failure_paragraph(report), Not(HasSubstr("Traceback")));
+  report.outcome.restarts = true;  // and so there is no block
+  EXPECT_THAT(
+      failure_paragraph(report),
+      HasSubstr("  its traceback:\n    | Traceback (most recent call last):\n"));
+}
+
+TEST(FailureReport, NamesTheLastLineThatThisConsoleHasHad) {
+  auto report = report_of(failed(0, {.code = 1, .signal = 0}), {});
+  report.culprit.shown = StderrShown::kPassedOn;
+  report.culprit.last_lines = kWritten;
+  EXPECT_THAT(failure_paragraph(report), HasSubstr("\n  its last line on stderr: bye\n"));
+  EXPECT_THAT(failure_paragraph(report), Not(HasSubstr("Traceback")));
+}
+
 TEST(FailureReport, DoesNotGrowWithTheWorld) {
   const std::vector<FailureDetails> others(63, failed(1, {.code = 1, .signal = 0}));
   const auto block = failure_block(report_of(failed(0, {.code = 1, .signal = 0}), others));

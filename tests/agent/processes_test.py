@@ -298,7 +298,7 @@ class WhatIsSaid(Case):
     def test_what_a_worker_said_last_stands_before_the_report_of_its_end(self):
         ended = self.run_job("-c", "printf 'last words' >&2; exit 7", program=["/bin/sh"])
         self.assertTrue(ended.err.startswith("last words\n"), ended.err)
-        self.assertIn("    | last words\n", ended.err)
+        self.assertIn("its last line on stderr: last words\n", ended.err)
 
 
 class ExitStatus(Case):
@@ -310,7 +310,7 @@ class ExitStatus(Case):
         ended = self.run_job("err", "last words", "exit", "7", flags=("--nproc-per-node", "2"))
         self.assertEqual(ended.status, 7)
         self.assertIn("Root Cause (first observed failure):", ended.err)
-        self.assertIn("    | last words\n", ended.err)
+        self.assertIn("its last line on stderr: last words\n", ended.err)
 
     def test_a_signal_counts_from_128(self):
         ended = self.run_job("raise", "SIGSEGV")

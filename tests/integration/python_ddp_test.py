@@ -166,6 +166,7 @@ class RecordedFailure(unittest.TestCase):
                 flags = [f"--nproc-per-node={workers}"]
                 ours = ddprun(flags, "fail_recorded.py")
                 self.assert_tells_the_story(ours, workers)
+                self.assertEqual(1, ours.err.count("Traceback (most recent call last)"), ours.err)
                 # The traceback of the script, and none of the launcher.
                 self.assertNotIn("torch/distributed/run.py", ours.err)
 

@@ -7,6 +7,7 @@ import argparse
 import glob
 import json
 import os
+import pty
 import re
 import select
 import shutil
@@ -362,6 +363,65 @@ class PrefixTemplate(Case):
     def test_it_stands_before_each_line_with_the_host(self):
         ended = self.sh("echo hello", "-t3", "--log-line-prefix-template=${hostname}/${rank}> ")
         self.assertEqual([f"{socket.gethostname()}/0> hello"], ended.lines, ended.err)
+
+
+class Traceback(Case):
+    """Of one worker of two that raises: once on the console, wherever its stderr goes."""
+
+    # As torch's record does it: the error file, and then the interpreter's own words.
+    RECORDED = """
+import json, os, sys, traceback
+def record(kind, error, trace):
+    text = "".join(traceback.format_exception(kind, error, trace))
+    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+        json.dump({"message": {"message": f"ValueError: {error}", "extraInfo": {"py_callstack": text}}}, file)
+    sys.__excepthook__(kind, error, trace)
+sys.excepthook = record
+"""
+    RAISES = """
+import os, time
+def step(): raise ValueError("bad luck")
+step() if os.environ["RANK"] == "1" else time.sleep(1000)
+"""
+    FLAGS = ((), ("-t3",), ("-r3",), ("--local-ranks-filter=0",))
+
+    def end_of_script(self, script, *flags):
+        with open(os.path.join(self.room, "train.py"), "w") as file:
+            file.write(script)
+        return self.run_job("--nproc-per-node=2", "--log-dir=logs", *flags, "train.py", PYTHON_EXEC=sys.executable)
+
+    def assert_once(self, text, *about):
+        self.assertEqual((1, 1), (text.count("Traceback (most recent"), text.count("in step")), (*about, text))
+        self.assertIn("ValueError: bad luck", text.rpartition(" failed on ")[2], about)
+
+    def test_a_recorded_one_stands_there_once(self):
+        for flags in self.FLAGS:
+            self.assert_once(self.end_of_script(self.RECORDED + self.RAISES, *flags).err, flags)
+
+    def test_one_that_nobody_recorded_stands_there_once(self):
+        for flags in self.FLAGS:
+            self.assert_once(self.end_of_script(self.RAISES, *flags).err, flags)
+
+    def test_it_stands_there_once_for_each_attempt(self):
+        err = self.end_of_script(self.RECORDED + self.RAISES, "--max-restarts=1").err
+        self.assertEqual(2, err.count("Traceback (most recent"), err)
+
+    def test_on_a_terminal_it_stands_there_once(self):
+        with open(os.path.join(self.room, "train.py"), "w") as file:
+            file.write(self.RECORDED + self.RAISES)
+        ours, theirs = pty.openpty()
+        job = subprocess.Popen([options.ddprun, "--nproc-per-node=2", "train.py"], cwd=self.room, stdin=theirs,
+                               stdout=theirs, stderr=theirs, env={**os.environ, "PYTHON_EXEC": sys.executable})
+        os.close(theirs)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        text = ""
+        try:
+            while piece := os.read(ours, 65536):
+                text += piece.decode()
+        except OSError:  # as Linux says the end
+            os.close(ours)
+        self.assert_once(text)
 
 
 class Leftover(Case):
