@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -33,7 +34,15 @@ namespace {
 
 constexpr std::size_t kProcFileBytesMax = 1 << 16;
 
-enum class SpawnStep : int { kNone, kSession, kParentDeath, kParentGone, kStreams, kExec };
+enum class SpawnStep : int {
+  kNone,
+  kSession,
+  kParentDeath,
+  kParentGone,
+  kStreams,
+  kAffinity,
+  kExec
+};
 
 /// What a child that could not become the program says before it ends. It comes through a pipe
 /// and not through the memory that vfork shares: emulators and TSan make a plain fork of it.
@@ -131,8 +140,27 @@ void restore_limit(std::uint64_t open_files_max) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// `cpus` as the kernel takes them; empty: none.
+std::vector<unsigned long> mask_of(const std::set<int>& cpus) {
+  constexpr std::size_t kBits = std::numeric_limits<unsigned long>::digits;
+  std::vector<unsigned long> mask;
+  for (const int cpu : cpus) {
+    const auto bit = static_cast<std::size_t>(cpu);
+    mask.resize(std::max(mask.size(), bit / kBits + 1));
+    mask[bit / kBits] |= 1UL << (bit % kBits);
+  }
+  return mask;
+}
+
+/// By a plain system call, since cpu_set_t ends at 1,024 CPUs.
+bool bind_to(const std::vector<unsigned long>& mask) {
+  const std::size_t bytes = mask.size() * sizeof(unsigned long);
+  return mask.empty() || ::syscall(SYS_sched_setaffinity, 0, bytes, mask.data()) == 0;
+}
+
 /// Between vfork and execve: the stack is the parent's, so only system calls.
-SpawnStep become_worker(const SpawnRequest& request, pid_t parent) {
+SpawnStep become_worker(
+    const SpawnRequest& request, const std::vector<unsigned long>& cpus, pid_t parent) {
   // A session and group of its own, as under torchrun: one signal reaches the worker and what it
   // forks, and a worker that reads the terminal is not stopped by SIGTTIN.
   if (::setsid() < 0) return SpawnStep::kSession;
@@ -148,6 +176,7 @@ SpawnStep become_worker(const SpawnRequest& request, pid_t parent) {
   for (const int line : request.keep) {
     if (!keep_open(line)) return SpawnStep::kStreams;
   }
+  if (!bind_to(cpus)) return SpawnStep::kAffinity;
   restore_limit(request.open_files_max);
   restore_signals(request.ignored, request.waits ? SIGUSR1 : 0);
   return SpawnStep::kExec;
@@ -201,6 +230,7 @@ Result<Process> spawn(const SpawnRequest& request) {
   const Descriptor read_end(ends[0]);
   Descriptor write_end(ends[1]);
 
+  const auto cpus = mask_of(request.cpus);
   const std::vector<int> to_close = request.waits ? closed_by_exec(ends[1]) : std::vector<int>();
   // No handler of ours may run in the child, which shares our memory.
   std::optional<SignalsBlocked> blocked(std::in_place);
@@ -208,7 +238,7 @@ Result<Process> spawn(const SpawnRequest& request) {
   // would wait as long as a child that waits.
   const pid_t pid = request.waits ? ::fork() : ::vfork();  // NOLINT(bugprone-unsafe-functions)
   if (pid == 0) {
-    const SpawnStep reached = become_worker(request, parent);
+    const SpawnStep reached = become_worker(request, cpus, parent);
     if (reached == SpawnStep::kExec && request.waits) {
       wait_for_debugger(to_close, request, parent);
     }

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct SpawnRequest {
   std::vector<int> keep;     // open in the worker as well, under whatever numbers: life lines
   std::vector<int> ignored;  // signals that it ignores, until it says otherwise
   std::uint64_t open_files_max = 0;  // its soft limit; 0: ours
+  std::set<int> cpus;                // it may run on; empty: on ours
   // It begins when SIGUSR1 comes, and lets itself be traced by anybody of this user. A notice by
   // that signal, from us, ends it, as any other signal does.
   bool waits = false;

@@ -83,6 +83,7 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
   request.keep = handed_down_;
   request.ignored = ignored_by_workers(plan_.notice);
   request.open_files_max = inherited_.open_files_max;
+  if (!plan_.cpus.empty()) request.cpus = plan_.cpus[index];
   auto process = spawn(request);
   if (!process) return process.error();
 

@@ -17,16 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kProcFileBytesMax = std::size_t{64} * 1024;
-constexpr std::size_t kCpusMax = 16'384;
-
-int affine_cpus() {
-  // A fixed cpu_set_t ends at 1,024 CPUs, and the kernel refuses one that is too small.
-  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
-      CPU_ALLOC(kCpusMax), [](cpu_set_t* allocated) { CPU_FREE(allocated); });
-  const std::size_t bytes = CPU_ALLOC_SIZE(kCpusMax);
-  if (!set || ::sched_getaffinity(0, bytes, set.get()) != 0) return 1;
-  return CPU_COUNT_S(bytes, set.get());
-}
+constexpr int kCpusMax = 16'384;
 
 /// CPUs by a line of cpu.max, "QUOTA PERIOD" in microseconds; none for "max".
 std::optional<int> quota_of(std::string_view line) {
@@ -87,8 +78,21 @@ int amd_gpus(const fs::path& root) {
 
 }  // namespace
 
+std::set<int> affine_cpus() {
+  // A fixed cpu_set_t ends at 1,024 CPUs, and the kernel refuses one that is too small.
+  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
+      CPU_ALLOC(kCpusMax), [](cpu_set_t* allocated) { CPU_FREE(allocated); });
+  const std::size_t bytes = CPU_ALLOC_SIZE(kCpusMax);
+  std::set<int> cpus;
+  if (!set || ::sched_getaffinity(0, bytes, set.get()) != 0) return cpus;
+  for (int cpu = 0; cpu < kCpusMax; ++cpu) {
+    if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set.get())) cpus.insert(cpu);
+  }
+  return cpus;
+}
+
 int usable_cpus(const fs::path& root) {
-  int cpus = affine_cpus();
+  int cpus = std::max(1, static_cast<int>(affine_cpus().size()));
   fs::path group = cgroup_path(root);
   for (;;) {  // every group above may have a quota of its own
     const auto line = read_file(root / "sys/fs/cgroup" / group / "cpu.max", kProcFileBytesMax);

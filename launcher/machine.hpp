@@ -5,8 +5,12 @@
 #include "launcher/core/flags.hpp"
 
 #include <filesystem>
+#include <set>
 
 namespace ddprun {
+
+/// The CPUs in this process's affinity mask.
+std::set<int> affine_cpus();
 
 /// CPUs this process may use: its affinity, cut by the quotas of its cgroup (v2) and of those above
 /// it, at least 1. `root` stands for "/" where the quotas are read.

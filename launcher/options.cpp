@@ -8,6 +8,7 @@
 #include "launcher/core/options.hpp"
 #include "launcher/core/slurm_flags.hpp"
 #include "launcher/machine.hpp"
+#include "launcher/numa_topology.hpp"
 #include "launcher/secret.hpp"
 #include "launcher/task_plans.hpp"
 #include "rendezvous/own_address.hpp"
@@ -17,6 +18,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <optional>
 #include <random>
 #include <utility>
@@ -72,6 +74,21 @@ Result<void> check_devices(const LaunchPlan& plan, const Environment& environmen
           "lower --nproc-per-node or name more devices",
           devices->second,
           plan.workers));
+}
+
+/// Which CPUs each worker gets. Workers that are more than the GPUs cannot be meant for them.
+Result<void> bind_workers(Options& options, const Environment& environment) {
+  if (!options.numa_binding) return {};
+  const int workers = std::max(options.plan.workers, options.independent);
+  const auto topology = read_numa_topology(*options.numa_binding, affine_cpus());
+  if (!topology) return with_context("--numa-binding", topology.error());
+  auto homes = numa_nodes_of_gpus(*topology, environment);
+  if (!homes) return with_context("--numa-binding", homes.error());
+  if (std::ssize(*homes) < workers) homes = spread_over_nodes(*topology, workers);
+  auto cpus = bind_to_numa(*topology, *options.numa_binding, *homes, workers);
+  if (!cpus) return with_context("--numa-binding", cpus.error());
+  options.plan.cpus = *std::move(cpus);
+  return {};
 }
 
 /// Fails unless `own` is this machine, or may become it when its name resolves.
@@ -251,6 +268,8 @@ Result<void> settle_here(
   warn_of_no_effect(line, options);
   if (plan.run_id.empty()) plan.run_id = random_id();
   checked = check_debug_rank(plan);
+  if (!checked) return checked;
+  checked = bind_workers(options, environment);
   if (!checked) return checked;
   return check_devices(plan, environment);
 }

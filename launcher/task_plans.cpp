@@ -48,6 +48,7 @@ void set_apart(const TaskPlace& place, std::optional<std::string> device, Launch
   plan.task = TaskPlan{.id = place.id(), .device = std::move(device)};
   plan.run_id += fmt::format("_task{}", place.id());
   plan.usable_cpus = std::max(1, plan.usable_cpus / place.beside);
+  if (!plan.cpus.empty()) plan.cpus = {plan.cpus[static_cast<std::size_t>(place.index)]};
   if (plan.streams.prefix_template.empty()) {
     plan.streams.prefix_template = fmt::format("[task{}]:", place.id());
   }

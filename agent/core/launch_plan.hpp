@@ -160,6 +160,8 @@ struct LaunchPlan {
   bool shares_console = false;
   bool shares_logs = false;  // other nodes write logs of the same name
   int usable_cpus = 1;       // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
+  // --numa-binding: the CPUs of each worker, by local rank; empty: as ddprun's own.
+  std::vector<std::set<int>> cpus;
   WorkerCommand command;
   std::optional<int> debug_rank;  // this rank waits for SIGUSR1 before it begins
   std::optional<TaskPlan> task;

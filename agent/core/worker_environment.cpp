@@ -143,7 +143,12 @@ Result<std::vector<std::string>> worker_environment(
     // NCCL takes a name for the beginning of names.
     environment.set_default(contract::kNcclInterface, "=" + place.interface);
   }
-  const int threads = std::max(1, plan.usable_cpus / plan.workers);
+  int cpus = plan.usable_cpus / plan.workers;
+  if (!plan.cpus.empty()) {
+    const auto& own = plan.cpus[static_cast<std::size_t>(place.local_rank)];
+    cpus = std::min(cpus, static_cast<int>(own.size()));
+  }
+  const int threads = std::max(1, cpus);
   environment.set_default(contract::kOmpNumThreads, fmt::to_string(threads));
   if (plan.virtual_local_rank) {
     const auto device =

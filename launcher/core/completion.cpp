@@ -36,7 +36,6 @@ std::string bash_script() {
   std::vector<std::string> with_value;
   std::string cases;
   for (const Flag& flag : all_flags()) {
-    if (flag.group.empty()) continue;
     const auto spellings = spellings_of(flag);
     all.insert(all.end(), spellings.begin(), spellings.end());
     if (flag.value.empty()) continue;
@@ -91,7 +90,6 @@ std::string escaped(std::string_view text) {
 std::string zsh_script() {
   std::string flags;
   for (const Flag& flag : all_flags()) {
-    if (flag.group.empty()) continue;
     const auto choices = choices_of(flag);
     const std::string action =
         choices.empty() ? "_files" : fmt::format("({})", fmt::join(choices, " "));

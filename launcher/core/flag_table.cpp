@@ -1,5 +1,4 @@
-// The table itself. An entry of torchrun that ddprun cannot honour yet stands here too, so that it
-// is refused by name and with a reason.
+// The table itself.
 
 #include "launcher/core/flags.hpp"
 #include "launcher/core/options.hpp"
@@ -15,7 +14,6 @@ constexpr std::string_view kMeeting = "Where they meet";
 constexpr std::string_view kFailure = "Restarts and stopping";
 constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kNothing = "Checked, without effect";
-constexpr std::string_view kNotHere;  // refused by name, and not listed
 constexpr std::string_view kAbout = "About ddprun";
 
 // clang-format off
@@ -63,7 +61,9 @@ constexpr std::array kFlags = {
     Flag{kWorkers, "debug-rank", 0, "RANK", "none",
          "This rank tells its pid and begins when SIGUSR1 comes, so that a debugger can be attached.", true,
          setters::debug_rank},
-    Flag{kNotHere, "numa-binding", 0, "MODE", "none", "Not in this version.", false, setters::numa_binding},
+    Flag{kWorkers, "numa-binding", 0, "node|socket|exclusive|core-complex", "none",
+         "Bind each worker to CPUs near its GPU, or without GPUs spread the workers over the NUMA nodes.", true,
+         setters::numa_binding},
 
     Flag{kMeeting, "standalone", 0, "", "off",
          "One node with a random id and a free port; overrides --rdzv-backend, --rdzv-endpoint and --rdzv-id.", true,

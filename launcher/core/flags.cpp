@@ -199,7 +199,6 @@ std::string help_text() {
       "lies; else the first python or python3 on PATH.\n";
   std::string_view group;
   for (const Flag& flag : all_flags()) {
-    if (flag.group.empty()) continue;
     if (flag.group != group) text += fmt::format("\n{}:\n", flag.group);
     group = flag.group;
     text += fmt::format("  {}{}{}\n", spelling(flag), flag.value.empty() ? "" : " ", flag.value);

@@ -29,7 +29,7 @@ struct Given {
 
 /// One row of the table.
 struct Flag {
-  std::string_view group;    // the heading in --help; empty: not listed, since it is always refused
+  std::string_view group;    // the heading in --help
   std::string_view name;     // "nproc-per-node"
   char letter = 0;           // 'r' for -r; 0: none
   std::string_view value;    // what it takes, for --help; empty: a switch
@@ -69,7 +69,7 @@ struct CommandLine {
 Result<CommandLine> read_command_line(
     std::span<const std::string> arguments, const Environment& environment);
 
-/// What --help prints: every flag that has a group, with its default and variable.
+/// What --help prints: every flag, with its default and variable.
 std::string help_text();
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 #include "launcher/core/flags.hpp"
+#include "launcher/core/numa.hpp"
 #include "slurm/core/requeue.hpp"
 
 #include <cstdint>
@@ -61,6 +62,8 @@ struct Options {
   std::optional<int> all_workers;  // --num-processes: those of all nodes
   Runs runs = Runs::kScript;
   std::vector<std::string> rest;  // script and arguments, at least one
+
+  std::optional<NumaBinding> numa_binding;
 
   std::optional<Given> grid;  // of whose rows one stands before the arguments
   int independent = 0;        // jobs of one worker, side by side; 0: one job

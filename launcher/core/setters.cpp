@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstring>
 #include <limits>
@@ -89,14 +88,10 @@ Result<void> virtual_local_rank(const Given& /*given*/, Options& options) {
   return {};
 }
 
-Result<void> numa_binding(const Given& given, Options& /*options*/) {
-  constexpr std::array<std::string_view, 4> kModes = {
-      "node", "socket", "exclusive", "core-complex"};
-  if (std::ranges::find(kModes, given.text) == kModes.end()) {
-    return refused("expected node, socket, exclusive or core-complex");
-  }
-  return refused(
-      "binding to NUMA nodes comes with a later version; until then use --no-python with numactl");
+Result<void> numa_binding(const Given& given, Options& options) {
+  options.numa_binding = parse_numa_binding(given.text);
+  if (!options.numa_binding) return refused("expected node, socket, exclusive or core-complex");
+  return {};
 }
 
 Result<void> max_restarts(const Given& given, Options& options) {

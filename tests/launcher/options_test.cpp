@@ -240,7 +240,6 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--logs-specs", "mine"}, "Python plug-in"},
       {{"--rdzv-conf", "'join_timeout=9,timeout=3'"},
        "timeout: expected a number above 0 (given 3'); the quotes"},
-      {{"--numa-binding", "node"}, "numactl"},
       {{"--numa-binding", "left"}, "expected node, socket"},
       {{"--role="}, "a role needs a name"},
       {{"--no-python", "-m"}, "leave one of them out"},

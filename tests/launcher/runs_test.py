@@ -424,6 +424,51 @@ step() if os.environ["RANK"] == "1" else time.sleep(1000)
         self.assert_once(text)
 
 
+@unittest.skipUnless(os.path.exists("/sys/devices/system/node/online"), "no NUMA nodes in /sys")
+class NumaBinding(Case):
+    """Without GPUs, on this machine, whatever it is."""
+
+    def run_bound(self, mode, workers=1, own=None):
+        """What each worker sees: its CPUs and OMP_NUM_THREADS, by rank; `own` is ddprun's affinity."""
+        script = os.path.join(self.room, "show.py")
+        with open(script, "w") as file:
+            file.write("import os\nprint(os.environ['RANK'], os.environ['OMP_NUM_THREADS'], *sorted(os.sched_getaffinity(0)))\n")
+        before, here = os.sched_getaffinity(0), os.environ.pop("OMP_NUM_THREADS", None)
+        try:
+            os.sched_setaffinity(0, own or before)
+            ended = self.run_job(f"--numa-binding={mode}", f"--nproc-per-node={workers}", script,
+                                 PYTHON_EXEC=sys.executable, CUDA_VISIBLE_DEVICES="")
+        finally:
+            os.sched_setaffinity(0, before)
+            if here is not None:
+                os.environ["OMP_NUM_THREADS"] = here
+        return ended, [list(map(int, line.split()[1:])) for line in ended.lines]
+
+    def test_exclusive_gives_each_worker_physical_cores_of_its_own(self):
+        ended, workers = self.run_bound("exclusive", 2)
+        if "physical cores" in ended.err:
+            self.skipTest("one core per node")
+        self.assertEqual((0, 2), (ended.status, len(workers)), ended.err)
+        (_, *first), (_, *second) = workers
+        self.assertFalse(set(first) & set(second), workers)
+        self.assertLess(set(first) | set(second), os.sched_getaffinity(0) | {-1})
+
+    def test_node_uses_every_cpu_that_ddprun_may_use_and_no_other(self):
+        nodes = glob.glob("/sys/devices/system/node/node[0-9]*")
+        ended, workers = self.run_bound("node", len(nodes))
+        self.assertEqual(0, ended.status, ended.err)
+        self.assertEqual(os.sched_getaffinity(0), {cpu for _, *cpus in workers for cpu in cpus})
+
+    def test_threads_are_no_more_than_the_cpus_of_the_worker(self):
+        one = {min(os.sched_getaffinity(0))}
+        for mode in ("node", "socket", "exclusive", "core-complex"):
+            ended, workers = self.run_bound(mode, own=one)
+            self.assertEqual([[1, *one]], workers, (mode, ended.err))
+
+    def test_more_workers_than_cores_are_refused(self):
+        self.assert_refused(self.run_bound("exclusive", 4096)[0], 2, "--numa-binding: NUMA node", "physical cores")
+
+
 class Leftover(Case):
     """What a worker that exited with 0 left behind."""
 
@@ -507,7 +552,8 @@ class Completion(Case):
         return ended.stdout.split()
 
     def test_it_completes_options_up_to_the_script(self):
-        self.assertEqual({"--nnodes", "--nproc-per-node", "--no-python", "--no-use-env", "--node-rank", "--num-processes"},
+        self.assertEqual({"--nnodes", "--nproc-per-node", "--no-python", "--no-use-env", "--node-rank", "--num-processes",
+                          "--numa-binding"},
                          set(self.complete("--standalone", "--n")))
         self.assertEqual(["--rdzv-endpoint"], self.complete("--nnodes", "2", "--rdzv-e"))
         self.assertEqual(["--rdzv-endpoint"], self.complete("--nnodes", "=", "2", "--rdzv-e"))
@@ -520,6 +566,7 @@ class Completion(Case):
         self.assertEqual(["static", "c10d"], self.complete("--rdzv-backend", "="))
         self.assertEqual(["cpu", "gpu", "auto"], self.complete("--nproc-per-node", ""))
         self.assertEqual(["kill", "wait", "keep"], self.complete("--leftover", ""))
+        self.assertEqual(["core-complex"], self.complete("--numa-binding", "c"))
         self.assertEqual([], self.complete("--master-addr", "no"))
 
     def test_zsh_can_read_it(self):
