@@ -41,6 +41,18 @@ Supervisor::SpawnFailed spawn_failed(int local_rank, const Error& error) {
       .why = error.detail};
 }
 
+const char* why_killed(LeftoverMode asked) {
+  switch (asked) {
+    case LeftoverMode::kKill:
+      return "--leftover wait or keep would let it finish";
+    case LeftoverMode::kWait:
+      return "the wait is over";
+    case LeftoverMode::kKeep:
+      return "they are kept only when the whole job has succeeded";
+  }
+  return "";
+}
+
 }  // namespace
 
 LocalWorkers::LocalWorkers(
@@ -291,7 +303,7 @@ void LocalWorkers::perform(const Supervisor::Leftovers& effect) {
   std::string text;
   switch (effect.mode) {
     case LeftoverMode::kKill:
-      text = fmt::format("killing {}: {}; --leftover wait or keep would let it finish", where, who);
+      text = fmt::format("killing {}: {}; {}", where, who, why_killed(around_.plan.leftovers.mode));
       break;
     case LeftoverMode::kWait:
       text = fmt::format(
@@ -302,9 +314,6 @@ void LocalWorkers::perform(const Supervisor::Leftovers& effect) {
       break;
     case LeftoverMode::kKeep:
       text = fmt::format("{} lives on: {}", where, who);
-  }
-  if (effect.mode == LeftoverMode::kKill && around_.plan.leftovers.mode == LeftoverMode::kWait) {
-    text = fmt::format("killing {}: {}; the wait is over", where, who);
   }
   around_.journal.tell([line = fmt::format("ddprun: {}\n", text)] { return line; });
 }

@@ -25,6 +25,7 @@ void Supervisor::on(const StartRound& /*event*/, TimePoint now, Effects& out) {
   if (!keeps_leftovers_) return begin_round(now, out);
   starts_when_alone_ = true;
   killing_ = true;
+  out.emplace_back(Leftovers{.mode = LeftoverMode::kKill});
   sweep(now, out);
 }
 

@@ -514,7 +514,7 @@ TEST(Supervisor, KillsLeftoversThatItKeptBeforeTheNextRoundStarts) {  // R2
   Node node = with_leftovers(LeftoverMode::kKeep);
   EXPECT_EQ(node.did(), (Words{"keep leftovers", "succeeded"}));
   node.start();
-  EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
+  EXPECT_EQ(node.did(), (Words{"kill leftovers", "sweep SIGKILL"}));
   EXPECT_FALSE(node.has_succeeded());
   node.alone();
   EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
