@@ -6,6 +6,7 @@
 #include <ATen/Context.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -88,6 +89,8 @@ Ddp::Ddp(std::shared_ptr<Model> model, ProcessGroup group, const DdpOptions& opt
   c10d::verify_params_across_processes(group_, model_->parameters(), std::nullopt);
   broadcast_state(/*source=*/0);
   reducer_ = make_reducer(*model_, group_, options_);
+  logger_ = std::make_shared<c10d::Logger>(reducer_);
+  reducer_->set_logger(logger_);
 }
 
 void Ddp::broadcast_state(int source) {

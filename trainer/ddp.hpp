@@ -69,7 +69,10 @@ class Ddp {
   std::shared_ptr<Model> model_;
   ProcessGroup group_;
   DdpOptions options_;
-  std::unique_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<c10d::Reducer> reducer_;  // shared with the logger, which torch wants to own it
+  // With finds_unused the Reducer reports to it when other parameters go unused than in the step
+  // before, and does not ask whether there is one.
+  std::shared_ptr<c10d::Logger> logger_;
   bool buffers_differ_ = true;  // a step has changed them, on each rank by its own batch
   bool first_backward_pends_ = true;
   std::int64_t last_with_batch_ = 0;  // a rank that had one when join() was last told of any

@@ -76,6 +76,39 @@ TEST(GradScalerOfRanks, SkipsOnAllWhereTheGradientsOfOneAreInfinite) {
   }
 }
 
+/// Two weights, of which a pass uses one.
+class OneOfTwo final : public Model {
+ public:
+  OneOfTwo() {
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      weights_[i] = register_parameter("weight" + std::to_string(i), torch::ones({2}));
+    }
+  }
+
+  torch::Tensor forward(torch::Tensor x) override { return (x * weights_.at(used_)).sum(1); }
+
+  void use(std::size_t which) { used_ = which; }
+  bool has_gradient(std::size_t which) const { return weights_.at(which).grad().defined(); }
+
+ private:
+  std::array<torch::Tensor, 2> weights_;
+  std::size_t used_ = 0;
+};
+
+TEST(UnusedParameters, MayBeOthersInEachStep) {
+  run_ranks(2, [](int /*rank*/, const ProcessGroup& group) {
+    const auto model = std::make_shared<OneOfTwo>();
+    Ddp ddp(model, group, {.finds_unused = true});
+    for (const std::size_t used : {0U, 1U, 0U}) {
+      model->use(used);
+      ddp.zero_grad();
+      ddp.forward(row(1)).sum().backward();
+      EXPECT_TRUE(model->has_gradient(used));
+      EXPECT_FALSE(model->has_gradient(1 - used));
+    }
+  });
+}
+
 /// What is left of a rank when all ranks, each with so many batches of its own, are done.
 struct Joined {
   torch::Tensor weight;
