@@ -57,7 +57,7 @@ Result<void> check_imported(const SnapshotState& state, const Model& model) {
 
 Result<void> fill_imported(const SnapshotState& state, Optimizer& optimizer) {
   if (state.optimizer.empty()) return {};
-  NamedTensors kept = optimizer.make_state();
+  NamedTensors kept = optimizer.make_state(state.optimizer);
   const std::set<std::string> ours = names_of(kept);
   std::set<std::string> theirs;
   for (const TensorView& view : state.optimizer) {

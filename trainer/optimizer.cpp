@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace ddprun {
@@ -39,7 +41,8 @@ Optimizer::Optimizer(
     parameters_.push_back(item.value());
     slots_.push_back({.name = item.key(), .step = {}, .state = {}});
   }
-  if (rule_->starts_with_state()) static_cast<void>(make_state());  // its names are not needed
+  if (!rule_->starts_with_state()) return;
+  static_cast<void>(make_state(torch::ones({std::ssize(slots_)}, torch::kUInt8)));
 }
 
 void Optimizer::step() {
@@ -72,9 +75,32 @@ NamedTensors Optimizer::state() const {
   return tensors;
 }
 
-NamedTensors Optimizer::make_state() {
+torch::Tensor Optimizer::has_state() const {
+  torch::Tensor marks = torch::zeros({std::ssize(slots_)}, torch::kUInt8);
+  auto* mark = marks.mutable_data_ptr<std::uint8_t>();
+  for (const Slot& slot : slots_) {
+    *mark++ = slot.step.defined() ? 1 : 0;
+  }
+  return marks;
+}
+
+NamedTensors Optimizer::make_state(const torch::Tensor& has_state) {
+  DDPRUN_CHECK(has_state.numel() == std::ssize(slots_));
+  const auto* mark = has_state.const_data_ptr<std::uint8_t>();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    make_slot(slots_[i], parameters_[i]);
+    if (*mark++ != 0) make_slot(slots_[i], parameters_[i]);
+  }
+  return state();
+}
+
+NamedTensors Optimizer::make_state(const std::vector<TensorView>& saved) {
+  std::set<std::string_view> owners;
+  for (const TensorView& tensor : saved) {
+    const std::string_view name = tensor.name;
+    owners.insert(name.substr(0, name.rfind('.')));
+  }
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (owners.contains(slots_[i].name)) make_slot(slots_[i], parameters_[i]);
   }
   return state();
 }

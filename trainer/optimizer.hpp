@@ -34,13 +34,18 @@ class Optimizer {
 
   /// What is kept between steps, by the names `<parameter>.<key>` with the keys of Python's
   /// state_dict; `<parameter>.step` is a float32 scalar. Nothing for a parameter that has had no
-  /// gradient yet (Adagrad: for all).
+  /// gradient yet, unless Python makes the state with the optimizer (Adagrad).
   NamedTensors state() const;
 
-  /// Gives every parameter a state, to be overwritten by what a snapshot holds. What the snapshot
-  /// lacks may stay as it is made: zeros, of which a step makes what it makes of no state (but for
-  /// the sign of a zero in SGD's momentum).
-  NamedTensors make_state();
+  /// Which parameters have a state: (parameters) uint8, 1 or 0 each, in the order of parameters().
+  torch::Tensor has_state() const;
+
+  /// Gives the parameters that `has_state` marks a state of zeros, to be overwritten; yields
+  /// state(). The others get theirs with their first gradient, as after Python's load_state_dict().
+  NamedTensors make_state(const torch::Tensor& has_state);
+
+  /// The same for the parameters of which `saved` has a tensor.
+  NamedTensors make_state(const std::vector<TensorView>& saved);
 
   /// In the order in which they were given; they share memory, gradients included, with the model.
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }

@@ -44,8 +44,7 @@ Snapshots::Header header_of(const SnapshotState& state) {
       .epoch = state.epoch,
       .consumed = state.consumed,
       .batches = state.batches,
-      .world = std::ssize(state.ranks),
-      .has_optimizer = state.optimizer.empty() ? 0 : 1};
+      .world = std::ssize(state.ranks)};
 }
 
 }  // namespace
@@ -218,7 +217,7 @@ Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
   if (filled && is_imported) {
     filled = fill_imported(state, trained.optimizer);
   } else if (filled && !state.optimizer.empty()) {
-    filled = fill(trained.optimizer.make_state(), state.optimizer);
+    filled = fill(trained.optimizer.make_state(state.optimizer), state.optimizer);
   }
   if (!filled) return with_context(path, filled.error());
   std::vector<torch::Tensor> rows;
@@ -258,8 +257,10 @@ Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& tra
 
   if (place_.rank != 0) {
     told.rows = torch::empty({header.world, row_of_this_rank({}).size(0)}, torch::kUInt8);
-    if (header.has_optimizer == 1) static_cast<void>(trained.optimizer.make_state());
   }
+  const torch::Tensor has_state = trained.optimizer.has_state();
+  broadcast({has_state});
+  if (place_.rank != 0) static_cast<void>(trained.optimizer.make_state(has_state));
   std::vector<torch::Tensor> tensors{told.rows};
   for (const auto& [name, tensor] : model_tensors(trained.model)) {
     tensors.push_back(tensor);

@@ -52,8 +52,7 @@ class Snapshots {
     std::int64_t epoch = 0;
     std::int64_t consumed = 0;
     std::int64_t batches = 0;
-    std::int64_t world = 0;          // of the snapshot
-    std::int64_t has_optimizer = 0;  // 0 or 1: it has been stepped
+    std::int64_t world = 0;  // of the snapshot
   };
 
   /// Without a --snapshot-dir nothing is saved, and only --resume taken up. `extras` are the names
