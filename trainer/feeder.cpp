@@ -12,7 +12,7 @@ Result<std::optional<Batch>> Feeder::next_of_loader() {
 }
 
 Result<void> Feeder::load() {
-  if (device_.copies() && !std::exchange(is_begun_, true)) {
+  if (is_early_ && !std::exchange(is_begun_, true)) {
     const auto first = next_of_loader();
     if (!first) return first.error();
     const auto& batch = *first;
@@ -26,6 +26,7 @@ Result<void> Feeder::load() {
 
 std::optional<Batch> Feeder::take() {
   if (!device_.copies()) return std::exchange(loaded_, std::nullopt);
+  if (!is_early_ && loaded_) under_way_ = begin_copy(*std::exchange(loaded_, std::nullopt));
   device_.await_copies();  // begun a batch ago; not of the one that begins here
   std::optional<Batch> batch = std::exchange(under_way_, std::nullopt);
   if (loaded_) under_way_ = begin_copy(*loaded_);

@@ -335,15 +335,12 @@ Result<void> Training::take_up() {
     device_generator().set_offset(offset);
   }
   if (at_.progress.step == 0) return {};
-  // Of one sample alone batch normalisation over one pixel has no deviation, and refuses.
-  const std::int64_t first = data_.train.samples.front();
-  Loader two(*data_.train.source, {.batch_size = 2});
-  auto started = two.start({first, first});
-  if (!started) return started;
-  const auto loaded_two = two.next();
-  if (!loaded_two) return loaded_two.error();
-  const auto& batch = *loaded_two;
-  if (batch) ddp_->settle_buckets(batch->images.to(device_.place()));
+  // Gradients arrive in the order of the graph, whatever the images: a sample of the data may draw
+  // from the generator that has just been put back. Of one image alone batch normalisation over one
+  // pixel has no deviation, and refuses.
+  const SampleShape shape = data_.train.source->shape();
+  ddp_->settle_buckets(
+      torch::zeros({2, shape.channels, shape.height, shape.width}, device_.place()));
   return {};
 }
 
@@ -378,7 +375,10 @@ Result<void> Training::train_epoch() {
   }
   std::int64_t left = batches_for(std::ssize(samples), options_.batch_size);
   batches_of_epoch_ = at_.batches + left;
-  Feeder feeder(*train_loader_, device_);
+  Feeder feeder(
+      *train_loader_,
+      device_,
+      options_.data.draws_as_python ? Feeder::Order::kWhenUsed : Feeder::Order::kEarly);
   auto done = train_loader_->start(std::move(samples), at_.progress.epoch);
   if (done) done = report_->tell(EpochBegan{.at = at_.progress});
 

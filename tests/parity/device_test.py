@@ -126,6 +126,13 @@ class AsOnAGpu(unittest.TestCase):
             self.assertEqual(plain["weights_sha256"], self.train(*more)["weights_sha256"], more)
             self.assertEqual(plain["accuracy"], self.train(*more)["accuracy"], more)
 
+    def test_crops_drawn_as_in_python_are_drawn_when_their_batch_is_used(self):
+        """Else a snapshot would have the generator of a batch later."""
+        augmented = ["--dataset", "fake", "--fake-train-samples", "320", "--fake-test-samples", "20",
+                     "--model", "crusoe_vit_tiny", "--transforms", "cifar10-augment", "--python-transforms"]
+        plain = jobs.final(jobs.Run([jobs.DDPTRAIN, *flags(*augmented)], 2).wait())
+        self.assertEqual(plain["weights_sha256"], self.train(*augmented)["weights_sha256"])
+
     def test_one_epoch_is_captured_with_its_phases(self):
         self.train("--epochs", "3", "--profile-epoch", "1", world=1)
         notes = self.notes()

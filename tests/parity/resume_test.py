@@ -73,9 +73,9 @@ class Resume(unittest.TestCase):
         threading.Thread(target=steps.file.read, daemon=True).start()
         return run.wait()
 
-    def assert_same_bits_after_kills(self, world, kills):
-        undisturbed = self.finish(world)
-        snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
+    def assert_same_bits_after_kills(self, world, kills, *flags):
+        undisturbed = self.finish(world, *flags)
+        snapshots = [*flags, "--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
         for step, victim in kills:
             results = self.kill_at(step, victim, world, *snapshots)
             self.assertEqual(results[victim][0], -signal.SIGKILL)
@@ -90,6 +90,13 @@ class Resume(unittest.TestCase):
 
     def test_with_four_ranks(self):
         self.assert_same_bits_after_kills(4, [(9, 2), (19, 0)])
+
+    def test_python_transforms_resume_without_drawing(self):
+        """Crops, flips and dropout share one generator: a sample that is looked at before the first step
+        would move all of them."""
+        self.assert_same_bits_after_kills(
+            2, [(7, 1), (33, 0)], "--dataset", "fake", "--fake-train-samples", "330", "--fake-test-samples", "20",
+            "--model", "crusoe_vit_tiny", "--transforms", "cifar10-augment", "--python-transforms")
 
     def test_a_finished_run_is_found_finished(self):
         snapshots = ["--snapshot-dir", self.path("snapshots")]

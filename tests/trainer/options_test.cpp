@@ -612,7 +612,12 @@ TEST(CheckSameJob, ComparesAllThatDecidesWhatIsTrainedUnlessTheSnapshotIsTooOldT
     const auto same = check_same_job(arguments_of_job(saved), later);
     auto old = arguments_of_job(saved);
     for (const char* const flag :
-         {"--drop-last", "--dropout", "--sync-bn", "--validation-seed", "--validation-split"})
+         {"--drop-last",
+          "--dropout",
+          "--python-transforms",
+          "--sync-bn",
+          "--validation-seed",
+          "--validation-split"})
       old.erase(flag);
     EXPECT_TRUE(check_same_job(old, later));
     return same ? "accepted" : same.error().detail;
@@ -632,6 +637,9 @@ TEST(CheckSameJob, ComparesAllThatDecidesWhatIsTrainedUnlessTheSnapshotIsTooOldT
   EXPECT_THAT(
       complaint([](TrainOptions& later) { later.model.dropout = 0.5; }),
       HasSubstr("saved with --dropout the model's, but this run has 0.5"));
+  EXPECT_THAT(
+      complaint([](TrainOptions& later) { later.data.draws_as_python = true; }),
+      HasSubstr("saved with --python-transforms off, but this run has on"));
   saved.data.validation_share = 0;
   EXPECT_EQ(complaint([](TrainOptions& later) { later.data.validation_seed = 7; }), "accepted");
 }

@@ -20,6 +20,7 @@ constexpr std::array kLater = {
     kTrainSamples,
     "--drop-last",
     "--dropout",
+    "--python-transforms",
     "--sync-bn",
     "--validation-seed",
     "--validation-split"};
@@ -72,6 +73,7 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
       {"--model", name_of(options.model.kind)},
       {"--optimizer", name_of(options.optimizer.kind)},
       {"--sampler-seed", std::to_string(options.sampler_seed)},
+      {"--python-transforms", switched(data.draws_as_python)},
       {"--seed", std::to_string(options.seed)},
       {"--sync-bn", switched(options.synchronises_batch_norm)},
       {"--transforms", data.transforms.value_or("")},
