@@ -44,12 +44,13 @@ int print(const std::string& text) {
                  : end_by({.exit_status = kExitBadFile, .message = printed.error().detail});
 }
 
-/// Nothing is saved without --snapshot-dir. A launcher that is not ddprun stops workers by SIGTERM
-/// for any reason, and does not say which.
+/// Nothing is saved without --snapshot-dir, or while weights are only tested. A launcher that is
+/// not ddprun stops workers by SIGTERM for any reason, and does not say which.
 Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& options) {
   const auto notice_file = variable(contract::kNoticeFile);
   const bool is_other_launcher = !notice_file && variable(contract::kRunId);
-  if (!options.snapshots.directory || is_other_launcher) return std::unique_ptr<NoticeWatch>();
+  const bool saves = options.snapshots.directory && !options.evaluated;
+  if (!saves || is_other_launcher) return std::unique_ptr<NoticeWatch>();
   return NoticeWatch::begin(notice_file);
 }
 

@@ -6,8 +6,10 @@
 #include "trainer/ddp.hpp"
 #include "trainer/device.hpp"
 #include "trainer/stepper.hpp"
+#include "trainer/stop_agreement.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,9 +35,10 @@ class Evaluator {
         ddp_(ddp),
         stepper_(stepper) {}
 
-  /// With the weights as they are; the model is one that trains afterwards. Collective. Fails with
-  /// what is wrong with a sample, naming its file.
-  Result<Evaluation> run();
+  /// With the weights as they are; the model is one that trains afterwards. Collective. None, on
+  /// all ranks, if a notice of the end came meanwhile. Fails with what is wrong with a sample,
+  /// naming its file.
+  Result<std::optional<Evaluation>> run(StopAgreement& stop);
 
  private:
   std::vector<std::int64_t> samples_;

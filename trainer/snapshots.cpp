@@ -227,6 +227,7 @@ Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
     rows.push_back(*std::move(row));
   }
   take_best(state.best);
+  resumed_step_ = state.step;
   const std::string changed = changed_settings(state.arguments, options_);
   if (!changed.empty()) say(fmt::format("ddptrain: goes on from {} with {}\n", path, changed));
   return Told{.header = header_of(state), .rows = torch::stack(rows)};
@@ -389,7 +390,7 @@ Result<void> Snapshots::finish() {
 }
 
 std::int64_t Snapshots::saved_step() const {
-  return saver_ ? saver_->saved_step() : -1;
+  return saver_ ? std::max(resumed_step_, saver_->saved_step()) : resumed_step_;
 }
 
 Result<void> Snapshots::told_failure(const std::optional<Error>& failure) {

@@ -90,7 +90,7 @@ class Snapshots {
   /// Until what save() began is on disk. Fails as save(). Not collective.
   Result<void> finish();
 
-  /// The newest step on disk; -1: none. Rank 0 alone knows.
+  /// The newest step on disk, the one resumed from included; -1: none. Rank 0 alone knows.
   std::int64_t saved_step() const;
 
   /// From now on no snapshot can be written, as on a full disk: for drills.
@@ -128,6 +128,7 @@ class Snapshots {
   ProcessGroup group_;
   std::vector<std::string> number_names_;  // of the doubles in a row
   bool is_disk_full_ = false;
+  std::int64_t resumed_step_ = -1;        // rank 0's; -1: there was no snapshot
   std::int64_t saving_step_ = 0;          // of the snapshot begun last
   SnapshotName own_;                      // of what this round saves, but for the step
   std::optional<BestSoFar> best_;         // rank 0's: the best that is on disk, or was

@@ -15,13 +15,17 @@ constexpr char kStopAfter[] = "ddptrain/stop_after";
 StopAgreement::StopAgreement(const NoticeWatch* notice, ProcessGroup group)
     : notice_(notice), group_(std::move(group)) {}
 
+bool StopAgreement::have_all_heard() {
+  if (notice_ == nullptr || !notice_->has_come()) return false;
+  const std::int64_t new_here = std::exchange(has_said_, true) ? 0 : 1;
+  return group_->getStore()->add(kHeard, new_here) == group_->getSize();
+}
+
 bool StopAgreement::is_reached(std::int64_t step) {
   if (notice_ == nullptr || !notice_->has_come()) return false;
   const auto store = group_->getStore();
-  const bool is_first = group_->getRank() == 0;
-  const bool is_new = !std::exchange(has_said_, true);
-  const std::int64_t heard = is_new || is_first ? store->add(kHeard, is_new ? 1 : 0) : 0;
-  if (is_first && !stop_after_ && heard == group_->getSize()) {
+  const bool all_have_heard = have_all_heard();
+  if (group_->getRank() == 0 && !stop_after_ && all_have_heard) {
     stop_after_ = group_->getSize() == 1 ? step : step + 1;
     const std::string text = std::to_string(*stop_after_);
     store->set(kStopAfter, std::vector<std::uint8_t>(text.begin(), text.end()));

@@ -23,6 +23,10 @@ class StopAgreement {
   /// step.
   bool is_reached(std::int64_t step);
 
+  /// Whether every rank has heard, and so is going to stop. For what takes long and is no step;
+  /// ranks learn of it one after the other.
+  bool have_all_heard();
+
  private:
   const NoticeWatch* notice_;
   ProcessGroup group_;

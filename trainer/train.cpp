@@ -108,12 +108,15 @@ class Training {
   void tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates);
   Result<void> pass_burn_in();
   std::int64_t epoch_of_schedule() const;
+  double rate_of_step(std::int64_t step) const;
   double eta_s(std::int64_t samples_left) const;
   Result<void> trace(std::span<const std::int64_t> samples);
   Result<void> keep_checkpoint();
   Result<void> save_or_stop();
+  Result<void> save(bool is_last);
   Result<void> report_stop();
   Result<void> end_epoch(double samples_before);
+  Result<void> evaluate();
   Result<void> finish();
   MetricSums sum_over_ranks(const MetricSums& sums);
 
@@ -294,6 +297,7 @@ Result<void> Training::build() {
   stepper_ = std::make_unique<Stepper>(options_, device_.place(), *ddp_, *optimizer_);
   evaluator_ =
       std::make_unique<Evaluator>(share_of_test(), *test_loader_, device_, *ddp_, *stepper_);
+  stop_ = std::make_unique<StopAgreement>(notice_, group_);
   if (options_.burn_in_hours) burn_in_ = std::make_unique<BurnIn>(*options_.burn_in_hours, group_);
   return {};
 }
@@ -309,7 +313,6 @@ std::vector<std::int64_t> Training::share_of_test() const {
 
 /// Goes on where a snapshot ends, if there is one.
 Result<void> Training::take_up() {
-  stop_ = std::make_unique<StopAgreement>(notice_, group_);
   std::vector<std::string> extras = Stepper::state_names(options_);
   extras.emplace_back(kSamplesOfRun);
   if (!device_.place().is_cpu()) extras.emplace_back(kGeneratorOffset);
@@ -375,6 +378,7 @@ Result<void> Training::train_epoch() {
   }
   std::int64_t left = batches_for(std::ssize(samples), options_.batch_size);
   batches_of_epoch_ = at_.batches + left;
+  if (left == 0) last_rate_ = rate_of_step(step_of_epoch() - 1);  // only the evaluation is left
   Feeder feeder(
       *train_loader_,
       device_,
@@ -396,7 +400,7 @@ Result<void> Training::train_epoch() {
   if (epochs_done() >= options_.profile.epochs) stop_profiling();
   done = end_epoch(samples_before);
   phases_.skip(now_s());
-  if (!done) return done;
+  if (!done || is_stopped_) return done;
   const Progress next{.epoch = at_.progress.epoch + 1, .step = at_.progress.step};
   auto extras = std::move(at_.extras);
   at_ = TrainPosition();
@@ -412,11 +416,7 @@ Result<void> Training::train_epoch() {
 Result<void> Training::train_step(Feeder& feeder, std::int64_t batches_left) {
   const std::int64_t step = at_.progress.step + 1;
   const std::int64_t passes = std::min(options_.accumulate, batches_left);
-  const TrainMoment moment = {
-      .epoch = epoch_of_schedule(),
-      .batch = step_of_epoch(),
-      .batches_per_epoch = steps_of_epoch()};
-  last_rate_ = learning_rate(options_.schedule, moment);
+  last_rate_ = rate_of_step(step_of_epoch());
   drill_.before(step);
   const PhaseRange range(kTrainRange);
   MetricSums sums;
@@ -592,6 +592,13 @@ std::int64_t Training::epoch_of_schedule() const {
   return options_.first_epoch + (epoch - options_.first_epoch) % options_.epochs;
 }
 
+/// `step` is one of this epoch's, from 0.
+double Training::rate_of_step(std::int64_t step) const {
+  const TrainMoment moment = {
+      .epoch = epoch_of_schedule(), .batch = step, .batches_per_epoch = steps_of_epoch()};
+  return learning_rate(options_.schedule, moment);
+}
+
 double Training::eta_s(std::int64_t samples_left) const {
   return burn_in_ ? burn_in_->remaining_s() : throughput_.eta_s(samples_left).value_or(0);
 }
@@ -640,6 +647,11 @@ Result<void> Training::save_or_stop() {
   is_stopped_ = !done && stop_->is_reached(at_.progress.step);
   const bool is_due = done || is_best_ || at_.progress.step % options_.snapshots.every_steps == 0;
   if (!is_due && !is_stopped_) return {};
+  return save(done || is_stopped_);
+}
+
+/// The `is_last` snapshot of this process is on disk when this returns.
+Result<void> Training::save(bool is_last) {
   for (const auto& [name, value] : stepper_->state()) {
     at_.extras[name] = value;
   }
@@ -648,7 +660,7 @@ Result<void> Training::save_or_stop() {
   }
   if (drill_.fills_disk(at_.progress.step)) snapshots_->fill_disk();
   auto saved = snapshots_->save(at_, trained());
-  if (saved && (done || is_stopped_)) saved = snapshots_->finish();
+  if (saved && is_last) saved = snapshots_->finish();
   end_phase(&PhaseTimes::snapshot_s);
   if (!saved || !is_stopped_) return saved;
   return report_stop();
@@ -686,28 +698,38 @@ Result<void> Training::end_epoch(double samples_before) {
   // Who chooses the best measures the last epoch, too.
   const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
   if (!told || every == 0 || (at_.progress.epoch % every != 0 && !is_last)) return told;
-  auto tested = evaluator_->run();
-  if (!tested) return tested.error();
-  last_evaluation_ = *tested;
+  auto done = evaluate();
+  if (!done) return done;
+  // The snapshot is of the end of this epoch, so that whoever resumes evaluates it first.
+  if (is_stopped_) return save(/*is_last=*/true);
   if (options_.snapshots.keeps_best) {
-    const auto best = snapshots_->is_best(tested->sums, at_.progress.epoch);
+    const auto best = snapshots_->is_best(last_evaluation_->sums, at_.progress.epoch);
     if (!best) return best.error();
     is_best_ = *best;
   }
   return report_->tell(EpochValidated{
       .trained = trained,
-      .sums = tested->sums,
-      .correct_top5 = tested->correct_top5,
-      .batch_loss_sum = tested->batch_loss_sum,
-      .seconds = tested->seconds,
+      .sums = last_evaluation_->sums,
+      .correct_top5 = last_evaluation_->correct_top5,
+      .batch_loss_sum = last_evaluation_->batch_loss_sum,
+      .seconds = last_evaluation_->seconds,
       .epoch_seconds = now_s() - epoch_began_s_});
+}
+
+/// Sets last_evaluation_, or is_stopped_ if a notice came meanwhile.
+Result<void> Training::evaluate() {
+  const auto evaluated = evaluator_->run(*stop_);
+  if (!evaluated) return evaluated.error();
+  last_evaluation_ = *evaluated;
+  is_stopped_ = !last_evaluation_;
+  return {};
 }
 
 Result<void> Training::finish() {
   if (!last_evaluation_) {
-    auto tested = evaluator_->run();
-    if (!tested) return tested.error();
-    last_evaluation_ = *tested;
+    auto done = evaluate();
+    if (!done) return done;
+    if (is_stopped_) return report_stop();  // the last snapshot is on disk already
   }
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};

@@ -148,6 +148,47 @@ class Resume(unittest.TestCase):
         for status, out, err in run.wait():
             self.assertEqual(status, TRY_AGAIN, out + err)
 
+    def evaluations(self, metrics):
+        keys = ("epoch", "step", "loss", "accuracy", "samples")
+        return [[record[key] for key in keys] for record in jobs.records(metrics) if record["event"] == "validation"]
+
+    def stop_evaluation(self, world, epoch, *more):
+        """Has the notice come right behind `epoch`; yields rank 0's output."""
+        steps = Steps(self.path(f"steps-{world}-{epoch}"))
+        run = jobs.Run(command(*more, "--metrics-file", steps.path), world)
+        steps.wait_for(event="epoch", epoch=epoch)
+        for rank in run.ranks:
+            rank.send_signal(signal.SIGTERM)
+        rest = []
+        reader = threading.Thread(target=lambda: rest.extend(steps.file), daemon=True)
+        reader.start()
+        results = run.wait()
+        for status, out, err in results:
+            self.assertEqual(status, TRY_AGAIN, out + err)
+        self.assertEqual(set(), {json.loads(line)["event"] for line in rest} & {"step", "validation", "final"})
+        return results[0][1]
+
+    def test_a_notice_is_seen_during_evaluation(self):
+        """All ranks stop within a batch of it; the next run evaluates that epoch first, and nothing differs."""
+        flags = ["--limit-test-samples", "0", "--evaluate-every-epochs", "1", "--keep-best", "loss"]
+        metrics, resumed = self.path("metrics"), self.path("resumed-metrics")
+        for world in (1, 2):
+            undisturbed = self.finish(world, *flags, "--snapshot-dir", self.path(f"kept-{world}"), "--metrics-file", metrics)
+            snapshots = [*flags, "--snapshot-dir", self.path(f"snapshots-{world}")]
+            out = self.stop_evaluation(world, 0, *snapshots)
+            self.assertRegex(out, r"stopped epoch=0 step=\d+\n\Z")
+            healed = self.finish(world, *snapshots, "--metrics-file", resumed)
+            self.assertEqual(healed, undisturbed)
+            self.assertEqual(self.evaluations(metrics), self.evaluations(resumed))
+            for path in (metrics, resumed):
+                os.remove(path)
+
+    def test_a_notice_is_seen_during_the_last_evaluation(self):
+        flags = ["--limit-test-samples", "0", "--epochs", "1"]
+        snapshots = [*flags, "--snapshot-dir", self.path("snapshots")]
+        self.assertRegex(self.stop_evaluation(2, 0, *snapshots), r"stopped epoch=1 step=\d+\n\Z")
+        self.assertEqual(self.finish(2, *snapshots), self.finish(2, *flags))
+
     def test_an_epoch_at_four_two_and_four_ranks_has_each_sample_once(self):
         """Nothing is saved but what a stop saves, so no step may be trained and lost."""
         samples, trace = 1600, self.path("trace")  # no world pads them
