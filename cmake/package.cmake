@@ -30,11 +30,14 @@ foreach(library IN LISTS packaged)
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
 endforeach()
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/ddprun")
-install(TARGETS ${packaged} EXPORT ddprun ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/ddprun")
-install(EXPORT ddprun NAMESPACE ddprun:: FILE ddprun-targets.cmake DESTINATION "${package_dir}")
-install(DIRECTORY base rendezvous slurm trainer DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/ddprun"
+install(TARGETS ${packaged} EXPORT ddprun
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/ddprun" COMPONENT kit)
+install(EXPORT ddprun NAMESPACE ddprun:: FILE ddprun-targets.cmake
+  DESTINATION "${package_dir}" COMPONENT kit)
+install(DIRECTORY base rendezvous slurm trainer
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/ddprun" COMPONENT kit
   FILES_MATCHING PATTERN "*.hpp")
-install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT docs)
 
 include(CMakePackageConfigHelpers)
 configure_package_config_file(
@@ -44,4 +47,4 @@ configure_package_config_file(
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/ddprun-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/ddprun-config.cmake" "${PROJECT_BINARY_DIR}/ddprun-config-version.cmake"
-  DESTINATION "${package_dir}")
+  DESTINATION "${package_dir}" COMPONENT kit)

@@ -1,14 +1,20 @@
-"""Another project finds the installed kit, builds the program in examples/, and has ddptrain's weights."""
+"""Another project finds the installed kit, builds the program in examples/, and has ddptrain's weights; and
+each component is installed from a tree that has nothing else."""
 
 import os
 import pathlib
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import jobs
 
-PROJECT = jobs.HERE.parents[1] / "examples/program"
+SOURCE = jobs.HERE.parents[1]
+PROJECT = SOURCE / "examples/program"
+BUILD = pathlib.Path(os.environ["BUILD"])
+COMPONENTS = ("launcher", "trainer", "kit", "slurm", "docs")
 
 
 def run(*command):
@@ -21,7 +27,7 @@ class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         root = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        run("cmake", "--install", os.environ["BUILD"], "--prefix", root / "prefix")
+        run("cmake", "--install", BUILD, "--prefix", root / "prefix")
         run("cmake", "-S", PROJECT, "-B", root / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
             f"-DCMAKE_PREFIX_PATH={root / 'prefix'}")
         run("cmake", "--build", root / "build")
@@ -42,6 +48,40 @@ class Package(unittest.TestCase):
         status, _, err = started.wait()[0]
         self.assertEqual(75, status, err)
         self.assertRegex(err, r"^mnist: rank 0: (lost another rank|the store at) .*\n$")
+
+
+def files_below(directory):
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir()}
+
+
+class Components(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def installed(self, build, *component):
+        prefix = self.root / "-".join(["prefix", *component])
+        run("cmake", "--install", build, "--prefix", prefix, *(["--component", *component] if component else []))
+        return files_below(prefix)
+
+    def test_the_components_together_are_the_whole(self):
+        parts = [self.installed(BUILD, component) for component in COMPONENTS]
+        self.assertEqual(sum(map(len, parts)), len(set().union(*parts)), "a file belongs to two")
+        self.assertEqual(self.installed(BUILD), set().union(*parts))
+
+    def test_a_component_is_installed_from_a_tree_in_which_only_its_targets_are_built(self):
+        tree = self.root / "tree"
+        run("cmake", "-S", SOURCE, "-B", tree, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DDDPRUN_TESTS=OFF",
+            f"-DDDPRUN_VENV={sys.prefix}")
+        self.assertIn("share/ddprun/slurm/templates", "".join(self.installed(tree, "slurm")))
+        self.assertIn("share/doc/ddprun/LICENSE", self.installed(tree, "docs"))
+        built = {"launcher": ["bin/ddprun", "bin/ddpctl"],
+                 "trainer": [f"bin/{name}" for name in ("ddptrain", "ddprun_cuda.so") if (BUILD / "bin" / name).exists()],
+                 "kit": [str(path.relative_to(BUILD)) for path in BUILD.rglob("*.a")]}
+        for component, files in built.items():
+            for file in files:
+                (tree / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(BUILD / file, tree / file)
+            self.assertEqual(self.installed(BUILD, component), self.installed(tree, component))
 
 
 if __name__ == "__main__":
