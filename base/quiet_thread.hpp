@@ -11,12 +11,16 @@
 
 namespace ddprun {
 
-/// No signal reaches this thread, nor a thread that it starts, while this lives.
+/// No signal reaches this thread, nor a thread that it starts, while this lives, but those of its
+/// own crash: blocked, they would end the process without a handler.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     sigset_t all;
     ::sigfillset(&all);
+    for (const int fatal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+      ::sigdelset(&all, fatal);
+    }
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

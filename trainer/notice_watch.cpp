@@ -1,6 +1,6 @@
 #include "trainer/notice_watch.hpp"
 
-#include "base/exit_status.hpp"
+#include "base/end_by_signal.hpp"
 #include "base/quiet_thread.hpp"
 #include "base/worker_contract.hpp"
 
@@ -27,14 +27,6 @@ sigset_t notices() {
     if (contract::is_notice(signal)) ::sigaddset(&signals, signal);
   }
   return signals;
-}
-
-[[noreturn]] void end_by(int signal) {
-  std::signal(signal, SIG_DFL);  // NOLINT(cert-err33-c): cannot fail for these
-  const sigset_t signals = notices();
-  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  ::raise(signal);
-  std::_Exit(exit_status_of_signal(signal));
 }
 
 }  // namespace
@@ -77,13 +69,13 @@ void NoticeWatch::listen() {
     const int signal =
         is_open ? ::sigtimedwait(&signals, &info, &patience) : ::sigwaitinfo(&signals, &info);
     if (signal < 0) {
-      if (errno == EAGAIN && !is_confirmed()) end_by(SIGTERM);
+      if (errno == EAGAIN && !is_confirmed()) end_by_signal(SIGTERM);
       continue;
     }
     const bool is_ddprun = file_ && info.si_code == SI_USER && info.si_pid == ::getppid();
-    if (is_ddprun && !is_confirmed()) end_by(signal);
+    if (is_ddprun && !is_confirmed()) end_by_signal(signal);
     // Of a person, who has no ddprun that would kill it.
-    if (signal == SIGINT && has_come() && !file_) end_by(signal);
+    if (signal == SIGINT && has_come() && !file_) end_by_signal(signal);
     has_come_.store(true, std::memory_order_relaxed);
   }
 }

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/say.hpp"
 #include "base/worker_contract.hpp"
+#include "trainer/crash_handler.hpp"
 
 #include <fmt/format.h>
 
@@ -51,6 +52,7 @@ TrainFailure failure_of(const std::exception& thrown) {
 void prepare_worker() {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c): cannot fail for this signal
   fill_closed_streams();
+  install_crash_handler();
   keep_freed_memory();
 }
 

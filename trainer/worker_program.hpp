@@ -44,7 +44,8 @@ TrainFailure failure_of(const Error& error);
 TrainFailure failure_of(const std::exception& thrown);
 
 /// Prepares this process to be a worker: a peer that is gone is an error and no signal, closed
-/// standard streams are no file's, and freed tensors stay in the process. For the start of main().
+/// standard streams are no file's, a crash leaves its stack on stderr, and freed tensors stay in
+/// the process. For the start of main().
 void prepare_worker();
 
 /// What was filled in becomes this process's, so that whatever reads a variable sees the same.

@@ -145,8 +145,12 @@ class Faults(unittest.TestCase):
         self.refused(results[0], TRY_AGAIN, "rank 0", "lost another rank")
         self.assert_ends_as_without_faults(world=2)
 
-    def test_a_write_through_a_null_pointer_ends_the_rank_as_it_would_any_program(self):
-        self.assertEqual(-signal.SIGSEGV, self.run_ranks("--inject", "segv@3")[0][0])
+    def test_a_write_through_a_null_pointer_leaves_a_native_stack_and_ends_the_rank_by_sigsegv(self):
+        status, _, err = self.run_ranks("--inject", "segv@3")[0]
+        self.assertEqual(-signal.SIGSEGV, status)
+        self.assertRegex(err, r"\Addptrain: rank 0: SIGSEGV \(address (0x0|\(nil\))\); stack of thread \d+")
+        self.assertIn("FaultDrill", err)
+        self.assertIn("__libc_start_main", err)
 
     def test_a_rank_that_hangs_stands_still_until_it_is_killed(self):
         dataset, directory = jobs.find_data()
