@@ -73,7 +73,7 @@ int print_parameter_count(const ModelOptions& options) {
   return print(fmt::format("{}\n", count));
 }
 
-int train_with(const TrainOptions& options) {
+int train_with(TrainOptions options) {
   if (options.local_rank) {
     ::setenv(contract::kLocalRank, std::to_string(*options.local_rank).c_str(), 0);
   }
@@ -87,13 +87,16 @@ int train_with(const TrainOptions& options) {
   if (!place) return refuse(place.error());
   const auto notice = watch_for_notice(options);
   if (!notice) return refuse(notice.error());
-  const auto device = open_device(options.device, *place);
-  if (!device) {  // what a burn-in is to find, too
+  const auto opened = open_device(options.device, *place);
+  if (!opened) {  // what a burn-in is to find, too
     if (options.burn_in_hours) tell_burn_in_failed();
-    return refuse(device.error());
+    return refuse(opened.error());
   }
+  options.device = opened->kind;
+  const auto fits = check_flags_of_gpus(options);
+  if (!fits) return refuse(fits.error());
   choose_numerics(options);
-  const auto trained = train(options, *place, **device, notice->get());
+  const auto trained = train(options, *place, *opened->device, notice->get());
   if (trained) return *trained == TrainEnd::kSaved ? kExitTryAgain : kExitOk;
   return fail(options, failure_of(trained.error()));
 }

@@ -1,5 +1,6 @@
 #include "trainer/devices.hpp"
 
+#include "base/say.hpp"
 #include "trainer/device_interface.hpp"
 
 #include <ATen/ops/empty.h>
@@ -53,6 +54,18 @@ std::vector<std::filesystem::path> places_of_module() {
 std::string last_problem() {
   const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
   return text == nullptr ? "unknown" : text;
+}
+
+/// A look at the driver's files: a module loads all of CUDA, which takes a second and some hundred
+/// megabytes of memory.
+bool may_have_gpu() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && *visible == '\0') return false;
+  const char* const named = std::getenv(kModuleVariable);
+  if (named != nullptr && *named != '\0') return true;
+  std::error_code error;
+  return std::filesystem::exists("/dev/nvidiactl", error) ||
+         std::filesystem::exists("/dev/dxg", error);  // within WSL
 }
 
 Result<const DeviceModule*> open_module() {
@@ -109,11 +122,17 @@ Result<std::unique_ptr<Device>> open_gpu(const WorkerPlace& place) {
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> open_device(DeviceKind kind, const WorkerPlace& place) {
-  if (kind == DeviceKind::kCpu) return std::unique_ptr<Device>(std::make_unique<Processor>());
-  auto device = open_gpu(place);
-  if (device) return device;
-  return with_context("--device cuda", device.error());
+Result<OpenedDevice> open_device(DeviceKind wanted, const WorkerPlace& place) {
+  const bool is_auto = wanted == DeviceKind::kAuto;
+  if (wanted == DeviceKind::kCuda || (is_auto && may_have_gpu())) {
+    auto gpu = open_gpu(place);
+    if (gpu) return OpenedDevice{.kind = DeviceKind::kCuda, .device = *std::move(gpu)};
+    if (!is_auto) return with_context("--device cuda", gpu.error());
+    if (place.local_rank == 0) {
+      say(fmt::format("ddptrain: training on the CPU: {}\n", gpu.error().detail));
+    }
+  }
+  return OpenedDevice{.kind = DeviceKind::kCpu, .device = std::make_unique<Processor>()};
 }
 
 }  // namespace ddprun

@@ -17,7 +17,7 @@ void choose_numerics(const TrainOptions& options) {
     context.setDeterministicFillUninitializedMemory(false);
     context.setDeterministicCuDNN(true);
   }
-  if (options.device == DeviceKind::kCpu) return;
+  if (options.device != DeviceKind::kCuda) return;
   context.setBenchmarkCuDNN(numerics.benchmarks_cudnn);
   // Torch lets convolutions use TF32 and products of matrices not; here one word is for both.
   context.setAllowTF32CuBLAS(numerics.uses_tf32);

@@ -156,14 +156,7 @@ Result<void> check_device(const TrainOptions& options) {
         "--cudnn-benchmark chooses by the clock, which differs from run to run; leave it or "
         "--deterministic out");
   }
-  if (options.device == DeviceKind::kCuda) return {};
-  const char* const of_gpus = numerics.uses_tf32               ? "--tf32"
-                              : numerics.benchmarks_cudnn      ? "--cudnn-benchmark"
-                              : options.profile.captured_epoch ? "--profile-epoch"
-                                                               : nullptr;
-  if (of_gpus == nullptr) return {};
-  return make_error(
-      Errc::kInvalidArgument, fmt::format("{} is for GPUs; give --device cuda, too", of_gpus));
+  return check_flags_of_gpus(options);
 }
 
 /// Each epoch's order is seeded with the sum, which Python refuses where it has more than 64 bits.
@@ -246,7 +239,7 @@ Result<TrainOptions> checked(RawOptions raw) {
   options.data.image_side = raw.image_side;
   if (options.data.limit_train == 0) options.data.limit_train.reset();
   if (options.data.limit_test == 0) options.data.limit_test.reset();
-  options.device = raw.device == name_of(DeviceKind::kCuda) ? DeviceKind::kCuda : DeviceKind::kCpu;
+  options.device = device_words().at(raw.device);
   options.precision = precision_words().at(raw.precision);
   options.ddp.compression = compression_words().at(raw.compression);
   options.peer_timeout = std::chrono::seconds(raw.peer_timeout_s);

@@ -162,7 +162,8 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
       ->transform(seed());
   app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
       ->transform(count(1, kThreadsMax));
-  app.add_option("--device", raw.device, "Where to train")->check(one_of({"cpu", "cuda"}));
+  app.add_option("--device", raw.device, "Where to train; auto: on GPUs if there are enough")
+      ->check(one_of(words_of(device_words())));
   app.add_flag(
       "--deterministic",
       options.numerics.is_deterministic,
@@ -341,6 +342,12 @@ const std::map<std::string, ScheduleKind>& schedule_words() {
 const std::map<std::string, Precision>& precision_words() {
   using enum Precision;
   static const auto words = words_for(std::array{kFloat32, kBFloat16, kFloat16});
+  return words;
+}
+
+const std::map<std::string, DeviceKind>& device_words() {
+  using enum DeviceKind;
+  static const auto words = words_for(std::array{kAuto, kCpu, kCuda});
   return words;
 }
 

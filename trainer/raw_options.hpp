@@ -24,7 +24,7 @@ struct RawOptions {
   TrainOptions options;
   std::string dataset = name_of(DatasetKind::kFashionMnist);
   std::string model = name_of(ModelKind::kConvNet);
-  std::string device = "cpu";
+  std::string device = "auto";
   std::string optimizer = name_of(OptimizerKind::kSgd);
   std::string schedule = name_of(ScheduleKind::kConstant);
   std::string precision = name_of(Precision::kFloat32);
@@ -57,6 +57,7 @@ const std::map<std::string, ModelKind>& model_words();
 const std::map<std::string, OptimizerKind>& optimizer_words();
 const std::map<std::string, ScheduleKind>& schedule_words();
 const std::map<std::string, Precision>& precision_words();
+const std::map<std::string, DeviceKind>& device_words();
 const std::map<std::string, Compression>& compression_words();
 
 /// Adds every flag, in the groups that --help shows. `raw` outlives `app`.

@@ -271,9 +271,9 @@ Result<void> Training::build() {
   auto joined = make_process_group(place_, options_.peer_timeout);
   if (!joined) return joined.error();
   group_ = *std::move(joined);
-  device_.join(*group_, options_.peer_timeout);
   auto same = check_same_flags(options_, group_);
   if (!same) return same;
+  device_.join(*group_, options_.peer_timeout);  // all ranks have the same kind
 
   torch::manual_seed(options_.seed);  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);

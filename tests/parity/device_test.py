@@ -50,6 +50,45 @@ class OnTheCpu(unittest.TestCase):
         self.assertEqual(1, len(hashes))
 
 
+class ByDefault(unittest.TestCase):
+    """Without --device: what the machine has."""
+
+    def setUp(self):
+        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def train(self, *more, world=2, **environment):
+        """The last line's fields, rank 0's stderr, and whether a device was opened."""
+        environment = {"DDPRUN_CUDA_MODULE": FAKE, "FAKE_DEVICE_NOTES": str(self.directory / "notes."), **environment}
+        results = jobs.Run([jobs.DDPTRAIN, *flags(*more)], world, environment).wait()
+        notes = self.directory / "notes.0"
+        return jobs.final(results), results[0][2], notes.exists() and "open 0" in notes.read_text()
+
+    def test_a_gpu_for_each_rank_is_used(self):
+        _, err, has_opened = self.train()
+        self.assertEqual(("", True), (err, has_opened))
+
+    def test_fewer_gpus_than_ranks_leave_the_cpu_and_one_line(self):
+        fields, err, has_opened = self.train(world=3)
+        self.assertFalse(has_opened)
+        self.assertRegex(err, r"\Addptrain: training on the CPU: LOCAL_RANK is 0 of 3, and this process sees 2 GPUs.*\n\Z")
+        self.assertEqual(jobs.final(jobs.Run([jobs.DDPTRAIN, *flags("--device", "cpu")], 3).wait()), fields)
+
+    def test_no_gpu_leaves_the_cpu(self):
+        _, err, has_opened = self.train(world=1, FAKE_DEVICE="none")
+        self.assertFalse(has_opened)
+        self.assertIn("ddptrain: training on the CPU: this process sees no GPU (a made-up reason)", err)
+
+    def test_gpus_that_are_hidden_or_not_wanted_are_not_looked_for(self):
+        for more, environment in (([], {"CUDA_VISIBLE_DEVICES": ""}), (["--device", "cpu"], {})):
+            _, err, has_opened = self.train(*more, world=1, **environment)
+            self.assertEqual(("", False), (err, has_opened))
+
+    def test_a_flag_of_gpus_is_refused_on_a_machine_without_one(self):
+        (status, out, err), = jobs.Run([jobs.DDPTRAIN, *flags("--tf32")], 1, {"CUDA_VISIBLE_DEVICES": ""}).wait()
+        self.assertEqual((2, ""), (status, out))
+        self.assertIn("--tf32 is for GPUs, and this run is on the CPU", err)
+
+
 class WithoutAGpu(unittest.TestCase):
     def refusal(self, **environment):
         """The one line of a rank that cannot have its device."""

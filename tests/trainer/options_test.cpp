@@ -145,7 +145,7 @@ TEST(TrainOptions, TellTheFlagTheValueAndTheWordsThatAreAllowed) {
           HasSubstr("; see ddptrain --help")));
   EXPECT_EQ(
       refusal_of({"--device", "gpu"}),
-      "--device: 'gpu' is not one of cpu, cuda; see ddptrain --help");
+      "--device: 'gpu' is not one of auto, cpu, cuda; see ddptrain --help");
 }
 
 TEST(TrainOptions, DoNotTakeAnUnsetVariableForAFlagThatWasLeftOut) {
@@ -381,15 +381,26 @@ TEST(TrainOptions, TakeFlagsOfGpusWithAGpuAlone) {
   EXPECT_TRUE(options.numerics.uses_tf32);
   EXPECT_TRUE(options.numerics.benchmarks_cudnn);
   EXPECT_EQ(options.profile.captured_epoch, 3);
-  EXPECT_EQ(accepted({}).device, DeviceKind::kCpu);
-  EXPECT_EQ(refusal_of({"--tf32"}), "--tf32 is for GPUs; give --device cuda, too");
-  EXPECT_THAT(refusal_of({"--cudnn-benchmark"}), HasSubstr("--cudnn-benchmark is for GPUs"));
-  EXPECT_THAT(refusal_of({"--profile-epoch", "0"}), HasSubstr("--profile-epoch is for GPUs"));
+  EXPECT_EQ(
+      refusal_of({"--device", "cpu", "--tf32"}),
+      "--tf32 is for GPUs, and this run is on the CPU; leave it out, or see --device");
+  EXPECT_THAT(
+      refusal_of({"--device", "cpu", "--cudnn-benchmark"}),
+      HasSubstr("--cudnn-benchmark is for GPUs"));
+  EXPECT_THAT(
+      refusal_of({"--device", "cpu", "--profile-epoch", "0"}),
+      HasSubstr("--profile-epoch is for GPUs"));
   EXPECT_EQ(
       refusal_of({"--device", "cuda", "--epochs", "3", "--profile-epoch", "3"}),
       "--profile-epoch 3 is none of this run's, which are 0 to 2");
   EXPECT_THAT(
       refusal_of({"--evaluate", "e", "--profile", "p"}), HasSubstr("leave it or --profile out"));
+}
+
+TEST(TrainOptions, LeaveTheDeviceToTheMachine) {
+  EXPECT_EQ(accepted({}).device, DeviceKind::kAuto);
+  EXPECT_EQ(accepted({"--device", "cpu"}).device, DeviceKind::kCpu);
+  EXPECT_TRUE(accepted({"--tf32"}).numerics.uses_tf32);  // it may have a GPU
 }
 
 TEST(TrainOptions, PromiseTheSameBitsOnlyWhereNothingIsChosenByTheClock) {

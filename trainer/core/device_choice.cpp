@@ -7,7 +7,15 @@
 namespace ddprun {
 
 const char* name_of(DeviceKind kind) {
-  return kind == DeviceKind::kCpu ? "cpu" : "cuda";
+  switch (kind) {
+    case DeviceKind::kAuto:
+      return "auto";
+    case DeviceKind::kCpu:
+      return "cpu";
+    case DeviceKind::kCuda:
+      return "cuda";
+  }
+  return "";
 }
 
 Result<int> choose_gpu(const GpuSeeker& seeker, int visible) {

@@ -6,7 +6,11 @@
 
 namespace ddprun {
 
-enum class DeviceKind : std::uint8_t { kCpu, kCuda };
+enum class DeviceKind : std::uint8_t {
+  kAuto,  // a GPU if there is one for each rank, else the CPU
+  kCpu,
+  kCuda,
+};
 
 /// The flag value that names it.
 const char* name_of(DeviceKind kind);

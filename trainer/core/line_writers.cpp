@@ -77,7 +77,7 @@ Lines PlainLines::operator()(const RunBegan& run) const {
   if (!is_first()) return {};
   return {fmt::format(
       "ddptrain dataset={} model={} parameters={} train_samples={} test_samples={} world={} "
-      "batch_size={} threads={} kernels={} torch={}",
+      "batch_size={} threads={} kernels={} torch={}{}",
       run.dataset,
       run.model,
       run.parameters,
@@ -87,7 +87,8 @@ Lines PlainLines::operator()(const RunBegan& run) const {
       run.batch_size,
       run.threads,
       run.kernels,
-      run.torch)};
+      run.torch,
+      run.backends.nccl ? " device=cuda" : "")};
 }
 
 Lines PlainLines::operator()(const RunResumed& run) const {

@@ -55,6 +55,20 @@ const char* name_of(Compression compression) {
   return "";
 }
 
+Result<void> check_flags_of_gpus(const TrainOptions& options) {
+  if (options.device != DeviceKind::kCpu) return {};
+  const NumericOptions& numerics = options.numerics;
+  const char* const of_gpus = numerics.uses_tf32               ? "--tf32"
+                              : numerics.benchmarks_cudnn      ? "--cudnn-benchmark"
+                              : options.profile.captured_epoch ? "--profile-epoch"
+                                                               : nullptr;
+  if (of_gpus == nullptr) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "{} is for GPUs, and this run is on the CPU; leave it out, or see --device", of_gpus));
+}
+
 std::map<std::string, std::string> arguments_of_job(const TrainOptions& options) {
   const auto or_all = [](const std::optional<std::int64_t>& limit) {
     return limit ? std::to_string(*limit) : std::string("all");
@@ -85,7 +99,7 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
   if (options.train_samples)
     arguments.emplace(kTrainSamples, std::to_string(*options.train_samples));
   // A snapshot of the CPU's lacks the state of the device's generator.
-  if (options.device != DeviceKind::kCpu) arguments.emplace("--device", name_of(options.device));
+  if (options.device == DeviceKind::kCuda) arguments.emplace("--device", name_of(options.device));
   return arguments;
 }
 

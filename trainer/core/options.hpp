@@ -106,7 +106,7 @@ struct TrainOptions {
   std::uint64_t seed = 0;                            // weights and dropout
   std::uint64_t sampler_seed = 0;                    // the order of the samples
   int num_threads = 1;                               // of each rank
-  DeviceKind device = DeviceKind::kCpu;
+  DeviceKind device = DeviceKind::kAuto;             // training itself sees one of the others
   NumericOptions numerics;
 
   std::int64_t evaluate_every_epochs = 0;       // those it divides; 0: at the end alone
@@ -129,6 +129,10 @@ struct TrainOptions {
 /// The flag value that names it.
 const char* name_of(Precision precision);
 const char* name_of(Compression compression);
+
+/// Fails with kInvalidArgument, naming the flag, if one is for GPUs alone and the device is the
+/// CPU.
+Result<void> check_flags_of_gpus(const TrainOptions& options);
 
 /// The flags that a job must keep to go on from its snapshots, by name.
 std::map<std::string, std::string> arguments_of_job(const TrainOptions& options);
