@@ -45,11 +45,18 @@ class PartlyTrained final : public Model {
   bool uses_late_ = false;
 };
 
+WorkerPlace place_of(int rank) {
+  WorkerPlace place;
+  place.rank = rank;
+  place.world = kWorld;
+  return place;
+}
+
 /// One rank from its start, or its snapshot, to step `last`; `late` is used from step `late_from`.
 class Rank {
  public:
   Rank(int rank, const ProcessGroup& group, const TrainOptions& options)
-      : place_{.rank = rank, .world = kWorld},
+      : place_(place_of(rank)),
         model_(std::make_shared<PartlyTrained>()),
         ddp_(model_, group, {.finds_unused = true}),
         optimizer_(make_optimizer(options.optimizer, model_->named_parameters())),
