@@ -22,13 +22,13 @@ bool is_own(const MeetingPlan& meeting, const std::vector<Address>& addresses) {
   const bool is_to_host =
       meeting.founds == Founds::kIfItCanBind && meeting.ranks_are_places && meeting.node_rank == 0;
   if (is_to_host && !addresses.empty()) {
+    const std::string host = meeting.endpoint.value_or(Endpoint()).host;
+    const std::string number = addresses.front().host();
     spdlog::warn(
         "{} is no address of this machine, which has node rank 0 and is to host the job there; "
         "that serves only if a router or a virtual address leads here, else give an address of "
         "this machine, or another --node-rank",
-        meeting.endpoint->host == addresses.front().host()
-            ? meeting.endpoint->host
-            : fmt::format("{} ({})", meeting.endpoint->host, addresses.front().host()));
+        host == number ? host : fmt::format("{} ({})", host, number));
   }
   return false;
 }

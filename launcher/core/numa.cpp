@@ -102,6 +102,7 @@ Result<std::set<int>> parse_cpu_list(std::string_view text) {
 std::vector<int> spread_over_nodes(const NumaTopology& topology, int workers) {
   DDPRUN_CHECK(!topology.empty());
   std::vector<int> homes;
+  homes.reserve(static_cast<std::size_t>(workers));
   const auto nodes = static_cast<int>(topology.size());
   for (int rank = 0; rank < workers; ++rank) {
     homes.push_back(topology[static_cast<std::size_t>(rank * nodes / workers)].number);

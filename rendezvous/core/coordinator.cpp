@@ -617,8 +617,7 @@ void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "{} of at least {} nodes are here, the others are waited for at {}, for {:.0f} s at "
-          "most: "
-          "{}{}",
+          "most: {}{}",
           ready,
           policy_.nodes.min(),
           meeting_place(),
@@ -641,7 +640,7 @@ void Coordinator::tell_of_last_call(int ready, TimePoint now, Effects& out) {
           ready,
           policy_.nodes.min(),
           policy_.nodes.max(),
-          to_seconds(*last_call_until_ - now),
+          to_seconds(last_call_until_.value_or(now) - now),
           meeting_place(),
           attendance()),
       .is_for_all = true});

@@ -1128,7 +1128,6 @@ void Member::consider_end(TimePoint now, Effects& out) {
     return finish(has_saved ? policy_.notice_status : killed, "", out);
   }
   if (has_leader) return;
-  const bool is_new = standing_.obeyed.generation == 0;
   const Duration patience = wait_for_leader();
   if (now < sought_since_ + patience) return;
   const auto& verdict = standing_.verdict;  // told, though not that a majority knows
@@ -1145,37 +1144,40 @@ void Member::consider_end(TimePoint now, Effects& out) {
             to_seconds(patience)),
         out);
   }
-  const double waited = to_seconds(patience);
-  std::string why;
+  finish(kExitTryAgain, why_given_up(to_seconds(patience)), out);
+}
+
+std::string Member::why_given_up(double waited_s) const {
+  const bool is_new = standing_.obeyed.generation == 0;
   if (is_new && !loss_.why.empty()) {
-    why = fmt::format(
+    return fmt::format(
         "job '{}' has begun before, and had no leader for {:.0f} s: {}",
         policy_.job,
-        waited,
+        waited_s,
         loss_.why);
-  } else if (is_new && !survivors_.empty()) {
-    why = fmt::format(
+  }
+  if (is_new && !survivors_.empty()) {
+    return fmt::format(
         "job '{}' has begun before, and its nodes, such as the one at {}, had no leader within "
         "{:.0f} s",
         policy_.job,
         survivors_.front().to_string(),
-        waited);
-  } else if (is_new) {
-    why = fmt::format(
+        waited_s);
+  }
+  if (is_new) {
+    return fmt::format(
         "job '{}' was not found within {:.0f} s: {}; see that ddprun runs there, and that this "
         "host and port are right and can be reached",
         policy_.job,
-        waited,
+        waited_s,
         in_vain_.empty() ? "no answer came" : in_vain_);
-  } else {
-    why = fmt::format(
-        "{}no majority of the job's nodes could be reached within {:.0f} s{}{}",
-        led_itself() ? "" : "the leader is lost, and ",
-        waited,
-        loss_.why.empty() ? "" : ": ",
-        loss_.why);
   }
-  finish(kExitTryAgain, why, out);
+  return fmt::format(
+      "{}no majority of the job's nodes could be reached within {:.0f} s{}{}",
+      led_itself() ? "" : "the leader is lost, and ",
+      waited_s,
+      loss_.why.empty() ? "" : ": ",
+      loss_.why);
 }
 
 /// A lost node is wanted back where no fewer can run, and where another takes its place.

@@ -243,6 +243,7 @@ class Member {
   Standing standing_to_tell(TimePoint now) const;
   void consider_end(TimePoint now, Effects& out);
   bool is_spare_wanted() const;
+  std::string why_given_up(double waited_s) const;
   void finish_by(const Verdict& verdict, Effects& out);
   void finish(int exit_status, std::string why, Effects& out, bool is_own_word = true);
   bool has_call() const { return uplink_ == Uplink::kCalling || uplink_ == Uplink::kWaiting; }

@@ -83,7 +83,7 @@ void Peer::begin_to_refuse(TimePoint now) {
 void Peer::mind_refusals(TimePoint now, Effects& out) {
   const bool are_all_told =
       policy_.expected > 0 && told_that_it_cannot_host_ >= policy_.expected - 1;
-  if (now < *refuses_until_ && !are_all_told) return;
+  if (now < refuses_until_.value_or(now) && !are_all_told) return;
   out.emplace_back(effects::Finish{.exit_status = kExitTryAgain, .why = {}});
 }
 

@@ -98,7 +98,7 @@ std::optional<int> read_gpus(Variables& variables) {
 }
 
 /// Of a job by sbatch the first node, unless srun was called there from elsewhere.
-std::string read_batch_host(Variables& variables) {
+std::string read_batch_host(const Variables& variables) {
   const auto kind = variables.find("ENVIRONMENT");
   const auto nodes = variables.find("SLURM_JOB_NODELIST");
   if (!kind || *kind != "BATCH" || !nodes) return {};

@@ -238,7 +238,7 @@ class World {
         return;
       case WorkersState::kStopped:
       case WorkersState::kSucceeded:
-        EXPECT_FALSE(any_alive() && !(keeps_ && news.state == WorkersState::kSucceeded)) << "R2";
+        if (!keeps_ || news.state != WorkersState::kSucceeded) EXPECT_FALSE(any_alive()) << "R2";
         over_ = news.state;
     }
   }
