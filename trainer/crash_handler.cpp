@@ -70,6 +70,7 @@ void give_up(int /*alarm*/) {
   end_by_signal(reported_signal);
 }
 
+// NOLINTNEXTLINE(misc-const-correctness): sigaction's type
 void report(int signal, siginfo_t* info, void* /*context*/) {
   pid_t nobody = 0;
   const pid_t self = ::gettid();
