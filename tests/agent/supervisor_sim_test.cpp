@@ -238,7 +238,9 @@ class World {
         return;
       case WorkersState::kStopped:
       case WorkersState::kSucceeded:
-        if (!keeps_ || news.state != WorkersState::kSucceeded) EXPECT_FALSE(any_alive()) << "R2";
+        if (!keeps_ || news.state != WorkersState::kSucceeded) {
+          EXPECT_FALSE(any_alive()) << "R2";
+        }
         over_ = news.state;
     }
   }
