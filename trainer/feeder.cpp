@@ -26,7 +26,10 @@ Result<void> Feeder::load() {
 
 std::optional<Batch> Feeder::take() {
   if (!device_.copies()) return std::exchange(loaded_, std::nullopt);
-  if (!is_early_ && loaded_) under_way_ = begin_copy(*std::exchange(loaded_, std::nullopt));
+  if (!is_early_ && loaded_) {
+    under_way_ = begin_copy(*loaded_);
+    loaded_.reset();
+  }
   device_.await_copies();  // begun a batch ago; not of the one that begins here
   std::optional<Batch> batch = std::exchange(under_way_, std::nullopt);
   if (loaded_) under_way_ = begin_copy(*loaded_);

@@ -77,9 +77,8 @@ NamedTensors Optimizer::state() const {
 
 torch::Tensor Optimizer::has_state() const {
   torch::Tensor marks = torch::zeros({std::ssize(slots_)}, torch::kUInt8);
-  auto* mark = marks.mutable_data_ptr<std::uint8_t>();
-  for (const Slot& slot : slots_) {
-    *mark++ = slot.step.defined() ? 1 : 0;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    marks[static_cast<std::int64_t>(i)] = slots_[i].step.defined() ? 1 : 0;
   }
   return marks;
 }

@@ -701,18 +701,19 @@ Result<void> Training::end_epoch(double samples_before) {
   auto done = evaluate();
   if (!done) return done;
   // The snapshot is of the end of this epoch, so that whoever resumes evaluates it first.
-  if (is_stopped_) return save(/*is_last=*/true);
+  if (!last_evaluation_) return save(/*is_last=*/true);
+  const auto& evaluation = *last_evaluation_;
   if (options_.snapshots.keeps_best) {
-    const auto best = snapshots_->is_best(last_evaluation_->sums, at_.progress.epoch);
+    const auto best = snapshots_->is_best(evaluation.sums, at_.progress.epoch);
     if (!best) return best.error();
     is_best_ = *best;
   }
   return report_->tell(EpochValidated{
       .trained = trained,
-      .sums = last_evaluation_->sums,
-      .correct_top5 = last_evaluation_->correct_top5,
-      .batch_loss_sum = last_evaluation_->batch_loss_sum,
-      .seconds = last_evaluation_->seconds,
+      .sums = evaluation.sums,
+      .correct_top5 = evaluation.correct_top5,
+      .batch_loss_sum = evaluation.batch_loss_sum,
+      .seconds = evaluation.seconds,
       .epoch_seconds = now_s() - epoch_began_s_});
 }
 
@@ -729,8 +730,9 @@ Result<void> Training::finish() {
   if (!last_evaluation_) {
     auto done = evaluate();
     if (!done) return done;
-    if (is_stopped_) return report_stop();  // the last snapshot is on disk already
   }
+  if (!last_evaluation_) return report_stop();  // the last snapshot is on disk already
+  const auto& evaluation = *last_evaluation_;
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
   const auto figures = device_.figures();
@@ -740,7 +742,7 @@ Result<void> Training::finish() {
   }
   return report_->tell(RunEnded{
       .at = last,
-      .sums = last_evaluation_->sums,
+      .sums = evaluation.sums,
       .weights_sha256 = place_.rank == 0 ? weights_sha256(ddp_->model()) : "",
       .seconds = now_s() - run_began_s_,
       .samples = throughput_.samples(),

@@ -90,11 +90,13 @@ class Rank {
 };
 
 class SnapshotsOfRanks : public testing::Test {
+ public:
+  SnapshotsOfRanks(const SnapshotsOfRanks&) = delete;
+  SnapshotsOfRanks& operator=(const SnapshotsOfRanks&) = delete;
+
  protected:
   SnapshotsOfRanks() { std::filesystem::create_directory(directory_); }
   ~SnapshotsOfRanks() override { std::filesystem::remove_all(directory_); }
-  SnapshotsOfRanks(const SnapshotsOfRanks&) = delete;
-  SnapshotsOfRanks& operator=(const SnapshotsOfRanks&) = delete;
 
   /// The weights of all ranks after six steps, of which the first `saved_at` are another run's.
   std::array<std::string, kWorld> weights(
