@@ -24,8 +24,10 @@ bool StopAgreement::have_all_heard() {
 bool StopAgreement::is_reached(std::int64_t step) {
   if (notice_ == nullptr || !notice_->has_come()) return false;
   const auto store = group_->getStore();
-  const bool all_have_heard = have_all_heard();
-  if (group_->getRank() == 0 && !stop_after_ && all_have_heard) {
+  const bool decides = group_->getRank() == 0 && !stop_after_;
+  // Whoever does not decide says once that it has heard, and asks no more.
+  const bool all_have_heard = (decides || !has_said_) && have_all_heard();
+  if (decides && all_have_heard) {
     stop_after_ = group_->getSize() == 1 ? step : step + 1;
     const std::string text = std::to_string(*stop_after_);
     store->set(kStopAfter, std::vector<std::uint8_t>(text.begin(), text.end()));

@@ -116,8 +116,10 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.regather_timeout = meeting.regather_timeout;
   // What a machine did before it lost power, those say who were with it.
   policy.last_call = std::max(meeting.last_call, survivors_heard_within(meeting.lease));
-  if (!plan.slurm_step.empty()) policy.notice_delay = kNoticeDelay;
-  if (!plan.slurm_step.empty()) policy.seek_timeout = kSlurmSeekTimeout;
+  if (!plan.slurm_step.empty()) {
+    policy.notice_delay = kNoticeDelay;
+    policy.seek_timeout = kSlurmSeekTimeout;
+  }
   policy.seed = own.chance;
   return policy;
 }

@@ -386,8 +386,8 @@ std::optional<Refuse> Peer::objection(const Hello& hello) const {
         policy_.node.host,
         hello.job));
   }
-  if (is_same_job(there, here) && policy_.cannot_host.empty()) return std::nullopt;
   if (is_same_job(there, here)) {
+    if (policy_.cannot_host.empty()) return std::nullopt;
     return Refuse{
         .job = policy_.job,
         .exit_status = kExitTryAgain,
