@@ -1117,8 +1117,12 @@ void Member::finish_by(const Verdict& verdict, Effects& out) {
 void Member::consider_end(TimePoint now, Effects& out) {
   if (runs_workers()) return;
   if (refused_) {
-    const bool cannot_host = std::ranges::find(policy_.refusals, called_) != policy_.refusals.end();
-    return finish(refused_->exit_status, refused_->why, out, !cannot_host);
+    // By a node of its own job, which says it too; a stranger may have the same port.
+    // At such a port a node of its own job says it too; a stranger may lead another job there.
+    const bool is_said_there =
+        !refused_->is_stranger &&
+        std::ranges::find(policy_.refusals, called_) != policy_.refusals.end();
+    return finish(refused_->exit_status, refused_->why, out, !is_said_there);
   }
   if (final_) return finish_by(*final_, out);
   const bool has_leader = uplink_ == Uplink::kFollowing;

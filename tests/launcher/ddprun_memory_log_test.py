@@ -31,8 +31,8 @@ TIMESTAMP = r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}"
 TAKES_MEMORY = """
 import mmap, os, sys, time
 
-notes, told = sys.argv[1], os.open(sys.argv[2], os.O_RDONLY)
-os.read(told, 1)
+notes, begin, end = sys.argv[1], *(os.open(path, os.O_RDONLY) for path in sys.argv[2:])
+os.read(begin, 1)
 began_s = time.process_time()
 real = b"x" * (int(os.environ["RANK"]) * 20 + 60 << 20)
 more = mmap.mmap(-1, 300 << 20)
@@ -47,7 +47,7 @@ else:
         pass
 with open(notes, "w") as file:
     file.write(f"{os.getpid()}\\n")
-os.read(told, 1)
+os.read(end, 1)
 os._exit(0)
 """
 
@@ -104,8 +104,9 @@ class Case(unittest.TestCase):
         self.room = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.samples = Fifo(self.room / "samples")
         self.notes = Fifo(self.room / "notes")
+        self.begin = Fifo(self.room / "begin")
         self.end = Fifo(self.room / "end")
-        for fifo in (self.samples, self.notes, self.end):
+        for fifo in (self.samples, self.notes, self.begin, self.end):
             self.addCleanup(fifo.file.close)
 
     def environment(self, gpus=None, **more):
@@ -206,10 +207,10 @@ class Processes(Case):
     def start_family(self, workers=2):
         script = self.room / "takes_memory.py"
         script.write_text(TAKES_MEMORY)
-        job = self.start(sys.executable, str(script), self.notes.path, self.end.path,
+        job = self.start(sys.executable, str(script), self.notes.path, self.begin.path, self.end.path,
                          flags=("--nproc-per-node", str(workers)))
         self.samples.lines(1)
-        self.tell(workers)
+        self.begin.file.write(b"b" * workers)
         return job, [int(pid) for pid in self.notes.lines(2 * workers)]
 
     def test_real_memory_is_that_of_workers_and_all_that_descends_from_them(self):

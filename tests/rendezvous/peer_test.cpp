@@ -309,9 +309,15 @@ Effects done_by_leader_of_a(const Message& message) {
 }
 
 template <class What>
+const What* find(const Effects& effects) {
+  for (const Effect& effect : effects)
+    if (const auto* found = std::get_if<What>(&effect)) return found;
+  return nullptr;
+}
+
+template <class What>
 bool has(const Effects& effects) {
-  return std::ranges::any_of(
-      effects, [](const Effect& effect) { return std::holds_alternative<What>(effect); });
+  return find<What>(effects) != nullptr;
 }
 
 // The first job's endpoint is a name, and its nodes may have been told an old address.
@@ -489,6 +495,22 @@ TEST(Peer, ANewcomerAsksWhereItWouldBeToldThatTheEndpointIsTaken) {
   node.feed(Peer::Tick{});
   EXPECT_THAT(node.calls, testing::Contains("n0:12523"));
   EXPECT_EQ(node.calls.front(), "n0:29400");
+}
+
+// A user's --rdzv-endpoint may have the port at which Slurm's steps would be told of a taken one.
+TEST(Peer, ARefusedNodeKeepsSilentOnlyWhereANodeOfItsOwnJobSaysWhy) {
+  const auto is_said_elsewhere = [](bool is_stranger) {
+    RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
+    policy.refusals = policy.meet;
+    Caller node(policy);
+    node.connected();
+    node.receive(Refuse{
+        .job = "j", .exit_status = 2, .why = "no", .instance = {}, .is_stranger = is_stranger});
+    const auto* end = find<effects::Finish>(node.done);
+    return end != nullptr && end->is_said_elsewhere;
+  };
+  EXPECT_TRUE(is_said_elsewhere(false));
+  EXPECT_FALSE(is_said_elsewhere(true));
 }
 
 TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {

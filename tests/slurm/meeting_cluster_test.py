@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import os
 import random
 import sys
@@ -152,7 +153,9 @@ class Steps(unittest.TestCase):
                 f"echo {name} $RANK/$WORLD_SIZE; until [ -e {stop} ]; do sleep 0.05; done",
                 stdin=-3, stdout=-1, stderr=-1, text=True))
             time.sleep(chance.uniform(0, 0.4))
-        with steps[0], steps[1]:
+        with steps[0], steps[1], contextlib.ExitStack() as at_the_end:
+            for step in steps:  # before `with` waits for it, also where a claim does not hold
+                at_the_end.callback(step.kill)
             deadline = time.monotonic() + PATIENCE_S
             while all(step.poll() is None for step in steps):
                 self.assertLess(time.monotonic(), deadline, "neither step is refused")
