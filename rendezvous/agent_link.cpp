@@ -94,7 +94,8 @@ Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>
   auto message = decode(body);
   if (!message) return message.error();
   const bool is_hello = std::holds_alternative<Hello>(*message);
-  const bool may_begin = is_hello || std::holds_alternative<Redirect>(*message);
+  const bool may_begin = is_hello || std::holds_alternative<Redirect>(*message) ||
+                         std::holds_alternative<Survivor>(*message);
   const bool is_first = was_called() && !has_spoken_;
   if (is_first && !may_begin) {
     return make_error(Errc::kProtocol, "its first message is no hello");
@@ -119,6 +120,8 @@ void AgentLink::complete(Message& message) const {
     fill(hello->node.listens);
   } else if (auto* const redirect = std::get_if<Redirect>(&message)) {
     fill(redirect->leader);
+  } else if (auto* const survivor = std::get_if<Survivor>(&message)) {
+    fill(survivor->at);
   } else if (auto* const wait = std::get_if<Wait>(&message)) {
     fill(wait->at);
   } else if (auto* const welcome = std::get_if<Welcome>(&message)) {

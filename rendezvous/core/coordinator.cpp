@@ -55,6 +55,11 @@ std::string spelled(const FailureNews& failure) {
       failure.how);
 }
 
+/// A node, whatever its incarnation.
+std::string place_of(const NodeInfo& node) {
+  return fmt::format("{} {}", node.host, node.listens.to_string());
+}
+
 }  // namespace
 
 Coordinator::Coordinator(
@@ -93,47 +98,6 @@ Coordinator::Coordinator(
 }
 
 // Who is here. ---------------------------------------------------------------------------------
-
-std::optional<Refuse> Coordinator::objection(const Hello& hello) const {
-  const auto differs = [&](const std::string& there, const std::string& here) {
-    return Refuse{
-        .job = policy_.job,
-        .exit_status = kExitUsage,
-        .why = fmt::format(
-            "{} on {}, but {} on the leader {}; give the same on every node",
-            there,
-            hello.node.host,
-            here,
-            self_.host)};
-  };
-  if (hello.nodes_min != policy_.nodes.min() || hello.nodes_max != policy_.nodes.max()) {
-    return differs(
-        fmt::format("--nnodes {}:{}", hello.nodes_min, hello.nodes_max),
-        fmt::format("{}:{}", policy_.nodes.min(), policy_.nodes.max()));
-  }
-  if (hello.max_restarts != policy_.max_restarts) {
-    return differs(
-        fmt::format("--max-restarts {}", hello.max_restarts),
-        fmt::format("{}", policy_.max_restarts));
-  }
-  if (hello.lease != policy_.lease) {
-    return differs(
-        fmt::format("--lease {}", to_seconds(hello.lease)),
-        fmt::format("{}", to_seconds(policy_.lease)));
-  }
-  if (hello.has_fence != policy_.has_fence) {
-    const auto spelled_fence = [](bool has) { return has ? "--fence-dir" : "no --fence-dir"; };
-    return differs(spelled_fence(hello.has_fence), spelled_fence(policy_.has_fence));
-  }
-  if (hello.trusts_replacement != policy_.trusts_replacement) {
-    const auto spelled_trust = [](bool is_on) {
-      return fmt::format("--trust-replacement={}", is_on ? "on" : "off");
-    };
-    return differs(
-        spelled_trust(hello.trusts_replacement), spelled_trust(policy_.trusts_replacement));
-  }
-  return std::nullopt;
-}
 
 // A place is not given away while its node may be there (under a lease, or behind a connection that
 // is slow): who asks for it waits until that node is lost, or is heard to live. What it said before
@@ -217,7 +181,11 @@ void Coordinator::admit_postponed(TimePoint now, Effects& out) {
 void Coordinator::hold_for(const NodeInfo& node, TimePoint now) {
   // By then it has forgotten the other instance and comes here, or is gone (member.cpp).
   const TimePoint until = now + 3 * (policy_.lease + policy_.margin);
-  held_for_.insert_or_assign(fmt::format("{} {}", node.host, node.listens.to_string()), until);
+  held_for_.insert_or_assign(place_of(node), until);
+}
+
+void Coordinator::hold_no_more_for(const NodeInfo& node) {
+  held_for_.erase(place_of(node));
 }
 
 void Coordinator::end_as_double(const std::string& why, Effects& out) {
@@ -264,15 +232,8 @@ void Coordinator::note_newcomer(const NodeInfo& node, Effects& out) const {
 
 void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& out) {
   if (is_fenced()) return;
-  if (auto no = objection(hello)) {
-    out.emplace_back(
-        effects::Note{.text = fmt::format("{} was refused: {}", hello.node.host, no->why)});
-    out.emplace_back(effects::Send{.to = link, .message = *std::move(no)});
-    out.emplace_back(effects::Close{.link = link});
-    return;
-  }
   if (postpone(link, hello, now, out)) return;
-  held_for_.erase(fmt::format("{} {}", hello.node.host, hello.node.listens.to_string()));
+  hold_no_more_for(hello.node);
   const Incarnation incarnation = hello.node.incarnation;
   const auto [found, is_new] = nodes_.try_emplace(incarnation);
   Node& node = found->second;

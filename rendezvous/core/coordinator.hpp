@@ -91,6 +91,8 @@ class Coordinator {
   /// A node knows another instance of this job, of which it has seen no round start. Its bootstrap
   /// leader may start one yet: no round of ours, until that node joins or surely has given it up.
   void hold_for(const NodeInfo& node, TimePoint now);
+  /// It has given that instance up.
+  void hold_no_more_for(const NodeInfo& node);
   /// Another instance of this job, begun earlier, runs: this one ends.
   void end_as_double(const std::string& why, Effects& out);
   /// What is left when this leadership ends.
@@ -128,7 +130,6 @@ class Coordinator {
   template <class Other>
   void on(Node& /*node*/, const Other& /*not for leaders*/, TimePoint /*now*/, Effects& /*out*/) {}
 
-  std::optional<Refuse> objection(const Hello& hello) const;
   std::optional<std::string> silent_host(TimePoint now) const;
   void note_newcomer(const NodeInfo& node, Effects& out) const;
   bool keep_lead(TimePoint now, Effects& out);

@@ -64,7 +64,8 @@ Hello Member::hello() const {
       .lease = policy_.lease,
       .has_fence = policy_.has_fence,
       .trusts_replacement = policy_.trusts_replacement,
-      .standing = standing_};
+      .standing = standing_,
+      .awaits = standing_.instance.exists() ? Instance() : begun_};
 }
 
 void Member::closed(Link link, const std::string& why, TimePoint now, Effects& out) {
@@ -95,13 +96,10 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kWaiting) return;
   const Leadership leadership{
       .generation = welcome.generation, .leader = welcome.leader.incarnation};
-  // One that has begun, if it was told of it; else the first that it meets.
-  const Instance& own = standing_.instance.exists() ? standing_.instance : begun_;
-  const bool is_ours = !own.exists() || own == welcome.instance;
   const bool is_older = welcome.generation < standing_.generation;
   const bool is_other =
       welcome.generation == standing_.obeyed.generation && standing_.obeyed != leadership;
-  // A survivor never joins another instance: its bootstrap leader knows nothing of what runs.
+  const bool is_ours = may_join(welcome.instance, welcome.has_begun);
   if (!is_ours || is_older || is_other || is_dead(leadership)) return hang_up(now, out);
   uplink_ = Uplink::kFollowing;
   standing_.instance = welcome.instance;
@@ -138,6 +136,19 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   }
 }
 
+/// A survivor never joins another instance: its bootstrap leader knows nothing of what runs. Nor does
+/// a node that was told of one that has begun, before a round of the other was started; then both
+/// have begun, and the later one ends once they hear of each other.
+bool Member::may_join(const Instance& instance, bool has_begun_there) const {
+  if (standing_.instance.exists()) return standing_.instance == instance;
+  return has_begun_there || !begun_.exists() || begun_ == instance;
+}
+
+bool Member::seeks_leader(TimePoint now) const {
+  const bool may_follow = uplink_ == Uplink::kFollowing || ended_;
+  return !may_follow && has_begun(standing_) && is_lost(now) && !awaited_;
+}
+
 /// A leader that has started no round knows those alone who have come to it. The others have votes
 /// as before: two groups that wait would never hear of each other.
 void Member::put_first(std::vector<Successor> successors) {
@@ -155,7 +166,7 @@ void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
   const std::int64_t generation = redirect.leadership.generation;
   if (leaves_for(redirect.instance, redirect.has_begun)) begin_anew();
   note_begun(redirect);
-  const bool is_same = !standing_.instance.exists() || standing_.instance == redirect.instance;
+  const bool is_same = may_join(redirect.instance, redirect.has_begun);
   const bool has_waited = now >= promised_at_ + lease_ + margin_;
   const bool is_behind = is_same && generation < standing_.generation &&
                          standing_.generation > standing_.obeyed.generation && has_waited;
@@ -253,7 +264,7 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
     begin_anew();
   }
   note_begun(redirect);
-  const bool is_same = !standing_.instance.exists() || standing_.instance == redirect.instance;
+  const bool is_same = may_join(redirect.instance, redirect.has_begun);
   const bool is_news = is_same && redirect.leadership.generation >= standing_.generation &&
                        !is_dead(redirect.leadership);
   const bool knows = uplink_ == Uplink::kFollowing || (has_call() && called_ == redirect.leader);

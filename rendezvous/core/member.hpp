@@ -145,6 +145,8 @@ class Member {
   bool follows_another() const { return uplink_ == Uplink::kFollowing && link_ != kSelfLink; }
   bool leads() const { return uplink_ == Uplink::kFollowing && link_ == kSelfLink; }
   bool has_ended() const { return ended_; }
+  /// It belongs to a round, and has no leader; it waits at no other node that may lead.
+  bool seeks_leader(TimePoint now) const;
   std::int64_t generation() const { return standing_.generation; }
   const Instance& instance() const { return standing_.instance; }
   /// The newest generation that this node has led; 0: none.
@@ -239,6 +241,7 @@ class Member {
   void count_replaced(const KnownElectorate& known, Electorate& told) const;
   void count_no_more_in(Electorate& electorate);
   bool leaves_for(const Instance& instance, bool has_begun) const;
+  bool may_join(const Instance& instance, bool has_begun) const;
   LeaderDeath death_of_leader(TimePoint now) const;
   Standing standing_to_tell(TimePoint now) const;
   void consider_end(TimePoint now, Effects& out);
@@ -292,7 +295,7 @@ class Member {
   // Before that it says nothing of its workers, so it gets no place: beside a node of the job, on
   // its machine, it comes after those that are started anew where none is left.
   TimePoint ready_at_;
-  Instance begun_;  // that instance, once a node of it was heard
+  Instance begun_;  // that instance, once a node of it was heard; it joins none before it has begun
 
   // The leader.
   Endpoint leader_;

@@ -73,6 +73,7 @@ inline constexpr auto kTypes = std::to_array<std::string_view>(
      "welcome",
      "answer",
      "redirect",
+     "survivor",
      "wait",
      "ask",
      "offer_round",
@@ -214,6 +215,7 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit("has_fence", hello.has_fence);
   visit("trusts_replacement", hello.trusts_replacement);
   visit("standing", hello.standing);
+  visit("awaits", hello.awaits);
   visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
 }
 
@@ -283,6 +285,14 @@ void fields(auto& visit, Is<Redirect> auto& redirect) {
   visit("has_begun", redirect.has_begun);
   visit("leadership", redirect.leadership);
   visit("leader", redirect.leader);
+}
+
+void fields(auto& visit, Is<Survivor> auto& survivor) {
+  visit("job", survivor.job, kJob);
+  visit("program", survivor.program, kJob);
+  visit("role", survivor.role, kJob);
+  visit("instance", survivor.instance);
+  visit("at", survivor.at);
 }
 
 void fields(auto& visit, Is<QuorumLoss> auto& loss) {

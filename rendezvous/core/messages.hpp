@@ -261,6 +261,9 @@ struct Hello {
   bool has_fence = false;  // --fence-dir
   bool trusts_replacement = false;
   Standing standing;
+  // A round of that instance was started, as the caller was told, and none of its nodes is heard: it
+  // joins no other one of which no round was. None: it knows of none.
+  Instance awaits = {};
 
   bool operator==(const Hello&) const = default;
 };
@@ -374,6 +377,19 @@ inline bool is_same_job(const Redirect& redirect, const Workload& workload) {
   return redirect.program == workload.program && redirect.role == workload.role;
 }
 
+/// "A node of that instance, of which a round was started, waits there for a leader." The only message
+/// of a call, to whoever listens at the endpoint now: a node that lost its memory may found the job
+/// anew there.
+struct Survivor {
+  std::string job;
+  std::string program;  // of Workload
+  std::string role;
+  Instance instance;
+  Endpoint at;  // host "": where the connection comes from
+
+  bool operator==(const Survivor&) const = default;
+};
+
 /// Why those who wait may not lead anew, for people; empty: there is nothing to say.
 struct QuorumLoss {
   std::string why;   // "n1 is silent and ..., so n0 may not go on without it"
@@ -478,6 +494,7 @@ using Message = std::variant<
     Welcome,
     Answer,
     Redirect,
+    Survivor,
     Wait,
     Ask,
     OfferRound,

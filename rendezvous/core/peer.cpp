@@ -56,6 +56,7 @@ void Peer::apply(const Event& event, TimePoint now, Effects& out) {
   }
   mind_candidacy(now);
   mind_quorum_loss(now);
+  mind_search(now);
   route(now, out);
   mind_leadership(now, out);
 }
@@ -187,8 +188,18 @@ void Peer::give_way(TimePoint now) {
 
 void Peer::on(const Connected& event, TimePoint now) {
   if (notices_.erase(event.link) != 0) {
-    const auto known = leader();
-    if (known) from_member_.emplace_back(effects::Send{.to = event.link, .message = *known});
+    if (const auto known = leader()) {
+      from_member_.emplace_back(effects::Send{.to = event.link, .message = *known});
+    } else if (member_.seeks_leader(now)) {
+      from_member_.emplace_back(effects::Send{
+          .to = event.link,
+          .message = Survivor{
+              .job = policy_.job,
+              .program = policy_.node.workload.program,
+              .role = policy_.node.workload.role,
+              .instance = member_.instance(),
+              .at = member_.node().listens}});
+    }
     from_member_.emplace_back(effects::Close{.link = event.link});
     return;
   }
@@ -213,6 +224,9 @@ void Peer::on(const Received& event, TimePoint now) {
   }
   if (const auto* hello = std::get_if<Hello>(&event.message)) return greet(event.link, *hello, now);
   if (redirect != nullptr) return told(event.link, *redirect, now);
+  if (const auto* survivor = std::get_if<Survivor>(&event.message)) {
+    return told_of_survivor(event.link, *survivor, now);
+  }
   if (const auto* promise = std::get_if<Promise>(&event.message)) {
     const auto caller = callers_.find(event.link);
     if (candidate_ && caller != callers_.end()) {
@@ -261,6 +275,20 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
   }
   if (redirect.has_begun && !is_stranger) hears_of_instance(now);
   member_.told_of_leader(redirect, now, from_member_);
+}
+
+/// Only whoever founded the job anew has to know.
+void Peer::told_of_survivor(Link link, const Survivor& survivor, TimePoint now) {
+  from_member_.emplace_back(effects::Close{.link = link});
+  const Workload& ours = policy_.node.workload;
+  const bool is_ours = survivor.job == policy_.job && survivor.program == ours.program &&
+                       survivor.role == ours.role;
+  const bool is_founder = coordinator_ && !coordinator_->has_begun() &&
+                          coordinator_->instance() != survivor.instance;
+  if (!is_ours || !is_founder) return;
+  hears_of_instance(now);
+  give_way(now);
+  member_.told_of_survivor(survivor.at, now, from_member_);
 }
 
 /// Who leads this node, as others are told. One that was elected leads what has begun: a round may
@@ -402,6 +430,66 @@ std::optional<Refuse> Peer::objection(const Hello& hello) const {
       spelled(hello.node, names_role)));
 }
 
+/// What has to be the same on every node of a job, though another value is no other job.
+std::optional<Refuse> Peer::objection_to_flags(const Hello& hello) const {
+  const auto differs = [&](const std::string& there, const std::string& here) {
+    return Refuse{
+        .job = policy_.job,
+        .exit_status = kExitUsage,
+        .why = fmt::format(
+            "{} on {}, but {} on {}{}; give the same on every node",
+            there,
+            hello.node.host,
+            here,
+            coordinator_ ? "the leader " : "",
+            policy_.node.host)};
+  };
+  if (hello.nodes_min != policy_.nodes.min() || hello.nodes_max != policy_.nodes.max()) {
+    return differs(
+        fmt::format("--nnodes {}:{}", hello.nodes_min, hello.nodes_max),
+        fmt::format("{}:{}", policy_.nodes.min(), policy_.nodes.max()));
+  }
+  if (hello.max_restarts != policy_.max_restarts) {
+    return differs(
+        fmt::format("--max-restarts {}", hello.max_restarts),
+        fmt::format("{}", policy_.max_restarts));
+  }
+  if (hello.lease != policy_.lease) {
+    return differs(
+        fmt::format("--lease {}", to_seconds(hello.lease)),
+        fmt::format("{}", to_seconds(policy_.lease)));
+  }
+  if (hello.has_fence != policy_.has_fence) {
+    const auto spelled_fence = [](bool has) { return has ? "--fence-dir" : "no --fence-dir"; };
+    return differs(spelled_fence(hello.has_fence), spelled_fence(policy_.has_fence));
+  }
+  if (hello.trusts_replacement != policy_.trusts_replacement) {
+    const auto spelled_trust = [](bool is_on) {
+      return fmt::format("--trust-replacement={}", is_on ? "on" : "off");
+    };
+    return differs(
+        spelled_trust(hello.trusts_replacement), spelled_trust(policy_.trusts_replacement));
+  }
+  return std::nullopt;
+}
+
+/// Yields whether it is the first time: the caller may try again for a while.
+bool Peer::refuse(Link link, const Hello& hello, Refuse why) {
+  const bool is_first = refused_.is_first(hello.node.incarnation);
+  if (is_first) {
+    from_member_.emplace_back(effects::Note{
+        .text = fmt::format(
+            "{} of job '{}' called here and was refused: {}",
+            hello.node.host,
+            hello.job,
+            why.why),
+        .is_for_all = !why.is_stranger && policy_.cannot_host.empty()});
+  }
+  from_member_.emplace_back(effects::Send{.to = link, .message = std::move(why)});
+  from_member_.emplace_back(effects::Close{.link = link});
+  return is_first;
+}
+
 void Peer::greet(Link link, const Hello& hello, TimePoint now) {
   const auto send = [&](Message message) {
     from_member_.emplace_back(effects::Send{.to = link, .message = std::move(message)});
@@ -413,17 +501,9 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
     return close();
   }
   if (auto no = objection(hello)) {
-    if (refused_.is_first(hello.node.incarnation)) {  // which may try again for a while
-      if (!no->is_stranger) ++told_that_it_cannot_host_;
-      from_member_.emplace_back(effects::Note{
-          .text = fmt::format(
-              "{} of job '{}' called here and was refused: {}",
-              hello.node.host,
-              hello.job,
-              no->why)});
-    }
-    send(*std::move(no));
-    return close();
+    const bool is_of_job = !no->is_stranger;
+    if (refuse(link, hello, *std::move(no)) && is_of_job) ++told_that_it_cannot_host_;
+    return;
   }
   if (has_begun(hello.standing)) hears_of_instance(now);
   // A node that knows nobody yet has called the endpoint, and came here.
@@ -433,6 +513,20 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
   const Instance& theirs = hello.standing.instance;
   if (coordinator_ && theirs.exists() && theirs != coordinator_->instance()) {
     return greet_survivor(link, hello, now);
+  }
+  // Who heard of another instance that has begun waits for that: here no round was.
+  const bool awaits_other =
+      coordinator_ && hello.awaits.exists() && hello.awaits != coordinator_->instance();
+  if (awaits_other && !coordinator_->has_begun()) {
+    coordinator_->hold_no_more_for(hello.node);
+    if (const auto known = leader()) send(*known);
+    return close();
+  }
+  if (coordinator_ || !leader()) {
+    if (auto no = objection_to_flags(hello)) {
+      refuse(link, hello, *std::move(no));
+      return;
+    }
   }
   if (coordinator_) {
     const Leadership ours{
@@ -538,10 +632,14 @@ QuorumLossFacts Peer::quorum_loss_facts(TimePoint now) const {
   facts.round = split_hosts(member_.hosts());
   facts.here.push_back(policy_.node.host);
   std::set<Incarnation> here;
+  std::vector<std::string> new_here;
   for (const auto& [link, caller] : callers_) {
     const Standing& standing = caller.hello.standing;
     const bool is_ours = standing.instance == member_.instance();
-    if (!is_ours || standing.offered.round.number == 0) continue;
+    if (!is_ours || standing.offered.round.number == 0) {
+      new_here.push_back(caller.hello.node.host);
+      continue;
+    }
     facts.here.push_back(caller.hello.node.host);
     here.insert(caller.hello.node.incarnation);
   }
@@ -553,6 +651,7 @@ QuorumLossFacts Peer::quorum_loss_facts(TimePoint now) const {
     if (!is_silent || here.contains(node.incarnation)) continue;
     if (!member_.has_vote(node.incarnation)) continue;
     facts.missing.push_back(node.host);
+    if (std::ranges::find(new_here, node.host) != new_here.end()) facts.back.push_back(node.host);
     replaced.insert(node.incarnation);
     const Leadership& obeyed = member_.standing().obeyed;
     if (node.incarnation == obeyed.leader) {
@@ -786,14 +885,32 @@ void Peer::notify(const Endpoint& to, TimePoint now) {
   from_member_.emplace_back(effects::Call{.link = link, .to = to});
 }
 
-void Peer::announce(TimePoint now) {
-  if (now < announce_at_) return;
-  announce_at_ = now + kAnnounceInterval;
+void Peer::drop_stale_notices(TimePoint now) {
   std::erase_if(notices_, [&](const auto& entry) {
     const auto& [link, notice] = entry;
     if (now >= notice.until) from_member_.emplace_back(effects::Close{.link = link});
     return now >= notice.until;
   });
+}
+
+/// The endpoint comes last of those that a node without a leader calls, and each may take a while: a
+/// node that lost its memory would begin the job anew there meanwhile. So it is called besides.
+void Peer::mind_search(TimePoint now) {
+  const bool is_due = !coordinator_ && member_.seeks_leader(now);
+  if (!is_due) return calls_endpoint_at_.reset();
+  if (!calls_endpoint_at_) calls_endpoint_at_ = now + kAnnounceInterval;
+  if (now < *calls_endpoint_at_) return;
+  calls_endpoint_at_ = now + kAnnounceInterval;
+  drop_stale_notices(now);
+  for (const Endpoint& endpoint : policy_.meet) {
+    if (endpoint != member_.node().listens && endpoint.port != 0) notify(endpoint, now);
+  }
+}
+
+void Peer::announce(TimePoint now) {
+  if (now < announce_at_) return;
+  announce_at_ = now + kAnnounceInterval;
+  drop_stale_notices(now);
   for (const Endpoint& to : uninformed())
     notify(to, now);
   // At the endpoint for good, elsewhere for a while.
@@ -810,7 +927,7 @@ std::optional<TimePoint> Peer::next_deadline() const {
   if (coordinator_) {
     next = std::min({next, announce_at_, coordinator_->next_deadline().value_or(kNever)});
   } else {
-    next = std::min(next, callers_due_);
+    next = std::min({next, callers_due_, calls_endpoint_at_.value_or(kNever)});
     if (waits_for_instance()) {
       next = std::min(next, heard_of_instance_at_ + policy_.seek_timeout);
     }

@@ -124,6 +124,8 @@ class Peer {
   };
 
   std::optional<Refuse> objection(const Hello& hello) const;
+  std::optional<Refuse> objection_to_flags(const Hello& hello) const;
+  bool refuse(Link link, const Hello& hello, Refuse why);
   std::optional<Redirect> leader() const;
   void begin_to_refuse(TimePoint now);
   void mind_refusals(TimePoint now, Effects& out);
@@ -158,6 +160,9 @@ class Peer {
   void mind_leadership(TimePoint now, Effects& out);
   std::vector<Endpoint> uninformed() const;
   void announce(TimePoint now);
+  void mind_search(TimePoint now);
+  void told_of_survivor(Link link, const Survivor& survivor, TimePoint now);
+  void drop_stale_notices(TimePoint now);
   void set_own_lease(TimePoint now);
   void route(TimePoint now, Effects& out);
 
@@ -179,7 +184,7 @@ class Peer {
       stranger_since_;              // another job has called here as the endpoint is its own
   TimePoint heard_of_instance_at_;  // the last time
 
-  // Calls that only say who leads now.
+  // Calls that only say who leads now, or that a survivor is here.
   struct Notice {
     Endpoint to;
     TimePoint until;  // it is not answered
@@ -188,6 +193,7 @@ class Peer {
   std::uint64_t notices_made_ = 0;
   TimePoint announce_at_;
   TimePoint announce_until_;  // to others than the endpoint
+  std::optional<TimePoint> calls_endpoint_at_;  // while it seeks a leader
 
   OncePer<Incarnation> refused_;            // nodes that people were told of
   std::optional<TimePoint> refuses_until_;  // it cannot host the endpoint

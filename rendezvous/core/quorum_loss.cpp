@@ -54,10 +54,14 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
   const std::string of_round =  // of which this node may know no more than that it was offered
       facts.round.empty() ? "" : fmt::format(" of the last round's {} nodes", facts.round.size());
   loss.why = fmt::format(
-      "{}{} {} missing and may still run, so {} may not go on without {}{}",
+      "{}{} {} missing and may still run{}, so {} may not go on without {}{}",
       spelled(lost),
       of_round,
       is_one ? "is" : "are",
+      facts.back.empty()
+          ? ""
+          : fmt::format(
+                " (what was started on {} since does not know of it)", spelled(facts.back)),
       spelled(facts.here),
       is_one ? "it" : "them",
       facts.waits_for_fence ? " before the fence is claimed in --fence-dir, which fails so far"

@@ -513,15 +513,39 @@ TEST(Peer, ARefusedNodeKeepsSilentOnlyWhereANodeOfItsOwnJobSaysWhy) {
   EXPECT_FALSE(is_said_elsewhere(true));
 }
 
-TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
-  constexpr RoundId kRound{.generation = 1, .number = 1};
-  constexpr Instance kInstance{.founder = Incarnation{9}, .founded = 1};
+// Else both would wait for the whole join timeout, and neither would say why.
+TEST(Peer, WhoWaitsWithoutALeaderRefusesOtherFlagsToo) {
   Caller node(NodeRange(2, 2));
+  Hello hello;
+  hello.job = "j";
+  hello.node.incarnation = Incarnation{2};
+  hello.node.host = "n2";
+  hello.nodes_min = 2;
+  hello.nodes_max = 2;
+  hello.max_restarts = 3;
+  hello.lease = node.policy(NodeRange(2, 2)).lease;
+  node.feed(Peer::Received{.link = Link{2}, .message = hello});
+  const auto* const sent = find<effects::Send>(node.done);
+  ASSERT_NE(sent, nullptr);
+  const auto* const no = std::get_if<Refuse>(&sent->message);
+  ASSERT_NE(no, nullptr);
+  EXPECT_EQ(no->exit_status, 2);
+  EXPECT_THAT(no->why, testing::StartsWith("--max-restarts 3 on n2, but 0 on "));
+  const auto* const note = find<effects::Note>(node.done);
+  ASSERT_NE(note, nullptr);
+  EXPECT_TRUE(note->is_for_all);
+}
+
+constexpr RoundId kRound{.generation = 1, .number = 1};
+constexpr Instance kInstance{.founder = Incarnation{9}, .founded = 1};
+
+/// Of two nodes, led by the one at `leader`, where the node calls.
+void start_round(Caller& node, const Endpoint& leader) {
   node.connected();
   Welcome welcome;
   welcome.generation = 1;
   welcome.leader.incarnation = Incarnation{9};
-  welcome.leader.listens = {.host = "n0", .port = 29'400};
+  welcome.leader.listens = leader;
   welcome.instance = kInstance;
   welcome.lease = 3s;
   node.receive(welcome);
@@ -535,6 +559,80 @@ TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
   node.receive(offer);
   node.receive(StartRound{.round = kRound});
   ASSERT_TRUE(has<effects::StartWorkers>(node.done));
+}
+
+// A node that lost its memory may begin the job anew there, while this one waits for an answer
+// elsewhere.
+TEST(Peer, ASurvivorCallsTheEndpointWhateverItWaitsFor) {
+  Caller node(NodeRange(2, 2));
+  start_round(node, {.host = "n7", .port = 7});
+  WorkerNews stopped;
+  stopped.round = kRound;
+  node.feed(Peer::Workers{.news = stopped});
+  node.feed(Peer::Closed{.link = node.called, .why = "reset"});
+  EXPECT_EQ(node.calls.back(), "n7:7");  // which does not answer from here on
+  node.now += 4s;
+  node.feed(Peer::Tick{});
+  std::optional<Link> notice;
+  for (int step = 0; step < 10 && !notice; ++step) {
+    node.now += 100ms;
+    node.feed(Peer::Tick{});
+    for (const Effect& effect : node.done) {
+      const auto* const call = std::get_if<effects::Call>(&effect);
+      const bool is_notice =
+          call != nullptr && static_cast<std::uint64_t>(call->link) > std::uint64_t{1} << 62U;
+      if (!is_notice) continue;
+      notice = call->link;
+      EXPECT_EQ(call->to.to_string(), "n0:29400");
+    }
+  }
+  ASSERT_TRUE(notice.has_value());
+  node.feed(Peer::Connected{.link = *notice});
+  const auto* const sent = find<effects::Send>(node.done);
+  ASSERT_NE(sent, nullptr);
+  const auto* const survivor = std::get_if<Survivor>(&sent->message);
+  ASSERT_NE(survivor, nullptr);
+  EXPECT_EQ(survivor->instance, kInstance);
+  EXPECT_TRUE(has<effects::Close>(node.done));
+}
+
+TEST(Peer, ANodeThatWasToldOfAnInstanceJoinsAnotherOnlyOnceThatHasBegun) {
+  for (const bool has_begun : {false, true}) {
+    Caller node(NodeRange(2, 2));
+    Redirect told;
+    told.job = "j";
+    told.instance = kInstance;
+    told.has_begun = true;
+    told.leadership = {.generation = 1, .leader = Incarnation{9}};
+    told.leader = {.host = "n7", .port = 7};
+    node.connected();
+    node.receive(told);
+    while (node.calls.back() != "n7:7") {
+      node.now += 1s;
+      node.feed(Peer::Tick{});
+    }
+    node.feed(Peer::Closed{.link = node.called, .why = "refused"});
+    while (node.calls.back() == "n7:7") {
+      node.now += 1s;
+      node.feed(Peer::Tick{});
+    }
+    node.connected();
+    EXPECT_EQ(std::get<Hello>(find<effects::Send>(node.done)->message).awaits, kInstance);
+    Welcome welcome;
+    welcome.generation = 1;
+    welcome.leader.incarnation = Incarnation{8};
+    welcome.instance = {.founder = Incarnation{8}, .founded = 2};
+    welcome.has_begun = has_begun;
+    welcome.lease = 3s;
+    node.receive(welcome);
+    EXPECT_EQ(has<effects::Close>(node.done), !has_begun);
+    EXPECT_EQ(has<effects::OpenLine>(node.done), has_begun);
+  }
+}
+
+TEST(Peer, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
+  Caller node(NodeRange(2, 2));
+  start_round(node, {.host = "n0", .port = 29'400});
 
   // Cut off; meanwhile another node has come under its node rank.
   node.feed(Peer::Closed{.link = node.called, .why = "reset"});

@@ -59,6 +59,18 @@ TEST(QuorumLoss, ReadsTheHostsOfARound) {
   EXPECT_THAT(split_hosts(""), IsEmpty());
 }
 
+TEST(QuorumLoss, TellsThoseThatAreBackFromThoseThatRan) {
+  QuorumLossFacts facts;
+  facts.round = {"n0", "n1", "n2"};
+  facts.here = {"n2"};
+  facts.missing = {"n0", "n1"};
+  facts.back = {"n0", "n1"};
+  EXPECT_EQ(
+      quorum_loss(facts).why,
+      "n0 and n1 of the last round's 3 nodes are missing and may still run (what was started on n0 "
+      "and n1 since does not know of it), so n2 may not go on without them");
+}
+
 TEST(QuorumLoss, AFenceThatDoesNotAnswerIsWhatIsWaitedFor) {
   QuorumLossFacts facts;
   facts.round = {"n0", "n1"};

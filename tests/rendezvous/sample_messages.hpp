@@ -89,7 +89,8 @@ inline std::vector<Message> sample_messages() {
           .lease = std::chrono::seconds(3),
           .has_fence = true,
           .trusts_replacement = true,
-          .standing = sample_standing()},
+          .standing = sample_standing(),
+          .awaits = {.founder = Incarnation{0xD9}, .founded = 7}},
       Beat{.number = 17, .heard = 16},
       Confirm{.heard = 17},
       Acknowledge{.round = round},
@@ -123,6 +124,12 @@ inline std::vector<Message> sample_messages() {
           .has_begun = true,
           .leadership = {.generation = 5, .leader = Incarnation{0xA5}},
           .leader = {.host = "10.0.0.7", .port = 4'000}},
+      Survivor{
+          .job = "job 7",
+          .program = "train.py",
+          .role = "default",
+          .instance = sample_standing().instance,
+          .at = {.host = "10.0.0.7", .port = 4'000}},
       Wait{
           .node = Incarnation{7},
           .at = {.host = "10.0.0.7", .port = 4'000},

@@ -415,6 +415,32 @@ TEST(Stories, ASpareJoinsNoFounderOfTheJobThatItStandsByFor) {
   }
 }
 
+// It knows that the job has begun, and calls several times a second at the one that founded it anew,
+// which has nobody else to wait for. Once that one has begun, the spare is one of it.
+TEST(Stories, ASpareThatIsLeftKeepsNobodyFromBeginningAnew) {
+  for (const NodeRange& nodes : {NodeRange(2, 2), NodeRange(1, 2)}) {
+    for (const Duration apart : {0ms, 20ms, 500ms, 2000ms}) {
+      SCOPED_TRACE(fmt::format("{} nodes at least, {} s apart", nodes.min(), to_seconds(apart)));
+      Story story(cluster_of(3, nodes));
+      story.after(15s);
+      ASSERT_THAT(story->running(), ElementsAre(0, 1));
+      story->power_off(0);
+      story->power_off(1);
+      story.after(1s);
+      for (const int node : {0, 1}) {
+        story->network().set_up(node, true);
+        story->start(node);
+        story.after(apart);
+      }
+      story.after(10s);
+      EXPECT_THAT(story->running(), ElementsAre(0, 1));
+      story->kill_agent(1);
+      story.after(1s);
+      EXPECT_THAT(story->running(), ElementsAre(0, 2));
+    }
+  }
+}
+
 TEST(Stories, R6_ALeaderWaitsForNobodyWhoseNodeWasStartedAgain) {
   for (const int nodes : {2, 3}) {
     for (int lost = 0; lost < nodes; ++lost) {
