@@ -121,8 +121,7 @@ std::string what_happens_next(const Outcome& outcome, int workers) {
         outcome.exit_status);
   }
   if (outcome.restarts && outcome.restarts_used == 0) {  // a node was lost at the same time
-    return fmt::format(
-        "all {} workers are started anew, which counts as no restart.", workers);
+    return fmt::format("all {} workers are started anew, which counts as no restart.", workers);
   }
   if (outcome.restarts) {
     return fmt::format(

@@ -136,9 +136,9 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   }
 }
 
-/// A survivor never joins another instance: its bootstrap leader knows nothing of what runs. Nor does
-/// a node that was told of one that has begun, before a round of the other was started; then both
-/// have begun, and the later one ends once they hear of each other.
+/// A survivor never joins another instance: its bootstrap leader knows nothing of what runs. Nor
+/// does a node that was told of one that has begun, before a round of the other was started; then
+/// both have begun, and the later one ends once they hear of each other.
 bool Member::may_join(const Instance& instance, bool has_begun_there) const {
   if (standing_.instance.exists()) return standing_.instance == instance;
   return has_begun_there || !begun_.exists() || begun_ == instance;

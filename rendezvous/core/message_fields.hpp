@@ -61,26 +61,9 @@ inline constexpr Length kProof{64};  // hex digits of HMAC-SHA256
 
 /// By the order of the alternatives of Message.
 inline constexpr auto kTypes = std::to_array<std::string_view>(
-    {"hello",
-     "beat",
-     "confirm",
-     "acknowledge",
-     "workers",
-     "leaving",
-     "eligible",
-     "promise",
-     "verdict_heard",
-     "welcome",
-     "answer",
-     "redirect",
-     "survivor",
-     "wait",
-     "ask",
-     "offer_round",
-     "start_round",
-     "stop_round",
-     "verdict",
-     "refuse"});
+    {"hello",   "beat",          "confirm",     "acknowledge", "workers",  "leaving",  "eligible",
+     "promise", "verdict_heard", "welcome",     "answer",      "redirect", "survivor", "wait",
+     "ask",     "offer_round",   "start_round", "stop_round",  "verdict",  "refuse"});
 static_assert(kTypes.size() == std::variant_size_v<Message>);
 
 inline constexpr std::array<std::string_view, 4> kWorkersStates = {

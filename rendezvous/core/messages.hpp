@@ -261,8 +261,8 @@ struct Hello {
   bool has_fence = false;  // --fence-dir
   bool trusts_replacement = false;
   Standing standing;
-  // A round of that instance was started, as the caller was told, and none of its nodes is heard: it
-  // joins no other one of which no round was. None: it knows of none.
+  // A round of that instance was started, as the caller was told, and none of its nodes is heard:
+  // it joins no other one of which no round was. None: it knows of none.
   Instance awaits = {};
 
   bool operator==(const Hello&) const = default;
@@ -377,9 +377,9 @@ inline bool is_same_job(const Redirect& redirect, const Workload& workload) {
   return redirect.program == workload.program && redirect.role == workload.role;
 }
 
-/// "A node of that instance, of which a round was started, waits there for a leader." The only message
-/// of a call, to whoever listens at the endpoint now: a node that lost its memory may found the job
-/// anew there.
+/// "A node of that instance, of which a round was started, waits there for a leader." The only
+/// message of a call, to whoever listens at the endpoint now: a node that lost its memory may found
+/// the job anew there.
 struct Survivor {
   std::string job;
   std::string program;  // of Workload

@@ -281,10 +281,10 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
 void Peer::told_of_survivor(Link link, const Survivor& survivor, TimePoint now) {
   from_member_.emplace_back(effects::Close{.link = link});
   const Workload& ours = policy_.node.workload;
-  const bool is_ours = survivor.job == policy_.job && survivor.program == ours.program &&
-                       survivor.role == ours.role;
-  const bool is_founder = coordinator_ && !coordinator_->has_begun() &&
-                          coordinator_->instance() != survivor.instance;
+  const bool is_ours =
+      survivor.job == policy_.job && survivor.program == ours.program && survivor.role == ours.role;
+  const bool is_founder =
+      coordinator_ && !coordinator_->has_begun() && coordinator_->instance() != survivor.instance;
   if (!is_ours || !is_founder) return;
   hears_of_instance(now);
   give_way(now);
@@ -325,9 +325,7 @@ void Peer::greet_survivor(Link link, const Hello& hello, TimePoint now) {
     return close();
   }
   if (!has_begun_here) coordinator_->hold_for(hello.node, now);
-  const auto known = leader();
-  if (known) from_member_.emplace_back(effects::Send{.to = link, .message = *known});
-  close();
+  redirect(link);
 }
 
 std::string Peer::doubled_by(const std::string& where) const {
@@ -479,10 +477,7 @@ bool Peer::refuse(Link link, const Hello& hello, Refuse why) {
   if (is_first) {
     from_member_.emplace_back(effects::Note{
         .text = fmt::format(
-            "{} of job '{}' called here and was refused: {}",
-            hello.node.host,
-            hello.job,
-            why.why),
+            "{} of job '{}' called here and was refused: {}", hello.node.host, hello.job, why.why),
         .is_for_all = !why.is_stranger && policy_.cannot_host.empty()});
   }
   from_member_.emplace_back(effects::Send{.to = link, .message = std::move(why)});
@@ -491,9 +486,6 @@ bool Peer::refuse(Link link, const Hello& hello, Refuse why) {
 }
 
 void Peer::greet(Link link, const Hello& hello, TimePoint now) {
-  const auto send = [&](Message message) {
-    from_member_.emplace_back(effects::Send{.to = link, .message = std::move(message)});
-  };
   const auto close = [&] { from_member_.emplace_back(effects::Close{.link = link}); };
   if (hello.node.incarnation == member_.node().incarnation) {  // our own call
     // Back by an address that no interface has: the endpoint leads here.
@@ -510,47 +502,53 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
   const bool is_fresh = !hello.standing.instance.exists();
   if (policy_.hosts_if_called && is_fresh && may_bootstrap()) bootstrap(now);
   probe_namesakes(hello.node, now);
-  const Instance& theirs = hello.standing.instance;
-  if (coordinator_ && theirs.exists() && theirs != coordinator_->instance()) {
-    return greet_survivor(link, hello, now);
-  }
-  // Who heard of another instance that has begun waits for that: here no round was.
-  const bool awaits_other =
-      coordinator_ && hello.awaits.exists() && hello.awaits != coordinator_->instance();
-  if (awaits_other && !coordinator_->has_begun()) {
-    coordinator_->hold_no_more_for(hello.node);
-    if (const auto known = leader()) send(*known);
-    return close();
-  }
-  if (coordinator_ || !leader()) {
-    if (auto no = objection_to_flags(hello)) {
-      refuse(link, hello, *std::move(no));
-      return;
-    }
-  }
-  if (coordinator_) {
-    const Leadership ours{
-        .generation = coordinator_->generation(), .leader = member_.node().incarnation};
-    // One that promised this very generation to another candidate can join as well: that one cannot
-    // win it any more.
-    const bool is_older = hello.standing.generation <= ours.generation &&
-                          hello.standing.obeyed.generation < ours.generation;
-    const bool is_ours = hello.standing.obeyed == ours;
-    if (is_older || is_ours) return coordinator_->join(link, hello, now, from_coordinator_);
-    // It promised itself to somebody newer: either we are past, and find that out by our lease, or
-    // that somebody did not come to lead, and the caller can join as somebody else.
-    const auto known = leader();
-    if (known) send(*known);
-    return close();
-  }
-  if (const auto known = leader()) {
-    send(*known);
-    return close();
+  if (coordinator_) return greet_by_leader(link, hello, now);
+  if (leader()) return redirect(link);
+  if (auto no = objection_to_flags(hello)) {
+    refuse(link, hello, *std::move(no));
+    return;
   }
   if (callers_.size() >= kCallersMax) return close();
   const bool knows_more = has_begun(hello.standing) && !member_.instance().exists();
   if (knows_more) member_.told_of_survivor(hello.node.listens, now, from_member_);
   await(link, hello, now);
+}
+
+/// REQUIRES: this node leads.
+void Peer::greet_by_leader(Link link, const Hello& hello, TimePoint now) {
+  const Instance& theirs = hello.standing.instance;
+  if (theirs.exists() && theirs != coordinator_->instance()) {
+    return greet_survivor(link, hello, now);
+  }
+  // Who heard of another instance that has begun waits for that: here no round was.
+  const bool awaits_other = hello.awaits.exists() && hello.awaits != coordinator_->instance();
+  if (awaits_other && !coordinator_->has_begun()) {
+    coordinator_->hold_no_more_for(hello.node);
+    return redirect(link);
+  }
+  if (auto no = objection_to_flags(hello)) {
+    refuse(link, hello, *std::move(no));
+    return;
+  }
+  const Leadership ours{
+      .generation = coordinator_->generation(), .leader = member_.node().incarnation};
+  // One that promised this very generation to another candidate can join as well: that one cannot
+  // win it any more.
+  const bool is_older = hello.standing.generation <= ours.generation &&
+                        hello.standing.obeyed.generation < ours.generation;
+  const bool is_ours = hello.standing.obeyed == ours;
+  if (is_older || is_ours) return coordinator_->join(link, hello, now, from_coordinator_);
+  // It promised itself to somebody newer: either we are past, and find that out by our lease, or
+  // that somebody did not come to lead, and the caller can join as somebody else.
+  redirect(link);
+}
+
+/// To the leader, if one is known.
+void Peer::redirect(Link link) {
+  if (const auto known = leader()) {
+    from_member_.emplace_back(effects::Send{.to = link, .message = *known});
+  }
+  from_member_.emplace_back(effects::Close{.link = link});
 }
 
 void Peer::await(Link link, const Hello& hello, TimePoint now) {
@@ -893,8 +891,8 @@ void Peer::drop_stale_notices(TimePoint now) {
   });
 }
 
-/// The endpoint comes last of those that a node without a leader calls, and each may take a while: a
-/// node that lost its memory would begin the job anew there meanwhile. So it is called besides.
+/// The endpoint comes last of those that a node without a leader calls, and each may take a while:
+/// a node that lost its memory would begin the job anew there meanwhile. So it is called besides.
 void Peer::mind_search(TimePoint now) {
   const bool is_due = !coordinator_ && member_.seeks_leader(now);
   if (!is_due) return calls_endpoint_at_.reset();

@@ -162,6 +162,8 @@ class Peer {
   void announce(TimePoint now);
   void mind_search(TimePoint now);
   void told_of_survivor(Link link, const Survivor& survivor, TimePoint now);
+  void greet_by_leader(Link link, const Hello& hello, TimePoint now);
+  void redirect(Link link);
   void drop_stale_notices(TimePoint now);
   void set_own_lease(TimePoint now);
   void route(TimePoint now, Effects& out);
@@ -192,7 +194,7 @@ class Peer {
   std::map<Link, Notice> notices_;
   std::uint64_t notices_made_ = 0;
   TimePoint announce_at_;
-  TimePoint announce_until_;  // to others than the endpoint
+  TimePoint announce_until_;                    // to others than the endpoint
   std::optional<TimePoint> calls_endpoint_at_;  // while it seeks a leader
 
   OncePer<Incarnation> refused_;            // nodes that people were told of

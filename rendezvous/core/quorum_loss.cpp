@@ -60,8 +60,7 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
       is_one ? "is" : "are",
       facts.back.empty()
           ? ""
-          : fmt::format(
-                " (what was started on {} since does not know of it)", spelled(facts.back)),
+          : fmt::format(" (what was started on {} since does not know of it)", spelled(facts.back)),
       spelled(facts.here),
       is_one ? "it" : "them",
       facts.waits_for_fence ? " before the fence is claimed in --fence-dir, which fails so far"

@@ -523,7 +523,7 @@ TEST(Peer, WhoWaitsWithoutALeaderRefusesOtherFlagsToo) {
   hello.nodes_min = 2;
   hello.nodes_max = 2;
   hello.max_restarts = 3;
-  hello.lease = node.policy(NodeRange(2, 2)).lease;
+  hello.lease = RendezvousPolicy().lease;
   node.feed(Peer::Received{.link = Link{2}, .message = hello});
   const auto* const sent = find<effects::Send>(node.done);
   ASSERT_NE(sent, nullptr);

@@ -415,8 +415,8 @@ TEST(Stories, ASpareJoinsNoFounderOfTheJobThatItStandsByFor) {
   }
 }
 
-// It knows that the job has begun, and calls several times a second at the one that founded it anew,
-// which has nobody else to wait for. Once that one has begun, the spare is one of it.
+// It knows that the job has begun, and calls several times a second at the one that founded it
+// anew, which has nobody else to wait for. Once that one has begun, the spare is one of it.
 TEST(Stories, ASpareThatIsLeftKeepsNobodyFromBeginningAnew) {
   for (const NodeRange& nodes : {NodeRange(2, 2), NodeRange(1, 2)}) {
     for (const Duration apart : {0ms, 20ms, 500ms, 2000ms}) {
