@@ -502,7 +502,7 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
   const bool is_fresh = !hello.standing.instance.exists();
   if (policy_.hosts_if_called && is_fresh && may_bootstrap()) bootstrap(now);
   probe_namesakes(hello.node, now);
-  if (coordinator_) return greet_by_leader(link, hello, now);
+  if (coordinator_) return greet_by(*coordinator_, link, hello, now);
   if (leader()) return redirect(link);
   if (auto no = objection_to_flags(hello)) {
     refuse(link, hello, *std::move(no));
@@ -514,30 +514,28 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
   await(link, hello, now);
 }
 
-/// REQUIRES: this node leads.
-void Peer::greet_by_leader(Link link, const Hello& hello, TimePoint now) {
+void Peer::greet_by(Coordinator& leads, Link link, const Hello& hello, TimePoint now) {
   const Instance& theirs = hello.standing.instance;
-  if (theirs.exists() && theirs != coordinator_->instance()) {
+  if (theirs.exists() && theirs != leads.instance()) {
     return greet_survivor(link, hello, now);
   }
   // Who heard of another instance that has begun waits for that: here no round was.
-  const bool awaits_other = hello.awaits.exists() && hello.awaits != coordinator_->instance();
-  if (awaits_other && !coordinator_->has_begun()) {
-    coordinator_->hold_no_more_for(hello.node);
+  const bool awaits_other = hello.awaits.exists() && hello.awaits != leads.instance();
+  if (awaits_other && !leads.has_begun()) {
+    leads.hold_no_more_for(hello.node);
     return redirect(link);
   }
   if (auto no = objection_to_flags(hello)) {
     refuse(link, hello, *std::move(no));
     return;
   }
-  const Leadership ours{
-      .generation = coordinator_->generation(), .leader = member_.node().incarnation};
+  const Leadership ours{.generation = leads.generation(), .leader = member_.node().incarnation};
   // One that promised this very generation to another candidate can join as well: that one cannot
   // win it any more.
   const bool is_older = hello.standing.generation <= ours.generation &&
                         hello.standing.obeyed.generation < ours.generation;
   const bool is_ours = hello.standing.obeyed == ours;
-  if (is_older || is_ours) return coordinator_->join(link, hello, now, from_coordinator_);
+  if (is_older || is_ours) return leads.join(link, hello, now, from_coordinator_);
   // It promised itself to somebody newer: either we are past, and find that out by our lease, or
   // that somebody did not come to lead, and the caller can join as somebody else.
   redirect(link);

@@ -162,7 +162,7 @@ class Peer {
   void announce(TimePoint now);
   void mind_search(TimePoint now);
   void told_of_survivor(Link link, const Survivor& survivor, TimePoint now);
-  void greet_by_leader(Link link, const Hello& hello, TimePoint now);
+  void greet_by(Coordinator& leads, Link link, const Hello& hello, TimePoint now);
   void redirect(Link link);
   void drop_stale_notices(TimePoint now);
   void set_own_lease(TimePoint now);
