@@ -2,7 +2,7 @@
 """Training speed, start-up, recovery and snapshots of ddptrain, beside plain Python DDP in the same run.
 
     .venv/bin/python scripts/bench_training.py [--bin build/release/bin] [--repeats 5] [--json FILE]
-        [--cifar DIR] [--tiny-imagenet DIR] [--only WORKLOAD...]
+        [--device cuda] [--cifar DIR] [--tiny-imagenet DIR] [--only WORKLOAD...]
 
 Same torch, threads, data and kernels on both sides, in turns, so that a busy machine hits both.
 Without CIFAR-10 its records are noise, which takes as long; without Tiny-ImageNet its rows are left out.
@@ -25,6 +25,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/parity"))
+
+import torch  # noqa: E402
 
 import drill_test  # noqa: E402
 import jobs  # noqa: E402
@@ -79,6 +81,8 @@ class Bench:
         self.workloads = {name: (flags.split(), data) for name, (flags, data) in WORKLOADS.items()
                           if data in self.data and (not options.only or name in options.only)}
         self.repeats = options.repeats
+        # What is called a world of 2 needs as many GPUs.
+        self.worlds = (1, 2) if options.device == "cpu" or torch.cuda.device_count() > 1 else (1,)
         self.figures = {}
 
     def note(self, what, who, value):
@@ -93,7 +97,8 @@ class Bench:
         flags[batch] = str(int(flags[batch]) // world)
         began = time.time()
         results = jobs.Run(
-            [*self.programs[who], *flags, *self.data[data], "--limit-test-samples", "10",
+            [*self.programs[who], *flags, *self.data[data], "--device", self.options.device,
+             "--limit-test-samples", "10",
              "--metrics-file", str(metrics), *more], world, kernels=jobs.OWN_KERNELS).wait()
         jobs.final(results)
         return began, jobs.records(metrics)
@@ -133,7 +138,7 @@ class Bench:
         launcher = subprocess.Popen(
             [self.ddprun, "--standalone", "--nproc-per-node", "2", "--max-restarts", "1",
              "--no-python", *self.programs[who], *MNIST_NET.split(), "--limit-test-samples", "10",
-             *self.data["idx"], "--batch-size", "32",
+             *self.data["idx"], "--device", self.options.device, "--batch-size", "32",
              "--metrics-file", steps.path, *(snapshots if who == "ddptrain" else [])],
             env=os.environ | jobs.OWN_KERNELS, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
@@ -163,7 +168,7 @@ class Bench:
         for repeat in range(1, self.repeats + 1):
             for name in self.workloads:
                 print(f"{repeat} of {self.repeats}: {name}", file=sys.stderr)
-                for world in (1, 2):
+                for world in self.worlds:
                     for who in self.programs:
                         self.train_once(who, name, world)
             if self.options.only:
@@ -171,7 +176,8 @@ class Bench:
             print(f"{repeat} of {self.repeats}: snapshots and recovery", file=sys.stderr)
             for who in self.programs:
                 self.save_once(who)
-                self.kill_once(who)
+                if 2 in self.worlds:
+                    self.kill_once(who)
             self.copy_once()
 
     def table(self):
@@ -194,6 +200,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", default=str(ROOT / "build/release/bin"))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--cifar", default=os.environ.get("DDPRUN_CIFAR_DIR"))
     parser.add_argument("--tiny-imagenet", default=os.environ.get("DDPRUN_TINY_IMAGENET_DIR"))
     parser.add_argument("--only", nargs="+", choices=WORKLOADS)

@@ -76,7 +76,7 @@ def load(options):
 def weights_sha256(model):
     digest = hashlib.sha256()
     for parameter in model.parameters():
-        digest.update(parameter.detach().numpy().tobytes())
+        digest.update(parameter.detach().cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -101,11 +101,26 @@ def make_schedule(options, optimizer):
     return None
 
 
-def join():
+def join(options):
+    backend = "cpu:gloo,cuda:nccl" if options.device == "cuda" else "gloo"
     if "WORLD_SIZE" in os.environ:
-        dist.init_process_group("gloo")
+        dist.init_process_group(backend)
     else:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+
+
+def choose_device(options):
+    """As ddptrain does it: the GPU of the local rank, without TF32."""
+    if options.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+        torch.backends.cudnn.deterministic = True
+    if options.device == "cpu":
+        return torch.device("cpu")
+    torch.backends.cudnn.allow_tf32 = False
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
 
 
 class Metrics:
@@ -144,17 +159,19 @@ def take_up(options, net, optimizer):
 
 def train(options):
     torch.set_num_threads(options.num_threads)
+    device = choose_device(options)
     data = load(options)
     sampler = DistributedSampler(data, shuffle=True, seed=options.seed)
-    net = make_model(options)
+    net = make_model(options).to(device)
     model = DistributedDataParallel(
         net, find_unused_parameters=options.find_unused, static_graph=options.static_graph,
         bucket_cap_mb=options.bucket_cap_mb)
     register_compression(model, options.compress)
     optimizer = make_optimizer(options, model.parameters())
     schedule = make_schedule(options, optimizer)
-    scaler = torch.amp.GradScaler("cpu", enabled=options.amp == "fp16")
-    loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler, num_workers=options.workers)
+    scaler = torch.amp.GradScaler(device.type, enabled=options.amp == "fp16")
+    loader = DataLoader(data, batch_size=options.batch_size, sampler=sampler, num_workers=options.workers,
+                        pin_memory=device.type == "cuda")
     metrics = Metrics(options.metrics_file)
 
     first, step = take_up(options, net, optimizer)
@@ -164,10 +181,11 @@ def train(options):
         sampler.set_epoch(epoch)
         sums = torch.zeros(3, dtype=torch.float64)
         optimizer.zero_grad()
-        for number, (images, labels) in enumerate(loader):
+        for number, batch in enumerate(loader):
+            images, labels = (part.to(device, non_blocking=True) for part in batch)
             is_last = (number + 1) % options.accumulate == 0 or number + 1 == len(loader)
             with contextlib.nullcontext() if is_last else model.no_sync():
-                with torch.autocast("cpu", AUTOCAST[options.amp] or torch.bfloat16,
+                with torch.autocast(device.type, AUTOCAST[options.amp] or torch.bfloat16,
                                     enabled=options.amp != "off"):
                     output = model(images)
                     loss = model_peers.loss_of(options.model, output, labels)
@@ -229,6 +247,8 @@ def parse(arguments):
     parser.add_argument("--resume", help="a file that was saved so")
     parser.add_argument("--num-threads", type=int, default=1)
     parser.add_argument("--metrics-file")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--jobs", help="a file with the flags of one job in each line")
     return parser.parse_args(arguments)
 
@@ -240,7 +260,7 @@ def main():
     if options.jobs:
         lines = pathlib.Path(options.jobs).read_text().splitlines()
         jobs = [parse(line.split()) for line in lines]
-    join()
+    join(options)
     for job in jobs:
         train(job)
     dist.barrier()

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs what wants a GPU, on a machine that has one:
+#
+#   scripts/check_gpu.sh [--without-bench]
+#
+#   parity   how the examples train, beside Python's DDP on the same GPUs; over NCCL where there are two
+#   resume   a rank is killed, all are started again, and the weights are those of an undisturbed run
+#   bench    samples per second, start and recovery, beside Python's DDP (docs/benchmarks.md has none of a GPU)
+#
+# Two GPUs are used where there are two. The first lines say which GPU, driver and torch it was; what is told
+# from there on belongs into an issue, or into docs/benchmarks.md.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+with_bench=yes
+case "${1:-}" in
+  --without-bench) with_bench=no ;;
+  '') ;;
+  -h | --help)
+    sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+    exit 0
+    ;;
+  *) die "unknown option '$1'; see the head of scripts/check_gpu.sh" ;;
+esac
+
+command -v nvidia-smi >/dev/null || die "there is no nvidia-smi, so no GPU that this could try"
+nvidia-smi --query-gpu=index,name,driver_version,memory.total --format=csv ||
+  die "nvidia-smi finds no GPU (above)"
+
+"$ddprun_root/scripts/setup.sh"
+step "Building the trainer with CUDA"
+configure release -DDDPRUN_TRAINER=ON -DDDPRUN_CUDA=ON
+build release
+
+cd "$ddprun_root"
+bin="$ddprun_root/build/release/bin"
+python="$ddprun_venv/bin/python"
+"$python" -c 'import torch; print(f"torch {torch.__version__}, CUDA {torch.version.cuda}, NCCL {torch.cuda.nccl.version()}")'
+
+step "Comparing with Python's DDP, then killing and resuming"
+DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" tests/parity/gpu_check.py
+
+[[ $with_bench == yes ]] || exit 0
+step "Measuring beside Python's DDP"
+mkdir -p build/bench
+"$python" scripts/bench_training.py --bin "$bin" --device cuda --json build/bench/training_gpu.json
