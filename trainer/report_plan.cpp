@@ -135,6 +135,7 @@ RunBegan run_began(const TrainOptions& options, const WorkerPlace& place) {
   began.dataset = name_of(options.data.kind);
   began.data_dir = options.data.directory;
   began.model = name_of(options.model.kind);
+  began.seed = options.seed;
   began.batch_size = options.batch_size;
   began.threads = options.num_threads;
   began.arguments = arguments_of(options);

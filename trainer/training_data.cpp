@@ -45,6 +45,8 @@ Presets presets_of(DatasetKind kind) {
       return {.train = "fashion-mnist", .test = "fashion-mnist"};
     case DatasetKind::kCifar10:
       return {.train = "cifar10-plain", .test = "cifar10-plain"};
+    case DatasetKind::kFake:
+      return {.train = "plain", .test = "plain"};
     default:
       return {.train = "imagenet-train", .test = "imagenet-eval"};
   }
@@ -73,6 +75,10 @@ Result<TransformPlan> plan_of(const std::string& preset, ImageShape image) {
   }
   const bool resizes = plan->fit == Fit::kResizedCrop || plan->fit == Fit::kCentreCrop;
   if (resizes) plan = with_side(*plan, image.side);
+  if (plan->side == kOwnSide) {
+    plan->side = image.side;
+    plan->channels = image.channels;
+  }
   if (plan->side == image.side && plan->channels == image.channels) return *plan;
   return make_error(
       Errc::kInvalidArgument,
@@ -105,15 +111,14 @@ std::string idx_directory(const DataOptions& options) {
   return is_below ? below.string() : options.directory;
 }
 
-/// The images of FakeData, those of the test behind those of training.
+/// As torchvision's FakeData numbers them: those of the test are the first of those of training.
 Images fake_images(const DataOptions& options, ImageShape image, DataSplit split) {
   const bool is_train = split == DataSplit::kTrain;
   return std::make_shared<FakeImages>(FakeImages::Options{
       .size = is_train ? options.fake_train : options.fake_test,
       .image = {.height = image.side, .width = image.side},
       .channels = image.channels,
-      .classes = classes_of_made_up(options.kind),
-      .offset = is_train ? 0 : options.fake_train});
+      .classes = classes_of_made_up(options.kind)});
 }
 
 Result<Images> open_images(const DataOptions& options, ImageShape image, DataSplit split) {

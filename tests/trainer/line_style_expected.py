@@ -51,7 +51,7 @@ def sections():
         f"final epoch={e} step=1234 loss={val_loss:.6f} accuracy={val_percent:.4f} weights_sha256=ab12"]
 
     prefix = f"[{RANK + 1}/{WORLD}] - "
-    yield "mila-imagenet began", []
+    yield "mila-imagenet began", ["Using random seed: 42"]
     yield "mila-imagenet resumed", [
         prefix + f"Resuming training from epoch {e} (step {1234}, {157952} total samples)"]
     yield "mila-imagenet step", []
@@ -62,7 +62,8 @@ def sections():
 
     yield "mila-cifar began", [
         "PyTorch Distributed available.", "  Backends:", f"    Gloo: {True}", f"    NCCL: {False}",
-        f"    MPI:  {False}"]
+        f"    MPI:  {False}", f"[{RANK}/{WORLD}] __main__ - World size: {WORLD}, global rank: {RANK}",
+        f"[{RANK}/{WORLD}] __main__ - Effective batch size: {128 * WORLD}"]
     yield "mila-cifar validated", [
         f"[{RANK}/{WORLD}] __main__ - Epoch {e}: Val loss: {BATCH_LOSS_SUM:.3f} accuracy: {val_accuracy:.2%}"]
     yield "mila-cifar stopped", ["Job received a SIGTERM signal!"]

@@ -41,7 +41,7 @@ struct DataOptions {
   bool draws_as_python =
       false;  // transforms draw from the default generator, as in Python's main process
   std::int64_t fake_train = 1'281'167;  // samples of made-up data
-  std::int64_t fake_test = 50'000;
+  std::int64_t fake_test = 20'000;
 
   bool operator==(const DataOptions&) const = default;
 };

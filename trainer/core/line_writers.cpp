@@ -135,6 +135,10 @@ Lines PlainLines::operator()(const RunEnded& run) const {
 
 // mila: ImageNet ----------------------------------------------------------------------------------
 
+Lines MilaImagenetLines::operator()(const RunBegan& run) const {
+  return {fmt::format("Using random seed: {}", run.seed)};
+}
+
 Lines MilaImagenetLines::operator()(const RunResumed& run) const {
   if (!is_first()) return {};
   return {
@@ -170,25 +174,34 @@ Lines MilaImagenetLines::operator()(const RunEnded& run) const {
 
 // mila: CIFAR-10 ----------------------------------------------------------------------------------
 
+std::string MilaCifarLines::prefix() const {
+  return fmt::format("[{}/{}] __main__ - ", context.rank, context.world);
+}
+
 Lines MilaCifarLines::operator()(const RunBegan& run) const {
-  return {
+  Lines lines = {
       "PyTorch Distributed available.",
       "  Backends:",
       "    Gloo: " + python_bool(run.backends.gloo),
       "    NCCL: " + python_bool(run.backends.nccl),
-      "    MPI:  " + python_bool(run.backends.mpi)};
+      "    MPI:  " + python_bool(run.backends.mpi),
+      prefix() + fmt::format("World size: {}, global rank: {}", run.world, context.rank)};
+  if (is_first()) {
+    lines.push_back(
+        prefix() + fmt::format("Effective batch size: {}", run.batch_size * run.world));
+  }
+  return lines;
 }
 
 /// Its "Val loss" is a sum of the batches' means, and people compare it with logs that have it so.
 Lines MilaCifarLines::operator()(const EpochValidated& epoch) const {
   if (!is_first()) return {};
-  return {fmt::format(
-      "[{}/{}] __main__ - Epoch {}: Val loss: {} accuracy: {}",
-      context.rank,
-      context.world,
-      epoch.trained.at.epoch,
-      python_fixed(epoch.batch_loss_sum, 3),
-      python_percent(accuracy(epoch.sums), 2))};
+  return {
+      prefix() + fmt::format(
+                     "Epoch {}: Val loss: {} accuracy: {}",
+                     epoch.trained.at.epoch,
+                     python_fixed(epoch.batch_loss_sum, 3),
+                     python_percent(accuracy(epoch.sums), 2))};
 }
 
 Lines MilaCifarLines::operator()(const RunStopped& run) const {

@@ -53,6 +53,7 @@ struct PlainLines : SilentLines {
 
 struct MilaImagenetLines : SilentLines {
   using SilentLines::operator();
+  Lines operator()(const RunBegan& run) const;
   Lines operator()(const RunResumed& run) const;
   Lines operator()(const StepDone& step) const;
   Lines operator()(const EpochValidated& epoch) const;
@@ -67,6 +68,8 @@ struct MilaCifarLines : SilentLines {
   Lines operator()(const EpochValidated& epoch) const;
   Lines operator()(const RunStopped& run) const;
   Lines operator()(const RunEnded& run) const;
+
+  std::string prefix() const;
 };
 
 struct CrusoeMnistLines : SilentLines {

@@ -41,6 +41,7 @@ struct RunBegan {
   std::int64_t trainable_parameters = 0;
   std::int64_t train_samples = 0;  // of all ranks
   std::int64_t test_samples = 0;
+  std::uint64_t seed = 0;
   std::int64_t batch_size = 0;         // per rank
   std::int64_t batches_per_epoch = 0;  // of each rank
   int threads = 1;                     // of each rank

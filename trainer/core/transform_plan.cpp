@@ -43,7 +43,8 @@ constexpr TransformPlan cifar10(Fit fit, Flip flip, std::int64_t padding) {
 }
 
 // NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Preset
-constexpr std::array<Preset, 9> kPresets{{
+constexpr std::array<Preset, 10> kPresets{{
+    {"plain", TransformPlan{.side = kOwnSide}},
     {"mnist", grey(0.1307F, 0.3081F)},
     {"fashion-mnist", grey(0.2860F, 0.3530F)},
     {"cifar10-plain", TransformPlan{}},

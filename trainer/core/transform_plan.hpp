@@ -22,6 +22,9 @@ enum class Fit : std::uint8_t {
 
 enum class Flip : std::uint8_t { kNone, kHalf };
 
+/// A preset's side where images stay as large as they are.
+constexpr std::int64_t kOwnSide = 0;
+
 /// From 8-bit pixels to the floats of one sample: (byte / 255 - mean) / deviation, rule P13.
 struct TransformPlan {
   Fit fit = Fit::kExact;

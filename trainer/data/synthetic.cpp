@@ -70,7 +70,7 @@ std::int64_t FakeImages::label(std::int64_t sample) const {
 
 Result<Image> FakeImages::read(std::int64_t sample) const {
   DDPRUN_CHECK(sample >= 0 && sample < size());
-  const at::Generator generator = generator_of(sample + options_.offset);
+  const at::Generator generator = generator_of(sample);
   const torch::Tensor noise =
       torch::randn({options_.channels, options_.image.height, options_.image.width}, generator);
   const auto label =

@@ -11,7 +11,7 @@
 namespace ddprun {
 
 /// Noise that costs no disk: `torchvision.datasets.FakeData`, byte by byte. A sample's image and
-/// label come from a generator seeded with its number plus `offset`.
+/// label come from a generator seeded with its number.
 class FakeImages final : public ImageSource {
  public:
   struct Options {
@@ -19,7 +19,6 @@ class FakeImages final : public ImageSource {
     ImageSize image{.height = 224, .width = 224};
     std::int64_t channels = 3;
     std::int64_t classes = 1000;
-    std::int64_t offset = 0;
   };
 
   explicit FakeImages(const Options& options);
