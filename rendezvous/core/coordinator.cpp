@@ -55,6 +55,12 @@ std::string spelled(const FailureNews& failure) {
       failure.how);
 }
 
+/// Those that are left of the job may run, while as many nodes come anew as would begin it at once.
+/// In a step of Slurm's no node comes anew.
+bool may_have_shrunk(const RendezvousPolicy& policy) {
+  return policy.nodes.min() < policy.nodes.max() && policy.node.workload.step.empty();
+}
+
 /// A node, whatever its incarnation.
 std::string place_of(const NodeInfo& node) {
   return fmt::format("{} {}", node.host, node.listens.to_string());
@@ -90,6 +96,8 @@ Coordinator::Coordinator(
       verdict_(mandate.verdict) {
   if (!has_history_ && !policy.survivors.empty()) {
     not_before_ = now + survivors_heard_within(policy.lease);
+  } else if (!has_history_ && may_have_shrunk(policy)) {
+    not_before_ = now + kAnnouncedWithin;
   }
   if (!has_history_) return;
   ++progress_.attempt;

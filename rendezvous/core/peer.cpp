@@ -13,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kAnnounceInterval = 500ms;
 // The name may lead to another address by now. A first packet that is lost is repeated after 1 s.
 constexpr auto kNoticePatience = 1s;
 constexpr std::size_t kCallersMax = 16'384;

@@ -114,6 +114,14 @@ constexpr Duration call_interval(Duration lease) {
   return lease / 20;
 }
 
+/// Who leads elsewhere, and one of each group of survivors without a leader, calls at the endpoint
+/// that often.
+inline constexpr Duration kAnnounceInterval = std::chrono::milliseconds(500);
+
+/// Whoever runs a round has called at the endpoint within that long after its machine is up again,
+/// where the network is whole: the interval, and a call that takes three ways of 80 ms at most.
+inline constexpr Duration kAnnouncedWithin = kAnnounceInterval + std::chrono::milliseconds(250);
+
 /// Within that long after the endpoint's machine is up again, survivors of a round have called it:
 /// on a second connection, or on the next one if a packet of that is lost; and those who look for a
 /// leader, since of each group one calls there twice as often, whatever else it waits for.

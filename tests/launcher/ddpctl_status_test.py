@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import threading
 import unittest
 
@@ -123,13 +124,20 @@ class DdpctlStatus(unittest.TestCase):
         self.assertEqual("up\n", job.stdout.readline())
         return job
 
+    def list_two(self, env):
+        """A thread of its own writes the file of a job, which may come behind the first word of a worker."""
+        deadline = time.monotonic() + PATIENCE_S
+        while len(listed := json.loads(ddpctl("--json", env=env).stdout)) < 2 and time.monotonic() < deadline:
+            pass
+        return listed
+
     def test_lists_the_jobs_of_this_user_without_an_address(self):
         for variable in ("TMPDIR", "XDG_RUNTIME_DIR"):
             env = self.environment(LOGLEVEL="INFO")
             env[variable] = self.enterContext(tempfile.TemporaryDirectory())
             self.assertIn("no job of this user runs on this host", ddpctl(env=env).stdout)
             jobs = [self.start_job(env, name) for name in ("one", "two")]
-            listed = json.loads(ddpctl("--json", env=env).stdout)
+            listed = self.list_two(env)
             self.assertEqual(["one", "two"], sorted(job["job"] for job in listed))
             for job in listed:
                 self.assertEqual(f"sh -c 'echo up; cat' sh {job['job']}".split()[0], job["command"].split()[0])

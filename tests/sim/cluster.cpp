@@ -587,8 +587,17 @@ bool Cluster::could_be_heard(int founder, int survivor) const {
          there.up_since + kLongEnough < now && nodes_[at(founder)].up_since + kLongEnough < now;
 }
 
-/// R2 across instances: nobody founds a job anew who could have heard of it. A round of MAX nodes
-/// waits for nobody, so that spares of the old instance may come too late.
+/// Who leads elsewhere has told whoever is up there now: to connect takes two ways, and the word a
+/// third.
+bool Cluster::has_called(int leader, int founder) const {
+  const TimePoint up_since = nodes_[at(founder)].up_since;
+  const bool is_fast = kAnnounceInterval + 3 * network_.slowest < kAnnouncedWithin;
+  return is_fast && nodes_[at(leader)].calls_since + kAnnouncedWithin < world_.now() &&
+         network_.whole_since(founder, leader) <= up_since;
+}
+
+/// R2 across instances: nobody founds a job anew who could have heard of it. In a world of a fixed
+/// size a round of all waits for nobody, so that spares of the old instance may come too late.
 void Cluster::begin_instance(int founder, int nodes) {
   const Incarnation instance = instance_of(founder);
   bool has_survivors = false;
@@ -610,7 +619,10 @@ void Cluster::begin_instance(int founder, int nodes) {
         is_other && member.standing().offered.round.number != 0 && !could_be_heard(founder, other);
     has_survivors |= may_start || (is_other && knows);
     if (!is_other || !knows) continue;
-    if (nodes < setting_.range.max() && !node.frozen && could_be_heard(founder, other)) {
+    const bool is_elastic = setting_.range.min() < setting_.range.max();
+    const bool has_waited = nodes < setting_.range.max() || is_elastic;
+    const bool is_told = leads != nullptr && is_elastic && has_called(other, founder);
+    if (!node.frozen && ((has_waited && could_be_heard(founder, other)) || is_told)) {
       violated("R2", fmt::format("n{} begins the job again, though n{} knows it", founder, other));
     }
   }

@@ -213,6 +213,7 @@ class Cluster {
   bool holds_kept(const Line& line) const;
   Incarnation instance_of(int node) const;
   bool is_excused(Incarnation a, Incarnation b) const;
+  bool has_called(int leader, int founder) const;
   void begin_instance(int founder, int nodes);
   bool lacks_votes_of_an_offer() const;
   void check_led();

@@ -36,7 +36,10 @@ class Pipe {
 
 class Network {
  public:
-  Network(World& world, int hosts) : world_(world), is_up_(static_cast<std::size_t>(hosts), true) {}
+  Network(World& world, int hosts)
+      : world_(world),
+        is_up_(static_cast<std::size_t>(hosts), true),
+        up_since_(static_cast<std::size_t>(hosts)) {}
 
   /// What is still on its way holds on to its connection, and that to its pipes.
   ~Network() {
@@ -81,7 +84,8 @@ class Network {
       const auto found = mended_.find({from, to});
       return found == mended_.end() ? TimePoint() : found->second;
     };
-    return std::max(since(a, b), since(b, a));
+    const auto up_since = [this](int host) { return up_since_[static_cast<std::size_t>(host)]; };
+    return std::max({since(a, b), since(b, a), up_since(a), up_since(b)});
   }
   bool is_cut(int from, int to) const {
     return from != to && (cuts_.contains({from, to}) || !is_up(from) || !is_up(to));
@@ -90,6 +94,7 @@ class Network {
   bool is_up(int host) const { return is_up_[static_cast<std::size_t>(host)]; }
   void set_up(int host, bool up) {
     is_up_[static_cast<std::size_t>(host)] = up;
+    if (up) up_since_[static_cast<std::size_t>(host)] = world_.now();
     if (up) wake();
   }
 
@@ -131,6 +136,7 @@ class Network {
 
   World& world_;
   std::vector<bool> is_up_;
+  std::vector<TimePoint> up_since_;
   std::set<std::pair<int, int>> cuts_;
   std::map<std::pair<int, int>, TimePoint> mended_;
   std::vector<std::shared_ptr<Pipe>> stuck_;

@@ -136,7 +136,7 @@ TEST(TransformPlan, IsKnownByEveryNameThatIsListed) {
     EXPECT_TRUE(transform_plan(name)) << name;
   }
   EXPECT_FALSE(transform_plan("imagenet"));
-  EXPECT_THAT(transform_presets(), ::testing::SizeIs(9));
+  EXPECT_THAT(transform_presets(), ::testing::SizeIs(10));
 }
 
 TEST(TransformPlan, KeepsTheRatioOfResizeAndCropForAnotherSide) {
