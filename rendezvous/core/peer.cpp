@@ -873,7 +873,11 @@ std::vector<Endpoint> Peer::uninformed() const {
 
 /// Calls there to say who leads.
 void Peer::notify(const Endpoint& to, TimePoint now) {
-  const auto is_called = [&to](const auto& notice) { return notice.second.to == to; };
+  // A call whose first packet is lost gets through no sooner than a second later.
+  const auto is_called = [&](const auto& notice) {
+    return notice.second.to == to &&
+           now < notice.second.until - kNoticePatience + kAnnounceInterval;
+  };
   if (std::ranges::any_of(notices_, is_called)) return;
   const Link link{kFirstNotice + 2 * ++notices_made_ - 1};
   notices_.emplace(link, Notice{.to = to, .until = now + kNoticePatience});

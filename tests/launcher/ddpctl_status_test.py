@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import threading
+import time
 import unittest
 
 options = argparse.Namespace()
