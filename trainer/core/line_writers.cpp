@@ -187,8 +187,7 @@ Lines MilaCifarLines::operator()(const RunBegan& run) const {
       "    MPI:  " + python_bool(run.backends.mpi),
       prefix() + fmt::format("World size: {}, global rank: {}", run.world, context.rank)};
   if (is_first()) {
-    lines.push_back(
-        prefix() + fmt::format("Effective batch size: {}", run.batch_size * run.world));
+    lines.push_back(prefix() + fmt::format("Effective batch size: {}", run.batch_size * run.world));
   }
   return lines;
 }
