@@ -86,6 +86,7 @@ void Cluster::start(int index) {
   node.lease_until = {};
   node.round = {};
   node.up_since = world_.now();
+  node.started_at = world_.now();
   node.unled_since = kNever;
   node.began = {};
   RendezvousPolicy policy;
@@ -588,9 +589,10 @@ bool Cluster::could_be_heard(int founder, int survivor) const {
 }
 
 /// Who leads elsewhere has told whoever is up there now: to connect takes two ways, and the word a
-/// third.
+/// third. One that thaws may look at its clock before it hears what has come.
 bool Cluster::has_called(int leader, int founder) const {
   const TimePoint up_since = nodes_[at(founder)].up_since;
+  if (up_since != nodes_[at(founder)].started_at) return false;
   const bool is_fast = kAnnounceInterval + 3 * network_.slowest < kAnnouncedWithin;
   return is_fast && nodes_[at(leader)].calls_since + kAnnouncedWithin < world_.now() &&
          network_.whole_since(founder, leader) <= up_since;

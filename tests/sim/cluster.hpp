@@ -140,6 +140,7 @@ class Cluster {
     double rate = 1;  // of its clock
     int boots = 0;
     TimePoint up_since;  // the agent, without a freeze
+    TimePoint started_at;
     bool follows = false;
     bool led = false;
     Incarnation began{};             // the instance of which it was told that it has begun, last
