@@ -75,8 +75,9 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
-/// Whether nodes that came to run these may run in one job.
-inline bool is_same_job(const Workload& a, const Workload& b) {
+/// Whether a node that came to run `b` may run in the job of `a`: another one's workload, or a
+/// message that tells of a job.
+bool is_same_job(const auto& a, const Workload& b) {
   return a.program == b.program && a.role == b.role;
 }
 
@@ -371,11 +372,6 @@ struct Redirect {
 
   bool operator==(const Redirect&) const = default;
 };
-
-/// Whether a node that came to run that may run in the job that `redirect` tells of.
-inline bool is_same_job(const Redirect& redirect, const Workload& workload) {
-  return redirect.program == workload.program && redirect.role == workload.role;
-}
 
 /// "A node of that instance, of which a round was started, waits there for a leader." The only
 /// message of a call, to whoever listens at the endpoint now: a node that lost its memory may found

@@ -279,9 +279,7 @@ void Peer::told(Link link, const Redirect& redirect, TimePoint now) {
 /// Only whoever founded the job anew has to know.
 void Peer::told_of_survivor(Link link, const Survivor& survivor, TimePoint now) {
   from_member_.emplace_back(effects::Close{.link = link});
-  const Workload& ours = policy_.node.workload;
-  const bool is_ours =
-      survivor.job == policy_.job && survivor.program == ours.program && survivor.role == ours.role;
+  const bool is_ours = survivor.job == policy_.job && is_same_job(survivor, policy_.node.workload);
   const bool is_founder =
       coordinator_ && !coordinator_->has_begun() && coordinator_->instance() != survivor.instance;
   if (!is_ours || !is_founder) return;
