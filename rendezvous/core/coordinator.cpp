@@ -1177,6 +1177,14 @@ bool Coordinator::keep_lead(TimePoint now, Effects& out) {
 }
 
 void Coordinator::settle(TimePoint now, Effects& out) {
+  // One that slept listens only since now: what has come meanwhile may be read after this event.
+  if (now - kOverslept > due_) not_before_ = std::max(not_before_, now + kAnnouncedWithin);
+  act(now, out);
+  const bool may_begin = !has_history_ && may_have_shrunk(policy_);
+  due_ = may_begin ? next_deadline().value_or(kNever) : kNever;
+}
+
+void Coordinator::act(TimePoint now, Effects& out) {
   if (!keep_lead(now, out)) return;
   await_lines(now, out);
   const bool is_stopping = phase_ == Phase::kStopping;

@@ -134,6 +134,7 @@ class Coordinator {
   void note_newcomer(const NodeInfo& node, Effects& out) const;
   bool keep_lead(TimePoint now, Effects& out);
   void settle(TimePoint now, Effects& out);
+  void act(TimePoint now, Effects& out);
   void expire(TimePoint now, Effects& out);
   void await_lines(TimePoint now, Effects& out);
   void answer(const Node& node, Effects& out);
@@ -237,6 +238,7 @@ class Coordinator {
   TimePoint gather_since_;
   bool has_told_waiting_ = false;  // since then
   TimePoint not_before_;           // no offer
+  TimePoint due_ = kNever;         // it meant to look at its clock, of an elastic job not begun
   RoundId regrouped_;              // the newest that an earlier leader offered
   std::set<Incarnation> heard_;    // of those that were to run it
   int unheard_ = 0;                // the others

@@ -122,6 +122,10 @@ inline constexpr Duration kAnnounceInterval = std::chrono::milliseconds(500);
 /// where the network is whole: the interval, and a call that takes three ways of 80 ms at most.
 inline constexpr Duration kAnnouncedWithin = kAnnounceInterval + std::chrono::milliseconds(250);
 
+/// A node that looks at its clock so much later than it meant to was stopped or suspended, and has
+/// not listened meanwhile.
+inline constexpr Duration kOverslept = std::chrono::milliseconds(250);
+
 /// Within that long after the endpoint's machine is up again, survivors of a round have called it:
 /// on a second connection, or on the next one if a packet of that is lost; and those who look for a
 /// leader, since of each group one calls there twice as often, whatever else it waits for.

@@ -86,7 +86,8 @@ void Cluster::start(int index) {
   node.lease_until = {};
   node.round = {};
   node.up_since = world_.now();
-  node.started_at = world_.now();
+  node.listens_since = world_.now();
+  node.overslept_since = kNever;
   node.unled_since = kNever;
   node.began = {};
   RendezvousPolicy policy;
@@ -179,6 +180,7 @@ void Cluster::arm(int index) {
     Node& mine = nodes_[at(index)];
     if (mine.life != life || mine.tick_at != when) return;
     mine.tick_at = kNever;
+    if (mine.frozen) mine.overslept_since = std::min(mine.overslept_since, world_.now());
     feed(index, Peer::Tick{});
   });
 }
@@ -194,6 +196,9 @@ void Cluster::freeze(int index, Duration for_how_long) {
     note(index, "thaws");
     thawed.frozen = false;
     thawed.up_since = world_.now();
+    const TimePoint due = std::exchange(thawed.overslept_since, kNever);
+    // Its clock may differ a little.
+    if (world_.now() - kOverslept * 11 / 10 > due) thawed.listens_since = world_.now();
     for (const auto& event : std::exchange(thawed.missed, {})) {
       feed(index, event);
     }
@@ -589,10 +594,11 @@ bool Cluster::could_be_heard(int founder, int survivor) const {
 }
 
 /// Who leads elsewhere has told whoever is up there now: to connect takes two ways, and the word a
-/// third. One that thaws may look at its clock before it hears what has come.
+/// third. One that thaws before it can know that it slept may look at its clock before it hears
+/// what has come.
 bool Cluster::has_called(int leader, int founder) const {
   const TimePoint up_since = nodes_[at(founder)].up_since;
-  if (up_since != nodes_[at(founder)].started_at) return false;
+  if (up_since != nodes_[at(founder)].listens_since) return false;
   const bool is_fast = kAnnounceInterval + 3 * network_.slowest < kAnnouncedWithin;
   return is_fast && nodes_[at(leader)].calls_since + kAnnouncedWithin < world_.now() &&
          network_.whole_since(founder, leader) <= up_since;

@@ -139,8 +139,9 @@ class Cluster {
     std::unique_ptr<Peer> peer;
     double rate = 1;  // of its clock
     int boots = 0;
-    TimePoint up_since;  // the agent, without a freeze
-    TimePoint started_at;
+    TimePoint up_since;         // the agent, without a freeze
+    TimePoint listens_since;    // it was started, or knows that it slept until then
+    TimePoint overslept_since;  // a time at which it was to look at its clock
     bool follows = false;
     bool led = false;
     Incarnation began{};             // the instance of which it was told that it has begun, last

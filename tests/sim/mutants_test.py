@@ -115,6 +115,8 @@ MUTANTS = {
          "  if (holder == nullptr) return false;\n  postponed_")],
     "an elastic world that begins at once": [
         ("coordinator.cpp", "  } else if (!has_history_ && may_have_shrunk(policy)) {", "  } else if (false) {")],
+    "one that slept begins at once": [
+        ("coordinator.cpp", "  if (now - kOverslept > due_) not_before_", "  if (false) not_before_")],
     "an end without H taken for a proof": [
         ("tests/sim/cluster.cpp", "    if (member.life != line->member_life || !line->is_known_held) return;",
          "    if (member.life != line->member_life) return;")],
