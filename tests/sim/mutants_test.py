@@ -125,7 +125,7 @@ MUTANTS = {
 
 # Found by one schedule in tens of thousands, if at all: for the night.
 RARE = ("a casting vote at once", "a replaced leader that may have led on with others",
-        "a deposed leader that does not wait for what it granted")
+        "a deposed leader that does not wait for what it granted", "one that slept begins at once")
 
 
 def mutate(text, old, new, what):
