@@ -23,6 +23,7 @@ constexpr std::string_view kPath = "/status";
 // Leadership may pass on while we ask; more than a few times is a loop.
 constexpr int kRedirectsMax = 4;
 constexpr std::size_t kShownBytesMax = 200;
+constexpr std::size_t kReasonBytesMax = 1'000;
 
 /// Where "http://HOST:PORT/status" is.
 Result<Endpoint> leader_at(std::string_view location) {
@@ -41,14 +42,16 @@ Result<Endpoint> leader_at(std::string_view location) {
 }
 
 Error no_status(const HttpAnswer& answer) {
+  constexpr int kNoLeader = 503;  // of an agent, which says what it waits for
   const std::string_view said = trim(answer.body);
   return make_error(
       Errc::kPeerLost,
       fmt::format(
-          "it answers {}{}{}; give the address and port of a node of the job",
+          "it answers {}{}{}{}",
           answer.status,
           said.empty() ? "" : ": ",
-          said.substr(0, std::min(said.find('\n'), kShownBytesMax))));
+          said.substr(0, std::min(said.find('\n'), kReasonBytesMax)),
+          answer.status == kNoLeader ? "" : "; give the address and port of a node of the job"));
 }
 
 std::string jobs_text(const std::vector<JobFile>& jobs) {

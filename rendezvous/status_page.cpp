@@ -24,7 +24,10 @@ HttpPage status_page(const Peer& peer, std::string version, TimePoint now) {
     return page;
   }
   page.status = "503 Service Unavailable";
-  page.body = "this node knows of no leader now\n";
+  const QuorumLoss& loss = peer.member().loss();
+  page.body = fmt::format("this node of job '{}' knows of no leader now", peer.policy().job);
+  if (!loss.why.empty()) page.body += fmt::format(": {}; it waits until {}", loss.why, loss.ends);
+  page.body += '\n';
   return page;
 }
 

@@ -44,11 +44,12 @@ struct Mandate {
   Progress progress;
   bool has_history = false;  // some round was offered before
   std::optional<Verdict> verdict;
-  RoundId newest;               // that was offered
-  std::set<Incarnation> heard;  // of those that were to run it
-  int unheard = 0;              // the others that are waited for
-  int met = 0;                  // nodes of that electorate, also those that died since
-  Duration wait{};              // for these, before a round: they may still run workers, or join it
+  RoundId newest;                  // that was offered
+  std::set<Incarnation> heard;     // of those that were to run it
+  int unheard = 0;                 // the others that are waited for
+  std::vector<std::string> hosts;  // of the newest round, as far as this node knows them
+  int met = 0;                     // nodes of that electorate, also those that died since
+  Duration wait{};  // for these, before a round: they may still run workers, or join it
 };
 
 class Candidate {

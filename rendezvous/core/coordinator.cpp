@@ -4,6 +4,7 @@
 #include "base/signal_name.hpp"
 #include "base/suspicion.hpp"
 #include "base/worker_contract.hpp"
+#include "rendezvous/core/quorum_loss.hpp"
 #include "rendezvous/core/rank_plan.hpp"
 
 #include <fmt/format.h>
@@ -55,10 +56,10 @@ std::string spelled(const FailureNews& failure) {
       failure.how);
 }
 
-/// Those that are left of the job may run, while as many nodes come anew as would begin it at once.
-/// In a step of Slurm's no node comes anew.
-bool may_have_shrunk(const RendezvousPolicy& policy) {
-  return policy.nodes.min() < policy.nodes.max() && policy.node.workload.step.empty();
+/// Others may run the job, or wait for one of its nodes, while as many nodes come anew as would
+/// begin it at once. In a step of Slurm's no node comes anew.
+bool may_be_elsewhere(const RendezvousPolicy& policy) {
+  return !policy.meet.empty() && policy.node.workload.step.empty();
 }
 
 /// A node, whatever its incarnation.
@@ -87,6 +88,7 @@ Coordinator::Coordinator(
           std::min(policy.max_restarts, mandate.progress.restarts_used)),
       has_history_(mandate.has_history),
       met_(mandate.met),
+      round_hosts_(mandate.hosts),
       expire_at_(kNever),
       gather_since_(now),
       regrouped_(mandate.newest),
@@ -96,8 +98,8 @@ Coordinator::Coordinator(
       verdict_(mandate.verdict) {
   if (!has_history_ && !policy.survivors.empty()) {
     not_before_ = now + survivors_heard_within(policy.lease);
-  } else if (!has_history_ && may_have_shrunk(policy)) {
-    not_before_ = now + kAnnouncedWithin;
+  } else if (!has_history_ && may_be_elsewhere(policy)) {
+    not_before_ = now + announced_within(policy.lease);
   }
   if (!has_history_) return;
   ++progress_.attempt;
@@ -549,13 +551,15 @@ void Coordinator::wait_for_min(int ready, TimePoint now, Effects& out) {
   } else if (now < gather_since_ + gather_timeout()) {
     return tell_of_waiting(ready, now, out);
   } else {
+    const std::string missing = has_history_ ? missing_hosts() : "";
     why = fmt::format(
-        "{} of at least {} nodes came within {:.0f} s: {}; see why the others do not reach {}",
+        "{} of at least {} nodes came within {:.0f} s: {}; {}",
         ready,
         least,
         to_seconds(gather_timeout()),
         attendance(),
-        self_.host);
+        missing.empty() ? fmt::format("see why the others do not reach {}", self_.host)
+                        : missing + " of the last round did not come back");
   }
   decide({.exit_status = kExitTryAgain, .why = std::move(why)}, {}, out);
 }
@@ -581,8 +585,36 @@ bool Coordinator::too_few_may_come(TimePoint now) const {
   return here + silent + late < policy_.nodes.min();
 }
 
+/// Of the last round; empty: none, or not known.
+std::string Coordinator::missing_hosts() const {
+  std::vector<std::string> here;
+  for (const auto& [incarnation, node] : nodes_)
+    here.push_back(node.info.host);
+  return spelled_hosts(hosts_without(round_hosts_, here));
+}
+
 void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
   if (now < gather_since_ + kQuietWait || std::exchange(has_told_waiting_, true)) return;
+  const std::string missing = has_history_ ? missing_hosts() : "";
+  if (!missing.empty()) {
+    const bool is_one = missing.find(' ') == std::string::npos;
+    const bool may_be_started = policy_.node.workload.step.empty();
+    out.emplace_back(effects::Note{
+        .text = fmt::format(
+            "{} of the last round {} missing for {:.0f} s now; the job needs {} nodes or more, "
+            "waits "
+            "{:.0f} s longer, and then ends with {}: {}{}",
+            missing,
+            is_one ? "is" : "are",
+            to_seconds(now - gather_since_),
+            policy_.nodes.min(),
+            to_seconds(gather_since_ + gather_timeout() - now),
+            kExitTryAgain,
+            attendance(),
+            may_be_started ? "; to go on, start ddprun again there, or on another node" : ""),
+        .is_for_all = true});
+    return;
+  }
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "{} of at least {} nodes are here, the others are waited for at {}, for {:.0f} s at "
@@ -723,6 +755,9 @@ void Coordinator::offer(TimePoint now, Effects& out) {
   }
   phase_ = Phase::kOffered;
   round_ = std::move(round);
+  round_hosts_.clear();
+  for (const Incarnation incarnation : round_.to_run)
+    round_hosts_.push_back(nodes_.at(incarnation).info.host);
   offer.successors = successors();
   const KnownElectorate& committed = lease_.electorates().front();
   for (const Incarnation member : round_.electorate.members) {
@@ -1178,9 +1213,11 @@ bool Coordinator::keep_lead(TimePoint now, Effects& out) {
 
 void Coordinator::settle(TimePoint now, Effects& out) {
   // One that slept listens only since now: what has come meanwhile may be read after this event.
-  if (now - kOverslept > due_) not_before_ = std::max(not_before_, now + kAnnouncedWithin);
+  if (now - kOverslept > due_) {
+    not_before_ = std::max(not_before_, now + announced_within(policy_.lease));
+  }
   act(now, out);
-  const bool may_begin = !has_history_ && may_have_shrunk(policy_);
+  const bool may_begin = !has_history_ && may_be_elsewhere(policy_);
   due_ = may_begin ? next_deadline().value_or(kNever) : kNever;
 }
 

@@ -190,6 +190,7 @@ class Coordinator {
   bool is_full_without(Incarnation node) const;
   std::vector<Successor> successors() const;
   std::string attendance() const;
+  std::string missing_hosts() const;
   Node* find(Link link);
   void send(const Node& node, Message message, Effects& out) const;
   Incarnation self() const { return self_.incarnation; }
@@ -209,7 +210,8 @@ class Coordinator {
   std::map<Incarnation, Node> nodes_;
   std::unordered_map<Link, Node*> links_;  // of nodes_
   std::uint64_t joins_ = 0;
-  Round round_;  // offered, running, stopping, or the last one
+  Round round_;                           // offered, running, stopping, or the last one
+  std::vector<std::string> round_hosts_;  // of it, or of the last one of an earlier leader
 
   std::map<Incarnation, PastLeadership::Node> gone_;
   std::vector<Incarnation> gone_dead_;  // of these, proved dead since
@@ -238,7 +240,7 @@ class Coordinator {
   TimePoint gather_since_;
   bool has_told_waiting_ = false;  // since then
   TimePoint not_before_;           // no offer
-  TimePoint due_ = kNever;         // it meant to look at its clock, of an elastic job not begun
+  TimePoint due_ = kNever;         // it meant to look at its clock, of a job not begun
   RoundId regrouped_;              // the newest that an earlier leader offered
   std::set<Incarnation> heard_;    // of those that were to run it
   int unheard_ = 0;                // the others

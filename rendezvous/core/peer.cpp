@@ -768,8 +768,10 @@ void Peer::mind_candidacy(TimePoint now) {
   }
   if (!candidate_) return;
   claim_fences(now);
-  const auto mandate = candidate_ ? candidate_->mandate() : std::nullopt;
-  if (mandate) lead(*mandate, now);
+  auto mandate = candidate_ ? candidate_->mandate() : std::nullopt;
+  if (!mandate) return;
+  mandate->hosts = split_hosts(member_.hosts());
+  lead(*mandate, now);
 }
 
 void Peer::on(const LineOpened& event, TimePoint now) {

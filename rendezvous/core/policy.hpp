@@ -116,11 +116,18 @@ constexpr Duration call_interval(Duration lease) {
 
 /// Who leads elsewhere, and one of each group of survivors without a leader, calls at the endpoint
 /// that often.
-inline constexpr Duration kAnnounceInterval = std::chrono::milliseconds(500);
+inline constexpr Duration kAnnounceInterval = std::chrono::milliseconds(150);
 
-/// Whoever runs a round has called at the endpoint within that long after its machine is up again,
-/// where the network is whole: the interval, and a call that takes three ways of 80 ms at most.
-inline constexpr Duration kAnnouncedWithin = kAnnounceInterval + std::chrono::milliseconds(250);
+/// Who is in a round, or was, has called at the endpoint within that long after its machine is up
+/// again, where the network is whole: a leader elsewhere and a survivor that looks for one at the
+/// next interval, a follower once its next beat is refused by a machine that knows nothing of it;
+/// and the call takes three ways of 50 ms at most. No longer than a second, for leases so long that
+/// nobody would wait.
+constexpr Duration announced_within(Duration lease) {
+  constexpr Duration kCall = std::chrono::milliseconds(150);
+  constexpr Duration kMost = std::chrono::milliseconds(850);
+  return std::clamp(lease / 15, kAnnounceInterval, kMost) + kCall;
+}
 
 /// A node that looks at its clock so much later than it meant to was stopped or suspended, and has
 /// not listened meanwhile.

@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::size_t kHostsShown = 8;
 
-/// "n0", "n0 and n1", "n0, n1 and 7 more".
-std::string spelled(std::vector<std::string> hosts) {
+}  // namespace
+
+std::string spelled_hosts(std::vector<std::string> hosts) {
   if (hosts.size() > kHostsShown) {
     const std::size_t more = hosts.size() - kHostsShown + 1;
     hosts.resize(kHostsShown - 1);
@@ -26,8 +27,7 @@ std::string spelled(std::vector<std::string> hosts) {
   return hosts.empty() ? last : fmt::format("{} and {}", fmt::join(hosts, ", "), last);
 }
 
-/// Of `all` those that are not in `others`, each of which stands for one.
-std::vector<std::string> without(
+std::vector<std::string> hosts_without(
     std::vector<std::string> all, const std::vector<std::string>& others) {
   for (const std::string& other : others) {
     const auto found = std::ranges::find(all, other);
@@ -36,8 +36,6 @@ std::vector<std::string> without(
   return all;
 }
 
-}  // namespace
-
 std::vector<std::string> split_hosts(const std::string& hosts) {
   if (hosts.empty()) return {};
   const auto names = split(hosts, ',');
@@ -45,23 +43,24 @@ std::vector<std::string> split_hosts(const std::string& hosts) {
 }
 
 QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
-  auto lost = without(facts.round, facts.here);
+  auto lost = hosts_without(facts.round, facts.here);
   if (lost.empty()) lost = facts.missing;  // spares, whose votes count as well
   if (lost.empty()) return {};
   const bool is_one = lost.size() == 1;
-  const std::string there = spelled(facts.missing);
+  const std::string there = spelled_hosts(facts.missing);
   QuorumLoss loss;
   const std::string of_round =  // of which this node may know no more than that it was offered
       facts.round.empty() ? "" : fmt::format(" of the last round's {} nodes", facts.round.size());
   loss.why = fmt::format(
       "{}{} {} missing and may still run{}, so {} may not go on without {}{}",
-      spelled(lost),
+      spelled_hosts(lost),
       of_round,
       is_one ? "is" : "are",
       facts.back.empty()
           ? ""
-          : fmt::format(" (what was started on {} since does not know of it)", spelled(facts.back)),
-      spelled(facts.here),
+          : fmt::format(
+                " (what was started on {} since does not know of it)", spelled_hosts(facts.back)),
+      spelled_hosts(facts.here),
       is_one ? "it" : "them",
       facts.waits_for_fence ? " before the fence is claimed in --fence-dir, which fails so far"
                             : "");
@@ -78,7 +77,7 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
   } else if (facts.ends_by_replacement || facts.ends_by_fence) {
     loss.ends += fmt::format(
         " (starting ddprun there again does not end it: {} {} started without {}{}{})",
-        spelled(facts.here),
+        spelled_hosts(facts.here),
         facts.here.size() == 1 ? "was" : "were",
         facts.ends_by_replacement ? "--trust-replacement=on" : "",
         facts.ends_by_replacement && facts.ends_by_fence ? " and " : "",

@@ -25,6 +25,13 @@ struct QuorumLossFacts {
 /// Names those that are lost, as many as fit in a line. Yields nothing if none is.
 QuorumLoss quorum_loss(const QuorumLossFacts& facts);
 
+/// "n0", "n0 and n1", "n0, n1 and 7 more".
+std::string spelled_hosts(std::vector<std::string> hosts);
+
+/// Of `all` those that are not in `others`, each of which stands for one.
+std::vector<std::string> hosts_without(
+    std::vector<std::string> all, const std::vector<std::string>& others);
+
 /// Those of "n0,n1,n2".
 std::vector<std::string> split_hosts(const std::string& hosts);
 

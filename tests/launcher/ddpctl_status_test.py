@@ -185,7 +185,7 @@ class DdpctlStatus(unittest.TestCase):
             (b"", "closed the connection"),
             (http("200 OK", b"hello"), "is not understood: is no JSON"),
             (http("200 OK", b'{"job":1}'), "is not understood: field 'job': expected a text"),
-            (http("503 Service Unavailable", b"no leader now\nx"), "it answers 503: no leader now;"),
+            (http("503 Service Unavailable", b"no leader now\nx"), "it answers 503: no leader now\n"),
         ):
             ended, address = self.ask(answer)
             self.assert_refused(ended, 75, address, why)

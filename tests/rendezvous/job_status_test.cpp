@@ -74,6 +74,8 @@ class LeaderOfTwo : public testing::Test {
   }
 
   void run_workers(Link link) {
+    now_ += announced_within(3s);
+    tell(Peer::Tick{});
     say(link, Acknowledge{.round = offered()});
     tell(Peer::Workers{news(WorkersState::kRunning, {11, 12})});
     say(link, news(WorkersState::kRunning, {21, 0}));

@@ -90,6 +90,7 @@ void Cluster::start(int index) {
   node.overslept_since = kNever;
   node.unled_since = kNever;
   node.began = {};
+  node.ran.clear();
   RendezvousPolicy policy;
   policy.job = "job";
   std::uint64_t incarnation = world_.number() | 1U;
@@ -560,7 +561,7 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
           "begins round {}/{} of {} nodes", store.round.generation, store.round.number, nodes));
   const Incarnation instance = instance_of(index);
   round_nodes_[{.instance = instance, .round = store.round}] = nodes;
-  if (!newest_.contains(instance)) begin_instance(index, nodes);
+  if (!newest_.contains(instance)) begin_instance(index);
   const Coordinator* const leads = nodes_[at(index)].peer->coordinator();
   if (leads == nullptr) return violated("R1", "a round begins without a leader");
   electorate_ = leads->round()->electorate.members;
@@ -599,14 +600,25 @@ bool Cluster::could_be_heard(int founder, int survivor) const {
 bool Cluster::has_called(int leader, int founder) const {
   const TimePoint up_since = nodes_[at(founder)].up_since;
   if (up_since != nodes_[at(founder)].listens_since) return false;
-  const bool is_fast = kAnnounceInterval + 3 * network_.slowest < kAnnouncedWithin;
-  return is_fast && nodes_[at(leader)].calls_since + kAnnouncedWithin < world_.now() &&
+  const Duration within = announced_within(setting_.lease);
+  const bool is_fast = kAnnounceInterval + 3 * network_.slowest < within;
+  return is_fast && nodes_[at(leader)].calls_since + within < world_.now() &&
          network_.whole_since(founder, leader) <= up_since;
 }
 
-/// R2 across instances: nobody founds a job anew who could have heard of it. In a world of a fixed
-/// size a round of all waits for nobody, so that spares of the old instance may come too late.
-void Cluster::begin_instance(int founder, int nodes) {
+/// A leader takes over that was in no round of the one which began `round`, and nobody lives who
+/// was: what only a machine knew that has lost its memory is lost with it.
+bool Cluster::is_forgotten(RoundId round, RoundId by) const {
+  if (round.generation >= by.generation) return false;
+  return std::ranges::none_of(nodes_, [&](const Node& node) {
+    if (!node.agent_up) return false;
+    const auto later = node.ran.lower_bound(round);
+    return later != node.ran.end() && later->generation < by.generation;
+  });
+}
+
+/// R2 across instances: nobody founds a job anew who could have heard of it.
+void Cluster::begin_instance(int founder) {
   const Incarnation instance = instance_of(founder);
   bool has_survivors = false;
   for (int other = 0; other < setting_.nodes; ++other) {
@@ -627,10 +639,8 @@ void Cluster::begin_instance(int founder, int nodes) {
         is_other && member.standing().offered.round.number != 0 && !could_be_heard(founder, other);
     has_survivors |= may_start || (is_other && knows);
     if (!is_other || !knows) continue;
-    const bool is_elastic = setting_.range.min() < setting_.range.max();
-    const bool has_waited = nodes < setting_.range.max() || is_elastic;
-    const bool is_told = leads != nullptr && is_elastic && has_called(other, founder);
-    if (!node.frozen && ((has_waited && could_be_heard(founder, other)) || is_told)) {
+    const bool is_told = leads != nullptr && has_called(other, founder);
+    if (!node.frozen && (could_be_heard(founder, other) || is_told)) {
       violated("R2", fmt::format("n{} begins the job again, though n{} knows it", founder, other));
     }
   }
@@ -697,7 +707,9 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
   check_rounds();
   if (start.progress.restarts_used > setting_.max_restarts) violated("R5", "the budget is passed");
   auto& paid = paid_[instance];
+  std::erase_if(paid, [&](const RoundId& round) { return is_forgotten(round, start.round); });
   if (start.progress.reason.starts_with("rank ")) paid.insert(start.round);
+  node.ran.insert(start.round);
   if (static_cast<int>(paid.size()) > setting_.max_restarts) violated("R5", "too many restarts");
   newest_generation_ = std::max(newest_generation_, start.round.generation);
 

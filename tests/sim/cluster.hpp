@@ -139,6 +139,7 @@ class Cluster {
     std::unique_ptr<Peer> peer;
     double rate = 1;  // of its clock
     int boots = 0;
+    std::set<RoundId> ran;      // in this life
     TimePoint up_since;         // the agent, without a freeze
     TimePoint listens_since;    // it was started, or knows that it slept until then
     TimePoint overslept_since;  // a time at which it was to look at its clock
@@ -216,7 +217,8 @@ class Cluster {
   Incarnation instance_of(int node) const;
   bool is_excused(Incarnation a, Incarnation b) const;
   bool has_called(int leader, int founder) const;
-  void begin_instance(int founder, int nodes);
+  void begin_instance(int founder);
+  bool is_forgotten(RoundId round, RoundId by) const;
   bool lacks_votes_of_an_offer() const;
   void check_led();
   void mind_quiet();

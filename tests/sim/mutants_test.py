@@ -113,10 +113,10 @@ MUTANTS = {
          "    round_.ended.insert(gone);\n    lease_.forget(gone);\n"
          "    if (holder->link) links_.erase(*holder->link);\n    nodes_.erase(gone);\n    return false;\n  }\n"
          "  if (holder == nullptr) return false;\n  postponed_")],
-    "an elastic world that begins at once": [
-        ("coordinator.cpp", "  } else if (!has_history_ && may_have_shrunk(policy)) {", "  } else if (false) {")],
+    "a job that begins at once": [
+        ("coordinator.cpp", "  } else if (!has_history_ && may_be_elsewhere(policy)) {", "  } else if (false) {")],
     "one that slept begins at once": [
-        ("coordinator.cpp", "  if (now - kOverslept > due_) not_before_", "  if (false) not_before_")],
+        ("coordinator.cpp", "  if (now - kOverslept > due_) {", "  if (false) {")],
     "an end without H taken for a proof": [
         ("tests/sim/cluster.cpp", "    if (member.life != line->member_life || !line->is_known_held) return;",
          "    if (member.life != line->member_life) return;")],

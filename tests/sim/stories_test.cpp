@@ -270,8 +270,8 @@ TEST(Stories, R6_ALeaderWaitsForNobodyWhoIsBackOrIsKnownToBeDead) {
 // The leader hears that all have succeeded, and nobody hears the leader. It is in the next round as
 // well, and then alone.
 TEST(Stories, R6_AnEndThatNobodyHeardOfIsForgottenInTheNextRound) {
-  Story story(cluster_of(5, NodeRange(3, 5), 3, 10s));
-  story.after(9s + kAnnouncedWithin);
+  Story story(cluster_of(5, NodeRange(3, 5), 3, 10s), 3);
+  story.after(9s + announced_within(3s));
   story.silence({0});
   story.after(5s);
   ASSERT_THAT(story->running(), UnorderedElementsAre(1, 2, 3, 4));
@@ -561,7 +561,7 @@ TEST(Stories, E7_ALeaderWithHalfOfItsNodesSaysNothingBeforeItGoesOn) {
 // the others wait also when they are gone.
 TEST(Stories, E7_ANewcomerIsNotMissedAndKeepsWhatItWasTold) {
   Story story(cluster_of(3, NodeRange(2, 2)));
-  story.after(5s);
+  story.come_late(2);
   ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1));
   story->power_off(1);
   story.after(12s);
@@ -580,7 +580,7 @@ TEST(Stories, E7_ANewcomerIsNotMissedAndKeepsWhatItWasTold) {
 // Not by those alone who have no leader either.
 TEST(Stories, ASpareBeginsAnewOnceNobodyOfTheJobIsHeard) {
   Story story(cluster_of(3, NodeRange(2, 2)));
-  story.after(5s);
+  story.come_late(2);
   ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1));
   story->power_off(0);
   story->power_off(1);

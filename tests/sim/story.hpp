@@ -60,6 +60,15 @@ class Story {
     ASSERT_TRUE(run(delay, [] { return false; }));
   }
 
+  /// That node starts once the others run, and some seconds pass. REQUIRES: nothing has happened.
+  void come_late(int node) {
+    cluster_.network().set_up(node, false);
+    after(std::chrono::seconds(2));
+    cluster_.network().set_up(node, true);
+    cluster_.start(node);
+    after(std::chrono::seconds(3));
+  }
+
   /// Goes on until all nodes of a round that is newer than `before` run. Yields these nodes, by
   /// group rank; none: not within `limit`.
   std::vector<int> until_round_after(RoundId before, Duration limit) {
