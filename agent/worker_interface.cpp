@@ -1,20 +1,28 @@
 #include "agent/worker_interface.hpp"
 
 #include "base/log.hpp"
+#include "rendezvous/errand.hpp"
 #include "rendezvous/interfaces.hpp"
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace ddprun {
 namespace {
 
-// What the next round needs is looked up when the workers of this one have started: it takes a
-// thread and, for the interfaces, the kernel's lock of all its networks, which may cost a
-// millisecond.
+// What the next round needs is looked up when the workers of this one have started, on threads: for
+// the interfaces it takes the kernel's lock of all its networks, which is held for a second where
+// many containers begin and end.
 constexpr auto kPauseBeforeLookUp = std::chrono::seconds(1);
+
+// With the kernel, on the thread that answers heartbeats.
+constexpr auto kPatience = std::chrono::milliseconds(50);
+
+constexpr std::string_view kWhat = "cannot list the interfaces";
+using Look = Errand<std::vector<Interface>>;
 
 Result<std::vector<std::string>> numeric(const Result<std::vector<Address>>& addresses) {
   if (!addresses) return addresses.error();
@@ -42,7 +50,7 @@ asio::awaitable<void> WorkerInterface::serve() {
   for (;;) {
     const auto addresses = co_await names_.look_up(own, limit_);
     host_.addresses = numeric(addresses);
-    look_at_interfaces();
+    co_await look_at_interfaces();
     has_answer_ = true;
     answered_.cancel();
     for (;;) {
@@ -59,12 +67,26 @@ asio::awaitable<void> WorkerInterface::first_answer(Duration patience) {
   co_await answered_.async_wait(kTuple);
 }
 
-void WorkerInterface::look_at_interfaces() {
-  auto interfaces = own_interfaces();
-  if (interfaces) {
-    interfaces_ = *std::move(interfaces);
+asio::awaitable<void> WorkerInterface::look_at_interfaces() {
+  const auto look = Look::begin(kWhat, own_interfaces);
+  if (!look) co_return take(look.error());
+  const auto found = co_await (*look)->await(limit_);
+  if (found) take(*found);  // else it was cancelled
+}
+
+/// Their addresses have changed since the last look. The kernel may keep whoever asks waiting.
+void WorkerInterface::look_again() {
+  const auto look = Look::begin(kWhat, own_interfaces);
+  if (!look) return take(look.error());
+  if (const auto found = (*look)->answer_within(kPatience)) return take(*found);
+  take(make_error(Errc::kTimedOut, "the kernel does not list the interfaces"));
+}
+
+void WorkerInterface::take(const Result<std::vector<Interface>>& found) {
+  if (found) {
+    interfaces_ = *found;
   } else {
-    spdlog::warn("{}; workers are told of no interface", interfaces.error().detail);
+    spdlog::warn("{}; workers are told of no interface", found.error().detail);
     interfaces_.clear();
   }
 }
@@ -72,7 +94,7 @@ void WorkerInterface::look_at_interfaces() {
 std::optional<InterfaceChoice> WorkerInterface::choose(const std::string& own_address) {
   round_.expires_after(kPauseBeforeLookUp);
   if (is_loopback(own_address)) return std::nullopt;
-  if (interface_of(own_address, interfaces_) == nullptr) look_at_interfaces();
+  if (interface_of(own_address, interfaces_) == nullptr) look_again();
   auto choice = choose_interface(host_, own_address, interfaces_);
   if (choice) {
     spdlog::info(

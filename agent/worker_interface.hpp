@@ -34,7 +34,9 @@ class WorkerInterface {
   std::optional<InterfaceChoice> choose(const std::string& own_address);
 
  private:
-  void look_at_interfaces();
+  asio::awaitable<void> look_at_interfaces();
+  void look_again();
+  void take(const Result<std::vector<Interface>>& found);
 
   HostName host_;
   std::vector<Interface> interfaces_;  // of this node, as of the last look

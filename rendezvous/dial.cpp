@@ -1,23 +1,18 @@
 #include "rendezvous/dial.hpp"
 
-#include "base/quiet_thread.hpp"
 #include "rendezvous/connect.hpp"
+#include "rendezvous/errand.hpp"
 #include "rendezvous/ready_set.hpp"
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <mutex>
 #include <optional>
 #include <ranges>
-#include <thread>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -27,40 +22,6 @@ namespace {
 // several addresses leads nowhere.
 constexpr Duration kNextAddressAfter = std::chrono::milliseconds(100);
 constexpr Duration kNextQueryAfter = std::chrono::seconds(1);
-
-using Stream = asio::posix::stream_descriptor;
-
-/// Waits until `descriptor` is readable; false once `limit` has fired before.
-asio::awaitable<bool> readable_before(Stream& descriptor, Timer& limit) {
-  using namespace asio::experimental::awaitable_operators;
-  const auto first =
-      co_await (descriptor.async_wait(Stream::wait_read, kTuple) || limit.async_wait(kTuple));
-  co_return first.index() == 0 && !std::get<0>(std::get<0>(first));
-}
-
-/// A descriptor of its own for what `descriptor` is, since Asio closes what it is given.
-Result<Descriptor> duplicate(int descriptor) {
-  Descriptor copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-  if (!copy) return make_errno_error(errno, "cannot connect");
-  return copy;
-}
-
-/// Waits for a duplicate. Asio takes a descriptor out of its epoll set by closing it, which does
-/// not take out one of several of the same file: what comes for it later would wake whoever has its
-/// place by then.
-class DuplicateWatch {
- public:
-  DuplicateWatch(const Stream::executor_type& executor, Descriptor copy)
-      : stream_(executor, copy.release()) {}
-  ~DuplicateWatch() { const Descriptor closed(stream_.release()); }
-  DuplicateWatch(const DuplicateWatch&) = delete;
-  DuplicateWatch& operator=(const DuplicateWatch&) = delete;
-
-  Stream& stream() { return stream_; }
-
- private:
-  Stream stream_;
-};
 
 /// Sockets on their way to the addresses of one endpoint.
 class Attempts {
@@ -123,7 +84,7 @@ class Attempts {
 asio::awaitable<Result<Descriptor>> connect_to_any(std::vector<Address> addresses, Timer& limit) {
   auto attempts = Attempts::of(std::move(addresses));
   if (!attempts) co_return attempts.error();
-  auto copy = duplicate(attempts->descriptor());
+  auto copy = DuplicateWatch::duplicate(attempts->descriptor(), "cannot connect");
   if (!copy) co_return copy.error();
   const auto executor = co_await asio::this_coro::executor;
   DuplicateWatch any_ready(executor, *std::move(copy));
@@ -154,21 +115,7 @@ asio::awaitable<Result<Descriptor>> connect_to_any(std::vector<Address> addresse
 struct NameService::Query {
   Endpoint endpoint;
   TimePoint since;
-  Descriptor done;  // an eventfd, readable from then on
-  std::mutex mutex;
-  std::optional<Result<std::vector<Address>>> answer;
-
-  void run() {
-    auto found = ddprun::look_up(endpoint);
-    const std::scoped_lock lock(mutex);
-    answer = std::move(found);
-    static_cast<void>(::eventfd_write(done.get(), 1));  // the counter is 0, so it is taken
-  }
-
-  std::optional<Result<std::vector<Address>>> answered() {
-    const std::scoped_lock lock(mutex);
-    return answer;
-  }
+  std::shared_ptr<Errand<std::vector<Address>>> errand;
 };
 
 NameService::NameService() = default;
@@ -179,24 +126,14 @@ asio::awaitable<Result<std::vector<Address>>> NameService::look_up(
   auto started = query_for(endpoint);
   if (!started) co_return started.error();
   const std::shared_ptr<Query> query = std::move(*started);
-  auto copy = duplicate(query->done.get());
-  if (!copy) co_return copy.error();
-  const auto executor = co_await asio::this_coro::executor;
-  DuplicateWatch done(executor, *std::move(copy));
-  // Asio may wake us without cause: what epoll told of a descriptor that was closed meanwhile goes
-  // to whoever has its place.
-  bool may_wait = true;
-  while (may_wait) {
-    may_wait = co_await readable_before(done.stream(), limit);
-    auto answer = query->answered();
-    if (answer) co_return std::move(*answer);
-  }
+  auto answer = co_await query->errand->await(limit);
+  if (answer) co_return *std::move(answer);
   co_return make_error(Errc::kTimedOut, "the name service does not answer");
 }
 
 Result<std::shared_ptr<NameService::Query>> NameService::query_for(const Endpoint& endpoint) {
   // Whoever asks later than the answer came wants to know it anew.
-  std::erase_if(running_, [](const auto& it) { return it->answered().has_value(); });
+  std::erase_if(running_, [](const auto& it) { return it->errand->answer().has_value(); });
   const auto is_same = [&](const auto& it) { return it->endpoint == endpoint; };
   const auto newest_first = std::views::reverse(running_);
   const auto newest = std::ranges::find_if(newest_first, is_same);
@@ -208,16 +145,11 @@ Result<std::shared_ptr<NameService::Query>> NameService::query_for(const Endpoin
   if (running_.size() >= kQueriesMax) {
     return make_error(Errc::kLimit, fmt::format("{} other names are being looked up", kQueriesMax));
   }
-  auto query = std::make_shared<Query>();
-  query->endpoint = endpoint;
-  query->since = Clock::now();
-  query->done = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!query->done) return make_errno_error(errno, "cannot look up a name");
-  std::thread thread;
-  const auto started =
-      start_quiet_thread(thread, "cannot look up a name", [query] { query->run(); });
-  if (!started) return started.error();
-  thread.detach();  // it may outlive us; what it touches is shared
+  auto errand = Errand<std::vector<Address>>::begin(
+      "cannot look up a name", [endpoint] { return ddprun::look_up(endpoint); });
+  if (!errand) return errand.error();
+  auto query = std::make_shared<Query>(
+      Query{.endpoint = endpoint, .since = Clock::now(), .errand = *std::move(errand)});
   running_.push_back(query);
   return query;
 }

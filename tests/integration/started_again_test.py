@@ -10,6 +10,7 @@ the endpoint and began at once, and workers of both courses ran for half a secon
 """
 
 import argparse
+import itertools
 import sys
 import time
 import unittest
@@ -82,6 +83,34 @@ class StartedAgain(unittest.TestCase):
 
     def test_of_two_static_that_wait(self):
         self.start_again_after(3 * LEASE_S, "2", is_static=True)
+
+    def test_of_two_fixed_by_one_more_than_it_needs(self):
+        """Twice on the machine that is back, or on another at the same time: two fresh ones are as many as the
+        job has, and would begin it without the survivor if they did not listen first."""
+        for beside, silence_s in itertools.product((0, 2), (0, 3 * LEASE_S)):
+            with self.subTest(beside=beside, silence_s=silence_s), netns.Network(3) as network, \
+                    Drill(network, options.ddprun, options.round_worker) as drill:
+                for node in range(2):
+                    drill.start(node, *self.flags(network, "2", node, False))
+                drill.await_round(workers=2)
+                network.isolate(0)
+                network.renew(0)
+                drill.jobs.pop(0).wait(PATIENCE_S)
+                time.sleep(silence_s)
+                network.heal()
+                since = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                fresh = [drill.start(node, *self.flags(network, "2", node, False)) for node in (0, beside)]
+                found = drill.await_fresh_round(2, since, time.monotonic() + SOON_S)
+                self.assertIsNotNone(found, f"no round of all: {drill.account()}")
+                self.assertIn(1, found.nodes, drill.account())
+                # Whoever comes to a job that is done finds nobody, and waits.
+                deadline = time.monotonic() + PATIENCE_S
+                while not any("; 3 of 2" in drill.said(node) for node in drill.jobs):
+                    self.assertTrue(drill.listen(deadline), drill.account())
+                open(drill._stop, "w").close()
+                ends = sorted(job.wait(PATIENCE_S) for job in (drill.jobs[1], *fresh))
+                self.assertEqual([0, 0, TRY_AGAIN], ends, drill.account())
+                drill.judge(self)
 
     def test_beside_a_job_that_is_done_before_there_is_a_place(self):
         for nodes, node in (("2", 0), ("2", 1), ("1:2", 1)):
