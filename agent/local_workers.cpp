@@ -354,6 +354,9 @@ Outcome LocalWorkers::outcome(const StopRound& order) const {
   outcome.restarts = order.restarts;
   outcome.restarts_used = order.restarts_used;
   outcome.restarts_max = order.restarts_max;
+  outcome.crashes = order.crashes;
+  outcome.repeats = order.repeats;
+  outcome.pause = order.pause;
   outcome.can_be_retried = !culprit || culprit->can_be_retried;
   outcome.exit_status = culprit ? culprit->exit_status : kExitTryAgain;
   outcome.stopped_by = stopped_by_;

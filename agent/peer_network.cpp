@@ -269,6 +269,8 @@ Result<void> PeerNetwork::serve_at(const Endpoint& endpoint) {
     if (path != "/status") return std::nullopt;
     return status_();
   };
+  // Not amid what the server does for that client: the round may end by what follows.
+  options.on_client = [this] { asio::post(context_, [this] { on_event_(Peer::StoreReached{}); }); };
   if (links_) {
     options.for_agents = [this](Protocol protocol, Descriptor socket, const std::string& received) {
       adopt(protocol, std::move(socket), received);

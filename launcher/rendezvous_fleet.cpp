@@ -100,9 +100,9 @@ asio::awaitable<Result<RendezvousFleet::Failure>> RendezvousFleet::fail_one() {
       .local_rank = 0,
       .pid = kSomePid,
       .host = culprit.node.host,
-      .how = "exited with status 1",
-      .exit_status = 1,
-      .signal = 0};
+      .how = "was ended by SIGKILL",
+      .exit_status = 137,
+      .signal = 9};
   const TimePoint begin = Clock::now();
   news(culprit, WorkersState::kFailed, why);
   auto const done = co_await until([this] { return started_ == agents(); });

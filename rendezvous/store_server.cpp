@@ -54,6 +54,7 @@ StoreServer::StoreServer(
       limits_(options.limits),
       for_agents_(std::move(options.for_agents)),
       pages_(std::move(options.pages)),
+      on_client_(std::move(options.on_client)),
       port_(port_of(sockets.front().get())),
       watch_(std::move(watch)),
       buffer_(kReadBytes),
@@ -118,6 +119,7 @@ void StoreServer::begin_round(const std::vector<std::string>& hosts) {
     close(link);
   }
   store_ = std::make_unique<Store>(limits_);
+  has_client_ = false;
   expire_backlog();
 }
 
@@ -257,7 +259,10 @@ void StoreServer::dispatch(StoreLink& link) {
 }
 
 void StoreServer::watch_progress(StoreLink& link) {
-  if (link.validated() && !std::exchange(link.greeted, true)) set_deadline(link, std::nullopt);
+  if (link.validated() && !std::exchange(link.greeted, true)) {
+    set_deadline(link, std::nullopt);
+    if (!std::exchange(has_client_, true) && on_client_) on_client_();
+  }
   if (!link.greeted) return;
   const bool progressed = std::exchange(link.progressed, false);
   if (link.unsent() == 0) {

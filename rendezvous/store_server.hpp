@@ -43,6 +43,7 @@ struct StoreServerOptions {
   StoreLimits limits;
   ForAgents for_agents = nullptr;  // none: they are turned away
   HttpPages pages = nullptr;       // beside /healthz; none: there are none
+  std::function<void()> on_client = nullptr;  // the first of each round has validated itself
 };
 
 class StoreServer {
@@ -107,6 +108,8 @@ class StoreServer {
   StoreLimits limits_;
   ForAgents for_agents_;
   HttpPages pages_;
+  std::function<void()> on_client_;
+  bool has_client_ = false;  // in this round
   std::list<Listening> listening_;
   std::uint16_t port_ = 0;
   Acceptor acceptor_;

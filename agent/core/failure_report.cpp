@@ -113,6 +113,12 @@ std::size_t longest_line(std::string_view text) {
   return longest;
 }
 
+std::string how_it_repeats(const Outcome& outcome) {
+  return fmt::format(
+      "the last two attempts ended alike, with status {} before any worker had reached the store",
+      outcome.exit_status);
+}
+
 std::string what_happens_next(const Outcome& outcome, int workers) {
   if (outcome.stopped_by != 0) {
     return fmt::format(
@@ -125,14 +131,26 @@ std::string what_happens_next(const Outcome& outcome, int workers) {
   }
   if (outcome.restarts) {
     return fmt::format(
-        "all {} workers are started anew (restart {} of {}).",
+        "all {} workers are started anew{} (restart {} of {}){}.{}",
         workers,
+        outcome.pause > Duration() ? fmt::format(" in {:g} s", to_seconds(outcome.pause)) : "",
         outcome.restarts_used,
-        outcome.restarts_max);
+        outcome.restarts_max,
+        outcome.crashes > 1
+            ? fmt::format(
+                  ", since {} attempts in a row failed soon after their start", outcome.crashes)
+            : "",
+        outcome.repeats ? fmt::format(" That will hardly help: {}.", how_it_repeats(outcome)) : "");
   }
   if (!outcome.can_be_retried) {
     return fmt::format(
         "nothing, since another try would end alike; ddprun ends with status {}.",
+        outcome.exit_status);
+  }
+  if (outcome.repeats && outcome.restarts_used < outcome.restarts_max) {
+    return fmt::format(
+        "nothing (--restart-policy progress), since {}; ddprun ends with this worker's status, {}.",
+        how_it_repeats(outcome),
         outcome.exit_status);
   }
   if (outcome.restarts_max == 0) {

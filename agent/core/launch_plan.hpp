@@ -141,6 +141,7 @@ struct LaunchPlan {
   int workers = 1;                         // on this node, >= 1
   int max_restarts = 0;                    // of the whole job, >= 0
   std::optional<Duration> restart_window;  // --restart-window: the budget refills after this long
+  bool needs_progress = false;  // --restart-policy progress: two crashes alike end the job
   Duration shutdown_timeout = std::chrono::seconds(30);  // from the stop signal to SIGKILL
   LeftoverPlan leftovers;                                // --leftover
   std::vector<int> signals_to_handle;                    // end the job, and are passed to workers

@@ -91,6 +91,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.expected = meeting.expected;
   policy.max_restarts = plan.max_restarts;
   policy.restart_window = plan.restart_window;
+  policy.needs_progress = plan.needs_progress;
   policy.founds = own.founds;
   policy.founded = own.started_ms;
   policy.hosts_if_called = own.hosts_if_called;

@@ -134,6 +134,7 @@ Result<void> secret_file(const Given& given, Options& options);
 Result<void> fence_dir(const Given& given, Options& options);
 Result<void> max_restarts(const Given& given, Options& options);
 Result<void> restart_window(const Given& given, Options& options);
+Result<void> restart_policy(const Given& given, Options& options);
 Result<void> shutdown_timeout(const Given& given, Options& options);
 Result<void> leftover(const Given& given, Options& options);
 Result<void> forward_signal(const Given& given, Options& options);

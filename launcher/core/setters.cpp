@@ -110,6 +110,14 @@ Result<void> restart_window(const Given& given, Options& options) {
   return {};
 }
 
+Result<void> restart_policy(const Given& given, Options& options) {
+  if (given.text != "always" && given.text != "progress") {
+    return refused("expected always or progress");
+  }
+  options.plan.needs_progress = given.text == "progress";
+  return {};
+}
+
 Result<void> shutdown_timeout(const Given& given, Options& options) {
   const auto timeout = seconds_of(given);
   if (!timeout) return timeout.error();

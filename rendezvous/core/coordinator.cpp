@@ -35,11 +35,6 @@ int unmet_in(const KnownElectorate& electorate) {
   return electorate.size - static_cast<int>(electorate.members.size());
 }
 
-Suspicion suspicion_of(const FailureNews& failure) {
-  return suspicion(
-      {.pid = failure.pid, .exit_status = failure.exit_status, .signal = failure.signal});
-}
-
 /// By its name, and its address where that is known here.
 std::string named(const NodeInfo& node) {
   return node.listens.host.empty() ? node.host
@@ -916,9 +911,9 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
 }
 
 void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out) {
-  if (held_ && suspicion_of(culprit) >= suspicion_of(held_->first)) return;
+  if (held_ && culprit.suspicion() >= held_->first.suspicion()) return;
   const bool may_be_noticed = workers_get_notices() && (held_ || culprit.may_come_of_notice());
-  const bool lost_peer = suspicion_of(culprit) == Suspicion::kLostPeer;
+  const bool lost_peer = culprit.suspicion() == Suspicion::kLostPeer;
   Duration wait = may_be_noticed ? policy_.notice_delay : Duration();
   if (lost_peer) wait = std::max(wait, kCauseWait);
   const TimePoint until = std::min(held_ ? held_->second : kNever, now + wait);
@@ -942,9 +937,17 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
   if (const auto silent = silent_host(now); silent && culprit.can_be_retried) {
     return go_on_without_blame(fmt::format("node {} is silent, and {}", *silent, order.why), out);
   }
-  order.restarts = culprit.can_be_retried && budget_.try_take(now - round_.started_at);
-  if (order.restarts && culprit.needs_pause) not_before_ = now + policy_.start_pause;
-  if (order.restarts) return break_round(std::move(order), out);
+  crashes_.failed(culprit, now - round_.started_at, round_.reached_store);
+  order.crashes = crashes_.in_a_row();
+  order.repeats = crashes_.repeats();
+  const bool may_help = culprit.can_be_retried && !(order.repeats && policy_.needs_progress);
+  order.restarts = may_help && budget_.try_take(now - round_.started_at);
+  if (order.restarts) {
+    const Duration least = culprit.needs_pause ? policy_.start_pause : Duration();
+    order.pause = std::max(crashes_.pause(), least);
+    if (order.pause > Duration()) not_before_ = now + order.pause;
+    return break_round(std::move(order), out);
+  }
   const std::string why = order.why;
   decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), out);
 }

@@ -16,6 +16,7 @@
 
 #include "base/time.hpp"
 #include "rendezvous/core/candidate.hpp"
+#include "rendezvous/core/crash_loop.hpp"
 #include "rendezvous/core/effects.hpp"
 #include "rendezvous/core/leader_lease.hpp"
 #include "rendezvous/core/link.hpp"
@@ -71,7 +72,8 @@ class Coordinator {
     KnownElectorate electorate;
     TimePoint started_at;
     int world = 0;
-    StopRound order;  // that ended it
+    bool reached_store = false;  // one of its workers did
+    StopRound order;             // that ended it
   };
 
   /// `policy` outlives it. `self` leads from `now` on, if a majority answers.
@@ -87,6 +89,8 @@ class Coordinator {
   void line_opened(Incarnation node, TimePoint now, Effects& out);
   /// Nothing of that node runs any more.
   void line_ended(Incarnation node, TimePoint now, Effects& out);
+  /// A worker of the round has spoken to this node's store.
+  void store_reached() { round_.reached_store = true; }
   void tick(TimePoint now, Effects& out);
   /// A node knows another instance of this job, of which it has seen no round start. Its bootstrap
   /// leader may start one yet: no round of ours, until that node joins or surely has given it up.
@@ -203,6 +207,7 @@ class Coordinator {
   std::int64_t last_round_ = 0;
   Progress progress_;
   RestartBudget budget_;
+  CrashLoop crashes_;
   bool has_history_ = false;
   int met_ = 0;  // nodes that have ever come, as far as is known here
 

@@ -61,6 +61,7 @@ Hello Member::hello() const {
       .nodes_min = policy_.nodes.min(),
       .nodes_max = policy_.nodes.max(),
       .max_restarts = policy_.max_restarts,
+      .needs_progress = policy_.needs_progress,
       .lease = policy_.lease,
       .has_fence = policy_.has_fence,
       .trusts_replacement = policy_.trusts_replacement,

@@ -194,6 +194,7 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit("nodes_min", hello.nodes_min, between(1, kNodesMax));
   visit("nodes_max", hello.nodes_max, between(1, kNodesMax));
   visit("max_restarts", hello.max_restarts, kTimes);
+  visit("needs_progress", hello.needs_progress);
   visit("lease_ns", hello.lease, kNanoseconds);
   visit("has_fence", hello.has_fence);
   visit("trusts_replacement", hello.trusts_replacement);
@@ -327,6 +328,9 @@ void fields(auto& visit, Is<StopRound> auto& stop) {
   visit("notice", stop.notice, kSignal);
   visit("restarts_used", stop.restarts_used, kTimes);
   visit("restarts_max", stop.restarts_max, kTimes);
+  visit("crashes", stop.crashes, kTimes);
+  visit("repeats", stop.repeats);
+  visit("pause_ns", stop.pause, kNanoseconds);
 }
 
 void fields(auto& visit, Is<TellVerdict> auto& told) {

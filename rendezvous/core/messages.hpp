@@ -4,6 +4,7 @@
 // they are JSON (message_json.hpp). Whoever connected is the caller, and begins with a Hello.
 
 #include "base/endpoint.hpp"
+#include "base/suspicion.hpp"
 #include "base/time.hpp"
 #include "base/worker_contract.hpp"
 
@@ -231,6 +232,7 @@ struct FailureNews {
   /// If it was told to.
   bool has_saved() const { return contract::has_saved(worker_end()); }
   bool may_come_of_notice() const { return contract::may_come_of_notice(worker_end()); }
+  Suspicion suspicion() const { return ddprun::suspicion(worker_end()); }
 
   bool operator==(const FailureNews&) const = default;
 
@@ -258,6 +260,7 @@ struct Hello {
   int nodes_min = 1;  // --nnodes
   int nodes_max = 1;
   int max_restarts = 0;
+  bool needs_progress = false;  // --restart-policy progress
   Duration lease{};
   bool has_fence = false;  // --fence-dir
   bool trusts_replacement = false;
@@ -453,6 +456,9 @@ struct StopRound {
   int notice = 0;
   int restarts_used = 0;  // that one included
   int restarts_max = 0;
+  int crashes = 0;       // how many attempts in a row crashed on start (crash_loop.hpp)
+  bool repeats = false;  // the last two alike
+  Duration pause{};      // before the next round
 
   bool operator==(const StopRound&) const = default;
 };

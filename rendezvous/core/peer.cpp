@@ -87,6 +87,10 @@ void Peer::mind_refusals(TimePoint now, Effects& out) {
   out.emplace_back(effects::Finish{.exit_status = kExitTryAgain, .why = {}});
 }
 
+void Peer::on(const StoreReached& /*event*/, TimePoint /*now*/) {
+  if (coordinator_) coordinator_->store_reached();
+}
+
 /// Too late once others have begun the job: then this node joins them.
 void Peer::on(const BecameHost& event, TimePoint now) {
   if (!may_bootstrap()) return;
@@ -448,6 +452,12 @@ std::optional<Refuse> Peer::objection_to_flags(const Hello& hello) const {
     return differs(
         fmt::format("--max-restarts {}", hello.max_restarts),
         fmt::format("{}", policy_.max_restarts));
+  }
+  if (hello.needs_progress != policy_.needs_progress) {
+    const auto spelled_policy = [](bool needs_progress) {
+      return fmt::format("--restart-policy {}", needs_progress ? "progress" : "always");
+    };
+    return differs(spelled_policy(hello.needs_progress), spelled_policy(policy_.needs_progress));
   }
   if (hello.lease != policy_.lease) {
     return differs(

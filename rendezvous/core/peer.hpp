@@ -65,6 +65,7 @@ class Peer {
   struct Workers {  // news of our own
     WorkerNews news;
   };
+  struct StoreReached {};  // a worker of the round that this node started has spoken to its store
   struct Signalled {
     int signal = 0;  // SIGKILL, after another: the job ends without a grace
     bool whole_job = false;
@@ -81,6 +82,7 @@ class Peer {
       Farewell,
       FenceHeld,
       Workers,
+      StoreReached,
       Signalled,
       Tick>;
 
@@ -112,6 +114,7 @@ class Peer {
   void on(const Farewell& event, TimePoint now);
   void on(const FenceHeld& event, TimePoint now);
   void on(const Workers& event, TimePoint now);
+  void on(const StoreReached& event, TimePoint now);
   void on(const Signalled& event, TimePoint now);
   void on(const Tick& event, TimePoint now);
 

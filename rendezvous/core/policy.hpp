@@ -22,6 +22,7 @@ struct RendezvousPolicy {
   NodeRange nodes{1, 1};
   int max_restarts = 0;
   std::optional<Duration> restart_window;
+  bool needs_progress = false;        // no restart after two crashes alike (crash_loop.hpp)
   int notice_status = kExitTryAgain;  // of a job whose workers have all saved after a notice
   int expected = 0;                   // nodes that are known to come, spares included; 0: not known
 

@@ -216,6 +216,45 @@ TEST(StopLine, NamesTheWorkerOfAnotherNodeAndWhatFollows) {
       "workers are started anew (restart 1 of 3).\n");
 }
 
+TEST(StopLine, SaysWhyARestartWaits) {
+  const Outcome outcome{
+      .restarts = true,
+      .restarts_used = 4,
+      .restarts_max = 5,
+      .crashes = 4,
+      .pause = std::chrono::seconds(4)};
+  EXPECT_THAT(
+      stop_line("train.py", stopped_by_rank_5(), outcome, 8),
+      HasSubstr("next: all 8 workers are started anew in 4 s (restart 4 of 5), since 4 attempts in "
+                "a row failed soon after their start.\n"));
+}
+
+TEST(StopLine, SaysThatARestartWillHardlyHelp) {
+  const Outcome outcome{
+      .restarts = true,
+      .restarts_used = 2,
+      .restarts_max = 5,
+      .exit_status = 3,
+      .crashes = 2,
+      .repeats = true,
+      .pause = std::chrono::seconds(1)};
+  EXPECT_THAT(
+      stop_line("train.py", stopped_by_rank_5(), outcome, 8),
+      HasSubstr("in 1 s (restart 2 of 5), since 2 attempts in a row failed soon after their start. "
+                "That will hardly help: the last two attempts ended alike, with status 3 before "
+                "any worker had reached the store.\n"));
+}
+
+TEST(StopLine, SaysThatNoRestartFollowsWithoutProgress) {
+  const Outcome outcome{
+      .restarts_used = 1, .restarts_max = 5, .exit_status = 3, .crashes = 2, .repeats = true};
+  EXPECT_THAT(
+      stop_line("train.py", stopped_by_rank_5(), outcome, 8),
+      HasSubstr("next: nothing (--restart-policy progress), since the last two attempts ended "
+                "alike, with status 3 before any worker had reached the store; ddprun ends with "
+                "this worker's status, 3.\n"));
+}
+
 TEST(StopLine, SaysWithWhatDdprunEndsWhereNoRestartIsLeft) {
   const Outcome outcome{.restarts = false, .exit_status = 3};
   EXPECT_THAT(

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 options = argparse.Namespace()
@@ -56,6 +57,68 @@ class Case(unittest.TestCase):
         self.assertEqual((status, 1, []), (ended.status, ended.err.count("\n"), ended.lines), ended.err)
         for part in parts:
             self.assertIn(part, ended.err)
+
+
+class CrashOnStart(Case):
+    """Of 2 workers, within 5 s of their start."""
+
+    def attempts(self, script, *flags):
+        """What follows each failure, and how the job ended."""
+        ended = self.sh(script, "--nproc-per-node=2", *flags)
+        return re.findall(r"^  next: (.*)$", ended.err, re.M), ended.status
+
+    def crash(self, script, *flags):
+        with open(os.path.join(self.room, "train.py"), "w") as file:
+            file.write(script)
+        return self.run_job(*flags, "train.py", PYTHON_EXEC=sys.executable)
+
+    def test_the_restarts_wait_longer_and_longer_and_say_why(self):
+        began = time.monotonic()
+        told, status = self.attempts("exit 3", "--max-restarts=5")
+        self.assertEqual(3, status)
+        self.assertEqual("all 2 workers are started anew (restart 1 of 5).", told[0])
+        for failed, pause in ((2, 1), (3, 2), (4, 4), (5, 8)):
+            self.assertTrue(told[failed - 1].startswith(
+                f"all 2 workers are started anew in {pause} s (restart {failed} of 5), since {failed} attempts in a "
+                "row failed soon after their start. That will hardly help: "), told)
+        self.assertEqual("the 5 restarts of --max-restarts are used up; ddprun ends with this worker's status, 3.",
+                         told[5])
+        self.assertGreaterEqual(time.monotonic() - began, 15)
+
+    def test_forty_kills_in_a_row_are_restarted_without_a_pause(self):
+        told, status = self.attempts("kill -KILL $$", "--max-restarts=40")
+        self.assertEqual(128 + signal.SIGKILL, status)
+        self.assertEqual([f"all 2 workers are started anew (restart {n} of 40)." for n in range(1, 41)], told[:40])
+
+    def test_an_attempt_that_is_killed_ends_the_row(self):
+        told, _ = self.attempts("test $TORCHELASTIC_RESTART_COUNT != 1 || kill -KILL $$; exit 3", "--max-restarts=4")
+        self.assertEqual([f"all 2 workers are started anew (restart {n} of 4)." for n in (1, 2, 3)], told[:3])
+        self.assertIn("in 1 s (restart 4 of 4), since 2 attempts in a row", told[3])
+
+    def test_a_typo_ends_after_two_attempts_where_restarts_need_progress(self):
+        ended = self.crash("improt torch\n", "--max-restarts=9", "--restart-policy=progress")
+        self.assertEqual((1, 2), (ended.status, ended.err.count("\nSyntaxError")), ended.err)
+        self.assertIn("next: nothing (--restart-policy progress), since the last two attempts ended alike, with status "
+                      "1 before any worker had reached the store; ddprun ends with this worker's status, 1.", ended.err)
+
+    def test_one_that_reached_the_store_may_do_better_the_next_time(self):
+        ended = self.crash(self.MEETS + "raise ValueError('bad luck')\n", "--max-restarts=2", "--restart-policy=progress")
+        self.assertEqual((1, 3), (ended.status, ended.err.count("\nValueError: bad luck\n")), ended.err)
+        self.assertNotIn("hardly", ended.err)
+
+    # As a client of the store begins.
+    MEETS = """import os, socket, struct
+store = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+store.sendall(struct.pack("<BI", 0, 0x3C85F7CE) + struct.pack("<BI", 13, 7))
+assert len(store.recv(4)) == 4
+"""
+
+    def test_a_signal_ends_a_pause(self):
+        job = self.start("--max-restarts=99", "--no-python", "sh", "-c", "exit 3")
+        while "in 16 s" not in job.stderr.readline():
+            self.assertIsNone(job.poll())
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(128 + signal.SIGINT, self.end_of(job).status)
 
 
 class Wrap(Case):
