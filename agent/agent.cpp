@@ -152,6 +152,11 @@ asio::awaitable<int> Agent::run() {
     tasks_.spawn(interface_->serve());
     co_await interface_->first_answer(kNamePatience);
   }
+  // Before it speaks to anybody: what is not begun keeps no time.
+  if (workers_.checks_node()) {
+    tasks_.spawn(workers_.keep_check_time());
+    begins_.unfit = co_await check_node();
+  }
   network_->serve_in(tasks_);
   tasks_.spawn(keep_time());
   tasks_.spawn(heed_resumption());
@@ -173,11 +178,25 @@ asio::awaitable<void> Agent::do_the_job() {
   started.host = host_;
   started.python = plan_.command.interpreter;
   journal_->record(started);
-  if (!exit_status_) feed(Peer::Begin{});  // else a signal came first
+  if (!exit_status_) feed(begins_);  // else a signal came first
   while (!exit_status_) {
     co_await finished_.async_wait(kTuple);
   }
   tasks_.cancel();
+}
+
+/// Why this node had better run no workers; empty: it may.
+asio::awaitable<std::string> Agent::check_node() {
+  std::optional<std::string> unfit;
+  workers_.check_node([this, &unfit](std::string why) {
+    unfit = std::move(why);
+    finished_.cancel();
+  });
+  while (!unfit && !exit_status_) {
+    co_await finished_.async_wait(kTuple);
+  }
+  if (!unfit) workers_.abandon_check();
+  co_return unfit.value_or("");
 }
 
 /// Gives everything that was said time to arrive; each reader and each disk may be stuck.

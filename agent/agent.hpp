@@ -90,6 +90,7 @@ class Agent {
       Opened opened);
 
   asio::awaitable<void> do_the_job();
+  asio::awaitable<std::string> check_node();
   asio::awaitable<void> keep_time();
   asio::awaitable<void> heed_resumption();
   asio::awaitable<void> await_lapse();
@@ -142,6 +143,7 @@ class Agent {
   TimePoint lease_until_;
   Resumption resumption_;
   TimePoint resumed_at_ = TimePoint::min();
+  Peer::Begin begins_;  // with what the first check of this node found
   std::optional<int> exit_status_;
   std::string why_;  // the job ends, as its leader says
   bool speaks_for_job_ = false;

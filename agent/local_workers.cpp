@@ -62,7 +62,8 @@ LocalWorkers::LocalWorkers(
       listener_(std::move(listener)),
       supervisor_(policy_of(around.plan)),
       timer_(context, kNever),
-      group_(context, around.plan, std::move(inherited), around.streams, around.tasks),
+      group_(context, around.plan, inherited, around.streams, around.tasks),
+      check_(context, around.plan.node_check, std::move(inherited.environment), group_),
       reporter_(
           {.plan = around.plan,
            .host = around.host,
@@ -108,6 +109,36 @@ void LocalWorkers::start(
   feed(Supervisor::StartRound{});
 }
 
+void LocalWorkers::check_node(NodeCheck::OnDone on_done) {
+  check_.begin([this, on_done = std::move(on_done)](const std::string& why) {
+    unfit_ = why;
+    JournalEntry checked = entry(why.empty() ? "node_is_fit" : "node_is_unfit");
+    checked.text = why;
+    around_.journal.record(checked);
+    on_done(why);
+  });
+}
+
+/// Whoever waits for it waits for no check any more.
+void LocalWorkers::abandon_check() {
+  check_.abandon();
+  release_news();
+}
+
+/// A failure began here, as far as is known, and workers are to be started again.
+bool LocalWorkers::is_suspicious() const {
+  if (!check_.is_wanted() || !failed_ || stopped_by_ != 0) return false;
+  if (failed_->suspicion() == Suspicion::kLostPeer || !failed_->can_be_retried) return false;
+  return !order_ || (order_->restarts && (!order_->culprit || order_->culprit == failed_));
+}
+
+void LocalWorkers::release_news() {
+  auto news = std::exchange(held_, std::nullopt);
+  if (!news) return;
+  news->unfit = unfit_;
+  listener_.news(*news);
+}
+
 void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
   if (order.notice == SIGKILL) return kill();
   const bool is_news = !order_ || (!order_->culprit && order.culprit);
@@ -116,6 +147,7 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
     is_said_elsewhere_ = is_said_elsewhere;
     has_told_stop_ = false;
     report();
+    if (held_ && !is_suspicious()) abandon_check();
   }
   if (is_news && order.notice != 0 && stopped_by_ != 0 && !may_be_repeated(stopped_by_)) {
     tell_of_notice();
@@ -134,11 +166,13 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
 }
 
 void LocalWorkers::kill() {
+  abandon_check();
   feed(Supervisor::Kill{});
 }
 
 bool LocalWorkers::signalled(int signal) {
   if (stopped_by_ == 0) stopped_by_ = signal;
+  abandon_check();
   feed(Supervisor::Signalled{.signal = signal, .is_repeated = may_be_repeated(signal)});
   return supervisor_.is_told_twice();
 }
@@ -252,7 +286,11 @@ void LocalWorkers::perform(const Supervisor::News& effect) {
     reporter_.note(effect, round_);
     report();
   }
-  listener_.news(news_of(effect));
+  const WorkerNews news = news_of(effect);
+  if (effect.state != WorkersState::kStopped || !is_suspicious()) return listener_.news(news);
+  // Nobody starts workers anew while it is not told.
+  held_ = news;
+  check_node([this](const std::string& /*why*/) { release_news(); });
 }
 
 void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
@@ -373,6 +411,7 @@ WorkerNews LocalWorkers::news_of(const Supervisor::News& news) const {
   out.state = news.state;
   out.failure = failed_ ? failed_ : unsaved_;
   out.has_saved = news.has_saved;
+  if (news.state == WorkersState::kStopped) out.unfit = unfit_;
   for (int rank = 0; news.state == WorkersState::kRunning && rank < around_.plan.workers; ++rank) {
     out.pids.push_back(group_.pid_of(rank));
   }

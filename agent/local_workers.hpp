@@ -10,6 +10,7 @@
 #include "agent/core/worker_environment.hpp"
 #include "agent/file_timer.hpp"
 #include "agent/journal.hpp"
+#include "agent/node_check.hpp"
 #include "agent/notice_file.hpp"
 #include "agent/reporter.hpp"
 #include "agent/streams.hpp"
@@ -58,6 +59,15 @@ class LocalWorkers {
 
   /// Keeps the supervisor's time, until cancelled.
   asio::awaitable<void> keep_time();
+  /// The same for the check of this node.
+  asio::awaitable<void> keep_check_time() { return check_.keep_time(); }
+
+  /// Whether this node is to be checked (--node-check).
+  bool checks_node() const { return check_.is_wanted(); }
+  /// Checks it; `on_done` is told why it had better run no workers, or nothing. REQUIRES:
+  /// checks_node(), and nothing runs.
+  void check_node(NodeCheck::OnDone on_done);
+  void abandon_check();
 
   /// Every worker holds the life lines `lines`, and is told to use the network interface
   /// `interface` (empty: of its choice). REQUIRES: nothing of an earlier round runs.
@@ -105,6 +115,8 @@ class LocalWorkers {
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();
+  bool is_suspicious() const;
+  void release_news();
   bool may_be_repeated(int signal) const;
   void tell_of_notice();
   Outcome outcome(const StopRound& order) const;
@@ -122,6 +134,7 @@ class LocalWorkers {
   bool feeding_ = false;
   Timer timer_;
   WorkerGroup group_;
+  NodeCheck check_;
   Reporter reporter_;
   TorchEvents torch_events_;
   FileTimer* timers_ = nullptr;  // none: not asked for
@@ -131,6 +144,8 @@ class LocalWorkers {
   std::optional<FailureNews> failed_;   // in this round, here
   std::optional<FailureNews> unsaved_;  // the same after a notice, which is no failure of the job
   std::optional<StopRound> order_;      // that ended this round
+  std::optional<WorkerNews> held_;      // that the workers have stopped, until the check is done
+  std::string unfit_;                   // as the newest check of this node says
   bool is_said_elsewhere_ = false;      // why, by the leader
   bool has_told_stop_ = false;          // of a reason that is not here
   bool has_told_end_ = false;

@@ -121,6 +121,7 @@ void WorkerGroup::reap() {
 }
 
 void WorkerGroup::ended(pid_t pid, int wait_status) {
+  if (const auto other = others_.extract(pid)) return other.mapped()(end_of(wait_status));
   const auto found = std::ranges::find(pids_, pid);
   if (found == pids_.end()) return;  // an orphan that we adopted, and have now buried
   *found = 0;

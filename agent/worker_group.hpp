@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -76,6 +77,11 @@ class WorkerGroup {
   /// nobody.
   static std::string leftovers();
 
+  /// A child that is no worker: `ended` is called once it was reaped.
+  void reap_too(pid_t pid, std::function<void(ProcessEnd)> ended) {
+    others_.insert_or_assign(pid, std::move(ended));
+  }
+
   /// SIGCHLD: somebody below us has ended, a worker or an orphan that we adopted.
   void reap();
 
@@ -103,6 +109,7 @@ class WorkerGroup {
   std::function<void()> before_deaths_;
   std::vector<pid_t> pids_;               // by local rank; 0: not running
   std::vector<std::string> error_files_;  // by local rank
+  std::map<pid_t, std::function<void(ProcessEnd)>> others_;
   std::vector<int> handed_down_;
   std::optional<int> sweeping_;  // the signal of the present sweep; none: there is none
 };

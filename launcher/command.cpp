@@ -255,15 +255,22 @@ Result<WorkerCommand> resolve_command(const Options& options, const CommandConte
   if (!command) return command;
   command->name = program_name(options);
   command->text = command_text(options);
-  if (options.plan.command.wrap.empty()) return command;
-  Options wrapper;
-  wrapper.runs = Runs::kProgram;
-  wrapper.rest = options.plan.command.wrap;
-  auto wrap = as_it_is(wrapper, context.environment);
+  auto wrap = resolve_words(options.plan.command.wrap, context.environment);
   if (!wrap) return with_context("--wrap", wrap.error());
-  command->wrap = std::move(wrap->arguments);
-  command->wrap.insert(command->wrap.begin(), std::move(wrap->program));
+  command->wrap = *std::move(wrap);
   return command;
+}
+
+Result<std::vector<std::string>> resolve_words(
+    std::vector<std::string> words, const Environment& environment) {
+  if (words.empty()) return words;
+  Options program;
+  program.runs = Runs::kProgram;
+  program.rest = std::move(words);
+  auto command = as_it_is(program, environment);
+  if (!command) return command.error();
+  command->arguments.insert(command->arguments.begin(), std::move(command->program));
+  return std::move(command->arguments);
 }
 
 }  // namespace ddprun

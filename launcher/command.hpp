@@ -7,6 +7,8 @@
 #include "launcher/core/options.hpp"
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -24,5 +26,10 @@ struct CommandContext {
 /// on PATH. A name with "${local_rank}" in it keeps it, and is checked for every rank. The program
 /// of --wrap is looked for as well. Fails with kNotFound or kNotExecutable, naming the remedy.
 Result<WorkerCommand> resolve_command(const Options& options, const CommandContext& context);
+
+/// A program and its arguments, the program as it is to be executed: a name without a slash is
+/// looked for on PATH. Empty if `words` is. Fails with kNotFound or kNotExecutable.
+Result<std::vector<std::string>> resolve_words(
+    std::vector<std::string> words, const Environment& environment);
 
 }  // namespace ddprun

@@ -70,6 +70,9 @@ Result<std::vector<LaunchPlan>> plans_of(const Options& options, const Environme
   auto devices = share_devices(place.beside, gpus, environment);
   if (!devices) return devices.error();
 
+  auto check = resolve_words(options.plan.node_check.words, environment);
+  if (!check) return with_context("--node-check", check.error());
+
   std::vector<LaunchPlan> plans;
   for (; place.index < place.beside; ++place.index) {
     Options own = options;
@@ -82,6 +85,7 @@ Result<std::vector<LaunchPlan>> plans_of(const Options& options, const Environme
         resolve_command(own, {.environment = environment, .own_directory = own_directory()});
     if (!command) return command.error();
     own.plan.command = *std::move(command);
+    own.plan.node_check.words = *check;
     auto& device = (*devices)[static_cast<std::size_t>(place.index)];
     if (options.independent > 0) set_apart(place, std::move(device), own.plan);
     plans.push_back(std::move(own.plan));

@@ -39,12 +39,12 @@ struct Outcome {
   bool restarts = false;  // the next attempt is about to begin
   int restarts_used = 0;  // that one included
   int restarts_max = 0;
-  bool can_be_retried = true;   // false: the program cannot be executed, so no restart would help
-  int crashes = 0;              // attempts in a row that crashed on start (crash_loop.hpp)
-  bool repeats = false;         // the last two alike
-  Duration pause{};             // before the next attempt
-  int exit_status = 0;          // what ddprun ends with, unless it restarts
-  int stopped_by = 0;           // the signal that ended the job meanwhile; 0: none
+  bool can_be_retried = true;  // false: the program cannot be executed, so no restart would help
+  int exit_status = 0;         // what ddprun ends with, unless it restarts
+  int stopped_by = 0;          // the signal that ended the job meanwhile; 0: none
+  int crashes = 0;             // attempts in a row that crashed on start (crash_loop.hpp)
+  bool repeats = false;        // the last two alike
+  Duration pause{};            // before the next attempt
 };
 
 /// An import that failed, as far as the worker's last words tell.

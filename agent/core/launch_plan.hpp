@@ -134,6 +134,13 @@ struct MemoryLogPlan {
   bool wants_gpus = false;  // it is worth a warning if they cannot be sampled
 };
 
+/// --node-check: a program that says by its exit status whether this node is fit to run workers.
+struct NodeCheckPlan {
+  std::vector<std::string> words;  // the program, resolved, and its arguments; empty: no check
+  std::string text;                // as given, for people
+  Duration limit = std::chrono::seconds(60);  // a node whose check takes longer is unfit
+};
+
 /// One node's part of a job.
 struct LaunchPlan {
   std::string run_id;                      // --rdzv-id; else random, or "none" with several nodes
@@ -144,8 +151,9 @@ struct LaunchPlan {
   bool needs_progress = false;  // --restart-policy progress: two crashes alike end the job
   Duration shutdown_timeout = std::chrono::seconds(30);  // from the stop signal to SIGKILL
   LeftoverPlan leftovers;                                // --leftover
-  std::vector<int> signals_to_handle;                    // end the job, and are passed to workers
-  std::string signals_text;  // as given, for TORCHELASTIC_SIGNALS_TO_HANDLE
+  NodeCheckPlan node_check;
+  std::vector<int> signals_to_handle;  // end the job, and are passed to workers
+  std::string signals_text;            // as given, for TORCHELASTIC_SIGNALS_TO_HANDLE
   MeetingPlan meeting;
   std::string master_address = "127.0.0.1";  // empty: the address that this node is reached at
   std::optional<std::uint16_t> master_port;  // of a job of one node; none: a free one

@@ -92,6 +92,8 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.max_restarts = plan.max_restarts;
   policy.restart_window = plan.restart_window;
   policy.needs_progress = plan.needs_progress;
+  policy.blames_nodes = !plan.node_check.words.empty();
+  policy.must_run_itself = !plan.shared_store;
   policy.founds = own.founds;
   policy.founded = own.started_ms;
   policy.hosts_if_called = own.hosts_if_called;

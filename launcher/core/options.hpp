@@ -135,6 +135,8 @@ Result<void> fence_dir(const Given& given, Options& options);
 Result<void> max_restarts(const Given& given, Options& options);
 Result<void> restart_window(const Given& given, Options& options);
 Result<void> restart_policy(const Given& given, Options& options);
+Result<void> node_check(const Given& given, Options& options);
+Result<void> node_check_timeout(const Given& given, Options& options);
 Result<void> shutdown_timeout(const Given& given, Options& options);
 Result<void> leftover(const Given& given, Options& options);
 Result<void> forward_signal(const Given& given, Options& options);

@@ -3,6 +3,7 @@
 
 #include "base/parse.hpp"
 #include "launcher/core/options.hpp"
+#include "launcher/core/words.hpp"
 
 #include <fmt/format.h>
 
@@ -115,6 +116,25 @@ Result<void> restart_policy(const Given& given, Options& options) {
     return refused("expected always or progress");
   }
   options.plan.needs_progress = given.text == "progress";
+  return {};
+}
+
+Result<void> node_check(const Given& given, Options& options) {
+  auto words = split_words(given.text);
+  if (!words) return words.error();
+  if (words->empty() || words->front().empty()) {
+    return refused("expected a program and its arguments, such as 'dcgmi diag -r 1'");
+  }
+  options.plan.node_check.words = *std::move(words);
+  options.plan.node_check.text = given.text;
+  return {};
+}
+
+Result<void> node_check_timeout(const Given& given, Options& options) {
+  const auto timeout = seconds_of(given);
+  if (!timeout) return timeout.error();
+  if (*timeout == Duration::zero()) return refused("a check needs more than 0 seconds");
+  options.plan.node_check.limit = *timeout;
   return {};
 }
 

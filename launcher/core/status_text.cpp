@@ -128,6 +128,10 @@ std::string status_text(const JobStatus& status) {
   for (const Node& node : status.nodes) {
     text += row_of(node);
   }
+  for (const Node& node : status.nodes) {
+    if (node.unfit.empty()) continue;
+    text += fmt::format("not fit: {}: {}\n", printable(node.host), printable(node.unfit));
+  }
   return text;
 }
 

@@ -483,6 +483,47 @@ bool Coordinator::is_ready(const Node& node) const {
   return node.link.has_value() && is_idle(node) && !node.is_leaving && !node.line_due;
 }
 
+std::string Coordinator::why_unfit(const Node& node) const {
+  const bool must_run = policy_.must_run_itself && node.info.incarnation == self();
+  if (must_run) return {};
+  if (!node.news.unfit.empty()) return node.news.unfit;
+  const auto blamed = blamed_.find(place_of(node.info));
+  if (blamed == blamed_.end()) return {};
+  const auto is_late = [this](TimePoint at) { return seen_ < at + kBlamedWithin; };
+  const auto count = std::ranges::count_if(blamed->second, is_late);
+  if (count < kBlamedMin) return {};
+  return fmt::format("{} failures within an hour began there", count);
+}
+
+/// A failure is charged to the node on which it began.
+void Coordinator::blame(const FailureNews& culprit, TimePoint now) {
+  const bool may_be_its_own = culprit.suspicion() != Suspicion::kLostPeer && culprit.can_be_retried;
+  if (!policy_.blames_nodes || !may_be_its_own) return;
+  const auto began_at = std::ranges::find_if(
+      nodes_, [&culprit](const auto& entry) { return entry.second.news.failure == culprit; });
+  if (began_at == nodes_.end()) return;
+  auto& blamed = blamed_[place_of(began_at->second.info)];
+  blamed.push_back(now);
+  if (std::ssize(blamed) > kBlamedMin) blamed.pop_front();
+}
+
+/// Of each node that is here and unfit, whether it is to run all the same, once.
+void Coordinator::note_unfit(Effects& out) {
+  for (auto& [incarnation, node] : nodes_) {
+    const std::string why = is_ready(node) ? why_unfit(node) : "";
+    if (why.empty()) continue;
+    std::string text = fmt::format(
+        "node {} is not fit: {}; {}",
+        node.info.host,
+        why,
+        is_to_run(incarnation) ? "it runs workers all the same, since the others do not suffice"
+                               : "it stands by");
+    if (text == node.told_unfit) continue;
+    node.told_unfit = text;
+    out.emplace_back(effects::Note{.text = std::move(text), .is_for_all = true});
+  }
+}
+
 bool Coordinator::is_to_run(Incarnation node) const {
   return round_.runs.contains(node);
 }
@@ -500,11 +541,13 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   if (!held_for_.empty()) return;  // not after the last call either
   if (verdict_ || !can_lead || regroups || now < not_before_) return;
   int ready = 0;
+  int fit = 0;
   bool one_may_come = false;
   bool is_on_its_way = false;
   for (const auto& [incarnation, node] : nodes_) {
     if (node.may_run) return;  // R2: a round of an earlier leader
     if (is_ready(node)) ++ready;
+    if (is_ready(node) && why_unfit(node).empty()) ++fit;
     if (node.is_leaving) continue;
     // Its connection ended a moment ago: it calls again, or its death is known soon.
     if (!node.link) one_may_come = true;
@@ -519,7 +562,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   // Spares that are there from the start have a vote, and the first nodes run.
   const bool is_expecting = !has_history_ && ready < policy_.expected;
   if (is_expecting && now < gather_since_ + policy_.expected_wait) return;
-  if (ready < policy_.nodes.max()) {
+  if ((policy_.spares ? fit : ready) < policy_.nodes.max()) {
     if (one_may_come) return;
     if (!has_history_ && !last_call_until_) last_call_until_ = now + policy_.last_call;
     if (!has_history_ && now < *last_call_until_) return tell_of_last_call(ready, now, out);
@@ -711,7 +754,8 @@ std::vector<Seat> Coordinator::seats() const {
          .node_rank = node.info.node_rank,
          .previous = node.group_rank,
          .joined = node.joined,
-         .workers = node.info.workers});
+         .workers = node.info.workers,
+         .is_unfit = !why_unfit(node).empty()});
   }
   return seats;
 }
@@ -725,8 +769,9 @@ void Coordinator::offer(TimePoint now, Effects& out) {
     round.electorate.members.insert(seat.node);
   }
   round.electorate.size = static_cast<int>(seats.size());
+  const NodeRange& range = policy_.nodes;
   const auto seated =
-      plan_ranks(choose_seats(std::move(seats), self(), policy_.nodes.max()), self());
+      plan_ranks(choose_seats(std::move(seats), self(), range.min(), range.max()), self());
 
   OfferRound offer;
   offer.round = round.id;
@@ -770,6 +815,7 @@ void Coordinator::offer(TimePoint now, Effects& out) {
     send(node, offer, out);
   }
   lease_.offer(round_.electorate, now);
+  note_unfit(out);
 }
 
 void Coordinator::on(
@@ -937,6 +983,7 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
   if (const auto silent = silent_host(now); silent && culprit.can_be_retried) {
     return go_on_without_blame(fmt::format("node {} is silent, and {}", *silent, order.why), out);
   }
+  blame(culprit, now);
   crashes_.failed(culprit, now - round_.started_at, round_.reached_store);
   order.crashes = crashes_.in_a_row();
   order.repeats = crashes_.repeats();
@@ -1013,9 +1060,13 @@ void Coordinator::round_ended(TimePoint now) {
 
 void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
   const auto is_newcomer = [this](const auto& entry) {
-    return is_ready(entry.second) && !is_to_run(entry.first);
+    return is_ready(entry.second) && !is_to_run(entry.first) && why_unfit(entry.second).empty();
   };
-  const bool has_room = std::ssize(round_.to_run) < policy_.nodes.max();
+  const auto runs_unfit = [this](const auto& entry) {
+    return is_to_run(entry.first) && !why_unfit(entry.second).empty();
+  };
+  const bool has_room =
+      std::ssize(round_.to_run) < policy_.nodes.max() || std::ranges::any_of(nodes_, runs_unfit);
   if (!has_room) return;
   const auto newcomer = std::ranges::find_if(nodes_, is_newcomer);
   if (verdict_ || newcomer == nodes_.end() || !round_.succeeded.empty()) {

@@ -26,6 +26,7 @@
 #include "rendezvous/core/restart_budget.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -57,6 +58,7 @@ class Coordinator {
     bool has_heard_verdict = false;
     int group_rank = -1;       // its place in the newest round it was in
     bool may_replace = false;  // it was in none, and nobody is known whom it was started for
+    std::string told_unfit;    // what people were told of it
   };
 
   /// The present or the last round.
@@ -123,6 +125,8 @@ class Coordinator {
   const Progress& progress() const { return progress_; }
   const RestartBudget& budget() const { return budget_; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
+  /// Why that node, one of nodes(), had better run no workers; empty: it may.
+  std::string why_unfit(const Node& node) const;
 
  private:
   void on(Node& node, const Beat& beat, TimePoint now, Effects& out);
@@ -190,6 +194,8 @@ class Coordinator {
 
   bool is_idle(const Node& node) const;
   bool is_ready(const Node& node) const;
+  void blame(const FailureNews& culprit, TimePoint now);
+  void note_unfit(Effects& out);
   bool is_to_run(Incarnation node) const;
   bool is_full_without(Incarnation node) const;
   std::vector<Successor> successors() const;
@@ -208,6 +214,7 @@ class Coordinator {
   Progress progress_;
   RestartBudget budget_;
   CrashLoop crashes_;
+  std::map<std::string, std::deque<TimePoint>> blamed_;  // by place, when failures began there
   bool has_history_ = false;
   int met_ = 0;  // nodes that have ever come, as far as is known here
 

@@ -1023,7 +1023,8 @@ void Member::on(const StartRound& start, TimePoint now, Effects& out) {
   stands_by_at_.reset();
   if (!offer.place) return tell_of_spare(out);
   has_told_spare_ = false;
-  news_ = {.round = start.round, .state = WorkersState::kStopped, .failure = {}, .pids = {}};
+  news_ = {};
+  news_.round = start.round;
   killed_ = false;
   // R8: whoever was held up (a frozen agent that thaws) finds that its lease is over.
   if (now >= lease_until_) return tell_workers(out);
@@ -1067,6 +1068,7 @@ void Member::workers(const WorkerNews& news, TimePoint now, Effects& out) {
   if (news.round < news_.round) return;
   auto failure = news.failure ? news.failure : news_.failure;
   news_ = news;
+  if (news_.state == WorkersState::kStopped) unfit_ = std::exchange(news_.unfit, {});
   if (news_.state == WorkersState::kFailed || news_.state == WorkersState::kStopped) {
     news_.failure = std::move(failure);
   }
@@ -1075,7 +1077,10 @@ void Member::workers(const WorkerNews& news, TimePoint now, Effects& out) {
 }
 
 void Member::tell_workers(Effects& out) {
-  if (uplink_ == Uplink::kFollowing) send(news_, out);
+  if (uplink_ != Uplink::kFollowing) return;
+  WorkerNews told = news_;
+  told.unfit = unfit_;
+  send(std::move(told), out);
 }
 
 void Member::send(Message message, Effects& out) {

@@ -81,6 +81,9 @@ class Member {
   /// refuses this node.
   void told_of_leader(const Redirect& redirect, TimePoint now, Effects& out);
 
+  /// What the first check of this node came to, as in WorkerNews. REQUIRES: nobody was told yet.
+  void set_unfit(std::string why) { unfit_ = std::move(why); }
+
   /// Where the others reach this node from now on. REQUIRES: nobody was told yet.
   void listen_at(const Endpoint& at) { node_.listens = at; }
 
@@ -339,6 +342,7 @@ class Member {
   std::vector<Successor> successors_;
   std::optional<OfferRound> offer_;  // acknowledged on this link, not started yet
   WorkerNews news_;
+  std::string unfit_;  // as of the newest check
   TimePoint lease_until_;
   bool killed_ = false;     // for this round's lease
   bool took_part_ = false;  // its workers were started once

@@ -222,6 +222,7 @@ void fields(auto& visit, Is<WorkerNews> auto& news) {
   visit("failure", news.failure);
   visit("pids", news.pids, Length{kWorkersMax}, kPid);
   visit("has_saved", news.has_saved);
+  visit("unfit", news.unfit, kClause);
 }
 
 void fields(auto& visit, Is<Leaving> auto& leaving) {

@@ -301,6 +301,7 @@ struct WorkerNews {
   std::optional<FailureNews> failure;  // with kFailed, and with the kStopped that follows
   std::vector<int> pids;               // by local rank, with kRunning; 0: ended
   bool has_saved = false;  // with kStopped, after a notice: each exited by itself, with 0 or 75
+  std::string unfit;       // why this node had better run no workers: its check; empty: it may
 
   bool operator==(const WorkerNews&) const = default;
 };

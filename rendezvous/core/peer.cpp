@@ -60,7 +60,8 @@ void Peer::apply(const Event& event, TimePoint now, Effects& out) {
   mind_leadership(now, out);
 }
 
-void Peer::on(const Begin& /*event*/, TimePoint now) {
+void Peer::on(const Begin& event, TimePoint now) {
+  member_.set_unfit(event.unfit);
   if (!policy_.cannot_host.empty()) return begin_to_refuse(now);
   if (policy_.founds) return bootstrap(now);
   member_.begin(now, from_member_);

@@ -22,7 +22,10 @@ struct RendezvousPolicy {
   NodeRange nodes{1, 1};
   int max_restarts = 0;
   std::optional<Duration> restart_window;
-  bool needs_progress = false;        // no restart after two crashes alike (crash_loop.hpp)
+  bool needs_progress = false;  // no restart after two crashes alike (crash_loop.hpp)
+  // A node on which kBlamedMin failures in kBlamedWithin began had better run no workers either.
+  bool blames_nodes = false;
+  bool must_run_itself = false;       // workers of whoever leads: rank 0 is to be on its machine
   int notice_status = kExitTryAgain;  // of a job whose workers have all saved after a notice
   int expected = 0;                   // nodes that are known to come, spares included; 0: not known
 
@@ -83,6 +86,10 @@ struct RendezvousPolicy {
 
   std::uint64_t seed = 0;  // of chance in the pauses, so that two do not keep in step
 };
+
+/// A node that breaks a job now and then is not fit, though each check of it finds nothing.
+inline constexpr int kBlamedMin = 3;
+inline constexpr Duration kBlamedWithin = std::chrono::hours(1);
 
 /// The longest time between two beats of a node: what large jobs have. The leader of a small one
 /// asks for them sooner. docs/rendezvous.md has the sums: a node that was cut off for less than 0.8

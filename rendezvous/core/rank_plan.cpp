@@ -53,9 +53,10 @@ bool host_before(std::string_view a, std::string_view b) {
   return a.empty() && !b.empty();
 }
 
-std::vector<Seat> choose_seats(std::vector<Seat> seats, Incarnation leader, int most) {
+std::vector<Seat> choose_seats(std::vector<Seat> seats, Incarnation leader, int least, int most) {
   std::ranges::sort(seats, [leader](const Seat& a, const Seat& b) {
     const auto class_of = [leader](const Seat& seat) {
+      if (seat.is_unfit) return 3;
       if (seat.node == leader) return 0;
       return seat.previous >= 0 ? 1 : 2;
     };
@@ -63,7 +64,9 @@ std::vector<Seat> choose_seats(std::vector<Seat> seats, Incarnation leader, int 
     if (a.previous != b.previous) return a.previous < b.previous;
     return comes_before(a, b);
   });
-  if (std::ssize(seats) > most) seats.resize(static_cast<std::size_t>(most));
+  const auto fit = static_cast<int>(std::ranges::count(seats, false, &Seat::is_unfit));
+  const int taken = std::clamp(fit, least, most);
+  if (std::ssize(seats) > taken) seats.resize(static_cast<std::size_t>(taken));
   return seats;
 }
 
@@ -71,13 +74,13 @@ std::vector<Seated> plan_ranks(std::vector<Seat> seats, Incarnation leader) {
   std::ranges::sort(seats, comes_before);
   std::vector<const Seat*> places(seats.size(), nullptr);
   std::vector<const Seat*> others;
+  DDPRUN_CHECK(!seats.empty());
   for (const Seat& seat : seats) {
     if (seat.node == leader) places.front() = &seat;
   }
-  DDPRUN_CHECK(!places.empty() && places.front() != nullptr);
 
   const auto try_place = [&places](const Seat& seat, int at) {
-    const bool exists = at > 0 && static_cast<std::size_t>(at) < places.size();
+    const bool exists = at >= 0 && static_cast<std::size_t>(at) < places.size();
     if (!exists || places[static_cast<std::size_t>(at)] != nullptr) return false;
     places[static_cast<std::size_t>(at)] = &seat;
     return true;

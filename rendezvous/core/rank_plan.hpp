@@ -17,6 +17,7 @@ struct Seat {
   int previous = -1;             // its group rank before; -1: it had none
   std::uint64_t joined = 0;      // order in which nodes came
   int workers = 1;
+  bool is_unfit = false;  // it runs workers only where the others do not suffice
 };
 
 /// A node and what it gets.
@@ -25,13 +26,15 @@ struct Seated {
   Place place;
 };
 
-/// The `most` seats that take part: the leader, then whoever had a place, then the others in the
-/// order of node rank, host and arrival. REQUIRES: most >= 1, and `leader` is among the seats.
-std::vector<Seat> choose_seats(std::vector<Seat> seats, Incarnation leader, int most);
+/// The seats that take part, `most` of them at most: the leader, then whoever had a place, then the
+/// others in the order of node rank, host and arrival. Those that are unfit, the leader too, come
+/// last, and take part only where there are fewer than `least` others. REQUIRES: 1 <= least <=
+/// most, and there are `least` seats or more.
+std::vector<Seat> choose_seats(std::vector<Seat> seats, Incarnation leader, int least, int most);
 
-/// Places for all `seats`, in the order of their group ranks (R3). The leader is 0. Whoever had a
-/// place keeps it where it still exists, else whoever asks for one gets it; the others fill what
-/// is free in the order of node rank, host and arrival. REQUIRES: `leader` is among the seats.
+/// Places for all `seats`, in the order of their group ranks (R3). The leader is 0, if it is among
+/// them. Whoever had a place keeps it where it still exists, else whoever asks for one gets it; the
+/// others fill what is free in the order of node rank, host and arrival. REQUIRES: there is a seat.
 std::vector<Seated> plan_ranks(std::vector<Seat> seats, Incarnation leader);
 
 /// Whether host `a` comes before host `b`: runs of digits compare as numbers, "n2" before "n10".

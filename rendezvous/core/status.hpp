@@ -49,6 +49,7 @@ struct JobStatus {
     bool is_leader = false;
     std::optional<int> group_rank;     // none: a spare
     std::optional<Duration> beat_age;  // since its last beat came in; none: the leader itself
+    std::string unfit;                 // why it had better run no workers; empty: it may
     std::vector<Worker> workers;       // of this round, by local rank
 
     bool operator==(const Node&) const = default;

@@ -76,6 +76,7 @@ Json to_value(const JobStatus::Node& node) {
       {"is_leader", node.is_leader},
       {"group_rank", nullptr},
       {"beat_age_s", nullptr},
+      {"unfit", node.unfit},
       {"workers", std::move(workers)}};
   if (node.group_rank) value["group_rank"] = *node.group_rank;
   if (node.beat_age) value["beat_age_s"] = to_seconds(*node.beat_age);
@@ -205,6 +206,7 @@ JobStatus::Node read_node(Reader& reader) {
   node.is_leader = reader.boolean("is_leader");
   node.group_rank = reader.number_or_null("group_rank");
   node.beat_age = reader.seconds_or_null("beat_age_s");
+  node.unfit = reader.text("unfit");
   reader.each("workers", [&](Reader& entry) { node.workers.push_back(read_worker(entry)); });
   return node;
 }

@@ -111,6 +111,7 @@ void Cluster::start(int index) {
   policy.ranks_are_places = setting_.has_ranks;
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;
+  policy.blames_nodes = setting_.unfit_percent > 0;
   policy.notice_status = kSavedStatus;
   policy.notice_delay = 200ms;
   policy.spares = true;
@@ -126,7 +127,7 @@ void Cluster::start(int index) {
   policy.seed = world_.number();
   node.peer = std::make_unique<Peer>(std::move(policy));
   note(index, fmt::format("starts, incarnation {:x}", incarnation));
-  feed(index, Peer::Begin{});
+  feed(index, Peer::Begin{.unfit = check(index)});
 }
 
 void Cluster::feed(int index, const Peer::Event& event) {
@@ -565,6 +566,7 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
   const Coordinator* const leads = nodes_[at(index)].peer->coordinator();
   if (leads == nullptr) return violated("R1", "a round begins without a leader");
   electorate_ = leads->round()->electorate.members;
+  check_places(*leads);
   if (strikes_at_starts && world_.chance(10)) cut_off_some(index);
   if (nodes < setting_.range.min() || nodes > setting_.range.max()) {
     violated("R9", fmt::format("a round of {} nodes", nodes));
@@ -830,7 +832,33 @@ void Cluster::workers_ended(int index, int run, WorkersEnd how) {
   news.round = node.round;
   news.state = well ? WorkersState::kSucceeded : WorkersState::kStopped;
   news.has_saved = how == WorkersEnd::kSaved;
+  if (!well) news.unfit = check(index);
   feed(index, Peer::Workers{.news = news});
+}
+
+/// What a check of this node finds: by its life and round, so that no schedule without is changed.
+std::string Cluster::check(int index) const {
+  const Node& node = nodes_[at(index)];
+  const auto life = static_cast<std::uint64_t>(node.peer->policy().node.incarnation);
+  const auto round = static_cast<std::uint64_t>(node.round.number) + 1;
+  constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15;
+  const auto dice = static_cast<int>(((life ^ (round * kMix)) * kMix >> 32U) % 100);
+  return dice < setting_.unfit_percent ? "its check failed" : "";
+}
+
+/// An unfit node runs workers only where the others do not suffice.
+void Cluster::check_places(const Coordinator& leads) {
+  const auto unfit = [&leads](Incarnation node) {
+    const auto found = leads.nodes().find(node);
+    return found != leads.nodes().end() && !leads.why_unfit(found->second).empty();
+  };
+  const Coordinator::Round& round = *leads.round();
+  if (std::ranges::none_of(round.to_run, unfit)) return;
+  for (const Incarnation member : round.electorate.members) {
+    if (!round.runs.contains(member) && !unfit(member)) {
+      violated("R11", "an unfit node runs workers in the place of another");
+    }
+  }
 }
 
 void Cluster::fail_worker(int index) {

@@ -28,6 +28,7 @@ struct Setting {
   NodeRange range{3, 5};
   int max_restarts = 3;
   Duration lease = std::chrono::seconds(3);
+  int unfit_percent = 0;                     // so many checks of nodes find them unfit
   Duration work = std::chrono::seconds(20);  // how long workers have to run undisturbed
   int slow_workers = 20;                     // percent of them use their grace when told to stop
   int forgetful_workers = 15;                // percent of them die of a notice
@@ -218,6 +219,8 @@ class Cluster {
   bool is_excused(Incarnation a, Incarnation b) const;
   bool has_called(int leader, int founder) const;
   void begin_instance(int founder);
+  std::string check(int node) const;
+  void check_places(const Coordinator& leads);
   bool is_forgotten(RoundId round, RoundId by) const;
   bool lacks_votes_of_an_offer() const;
   void check_led();

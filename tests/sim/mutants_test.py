@@ -115,6 +115,8 @@ MUTANTS = {
          "  if (holder == nullptr) return false;\n  postponed_")],
     "a job that begins at once": [
         ("coordinator.cpp", "  } else if (!has_history_ && may_be_elsewhere(policy)) {", "  } else if (false) {")],
+    "an unfit node in the place of another": [
+        ("rank_plan.cpp", "      if (seat.is_unfit) return 3;\n", "")],
     "one that slept begins at once": [
         ("coordinator.cpp", "  if (now - kOverslept > due_) {", "  if (false) {")],
     "an end without H taken for a proof": [
