@@ -37,7 +37,7 @@ NodeCheck::NodeCheck(
     : plan_(plan), environment_(std::move(environment)), reaper_(reaper), limit_(context, kNever) {}
 
 NodeCheck::~NodeCheck() {
-  abandon();
+  if (is_running()) kill_group(pid_);
 }
 
 void NodeCheck::begin(OnDone on_done) {

@@ -626,6 +626,7 @@ bool Coordinator::too_few_may_come(TimePoint now) const {
 /// Of the last round; empty: none, or not known.
 std::string Coordinator::missing_hosts() const {
   std::vector<std::string> here;
+  here.reserve(nodes_.size());
   for (const auto& [incarnation, node] : nodes_)
     here.push_back(node.info.host);
   return spelled_hosts(hosts_without(round_hosts_, here));

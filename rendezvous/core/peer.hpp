@@ -32,7 +32,7 @@ class Peer {
  public:
   // What happened.
   struct Begin {
-    std::string unfit{};  // why this node had better run no workers; empty: it may
+    std::string unfit;  // why this node had better run no workers; empty: it may
   };
   struct BecameHost {  // the endpoint turned out to be this node's, after Begin, and is listened on
     Endpoint listens;  // as in RendezvousPolicy::node

@@ -615,8 +615,8 @@ class Completion(Case):
         return ended.stdout.split()
 
     def test_it_completes_options_up_to_the_script(self):
-        self.assertEqual({"--nnodes", "--nproc-per-node", "--no-python", "--no-use-env", "--node-rank", "--num-processes",
-                          "--numa-binding"},
+        self.assertEqual({"--nnodes", "--nproc-per-node", "--no-python", "--no-use-env", "--node-check",
+                          "--node-check-timeout", "--node-rank", "--num-processes", "--numa-binding"},
                          set(self.complete("--standalone", "--n")))
         self.assertEqual(["--rdzv-endpoint"], self.complete("--nnodes", "2", "--rdzv-e"))
         self.assertEqual(["--rdzv-endpoint"], self.complete("--nnodes", "=", "2", "--rdzv-e"))

@@ -10,6 +10,7 @@ namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 using Node = JobStatus::Node;
@@ -61,6 +62,14 @@ TEST(StatusText, IsThreeLinesAndOneForEachNode) {
       " rank  node                     state      last beat  workers (rank:pid)\n"
       "    0  n0                       running            -  0:812, 1:813 succeeded\n"
       "    -  n2                       spare          0.2 s  -\n");
+}
+
+TEST(StatusText, NamesNodesThatAreNotFit) {
+  JobStatus status = running_job();
+  status.nodes.back().unfit = "its check exited with status 1: GPU 3";
+  EXPECT_THAT(
+      status_text(status),
+      EndsWith("spare          0.2 s  -\nnot fit: n2: its check exited with status 1: GPU 3\n"));
 }
 
 TEST(StatusText, TellsHowTheJobEnded) {

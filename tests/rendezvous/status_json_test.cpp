@@ -48,6 +48,7 @@ JobStatus ended_job() {
   Node spare = node_of("n1", "10.0.0.2:1");
   spare.state = Node::State::kSpare;
   spare.beat_age = 250ms;
+  spare.unfit = "its check failed";
   status.nodes = {leader, spare};
   return status;
 }
@@ -86,6 +87,7 @@ TEST(StatusJson, HasTheFieldsOfTheManual) {
       R"("restarts_used":0,"restarts_max":0,"nodes_min":1,"nodes_max":1,"lease_s":0.0,"reason":"",)"
       R"("exit_status":null,"nodes":[{"host":"n","address":"h:1","incarnation":"000000000000000f",)"
       R"("state":"waiting","is_leader":false,"group_rank":null,"beat_age_s":null,)"
+      R"("unfit":"",)"
       R"("workers":[{"rank":0,"local_rank":0,"pid":0,"state":"running"}]}]})"
       "\n");
 }
