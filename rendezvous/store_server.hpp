@@ -41,8 +41,8 @@ using ForAgents = std::function<void(Protocol protocol, Descriptor socket, std::
 struct StoreServerOptions {
   Endpoint endpoint;  // host "": every address, IPv6 and IPv4; port 0: any free one
   StoreLimits limits;
-  ForAgents for_agents = nullptr;  // none: they are turned away
-  HttpPages pages = nullptr;       // beside /healthz; none: there are none
+  ForAgents for_agents = nullptr;             // none: they are turned away
+  HttpPages pages = nullptr;                  // beside /healthz; none: there are none
   std::function<void()> on_client = nullptr;  // the first of each round has validated itself
 };
 
