@@ -207,12 +207,12 @@ void Candidate::look_for_the_unheard(Mandate& mandate, const Standing& newest) c
   }
   const bool leader_is_dead = newest_dead().newest.generation == offered.generation;
   mandate.unheard = newest.offered_nodes - static_cast<int>(mandate.heard.size()) - late -
-                    (leader_is_dead ? 1 : 0);
+                    (leader_is_dead && newest.leader_ran ? 1 : 0);
   // Promises given when a lease had run out come later than the end of every lease; those given on
   // proof may come a whole lease before. The silent leader is not waited for; the others miss it
   // within a beat of each other.
   const bool is_silent = !leader_is_dead && !on_proof && setting_.led != offered.generation;
-  if (is_silent) --mandate.unheard;
+  if (is_silent && newest.leader_ran) --mandate.unheard;
   if (mandate.unheard > 0) {
     mandate.wait = on_proof ? setting_.lease + setting_.margin : setting_.regroup;
   }

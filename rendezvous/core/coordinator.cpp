@@ -800,6 +800,7 @@ void Coordinator::offer(TimePoint now, Effects& out) {
   for (const Incarnation incarnation : round_.to_run)
     round_hosts_.push_back(nodes_.at(incarnation).info.host);
   offer.successors = successors();
+  offer.leader_runs = is_to_run(self());
   const KnownElectorate& committed = lease_.electorates().front();
   for (const Incarnation member : round_.electorate.members) {
     const auto place = places.find(member);

@@ -982,12 +982,14 @@ void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
   standing_.offered_nodes = offer.nodes;
   hosts_ = offer.hosts;
   std::vector<RoundMember>& members = standing_.offered.members;
+  const int others_run = offer.nodes - (offer.leader_runs ? 1 : 0);
   for (const Successor& successor : offer.successors) {  // those that run come first, then spares
     const int others = static_cast<int>(members.size());
     if (others + 1 >= offer.electorate_size) break;
-    members.push_back({.node = successor.node, .runs = others + 1 < offer.nodes});
+    members.push_back({.node = successor.node, .runs = others < others_run});
   }
   standing_.was_to_run = offer.place.has_value();
+  standing_.leader_ran = offer.leader_runs;
   standing_.group_rank = offer.place ? offer.place->group_rank : -1;
   standing_.progress = offer.progress;
   standing_.verdict.reset();  // of an earlier leader that no majority heard, or nobody would offer

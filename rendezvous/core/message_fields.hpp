@@ -171,6 +171,7 @@ void fields(auto& visit, Is<Standing> auto& standing) {
   visit("unsettled", standing.unsettled, kUnsettled);
   visit("offered_nodes", standing.offered_nodes, kNodes);
   visit("was_to_run", standing.was_to_run);
+  visit("leader_ran", standing.leader_ran);
   visit("group_rank", standing.group_rank, between(-1, kNodesMax - 1));
   visit("progress", standing.progress);
   visit("verdict", standing.verdict);
@@ -310,6 +311,7 @@ void fields(auto& visit, Is<OfferRound> auto& offer) {
   visit("committed", offer.committed);
   visit("place", offer.place);
   visit("nodes", offer.nodes, kNodes);
+  visit("leader_runs", offer.leader_runs);
   visit("electorate_size", offer.electorate_size, kNodes);
   visit("master", offer.master);
   visit("successors", offer.successors, kSuccessors);

@@ -163,6 +163,7 @@ struct Standing {
   std::vector<Electorate> unsettled;
   int offered_nodes = 0;    // that were to run in it
   bool was_to_run = false;  // this node is one of those
+  bool leader_ran = true;   // so was the leader that offered it; not if it is unfit
   int group_rank = -1;      // its place in the newest round it ran in; -1: none
   Progress progress;        // with the newest round it acknowledged
   std::optional<Verdict> verdict;
@@ -430,6 +431,7 @@ struct OfferRound {
   Electorate committed;        // of the newest round that was started, as far as this node is in it
   std::optional<Place> place;  // none: a spare
   int nodes = 0;               // that run in it
+  bool leader_runs = true;     // the leader is one of these
   int electorate_size = 0;     // those and the spares
   Endpoint master;             // where the workers meet; host "": where the leader was reached
   std::vector<Successor> successors;  // in the order in which they are tried

@@ -67,6 +67,7 @@ inline Standing sample_standing() {
       .unsettled = {electorate({.generation = 3, .number = 10}, 3)},
       .offered_nodes = 4,
       .was_to_run = true,
+      .leader_ran = false,
       .group_rank = 2,
       .progress =
           {.attempt = 7,
@@ -144,6 +145,7 @@ inline std::vector<Message> sample_messages() {
           .committed = electorate({.generation = 3, .number = 9}, 5),
           .place = Place{.group_rank = 1, .group_size = 2, .first_rank = 8, .world_size = 16},
           .nodes = 2,
+          .leader_runs = false,
           .electorate_size = 3,
           .master = {.host = "10.0.0.1", .port = 29'500},
           .successors =

@@ -115,6 +115,8 @@ MUTANTS = {
          "  if (holder == nullptr) return false;\n  postponed_")],
     "a job that begins at once": [
         ("coordinator.cpp", "  } else if (!has_history_ && may_be_elsewhere(policy)) {", "  } else if (false) {")],
+    "a leader that ran no workers is counted among those that did": [
+        ("candidate.cpp", "(leader_is_dead && newest.leader_ran ? 1 : 0)", "(leader_is_dead ? 1 : 0)")],
     "an unfit node in the place of another": [
         ("rank_plan.cpp", "      if (seat.is_unfit) return 3;\n", "")],
     "one that slept begins at once": [
