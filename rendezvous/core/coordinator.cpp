@@ -495,6 +495,11 @@ std::string Coordinator::why_unfit(const Node& node) const {
   return fmt::format("{} failures within an hour began there", count);
 }
 
+/// Asked of all nodes at each event.
+bool Coordinator::is_fit(const Node& node) const {
+  return (node.news.unfit.empty() && blamed_.empty()) || why_unfit(node).empty();
+}
+
 /// A failure is charged to the node on which it began.
 void Coordinator::blame(const FailureNews& culprit, TimePoint now) {
   const bool may_be_its_own = culprit.suspicion() != Suspicion::kLostPeer && culprit.can_be_retried;
@@ -546,8 +551,10 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   bool is_on_its_way = false;
   for (const auto& [incarnation, node] : nodes_) {
     if (node.may_run) return;  // R2: a round of an earlier leader
-    if (is_ready(node)) ++ready;
-    if (is_ready(node) && why_unfit(node).empty()) ++fit;
+    if (is_ready(node)) {
+      ++ready;
+      if (is_fit(node)) ++fit;
+    }
     if (node.is_leaving) continue;
     // Its connection ended a moment ago: it calls again, or its death is known soon.
     if (!node.link) one_may_come = true;
@@ -756,7 +763,7 @@ std::vector<Seat> Coordinator::seats() const {
          .previous = node.group_rank,
          .joined = node.joined,
          .workers = node.info.workers,
-         .is_unfit = !why_unfit(node).empty()});
+         .is_unfit = !is_fit(node)});
   }
   return seats;
 }
@@ -1062,10 +1069,10 @@ void Coordinator::round_ended(TimePoint now) {
 
 void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
   const auto is_newcomer = [this](const auto& entry) {
-    return is_ready(entry.second) && !is_to_run(entry.first) && why_unfit(entry.second).empty();
+    return is_ready(entry.second) && !is_to_run(entry.first) && is_fit(entry.second);
   };
   const auto runs_unfit = [this](const auto& entry) {
-    return is_to_run(entry.first) && !why_unfit(entry.second).empty();
+    return is_to_run(entry.first) && !is_fit(entry.second);
   };
   const bool has_room =
       std::ssize(round_.to_run) < policy_.nodes.max() || std::ranges::any_of(nodes_, runs_unfit);

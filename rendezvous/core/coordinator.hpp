@@ -194,6 +194,7 @@ class Coordinator {
 
   bool is_idle(const Node& node) const;
   bool is_ready(const Node& node) const;
+  bool is_fit(const Node& node) const;
   void blame(const FailureNews& culprit, TimePoint now);
   void note_unfit(Effects& out);
   bool is_to_run(Incarnation node) const;
