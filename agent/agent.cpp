@@ -153,9 +153,10 @@ asio::awaitable<int> Agent::run() {
     co_await interface_->first_answer(kNamePatience);
   }
   // Before it speaks to anybody: what is not begun keeps no time.
+  std::string unfit;
   if (workers_.checks_node()) {
     tasks_.spawn(workers_.keep_check_time());
-    begins_.unfit = co_await check_node();
+    unfit = co_await check_node();
   }
   network_->serve_in(tasks_);
   tasks_.spawn(keep_time());
@@ -167,18 +168,19 @@ asio::awaitable<int> Agent::run() {
     tasks_.spawn(timers_->serve());
     tasks_.spawn(timers_->keep_time());
   }
-  tasks_.spawn(do_the_job());
+  tasks_.spawn(do_the_job(std::move(unfit)));
   co_await tasks_.join();  // throws what one of them threw; the kernel then ends the workers
   co_return exit_status_ ? wind_up(*exit_status_) : kExitDefect;
 }
 
-asio::awaitable<void> Agent::do_the_job() {
+asio::awaitable<void> Agent::do_the_job(std::string unfit) {
   JournalEntry started = workers_.entry("job_started");
   started.text = plan_.command.title;
   started.host = host_;
   started.python = plan_.command.interpreter;
   journal_->record(started);
-  if (!exit_status_) feed(begins_);  // else a signal came first
+  // Else a signal came first.
+  if (!exit_status_) feed(Peer::Begin{.unfit = std::move(unfit)});
   while (!exit_status_) {
     co_await finished_.async_wait(kTuple);
   }

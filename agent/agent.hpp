@@ -89,7 +89,7 @@ class Agent {
       Inherited inherited,
       Opened opened);
 
-  asio::awaitable<void> do_the_job();
+  asio::awaitable<void> do_the_job(std::string unfit);
   asio::awaitable<std::string> check_node();
   asio::awaitable<void> keep_time();
   asio::awaitable<void> heed_resumption();
@@ -143,7 +143,6 @@ class Agent {
   TimePoint lease_until_;
   Resumption resumption_;
   TimePoint resumed_at_ = TimePoint::min();
-  Peer::Begin begins_;  // with what the first check of this node found
   std::optional<int> exit_status_;
   std::string why_;  // the job ends, as its leader says
   bool speaks_for_job_ = false;

@@ -143,7 +143,7 @@ inline constexpr Duration kOverslept = std::chrono::milliseconds(250);
 
 /// Within that long after the endpoint's machine is up again, survivors of a round have called it:
 /// on a second connection, or on the next one if a packet of that is lost; and those who look for a
-/// leader, since of each group one calls there twice as often, whatever else it waits for.
+/// leader, since of each group one calls there several times as often, whatever else it waits for.
 constexpr Duration survivors_heard_within(Duration lease) {
   constexpr Duration kWalk = std::chrono::seconds(1);
   return std::max(kWalk, silence_before_call(lease) + 2 * call_interval(lease));
