@@ -489,8 +489,8 @@ std::string Coordinator::why_unfit(const Node& node) const {
   if (!node.news.unfit.empty()) return node.news.unfit;
   const auto blamed = blamed_.find(place_of(node.info));
   if (blamed == blamed_.end()) return {};
-  const auto is_late = [this](TimePoint at) { return seen_ < at + kBlamedWithin; };
-  const auto count = std::ranges::count_if(blamed->second, is_late);
+  const auto is_recent = [this](TimePoint at) { return seen_ < at + kBlamedWithin; };
+  const auto count = std::ranges::count_if(blamed->second, is_recent);
   if (count < kBlamedMin) return {};
   return fmt::format("{} failures within an hour began there", count);
 }
@@ -1072,7 +1072,7 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
     return is_ready(entry.second) && !is_to_run(entry.first) && is_fit(entry.second);
   };
   const auto runs_unfit = [this](const auto& entry) {
-    return is_to_run(entry.first) && !is_fit(entry.second);
+    return !is_fit(entry.second) && is_to_run(entry.first);
   };
   const bool has_room =
       std::ssize(round_.to_run) < policy_.nodes.max() || std::ranges::any_of(nodes_, runs_unfit);
