@@ -22,7 +22,7 @@ SOURCES = [
     *(f"tests/sim/{name}.cpp" for name in ("cluster", "schedule", "ddprun_sim")),
     *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "say", "signal_name", "descriptor")),
 ]
-SEEDS = "1:20000"
+SEEDS = "1:60000"
 
 # name: [(file, what stands there, what the mutant has instead)]
 MUTANTS = {

@@ -154,11 +154,13 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   setting.lease = world.chance(70) ? 3s : 1s;
   setting.work = world.between(5s, 30s);
   // By the seed, so that schedules without stay as they are.
-  if (seed % 4 == 0) setting.unfit_percent = 15;
+  if (seed % 4 == 0) setting.unfit_percent = seed % 8 == 0 ? 40 : 15;
   Cluster cluster(world, setting);
   cluster.keeps_log = keeps_log;
   cluster.tells_calls = std::getenv("DDPRUN_SIM_CALLS") != nullptr;
   cluster.network().slowest = world.chance(80) ? Duration(2ms) : Duration(150ms);
+  // What is lost on the way comes when TCP sends it again: in a second.
+  if (seed % 5 == 2) cluster.network().slowest = setting.lease / 3;
 
   cluster.strikes_at_starts = world.chance(30);
   world.in(kTrouble, [&cluster] { cluster.strikes_at_starts = false; });
@@ -172,6 +174,7 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   }
   world.in(kTrouble + 20s, [&cluster] {
     cluster.network().mend_all();
+    cluster.network().slowest = 2ms;
     cluster.begin_quiet();
   });
 
