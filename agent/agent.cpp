@@ -1,6 +1,7 @@
 #include "agent/agent.hpp"
 
 #include "agent/console.hpp"
+#include "agent/core/failure_report.hpp"
 #include "agent/core/rendezvous_policy.hpp"
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
@@ -104,6 +105,8 @@ Agent::Agent(
            .tasks = tasks_},
           std::move(inherited),
           {.news = [this](const WorkerNews& news) { workers_told(news); },
+           .failure_read =
+               [this](FailureText text) { feed(Peer::FailureRead{.text = std::move(text)}); },
            .gave_up = [this](int status) { leave(status); }}) {
   // Nobody else can set it for the workers: they inherit from here.
   const char* const chosen =
@@ -446,6 +449,10 @@ void Agent::perform(const effects::Absence& effect) {
   } else {
     silent_hosts_.insert(effect.host);
   }
+}
+
+void Agent::perform(const effects::ShowFailure& effect) {
+  journal_->tell([text = failure_output(effect.host, effect.failure)] { return text; });
 }
 
 void Agent::perform(const effects::Note& effect) {

@@ -116,6 +116,7 @@ class Agent {
   void perform(const effects::StopWorkers& effect);
   void perform(const effects::KillWorkers& effect);
   void perform(const effects::Absence& effect);
+  void perform(const effects::ShowFailure& effect);
   void perform(const effects::Note& effect);
   void perform(const effects::Finish& effect);
   void workers_told(const WorkerNews& news);

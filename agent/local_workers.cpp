@@ -216,7 +216,7 @@ void LocalWorkers::finish(int exit_status) {
     outcome.stopped_by = stopped_by_;
     reporter_.conclude(outcome);
   }
-  reporter_.tell();
+  static_cast<void>(reporter_.tell());
   torch_events_.job_ended(exit_status);
 }
 
@@ -373,7 +373,9 @@ void LocalWorkers::report() {
   if (failed_here) {
     reporter_.conclude(outcome(*order_));
     // Behind all that is urgent, the next round for one.
-    asio::post(context_, [this] { reporter_.tell(); });
+    asio::post(context_, [this] {
+      if (auto output = reporter_.tell()) around_.tasks.spawn(forward(*std::move(output)));
+    });
     return;
   }
   reporter_.forget();
@@ -384,6 +386,15 @@ void LocalWorkers::report() {
   auto line =
       stop_line(around_.plan.command.title, *order_, outcome(*order_), round_.place.world_size);
   if (!line.empty()) around_.journal.tell([text = std::move(line)] { return text; });
+}
+
+/// For the leader's console.
+asio::awaitable<void> LocalWorkers::forward(Reporter::LastOutput output) {
+  if (!output.lines) co_return;
+  Timer no_limit(context_, kNever);
+  auto lines = co_await output.lines->await(no_limit);
+  if (!lines || !*lines) co_return;
+  listener_.failure_read({.round = output.round, .rank = output.rank, .lines = **std::move(lines)});
 }
 
 Outcome LocalWorkers::outcome(const StopRound& order) const {

@@ -37,6 +37,7 @@ class LocalWorkers {
   /// Whom it tells.
   struct Listener {
     std::function<void(const WorkerNews&)> news;
+    std::function<void(FailureText)> failure_read;
     // A process does not end: this node may start no worker again, and is to leave with this.
     std::function<void(int exit_status)> gave_up;
   };
@@ -115,6 +116,7 @@ class LocalWorkers {
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();
+  asio::awaitable<void> forward(Reporter::LastOutput output);
   bool is_suspicious() const;
   void release_news();
   bool may_be_repeated(int signal) const;

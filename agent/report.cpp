@@ -56,19 +56,20 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
 
 }  // namespace
 
-std::string tell_failure(FailureReport report, const std::string& pass_up_to) {
+ToldFailure tell_failure(FailureReport report, const std::string& pass_up_to) {
   add_error_file(report.culprit);
   add_failed_import(report);
   const bool is_last = !report.outcome.restarts;
-  std::string out;
+  ToldFailure out;
   if (is_last) {
     for (auto& other : report.others) {
       add_error_file(other);
     }
-    out = failure_block(report);
+    out.text = failure_block(report);
   }
-  out += failure_paragraph(report);
-  if (!pass_up_to.empty()) out += pass_up(report.culprit, pass_up_to);
+  out.text += failure_paragraph(report);
+  if (!pass_up_to.empty()) out.text += pass_up(report.culprit, pass_up_to);
+  out.last_output = last_output(report);
   return out;
 }
 

@@ -4,15 +4,21 @@
 #include "base/time.hpp"
 
 #include <string>
+#include <vector>
 
 namespace ddprun {
+
+struct ToldFailure {
+  std::string text;                   // for this node's console
+  std::vector<TextLine> last_output;  // for another one's
+};
 
 /// The whole text of a failure: what the workers' error files say filled in, the paragraph, and
 /// the block before it unless the job is restarted. Hands the culprit's error file, with the exit
 /// code added, on to `pass_up_to` (our own TORCHELASTIC_ERROR_FILE) unless that is empty.
 ///
 /// Reads and writes files: for the journal's thread.
-std::string tell_failure(FailureReport report, const std::string& pass_up_to);
+ToldFailure tell_failure(FailureReport report, const std::string& pass_up_to);
 
 /// `at` on the local wall clock: "2030-01-31_12:00:00".
 std::string wall_time(TimePoint at);

@@ -46,7 +46,7 @@ void Reporter::worker_waits(int rank, pid_t pid) {
 void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& round) {
   // Workers that we stopped because a person or another node asked for it are no news.
   if (news.failures.empty() || news.failures.front().stopped_by_us) return;
-  tell();  // of an earlier round
+  static_cast<void>(tell());  // of an earlier round
   FailureReport out;
   out.title = from_.plan.command.title;
   out.python = from_.plan.command.interpreter;
@@ -68,6 +68,7 @@ void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& r
   out.culprit = std::move(out.others.front());
   out.others.erase(out.others.begin());
   noted_ = std::move(out);
+  round_ = round.round;
   is_concluded_ = false;
 }
 
@@ -88,8 +89,8 @@ void Reporter::conclude(const Outcome& outcome) {
   is_concluded_ = true;
 }
 
-void Reporter::tell() {
-  if (!is_concluded_ || !noted_) return;
+std::optional<Reporter::LastOutput> Reporter::tell() {
+  if (!is_concluded_ || !noted_) return std::nullopt;
   FailureReport report = *std::move(noted_);
   noted_.reset();
   add_last_lines(report.attempt, report.culprit);
@@ -99,8 +100,16 @@ void Reporter::tell() {
   }
   const char* const own = std::getenv(contract::kErrorFile);  // NOLINT(concurrency-mt-unsafe)
   const std::string pass_up_to = own == nullptr || report.outcome.restarts ? "" : own;
-  from_.journal.tell(
-      [report = std::move(report), pass_up_to] { return tell_failure(report, pass_up_to); });
+  LastOutput output{.round = round_, .rank = report.culprit.rank, .lines = nullptr};
+  if (auto lines = Errand<std::vector<TextLine>>::open("cannot read a failure")) {
+    output.lines = *std::move(lines);
+  }
+  from_.journal.tell([report = std::move(report), pass_up_to, lines = output.lines] {
+    ToldFailure told = tell_failure(report, pass_up_to);
+    if (lines) lines->complete(std::move(told.last_output));
+    return told.text;
+  });
+  return output;
 }
 
 }  // namespace ddprun

@@ -10,9 +10,12 @@
 #include "agent/streams.hpp"
 #include "agent/worker_group.hpp"
 #include "rendezvous/core/effects.hpp"
+#include "rendezvous/errand.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -50,9 +53,17 @@ class Reporter {
   /// A failure was noted, and nobody has said yet what follows.
   bool has_noted() const { return noted_ && !is_concluded_; }
 
-  /// Tells what was noted and concluded, if anything. It may wait 0.2 s for each failed worker's
-  /// last lines, so whatever is urgent comes first.
-  void tell();
+  /// The last output of a failed worker, once the journal's thread has read it.
+  struct LastOutput {
+    RoundId round;
+    int rank = 0;
+    std::shared_ptr<Errand<std::vector<TextLine>>>
+        lines;  // null: no descriptor was left to wait for them
+  };
+
+  /// Tells what was noted and concluded, if anything, and yields what is read for it. It may wait
+  /// 0.2 s for each failed worker's last lines, so whatever is urgent comes first.
+  std::optional<LastOutput> tell();
 
  private:
   StderrShown shown(int local_rank) const;
@@ -60,6 +71,7 @@ class Reporter {
 
   Sources from_;
   std::optional<FailureReport> noted_;
+  RoundId round_;  // in which that failed
   bool is_concluded_ = false;
 };
 

@@ -59,27 +59,37 @@ class DuplicateWatch {
   asio::posix::stream_descriptor stream_;
 };
 
-/// A question that a thread of its own asks. The thread may outlive whoever waits for the answer.
+/// A question that another thread answers. The thread may outlive whoever waits for the answer.
 template <class T>
 class Errand {
  public:
-  /// Runs `ask`, which touches nothing but what it owns. Fails with kIo, saying `what` cannot be
-  /// done.
+  /// Runs `ask`, which touches nothing but what it owns, on a thread of its own. Fails with kIo,
+  /// saying `what` cannot be done.
   template <class Ask>
   static Result<std::shared_ptr<Errand>> begin(std::string_view what, Ask ask) {
-    auto errand = std::make_shared<Errand>();
-    errand->done_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!errand->done_) return make_errno_error(errno, what);
+    auto errand = open(what);
+    if (!errand) return errand.error();
     std::thread thread;
-    const auto started = start_quiet_thread(thread, what, [errand, ask = std::move(ask)] {
-      Result<T> found = ask();
-      const std::scoped_lock lock(errand->mutex_);
-      errand->answer_ = std::move(found);
-      static_cast<void>(::eventfd_write(errand->done_.get(), 1));  // the counter is 0: it is taken
-    });
+    const auto started = start_quiet_thread(
+        thread, what, [errand = *errand, ask = std::move(ask)] { errand->complete(ask()); });
     if (!started) return started.error();
     thread.detach();
     return errand;
+  }
+
+  /// One that complete() answers. Fails as above.
+  static Result<std::shared_ptr<Errand>> open(std::string_view what) {
+    auto errand = std::make_shared<Errand>();
+    errand->done_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!errand->done_) return make_errno_error(errno, what);
+    return errand;
+  }
+
+  /// Answers it, once.
+  void complete(Result<T> answer) {
+    const std::scoped_lock lock(mutex_);
+    answer_ = std::move(answer);
+    static_cast<void>(::eventfd_write(done_.get(), 1));  // the counter is 0: it is taken
   }
 
   /// None: there is none yet.

@@ -233,6 +233,30 @@ std::string failure_paragraph(const FailureReport& report) {
   return out;
 }
 
+std::vector<TextLine> last_output(const FailureReport& report) {
+  const FailureDetails& culprit = report.culprit;
+  const std::string* text = &culprit.traceback;
+  if (text->empty()) text = &culprit.message;
+  if (text->empty()) text = &culprit.last_lines;
+  const std::string_view written = trim(*text);
+  if (written.empty()) return {};
+  std::vector<TextLine> lines;
+  for (const auto line : split(written, '\n')) {
+    lines.push_back({.text = std::string(line)});
+  }
+  const std::size_t surplus = lines.size() - std::min(lines.size(), kFailureLinesMax);
+  lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(surplus));
+  return lines;
+}
+
+std::string failure_output(const std::string& host, const FailureText& failure) {
+  std::string out = fmt::format("ddprun: last output of rank {} on {}:\n", failure.rank, host);
+  for (const TextLine& line : failure.lines) {
+    out += fmt::format("    | {}\n", line.text);
+  }
+  return out;
+}
+
 std::string stop_line(
     const std::string& title, const StopRound& order, const Outcome& outcome, int workers) {
   const std::string next = what_happens_next(outcome, workers);

@@ -76,6 +76,13 @@ std::string failure_block(const FailureReport& report);
 /// The paragraph; ends with a newline.
 std::string failure_paragraph(const FailureReport& report);
 
+/// The culprit's traceback, else its message, else the last lines of its stderr, as far as they are
+/// known here: the last kFailureLinesMax lines, for the console of another node.
+std::vector<TextLine> last_output(const FailureReport& report);
+
+/// What the leader shows of it; ends with a newline.
+std::string failure_output(const std::string& host, const FailureText& failure);
+
 /// The line of a node on which nothing failed, where a round was stopped for another reason; ends
 /// with a newline. Empty if the end of the job, which follows, will say all there is.
 std::string stop_line(

@@ -27,8 +27,9 @@ constexpr std::size_t kRanksShownMax = 40;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 // For the death that explains why a worker has lost a peer: of that peer, or of its node.
 constexpr Duration kCauseWait = 1s;
-constexpr auto kQuietLastCall = 2s;  // most come within that, and nobody need be told
-constexpr auto kQuietWait = 5s;      // for other nodes, before whoever started this one is told
+constexpr Duration kTextPatience = 1s;  // stderr may take 0.2 s to read, a slow disk longer
+constexpr auto kQuietLastCall = 2s;     // most come within that, and nobody need be told
+constexpr auto kQuietWait = 5s;         // for other nodes, before whoever started this one is told
 
 /// How many of it have not come to this leader.
 int unmet_in(const KnownElectorate& electorate) {
@@ -500,14 +501,20 @@ bool Coordinator::is_fit(const Node& node) const {
   return (node.news.unfit.empty() && blamed_.empty()) || why_unfit(node).empty();
 }
 
+/// The node on which that worker ran; null: it is not connected any more.
+const Coordinator::Node* Coordinator::began_at(const FailureNews& culprit) const {
+  const auto found = std::ranges::find_if(
+      nodes_, [&culprit](const auto& entry) { return entry.second.news.failure == culprit; });
+  return found == nodes_.end() ? nullptr : &found->second;
+}
+
 /// A failure is charged to the node on which it began.
 void Coordinator::blame(const FailureNews& culprit, TimePoint now) {
   const bool may_be_its_own = culprit.suspicion() != Suspicion::kLostPeer && culprit.can_be_retried;
   if (!policy_.blames_nodes || !may_be_its_own) return;
-  const auto began_at = std::ranges::find_if(
-      nodes_, [&culprit](const auto& entry) { return entry.second.news.failure == culprit; });
-  if (began_at == nodes_.end()) return;
-  auto& blamed = blamed_[place_of(began_at->second.info)];
+  const Node* const node = began_at(culprit);
+  if (node == nullptr) return;
+  auto& blamed = blamed_[place_of(node->info)];
   blamed.push_back(now);
   if (std::ssize(blamed) > kBlamedMin) blamed.pop_front();
 }
@@ -965,6 +972,12 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
   }
 }
 
+void Coordinator::on(Node& node, const FailureText& failure, TimePoint /*now*/, Effects& out) {
+  if (failure.round == round_.id) awaits_text_ = false;
+  if (!policy_.shows_failures || failure.lines.empty()) return;
+  out.emplace_back(effects::ShowFailure{.host = node.info.host, .failure = failure});
+}
+
 void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out) {
   if (held_ && culprit.suspicion() >= held_->first.suspicion()) return;
   const bool may_be_noticed = workers_get_notices() && (held_ || culprit.may_come_of_notice());
@@ -1004,6 +1017,9 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
     if (order.pause > Duration()) not_before_ = now + order.pause;
     return break_round(std::move(order), out);
   }
+  const Node* const node = began_at(culprit);
+  const bool is_elsewhere = node != nullptr && node->info.incarnation != self();
+  awaits_text_ = policy_.shows_failures && is_elsewhere && node->link.has_value();
   const std::string why = order.why;
   decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), out);
 }
@@ -1060,6 +1076,7 @@ void Coordinator::consider_success(TimePoint now, Effects& out) {
 }
 
 void Coordinator::round_ended(TimePoint now) {
+  if (awaits_text_) text_until_ = now + kTextPatience;
   phase_ = Phase::kGathering;
   gather_since_ = now;
   has_told_waiting_ = false;
@@ -1240,7 +1257,8 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
     const auto found = nodes_.find(incarnation);
     return found != nodes_.end() && found->second.has_heard_verdict;
   };
-  if (!is_final_ && lease_.majority_is(has_heard)) {
+  const bool is_text_due = awaits_text_ && now < text_until_;
+  if (!is_final_ && !is_text_due && lease_.majority_is(has_heard)) {
     is_final_ = true;
     final_at_ = now;
     for (const auto& [incarnation, node] : nodes_) {
@@ -1336,6 +1354,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   if (held_) not_after(held_->second);
   if (succeeded_at_) not_after(*succeeded_at_ + policy_.notice_delay);
   if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
+  if (awaits_text_) not_after(text_until_);
   if (verdict_ && is_final_ && final_at_ != kNever) {
     not_after(final_at_ + policy_.verdict_timeout);
     not_after(asked_until());

@@ -133,6 +133,7 @@ class Coordinator {
   void on(Node& node, const Confirm& confirm, TimePoint now, Effects& out);
   void on(Node& node, const Acknowledge& acknowledge, TimePoint now, Effects& out);
   void on(Node& node, const WorkerNews& news, TimePoint now, Effects& out);
+  void on(Node& node, const FailureText& failure, TimePoint now, Effects& out);
   void on(Node& node, const Leaving& leaving, TimePoint now, Effects& out);
   void on(Node& node, const VerdictHeard& heard, TimePoint now, Effects& out);
   template <class Other>
@@ -195,6 +196,7 @@ class Coordinator {
   bool is_idle(const Node& node) const;
   bool is_ready(const Node& node) const;
   bool is_fit(const Node& node) const;
+  const Node* began_at(const FailureNews& culprit) const;
   void blame(const FailureNews& culprit, TimePoint now);
   void note_unfit(Effects& out);
   bool is_to_run(Incarnation node) const;
@@ -271,6 +273,10 @@ class Coordinator {
   std::optional<Verdict> verdict_;
   bool is_final_ = false;
   TimePoint final_at_;
+  // A worker of another node ended the job: the leader waits for its last output, until
+  // text_until_ once no worker is left.
+  bool awaits_text_ = false;
+  TimePoint text_until_ = kNever;
 };
 
 }  // namespace ddprun

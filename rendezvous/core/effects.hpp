@@ -95,6 +95,12 @@ struct Absence {
   bool is_over = false;
 };
 
+/// The last output of a worker that failed on another node, for this node's console.
+struct ShowFailure {
+  std::string host;
+  FailureText failure;
+};
+
 /// A line for the log.
 struct Note {
   std::string text;
@@ -122,6 +128,7 @@ using Effect = std::variant<
     StopWorkers,
     KillWorkers,
     Absence,
+    ShowFailure,
     Note,
     Finish>;
 

@@ -1085,6 +1085,10 @@ void Member::tell_workers(Effects& out) {
   send(std::move(told), out);
 }
 
+void Member::failure_read(const FailureText& text, Effects& out) {
+  if (uplink_ == Uplink::kFollowing) send(text, out);
+}
+
 void Member::send(Message message, Effects& out) {
   out.emplace_back(effects::Send{.to = link_, .message = std::move(message)});
 }

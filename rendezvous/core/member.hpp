@@ -75,6 +75,8 @@ class Member {
   /// Nothing of that node runs any more; this node does not lead, and may have led it (E9).
   void line_ended(Incarnation node, TimePoint now, Effects& out);
   void workers(const WorkerNews& news, TimePoint now, Effects& out);
+  /// Forwards the last output of a worker of this node to the leader.
+  void failure_read(const FailureText& text, Effects& out);
   void signalled(int signal, bool whole_job, TimePoint now, Effects& out);
   void tick(TimePoint now, Effects& out);
   /// Somebody called here to say who leads: this job, or another one on the same endpoint, which

@@ -54,6 +54,7 @@ inline constexpr Length kJob{1'024};
 inline constexpr Length kHost{255};
 inline constexpr Length kMachine{64};
 inline constexpr Length kClause{4'096};  // a sentence for people
+inline constexpr Length kTextLine{512};
 inline constexpr Length kHosts{40'960};  // of all nodes, with commas
 inline constexpr Length kSuccessors{16};
 inline constexpr Length kUnsettled{kUnsettledMax};
@@ -61,9 +62,10 @@ inline constexpr Length kProof{64};  // hex digits of HMAC-SHA256
 
 /// By the order of the alternatives of Message.
 inline constexpr auto kTypes = std::to_array<std::string_view>(
-    {"hello",   "beat",          "confirm",     "acknowledge", "workers",  "leaving",  "eligible",
-     "promise", "verdict_heard", "welcome",     "answer",      "redirect", "survivor", "wait",
-     "ask",     "offer_round",   "start_round", "stop_round",  "verdict",  "refuse"});
+    {"hello",      "beat",     "confirm", "acknowledge",   "workers",     "failure_text",
+     "leaving",    "eligible", "promise", "verdict_heard", "welcome",     "answer",
+     "redirect",   "survivor", "wait",    "ask",           "offer_round", "start_round",
+     "stop_round", "verdict",  "refuse"});
 static_assert(kTypes.size() == std::variant_size_v<Message>);
 
 inline constexpr std::array<std::string_view, 4> kWorkersStates = {
@@ -224,6 +226,16 @@ void fields(auto& visit, Is<WorkerNews> auto& news) {
   visit("pids", news.pids, Length{kWorkersMax}, kPid);
   visit("has_saved", news.has_saved);
   visit("unfit", news.unfit, kClause);
+}
+
+void fields(auto& visit, Is<TextLine> auto& line) {
+  visit("text", line.text, kTextLine);
+}
+
+void fields(auto& visit, Is<FailureText> auto& failure) {
+  visit("round", failure.round);
+  visit("rank", failure.rank, kRanks);
+  visit("lines", failure.lines, Length{kFailureLinesMax});
 }
 
 void fields(auto& visit, Is<Leaving> auto& leaving) {

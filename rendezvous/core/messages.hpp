@@ -243,6 +243,13 @@ struct FailureNews {
   }
 };
 
+/// One line of what a worker wrote.
+struct TextLine {
+  std::string text;
+
+  bool operator==(const TextLine&) const = default;
+};
+
 /// A node that may lead next.
 struct Successor {
   Incarnation node{};
@@ -305,6 +312,18 @@ struct WorkerNews {
   std::string unfit;       // why this node had better run no workers: its check; empty: it may
 
   bool operator==(const WorkerNews&) const = default;
+};
+
+inline constexpr std::size_t kFailureLinesMax = 40;
+
+/// The last output of the worker that ended the round, for the leader's console. Sent once it was
+/// read and no worker of the node is left.
+struct FailureText {
+  RoundId round;
+  int rank = 0;
+  std::vector<TextLine> lines;  // at most kFailureLinesMax; empty: none is known
+
+  bool operator==(const FailureText&) const = default;
 };
 
 /// This node was told to stop.
@@ -492,6 +511,7 @@ using Message = std::variant<
     Confirm,
     Acknowledge,
     WorkerNews,
+    FailureText,
     Leaving,
     Eligible,
     Promise,

@@ -804,6 +804,11 @@ void Peer::on(const Workers& event, TimePoint now) {
   member_.workers(event.news, now, from_member_);
 }
 
+void Peer::on(const FailureRead& event, TimePoint /*now*/) {
+  // The leader has it on its console already.
+  if (!coordinator_ && policy_.shows_failures) member_.failure_read(event.text, from_member_);
+}
+
 void Peer::on(const Signalled& event, TimePoint now) {
   member_.signalled(event.signal, event.whole_job, now, from_member_);
 }

@@ -67,6 +67,9 @@ class Peer {
   struct Workers {  // news of our own
     WorkerNews news;
   };
+  struct FailureRead {  // the last output of our worker that ended the round
+    FailureText text;
+  };
   struct StoreReached {};  // a worker of the round that this node started has spoken to its store
   struct Signalled {
     int signal = 0;  // SIGKILL, after another: the job ends without a grace
@@ -84,6 +87,7 @@ class Peer {
       Farewell,
       FenceHeld,
       Workers,
+      FailureRead,
       StoreReached,
       Signalled,
       Tick>;
@@ -116,6 +120,7 @@ class Peer {
   void on(const Farewell& event, TimePoint now);
   void on(const FenceHeld& event, TimePoint now);
   void on(const Workers& event, TimePoint now);
+  void on(const FailureRead& event, TimePoint now);
   void on(const StoreReached& event, TimePoint now);
   void on(const Signalled& event, TimePoint now);
   void on(const Tick& event, TimePoint now);

@@ -2,6 +2,7 @@
 
 #include "agent/core/missing_module.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +12,11 @@ namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
+using testing::SizeIs;
 
 FailureDetails failed(int rank, ProcessEnd end, bool stopped_by_us = false) {
   FailureDetails details;
@@ -197,6 +201,38 @@ TEST(MissingModule, IsThePackageThatPythonNamesLast) {
   EXPECT_EQ(missing_module("No module named 'torch'\nValueError: no"), "");
   EXPECT_EQ(missing_module("No module named '../../etc'"), "");
   EXPECT_EQ(missing_module(""), "");
+}
+
+TEST(LastOutput, IsTheTracebackElseTheMessageElseTheLastLines) {
+  FailureReport report;
+  EXPECT_THAT(last_output(report), IsEmpty());
+  report.culprit.last_lines = "step 3\nkilled\n";
+  EXPECT_THAT(last_output(report), ElementsAre(TextLine{"step 3"}, TextLine{"killed"}));
+  report.culprit.message = "KeyError";
+  EXPECT_THAT(last_output(report), ElementsAre(TextLine{"KeyError"}));
+  report.culprit.traceback = "Traceback:\n  in main\n\nKeyError: 'x'\n";
+  EXPECT_THAT(
+      last_output(report),
+      ElementsAre(
+          TextLine{"Traceback:"}, TextLine{"  in main"}, TextLine{""}, TextLine{"KeyError: 'x'"}));
+}
+
+TEST(LastOutput, IsTheEndOfALongText) {
+  FailureReport report;
+  for (int line = 1; line <= 100; ++line)
+    report.culprit.traceback += fmt::format("line {}\n", line);
+  const auto lines = last_output(report);
+  ASSERT_THAT(lines, SizeIs(kFailureLinesMax));
+  EXPECT_EQ(lines.front().text, "line 61");
+  EXPECT_EQ(lines.back().text, "line 100");
+}
+
+TEST(LastOutput, NamesRankAndNodeOnTheLeadersConsole) {
+  EXPECT_EQ(
+      failure_output("node2", {.round = {}, .rank = 5, .lines = {{"Traceback:"}, {"KeyError"}}}),
+      "ddprun: last output of rank 5 on node2:\n"
+      "    | Traceback:\n"
+      "    | KeyError\n");
 }
 
 StopRound stopped_by_rank_5() {

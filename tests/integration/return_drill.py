@@ -175,6 +175,8 @@ class Run:
         for node in self.case.lost:
             self.network.isolate(node)
         for node in self.case.lost:
+            # First, so that no agent sees its worker die, and says so in its kernel's last packets.
+            self.network[node].freeze()
             self.network[node].kill()
             self._dead.append(self.drill.jobs.pop(node))
         for node in self.case.lost:

@@ -103,6 +103,8 @@ inline std::vector<Message> sample_messages() {
           .pids = {101, 0, 103},
           .has_saved = false,
           .unfit = "its check exited with status 1"},
+      FailureText{
+          .round = round, .rank = 13, .lines = {{.text = "Traceback:"}, {.text = "  \"x\""}}},
       Leaving{.signal = 15, .whole_job = true},
       Eligible{.dead = sample_death(), .standing = sample_standing()},
       Promise{.generation = 5, .dead = sample_death(), .standing = sample_standing()},

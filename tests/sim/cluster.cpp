@@ -112,6 +112,7 @@ void Cluster::start(int index) {
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;
   policy.blames_nodes = setting_.unfit_percent > 0;
+  policy.shows_failures = setting_.shows_failures;
   policy.notice_status = kSavedStatus;
   policy.notice_delay = 200ms;
   policy.spares = true;
@@ -834,6 +835,16 @@ void Cluster::workers_ended(int index, int run, WorkersEnd how) {
   news.has_saved = how == WorkersEnd::kSaved;
   if (!well) news.unfit = check(index);
   feed(index, Peer::Workers{.news = news});
+  if (setting_.shows_failures && node.has_failed) read_failure(index, run);
+}
+
+/// Not if the agent is lost meanwhile.
+void Cluster::read_failure(int index, int run) {
+  world_.in(world_.between(0s, 1500ms), [this, index, run, round = nodes_[at(index)].round] {
+    const Node& node = nodes_[at(index)];
+    if (node.run != run || !node.agent_up || node.frozen) return;
+    feed(index, Peer::FailureRead{.text = {.round = round, .rank = 0, .lines = {{.text = "x"}}}});
+  });
 }
 
 /// What a check of this node finds: by its life and round, so that no schedule without is changed.
@@ -933,6 +944,11 @@ void Cluster::give_notice(int index) {
 
 void Cluster::perform(int index, const effects::Absence& absence) {
   note(index, fmt::format("{} is {}", absence.host, absence.is_over ? "here" : "lost"));
+}
+
+void Cluster::perform(int index, const effects::ShowFailure& failure) {
+  note(
+      index, fmt::format("shows the failure of rank {} on {}", failure.failure.rank, failure.host));
 }
 
 void Cluster::perform(int index, const effects::Note& text) {

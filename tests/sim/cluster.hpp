@@ -39,6 +39,7 @@ struct Setting {
   bool wishes_for_rank_0 = false;  // c10d, and --node-rank 0 for all
   std::optional<int> twin_of;      // the last node has its rank, and is started in its place
   Duration last_call = std::chrono::seconds(2);
+  bool shows_failures = false;
   int held_max = 8;  // lines whose ends the leader's workers hold as well
 };
 
@@ -199,6 +200,7 @@ class Cluster {
   void perform(int node, const effects::StopWorkers& stop);
   void perform(int node, const effects::KillWorkers& kill);
   void perform(int node, const effects::Absence& absence);
+  void perform(int node, const effects::ShowFailure& failure);
   void perform(int node, const effects::Note& note);
   void perform(int node, const effects::Finish& finish);
 
@@ -229,6 +231,7 @@ class Cluster {
   void end_lines(int node);
   void end_workers(int node, Duration after, WorkersEnd how);
   void workers_ended(int node, int run, WorkersEnd how);
+  void read_failure(int node, int run);
   void end_by_notice(int node);
   WorkerNews failure(int node, FailureNews first) const;
   void fail(int node, FailureNews first);
