@@ -27,7 +27,7 @@ constexpr std::size_t kRanksShownMax = 40;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 // For the death that explains why a worker has lost a peer: of that peer, or of its node.
 constexpr Duration kCauseWait = 1s;
-constexpr Duration kTextPatience = 1s;  // stderr may take 0.2 s to read, a slow disk longer
+constexpr Duration kTextPatience = 3s;  // stderr may take 0.2 s to read, a slow disk longer
 constexpr auto kQuietLastCall = 2s;     // most come within that, and nobody need be told
 constexpr auto kQuietWait = 5s;         // for other nodes, before whoever started this one is told
 
@@ -973,7 +973,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
 }
 
 void Coordinator::on(Node& node, const FailureText& failure, TimePoint /*now*/, Effects& out) {
-  if (failure.round == round_.id) awaits_text_ = false;
+  if (failure.round == round_.id) text_of_.reset();
   if (!policy_.shows_failures || failure.lines.empty()) return;
   out.emplace_back(effects::ShowFailure{.host = node.info.host, .failure = failure});
 }
@@ -1019,7 +1019,7 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
   }
   const Node* const node = began_at(culprit);
   const bool is_elsewhere = node != nullptr && node->info.incarnation != self();
-  awaits_text_ = policy_.shows_failures && is_elsewhere && node->link.has_value();
+  if (policy_.shows_failures && is_elsewhere) text_of_ = node->info.incarnation;
   const std::string why = order.why;
   decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), out);
 }
@@ -1076,7 +1076,7 @@ void Coordinator::consider_success(TimePoint now, Effects& out) {
 }
 
 void Coordinator::round_ended(TimePoint now) {
-  if (awaits_text_) text_until_ = now + kTextPatience;
+  if (text_of_) text_until_ = now + kTextPatience;
   phase_ = Phase::kGathering;
   gather_since_ = now;
   has_told_waiting_ = false;
@@ -1221,6 +1221,13 @@ void Coordinator::on(
   if (verdict_) node.has_heard_verdict = true;
 }
 
+/// Not from a node that is gone.
+bool Coordinator::awaits_text(TimePoint now) const {
+  if (!text_of_ || now >= text_until_) return false;
+  const auto found = nodes_.find(*text_of_);
+  return found != nodes_.end() && found->second.link.has_value();
+}
+
 /// A node that fell silent and finds nobody ends with 75, as if the job had failed. If it was done,
 /// this node waits to be found for as long as that one looks.
 bool Coordinator::may_be_asked(TimePoint now) const {
@@ -1257,8 +1264,7 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
     const auto found = nodes_.find(incarnation);
     return found != nodes_.end() && found->second.has_heard_verdict;
   };
-  const bool is_text_due = awaits_text_ && now < text_until_;
-  if (!is_final_ && !is_text_due && lease_.majority_is(has_heard)) {
+  if (!is_final_ && !awaits_text(now) && lease_.majority_is(has_heard)) {
     is_final_ = true;
     final_at_ = now;
     for (const auto& [incarnation, node] : nodes_) {
@@ -1354,7 +1360,7 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   if (held_) not_after(held_->second);
   if (succeeded_at_) not_after(*succeeded_at_ + policy_.notice_delay);
   if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
-  if (awaits_text_) not_after(text_until_);
+  if (text_of_) not_after(text_until_);
   if (verdict_ && is_final_ && final_at_ != kNever) {
     not_after(final_at_ + policy_.verdict_timeout);
     not_after(asked_until());

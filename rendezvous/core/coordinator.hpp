@@ -188,6 +188,7 @@ class Coordinator {
   Verdict verdict_after_notice(const Verdict& ending) const;
   void decide(Verdict verdict, StopRound order, Effects& out);
   void spread_verdict(TimePoint now, Effects& out);
+  bool awaits_text(TimePoint now) const;
   bool may_be_asked(TimePoint now) const;
   TimePoint asked_until() const;
   void tell_of_seekers(TimePoint now, Effects& out);
@@ -273,9 +274,9 @@ class Coordinator {
   std::optional<Verdict> verdict_;
   bool is_final_ = false;
   TimePoint final_at_;
-  // A worker of another node ended the job: the leader waits for its last output, until
-  // text_until_ once no worker is left.
-  bool awaits_text_ = false;
+  // A worker of that node ended the job: the leader waits for its last output, until text_until_
+  // once no worker is left.
+  std::optional<Incarnation> text_of_;
   TimePoint text_until_ = kNever;
 };
 
