@@ -94,13 +94,22 @@ class Network {
   bool is_up(int host) const { return is_up_[static_cast<std::size_t>(host)]; }
   void set_up(int host, bool up) {
     is_up_[static_cast<std::size_t>(host)] = up;
-    if (up) up_since_[static_cast<std::size_t>(host)] = world_.now();
-    if (up) wake();
+    if (!up) return forget(host);
+    up_since_[static_cast<std::size_t>(host)] = world_.now();
+    wake();
   }
 
   Duration slowest = std::chrono::milliseconds(2);
 
  private:
+  /// A machine that lost power sends nothing again, not even once it is up.
+  void forget(int host) {
+    for (const auto& pipe : pipes_) {
+      const auto left = pipe.lock();
+      if (left && left->from_ == host) left->parcels_.clear();
+    }
+  }
+
   void move(const std::shared_ptr<Pipe>& pipe) {
     if (pipe->is_moving_ || pipe->parcels_.empty()) return;
     if (is_cut(pipe->from_, pipe->to_)) {
@@ -115,6 +124,7 @@ class Network {
 
   void arrive(const std::shared_ptr<Pipe>& pipe) {
     pipe->is_moving_ = false;
+    if (pipe->parcels_.empty()) return;                     // forgotten
     if (is_cut(pipe->from_, pipe->to_)) return move(pipe);  // lost on the way, sent again later
     const Pipe::Parcel parcel = std::move(pipe->parcels_.front().second);
     pipe->parcels_.pop_front();
