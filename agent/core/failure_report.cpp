@@ -1,5 +1,6 @@
 #include "agent/core/failure_report.hpp"
 
+#include "agent/core/tail.hpp"
 #include "base/parse.hpp"
 #include "base/signal_name.hpp"
 
@@ -238,14 +239,12 @@ std::vector<TextLine> last_output(const FailureReport& report) {
   const std::string* text = &culprit.traceback;
   if (text->empty()) text = &culprit.message;
   if (text->empty()) text = &culprit.last_lines;
-  const std::string_view written = trim(*text);
+  const std::string written = last_lines_of(trim(*text), static_cast<int>(kFailureLinesMax));
   if (written.empty()) return {};
   std::vector<TextLine> lines;
   for (const auto line : split(written, '\n')) {
     lines.push_back({.text = std::string(line)});
   }
-  const std::size_t surplus = lines.size() - std::min(lines.size(), kFailureLinesMax);
-  lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(surplus));
   return lines;
 }
 
