@@ -73,6 +73,10 @@ void Member::closed(Link link, const std::string& why, TimePoint now, Effects& o
   if (second_ && link == second_->link) second_->link.reset();
   const bool is_ours = uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link == link_;
   if (!is_ours || link == kSelfLink) return;
+  if (second_ && second_->link && second_->greeted_at) {
+    switch_to_second(now, out);
+    return advance(now, out);
+  }
   if (uplink_ != Uplink::kFollowing) in_vain_ = why;
   if (uplink_ == Uplink::kWaiting) is_taken_ = true;
   lose_uplink(now, out);
@@ -80,7 +84,10 @@ void Member::closed(Link link, const std::string& why, TimePoint now, Effects& o
 }
 
 void Member::received(Link link, const Message& message, TimePoint now, Effects& out) {
-  if (second_ && link == second_->link) replace_uplink(now, out);
+  if (second_ && link == second_->link) {
+    out.emplace_back(effects::Close{.link = link_});
+    switch_to_second(now, out);
+  }
   const bool speaks = uplink_ == Uplink::kWaiting || uplink_ == Uplink::kFollowing;
   if (!speaks || link != link_ || ended_) return;
   if (uplink_ == Uplink::kFollowing) hear(now, out);
@@ -937,10 +944,11 @@ Duration Member::patience_with_second() const {
   return std::max(least, 2 * std::min(round_trip_, 2 * least));
 }
 
-/// The leader answers on the second one, whatever it says: the first is as good as ended.
-void Member::replace_uplink(TimePoint now, Effects& out) {
+/// The leader has read the greeting on the second one: it answers there, and ends the first. Either
+/// may be seen first.
+void Member::switch_to_second(TimePoint now, Effects& out) {
   const auto second = std::exchange(second_, std::nullopt).value_or(Second());
-  hang_up(now, out);
+  lose_uplink(now, out);
   uplink_ = Uplink::kWaiting;
   link_ = second.link.value_or(Link{});
   hello_at_ = second.greeted_at.value_or(now);

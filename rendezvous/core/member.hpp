@@ -216,7 +216,7 @@ class Member {
   TimePoint silent_at() const;
   void call_again(TimePoint now, Effects& out);
   void greet_on_second(TimePoint now, Effects& out);
-  void replace_uplink(TimePoint now, Effects& out);
+  void switch_to_second(TimePoint now, Effects& out);
   void drop_second(Effects& out);
   Duration patience_with_second() const;
   std::string why_lease_is_over(TimePoint now) const;

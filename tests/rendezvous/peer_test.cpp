@@ -596,6 +596,34 @@ TEST(Peer, ASurvivorCallsTheEndpointWhateverItWaitsFor) {
   EXPECT_TRUE(has<effects::Close>(node.done));
 }
 
+// The leader ends the first connection once it has read the hello on the second. The node hung up
+// on both if it saw that before the answer, and of a done job it then heard nothing more.
+TEST(Peer, StaysOnItsSecondConnectionThoughTheFirstEndsBeforeTheLeaderAnswersThere) {
+  Caller node(NodeRange(2, 2));
+  start_round(node, {.host = "n7", .port = 7});
+  const Link first = node.called;
+  while (node.called == first) {
+    node.now = node.peer.next_deadline().value_or(kNever);
+    node.feed(Peer::Tick{});
+  }
+  node.connected();
+  EXPECT_TRUE(std::holds_alternative<Hello>(find<effects::Send>(node.done)->message));
+  node.feed(Peer::Closed{.link = first, .why = "the other side has ended"});
+  EXPECT_FALSE(has<effects::Close>(node.done));
+  EXPECT_FALSE(has<effects::Call>(node.done));
+  node.receive(TellVerdict{.verdict = {.exit_status = 0, .why = ""}, .is_final = true});
+  EXPECT_FALSE(has<effects::Send>(node.done)) << "before it is welcome";
+  Welcome welcome;
+  welcome.generation = 1;
+  welcome.leader.incarnation = Incarnation{9};
+  welcome.leader.listens = {.host = "n7", .port = 7};
+  welcome.instance = kInstance;
+  welcome.lease = 3s;
+  node.receive(welcome);
+  node.receive(TellVerdict{.verdict = {.exit_status = 0, .why = ""}, .is_final = true});
+  EXPECT_TRUE(std::holds_alternative<VerdictHeard>(find<effects::Send>(node.done)->message));
+}
+
 TEST(Peer, ANodeThatWasToldOfAnInstanceJoinsAnotherOnlyOnceThatHasBegun) {
   for (const bool has_begun : {false, true}) {
     Caller node(NodeRange(2, 2));
