@@ -148,8 +148,9 @@ class Run:
             case.kind.most - len(case.lost), cut_ns, time.monotonic())
         if lonely:
             self._meanwhile_s = (lonely.last_ns - cut_ns) / 1e9 - LEASE_S - MARGIN_S
-        self.network.heal()
+        # Before the network heals: what its kernel still sends may have a spare begin before this goes on.
         back_s, back_ns = time.monotonic(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        self.network.heal()
         for node in case.lost:
             self.drill.start(node, *self.flags(node))
         answer, seconds, seen = self.answer(cut_s, cut_ns, back_s, back_ns, said)
@@ -198,7 +199,8 @@ class Run:
         if fresh:
             seconds = (fresh.last_ns - back_ns) / 1e9 - (could_s - back_s)
             if self.case.help == "spare":  # else the job might be over before the one that stands by hears who leads
-                self.listen_until(lambda: any(f"joins; {most + 1} of" in self.drill.said(node)[said.get(node, 0):]
+                joins = re.compile(rf"joins; ({most + 1}|{most + 2}) of")  # with the one that is lost, or without it
+                self.listen_until(lambda: any(joins.search(self.drill.said(node), said.get(node, 0))
                                               for node in range(most)))
             try:
                 self.drill.finish()
