@@ -53,7 +53,15 @@ Result<void> put_is_host(std::string_view value, Options& options) {
   return {};
 }
 
-/// What to do about quotes that a shell, or nobody, has left within others.
+/// Text without the pair of quotes that it stands in, which no shell has taken off where a list of
+/// words or a file gives it.
+std::string_view without_quotes(std::string_view text) {
+  if (text.size() < 2 || text.front() != text.back()) return text;
+  if (text.front() != '\'' && text.front() != '"') return text;
+  return text.substr(1, text.size() - 2);
+}
+
+/// What to do about other quotes.
 std::string_view about_quotes(std::string_view piece) {
   if (piece.find_first_of("'\"") == std::string_view::npos) return "";
   return "; the quotes in it are read as part of it, leave them out";
@@ -131,8 +139,9 @@ Result<void> rdzv_id(const Given& given, Options& options) {
 }
 
 Result<void> rdzv_conf(const Given& given, Options& options) {
-  if (given.text.empty()) return {};
-  for (const std::string_view piece : split(given.text, ',')) {
+  const std::string_view settings = without_quotes(given.text);
+  if (settings.empty()) return {};
+  for (const std::string_view piece : split(settings, ',')) {
     const std::size_t equals = piece.find('=');
     const std::string_view key = trim(piece.substr(0, equals));
     const std::string_view value =

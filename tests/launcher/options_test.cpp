@@ -238,7 +238,7 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--event-log-handler", "bogus"}, "expected null, console or dynamic_rendezvous"},
       {{"--print-completion", "fish"}, "expected bash or zsh"},
       {{"--logs-specs", "mine"}, "Python plug-in"},
-      {{"--rdzv-conf", "'join_timeout=9,timeout=3'"},
+      {{"--rdzv-conf", "join_timeout=9,timeout=3'"},
        "timeout: expected a number above 0 (given 3'); the quotes"},
       {{"--numa-binding", "left"}, "expected node, socket"},
       {{"--role="}, "a role needs a name"},
@@ -316,6 +316,16 @@ TEST(Options, WarnOnceOfAnUnknownRendezvousKey) {
       options_of({"--rdzv-conf", "'last_call_timeout=3,join_timeout=9", "x"}).warnings,
       ElementsAre("--rdzv-conf: ''last_call_timeout' is not known and has no effect; the quotes in "
                   "it are read as part of it, leave them out"));
+}
+
+TEST(Options, ReadRendezvousSettingsThatStandInQuotes) {
+  for (const std::string quote : {"'", "\""}) {
+    const Options options =
+        options_of({"--rdzv-conf", quote + "join_timeout=9,last_call_timeout=3" + quote, "x"});
+    EXPECT_THAT(options.warnings, IsEmpty());
+    EXPECT_EQ(options.settings.join_timeout, 9s);
+    EXPECT_EQ(options.plan.meeting.last_call, 3s);
+  }
 }
 
 TEST(Options, AcceptTorchrunsOwnLogsSpecs) {
