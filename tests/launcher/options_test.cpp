@@ -319,9 +319,9 @@ TEST(Options, WarnOnceOfAnUnknownRendezvousKey) {
 }
 
 TEST(Options, ReadRendezvousSettingsThatStandInQuotes) {
-  for (const std::string quote : {"'", "\""}) {
-    const Options options =
-        options_of({"--rdzv-conf", quote + "join_timeout=9,last_call_timeout=3" + quote, "x"});
+  for (const char* const text :
+       {"'join_timeout=9,last_call_timeout=3'", "\"join_timeout=9,last_call_timeout=3\""}) {
+    const Options options = options_of({"--rdzv-conf", text, "x"});
     EXPECT_THAT(options.warnings, IsEmpty());
     EXPECT_EQ(options.settings.join_timeout, 9s);
     EXPECT_EQ(options.plan.meeting.last_call, 3s);
