@@ -10,23 +10,18 @@ import argparse
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 import uuid
 
+from culprit_drill import free_port
+
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
 PATIENCE_S = 180  # for a broken build to fail and not to hang; no test depends on it
 
 options = argparse.Namespace()
-
-
-def free_port():
-    with socket.socket() as asked:
-        asked.bind(("localhost", 0))
-        return asked.getsockname()[1]
 
 
 class Case(unittest.TestCase):

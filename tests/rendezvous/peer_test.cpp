@@ -539,16 +539,20 @@ TEST(Peer, WhoWaitsWithoutALeaderRefusesOtherFlagsToo) {
 constexpr RoundId kRound{.generation = 1, .number = 1};
 constexpr Instance kInstance{.founder = Incarnation{9}, .founded = 1};
 
-/// Of two nodes, led by the one at `leader`, where the node calls.
-void start_round(Caller& node, const Endpoint& leader) {
-  node.connected();
+Welcome welcome_by(const Endpoint& leader) {
   Welcome welcome;
   welcome.generation = 1;
   welcome.leader.incarnation = Incarnation{9};
   welcome.leader.listens = leader;
   welcome.instance = kInstance;
   welcome.lease = 3s;
-  node.receive(welcome);
+  return welcome;
+}
+
+/// Of two nodes, led by the one at `leader`, where the node calls.
+void start_round(Caller& node, const Endpoint& leader) {
+  node.connected();
+  node.receive(welcome_by(leader));
   node.receive(
       Answer{.number = 1, .grant = 3s, .electorate = {}, .electorate_size = 0, .next = 1s});
   OfferRound offer;
@@ -613,13 +617,7 @@ TEST(Peer, StaysOnItsSecondConnectionThoughTheFirstEndsBeforeTheLeaderAnswersThe
   EXPECT_FALSE(has<effects::Call>(node.done));
   node.receive(TellVerdict{.verdict = {.exit_status = 0, .why = ""}, .is_final = true});
   EXPECT_FALSE(has<effects::Send>(node.done)) << "before it is welcome";
-  Welcome welcome;
-  welcome.generation = 1;
-  welcome.leader.incarnation = Incarnation{9};
-  welcome.leader.listens = {.host = "n7", .port = 7};
-  welcome.instance = kInstance;
-  welcome.lease = 3s;
-  node.receive(welcome);
+  node.receive(welcome_by({.host = "n7", .port = 7}));
   node.receive(TellVerdict{.verdict = {.exit_status = 0, .why = ""}, .is_final = true});
   EXPECT_TRUE(std::holds_alternative<VerdictHeard>(find<effects::Send>(node.done)->message));
 }
