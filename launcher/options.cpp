@@ -279,10 +279,11 @@ Request surplus(const Allocation& step) {
   Request request{.asks = Asks::kNothing, .shell = {}, .plans = {}, .requeue = {}, .warnings = {}};
   if (step.node_id != 0 || step.local_id != 1) return request;
   request.warnings.push_back(fmt::format(
-      "this step has {} tasks on {} nodes, and ddprun wants one on each: the first one of each "
+      "this step has {} tasks on {} node{}, and ddprun wants one on each: the first one of each "
       "node takes part, and the others end at once, with 0; {} starts none of them",
       step.tasks(),
       step.nodes.size(),
+      step.nodes.size() == 1 ? "" : "s",
       srun_of_one_each(step)));
   return request;
 }

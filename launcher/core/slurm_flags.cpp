@@ -55,6 +55,27 @@ NodeRange nodes_of(const CommandLine& line, NodeRange otherwise) {
   return range ? *range : otherwise;
 }
 
+/// Whether each task that is started with this line is a job of its own: it meets nobody, or
+/// listens where nobody finds it.
+bool is_for_itself(const CommandLine& line) {
+  const auto ends_with = [&line](std::string_view flag, std::string_view end) {
+    const auto given = line.given.find(flag);
+    return given != line.given.end() && std::string_view(given->second.text).ends_with(end);
+  };
+  const auto port = line.given.find("master-port");
+  return line.given.contains("standalone") || ends_with("rdzv-endpoint", ":0") ||
+         (port != line.given.end() && port->second.text == "0");
+}
+
+/// Whether the line is for one agent on each node, although the step has several tasks there: it
+/// counts nodes, of which the step has enough, or says where they meet.
+bool is_for_each_node(const Allocation& allocation, const CommandLine& line) {
+  if (is_for_itself(line)) return false;
+  if (!line.given.contains("nnodes") && !says_where_to_meet(line)) return false;
+  const auto here = static_cast<int>(allocation.nodes.size());
+  return nodes_of(line, NodeRange(here, here)).max() <= here;
+}
+
 }  // namespace
 
 bool says_where_to_meet(const CommandLine& line) {
@@ -86,18 +107,17 @@ bool is_whole_step(const CommandLine& line) {
 }
 
 bool is_surplus(const Allocation& allocation, const CommandLine& line) {
-  if (!allocation.has_shared_nodes() || allocation.local_id == 0) return false;
-  if (!says_where_to_meet(line) || line.given.contains("standalone")) return false;
-  const auto here = static_cast<int>(allocation.nodes.size());
-  const int nodes = nodes_of(line, NodeRange(here, here)).max();
-  return nodes > 1 && nodes <= here;
+  return allocation.has_shared_nodes() && allocation.local_id != 0 &&
+         is_for_each_node(allocation, line);
 }
 
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line) {
   Filler filler(allocation, line);
   const auto here = static_cast<int>(allocation.nodes.size());
   const bool is_ours = !says_where_to_meet(line);
-  if (is_ours && allocation.has_shared_nodes()) return agents_share_nodes(allocation);
+  if (is_ours && allocation.has_shared_nodes() && !is_for_each_node(allocation, line)) {
+    return agents_share_nodes(allocation);
+  }
   const NodeRange nodes = nodes_of(line, NodeRange(here, here));
   if (is_ours && nodes.min() > here) {
     const Given& given = line.given.at("nnodes");

@@ -13,9 +13,10 @@ namespace ddprun {
 /// needed.
 bool says_where_to_meet(const CommandLine& line);
 
-/// Whether this task is one more than the job has agents: the step has several tasks on a node, the
-/// user says where the nodes meet, and --nnodes counts nodes and not tasks. The first task of each
-/// node takes part then. Of one node each task may mean to run a job of its own.
+/// Whether this task is one more than the job has agents: the step has several tasks on a node, and
+/// the user counts nodes (--nnodes, which the step has) or says where they meet. The first task of
+/// each node takes part then. With --standalone, or where the port is 0, each task is a job of its
+/// own.
 bool is_surplus(const Allocation& allocation, const CommandLine& line);
 
 /// Gives the flags that the command line leaves open what Slurm says: how many nodes, this node's
@@ -24,9 +25,9 @@ bool is_surplus(const Allocation& allocation, const CommandLine& line);
 /// --nnodes asks for more nodes than the step has, the id is not Slurm's either, since nodes of
 /// other steps could not have the same one.
 ///
-/// Fails with kInvalidArgument if several agents share a node, if --nnodes wants more nodes than
-/// the step has (fewer are right, and the others stand by), or if --node-rank is another than
-/// Slurm's.
+/// Fails with kInvalidArgument if several agents share a node (but see is_surplus), if --nnodes
+/// wants more nodes than the step has (fewer are right, and the others stand by), or if --node-rank
+/// is another than Slurm's.
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line);
 
 /// Whether the nodes of the step are all that the job has, since --nnodes, which fill_from_slurm

@@ -210,8 +210,14 @@ TEST(SlurmFlags, OfSeveralTasksOnANodeTheFirstTakesPartIfNodesAreCountedAndNotTa
   EXPECT_TRUE(is_one_too_many(1, {"--nnodes=3", "--node-rank=1", "--master-addr=node0"}));
   EXPECT_FALSE(is_one_too_many(1, {"--nnodes=6", c10d, endpoint}));  // an agent for each task
   EXPECT_FALSE(is_one_too_many(1, {"--nnodes=1", c10d, "--rdzv-endpoint=localhost:0"}));
+  EXPECT_FALSE(is_one_too_many(1, {"--nnodes=1", "--master-addr=localhost", "--master-port=0"}));
   EXPECT_FALSE(is_one_too_many(1, {"--standalone"}));
-  EXPECT_FALSE(is_one_too_many(1, {"--nnodes=3"}));  // which is refused
+  EXPECT_FALSE(is_one_too_many(1, {"--standalone", "--nnodes=1"}));
+  EXPECT_TRUE(is_one_too_many(1, {"--nnodes=1", c10d, endpoint}));
+  EXPECT_TRUE(is_one_too_many(1, {"--nnodes=1"}));
+  EXPECT_TRUE(is_one_too_many(1, {"--nnodes=3"}));
+  EXPECT_EQ(complaint_in(shared, {"--nnodes=3"}), "accepted");
+  EXPECT_FALSE(is_one_too_many(1, {}));  // refused: it says nothing of nodes
   EXPECT_FALSE(is_surplus(three_nodes(), {}));
 }
 

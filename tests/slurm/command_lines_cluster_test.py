@@ -156,10 +156,16 @@ class CommandLines(unittest.TestCase):
         self.assert_lines(alone, *(rf"^Local Rank: {local}, Epoch: 0, Training \.\.\.$" for local in range(4)))
 
     def test_openacc_on_one_node(self):
-        ended = self.typed("srun -N 1 --gres=gpu:4 ddprun --nnodes=1 --nproc-per-node=4 main.py")
-        self.assert_said(ended.stdout, 4, 4)
+        line = "srun -N 1 --gres=gpu:4 ddprun --nnodes=1 --nproc-per-node=4 main.py"
+        self.assert_said(self.typed(line).stdout, 4, 4)
+        in_a_job_of_many_tasks = self.submit(line, "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=2", "--gres=gpu:4")
+        self.assert_said(in_a_job_of_many_tasks, 4, 4)
+        self.assertEqual(1, in_a_job_of_many_tasks.count("this step has 8 tasks on 1 node, and ddprun wants one on each"))
 
     def test_a_script_that_is_given_its_local_rank(self):
+        ended = self.typed("ddprun --nproc_per_node=2 main.py '--local-rank=${local_rank}'")
+        self.assertEqual({f"said {rank}/2/{rank} ['--local-rank={rank}']" for rank in range(2)},
+                         set(ended.stdout.splitlines()))
         ended = self.typed("ddprun --no-use-env --nproc_per_node=2 main.py --num_epochs=1")
         self.assertEqual({f"said {rank}/2/{rank} ['--local_rank={rank}', '--num_epochs=1']" for rank in range(2)},
                          set(ended.stdout.splitlines()))
@@ -201,6 +207,15 @@ class CommandLines(unittest.TestCase):
             "--batch_size=512 --use_amp --compile=default --run_name=1024_amp_compile_default")
         self.assertEqual(0, terminal.wait(), terminal.said)
         self.assert_lines(terminal.said, r"ddptrain: --compile has no effect", r"Epoch 0: Val loss: ")
+
+    def test_mila_with_another_model(self):
+        """Without --pretrained, whose file is to be fetched; that says so."""
+        flags = "--checkpoint_interval_epochs=1 --no_wandb --use_fake_data --model_name=vit_b_32 --val_seed=0 --epochs=1"
+        ended = self.typed(f"srun {self.ddptrain('mila')} {flags} --batch_size=8")
+        self.assert_lines(ended.stdout, r"Epoch 0: Val loss: ")
+        refused = self.typed(f"HOME={self.room} srun {self.ddptrain('mila')} {flags} --pretrained", check=False)
+        self.assertNotEqual(0, refused.returncode)
+        self.assert_lines(refused.stderr, r"--pretrained without a file takes the one that torchvision downloads")
 
     def test_mila_in_an_interactive_job(self):
         ended = self.typed(f"salloc --nodes=1-2 --ntasks=4 --gpus-per-task=1 --cpus-per-task=1 "
