@@ -311,6 +311,19 @@ void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
 }
 
 void LocalWorkers::perform(const Supervisor::Waits& effect) {
+  const auto until = effect.kill_in
+                         ? fmt::format("SIGKILL in {:.1f} s", to_seconds(*effect.kill_in))
+                         : std::string("no SIGKILL before Slurm's");
+  if (effect.local_ranks.empty()) {
+    const std::string who = WorkerGroup::leftovers();
+    if (who.empty()) return;  // the last of them has just ended
+    around_.journal.tell([line = fmt::format(
+                              "ddprun: waiting for what workers left behind on {} to end: {}; {}\n",
+                              around_.host,
+                              who,
+                              until)] { return line; });
+    return;
+  }
   constexpr std::size_t kShownMax = 8;
   std::string who;
   for (const int local_rank :
@@ -322,9 +335,6 @@ void LocalWorkers::perform(const Supervisor::Waits& effect) {
         group_.pid_of(local_rank));
   }
   if (effect.local_ranks.size() > kShownMax) who += ", ...";
-  const auto until = effect.kill_in
-                         ? fmt::format("SIGKILL in {:.1f} s", to_seconds(*effect.kill_in))
-                         : std::string("no SIGKILL before Slurm's");
   around_.journal.tell([text = fmt::format(
                             "ddprun: waiting for {} of {} workers on {} to end: {}; {}\n",
                             effect.local_ranks.size(),

@@ -194,8 +194,12 @@ void Supervisor::sweep(TimePoint now, Effects& out) {
     if (worker.stopped_by_us && worker.leaves_group) told.push_back(worker.pid);
   }
   const TimePoint soon = now + policy_.leftover_grace;
-  if (told.empty()) deadline_.reset();
-  if (!told.empty()) hurry(now);
+  if (told.empty()) {
+    deadline_.reset();
+  } else {
+    hurry(now);
+    tell_at_ = now + policy_.quiet_grace;
+  }
   deadline_ = std::max(deadline_.value_or(soon), soon);
   out.emplace_back(Sweep{.signal = SIGTERM, .told_groups = std::move(told)});
 }
@@ -233,6 +237,7 @@ void Supervisor::on(const Alone& /*event*/, TimePoint now, Effects& out) {
   if (starts) return begin_round(now, out);
   phase_ = Phase::kIdle;
   deadline_.reset();
+  tell_at_.reset();
   out.emplace_back(news(was_stopped_ ? WorkersState::kStopped : WorkersState::kSucceeded));
 }
 

@@ -134,8 +134,8 @@ class Supervisor {
     std::vector<int> local_ranks;
     News news;  // kStopped, if it were
   };
-  struct Waits {  // for these, which were told to end a moment ago
-    std::vector<int> local_ranks;
+  struct Waits {                      // for these, which were told to end a moment ago
+    std::vector<int> local_ranks;     // none: for what they left behind
     std::optional<Duration> kill_in;  // none: nothing here ends them
   };
   struct Leftovers {  // of workers that exited with 0; a person is told of them

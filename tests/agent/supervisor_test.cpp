@@ -313,6 +313,22 @@ TEST(Supervisor, TellsForWhomItWaitsAndKillsThemWhenTheirGraceIsOver) {
   EXPECT_EQ(node.did(), Words{"SIGKILL to 1"});
 }
 
+TEST(Supervisor, TellsThatItWaitsForTheChildOfAWorkerThatHasSaved) {
+  SupervisorPolicy policy = two_workers();
+  policy.quiet_grace = 1s;
+  Node node(policy);
+  node.start();
+  node.stop();
+  node.ends(0, exited(kExitTryAgain), /*leaves_group=*/true);
+  node.ends(1, exited(kExitTryAgain));
+  node.did();
+  EXPECT_EQ(node.due_in(), 1s);
+  node.pass(1s);
+  EXPECT_EQ(node.did(), Words{"waits for , 29 s"});
+  node.alone();
+  EXPECT_EQ(node.due_in(), std::nullopt);
+}
+
 TEST(Supervisor, TellsNobodyOfAWaitThatWasShort) {
   SupervisorPolicy policy = two_workers();
   policy.quiet_grace = 1s;
