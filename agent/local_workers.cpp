@@ -149,8 +149,11 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
     report();
     if (held_ && !is_suspicious()) abandon_check();
   }
-  if (is_news && order.notice != 0 && stopped_by_ != 0 && !may_be_repeated(stopped_by_)) {
-    tell_of_notice();
+  // The others of an elastic job go on where this node leaves, and its workers may save as well.
+  const bool leaves_alone = order.restarts && !order.culprit;
+  const bool may_save = order.notice != 0 || leaves_alone;
+  if (is_news && may_save && stopped_by_ != 0 && !may_be_repeated(stopped_by_)) {
+    tell_of_grace(leaves_alone ? around_.plan.shutdown_timeout : around_.plan.notice.grace);
   }
   if (order.notice == 0) {
     return feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
@@ -182,8 +185,7 @@ bool LocalWorkers::may_be_repeated(int signal) const {
   return is_slurms && signal != SIGINT;
 }
 
-void LocalWorkers::tell_of_notice() {
-  const auto& grace = around_.plan.notice.grace;
+void LocalWorkers::tell_of_grace(std::optional<Duration> grace) {
   around_.journal.tell(
       [text = fmt::format(
            "ddprun: told to stop by {}: the workers may save and end{}; a second "
@@ -446,7 +448,7 @@ FailureNews LocalWorkers::failure_of(const WorkerFailure& failure) const {
   out.local_rank = failure.local_rank;
   out.pid = failure.pid;
   out.host = around_.host;
-  out.how = has_started ? failure.end.to_string() : failure.start_error;
+  out.how = failure.how();
   out.exit_status = failure.end.exit_status();
   out.signal = failure.end.signal;
   out.can_be_retried = failure.can_be_retried;

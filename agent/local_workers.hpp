@@ -120,7 +120,7 @@ class LocalWorkers {
   bool is_suspicious() const;
   void release_news();
   bool may_be_repeated(int signal) const;
-  void tell_of_notice();
+  void tell_of_grace(std::optional<Duration> grace);
   Outcome outcome(const StopRound& order) const;
   WorkerNews news_of(const Supervisor::News& news) const;
   FailureNews failure_of(const WorkerFailure& failure) const;

@@ -170,7 +170,7 @@ std::string who_and_how(const FailureReport& report) {
   const WorkerFailure& failure = report.culprit.failure;
   if (!failure.start_error.empty()) {
     return fmt::format(
-        "ddprun: {} did not start on {}: {}\n", report.title, report.host, failure.start_error);
+        "ddprun: {} did not start on {}: {}\n", report.title, report.host, failure.how());
   }
   return fmt::format(
       "ddprun: {} failed on {}: rank {} (local rank {}, pid {}) {}, {:.1f} s into attempt {}\n",
@@ -179,7 +179,7 @@ std::string who_and_how(const FailureReport& report) {
       report.culprit.rank,
       failure.local_rank,
       failure.pid,
-      failure.end.to_string(),
+      failure.how(),
       to_seconds(report.ran_for),
       report.attempt);
 }

@@ -8,6 +8,14 @@
 
 namespace ddprun {
 
+std::string WorkerFailure::how() const {
+  if (!start_error.empty()) return start_error;
+  // The cause is in another rank then, which may not have ended: it may hang, or be of another
+  // node.
+  const bool lost_peer = suspicion() == Suspicion::kLostPeer;
+  return end.to_string() + (lost_peer ? " (as one does that lost another rank)" : "");
+}
+
 Supervisor::Supervisor(SupervisorPolicy policy)
     : policy_(policy), workers_(static_cast<std::size_t>(policy.workers)) {
   DDPRUN_CHECK(policy.workers >= 1);

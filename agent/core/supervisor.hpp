@@ -63,6 +63,9 @@ struct WorkerFailure {
   std::string start_error;     // why it could not be started; empty if it was
   bool can_be_retried = true;  // false: the program cannot be executed, so no restart would help
 
+  /// As people are told: "exited with status 1", or why it could not be started.
+  std::string how() const;
+
   /// If it was told to.
   bool has_saved() const { return contract::has_saved(worker_end()); }
   bool may_come_of_notice() const { return contract::may_come_of_notice(worker_end()); }

@@ -171,6 +171,15 @@ TEST(FailureReport, SaysWhyThereIsNoRestart) {
   EXPECT_THAT(failure_paragraph(report), HasSubstr("told to stop by SIGINT"));
 }
 
+TEST(FailureReport, SaysOfARankThatLostAnotherThatTheCauseIsElsewhere) {
+  auto culprit = failed(2, {.code = 75, .signal = 0});
+  culprit.message = "rank 1 kept the others waiting";
+  EXPECT_THAT(
+      failure_paragraph(report_of(culprit, {})),
+      HasSubstr("pid 4702) exited with status 75 (as one does that lost another rank), 12.3 s into "
+                "attempt 0\n  it said: rank 1 kept the others waiting\n"));
+}
+
 TEST(FailureReport, SaysThatAProgramDidNotStart) {
   auto report = report_of(failed(0, {.code = 127, .signal = 0}), {});
   report.culprit.failure.start_error = "cannot run /no/such: No such file or directory";

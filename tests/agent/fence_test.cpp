@@ -21,13 +21,33 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+namespace {
+
+/// What the test's own thread has put on the disk so far, in order.
+std::vector<std::string>& synced_paths() {
+  thread_local std::vector<std::string> paths;
+  return paths;
+}
+
+}  // namespace
+
+/// Stands before libc's in this program.
+extern "C" int fsync(int descriptor) {
+  std::error_code ignored;
+  const auto link = std::filesystem::path("/proc/self/fd") / std::to_string(descriptor);
+  synced_paths().push_back(std::filesystem::read_symlink(link, ignored).filename());
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
 
 namespace ddprun {
 namespace {
@@ -87,6 +107,19 @@ TEST_F(FenceTest, IsHeldByTheFirstHoweverOftenItIsClaimed) {
   EXPECT_EQ(claim(1), 1U);
   EXPECT_EQ(claim(2), 1U);
   EXPECT_EQ(files().size(), 1U);
+}
+
+TEST_F(FenceTest, IsOnTheDiskWithItsNameBeforeAnybodyHasIt) {
+  synced_paths().clear();
+  claim(1);
+  const auto file = "job7-0000000000000abc-1-1.fence." + std::string("0000000000000001-");
+  ASSERT_EQ(synced_paths().size(), 2U);
+  EXPECT_THAT(synced_paths()[0], testing::StartsWith(file));
+  EXPECT_EQ(synced_paths()[1], room_.filename());
+  // Its maker may have died in between.
+  synced_paths().clear();
+  claim(2);
+  EXPECT_EQ(synced_paths(), std::vector<std::string>{room_.filename()});
 }
 
 TEST_F(FenceTest, IsAnotherForEachElectorateAndEachInstance) {

@@ -326,6 +326,17 @@ class Meeting(Strangers):
         for node in range(2):
             self.assertEqual(128 + signal.SIGINT, self.drill.jobs.pop(node).wait(PATIENCE_S))
 
+    def test_a_node_that_leaves_an_elastic_job_says_that_its_workers_may_save(self):
+        self.start_job(*self.elastic("1:2"))
+        job = self.drill.jobs.pop(1)
+        job.send_signal(signal.SIGINT)
+        self.drill.await_said(1, "told to stop by SIGINT: the workers may save and end, for 30 s; a second signal "
+                                 "ends them at once")
+        self.assertEqual(128 + signal.SIGINT, job.wait(PATIENCE_S), self.drill.account())
+        self.drill.await_round(workers=1)
+        self.drill.finish()
+        self.drill.judge(self)
+
     def test_one_node_rank_for_all_with_c10d(self):
         """Which torchrun heeds only with static: people write 0 on every node."""
         for node in range(2):
