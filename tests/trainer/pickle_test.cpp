@@ -139,6 +139,13 @@ TEST(Pickle, RefusesToRunAnything) {
   EXPECT_THAT(refusal("K\1)R"), HasSubstr("no function"));
 }
 
+TEST(Pickle, NamesTheTypeOfATensorThatIsNotRead) {
+  EXPECT_THAT(
+      refusal("ctorch\nuint64\n"),
+      HasSubstr("it has a tensor of dtype torch.uint64, which is not read"));
+  EXPECT_THAT(refusal("ctorch\nComplexFloatStorage\n"), HasSubstr("dtype torch.complex64"));
+}
+
 TEST(Pickle, NamesAnOpcodeThatItDoesNotKnow) {
   EXPECT_THAT(refusal("\x93"), HasSubstr("byte 2: opcode 0x93"));  // STACK_GLOBAL
   EXPECT_THAT(refusal("N0N"), HasSubstr("byte 3: opcode 0x30"));   // POP

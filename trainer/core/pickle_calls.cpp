@@ -119,6 +119,16 @@ std::string_view name_of_torchs(std::string_view name) {
   return {};
 }
 
+/// "uint64" of one that is not read; empty for all else.
+std::string_view other_type(std::string_view name) {
+  constexpr std::string_view kModule = "torch ";
+  for (const OtherType& type : kOtherTypes) {
+    const bool is_storage = !type.storage.empty() && name == type.storage;
+    if (is_storage || name == type.name) return type.name.substr(kModule.size());
+  }
+  return {};
+}
+
 std::string_view name_of_numpys(std::string_view name) {
   for (const std::string_view known : {kReconstruct, kArray, kArrayType}) {
     if (name == known) return known;
@@ -152,6 +162,12 @@ Result<Node> look_up(std::string_view name, Vocabulary vocabulary) {
   const bool is_torchs = vocabulary == Vocabulary::kTorch;
   const std::string_view known = is_torchs ? name_of_torchs(name) : name_of_numpys(name);
   if (!known.empty()) return Node{.kind = Global{known}};
+  if (const auto type = other_type(name); is_torchs && !type.empty()) {
+    return corrupt(fmt::format(
+        "it has a tensor of dtype torch.{}, which is not read; convert that to another dtype, or "
+        "leave it out, and save again",
+        type));
+  }
   return corrupt(fmt::format(
       "it refers to '{}', which no file of {} needs, and which could run anything; {}",
       printable(name),

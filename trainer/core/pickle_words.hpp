@@ -81,4 +81,22 @@ inline constexpr std::array<TypeName, 12> kTypes = {{
     {.dtype = DType::kF8E5M2, .storage = "", .name = "torch float8_e5m2"},
 }};
 
+/// Types of torch's that the format of ours does not have: refused by what people call them.
+struct OtherType {
+  std::string_view storage;  // empty: untyped
+  std::string_view name;
+};
+inline constexpr std::array<OtherType, 10> kOtherTypes = {{
+    {.storage = "", .name = "torch uint16"},
+    {.storage = "", .name = "torch uint32"},
+    {.storage = "", .name = "torch uint64"},
+    {.storage = "", .name = "torch complex32"},
+    {.storage = "torch ComplexFloatStorage", .name = "torch complex64"},
+    {.storage = "torch ComplexDoubleStorage", .name = "torch complex128"},
+    {.storage = "", .name = "torch float8_e4m3fnuz"},
+    {.storage = "", .name = "torch float8_e5m2fnuz"},
+    {.storage = "", .name = "torch float8_e8m0fnu"},
+    {.storage = "", .name = "torch float4_e2m1fn_x2"},
+}};
+
 }  // namespace ddprun::pickle_words
