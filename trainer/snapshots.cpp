@@ -253,7 +253,8 @@ Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& tra
   const Header& header = told.header;
   if (header.verdict == Verdict::kNothing) return std::optional<TrainPosition>();
   if (header.verdict == Verdict::kFailed) {
-    return make_error(Errc::kIo, "rank 0 cannot use the snapshots; its message tells why");
+    // As of a peer that is lost: whoever looks for the cause is led to rank 0.
+    return make_error(Errc::kPeerLost, "rank 0 refused the snapshots; its message says why");
   }
 
   if (place_.rank != 0) {

@@ -66,8 +66,9 @@ class Snapshots {
   /// Takes the directory over and puts the newest snapshot back into model, optimizer and the
   /// default generator, or the one of --resume where there is none; yields the position to go on
   /// from, none if there is no snapshot at all. At the world size that saved, every rank goes on
-  /// with its own bits; at another, the samples that are left are divided anew. Fails, on all
-  /// ranks, when the directory cannot be used or the snapshot belongs to other flags.
+  /// with its own bits; at another, the samples that are left are divided anew. Fails on all
+  /// ranks if the directory cannot be used or the snapshot belongs to other flags: rank 0 with the
+  /// reason, the others with kPeerLost.
   Result<std::optional<TrainPosition>> resume(const TrainedTensors& trained);
 
   /// Whether what was just measured behind `epoch` is the best so far, as rank 0 knows it: what

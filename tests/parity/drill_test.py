@@ -22,7 +22,7 @@ from resume_test import Steps, command
 DDPRUN = os.environ.get("DDPRUN", str(jobs.HERE.parents[1] / "build/release/bin/ddprun"))
 WORLD = 2
 KILLS = 3
-BAD_NUMBERS, NO_MEMORY = 65, 71
+BAD_NUMBERS, NO_MEMORY, BAD_FILE = 65, 71, 78
 STEPS = 63  # of the job of resume_test.py at world 2
 arguments = argparse.Namespace(seeds=20, first_seed=0)
 
@@ -148,6 +148,21 @@ class Drill(unittest.TestCase):
                 env=os.environ | jobs.ENVIRONMENT, capture_output=True, text=True, timeout=jobs.WAIT_S)
             self.assertEqual(expected, ended.returncode, ended.stderr)
             self.assertRegex(ended.stderr, rf"rank 1 .* exited with status {expected}")
+
+    def test_ddprun_names_the_rank_that_refuses_a_snapshot(self):
+        """Rank 0 alone reads it. The others hear of the refusal before rank 0 has ended, and often end first."""
+        with tempfile.TemporaryDirectory() as directory:
+            job = command("--model", "linear", "--epochs", "1", "--snapshot-dir", str(pathlib.Path(directory, "kept")))
+            jobs.final(jobs.Run(job, WORLD).wait())
+            for attempt in range(10):
+                ended = subprocess.run(
+                    [DDPRUN, "--standalone", "--nproc-per-node", str(WORLD), *job, "--seed", "5"],
+                    env=os.environ | jobs.ENVIRONMENT, capture_output=True, text=True, timeout=jobs.WAIT_S)
+                with self.subTest(attempt=attempt):
+                    self.assertEqual(BAD_FILE, ended.returncode, ended.stderr)
+                    self.assertRegex(ended.stderr, rf"failed on \S+: rank 0 .* exited with status {BAD_FILE}")
+                    self.assertRegex(ended.stderr, r"it said: .*saved with --seed 0, but this run has 5")
+                    self.assertEqual(1, ended.stderr.count(" failed on "), ended.stderr)
 
 
 if __name__ == "__main__":
