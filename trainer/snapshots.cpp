@@ -1,6 +1,7 @@
 #include "trainer/snapshots.hpp"
 
 #include "base/say.hpp"
+#include "trainer/core/epoch_plan.hpp"
 #include "trainer/imported_state.hpp"
 #include "trainer/named_tensors.hpp"
 
@@ -20,7 +21,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::array kSumNames = {"loss", "correct", "samples"};
+constexpr std::array kSumNames = {"loss", "correct", kSamplesOfEpoch};
 
 torch::Tensor generator_state() {
   return at::detail::getDefaultCPUGenerator().get_state();
@@ -45,6 +46,17 @@ Snapshots::Header header_of(const SnapshotState& state) {
       .consumed = state.consumed,
       .batches = state.batches,
       .world = std::ssize(state.ranks)};
+}
+
+/// The last rank's samples are of the world that saved: at another one they become rank 0's.
+EpochReached reached_by(const SnapshotState& state) {
+  const auto& sums = state.ranks.back().sums;
+  const auto samples = sums.find(kSamplesOfEpoch);
+  const bool has_trained = state.ranks.size() > 1 && samples != sums.end() && samples->second > 0;
+  return {
+      .consumed = state.consumed,
+      .batches = state.batches,
+      .last_world = has_trained ? std::optional(std::ssize(state.ranks)) : std::nullopt};
 }
 
 }  // namespace
@@ -211,6 +223,11 @@ Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
   if (!snapshot) return Told{};
   const SnapshotState& state = snapshot->state();
   const bool is_imported = state.arguments.contains(kImportedFrom);
+  if (const auto samples = options_.train_samples) {
+    const Tail tail = options_.data.drops_tail ? Tail::kDrop : Tail::kPad;
+    const auto reachable = check_reachable(reached_by(state), *samples, tail);
+    if (!reachable) return with_context(path, reachable.error());
+  }
 
   auto filled = is_imported ? check_imported(state, trained.model) : Result<void>();
   if (filled) filled = fill(model_tensors(trained.model), state.model);

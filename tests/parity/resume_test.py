@@ -2,13 +2,16 @@
 
 import ctypes
 import gzip
+import hashlib
 import itertools
 import json
 import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import threading
@@ -33,6 +36,24 @@ def as_an_ordinary_user():
     libc = ctypes.CDLL(None)
     for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
         libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+def forge(snapshot, counted=None, **fields):
+    """Sets fields of the manifest, and the samples that each rank counts, with checksums that fit."""
+    manifest = json.loads((snapshot / "manifest.json").read_text()) | fields
+    ranks = snapshot / "ranks.safetensors"
+    content = bytearray(ranks.read_bytes())
+    (length,) = struct.unpack_from("<Q", content)
+    header = json.loads(content[8:8 + length])
+    for rank, samples in enumerate(counted or ()):
+        begin, _ = header[f"rank{rank}.sum.samples"]["data_offsets"]
+        struct.pack_into("<d", content, 8 + length + begin, samples)
+    ranks.write_bytes(content)
+    (entry,) = (file for file in manifest["files"] if file["name"] == ranks.name)
+    entry["sha256"] = hashlib.sha256(content).hexdigest()
+    text = json.dumps(manifest).encode()
+    (snapshot / "manifest.json").write_bytes(text)
+    (snapshot / "manifest.json.sha256").write_text(f"{hashlib.sha256(text).hexdigest()}  manifest.json\n")
 
 
 class Steps:
@@ -237,6 +258,33 @@ class Resume(unittest.TestCase):
         self.assertEqual([status for status, _, _ in results], [BAD_FILE, TRY_AGAIN])
         self.assertIn("saved with --seed 0, but this run has 1", results[0][2])
         self.assertIn("rank 1: rank 0 refused the snapshots; its message says why", results[1][2])
+
+    def test_counts_that_cannot_belong_together_are_refused(self):
+        """Each of them ended in a defect of ddptrain's, or left samples of the epoch out."""
+        flags = ["--model", "linear", "--epochs", "2", "--snapshot-dir"]
+        kept, forged = pathlib.Path(self.path("kept")), pathlib.Path(self.path("forged"))
+        self.finish(2, *flags, str(kept), "--epochs", "1")
+        for consumed, batches, counted, reason in (
+                (331, 0, None, "'samples_consumed' is 331, and batches_consumed is 0"),
+                (16, 0, None, "'samples_consumed' is 16, and batches_consumed is 0"),
+                (160, 0, (80, 80), "'samples_consumed' is 160, and batches_consumed is 0"),
+                (0, 10, None, "'batches_consumed' is 10, and samples_consumed only 0"),
+                (160, 10, None, "'samples_consumed' is 160, and the ranks count 0 samples"),
+                (400, 25, (200, 200), "'samples_consumed' is 400 after 25 batches, which is impossible with 330 "
+                                      "training samples: the epoch ends at 331"),
+                (18, 18, (9, 9), "'samples_consumed' is 18 after 18 batches, which is impossible with 330 training "
+                                 "samples: they and 2 ranks have at least 19")):
+            with self.subTest(consumed=consumed, batches=batches, counted=counted):
+                shutil.rmtree(forged, ignore_errors=True)
+                shutil.copytree(kept, forged)
+                (snapshot,) = forged.glob("snapshot-*")
+                forge(snapshot, counted, samples_consumed=consumed, batches_consumed=batches)
+                (status, _, err), (other, *_) = jobs.Run(command(*flags, str(forged)), 2).wait()
+                self.assertEqual((BAD_FILE, TRY_AGAIN), (status, other), err)
+                self.assertIn(reason, err)
+                self.assertIn(snapshot.name, err)
+        # And the same file as it was goes on.
+        self.assertEqual("2", self.finish(2, *flags, str(kept), "--epochs", "3")["epoch"])
 
     def test_a_job_that_is_refused_for_its_flags_leaves_the_directory_to_its_owner(self):
         snapshots = ["--snapshot-dir", self.path("snapshots")]

@@ -100,6 +100,23 @@ TEST(Manifest, RefusesACountOfSamplesThatNoStepHasSeen) {
       HasSubstr("'batches_consumed' is 50, and samples_consumed only 49"));
 }
 
+TEST(Manifest, RefusesSamplesThatNoBatchHasConsumed) {
+  EXPECT_THAT(
+      refusal(spoiled("\"batches_consumed\": 50", "\"batches_consumed\": 0")),
+      HasSubstr("'samples_consumed' is 6400, and batches_consumed is 0"));
+}
+
+TEST(Manifest, RefusesCountsThatNoRunComesTo) {
+  for (const char* const field :
+       {"\"step\": 150",
+        "\"epoch\": 2",
+        "\"samples_consumed\": 6400",
+        "\"batches_consumed\": 50"}) {
+    const std::string text = spoiled(field, std::string(field) + "000000000000000");
+    EXPECT_THAT(refusal(text), HasSubstr("000000000000000, not a number from 0 to")) << field;
+  }
+}
+
 TEST(Manifest, RefusesFilesOutsideTheSnapshot) {
   EXPECT_THAT(refusal(spoiled("model.safetensors", "../model")), HasSubstr("no file name"));
   EXPECT_THAT(refusal(spoiled("model.safetensors", "..")), HasSubstr("no file name"));

@@ -81,5 +81,35 @@ TEST(SnapshotState, WantsTheStateOfEveryRank) {
   EXPECT_THAT(files.refusal(), HasSubstr("'rank1."));
 }
 
+/// Of an epoch of which the manifest has 48 samples, and the ranks as many as they say.
+std::string refusal_of_samples(const std::vector<double>& counted, const std::string& precision) {
+  SnapshotState training;
+  training.step = 40;
+  training.epoch = 1;
+  training.consumed = 48;
+  training.batches = 2;
+  training.arguments["--amp"] = precision;
+  for (const double samples : counted) {
+    training.ranks.push_back({.rng = {}, .sums = {{kSamplesOfEpoch, samples}}});
+  }
+  return Files(training).refusal();
+}
+
+TEST(SnapshotState, CountsTheSamplesOfTheEpochAsTheManifestDoes) {
+  EXPECT_EQ(refusal_of_samples({24, 24}, "off"), "accepted");
+  EXPECT_EQ(refusal_of_samples({48, 0}, "off"), "accepted");  // after another world size
+  EXPECT_THAT(
+      refusal_of_samples({0, 0}, "off"),
+      HasSubstr("'samples_consumed' is 48, and the ranks count 0 samples of that epoch"));
+  EXPECT_THAT(refusal_of_samples({24, 16}, "bf16"), HasSubstr("the ranks count 40 samples"));
+  EXPECT_THAT(refusal_of_samples({24, std::nan("")}, "off"), HasSubstr("the ranks count nan"));
+}
+
+TEST(SnapshotState, LeavesOutTheSamplesOfStepsThatOverflowed) {
+  EXPECT_EQ(refusal_of_samples({8, 16}, "fp16"), "accepted");
+  EXPECT_THAT(refusal_of_samples({24, 32}, "fp16"), HasSubstr("the ranks count 56 samples"));
+  EXPECT_THAT(refusal_of_samples({24, std::nan("")}, "fp16"), HasSubstr("the ranks count nan"));
+}
+
 }  // namespace
 }  // namespace ddprun

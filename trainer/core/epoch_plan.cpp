@@ -1,10 +1,38 @@
 #include "trainer/core/epoch_plan.hpp"
 
 #include "base/check.hpp"
+#include "trainer/core/manifest.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 namespace ddprun {
+namespace {
+
+/// Empty if some world sizes and batch sizes come to `reached`.
+std::string why_unreachable(const EpochReached& reached, std::int64_t samples, Tail tail) {
+  const auto& [consumed, batches, last_world] = reached;
+  if (batches == 0) return consumed == 0 ? "" : "no batch has consumed them";
+  // The last batch begins before the end of the list. With kDrop it ends there, too; with kPad all
+  // of its ranks but the first may have a sample behind the end.
+  const std::int64_t world_max = last_world.value_or(Manifest::kWorldMax);
+  const std::int64_t end = samples + (tail == Tail::kPad ? world_max - 1 : 0);
+  if (consumed > end) return fmt::format("the epoch ends at {}", end);
+  const std::int64_t before = batches - 1;  // each has a sample of each rank at least
+  const std::int64_t world = last_world.value_or(1);
+  if (before >= samples) return fmt::format("the epoch has at most {} batches", samples);
+  if (consumed < before + world) {
+    return fmt::format("they and {} ranks have at least {}", world, before + world);
+  }
+  if (before == 0 && consumed % world != 0) {
+    return fmt::format("one batch of {} ranks is a multiple of {}", world, world);
+  }
+  return "";
+}
+
+}  // namespace
 
 std::vector<std::int64_t> samples_of_rank(
     std::span<const std::int64_t> order, Share share, Tail tail, std::int64_t consumed) {
@@ -22,6 +50,21 @@ std::vector<std::int64_t> samples_of_rank(
     samples.push_back(order[static_cast<std::size_t>(position % all)]);
   }
   return samples;
+}
+
+Result<void> check_reachable(const EpochReached& reached, std::int64_t samples, Tail tail) {
+  const std::string why = why_unreachable(reached, samples, tail);
+  if (why.empty()) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "'samples_consumed' is {} after {} batches, which is impossible with {} training "
+          "samples: "
+          "{}; give the data that it was saved with, or another --snapshot-dir to begin anew",
+          reached.consumed,
+          reached.batches,
+          samples,
+          why));
 }
 
 }  // namespace ddprun

@@ -3,7 +3,10 @@
 // The arithmetic of epochs, batches and ranks. All ranks walk one list of samples together, so how
 // far an epoch has come is one number, whatever the world size: the samples consumed by all ranks.
 
+#include "base/error.hpp"
+
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,6 +32,17 @@ struct Share {
 /// given once.
 std::vector<std::int64_t> samples_of_rank(
     std::span<const std::int64_t> order, Share share, Tail tail, std::int64_t consumed);
+
+/// How far a snapshot says that its epoch has come.
+struct EpochReached {
+  std::int64_t consumed = 0;
+  std::int64_t batches = 0;
+  std::optional<std::int64_t> last_world;  // that made the last batch; none: not known
+};
+
+/// Fails with kInvalidArgument, naming the value and what to do, if no sequence of world and batch
+/// sizes comes to `reached` in an epoch of `samples`. REQUIRES: consumed and batches are >= 0.
+Result<void> check_reachable(const EpochReached& reached, std::int64_t samples, Tail tail);
 
 /// How many batches hold `samples`, the last one perhaps not full.
 constexpr std::int64_t batches_for(std::int64_t samples, std::int64_t batch_size) {

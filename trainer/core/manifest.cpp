@@ -16,7 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kFormatName = "ddprun-snapshot";
-constexpr std::int64_t kWorldMax = 1'048'576;  // far more ranks than there are
+constexpr std::uint64_t kCountMax =
+    1'000'000'000'000'000;  // epochs, steps, samples: no run has so many
 constexpr std::size_t kFilesMax = 1024;
 constexpr std::size_t kNameBytesMax = 255;
 constexpr std::size_t kSha256Digits = 64;
@@ -40,9 +41,7 @@ class Fields {
     return field->get<std::uint64_t>();
   }
 
-  std::int64_t signed_number(const char* key) {
-    return static_cast<std::int64_t>(number(key, std::numeric_limits<std::int64_t>::max()));
-  }
+  std::int64_t count(const char* key) { return static_cast<std::int64_t>(number(key, kCountMax)); }
 
   double finite(const char* key) {
     const Json* field = find(key);
@@ -137,11 +136,32 @@ Result<BestSoFar> read_best(const Json& object) {
   const auto metric = best_metric_of(fields.text("metric", kNameBytesMax));
   const auto name = SnapshotName::parse(fields.text("snapshot", kNameBytesMax));
   const double value = fields.finite("value");
-  const std::int64_t epoch = fields.signed_number("epoch");
+  const std::int64_t epoch = fields.count("epoch");
   if (const auto& error = fields.error()) return *error;
   if (!metric) return corrupt("manifest: best: 'metric' is none that this program knows");
   if (!name) return corrupt("manifest: best: 'snapshot' is no name of a snapshot");
   return BestSoFar{.metric = *metric, .value = value, .epoch = epoch, .snapshot = *name};
+}
+
+/// What no training can have left behind, whatever its data: see check_reachable() for the rest.
+void check_position(const Manifest& manifest, Fields& fields) {
+  if (manifest.consumed > 0 && manifest.name.step == 0) {
+    fields.fail(
+        "samples_consumed",
+        fmt::format("is {}, and step is 0; they belong to different snapshots", manifest.consumed));
+  }
+  if (manifest.consumed > 0 && manifest.batches == 0) {
+    fields.fail(
+        "samples_consumed",
+        fmt::format(
+            "is {}, and batches_consumed is 0; they belong to different snapshots",
+            manifest.consumed));
+  }
+  if (manifest.batches > manifest.consumed) {
+    fields.fail(
+        "batches_consumed",
+        fmt::format("is {}, and samples_consumed only {}", manifest.batches, manifest.consumed));
+  }
 }
 
 nlohmann::ordered_json best_json(const BestSoFar& best) {
@@ -188,7 +208,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
 
   Fields fields(json, "manifest");
   const std::string format = fields.text("format", kNameBytesMax);
-  const std::int64_t version = fields.signed_number("format_version");
+  const std::int64_t version = fields.count("format_version");
   if (const auto& error = fields.error()) return *error;
   if (format != kFormatName || version != Manifest::kFormat) {
     return corrupt(fmt::format(
@@ -202,23 +222,15 @@ Result<Manifest> parse_manifest(std::string_view text) {
   manifest.name.claim = fields.number("claim", kMax);
   manifest.name.generation = fields.number("generation", kMax);
   manifest.name.round = fields.number("round", kMax);
-  manifest.name.step = fields.signed_number("step");
-  manifest.epoch = fields.signed_number("epoch");
-  manifest.consumed = fields.signed_number("samples_consumed");
-  manifest.batches = fields.signed_number("batches_consumed");
-  manifest.world = fields.signed_number("world");
+  manifest.name.step = fields.count("step");
+  manifest.epoch = fields.count("epoch");
+  manifest.consumed = fields.count("samples_consumed");
+  manifest.batches = fields.count("batches_consumed");
+  manifest.world = fields.count("world");
   manifest.arguments = fields.texts("arguments");
-  if (manifest.world < 1 || manifest.world > kWorldMax) fields.fail("world", "is out of range");
-  if (manifest.consumed > 0 && manifest.name.step == 0) {
-    fields.fail(
-        "samples_consumed",
-        fmt::format("is {}, and step is 0; they belong to different snapshots", manifest.consumed));
-  }
-  if (manifest.batches > manifest.consumed) {
-    fields.fail(
-        "batches_consumed",
-        fmt::format("is {}, and samples_consumed only {}", manifest.batches, manifest.consumed));
-  }
+  if (manifest.world < 1 || manifest.world > Manifest::kWorldMax)
+    fields.fail("world", "is out of range");
+  check_position(manifest, fields);
   const Json* files = fields.find("files");
   if (const auto& error = fields.error()) return *error;
   auto listed = read_files(*files);

@@ -28,6 +28,7 @@ struct ManifestFile {
 /// manifest.json: all of a snapshot but its tensors.
 struct Manifest {
   static constexpr int kFormat = 1;
+  static constexpr std::int64_t kWorldMax = 1'048'576;  // far more ranks than there are
 
   SnapshotName name;
   std::int64_t epoch = 0;

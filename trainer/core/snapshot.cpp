@@ -90,6 +90,25 @@ Result<std::vector<RankState>> read_ranks(const DecodedTensors& file, std::int64
   return ranks;
 }
 
+/// Both counts come from the same batches. Imported ranks may have no sums.
+Result<void> check_samples(const Manifest& manifest, const std::vector<RankState>& ranks) {
+  double counted = 0;
+  for (const RankState& rank : ranks) {
+    const auto found = rank.sums.find(kSamplesOfEpoch);
+    if (found == rank.sums.end()) return {};
+    counted += found->second;
+  }
+  const auto consumed = static_cast<double>(manifest.consumed);
+  const auto precision = manifest.arguments.find("--amp");
+  const bool may_overflow = precision == manifest.arguments.end() || precision->second == "fp16";
+  if (counted == consumed || (may_overflow && counted >= 0 && counted < consumed)) return {};
+  return corrupt(fmt::format(
+      "manifest: 'samples_consumed' is {}, and the ranks count {} samples of that epoch; they "
+      "belong to different snapshots",
+      manifest.consumed,
+      counted));
+}
+
 std::vector<std::string> read_parameters(const std::map<std::string, std::string>& metadata) {
   const auto found = metadata.find(kParameters);
   if (found == metadata.end()) return {};
@@ -145,6 +164,8 @@ Result<SnapshotState> decode_state(
   if (!rank_file) return rank_file.error();
   auto ranks = read_ranks(*rank_file, manifest.world);
   if (!ranks) return ranks.error();
+  const auto same = check_samples(manifest, *ranks);
+  if (!same) return same.error();
   return SnapshotState{
       .step = manifest.name.step,
       .epoch = manifest.epoch,

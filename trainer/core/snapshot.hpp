@@ -23,6 +23,10 @@ namespace ddprun {
 /// sums.
 inline constexpr char kImportedFrom[] = "imported-from";
 
+/// A sum of each rank: the samples of this epoch that its metrics count. A step that overflowed in
+/// fp16 is not among them. At another world size rank 0 takes all sums over.
+inline constexpr char kSamplesOfEpoch[] = "samples";
+
 /// A sum of each rank: samples that all ranks together have trained in all epochs.
 inline constexpr char kSamplesOfRun[] = "samples_of_run";
 
@@ -66,7 +70,8 @@ Manifest manifest_of(const SnapshotState& state, const SnapshotName& name);
 std::map<std::string, EncodedTensors> encode_state(const SnapshotState& state);
 
 /// encode_state() and the manifest put together again; the views point into `contents`, which holds
-/// every file of the manifest by name. Fails with kCorrupt, naming the file.
+/// every file of the manifest by name. Fails with kCorrupt, naming the file, also if the ranks
+/// count other samples of this epoch than the manifest.
 Result<SnapshotState> decode_state(
     const Manifest& manifest, const std::map<std::string, std::span<const std::byte>>& contents);
 
