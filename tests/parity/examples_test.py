@@ -24,6 +24,50 @@ EXAMPLES = jobs.HERE.parents[1] / "examples"
 SMALL = ["epochs=2", "batch-size=4", "limit-train-samples=16", "limit-test-samples=8", "log-every=1"]
 
 
+# What decides the numbers, as each origin sets it. What stands in no file has ddptrain's default: of seeds 0, of
+# --sampler-seed that of --seed.
+DECIDING = (
+    "seed", "sampler-seed", "validation-share", "validation-split", "validation-seed", "first-epoch", "epochs",
+    "batch-size", "gradient-accumulation-steps", "drop-last", "model", "image-size", "transforms", "sync-bn", "dropout",
+    "optimizer", "learning-rate", "momentum", "nesterov", "weight-decay", "schedule", "step-size", "gamma",
+    "warmup-epochs", "clip-norm", "amp")
+OF_ORIGINS = {
+    "crusoe_mnist": {
+        "first-epoch": 1, "epochs": 5, "batch-size": 64, "model": "simple_conv_net", "optimizer": "sgd",
+        "learning-rate": 0.01, "momentum": 0.9},
+    "crusoe_vit": {
+        "epochs": 50, "batch-size": 100, "gradient-accumulation-steps": 1, "drop-last": "true",
+        "model": "crusoe_vit_large", "image-size": 128, "optimizer": "adamw", "learning-rate": 0.001,
+        "weight-decay": 0.05, "schedule": "warmup_cosine", "warmup-epochs": 5, "clip-norm": 1, "amp": "fp16"},
+    "kaust_tiny_imagenet": {
+        "epochs": 30, "batch-size": 128, "drop-last": "true", "model": "resnet50", "optimizer": "sgd",
+        "learning-rate": 0.1, "momentum": 0.9, "weight-decay": 1e-4, "schedule": "step", "step-size": 30, "gamma": 0.1,
+        "amp": "fp16"},
+    "mila_cifar10": {
+        "seed": 42, "sampler-seed": 0, "validation-share": 0.1, "validation-seed": 42, "epochs": 10, "batch-size": 128,
+        "model": "resnet18", "transforms": "cifar10-plain", "optimizer": "adamw", "learning-rate": 5e-4,
+        "weight-decay": 1e-4},
+    "mila_imagenet": {
+        "seed": 42, "validation-share": 0.1, "validation-split": "stratified", "validation-seed": 0, "epochs": 10,
+        "batch-size": 512, "model": "vit_b_32", "sync-bn": "true", "optimizer": "adamw", "learning-rate": 3e-4,
+        "weight-decay": 1e-4, "amp": "bf16"},
+    "openacc_cifar10": {
+        "epochs": 50, "batch-size": 256, "model": "resnet18", "transforms": "cifar10-augment", "optimizer": "sgd",
+        "learning-rate": 0.1, "momentum": 0.9, "weight-decay": 1e-5},
+}
+
+
+def settings_of(path):
+    """{flag: value} of a file that has one setting a line; numbers as numbers."""
+    settings = {}
+    for flag, value in re.findall(r"^([a-z-]+): *([^#\n]*?) *(?:#.*)?$", path.read_text(), re.MULTILINE):
+        try:
+            settings[flag] = float(value)
+        except ValueError:
+            settings[flag] = value
+    return settings
+
+
 CLASSES = ("n01", "n02", "n03")
 IMAGES = range(8)
 
@@ -64,6 +108,17 @@ def link_as_image_folder(tiny, root):
     for source, link in places.items():
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(source)
+
+
+class Settings(unittest.TestCase):
+    maxDiff = None
+
+    def test_what_decides_the_numbers_is_as_in_the_origin(self):
+        files = {path.stem: settings_of(path) for path in EXAMPLES.glob("*.yaml")}
+        self.assertEqual(sorted(OF_ORIGINS), sorted(files))
+        for name, origin in OF_ORIGINS.items():
+            with self.subTest(name):
+                self.assertEqual(origin, {flag: value for flag, value in files[name].items() if flag in DECIDING})
 
 
 class Examples(unittest.TestCase):

@@ -41,7 +41,9 @@ JOBS = {
 AT_FOUR_RANKS = JOBS if os.environ.get("DDPRUN_KIT") == "all" else {name: JOBS[name] for name in (
     "conv net, accumulating", "conv net, fp16 between ranks", "conv net, small buckets", "ResNet-18",
     "small ViT, AdamW", "small ViT, bf16")}
-WITH_AUTOCAST = {name: job for name, job in JOBS.items() if name.endswith(", bf16")}
+IN_FP16 = {"conv net, fp16": f"{MNIST_NET} --amp fp16"}
+WITH_AUTOCAST = {name: job for name, job in JOBS.items() if name.endswith(", bf16")} | IN_FP16
+AT_FIVE_RANKS = {"conv net, bf16": JOBS["conv net, bf16"]} | IN_FP16
 
 
 def make_cifar10(directory):
@@ -102,6 +104,9 @@ class Kit(unittest.TestCase):
     def test_has_pythons_bits_at_an_odd_world_with_autocast(self):
         """Where gradients arrive in another order than Python's, buckets and sums differ at such worlds."""
         self.assert_equals_python(3, WITH_AUTOCAST)
+
+    def test_has_pythons_bits_at_a_larger_odd_world_with_autocast(self):
+        self.assert_equals_python(5, AT_FIVE_RANKS)
 
     def test_has_pythons_bits_at_four_ranks(self):
         self.assert_equals_python(4, AT_FOUR_RANKS)
