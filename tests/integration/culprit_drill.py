@@ -5,7 +5,9 @@
 A random rank is killed by SIGKILL, over and over, in one job with as many restarts; the others lose their
 peer and end by themselves at once, often before the killed one is reaped. Each node is to name the killed
 one and how it ended, and to call nobody stopped by ddprun who was ended by a signal that ddprun never sent.
-At worlds of 2, 3 and 5, on one node and on two.
+At worlds of 2, 3 and 5, on one node and on two. PROGRAM is called with the arguments LOG STOP NOTES: it writes to NOTES,
+in the way of tests/support/round_worker, once it depends on its peers, and ends with 0 once STOP exists, or by
+itself in the last attempt.
 """
 
 import argparse
