@@ -144,6 +144,8 @@ class Late(unittest.TestCase):
         self.network.isolate(2)
         self.tell(range(2), f"{self.network[2].address} head\n")
         jobs = [self.static(node, "head") for node in range(2)]
+        self.assertIn(f"head ({self.network[2].address}) is no address of this machine, which has node rank 0",
+                      jobs[0].stderr.readline())
         self.waits(jobs[1])
         began = time.monotonic()
         self.tell([1], f"{self.network[0].address} head\n")
