@@ -13,16 +13,18 @@
 #   chaos                                 one trouble after another, by chance
 #   terminals unkind notice requeue       under Slurm: started by hand, what it does unasked, what it says
 #   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
+#   newest_torch                          Python's scripts under torchrun and ddprun, with the newest torch of PyPI
 #   unit                                  the unit tests, optimised
 #
 # Without a NAME: all of them, one after the other, for hours. What each says is in build/nightly/NAME.log;
 # here it has one line. What fails stops no other; then the status is 1. Drills on namespaces and Slurm
-# need root. pods needs a program that runs containers, named by PODS, and is skipped without it.
+# need root. pods needs a program that runs containers, named by PODS, and is skipped without it. newest_torch
+# installs about 5 GB into build/nightly/torch, and brings them up to date each time.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 all=(sim mutants failover false_alarm nodes culprit return cuts pods one_blow suspend second_job started_again chaos
-  terminals unkind notice requeue kills snapshots training_cuts kit unit)
+  terminals unkind notice requeue kills snapshots training_cuts kit newest_torch unit)
 
 case "${1:-}" in
   -h | --help)
@@ -43,6 +45,22 @@ out="$ddprun_root/build/nightly"
 programs=(--ddprun "$bin/ddprun")
 with_worker=("${programs[@]}" --round-worker "$bin/round_worker")
 with_trainer=("${programs[@]}" --ddptrain "$bin/ddptrain")
+
+# What CTest shows with the torch that ddptrain is built for, on the CPU.
+newest_torch() {
+  local python="$out/torch/bin/python" with_python
+  with_python=("${programs[@]}" --python "$python")
+  [[ -x "$python" ]] || python3 -m venv "$out/torch"
+  "$python" -m pip install --disable-pip-version-check --progress-bar off --retries 5 --upgrade torch numpy
+  "$python" -c 'import torch; print("torch", torch.__version__)'
+  "$python" "$tests/rendezvous/store_torch_test.py" --ddpctl "$bin/ddpctl" --probe "$bin/store_probe"
+  "$python" "$nodes/launcher_lines_test.py" --python "$python" # torchrun itself
+  "$python" "$nodes/launcher_lines_test.py" "${with_python[@]}"
+  "$python" "$nodes/python_ddp_test.py" "${with_python[@]}"
+  PYTHON_EXEC="$python" GLOO_SOCKET_IFNAME=eth0 OMP_NUM_THREADS=1 "$python" "$nodes/nodes_test.py" "${programs[@]}" \
+    --round-worker "$nodes/scripts/ddp_until_told.py" -k others_go_on -k was_frozen
+  "$python" "$nodes/elastic_test.py" "${with_trainer[@]}"
+}
 
 drill() {
   case "$1" in
@@ -87,6 +105,7 @@ drill() {
       ;;
     training_cuts) DDPTRAIN="$bin/ddptrain" "$python" "$tests/parity/cuts_test.py" --cuts 200 ;;
     kit) DDPTRAIN="$bin/ddptrain" DDPRUN_KIT=all "$python" "$tests/parity/kit_test.py" ;;
+    newest_torch) newest_torch ;;
     unit) ctest --test-dir "$ddprun_root/build/release" -j2 --output-on-failure --no-tests=error -L '^unit$' ;;
   esac
 }
