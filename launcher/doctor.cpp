@@ -63,7 +63,8 @@ class Examination {
     }
     add("gpus", kTryAgain, [this] { return Findings{judge_gpus(look_at_gpus(environment_))}; });
     add("python", kDeadDisk, [this] {
-      return Findings{judge_python(look_at_python(environment_))};
+      // A little less, as above.
+      return Findings{judge_python(look_at_python(environment_, Clock::now() + limit_ * 9 / 10))};
     });
     add("limit", kTryAgain, [this] {
       return judge_limits(look_at_limits(step_ ? step_->nodes.size() : 1));

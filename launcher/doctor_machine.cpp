@@ -1,5 +1,6 @@
 #include "launcher/doctor_machine.hpp"
 
+#include "agent/process.hpp"
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
@@ -13,10 +14,12 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -25,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kVersionFileBytesMax = 64 << 10;
+constexpr std::size_t kPythonAnswerBytesMax = 4 << 20;  // a line for each of some thousand packages
 
 /// errno of an attempt to write; 0: it went well. A quota shows in nothing else.
 int try_to_write(const std::string& directory) {
@@ -120,19 +124,89 @@ std::string assigned(std::string_view text, std::string_view name) {
   return {};
 }
 
-/// By the name of its package's folder: "nvidia_nccl_cu13-2.28.9.dist-info".
+/// "2.28.9" for "nvidia_nccl_cu13-2.28.9.dist-info", the folder of a package; empty for another.
+std::string nccl_by(std::string_view name) {
+  constexpr std::string_view kSuffix = ".dist-info";
+  const std::size_t dash = name.find('-');
+  if (!name.starts_with("nvidia_nccl") || !name.ends_with(kSuffix) || dash > name.size()) return {};
+  return std::string(name.substr(dash + 1, name.size() - kSuffix.size() - dash - 1));
+}
+
 std::string nccl_in(const fs::path& packages) {
   std::error_code error;
   for (fs::directory_iterator entry(packages, error), end; !error && entry != end;
        entry.increment(error)) {
-    constexpr std::string_view kSuffix = ".dist-info";
-    const std::string name = entry->path().filename();
-    const std::size_t dash = name.find('-');
-    if (!name.starts_with("nvidia_nccl") || !name.ends_with(kSuffix) || dash > name.size())
-      continue;
-    return name.substr(dash + 1, name.size() - kSuffix.size() - dash - 1);
+    std::string version = nccl_by(entry->path().filename().string());
+    if (!version.empty()) return version;
   }
   return {};
+}
+
+// Without importing torch, which takes seconds. What a wrapper prints before is no part of it.
+constexpr char kTellsOfItself[] = R"(import os, sys
+print("ddprun-doctor", sys.executable, "%d.%d" % sys.version_info[:2], sep="\n")
+for path in filter(None, sys.path):
+    version = os.path.join(path, "torch", "version.py")
+    if os.path.isfile(version):
+        print(open(version).read())
+        print(*os.listdir(path), sep="\n")
+        break
+)";
+
+/// What a program prints, with kTellsOfItself to run.
+Result<std::string> ask_interpreter(
+    const std::string& program,
+    const std::map<std::string, std::string>& environment,
+    TimePoint deadline) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
+  const Descriptor answer(ends[0]);
+  Descriptor out(ends[1]);
+  SpawnRequest request;
+  request.program = program;
+  request.arguments = {"-c", kTellsOfItself};
+  for (const auto& [name, value] : environment) {
+    request.environment.push_back(name + "=" + value);
+  }
+  request.out = out.get();
+  const auto process = spawn(request);
+  out.reset();
+  if (!process) return process.error();
+  auto text = read_to_end(answer.get(), deadline, kPythonAnswerBytesMax);
+  if (!text) ::kill(-process->pid, SIGKILL);  // the group that it leads
+  int status = 0;
+  while (::waitpid(process->pid, &status, 0) < 0 && errno == EINTR) {}
+  const ProcessEnd end = end_of(status);
+  if (text && !end.ok()) return make_error(Errc::kIo, "it " + end.to_string());
+  return text;
+}
+
+/// Fills in what the Python behind a script tells of itself.
+void ask_script(
+    PythonInstallation& python,
+    const std::map<std::string, std::string>& environment,
+    TimePoint deadline) {
+  const auto told = ask_interpreter(python.program, environment, deadline);
+  if (!told) {
+    python.untold = told.error();
+    return;
+  }
+  constexpr std::string_view kBegin = "ddprun-doctor\n";
+  const std::size_t begin = told->rfind(kBegin);
+  const auto lines = split(
+      begin == std::string::npos ? "" : std::string_view(*told).substr(begin + kBegin.size()),
+      '\n');
+  if (lines.size() < 2 || lines[0].empty()) {
+    python.untold = make_error(Errc::kIo, "it did not run -c as Python does");
+    return;
+  }
+  python.starts = lines[0];
+  python.version = lines[1];
+  python.torch = assigned(*told, "__version__");
+  python.cuda = assigned(*told, "cuda");
+  for (const std::string_view line : lines) {
+    if (python.nccl.empty()) python.nccl = nccl_by(line);
+  }
 }
 
 std::optional<std::uint64_t> finite(rlim_t limit) {
@@ -213,7 +287,8 @@ Gpus look_at_gpus(const std::map<std::string, std::string>& environment) {
   return gpus;
 }
 
-PythonInstallation look_at_python(const std::map<std::string, std::string>& environment) {
+PythonInstallation look_at_python(
+    const std::map<std::string, std::string>& environment, TimePoint deadline) {
   PythonInstallation python;
   python.gpus = look_at_gpus(environment).devices;
   python.driver = driver_here();
@@ -223,7 +298,10 @@ PythonInstallation look_at_python(const std::map<std::string, std::string>& envi
     return python;
   }
   python.program = *std::move(found);
-  python.is_script = begins_a_script(python.program);
+  if (begins_a_script(python.program)) {
+    ask_script(python, environment, deadline);
+    return python;
+  }
   std::error_code error;
   python.version = version_in(fs::canonical(python.program, error).filename());
   for (const fs::path& packages : packages_of(python, environment)) {

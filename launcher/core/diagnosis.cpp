@@ -275,11 +275,15 @@ Finding judge_python(const PythonInstallation& python) {
     return finding;
   }
   Finding finding{.subject = "python", .seen = python.program, .remedy = ""};
-  if (!python.version.empty()) finding.seen += fmt::format(" ({})", python.version);
-  if (python.is_script) {
-    finding.seen += " is a script that starts another Python, at whose packages nobody looks";
+  if (python.untold) {
+    finding.seen +=
+        " is a script, and which Python it starts is not known: " + python.untold->detail;
+    finding.remedy = "run it, or set PYTHON_EXEC to that Python; a slow one needs a longer --limit";
+    finding.is_warning = true;
     return finding;
   }
+  if (!python.starts.empty()) finding.seen += ", which starts " + python.starts;
+  if (!python.version.empty()) finding.seen += fmt::format(" ({})", python.version);
   if (python.torch.empty()) {
     finding.seen += " has no torch";
     finding.remedy = kInstall;

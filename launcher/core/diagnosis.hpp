@@ -88,17 +88,19 @@ struct Gpus {
 
 Finding judge_gpus(const Gpus& gpus);
 
-/// The Python that ddprun would run a script by, as its files tell; none is started for it.
+/// The Python that ddprun would run a script by, as its files tell. A script that starts another
+/// Python, as pyenv's shims do, was run once, and that Python told.
 struct PythonInstallation {
   std::optional<Error> error;  // why there is none
   std::string program;
-  bool is_script = false;     // that starts another Python, as pyenv's shims do
-  std::string version;        // "3.11"; empty: not known
-  std::string torch;          // "2.11.0+cu130"; empty: it has none
-  std::string cuda;           // that torch was built for: "13.0"; empty: none
-  std::string nccl;           // of its packages: "2.28.9"; empty: none, or not known
-  std::optional<int> driver;  // NVIDIA's here, its first number: 580
-  int gpus = 0;               // devices of NVIDIA's here
+  std::string starts;           // if it is a script: the Python behind it
+  std::optional<Error> untold;  // if it is a script: why it is not known what it starts
+  std::string version;          // "3.11"; empty: not known
+  std::string torch;            // "2.11.0+cu130"; empty: it has none
+  std::string cuda;             // that torch was built for: "13.0"; empty: none
+  std::string nccl;             // of its packages: "2.28.9"; empty: none, or not known
+  std::optional<int> driver;    // NVIDIA's here, its first number: 580
+  int gpus = 0;                 // devices of NVIDIA's here
 };
 
 /// Wants a torch that can use the GPUs that are here. None at all is a warning: ddptrain needs

@@ -187,6 +187,34 @@ class OneMachine(Case):
         report.assert_well("python", f"{python} (3.{sys.version_info[1]}), torch 2.11.0+cu130, "
                                      "CUDA 13.0, NCCL 2.28.9")
 
+    def shim(self, script):
+        """A shell script in place of Python, as pyenv and module systems have it."""
+        shim = self.room / "shims/python"
+        shim.parent.mkdir(exist_ok=True)
+        shim.write_text(f"#!/bin/sh\n{script}\n")
+        shim.chmod(0o755)
+        return str(shim)
+
+    def test_tells_the_versions_of_the_python_that_a_script_starts(self):
+        python = self.python_with("__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n",
+                                  "nvidia_nccl_cu13-2.28.9.dist-info")
+        (self.room / "venv/pyvenv.cfg").write_text(f"home = {os.path.dirname(os.path.realpath(sys.executable))}\n")
+        shim = self.shim(f'echo "modules are loaded"; exec "{python}" "$@"')
+        report = self.examine(env={"PYTHON_EXEC": shim})
+        report.assert_well("python", f"{shim}, which starts {python} (3.{sys.version_info[1]}), torch 2.11.0+cu130, "
+                                     "CUDA 13.0, NCCL 2.28.9")
+
+    def test_warns_of_a_script_that_does_not_tell_which_python_it_starts(self):
+        def warned(script, seen, limit_s=60):
+            report = self.examine(env={"PYTHON_EXEC": self.shim(script)}, limit_s=limit_s)
+            report.assert_warned("python", "which Python it starts is not known: " + seen, "set PYTHON_EXEC")
+
+        warned("exit 3", "it exited with status 3")
+        warned("echo hello", "it did not run -c as Python does")
+        warned(f"echo $$ > {self.room}/pid; sleep 3600; true", "", limit_s=5)
+        pid = int((self.room / "pid").read_text())
+        self.assertFalse(os.path.exists(f"/proc/{pid}"), "it is left behind")
+
     def test_warns_of_a_python_without_torch(self):
         python = self.python_with("")
         shutil.rmtree(self.room / "venv/lib")

@@ -231,6 +231,8 @@ PythonInstallation python() {
   return {
       .error = {},
       .program = "/v/bin/python",
+      .starts = "",
+      .untold = {},
       .version = "3.11",
       .torch = "2.11.0+cu130",
       .cuda = "13.0",
@@ -249,11 +251,25 @@ TEST(JudgePython, WarnsWhereThereIsNoTorchOrNoPython) {
   without.torch.clear();
   EXPECT_THAT(judge_python(without), wrong("/v/bin/python (3.11) has no torch", "PYTHON_EXEC"));
   EXPECT_TRUE(judge_python(without).is_well());
-  without.is_script = true;
-  EXPECT_THAT(judge_python(without), well("starts another Python"));
   without.error = make_error(Errc::kNotFound, "none on PATH; set PYTHON_EXEC");
   EXPECT_THAT(judge_python(without), wrong("none on PATH", "set PYTHON_EXEC"));
   EXPECT_TRUE(judge_python(without).is_well());
+}
+
+TEST(JudgePython, TellsWhichOneAScriptStarts) {
+  PythonInstallation shim = python();
+  shim.program = "/p/shims/python";
+  shim.starts = "/p/versions/3.11.4/bin/python3";
+  EXPECT_THAT(
+      judge_python(shim),
+      well("/p/shims/python, which starts /p/versions/3.11.4/bin/python3 (3.11), torch 2.11.0"));
+  shim.torch.clear();
+  EXPECT_THAT(judge_python(shim), wrong("python3 (3.11) has no torch", "PYTHON_EXEC"));
+  shim.untold = make_error(Errc::kTimedOut, "no answer");
+  EXPECT_THAT(
+      judge_python(shim),
+      wrong("is a script, and which Python it starts is not known: no answer", "--limit"));
+  EXPECT_TRUE(judge_python(shim).is_well());
 }
 
 TEST(JudgePython, WantsATorchAndADriverForTheGpusThatAreHere) {
