@@ -57,8 +57,7 @@ Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into)
   for (;;) {
     const auto body = frames_.next(bytes);
     if (!body && !was_called() && !has_spoken_) {
-      return make_error(
-          Errc::kProtocol, "it does not speak as ddprun does; another program may have this port");
+      return make_error(Errc::kProtocol, "it does not speak as ddprun does");
     }
     if (!body) return body.error();
     const std::optional<std::string_view>& frame = *body;

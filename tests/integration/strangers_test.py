@@ -415,12 +415,16 @@ class Meeting(Strangers):
         said, _ = other.communicate(timeout=PATIENCE_S)
         self.assertEqual(1, said.count("an agent; this port serves a store only"), said)
 
-    def test_an_endpoint_that_another_program_has(self):
+    def test_an_endpoint_that_another_program_has_which_is_said_once_a_line(self):
         with self.greets(b"SSH-2.0-OpenSSH_9.2\r\n"):
-            self.assert_refused(
-                self.run_alone(*self.elastic(join_timeout=1, conf=",is_host=0")), TRY_AGAIN,
-                f"127.0.0.1:{self.port}: it does not speak as ddprun does; another program may have "
-                "this port")
+            waited = self.run_alone(*self.elastic(join_timeout=7, conf=",is_host=0"))
+        self.assertEqual(TRY_AGAIN, waited.returncode, waited.stdout)
+        cause = f"127.0.0.1:{self.port}: it does not speak as ddprun does"
+        waits, ends = waited.stdout.splitlines()
+        self.assertIn(f"still trying to reach job 'job': {cause} (timeout 7 s); another program may have that port",
+                      waits)
+        self.assertEqual(1, waits.count("another program"), waits)
+        self.assertIn(f"was not found within 7 s: {cause}; see that ddprun runs there", ends)
 
     @contextlib.contextmanager
     def greets(self, words):
