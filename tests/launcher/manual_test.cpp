@@ -54,8 +54,20 @@ TEST(Help, HasExamplesThatCanBeTyped) {
     ++examples;
   }
   EXPECT_EQ(examples, 3);
-  EXPECT_THAT(help, HasSubstr("Python is $PYTHON_EXEC"));
-  EXPECT_THAT(help, HasSubstr("Within srun"));
+}
+
+TEST(Help, TellsWhichPythonRunsAndHowManyWorkersWithinSrun) {
+  const std::string help = help_text();
+  EXPECT_THAT(
+      help,
+      HasSubstr("Python is $PYTHON_EXEC; else that of the environment (venv or conda) in whose bin "
+                "ddprun\nlies; else the first python or python3 on PATH.\n"));
+  const std::size_t at = help.find("--nproc-per-node N|cpu|gpu|auto\n");
+  ASSERT_NE(at, std::string::npos);
+  const std::string flag = help.substr(at, help.find("\n  -", at) - at);
+  EXPECT_THAT(
+      flag,
+      HasSubstr("Within srun the default is the GPUs of the step on this node, else its CPUs.\n"));
 }
 
 TEST(Manual, HasARowForEveryFlagWithTypeDefaultAndVariable) {
