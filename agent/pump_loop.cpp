@@ -217,7 +217,7 @@ void PumpLoop::show(PumpedStream& stream, std::string_view lines) {
   if (stream.to.use == ConsoleUse::kPassed) return out.append(lines);
   if (!out.has_room()) return out.skip(count_lines(lines));
   batch_.clear();
-  append_prefixed(lines, stream.to.prefix, batch_);
+  append_prefixed(lines, stream.to.prefix, batch_, stream.is_open);
   out.append(batch_);
 }
 

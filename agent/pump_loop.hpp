@@ -36,6 +36,7 @@ struct PumpedStream {
   PipedStream to;
   LineSplitter lines;
   std::optional<TimePoint> show_by;  // when its unfinished line is passed on nevertheless
+  bool is_open = false;              // that was done with the line it is in (append_prefixed)
 };
 using PumpedStreams = std::map<int, PumpedStream>;  // by descriptor of the pipe
 

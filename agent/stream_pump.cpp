@@ -47,7 +47,10 @@ Result<void> StreamPump::add(PipedStream stream) {
   requests.arriving.emplace(
       pipe,
       PumpedStream{
-          .to = std::move(stream), .lines = LineSplitter(kConsoleLineBytesMax), .show_by = {}});
+          .to = std::move(stream),
+          .lines = LineSplitter(kConsoleLineBytesMax),
+          .show_by = {},
+          .is_open = false});
   call();
   return {};
 }

@@ -34,6 +34,18 @@ void for_each_line(std::string_view lines, Use&& use) {
   }
 }
 
+/// Takes the end of a line that was appended before off the front of `lines`. Yields whether that
+/// line has ended, or goes on with text.
+bool take_line_end(std::string_view& lines) {
+  const std::size_t text = std::min(lines.find_first_not_of('\r'), lines.size());
+  if (text == lines.size()) {
+    lines = {};
+    return false;
+  }
+  if (lines[text] == '\n') lines.remove_prefix(text + 1);
+  return true;
+}
+
 void append_line(std::string_view prefix, std::string_view line, std::string& out) {
   out.append(prefix);
   out.append(line);
@@ -63,7 +75,13 @@ std::string expand_prefix(std::string_view text, const PrefixValues& values) {
   return expanded;
 }
 
-std::size_t append_prefixed(std::string_view lines, std::string_view prefix, std::string& out) {
+std::size_t append_prefixed(
+    std::string_view lines, std::string_view prefix, std::string& out, bool& is_open) {
+  if (is_open && take_line_end(lines)) is_open = false;
+  if (lines.empty()) return 0;
+  const std::string_view unfinished = lines.substr(lines.rfind('\n') + 1);
+  is_open = unfinished.find_first_not_of('\r') != std::string_view::npos;
+  if (!is_open) lines.remove_suffix(unfinished.size());  // a carriage return alone shows nothing
   std::size_t count = 0;
   for_each_line(lines, [&](std::string_view line) {
     append_line(prefix, line, out);

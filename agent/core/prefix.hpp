@@ -26,7 +26,11 @@ std::string expand_prefix(std::string_view text, const PrefixValues& values);
 /// Appends each line of `lines` to `out` with `prefix` before it. A last line without a newline
 /// gets one. A carriage return ends a line too, as under torchrun, so each step of a progress bar
 /// is one. Yields the number of lines.
-std::size_t append_prefixed(std::string_view lines, std::string_view prefix, std::string& out);
+///
+/// `is_open`: the last call for this stream appended a line whose own newline had not come; so this
+/// one sets it. If that newline is all that follows on the line, it is the line's end and no line.
+std::size_t append_prefixed(
+    std::string_view lines, std::string_view prefix, std::string& out, bool& is_open);
 
 /// As append_prefixed(), but only the lines that contain one of `texts`.
 void append_matching(

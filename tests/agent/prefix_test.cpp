@@ -20,28 +20,49 @@ TEST(Prefix, KnowsFourNamesAndLeavesTheRestAlone) {
       "node1:12/4 ${host} $");
 }
 
+/// The lines of one stream, which come in these pieces.
+std::string prefixed(const std::vector<std::string>& pieces) {
+  std::string out;
+  bool is_open = false;
+  for (const std::string& piece : pieces)
+    append_prefixed(piece, "> ", out, is_open);
+  return out;
+}
+
 TEST(Prefix, StandsBeforeEveryLine) {
   std::string out;
-  EXPECT_EQ(append_prefixed("a\n\nb\n", "> ", out), 3U);
+  bool is_open = false;
+  EXPECT_EQ(append_prefixed("a\n\nb\n", "> ", out, is_open), 3U);
   EXPECT_EQ(out, "> a\n> \n> b\n");
+  EXPECT_FALSE(is_open);
 }
 
 TEST(Prefix, GivesALineWithoutANewlineOne) {
   std::string out;
-  EXPECT_EQ(append_prefixed("half", "> ", out), 1U);
+  bool is_open = false;
+  EXPECT_EQ(append_prefixed("half", "> ", out, is_open), 1U);
   EXPECT_EQ(out, "> half\n");
+  EXPECT_TRUE(is_open);
 }
 
 TEST(Prefix, StandsBeforeEachStepOfAProgressBar) {
-  std::string out;
-  append_prefixed("\r 1%\r 2%\n\r 3%", "> ", out);
-  EXPECT_EQ(out, ">  1%\n>  2%\n>  3%\n");
+  EXPECT_EQ(prefixed({"\r 1%\r 2%\n\r 3%"}), ">  1%\n>  2%\n>  3%\n");
 }
 
 TEST(Prefix, TakesTheCarriageReturnOfALineThatEndsInBothOff) {
-  std::string out;
-  append_prefixed("a\r\n\r\n", "> ", out);
-  EXPECT_EQ(out, "> a\n> \n");
+  EXPECT_EQ(prefixed({"a\r\n\r\n"}), "> a\n> \n");
+}
+
+TEST(Prefix, StandsBeforeNoNewlineThatEndsALineShownBefore) {
+  EXPECT_EQ(prefixed({"a\r", "\n", "b\n"}), "> a\n> b\n");
+  EXPECT_EQ(prefixed({"a", "\r", "\r\n", "\n"}), "> a\n> \n");
+  EXPECT_EQ(prefixed({"\r 1%", "\r 2%", "\nb\n"}), ">  1%\n>  2%\n> b\n");
+  EXPECT_EQ(prefixed({"half", " a line\n", "\n"}), "> half\n>  a line\n> \n");
+}
+
+TEST(Prefix, StandsBeforeNoCarriageReturnAlone) {
+  EXPECT_EQ(prefixed({"a\n\r", "b\n"}), "> a\n> b\n");
+  EXPECT_EQ(prefixed({"\r", "\n", "\r\r"}), "> \n");
 }
 
 TEST(Prefix, SetsAsideOnlyTheLinesWithOneOfTheTexts) {

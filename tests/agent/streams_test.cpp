@@ -117,6 +117,26 @@ TEST_F(StreamsTest, PassAProgressBarOnAtOnceTeedOrNot) {
   }
 }
 
+TEST_F(StreamsTest, PrefixOneLineWhoseTwoEndBytesAreWrittenApart) {
+  plan_.streams.all = kTee;
+  open();
+  WatchedConsole console;
+  const PipeEnds go;
+  const pid_t worker = start(kFirst, [&] {
+    char byte = 0;
+    print(2, "first\r");
+    static_cast<void>(::read(go.reader.get(), &byte, 1));  // that was shown
+    print(2, "\n");
+    print(2, "second\n");
+  });
+  console.await("first\n");
+  print(go.writer.get(), "+");
+  EXPECT_EQ(wait(worker), 0);
+  finish();
+  console.await("second\n");
+  EXPECT_EQ(std::ranges::count(console.seen, '\n'), 2) << console.seen;
+}
+
 TEST_F(StreamsTest, PassOnALineThatGrowsWithoutAnEnd) {
   for (const auto& modes : {StreamsPlan::Modes{}, kTee}) {
     plan_.streams.all = modes;
