@@ -15,7 +15,7 @@ NOTES = sys.argv[3]
 IS_LAST = os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ["TORCHELASTIC_MAX_RESTARTS"]
 WITHOUT_END = 1_000_000_000
 JOB = ["--dataset", "fake", "--fake-train-samples", "40", "--fake-test-samples", "10", "--model", "linear",
-       "--batch-size", "4", "--epochs", str(2 if IS_LAST else WITHOUT_END)]
+       "--image-size", "8", "--batch-size", "4", "--epochs", str(2 if IS_LAST else WITHOUT_END)]
 
 
 def tell(pid):
