@@ -6,6 +6,8 @@
 #include "base/parse.hpp"
 #include "launcher/python.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -166,7 +168,7 @@ Result<std::string> ask_interpreter(
   request.program = program;
   request.arguments = {"-c", kTellsOfItself};
   for (const auto& [name, value] : environment) {
-    request.environment.push_back(name + "=" + value);
+    request.environment.push_back(fmt::format("{}={}", name, value));
   }
   request.out = out.get();
   const auto process = spawn(request);
