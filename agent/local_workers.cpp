@@ -165,7 +165,11 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
   // Before the signal: so a worker can tell it from the end of a round that has failed.
   around_.notice_file.tell(order.notice, around_.plan.notice);
   const int signal = around_.plan.notice.forward.value_or(order.notice);
-  feed(Supervisor::StopRound{.signal = signal, .is_notice = true});
+  const bool is_slurms = order.notice == SIGTERM && !around_.plan.notice.grace;
+  feed(Supervisor::StopRound{
+      .signal = signal,
+      .is_notice = true,
+      .killed_in = is_slurms ? around_.plan.notice.kill_wait : std::nullopt});
 }
 
 void LocalWorkers::kill() {

@@ -72,6 +72,7 @@ void NoticeWatch::listen() {
       if (errno == EAGAIN && !is_confirmed()) end_by_signal(SIGTERM);
       continue;
     }
+    if (!heeds_.load(std::memory_order_relaxed)) end_by_signal(signal);
     const bool is_ddprun = file_ && info.si_code == SI_USER && info.si_pid == ::getppid();
     if (is_ddprun && !is_confirmed()) end_by_signal(signal);
     // Of a person, who has no ddprun that would kill it.

@@ -74,8 +74,7 @@ double now_s() {
 /// One rank's training, from the files to the last line.
 class Training {
  public:
-  Training(
-      TrainOptions options, const WorkerPlace& place, Device& device, const NoticeWatch* notice)
+  Training(TrainOptions options, const WorkerPlace& place, Device& device, NoticeWatch* notice)
       : options_(std::move(options)),
         place_(place),
         device_(device),
@@ -136,7 +135,7 @@ class Training {
   TrainOptions options_;
   const WorkerPlace& place_;
   Device& device_;
-  const NoticeWatch* notice_;
+  NoticeWatch* notice_;
   FaultDrill drill_;
   TrainingData data_;
   std::unique_ptr<Loader> train_loader_;
@@ -271,6 +270,7 @@ Result<void> Training::build() {
   auto joined = make_process_group(place_, options_.peer_timeout);
   if (!joined) return joined.error();
   group_ = *std::move(joined);
+  if (notice_ != nullptr) notice_->heed();
   auto same = check_same_flags(options_, group_);
   if (!same) return same;
   device_.join(*group_, options_.peer_timeout);  // all ranks have the same kind
@@ -791,10 +791,7 @@ std::int64_t Training::batches_per_epoch() const {
 }  // namespace
 
 Result<TrainEnd> train(
-    const TrainOptions& options,
-    const WorkerPlace& place,
-    Device& device,
-    const NoticeWatch* notice) {
+    const TrainOptions& options, const WorkerPlace& place, Device& device, NoticeWatch* notice) {
   Training training(options, place, device, notice);
   return training.run();
 }

@@ -24,9 +24,6 @@ enum class TrainEnd : std::uint8_t {
 /// the ranks do not meet. Throws what torch throws when a peer is lost or something is broken (see
 /// classify_failure()).
 Result<TrainEnd> train(
-    const TrainOptions& options,
-    const WorkerPlace& place,
-    Device& device,
-    const NoticeWatch* notice);
+    const TrainOptions& options, const WorkerPlace& place, Device& device, NoticeWatch* notice);
 
 }  // namespace ddprun

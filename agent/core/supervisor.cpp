@@ -143,6 +143,9 @@ void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
   has_saved_ = stop.is_notice && failures_.empty();
   stop_signal_ = stop.signal;
   deadline_.reset();
+  // A fifth of it is left for what comes behind: word of the end, a request to start again.
+  grace_ends_.reset();
+  if (stop.killed_in) grace_ends_ = now + *stop.killed_in * 4 / 5;
   if (!stop.is_notice) hurry(now);
   if (stop.is_notice && policy_.notice_grace) deadline_ = now + *policy_.notice_grace;
   tell_at_ = now + policy_.quiet_grace;
@@ -152,10 +155,15 @@ void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
   if (none_running()) sweep(now, out);
 }
 
-/// Those who are left after a notice, and had as long as they need, have no more than the grace.
+/// Those who are left after a notice, and had as long as they need, have no more than the grace,
+/// and end before Slurm kills this process with them.
 void Supervisor::hurry(TimePoint now) {
   const bool ends = phase_ == Phase::kStopping || phase_ == Phase::kSweeping;
-  if (ends && !deadline_) deadline_ = now + policy_.grace;
+  if (!ends || deadline_) return;
+  deadline_ = now + policy_.grace;
+  // One that is over was none: a preemption leaves more.
+  const bool is_ahead = grace_ends_ && *grace_ends_ > now;
+  if (is_ahead) deadline_ = std::min(*deadline_, *grace_ends_);
 }
 
 void Supervisor::on(const Kill& /*event*/, TimePoint now, Effects& out) {

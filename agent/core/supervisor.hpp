@@ -86,6 +86,7 @@ class Supervisor {
   struct StopRound {
     int signal = SIGTERM;    // that workers are stopped with
     bool is_notice = false;  // they are to save first; one that is not, later, says to hurry
+    std::optional<Duration> killed_in;  // after a notice, and no sooner, by Slurm; none: not known
   };
   struct Kill {};  // nothing may run here any more
   struct Spawned {
@@ -229,6 +230,8 @@ class Supervisor {
   bool is_told_twice_ = false;
   TimePoint told_to_stop_at_;
   std::optional<TimePoint> deadline_;
+  std::optional<TimePoint>
+      grace_ends_;                    // after a notice, where Slurm kills this process soon behind
   std::optional<TimePoint> tell_at_;  // for whom it waits
 };
 

@@ -54,8 +54,8 @@ class Node {
     feed(Supervisor::StartRound{});
   }
   void stop(int signal = SIGTERM) { feed(Supervisor::StopRound{.signal = signal}); }
-  void notice(int signal = SIGTERM) {
-    feed(Supervisor::StopRound{.signal = signal, .is_notice = true});
+  void notice(int signal = SIGTERM, std::optional<Duration> killed_in = std::nullopt) {
+    feed(Supervisor::StopRound{.signal = signal, .is_notice = true, .killed_in = killed_in});
   }
   void kill() { feed(Supervisor::Kill{}); }
   void ends(int local_rank, ProcessEnd end, bool leaves_group = false) {
@@ -598,6 +598,32 @@ TEST(Supervisor, TellsOfAWorkerThatDoesNotSaveAndGivesTheOthersTheGrace) {
   node.alone();
   EXPECT_FALSE(node.news().has_saved);
   EXPECT_EQ(node.news().failures.front().end, killed_by(SIGUSR1));
+}
+
+/// Told by Slurm, which kills workers and agent alike 20 s later.
+Node told_by_slurm() {
+  SupervisorPolicy policy = two_workers();
+  policy.notice_grace.reset();
+  Node node(policy);
+  node.start();
+  node.notice(SIGTERM, 20s);
+  node.did();
+  return node;
+}
+
+TEST(Supervisor, KillsWhoIsLeftAfterAWorkerThatDidNotSaveWhileThereIsTimeToSaySo) {
+  Node node = told_by_slurm();
+  node.ends(0, killed_by(SIGTERM));
+  EXPECT_EQ(node.due_in(), 16s);
+  node.pass(16s);
+  EXPECT_EQ(node.did(), Words({"failed", "SIGKILL to 1"}));
+}
+
+TEST(Supervisor, LeavesTheWholeGraceToWhoIsLeftWhereSlurmDidNotKillInItsTime) {
+  Node node = told_by_slurm();
+  node.pass(17s);
+  node.ends(0, killed_by(SIGTERM));
+  EXPECT_EQ(node.due_in(), 30s);
 }
 
 /// In a Slurm step, where a worker has ended by what may be a notice.

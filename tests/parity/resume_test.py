@@ -225,6 +225,15 @@ class Resume(unittest.TestCase):
         worlds = [batch["world"] for batch in sorted(batches, key=lambda batch: batch["step"])]
         self.assertEqual([4, 2, 4], [world for world, _ in itertools.groupby(worlds)])
 
+    def test_a_rank_that_a_notice_reaches_before_all_have_met_waits_for_nobody(self):
+        """Rank 0 had died of the same signal while it loaded its libraries, and rank 1 waited for it until
+        Slurm killed the job."""
+        only_rank_1 = ["bash", "-c", '[[ $RANK == 0 ]] || exec "$@"', "bash"]
+        run = jobs.Run([*only_rank_1, *command("--snapshot-dir", self.path("snapshots"))], 2)
+        run.store.wait(["/worker/attempt_0/default_pg/ddptrain_begun/1"])
+        run.ranks[1].send_signal(signal.SIGTERM)
+        self.assertEqual(-signal.SIGTERM, run.wait()[1][0])
+
     def test_a_larger_world_goes_on_with_an_epoch_that_has_more_steps_behind_it_than_it_would_have(self):
         snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
         self.kill_at(38, 0, 1, *snapshots)
