@@ -270,6 +270,7 @@ void Agent::stop_by(int signal) {
 void Agent::workers_told(const WorkerNews& news) {
   const bool run = is_under_way(news.state);
   if (!run) front_.workers_run(false);
+  if (news.state == WorkersState::kRunning) announce(workers_.master());
   feed(Peer::Workers{.news = news});
   if (run || !late_signal_) return;
   const int signal = *late_signal_;
@@ -388,7 +389,6 @@ void Agent::perform(const effects::StartWorkers& effect) {
     network_->send_written();
     workers_.start(round, network_->lines_for_workers(), worker_interface(round.master));
     network_->advertise();
-    announce(round.master);
     return begin_sampling();
   }
   WorkerNews none;
@@ -396,7 +396,7 @@ void Agent::perform(const effects::StartWorkers& effect) {
   workers_told(none);
 }
 
-/// For `ddpctl status` on this host. A job runs as well without.
+/// For `ddpctl status` on this host. A job runs as well without, so no worker's start waits for it.
 void Agent::announce(const Endpoint& leader) {
   if (!job_file_) job_file_ = std::make_shared<OwnJobFile>();
   journal_->post([file = job_file_,

@@ -101,6 +101,8 @@ class LocalWorkers {
   /// A person knows why the job ends.
   bool has_told_end() const { return has_told_end_; }
   RoundId round() const { return round_.round; }
+  /// Where its leader is called.
+  const Endpoint& master() const { return round_.master; }
 
   JournalEntry entry(std::string event) const;
 

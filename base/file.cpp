@@ -16,6 +16,7 @@
 namespace ddprun {
 namespace {
 
+constexpr std::size_t kChunkBytesMin = 4'096;  // most files of /proc are no larger
 constexpr std::size_t kChunkBytes = 65'536;
 constexpr mode_t kMode = 0644;
 
@@ -60,12 +61,13 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
   struct stat about {};
   // Only a hint: files of /proc have no size, and others may grow meanwhile.
   if (::fstat(file->get(), &about) == 0) {
-    content.reserve(std::min(static_cast<std::size_t>(about.st_size), bytes_max) + kChunkBytes);
+    content.reserve(std::min(static_cast<std::size_t>(about.st_size), bytes_max) + kChunkBytesMin);
   }
   for (;;) {
     const std::size_t had = content.size();
-    content.resize(had + kChunkBytes);
-    const ssize_t got = ::read(file->get(), content.data() + had, kChunkBytes);
+    const std::size_t chunk = std::clamp(had, kChunkBytesMin, kChunkBytes);
+    content.resize(had + chunk);
+    const ssize_t got = ::read(file->get(), content.data() + had, chunk);
     content.resize(had + (got > 0 ? static_cast<std::size_t>(got) : 0));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return make_errno_error(errno, path.string());

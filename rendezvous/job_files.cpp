@@ -159,6 +159,7 @@ void OwnJobFile::remove() {
 }
 
 Result<void> OwnJobFile::write(const fs::path& directory, const JobFile& file) {
+  if (!path_.empty() && file == written_) return {};
   const std::string name = fmt::format("{}{}{}", own_prefix(), file.pid, kSuffix);
   const std::string text = fmt::format(
       "{}\n{}\n{}\n{}\n{}\n",
@@ -171,6 +172,7 @@ Result<void> OwnJobFile::write(const fs::path& directory, const JobFile& file) {
   if (!written) return written;
   if (path_.empty()) remove_left_behind(directory);
   path_ = directory / name;
+  written_ = file;
   return {};
 }
 

@@ -32,7 +32,8 @@ Result<std::vector<JobFile>> read_job_files(const std::filesystem::path& directo
 /// The file of one job. Touches the disk.
 class OwnJobFile {
  public:
-  /// Writes it, or replaces it, and removes those that were left there. `file.pid` is this process.
+  /// Writes it, or replaces it, and removes those that were left there; nothing where the last
+  /// call wrote the same. `file.pid` is this process.
   /// Fails with kIo, also if the directory is not this user's alone.
   Result<void> write(const std::filesystem::path& directory, const JobFile& file);
 
@@ -41,6 +42,7 @@ class OwnJobFile {
 
  private:
   std::filesystem::path path_;  // empty: not written yet
+  JobFile written_;
 };
 
 }  // namespace ddprun
