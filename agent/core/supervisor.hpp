@@ -86,7 +86,8 @@ class Supervisor {
   struct StopRound {
     int signal = SIGTERM;    // that workers are stopped with
     bool is_notice = false;  // they are to save first; one that is not, later, says to hurry
-    std::optional<Duration> killed_in;  // after a notice, and no sooner, by Slurm; none: not known
+    // After a notice, and no sooner, by Slurm; none: not known.
+    std::optional<Duration> killed_in = std::nullopt;
   };
   struct Kill {};  // nothing may run here any more
   struct Spawned {
