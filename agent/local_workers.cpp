@@ -5,7 +5,6 @@
 #include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
 
-#include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +16,9 @@ namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
+
+/// Nobody reads as fast as workers are started anew, and the CPUs are theirs meanwhile.
+constexpr Duration kBehindRestart = 20ms;
 
 SupervisorPolicy policy_of(const LaunchPlan& plan) {
   SupervisorPolicy policy;
@@ -265,11 +267,14 @@ void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool 
   if (timers_ != nullptr) timers_->forget(pid);
   const bool was_stopped = failed_ || order_ || stopped_by_ != 0;
   torch_events_.worker_ended(local_rank, pid, end, was_stopped);
+  // Only one that may have followed another is no cause, and only then the others are looked at.
+  const bool may_follow =
+      suspicion({.pid = pid, .exit_status = end.code, .signal = end.signal}) != Suspicion::kCause;
   feed(Supervisor::Ended{
       .local_rank = local_rank,
       .end = end,
       .leaves_group = leaves_group,
-      .others_end = !order_ && group_.is_one_ending()});
+      .others_end = !order_ && may_follow && group_.is_one_ending()});
 }
 
 void LocalWorkers::perform(const Supervisor::Send& effect) {
@@ -388,10 +393,7 @@ void LocalWorkers::report() {
   if (failed_here && !reporter_.has_noted()) return;
   if (failed_here) {
     reporter_.conclude(outcome(*order_));
-    // Behind all that is urgent, the next round for one.
-    asio::post(context_, [this] {
-      if (auto output = reporter_.tell()) around_.tasks.spawn(forward(*std::move(output)));
-    });
+    around_.tasks.spawn(tell_of_failure(order_->restarts ? kBehindRestart : Duration::zero()));
     return;
   }
   reporter_.forget();
@@ -404,13 +406,17 @@ void LocalWorkers::report() {
   if (!line.empty()) around_.journal.tell([text = std::move(line)] { return text; });
 }
 
-/// For the leader's console.
-asio::awaitable<void> LocalWorkers::forward(Reporter::LastOutput output) {
-  if (!output.lines) co_return;
+/// A person, and then the leader, for its console.
+asio::awaitable<void> LocalWorkers::tell_of_failure(Duration pause) {
+  Timer behind(context_, Clock::now() + pause);
+  co_await behind.async_wait(kTuple);
+  const auto output = reporter_.tell();
+  if (!output || !output->lines) co_return;
   Timer no_limit(context_, kNever);
-  auto lines = co_await output.lines->await(no_limit);
+  auto lines = co_await output->lines->await(no_limit);
   if (!lines || !*lines) co_return;
-  listener_.failure_read({.round = output.round, .rank = output.rank, .lines = **std::move(lines)});
+  listener_.failure_read(
+      {.round = output->round, .rank = output->rank, .lines = **std::move(lines)});
 }
 
 Outcome LocalWorkers::outcome(const StopRound& order) const {

@@ -118,7 +118,7 @@ class LocalWorkers {
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();
-  asio::awaitable<void> forward(Reporter::LastOutput output);
+  asio::awaitable<void> tell_of_failure(Duration pause);
   bool is_suspicious() const;
   void release_news();
   bool may_be_repeated(int signal) const;

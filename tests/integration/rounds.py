@@ -36,7 +36,7 @@ def parse(text):
     that was killed, and is none."""
     moments = []
     for number, line in enumerate(text.split("\n")[:-1], 1):
-        words = line.split(" ")
+        words = line.split()
         try:
             ns, generation, round_, node, rank, pid, *token = words
             if token and not (len(token) == 1 and _TOKEN.fullmatch(token[0])):

@@ -10,7 +10,7 @@
 //
 // TOKEN is what the workers of a round have agreed on in its store, so that rounds with the same
 // numbers can be told apart. Lines that are written before it is known, or of a round without a
-// store, have none.
+// store, have none. Blanks fill a line up.
 
 #include <atomic>
 #include <cerrno>
@@ -35,6 +35,7 @@ constexpr int kBrokenTest = 98;
 constexpr long kMillisecondNs = 1'000'000;
 constexpr long kSecondNs = 1'000'000'000;
 constexpr std::size_t kTokenSize = 16;
+constexpr std::size_t kLineSize = 128;  // divides a page
 constexpr timeval kStorePatience{.tv_sec = 2, .tv_usec = 0};
 
 [[noreturn]] void broken(const char* what) {
@@ -64,9 +65,14 @@ long long boottime_ns() {
   return static_cast<long long>(time.tv_sec) * kSecondNs + time.tv_nsec;
 }
 
-/// One line, with what stands in every line of this process behind the time.
+/// One line, with what stands in every line of this process behind the time. All lines are as long,
+/// and so none lies on two pages: there SIGKILL may end a write in its middle, and the next line
+/// would go on with the half.
 void tell(int file, const std::string& who, long long ns = boottime_ns()) {
-  const std::string line = std::to_string(ns) + who + "\n";
+  std::string line = std::to_string(ns) + who;
+  if (line.size() >= kLineSize) broken("a line is too long");
+  line.resize(kLineSize - 1, ' ');
+  line += '\n';
   if (::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     broken("cannot write");
   }
