@@ -43,6 +43,11 @@ Supervisor::SpawnFailed spawn_failed(int local_rank, const Error& error) {
       .why = error.detail};
 }
 
+std::string until_killed(const std::optional<Duration>& kill_in) {
+  if (!kill_in) return "no SIGKILL before Slurm's";
+  return fmt::format("SIGKILL in {:.1f} s", to_seconds(*kill_in));
+}
+
 const char* why_killed(LeftoverMode asked) {
   switch (asked) {
     case LeftoverMode::kKill:
@@ -321,20 +326,17 @@ void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
   listener_.gave_up(exit_status_without_end(effect.news));
 }
 
-void LocalWorkers::perform(const Supervisor::Waits& effect) {
-  const auto until = effect.kill_in
-                         ? fmt::format("SIGKILL in {:.1f} s", to_seconds(*effect.kill_in))
-                         : std::string("no SIGKILL before Slurm's");
-  if (effect.local_ranks.empty()) {
-    const std::string who = WorkerGroup::leftovers();
-    if (who.empty()) return;  // the last of them has just ended
-    around_.journal.tell([line = fmt::format(
-                              "ddprun: waiting for what workers left behind on {} to end: {}; {}\n",
-                              around_.host,
-                              who,
-                              until)] { return line; });
-    return;
-  }
+void LocalWorkers::perform(const Supervisor::WaitsForChildren& effect) {
+  const std::string who = WorkerGroup::leftovers();
+  if (who.empty()) return;  // the last of them has just ended
+  around_.journal.tell([line = fmt::format(
+                            "ddprun: waiting for what workers left behind on {} to end: {}; {}\n",
+                            around_.host,
+                            who,
+                            until_killed(effect.kill_in))] { return line; });
+}
+
+void LocalWorkers::perform(const Supervisor::WaitsForWorkers& effect) {
   constexpr std::size_t kShownMax = 8;
   std::string who;
   for (const int local_rank :
@@ -352,7 +354,7 @@ void LocalWorkers::perform(const Supervisor::Waits& effect) {
                             around_.plan.workers,
                             around_.host,
                             who,
-                            until)] { return text; });
+                            until_killed(effect.kill_in))] { return text; });
 }
 
 void LocalWorkers::perform(const Supervisor::Leftovers& effect) {

@@ -113,7 +113,8 @@ class LocalWorkers {
   void perform(const Supervisor::Sweep& effect);
   void perform(const Supervisor::News& effect);
   void perform(const Supervisor::GiveUp& effect);
-  void perform(const Supervisor::Waits& effect);
+  void perform(const Supervisor::WaitsForWorkers& effect);
+  void perform(const Supervisor::WaitsForChildren& effect);
   void perform(const Supervisor::Leftovers& effect);
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);

@@ -1,6 +1,6 @@
 #include "launcher/doctor_machine.hpp"
 
-#include "agent/process.hpp"
+#include "agent/ask_program.hpp"
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
@@ -16,12 +16,10 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -160,27 +158,16 @@ Result<std::string> ask_interpreter(
     const std::string& program,
     const std::map<std::string, std::string>& environment,
     TimePoint deadline) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
-  const Descriptor answer(ends[0]);
-  Descriptor out(ends[1]);
   SpawnRequest request;
   request.program = program;
   request.arguments = {"-c", kTellsOfItself};
   for (const auto& [name, value] : environment) {
     request.environment.push_back(fmt::format("{}={}", name, value));
   }
-  request.out = out.get();
-  const auto process = spawn(request);
-  out.reset();
-  if (!process) return process.error();
-  auto text = read_to_end(answer.get(), deadline, kPythonAnswerBytesMax);
-  if (!text) ::kill(-process->pid, SIGKILL);  // the group that it leads
-  int status = 0;
-  while (::waitpid(process->pid, &status, 0) < 0 && errno == EINTR) {}
-  const ProcessEnd end = end_of(status);
-  if (text && !end.ok()) return make_error(Errc::kIo, "it " + end.to_string());
-  return text;
+  auto answer = ask_program(std::move(request), false, deadline, kPythonAnswerBytesMax);
+  if (!answer) return answer.error();
+  if (!answer->end.ok()) return make_error(Errc::kIo, "it " + answer->end.to_string());
+  return std::move(answer->text);
 }
 
 /// Fills in what the Python behind a script tells of itself.

@@ -1,16 +1,13 @@
 #include "launcher/slurm_call.hpp"
 
-#include "agent/process.hpp"
+#include "agent/ask_program.hpp"
 #include "base/deadline.hpp"
-#include "base/descriptor.hpp"
 #include "base/environment.hpp"
-#include "base/file.hpp"
 #include "base/parse.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -18,9 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -57,10 +52,6 @@ Result<void> check_configuration() {
 Result<std::string> ask_slurm(const std::string& program, std::vector<std::string> arguments) {
   const auto configured = check_configuration();
   if (!configured) return configured.error();
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
-  const Descriptor answer(ends[0]);
-  Descriptor out(ends[1]);
   SpawnRequest request;
   request.program = find_program(program);
   if (request.program.empty())
@@ -69,18 +60,10 @@ Result<std::string> ask_slurm(const std::string& program, std::vector<std::strin
   request.environment = environment_entries();
   // Once it has asked, Slurm signals every process of the step, this one too.
   request.ignored = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-  request.out = out.get();
-  request.err = out.get();
-  const auto process = spawn(request);
-  out.reset();
-  if (!process) return process.error();
-  auto text = read_to_end(answer.get(), Clock::now() + kPatience, kAnswerMax);
-  if (!text) ::kill(process->pid, SIGKILL);
-  int status = 0;
-  while (::waitpid(process->pid, &status, 0) < 0 && errno == EINTR) {}
-  if (!text) return with_context(program, text.error());
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
-  std::string said(trim(*text));
+  auto answer = ask_program(std::move(request), true, Clock::now() + kPatience, kAnswerMax);
+  if (!answer) return with_context(program, answer.error());
+  if (answer->end.ok()) return std::move(answer->text);
+  std::string said(trim(answer->text));
   std::ranges::replace(said, '\n', ' ');
   return make_error(Errc::kIo, fmt::format("{} says: {}", program, said));
 }

@@ -287,13 +287,18 @@ void Supervisor::on(const Tick& /*event*/, TimePoint now, Effects& out) {
 
 void Supervisor::tell_of_wait(TimePoint now, Effects& out) {
   tell_at_.reset();
-  Waits waits;
+  std::optional<Duration> kill_in;
+  if (deadline_) kill_in = *deadline_ - now;
+  std::vector<int> waited_for;
   for (int rank = 0; rank < policy_.workers; ++rank) {
     const auto state = workers_[static_cast<std::size_t>(rank)].state;
-    if (state == WorkerState::kStopping) waits.local_ranks.push_back(rank);
+    if (state == WorkerState::kStopping) waited_for.push_back(rank);
   }
-  if (deadline_) waits.kill_in = *deadline_ - now;
-  out.emplace_back(std::move(waits));
+  if (waited_for.empty()) {
+    out.emplace_back(WaitsForChildren{.kill_in = kill_in});
+  } else {
+    out.emplace_back(WaitsForWorkers{.local_ranks = std::move(waited_for), .kill_in = kill_in});
+  }
 }
 
 void Supervisor::give_up(Effects& out) {

@@ -139,14 +139,18 @@ class Supervisor {
     std::vector<int> local_ranks;
     News news;  // kStopped, if it were
   };
-  struct Waits {                      // for these, which were told to end a moment ago
-    std::vector<int> local_ranks;     // none: for what they left behind
+  struct WaitsForWorkers {  // which were told to end a moment ago
+    std::vector<int> local_ranks;
+    std::optional<Duration> kill_in;  // none: nothing here ends them
+  };
+  struct WaitsForChildren {           // of workers that have ended, and were told with them
     std::optional<Duration> kill_in;  // none: nothing here ends them
   };
   struct Leftovers {  // of workers that exited with 0; a person is told of them
     LeftoverMode mode = LeftoverMode::kKill;  // what becomes of them from now on
   };
-  using Effect = std::variant<Spawn, Send, Sweep, News, GiveUp, Waits, Leftovers>;
+  using Effect =
+      std::variant<Spawn, Send, Sweep, News, GiveUp, WaitsForWorkers, WaitsForChildren, Leftovers>;
   using Effects = std::vector<Effect>;
 
   /// REQUIRES: policy.workers >= 1.

@@ -44,6 +44,10 @@ std::string word_for(WorkersState state) {
   return "?";
 }
 
+std::string limit(const std::optional<Duration>& kill_in) {
+  return kill_in ? fmt::format("{:.0f} s", to_seconds(*kill_in)) : "no limit";
+}
+
 /// A node: a supervisor, and what it did, as words. Workers are pids 100 × round + rank.
 class Node {
  public:
@@ -126,11 +130,12 @@ class Node {
   void perform(const Supervisor::GiveUp& effect) {
     done_.push_back(fmt::format("give up on {}", effect.local_ranks.size()));
   }
-  void perform(const Supervisor::Waits& effect) {
-    done_.push_back(fmt::format(
-        "waits for {}, {}",
-        fmt::join(effect.local_ranks, " "),
-        effect.kill_in ? fmt::format("{:.0f} s", to_seconds(*effect.kill_in)) : "no limit"));
+  void perform(const Supervisor::WaitsForWorkers& effect) {
+    done_.push_back(
+        fmt::format("waits for {}, {}", fmt::join(effect.local_ranks, " "), limit(effect.kill_in)));
+  }
+  void perform(const Supervisor::WaitsForChildren& effect) {
+    done_.push_back(fmt::format("waits for children, {}", limit(effect.kill_in)));
   }
 
   void perform(const Supervisor::Leftovers& effect) {
@@ -324,7 +329,7 @@ TEST(Supervisor, TellsThatItWaitsForTheChildOfAWorkerThatHasSaved) {
   node.did();
   EXPECT_EQ(node.due_in(), 1s);
   node.pass(1s);
-  EXPECT_EQ(node.did(), Words{"waits for , 29 s"});
+  EXPECT_EQ(node.did(), Words{"waits for children, 29 s"});
   node.alone();
   EXPECT_EQ(node.due_in(), std::nullopt);
 }

@@ -1,0 +1,36 @@
+#include "agent/ask_program.hpp"
+
+#include "base/descriptor.hpp"
+#include "base/file.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ddprun {
+
+Result<ProgramAnswer> ask_program(
+    SpawnRequest request, bool hears_errors, TimePoint deadline, std::size_t bytes_max) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
+  const Descriptor answer(ends[0]);
+  Descriptor out(ends[1]);
+  request.out = out.get();
+  if (hears_errors) request.err = out.get();
+  const auto process = spawn(request);
+  out.reset();
+  if (!process) return process.error();
+  auto text = read_to_end(answer.get(), deadline, bytes_max);
+  if (!text) ::kill(-process->pid, SIGKILL);  // it leads the group
+  int status = 0;
+  while (::waitpid(process->pid, &status, 0) < 0 && errno == EINTR) {}
+  if (!text) return text.error();
+  return ProgramAnswer{.text = *std::move(text), .end = end_of(status)};
+}
+
+}  // namespace ddprun
