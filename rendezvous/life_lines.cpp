@@ -203,7 +203,14 @@ Result<void> LifeLines::say_hello(OwnLine& line) {
 void LifeLines::close_own(Link link, std::string_view why) {
   const auto taken = own_.extract(link);  // closed at the end of this scope
   if (!why.empty()) spdlog::warn("no life line to the leader: {}", why);
-  options_.holders.let_go(taken.mapped().socket.get());
+  let_go(taken.mapped().socket.get());
+}
+
+// Workers hold the socket as well, and while they do our close() does not end the watch: its end
+// would be reported again and again, until the last of them has saved and gone.
+void LifeLines::let_go(int socket) {
+  watch_.sockets().remove(socket);
+  options_.holders.let_go(socket);
 }
 
 void LifeLines::attend(Link link) {
@@ -282,7 +289,7 @@ void LifeLines::forget(Link link) {
   End& end = taken.mapped();
   watch_.set_deadline(link, end.deadline, std::nullopt);
   if (!end.hello) return;
-  options_.holders.let_go(end.socket.get());
+  let_go(end.socket.get());
   const auto lines = lines_of_.find(end.hello->node);
   if (--lines->second == 0) lines_of_.erase(lines);
 }

@@ -142,6 +142,7 @@ class LifeLines {
   void attend_own(Link link);
   Result<void> say_hello(OwnLine& line);
   void close_own(Link link, std::string_view why);
+  void let_go(int socket);
   void attend(Link link);
   Result<void> hear_hello(Link link, End& end, std::string_view& bytes);
   void take(Link link, std::string_view bytes);

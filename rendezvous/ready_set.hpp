@@ -43,7 +43,8 @@ class ReadySet {
   /// A set that nothing can be added to, to be replaced by an open one.
   static ReadySet none() { return {Descriptor(), Trigger::kLevel}; }
 
-  /// Watches `descriptor`, reported as `token`. Closing the descriptor removes it. Fails with kIo.
+  /// Watches `descriptor`, reported as `token`. Closing the descriptor removes it, unless another
+  /// process or descriptor holds the same socket: then it has to be removed before. Fails with kIo.
   Result<void> add(int descriptor, Interest interest, std::uint64_t token);
 
   /// REQUIRES: `descriptor` was added.

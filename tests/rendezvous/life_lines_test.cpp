@@ -55,6 +55,16 @@ void expect_opened(
   EXPECT_EQ(std::get<LifeLines::LineOpened>(*event).leadership, leadership);
 }
 
+/// An agent that has nothing to do but what it is asked.
+void expect_idle(RunningAgent& agent) {
+  constexpr int kQuestions = 200;
+  const int before = agent.wake_ups();
+  for (int i = 0; i < kQuestions; ++i) {
+    agent.run_lines([](LifeLines&, Holder&) {});
+  }
+  EXPECT_LT(agent.wake_ups() - before, kQuestions + kQuestions / 4);
+}
+
 /// A leader, and a node whose line has been opened to it and is held at both sides.
 class LifeLinesTest : public ::testing::Test {
  protected:
@@ -166,6 +176,14 @@ TEST_F(LifeLinesTest, AFarewellIsToldToTheNode) {
   const auto event = node_->next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<LifeLines::Farewell>(*event));
   EXPECT_EQ(std::get<LifeLines::Farewell>(*event).leadership, kLeadership);
+}
+
+TEST_F(LifeLinesTest, AnAgentDoesNotSpinWhileItsWorkersHoldTheLineToALeaderThatHasGone) {
+  const Descriptor worker = inherited();
+  leader_.run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
+  EXPECT_EQ(node_->next_of_front(), Deed::kLetGo);
+  expect_farewell(*node_, kLeadership);
+  expect_idle(*node_);
 }
 
 TEST(LifeLines, ALineThatTheLeaderClosesWithoutFarewellProvesNothing) {
@@ -303,6 +321,16 @@ TEST_F(HeldLines, OneIsNotClosedByALeaderThatLives) {
   EXPECT_EQ(leader_->next_of_front(), Deed::kLetGo);
   const RawAgent other(*leader_, opening_by(kNext.leader));
   expect_opened(*leader_, kNext.leader);
+}
+
+TEST_F(HeldLines, ALeaderDoesNotSpinWhileItsWorkersHoldTheLineOfANodeThatHasGone) {
+  RawAgent gone(*leader_, opening_by(kMarker));
+  expect_opened(*leader_, kMarker);
+  const std::vector<Descriptor> worker = hold_ends({kMarker});
+  EXPECT_EQ(gone.hear_byte(), kHeld);
+  gone.leave();
+  EXPECT_EQ(leader_->next_of_front(), Deed::kLetGo);
+  expect_idle(*leader_);
 }
 
 TEST_F(HeldLines, AProbeIsIgnoredByWhoLives) {

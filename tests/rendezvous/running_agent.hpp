@@ -17,6 +17,7 @@
 #include <boost/asio/post.hpp>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -143,7 +144,11 @@ class RunningAgent {
     asio::co_spawn(context_, serve(), [](const std::exception_ptr& thrown) {
       if (thrown) std::terminate();
     });
-    thread_ = std::thread([this] { context_.run(); });
+    thread_ = std::thread([this] {
+      while (context_.run_one() > 0) {
+        ++wake_ups_;
+      }
+    });
   }
   RunningAgent(const RunningAgent&) = delete;
   RunningAgent& operator=(const RunningAgent&) = delete;
@@ -206,6 +211,9 @@ class RunningAgent {
     return *message;
   }
 
+  /// How often its thread has found something to do.
+  int wake_ups() const { return wake_ups_; }
+
   Endpoint endpoint() const { return {.host = "127.0.0.1", .port = server_->port()}; }
 
  private:
@@ -237,6 +245,7 @@ class RunningAgent {
   Holder front_;
   std::unique_ptr<LifeLines> lines_;
   std::unique_ptr<StoreServer> server_;
+  std::atomic<int> wake_ups_ = 0;
   std::thread thread_;
 };
 
