@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include <sys/epoll.h>
@@ -51,10 +52,9 @@ Result<std::unique_ptr<PumpLoop>> PumpLoop::create(std::shared_ptr<const Descrip
 }
 
 PumpLoop::PumpLoop(Descriptor poller, std::shared_ptr<const Descriptor> wake)
-    : poller_(std::move(poller)), wake_(std::move(wake)) {}
+    : poller_(std::move(poller)), wake_(std::move(wake)), buffer_(kReadBytes) {}
 
 void PumpLoop::run() {
-  buffer_.resize(kReadBytes);
   std::array<epoll_event, 64> events{};
   while (serve_requests()) {
     const int count =
@@ -161,10 +161,11 @@ bool PumpLoop::watch(int pipe) const {
 }
 
 PumpLoop::Read PumpLoop::read_once(PumpedStream& stream) {
-  const ssize_t got = ::read(stream.to.pipe.get(), buffer_.data(), buffer_.size());
+  const std::span<char> buffer = buffer_.bytes();
+  const ssize_t got = ::read(stream.to.pipe.get(), buffer.data(), buffer.size());
   if (got < 0) return errno == EAGAIN || errno == EINTR ? Read::kNothing : Read::kEnded;
   if (got == 0) return Read::kEnded;
-  take(stream, {buffer_.data(), static_cast<std::size_t>(got)});
+  take(stream, {buffer.data(), static_cast<std::size_t>(got)});
   return Read::kSome;
 }
 

@@ -16,6 +16,7 @@
 #include "agent/streams.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
+#include "base/read_buffer.hpp"
 #include "base/time.hpp"
 
 #include <condition_variable>
@@ -27,7 +28,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace ddprun {
 
@@ -90,7 +90,7 @@ class PumpLoop {
   PumpedStreams streams_;
   std::set<int> held_back_;           // pipes that wait for room on the console
   std::optional<TimePoint> show_by_;  // the earliest of PumpedStream::show_by, or earlier
-  std::vector<char> buffer_;
+  ReadBuffer buffer_;
   std::string batch_;
   bool told_of_bad_disk_ = false;
 };

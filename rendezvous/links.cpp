@@ -208,7 +208,7 @@ void Links::attend(AgentLink& link, std::uint32_t what) {
   const bool progressed = link.unsent() < unsent;
   bool is_more = (what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;  // the end, behind the data
   if (outcome) {
-    const auto received = link.receive(buffer_, messages_);
+    const auto received = link.receive(buffer_.bytes(), messages_);
     if (!received) outcome = received.error();
     is_more |= received && *received;
   }

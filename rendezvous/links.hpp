@@ -13,6 +13,7 @@
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 #include "base/once_per.hpp"
+#include "base/read_buffer.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/agent_link.hpp"
@@ -144,7 +145,7 @@ class Links {
   OnEvent on_event_;
   Mac mac_;  // none: there is no secret
   SocketWatch watch_;
-  std::vector<char> buffer_;  // what is being read, of whichever link
+  ReadBuffer buffer_;  // what is being read, of whichever link
   std::vector<Message> messages_;
 
   std::unordered_map<Link, std::unique_ptr<AgentLink>> links_;

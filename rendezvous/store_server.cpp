@@ -201,7 +201,8 @@ void StoreServer::attend(StoreLink& link) {
   released_.clear();
   auto outcome = link.send();
   if (outcome) outcome = link.resume(*store_, released_);
-  if (outcome && link.interest().readable) outcome = link.receive(buffer_, *store_, released_);
+  if (outcome && link.interest().readable)
+    outcome = link.receive(buffer_.bytes(), *store_, released_);
   // Those who were woken first: settling this link may close it.
   for (const Link woken : released_) {
     const auto found = links_.find(woken);

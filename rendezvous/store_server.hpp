@@ -12,6 +12,7 @@
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 #include "base/once_per.hpp"
+#include "base/read_buffer.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/store.hpp"
 #include "rendezvous/core/store_limits.hpp"
@@ -116,7 +117,7 @@ class StoreServer {
   bool turned_away_ = false;  // said so once
 
   SocketWatch watch_;
-  std::vector<char> buffer_;      // what is being read, of whichever link
+  ReadBuffer buffer_;             // what is being read, of whichever link
   std::unique_ptr<Store> store_;  // replaced by begin_round()
   std::set<std::string> hosts_;   // that may open store connections; empty: all
   OncePer<std::string> refused_;  // hosts of agents that called, where no agent has a place

@@ -1,0 +1,25 @@
+#pragma once
+
+// Room to read into.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace ddprun {
+
+/// So many bytes, not set to anything: a page of them costs nothing until something was read into
+/// it, neither at a start nor when the process is torn down.
+class ReadBuffer {
+ public:
+  explicit ReadBuffer(std::size_t size)
+      : bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size) {}
+
+  std::span<char> bytes() const { return {bytes_.get(), size_}; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::size_t size_;
+};
+
+}  // namespace ddprun
