@@ -55,6 +55,15 @@ void expect_opened(
   EXPECT_EQ(std::get<LifeLines::LineOpened>(*event).leadership, leadership);
 }
 
+/// The newest line of `node` as a worker of it inherits it.
+Descriptor inherited_line(RunningAgent& node) {
+  Descriptor copy;
+  node.run_lines(
+      [&](LifeLines& lines, Holder&) { copy = Descriptor(::dup(lines.lines().back())); });
+  EXPECT_TRUE(copy);
+  return copy;
+}
+
 /// An agent that has nothing to do but what it is asked.
 void expect_idle(RunningAgent& agent) {
   constexpr int kQuestions = 200;
@@ -79,15 +88,6 @@ class LifeLinesTest : public ::testing::Test {
         [&](LifeLines& lines, Holder&) { lines.open_line(leader_.endpoint(), leadership, node); });
   }
 
-  /// The node's line as a worker of it inherits it.
-  Descriptor inherited() {
-    Descriptor copy;
-    node_->run_lines(
-        [&](LifeLines& lines, Holder&) { copy = Descriptor(::dup(lines.lines().back())); });
-    EXPECT_TRUE(copy);
-    return copy;
-  }
-
   void expect_ended(Incarnation node) {
     const auto event = leader_.next_of_lines();
     ASSERT_TRUE(event && std::holds_alternative<LifeLines::LineEnded>(*event));
@@ -109,7 +109,7 @@ class LifeLinesTest : public ::testing::Test {
 };
 
 TEST_F(LifeLinesTest, R2ALineEndsWhenTheLastProcessThatHoldsItHasEnded) {
-  Descriptor worker = inherited();
+  Descriptor worker = inherited_line(*node_);
   node_.reset();  // agent and front
   expect_nothing_told();
   worker.reset();
@@ -119,7 +119,7 @@ TEST_F(LifeLinesTest, R2ALineEndsWhenTheLastProcessThatHoldsItHasEnded) {
 
 TEST_F(LifeLinesTest, AResetIsAnEndToo) {
   const linger abrupt{.l_onoff = 1, .l_linger = 0};
-  Descriptor worker = inherited();
+  Descriptor worker = inherited_line(*node_);
   ::setsockopt(worker.get(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
   node_.reset();
   worker.reset();
@@ -151,7 +151,7 @@ TEST_F(LifeLinesTest, ANodeThatBeginsAnewOpensALineOfItsOwnToTheSameLeader) {
 }
 
 TEST_F(LifeLinesTest, TheKernelOfANodeKeepsItsLineForSoLongAsItIsTold) {
-  const Descriptor line = inherited();
+  const Descriptor line = inherited_line(*node_);
   int keepalive = -1;
   int timeout_ms = -1;
   socklen_t size = sizeof(int);
@@ -176,14 +176,6 @@ TEST_F(LifeLinesTest, AFarewellIsToldToTheNode) {
   const auto event = node_->next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<LifeLines::Farewell>(*event));
   EXPECT_EQ(std::get<LifeLines::Farewell>(*event).leadership, kLeadership);
-}
-
-TEST_F(LifeLinesTest, AnAgentDoesNotSpinWhileItsWorkersHoldTheLineToALeaderThatHasGone) {
-  const Descriptor worker = inherited();
-  leader_.run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
-  EXPECT_EQ(node_->next_of_front(), Deed::kLetGo);
-  expect_farewell(*node_, kLeadership);
-  expect_idle(*node_);
 }
 
 TEST(LifeLines, ALineThatTheLeaderClosesWithoutFarewellProvesNothing) {
@@ -323,6 +315,15 @@ TEST_F(HeldLines, OneIsNotClosedByALeaderThatLives) {
   expect_opened(*leader_, kNext.leader);
 }
 
+TEST_F(HeldLines, AnAgentDoesNotSpinWhileItsWorkersHoldTheLineToALeaderThatHasGone) {
+  const Descriptor worker = inherited_line(node_);
+  leader_->run_lines([](LifeLines&, Holder& front) { front.say_farewell(); });
+  leader_.reset();
+  expect_farewell(node_, kLeadership);
+  EXPECT_EQ(node_.next_of_front(), Deed::kLetGo);
+  expect_idle(node_);
+}
+
 TEST_F(HeldLines, ALeaderDoesNotSpinWhileItsWorkersHoldTheLineOfANodeThatHasGone) {
   RawAgent gone(*leader_, opening_by(kMarker));
   expect_opened(*leader_, kMarker);
@@ -356,7 +357,7 @@ TEST_F(HeldLines, AProbeFindsALeaderWhoseKernelKnowsNothing) {
 }
 
 TEST_F(LifeLinesTest, AProbeFindsANodeWhoseKernelKnowsNothing) {
-  Descriptor worker = inherited();
+  Descriptor worker = inherited_line(*node_);
   if (!lose_power(worker)) GTEST_SKIP() << "TCP_REPAIR needs CAP_NET_ADMIN";
   node_.reset();
   worker.reset();
