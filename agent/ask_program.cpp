@@ -15,13 +15,13 @@
 namespace ddprun {
 
 Result<ProgramAnswer> ask_program(
-    SpawnRequest request, bool hears_errors, TimePoint deadline, std::size_t bytes_max) {
+    SpawnRequest request, AnswerOf streams, TimePoint deadline, std::size_t bytes_max) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
   const Descriptor answer(ends[0]);
   Descriptor out(ends[1]);
   request.out = out.get();
-  if (hears_errors) request.err = out.get();
+  if (streams == AnswerOf::kStdoutAndStderr) request.err = out.get();
   const auto process = spawn(request);
   out.reset();
   if (!process) return process.error();

@@ -8,21 +8,24 @@
 #include "base/time.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace ddprun {
+
+enum class AnswerOf : std::uint8_t { kStdout, kStdoutAndStderr };
 
 struct ProgramAnswer {
   std::string text;
   ProcessEnd end;
 };
 
-/// What `request` prints on stdout, and, if `hears_errors`, on stderr with it; its `out` and `err`
-/// are set here. Fails as spawn() does; with kTimedOut, or with kLimit behind `bytes_max` bytes,
-/// it and all of its process group are killed.
+/// What `request` prints on stdout, or on stdout and stderr; its `out` and `err` are set here.
+/// Fails as spawn() does; with kTimedOut, or with kLimit behind `bytes_max` bytes, it and all of
+/// its process group are killed.
 ///
 /// REQUIRES: called on the main thread, while nobody else there waits for children.
 Result<ProgramAnswer> ask_program(
-    SpawnRequest request, bool hears_errors, TimePoint deadline, std::size_t bytes_max);
+    SpawnRequest request, AnswerOf streams, TimePoint deadline, std::size_t bytes_max);
 
 }  // namespace ddprun

@@ -273,8 +273,10 @@ void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool 
   const bool was_stopped = failed_ || order_ || stopped_by_ != 0;
   torch_events_.worker_ended(local_rank, pid, end, was_stopped);
   // Only one that may have followed another is no cause, and only then the others are looked at.
-  const bool may_follow =
-      suspicion({.pid = pid, .exit_status = end.code, .signal = end.signal}) != Suspicion::kCause;
+  WorkerFailure failure;
+  failure.pid = pid;
+  failure.end = end;
+  const bool may_follow = failure.suspicion() != Suspicion::kCause;
   feed(Supervisor::Ended{
       .local_rank = local_rank,
       .end = end,

@@ -164,7 +164,7 @@ Result<std::string> ask_interpreter(
   for (const auto& [name, value] : environment) {
     request.environment.push_back(fmt::format("{}={}", name, value));
   }
-  auto answer = ask_program(std::move(request), false, deadline, kPythonAnswerBytesMax);
+  auto answer = ask_program(std::move(request), AnswerOf::kStdout, deadline, kPythonAnswerBytesMax);
   if (!answer) return answer.error();
   if (!answer->end.ok()) return make_error(Errc::kIo, "it " + answer->end.to_string());
   return std::move(answer->text);

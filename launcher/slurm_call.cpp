@@ -60,7 +60,8 @@ Result<std::string> ask_slurm(const std::string& program, std::vector<std::strin
   request.environment = environment_entries();
   // Once it has asked, Slurm signals every process of the step, this one too.
   request.ignored = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-  auto answer = ask_program(std::move(request), true, Clock::now() + kPatience, kAnswerMax);
+  auto answer = ask_program(
+      std::move(request), AnswerOf::kStdoutAndStderr, Clock::now() + kPatience, kAnswerMax);
   if (!answer) return with_context(program, answer.error());
   if (answer->end.ok()) return std::move(answer->text);
   std::string said(trim(answer->text));

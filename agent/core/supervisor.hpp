@@ -235,9 +235,9 @@ class Supervisor {
   bool is_told_twice_ = false;
   TimePoint told_to_stop_at_;
   std::optional<TimePoint> deadline_;
-  std::optional<TimePoint>
-      grace_ends_;                    // after a notice, where Slurm kills this process soon behind
   std::optional<TimePoint> tell_at_;  // for whom it waits
+  // After a notice, where Slurm kills this process soon behind it.
+  std::optional<TimePoint> grace_ends_;
 };
 
 }  // namespace ddprun

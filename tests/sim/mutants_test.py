@@ -103,6 +103,9 @@ MUTANTS = {
     "a casting vote at once": [
         ("coordinator.cpp", "  past.over_for_all_at = lease_.spoke_at() + policy_.lease + policy_.margin * 5 / 4;",
          "  past.over_for_all_at = {};")],
+    "a casting vote counted twice": [
+        ("quorum.hpp", "votes.has_leader && is_half(votes.given, size)",
+         "votes.has_leader && is_half(votes.given + 1, size)")],
     "a fence for each node": [
         ("tests/sim/cluster.cpp", "fences_.emplace(std::pair(claim.instance, claim.electorate), claim.node);",
          "fences_.emplace(std::pair(claim.node, claim.electorate), claim.node);")],
