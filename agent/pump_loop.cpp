@@ -76,9 +76,30 @@ void PumpLoop::run() {
     drain(stream->second);
     stream = end(stream);
   }
+  const std::scoped_lock lock(requests.mutex);
+  requests.is_served = false;
+  requests.drained.notify_all();
 }
 
-/// Does what the agent's thread asked for. Yields false when it is time to stop.
+void PumpLoop::call() const {
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(wake_->get(), &one, sizeof one));  // full means awake already
+}
+
+std::string PumpLoop::tail(const WorkerId& worker, TimePoint deadline) {
+  std::unique_lock lock(requests.mutex);
+  if (!requests.tails.contains(worker)) return {};
+  if (requests.is_served) {
+    requests.to_drain.insert(worker);
+    call();
+    requests.drained.wait_until(
+        lock, deadline, [&] { return !requests.is_served || !requests.to_drain.contains(worker); });
+  }
+  const auto found = requests.tails.find(worker);  // it may have been forgotten meanwhile
+  return found == requests.tails.end() ? std::string() : std::string(found->second.text());
+}
+
+/// Does what was asked for. Yields false when it is time to stop.
 bool PumpLoop::serve_requests() {
   std::set<WorkerId> asked;
   {

@@ -1,7 +1,6 @@
 #pragma once
 
-// The pump's own thread: what it reads, and where the bytes go. The agent's thread never comes in
-// here; it asks by PumpRequests (stream_pump.cpp).
+// The pump's own thread: what it reads, and where the bytes go. Other threads ask by PumpRequests.
 //
 // The log file gets the bytes as they come, so it never lacks a line that the console had. The
 // console gets whole lines: those of two workers never mix. An unfinished line is passed on after
@@ -40,10 +39,11 @@ struct PumpedStream {
 };
 using PumpedStreams = std::map<int, PumpedStream>;  // by descriptor of the pipe
 
-/// What the agent's thread asks of the pump's, and the tails, which both need.
+/// What other threads ask of the pump's, and the tails, which all need.
 struct PumpRequests {
   std::mutex mutex;  // for all below
   std::condition_variable drained;
+  bool is_served = false;  // the thread runs
   PumpedStreams arriving;
   std::set<WorkerId> to_drain;
   std::map<WorkerId, Tail> tails;
@@ -58,6 +58,14 @@ class PumpLoop {
 
   /// Reads until PumpRequests::finish_by, or until every pipe has ended once that is set.
   void run();
+
+  /// Has the loop look at its requests. From any thread.
+  void call() const;
+
+  /// The last bytes of the worker's stderr, after a look into its pipes; waits for that until
+  /// `deadline` at most. What was in them has been given to the console by then, half a line too.
+  /// Empty if its stderr does not pass through here. From any thread but the loop's.
+  std::string tail(const WorkerId& worker, TimePoint deadline);
 
   /// Has the loop look at `pipe`, or at `wake` once more. From any thread.
   bool watch(int pipe) const;

@@ -56,7 +56,12 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
 
 }  // namespace
 
-ToldFailure tell_failure(FailureReport report, const std::string& pass_up_to) {
+ToldFailure tell_failure(
+    FailureReport report, std::span<const LastLines> last_lines, const std::string& pass_up_to) {
+  report.culprit.last_lines = last_lines.front()();
+  for (std::size_t i = 1; i < last_lines.size(); ++i) {
+    report.others[i - 1].last_lines = last_lines[i]();
+  }
   add_error_file(report.culprit);
   add_failed_import(report);
   const bool is_last = !report.outcome.restarts;

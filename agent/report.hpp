@@ -1,8 +1,10 @@
 #pragma once
 
 #include "agent/core/failure_report.hpp"
+#include "agent/streams.hpp"
 #include "base/time.hpp"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,12 +15,14 @@ struct ToldFailure {
   std::vector<TextLine> last_output;  // for another one's
 };
 
-/// The whole text of a failure: what the workers' error files say filled in, the paragraph, and
-/// the block before it unless the job is restarted. Hands the culprit's error file, with the exit
+/// The whole text of a failure: what the workers' last lines and error files say filled in, the
+/// paragraph, and the block before it unless the job is restarted. `last_lines` are the culprit's,
+/// then those of as many of the others as are shown. Hands the culprit's error file, with the exit
 /// code added, on to `pass_up_to` (our own TORCHELASTIC_ERROR_FILE) unless that is empty.
 ///
 /// Reads and writes files: for the journal's thread.
-ToldFailure tell_failure(FailureReport report, const std::string& pass_up_to);
+ToldFailure tell_failure(
+    FailureReport report, std::span<const LastLines> last_lines, const std::string& pass_up_to);
 
 /// `at` on the local wall clock: "2030-01-31_12:00:00".
 std::string wall_time(TimePoint at);

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <ranges>
 #include <utility>
 
 namespace ddprun {
@@ -55,15 +55,7 @@ void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& r
   out.attempt = round.progress.attempt;
   out.ran_for = news.ran_for;
   for (const auto& failure : news.failures) {
-    FailureDetails details;
-    details.failure = failure;
-    details.rank = round.place.first_rank + failure.local_rank;
-    details.wall_time = wall_time(failure.at);
-    details.error_file = from_.workers.error_file_of(failure.local_rank);
-    details.log = from_.streams.log_of(
-        {.attempt = out.attempt, .local_rank = failure.local_rank, .rank = details.rank});
-    details.shown = shown(failure.local_rank);
-    out.others.push_back(std::move(details));
+    out.others.push_back(details_of(failure, round));
   }
   out.culprit = std::move(out.others.front());
   out.others.erase(out.others.begin());
@@ -72,15 +64,28 @@ void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& r
   is_concluded_ = false;
 }
 
+FailureDetails Reporter::details_of(
+    const WorkerFailure& failure, const effects::StartWorkers& round) const {
+  FailureDetails details;
+  details.failure = failure;
+  details.rank = round.place.first_rank + failure.local_rank;
+  details.wall_time = wall_time(failure.at);
+  details.error_file = from_.workers.error_file_of(failure.local_rank);
+  details.log = from_.streams.log_of(
+      {.attempt = round.progress.attempt, .local_rank = failure.local_rank, .rank = details.rank});
+  details.shown = shown(failure.local_rank);
+  return details;
+}
+
 StderrShown Reporter::shown(int local_rank) const {
   if (!from_.streams.shows_stderr(local_rank)) return StderrShown::kNo;
   return from_.streams.has_own_stderr(local_rank) ? StderrShown::kDirectly : StderrShown::kPassedOn;
 }
 
-void Reporter::add_last_lines(int attempt, FailureDetails& details) const {
-  const int local_rank = details.failure.local_rank;
-  details.last_lines = from_.streams.last_lines(
-      {.attempt = attempt, .local_rank = local_rank, .rank = details.rank}, kLastLines);
+LastLines Reporter::last_lines_of(int attempt, const FailureDetails& details) const {
+  return from_.streams.last_lines(
+      {.attempt = attempt, .local_rank = details.failure.local_rank, .rank = details.rank},
+      kLastLines);
 }
 
 void Reporter::conclude(const Outcome& outcome) {
@@ -93,10 +98,10 @@ std::optional<Reporter::LastOutput> Reporter::tell() {
   if (!is_concluded_ || !noted_) return std::nullopt;
   FailureReport report = *std::move(noted_);
   noted_.reset();
-  add_last_lines(report.attempt, report.culprit);
+  std::vector<LastLines> last_lines{last_lines_of(report.attempt, report.culprit)};
   const std::size_t in_block = report.outcome.restarts ? 0 : kOthersShownMax;
-  for (std::size_t i = 0; i < std::min(in_block, report.others.size()); ++i) {
-    add_last_lines(report.attempt, report.others[i]);
+  for (const FailureDetails& other : report.others | std::views::take(in_block)) {
+    last_lines.push_back(last_lines_of(report.attempt, other));
   }
   const char* const own = std::getenv(contract::kErrorFile);  // NOLINT(concurrency-mt-unsafe)
   const std::string pass_up_to = own == nullptr || report.outcome.restarts ? "" : own;
@@ -104,8 +109,11 @@ std::optional<Reporter::LastOutput> Reporter::tell() {
   if (auto lines = Errand<std::vector<TextLine>>::open("cannot read a failure")) {
     output.lines = *std::move(lines);
   }
-  from_.journal.tell([report = std::move(report), pass_up_to, lines = output.lines] {
-    ToldFailure told = tell_failure(report, pass_up_to);
+  from_.journal.tell([report = std::move(report),
+                      last_lines = std::move(last_lines),
+                      pass_up_to,
+                      lines = output.lines] {
+    ToldFailure told = tell_failure(report, last_lines, pass_up_to);
     if (lines) lines->complete(std::move(told.last_output));
     return told.text;
   });

@@ -61,13 +61,13 @@ class Reporter {
         lines;  // null: no descriptor was left to wait for them
   };
 
-  /// Tells what was noted and concluded, if anything, and yields what is read for it. It may wait
-  /// 0.2 s for each failed worker's last lines, so whatever is urgent comes first.
+  /// Tells what was noted and concluded, if anything, and yields what is read for it.
   std::optional<LastOutput> tell();
 
  private:
   StderrShown shown(int local_rank) const;
-  void add_last_lines(int attempt, FailureDetails& details) const;
+  FailureDetails details_of(const WorkerFailure& failure, const effects::StartWorkers& round) const;
+  LastLines last_lines_of(int attempt, const FailureDetails& details) const;
 
   Sources from_;
   std::optional<FailureReport> noted_;

@@ -9,9 +9,11 @@
 #include "base/time.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -40,6 +42,10 @@ struct PipedStream {
   bool keeps_tail = false;  // for last_lines()
 };
 
+/// Reads a worker's last bytes of stderr (PumpLoop::tail), from any thread, whether or not the pump
+/// is still there.
+using TailReader = std::function<std::string(TimePoint deadline)>;
+
 /// All functions are for the agent's thread.
 class StreamPump {
  public:
@@ -56,10 +62,7 @@ class StreamPump {
   /// too.
   Result<void> add(PipedStream stream);
 
-  /// The last bytes of the worker's stderr, after a look into its pipes; waits for that until
-  /// `deadline` at most. What was in them has been given to the console by then, half a line too.
-  /// Empty if its stderr does not pass through here.
-  std::string tail(const WorkerId& worker, TimePoint deadline);
+  TailReader tail(const WorkerId& worker) const;
 
   /// Forgets the tails of all attempts before `attempt`.
   void forget_before(int attempt);
@@ -68,12 +71,9 @@ class StreamPump {
   void finish(TimePoint deadline);
 
  private:
-  StreamPump(std::unique_ptr<PumpLoop> loop, std::shared_ptr<const Descriptor> wake);
+  explicit StreamPump(std::shared_ptr<PumpLoop> loop) : loop_(std::move(loop)) {}
 
-  void call();  // the thread's attention
-
-  const std::unique_ptr<PumpLoop> loop_;
-  const std::shared_ptr<const Descriptor> wake_;
+  const std::shared_ptr<PumpLoop> loop_;  // which whoever reads a tail owns as well
   std::thread thread_;
 };
 

@@ -217,12 +217,17 @@ Result<Descriptor> Streams::attach_pipe(PipedStream piped, int number) {
   return std::move(pipe->write_end);
 }
 
-std::string Streams::last_lines(const WorkerId& worker, int lines_max) const {
+LastLines Streams::last_lines(const WorkerId& worker, int lines_max) const {
   const auto logs = logs_.find(worker);
   const bool is_file = modes(worker.local_rank).err == StreamMode::kFile;
-  if (is_file && logs != logs_.end())
-    return last_lines_of(end_of_file(logs->second.err), lines_max);
-  return last_lines_of(pump_->tail(worker, Clock::now() + kDrainPatience), lines_max);
+  if (is_file && logs != logs_.end()) {
+    return [path = logs->second.err, lines_max] {
+      return last_lines_of(end_of_file(path), lines_max);
+    };
+  }
+  return [tail = pump_->tail(worker), lines_max] {
+    return last_lines_of(tail(Clock::now() + kDrainPatience), lines_max);
+  };
 }
 
 bool Streams::shows_stderr(int local_rank) const {

@@ -12,7 +12,7 @@
 // A redirected stream is the log file itself, so that nothing stands between a worker and its log:
 // what it wrote before a SIGKILL is there. Pipes are read by one thread (stream_pump.hpp), and the
 // console is written by another (console.hpp): neither holds up the agent, whose thread calls all
-// functions here.
+// functions of Streams.
 
 #include "agent/core/launch_plan.hpp"
 #include "base/descriptor.hpp"
@@ -21,6 +21,7 @@
 
 #include <compare>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,6 +47,10 @@ struct WorkerStreams {
   std::string error_file;  // for TORCHELASTIC_ERROR_FILE; empty with --log-dir /dev/null
 };
 
+/// Reads first what a worker that has ended left in its pipes, and gives it to the console; waits
+/// at most 0.2 s for that. For a thread that may wait and read files; it outlives the streams.
+using LastLines = std::function<std::string()>;
+
 class Streams {
  public:
   /// Makes `<log-dir>/<run_id>_<random>` unless there are to be no files. Starts no thread. Fails
@@ -61,11 +66,10 @@ class Streams {
   /// for want of a thread too.
   Result<WorkerStreams> attach(const WorkerId& worker);
 
-  /// The last lines this worker wrote to stderr, where they passed through us or a file; at most
-  /// `lines_max`, each cut at 4 KiB, without a newline at the end. Reads first what a worker that
-  /// has ended left in its pipes, and gives it to the console; waits at most 0.2 s for that, should
-  /// a disk be slow. The two newest attempts are remembered.
-  std::string last_lines(const WorkerId& worker, int lines_max) const;
+  /// Reads the last lines this worker wrote to stderr, where they passed through us or a file; at
+  /// most `lines_max`, each cut at 4 KiB, without a newline at the end. The two newest attempts are
+  /// remembered.
+  LastLines last_lines(const WorkerId& worker, int lines_max) const;
 
   /// Whether who reads our stderr sees this worker's.
   bool shows_stderr(int local_rank) const;

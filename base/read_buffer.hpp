@@ -14,8 +14,11 @@ class ReadBuffer {
  public:
   explicit ReadBuffer(std::size_t size)
       : bytes_(std::make_unique_for_overwrite<char[]>(size)), size_(size) {}
+  ReadBuffer(const ReadBuffer&) = delete;  // nor moved
+  ReadBuffer& operator=(const ReadBuffer&) = delete;
+  ~ReadBuffer() = default;
 
-  std::span<char> bytes() const { return {bytes_.get(), size_}; }
+  std::span<char> bytes() { return {bytes_.get(), size_}; }
 
  private:
   std::unique_ptr<char[]> bytes_;

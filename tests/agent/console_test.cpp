@@ -142,7 +142,7 @@ TEST_F(ConsoleTest, PassStderrOnByteForByteAndRememberItsEnd) {
   {
     const auto captured = capture(2, "stderr");
     run(kFirst, [] { print(2, "one\ntwo\nthree, without a newline"); });
-    EXPECT_EQ(streams_->last_lines(kFirst, 2), "two\nthree, without a newline");
+    EXPECT_EQ(streams_->last_lines(kFirst, 2)(), "two\nthree, without a newline");
     finish();
   }
   EXPECT_EQ(content_of(room_ / "stderr"), "one\ntwo\nthree, without a newline");
@@ -196,7 +196,7 @@ TEST_F(ConsoleTest, ShowOnlyTheChosenRanks) {
   EXPECT_EQ(content_of(room_ / "console"), "[default1]:out\n");
   EXPECT_EQ(content_of(room_ / "stderr"), "err\n");
   EXPECT_EQ(content_of(log(kFirst, "stdout.log")), "out\n");
-  EXPECT_EQ(streams_->last_lines(kFirst, 5), "err");
+  EXPECT_EQ(streams_->last_lines(kFirst, 5)(), "err");
 }
 
 TEST_F(ConsoleTest, SaysWhatAWorkerSaidBeforeTheReportOfItsEnd) {
@@ -204,7 +204,7 @@ TEST_F(ConsoleTest, SaysWhatAWorkerSaidBeforeTheReportOfItsEnd) {
   {
     const auto captured = capture(2, "stderr");
     run(kFirst, [] { print(2, "one\nhalf a line"); });
-    EXPECT_EQ(streams_->last_lines(kFirst, 1), "half a line");
+    EXPECT_EQ(streams_->last_lines(kFirst, 1)(), "half a line");
     consoles_->of(2).value()->say("the report\n");
     finish();
   }

@@ -204,7 +204,7 @@ TEST_F(StreamsTest, RememberTheEndOfARedirectedStderr) {
   plan_.streams.all = kRedirect;
   open();
   run(kFirst, [] { print(2, "a\nb\nc\n"); });
-  EXPECT_EQ(streams_->last_lines(kFirst, 2), "b\nc");
+  EXPECT_EQ(streams_->last_lines(kFirst, 2)(), "b\nc");
   EXPECT_EQ(streams_->log_of(kFirst), log(kFirst, "").parent_path());
 }
 
@@ -330,7 +330,7 @@ TEST_F(StreamsTest, DoNotWaitForAGrandchildBeyondTheDeadline) {
     static_cast<void>(::read(reader.get(), &byte, 1));
   });
   while (content_of(log(kFirst, "stdout.log")) != "said\n") {
-    static_cast<void>(streams_->last_lines(kFirst, 1));
+    static_cast<void>(streams_->last_lines(kFirst, 1)());
   }
   streams_->finish(Clock::now() + 1ms);
   writer.reset();
