@@ -19,6 +19,7 @@ import os
 import signal
 import statistics
 import sys
+import tempfile
 import time
 import unittest
 
@@ -64,13 +65,13 @@ class Figures:
 class Job:
     """`nodes` nodes, of which the first leads, with a worker each unless told otherwise."""
 
-    def __init__(self, network, drill, nnodes, workers=1, lease=3, restarts=0):
+    def __init__(self, network, drill, nnodes, workers=1, lease=3, restarts=0, helps=()):
         self.network, self.drill = network, drill
         self._lost = []  # ddprun of nodes that take no part any more
         self._flags = ("--nnodes", nnodes, "--rdzv-backend", "c10d", "--rdzv-endpoint",
                        f"{network[0].address}:29400", "--rdzv-id", "job", "--lease", str(lease),
                        "--nproc-per-node", str(workers), "--max-restarts", str(restarts),
-                       "--no-python")
+                       "--no-python", *helps)
 
     def start(self, *nodes):
         for node in nodes:
@@ -245,6 +246,29 @@ class Failover(unittest.TestCase):
     def test_the_leaders_node_is_isolated_and_the_next_leaders_too(self):
         self.lose_leaders("isolated (5 nodes), behind lease + margin", Job.isolate, 5, 4,
                               options.silences, patience_s=1 + MARGIN_S, lease=1)
+
+    # Two nodes, one of which is enough, in silence. -------------------------------------------
+
+    def lose_one_of_two(self, what, lost, helps=()):
+        def do(job):
+            job.start(0, 1)
+            first = job.drill.await_round(workers=2)
+            node = first.node_of(rank=lost)
+            at = job.isolate(node)
+            second = job.drill.await_round(workers=1)
+            self.assertNotIn(node, second.nodes)
+            self.figures.add(f"{what}: the other one runs again, behind lease + margin",
+                             second.last_ns - at - int((1 + MARGIN_S) * 1e9))
+            job.give_up(node)
+
+        self.drilled(options.silences, 2, do, nnodes="1:2", lease=1, helps=helps)
+
+    def test_of_two_nodes_the_one_that_follows_falls_silent(self):
+        self.lose_one_of_two("1:2, follower silent", 1)
+
+    def test_of_two_nodes_the_one_that_leads_falls_silent_and_the_other_has_the_fence(self):
+        with tempfile.TemporaryDirectory(prefix="ddprun_fence_") as fences:
+            self.lose_one_of_two("1:2, leader silent, --fence-dir", 0, ("--fence-dir", fences))
 
     # A partition (row 6). --------------------------------------------------------------------
 

@@ -725,5 +725,63 @@ TEST(Peer, GivesTheEndpointUpToAnotherProgramOnlyIfThatOneHasBegun) {
   EXPECT_TRUE(has<effects::Call>(done_by_leader_of_a(redirect)));
 }
 
+/// A job of one node, whose workers fail.
+struct FailingNode : Caller {
+  FailingNode() : Caller(policy()) { run(); }
+
+  static RendezvousPolicy policy() {
+    RendezvousPolicy policy = Caller::policy(NodeRange(1, 1));
+    policy.founds = true;
+    policy.blames_nodes = true;
+    policy.max_restarts = 9;
+    policy.meet.clear();
+    return policy;
+  }
+
+  /// Until the workers of the next round run.
+  void run() {
+    while (!has<effects::StartWorkers>(done)) {
+      now = peer.next_deadline().value();
+      feed(Peer::Tick{});
+    }
+    WorkerNews running;
+    running.round = find<effects::StartWorkers>(done)->round;
+    running.state = WorkersState::kRunning;
+    feed(Peer::Workers{.news = running});
+    told = running;
+  }
+
+  /// One is killed; the next round runs.
+  void fail() {
+    told.state = WorkersState::kFailed;
+    told.failure = FailureNews{};
+    told.failure->pid = 7;
+    told.failure->signal = 9;
+    feed(Peer::Workers{.news = told});
+    told.state = WorkersState::kStopped;
+    feed(Peer::Workers{.news = told});
+    run();
+  }
+
+  std::string why_unfit() const {
+    return peer.coordinator()->why_unfit(peer.coordinator()->nodes().begin()->second);
+  }
+
+  WorkerNews told;
+};
+
+TEST(Peer, ChargesANodeWithTheFailuresOfTheLastHourAlone) {
+  FailingNode node;
+  node.fail();
+  node.fail();
+  EXPECT_EQ(node.why_unfit(), "");
+  node.now += 61min;
+  node.fail();
+  node.fail();
+  EXPECT_EQ(node.why_unfit(), "");
+  node.fail();
+  EXPECT_EQ(node.why_unfit(), "3 failures within an hour began there");
+}
+
 }  // namespace
 }  // namespace ddprun
