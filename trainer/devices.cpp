@@ -39,10 +39,8 @@ class Processor final : public Device {
   std::optional<GpuFigures> figures() override { return std::nullopt; }
 };
 
-/// Where the module may be, the likeliest first.
+/// Where the module may be of a program that was installed with it, the likeliest first.
 std::vector<std::filesystem::path> places_of_module() {
-  const char* const named = std::getenv(kModuleVariable);
-  if (named != nullptr && *named != '\0') return {std::filesystem::absolute(named)};
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {};
@@ -56,42 +54,61 @@ std::string last_problem() {
   return text == nullptr ? "unknown" : text;
 }
 
+bool is_module_named() {
+  const char* const named = std::getenv(kModuleVariable);
+  return named != nullptr && *named != '\0';
+}
+
 /// A look at the driver's files: a module loads all of CUDA, which takes a second and some hundred
 /// megabytes of memory.
 bool may_have_gpu() {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr && *visible == '\0') return false;
-  const char* const named = std::getenv(kModuleVariable);
-  if (named != nullptr && *named != '\0') return true;
+  if (is_module_named()) return true;
   std::error_code error;
   return std::filesystem::exists("/dev/nvidiactl", error) ||
          std::filesystem::exists("/dev/dxg", error);  // within WSL
 }
 
+/// Where `path` has no directory, from where the dynamic linker looks for what this program opens.
+Result<const DeviceModule*> open_module_at(const std::filesystem::path& path) {
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
+  if (library == nullptr) return make_error(Errc::kNotFound, last_problem());
+  const auto* const module =
+      static_cast<const DeviceModule*>(::dlsym(library, kDeviceModuleSymbol));
+  if (module == nullptr) return make_error(Errc::kNotFound, last_problem());
+  if (std::string_view(module->interface) == kDeviceInterface) return module;
+  return make_error(
+      Errc::kNotFound,
+      fmt::format(
+          "{} is of {}, and this program of {}; build and install both together",
+          path.string(),
+          module->interface,
+          kDeviceInterface));
+}
+
 Result<const DeviceModule*> open_module() {
-  const auto places = places_of_module();
+  const bool is_named = is_module_named();
+  const auto places = is_named
+                          ? std::vector{std::filesystem::absolute(std::getenv(kModuleVariable))}
+                          : places_of_module();
   for (const auto& path : places) {
     std::error_code error;
-    if (!std::filesystem::exists(path, error)) continue;
-    void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
-    if (library == nullptr) return make_error(Errc::kNotFound, last_problem());
-    const auto* const module =
-        static_cast<const DeviceModule*>(::dlsym(library, kDeviceModuleSymbol));
-    if (module == nullptr) return make_error(Errc::kNotFound, last_problem());
-    if (std::string_view(module->interface) == kDeviceInterface) return module;
-    return make_error(
-        Errc::kNotFound,
-        fmt::format(
-            "{} is of {}, and this program of {}; build and install both together",
-            path.string(),
-            module->interface,
-            kDeviceInterface));
+    if (std::filesystem::exists(path, error)) return open_module_at(path);
+  }
+  const std::string first = places.empty() ? kModuleFile : places.front().string();
+  std::string why;
+  if (!is_named) {  // beside the library, as find_package(ddprun) tells the linker
+    const auto module = open_module_at(kModuleFile);
+    if (module) return module;
+    why = fmt::format(" ({})", module.error().detail);
   }
   return make_error(
       Errc::kNotFound,
       fmt::format(
-          "there is no {}; build it with -DDDPRUN_CUDA=ON, or name it in {}",
-          places.empty() ? kModuleFile : places.front().string(),
+          "there is no {}{}; build it with -DDDPRUN_CUDA=ON, or name it in {}",
+          first,
+          why,
           kModuleVariable));
 }
 

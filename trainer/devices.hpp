@@ -16,7 +16,8 @@ struct OpenedDevice {
 };
 
 /// The device of this rank. A GPU's module is looked for where DDPRUN_CUDA_MODULE says, else beside
-/// the program, else where it is installed; it stays open until the process ends. kAuto loads it
+/// the program, else where ddptrain's is installed, else where this program's linker looks, as
+/// beside the library of find_package(ddprun); it stays open until the process ends. kAuto loads it
 /// only if that variable is set or there is a driver of NVIDIA's; if it then yields no GPU, one
 /// rank of the node says why it trains on the CPU.
 ///

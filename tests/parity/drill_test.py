@@ -139,6 +139,25 @@ class Drill(unittest.TestCase):
                 self.assertEqual(out.count("ddptrain dataset="), KILLS + 1, "starts")
                 self.assertEqual(jobs.final([(status, out, err)]), undisturbed)
 
+    def test_ctrl_c_saves_at_that_step_and_the_same_line_goes_on_from_there(self):
+        undisturbed = jobs.final(jobs.Run(command(), WORLD).wait())
+        with tempfile.TemporaryDirectory() as directory:
+            steps = Steps(os.path.join(directory, "steps"))
+            line = [DDPRUN, "--standalone", "--nproc-per-node", str(WORLD),
+                    *command("--snapshot-dir", os.path.join(directory, "snapshots"))]
+            environment = os.environ | jobs.ENVIRONMENT
+            launcher = subprocess.Popen([*line, "--metrics-file", steps.path], env=environment,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(launcher.kill)
+            steps.wait_for(event="step", step=10)
+            launcher.send_signal(signal.SIGINT)
+            threading.Thread(target=steps.file.read, daemon=True).start()
+            _, err = launcher.communicate(timeout=jobs.WAIT_S)
+            self.assertEqual(75, launcher.returncode, err)
+            again = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=jobs.WAIT_S)
+            self.assertRegex(again.stdout, r"(?m)^resumed epoch=\d+ step=\d\d$")
+            self.assertEqual(jobs.final([(again.returncode, again.stdout, again.stderr)]), undisturbed)
+
     def test_ddprun_names_the_rank_whose_fault_it_was(self):
         """And not one that lost it: who fails says so before its peers can know."""
         for fault, expected in (("nan", BAD_NUMBERS), ("oom", NO_MEMORY)) * 3:

@@ -108,6 +108,9 @@ class Kit(unittest.TestCase):
     def test_has_pythons_bits_at_a_larger_odd_world_with_autocast(self):
         self.assert_equals_python(5, AT_FIVE_RANKS)
 
+    def test_has_pythons_bits_at_six_ranks_with_autocast(self):
+        self.assert_equals_python(6, {"conv net, bf16": JOBS["conv net, bf16"]})
+
     def test_has_pythons_bits_at_four_ranks(self):
         self.assert_equals_python(4, AT_FOUR_RANKS)
 

@@ -26,12 +26,16 @@ def run(*command):
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        root = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        run("cmake", "--install", BUILD, "--prefix", root / "prefix")
-        run("cmake", "-S", PROJECT, "-B", root / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-            f"-DCMAKE_PREFIX_PATH={root / 'prefix'}")
-        run("cmake", "--build", root / "build")
-        cls.program = str(root / "build/mnist")
+        cls.root = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        run("cmake", "--install", BUILD, "--prefix", cls.root / "prefix")
+        cls.build(PROJECT, cls.root / "build")
+        cls.program = str(cls.root / "build/mnist")
+
+    @classmethod
+    def build(cls, project, directory):
+        run("cmake", "-S", project, "-B", directory, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+            f"-DCMAKE_PREFIX_PATH={cls.root / 'prefix'}")
+        run("cmake", "--build", directory)
 
     def test_the_example_has_the_weights_of_ddptrain_and_python(self):
         flags = ["--dataset", "fashion-mnist", "--data-dir", "/usr/share/datasets/fashion-mnist", "--model", "convnet",
@@ -48,6 +52,24 @@ class Package(unittest.TestCase):
         status, _, err = started.wait()[0]
         self.assertEqual(75, status, err)
         self.assertRegex(err, r"^mnist: rank 0: (lost another rank|the store at) .*\n$")
+
+    @unittest.skipUnless((BUILD / "bin/ddprun_cuda.so").exists(), "built without CUDA")
+    def test_a_program_that_lies_elsewhere_finds_the_module_of_gpus_beside_the_library(self):
+        """It opens CUDA, which sees no GPU."""
+        source = self.root / "asks"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text((PROJECT / "CMakeLists.txt").read_text().replace("mnist", "asks"))
+        (source / "asks.cpp").write_text("""
+            #include "trainer/devices.hpp"
+            #include <cstdio>
+            int main() {
+              const auto opened = ddprun::open_device(ddprun::DeviceKind::kCuda, {});
+              std::puts(opened ? "a GPU" : opened.error().detail.c_str());
+            }""")
+        self.build(source, self.root / "asks-build")
+        unseen = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+        asked = subprocess.run([self.root / "asks-build/asks"], capture_output=True, text=True, env=unseen, check=True)
+        self.assertRegex(asked.stdout, "^--device cuda: this process sees no GPU ")
 
 
 def files_below(directory):
