@@ -260,6 +260,9 @@ class Failover(unittest.TestCase):
             self.figures.add(f"{what}: the other one runs again, behind lease + margin",
                              second.last_ns - at - int((1 + MARGIN_S) * 1e9))
             job.give_up(node)
+            job.network.heal()
+            job.start(node)  # else the one that leads would wait 30 s for it, to tell it of the end
+            job.drill.await_round(workers=2)
 
         self.drilled(options.silences, 2, do, nnodes="1:2", lease=1, helps=helps)
 
