@@ -748,7 +748,7 @@ struct FailingNode : Caller {
     running.round = find<effects::StartWorkers>(done)->round;
     running.state = WorkersState::kRunning;
     feed(Peer::Workers{.news = running});
-    told = running;
+    told = std::move(running);
   }
 
   /// One is killed; the next round runs.
