@@ -56,11 +56,20 @@ quietly() {
   fi
 }
 
+# alone_in PRESET NAME COMMAND...: as quietly, while nobody else writes build/PRESET: another script, or the
+# compilers of one that was killed. Two that write one precompiled header leave it broken, and ccache keeps it.
+alone_in() {
+  local lock="build/$1.lock"
+  mkdir -p build
+  flock --nonblock "$lock" true || step "Waiting for another build of build/$1 to end"
+  quietly "$2" flock --no-fork "$lock" "${@:3}"
+}
+
 # configure PRESET [CMAKE ARGUMENT...]: writes build/PRESET. Cheap when nothing changed.
 configure() {
   local preset="$1"
   shift
-  (cd "$ddprun_root" && quietly "configure-$preset" \
+  (cd "$ddprun_root" && alone_in "$preset" "configure-$preset" \
     cmake --preset "$preset" "-DDDPRUN_VENV=$ddprun_venv" "$@")
 }
 
@@ -68,7 +77,7 @@ configure() {
 build() {
   local preset="$1"
   shift
-  (cd "$ddprun_root" && quietly "build-$preset" \
+  (cd "$ddprun_root" && alone_in "$preset" "build-$preset" \
     "${ddprun_priority[@]}" ninja -C "build/$preset" "$@")
 }
 
