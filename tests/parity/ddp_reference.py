@@ -19,7 +19,7 @@ import numpy
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, Subset, TensorDataset, random_split
 
 import model_peers
 
@@ -43,10 +43,15 @@ def read_bytes(directory, stem, header):
     return torch.from_numpy(numpy.frombuffer(data, numpy.uint8)[header:].copy())
 
 
+def limit(options):
+    """How many samples are read: all, where some of them are held out first."""
+    return None if options.validation_share else options.limit_train_samples
+
+
 def load_cifar10(options):
     files = sorted(pathlib.Path(options.data_dir).glob("data_batch_*.bin"))
     records = numpy.concatenate([numpy.frombuffer(f.read_bytes(), numpy.uint8) for f in files])
-    records = torch.from_numpy(records.reshape(-1, 3073)[:options.limit_train_samples].copy())
+    records = torch.from_numpy(records.reshape(-1, 3073)[:limit(options)].copy())
     images = records[:, 1:].view(-1, 3, 32, 32).float().div_(255)
     return TensorDataset(images, records[:, 0].long())
 
@@ -57,7 +62,15 @@ def load_tiny_imagenet(options):
     steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
              transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]
     data = datasets.ImageFolder(f"{options.data_dir}/train", transforms.Compose(steps))
-    return torch.utils.data.Subset(data, range(options.limit_train_samples or len(data)))
+    return Subset(data, range(limit(options) or len(data)))
+
+
+def hold_out(options, data):
+    """What random_split leaves to train with, and what it holds out; of both the first samples."""
+    shares = (1 - options.validation_share, options.validation_share)
+    parts = random_split(data, shares, torch.Generator().manual_seed(options.validation_seed))
+    limits = (options.limit_train_samples, options.limit_test_samples)
+    return [Subset(part, range(most or len(part))) for part, most in zip(parts, limits)]
 
 
 def load(options):
@@ -67,7 +80,7 @@ def load(options):
         return load_tiny_imagenet(options)
     images = read_bytes(options.data_dir, "train-images-idx3-ubyte", 16).view(-1, 1, 28, 28)
     labels = read_bytes(options.data_dir, "train-labels-idx1-ubyte", 8)
-    count = options.limit_train_samples or len(labels)
+    count = limit(options) or len(labels)
     mean, deviation = NORMALISATION[options.dataset]
     images = images[:count].float().div_(255).sub_(mean).div_(deviation)
     return TensorDataset(images, labels[:count].long())
@@ -161,7 +174,10 @@ def train(options):
     torch.set_num_threads(options.num_threads)
     device = choose_device(options)
     data = load(options)
-    sampler = DistributedSampler(data, shuffle=True, seed=options.seed)
+    if options.validation_share:
+        data, held_out = hold_out(options, data)
+    sampler_seed = options.seed if options.sampler_seed is None else options.sampler_seed
+    sampler = DistributedSampler(data, shuffle=True, seed=sampler_seed)
     net = make_model(options).to(device)
     model = DistributedDataParallel(
         net, find_unused_parameters=options.find_unused, static_graph=options.static_graph,
@@ -211,9 +227,28 @@ def train(options):
         loss, accuracy, count = sums[0] / sums[2], 100 * sums[1] / sums[2], sums[2].item()
         metrics.write("epoch", epoch=epoch, step=step, loss=loss.item(), accuracy=accuracy.item(),
                       samples=count, samples_per_s=count / (time.monotonic() - began))
+        if options.validation_share:
+            metrics.write("validation", epoch=epoch, step=step, **validate(options, model, held_out, device))
     if dist.get_rank() == 0:
         print(f"final epoch={epoch} step={step} loss={loss:.6f} accuracy={accuracy:.4f} "
               f"weights_sha256={weights_sha256(net)}", flush=True)
+
+
+def validate(options, model, held_out, device):
+    """Loss and accuracy in percent, of all ranks; each takes its share, in order."""
+    sums = torch.zeros(3, dtype=torch.float64)
+    model.eval()
+    sampler = DistributedSampler(held_out, shuffle=False)
+    with torch.no_grad():
+        for batch in DataLoader(held_out, batch_size=options.batch_size, sampler=sampler):
+            images, labels = (part.to(device) for part in batch)
+            output = model(images)
+            loss = model_peers.loss_of(options.model, output, labels)
+            right = output.argmax(1).eq(labels).sum().item()
+            sums += torch.tensor([loss.item() * len(labels), right, len(labels)], dtype=torch.float64)
+    model.train()
+    dist.all_reduce(sums)
+    return {"loss": (sums[0] / sums[2]).item(), "accuracy": (100 * sums[1] / sums[2]).item()}
 
 
 def parse(arguments):
@@ -239,8 +274,11 @@ def parse(arguments):
     parser.add_argument("--learning-rate", type=float, default=0.01)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sampler-seed", type=int, help="default: that of --seed")
+    parser.add_argument("--validation-share", type=float, default=0.0)
+    parser.add_argument("--validation-seed", type=int, default=42)
     parser.add_argument("--limit-train-samples", type=int)
-    parser.add_argument("--limit-test-samples", type=int, help="ignored: there is no test here")
+    parser.add_argument("--limit-test-samples", type=int, help="of those held out; there is no other test here")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--snapshot-dir")
     parser.add_argument("--snapshot-every-steps", type=int, default=100)

@@ -149,6 +149,38 @@ class Examples(unittest.TestCase):
         if times is not None:
             self.assertEqual(times, len(found), lines)
 
+    def trained_as_by_python(self, name, *small, data, dropped=()):
+        """Trains the example as it stands, but for `small`, and Python's DDP with what decides its numbers."""
+        settings = settings_of(EXAMPLES / f"{name}.yaml")
+        decides = [f"--{flag}={value:g}" if isinstance(value, float) else f"--{flag}={value}"
+                   for flag, value in settings.items() if flag in DECIDING and flag not in dropped]
+        commands = (
+            [jobs.DDPTRAIN, "--config", str(EXAMPLES / f"{name}.yaml"), *small, *data, "log-style=plain"],
+            [*jobs.PYTHON_PEER, *decides, *(f"--{word}" for word in (*small, *data))])
+        told = []
+        for number, command in enumerate(commands):
+            metrics = self.root / f"{name}-{number}.jsonl"
+            results = jobs.Run([*command, "--metrics-file", str(metrics)], 2).wait()
+            weights = jobs.final(results)["weights_sha256"]
+            records = jobs.records(metrics)
+            told.append({
+                "losses": [record["loss"] for record in records if record["event"] == "step"],
+                "validation": [round(record["accuracy"], 4) for record in records if record["event"] == "validation"],
+                "weights": weights})
+        self.assertEqual(*told)
+        return told[0]
+
+    def test_crusoe_mnist_has_the_numbers_of_its_origin(self):
+        dataset, directory = jobs.find_data()
+        self.trained_as_by_python("crusoe_mnist", "epochs=2", "limit-train-samples=256", "limit-test-samples=16",
+                                  data=(f"dataset={dataset}", f"data-dir={directory}"))
+
+    def test_mila_cifar10_has_the_numbers_of_its_origin_which_leaves_the_samplers_seed_at_0(self):
+        told = self.trained_as_by_python(
+            "mila_cifar10", "epochs=2", "batch-size=8", "limit-train-samples=64", "limit-test-samples=32",
+            data=("dataset=cifar10", f"data-dir={self.cifar}"), dropped=("transforms",))
+        self.assertEqual(2, len(told["validation"]))
+
     def test_every_file_is_tried(self):
         tried = re.findall(r'lines_of\(\s*"(\w+)"', pathlib.Path(__file__).read_text())
         self.assertEqual(sorted(path.stem for path in EXAMPLES.glob("*.yaml")), sorted(set(tried)))
