@@ -13,6 +13,7 @@
 #   chaos                                 one trouble after another, by chance
 #   terminals unkind notice requeue       under Slurm: started by hand, what it does unasked, what it says
 #   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
+#   examples                              what check_gpu.sh tries on a GPU, on the CPU
 #   newest_torch                          Python's scripts under torchrun and ddprun, with the newest torch of PyPI
 #   unit                                  the unit tests, optimised
 #
@@ -24,7 +25,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 all=(sim mutants failover false_alarm nodes culprit return cuts pods one_blow suspend second_job started_again chaos
-  terminals unkind notice requeue kills snapshots training_cuts kit newest_torch unit)
+  terminals unkind notice requeue kills snapshots training_cuts kit examples newest_torch unit)
 
 case "${1:-}" in
   -h | --help)
@@ -105,6 +106,9 @@ drill() {
       ;;
     training_cuts) DDPTRAIN="$bin/ddptrain" "$python" "$tests/parity/cuts_test.py" --cuts 200 ;;
     kit) DDPTRAIN="$bin/ddptrain" DDPRUN_KIT=all "$python" "$tests/parity/kit_test.py" ;;
+    examples)
+      DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" "$tests/parity/gpu_check.py" --device cpu
+      ;;
     newest_torch) newest_torch ;;
     unit) ctest --test-dir "$ddprun_root/build/release" -j2 --output-on-failure --no-tests=error -L '^unit$' ;;
   esac

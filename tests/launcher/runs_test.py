@@ -330,6 +330,14 @@ class Interpreter(Case):
         with open(glob.glob(os.path.join(self.room, "logs/*/events.jsonl"))[0]) as file:
             self.assertEqual(python, json.loads(file.readline())["python"])
 
+    def test_environments_of_conda_are_looked_into_as_well(self):
+        python, other = self.link_python("bin"), self.link_python("conda/envs/vision/bin")
+        os.makedirs(os.path.join(self.room, "conda/envs/vision/lib/python3.11/site-packages", self.MODULE))
+        ended = self.run_job(self.script, PATH=os.path.dirname(python),
+                             CONDA_EXE=os.path.join(self.room, "conda/bin/conda"))
+        self.assertEqual(1, ended.status, ended.err)
+        self.assertIn(f"{python} has no module '{self.MODULE}'; set PYTHON_EXEC to one that has it: {other}\n", ended.err)
+
     def test_it_is_not_told_of_another_failure(self):
         with open(self.script, "w") as file:
             file.write("raise ValueError('no')\n")

@@ -24,7 +24,7 @@ import kit_test
 from resume_test import Steps
 
 options = argparse.Namespace(device="cuda")
-# How an example trains, without what Python's side has not: its images' crops, its held-out share, its styles.
+# How an example trains, without what Python's side has not: its images' crops, a stratified share, its styles.
 # Of images without a size of their own those of CIFAR-10 are taken.
 EXAMPLES = {
     "crusoe_mnist": "--model simple_conv_net --batch-size 64 --learning-rate 0.01 --momentum 0.9 --first-epoch 1",
@@ -33,7 +33,7 @@ EXAMPLES = {
     "kaust_tiny_imagenet": "--dataset cifar10 --model resnet50 --batch-size 16 --learning-rate 0.1 --momentum 0.9 "
                            "--weight-decay 0.0001 --amp fp16",
     "mila_cifar10": "--dataset cifar10 --model resnet18 --batch-size 32 --optimizer adamw --learning-rate 0.0005 "
-                    "--weight-decay 0.0001 --seed 42",
+                    "--weight-decay 0.0001 --seed 42 --sampler-seed 0 --validation-share 0.1 --validation-seed 42",
     "mila_imagenet": "--dataset cifar10 --model vit_b_32 --batch-size 16 --optimizer adamw --learning-rate 0.0003 "
                      "--weight-decay 0.0001 --seed 42 --amp bf16",
     "openacc_cifar10": "--dataset cifar10 --model resnet18 --batch-size 32 --learning-rate 0.1 --momentum 0.9 "

@@ -16,6 +16,8 @@ from terminal import Terminal
 
 options = argparse.Namespace()
 SAY = "echo said $RANK/$WORLD_SIZE on $(hostname)"
+STATIC = ("--node_rank={rank}", "--master_addr=node0", "--master_port={port}")
+C10D = ("--rdzv_backend=c10d", "--rdzv_endpoint=node0:{port}")
 # In the batch script of a public workshop, but for the program's name.
 LOOP = """
 export OMP_NUM_THREADS=1
@@ -67,7 +69,7 @@ class Meeting(unittest.TestCase):
                                  [terminal.said for terminal in terminals])
                 for rank, terminal in enumerate(terminals):
                     said = {line.strip() for line in terminal.said.splitlines() if line.startswith("said ")}
-                    if rank == 0 or "--node_rank={rank}" in flags:
+                    if rank == 0 or flags == STATIC:
                         self.assertEqual({f"said {4 * rank + local}/8 on node{rank}" for local in range(4)}, said)
                     self.assertEqual(4, len(said), terminal.said)
             finally:
@@ -75,8 +77,7 @@ class Meeting(unittest.TestCase):
                     terminal.close()
 
     def in_each_way(self, shell):
-        for flags in (("--node_rank={rank}", "--master_addr=node0", "--master_port={port}"),
-                      ("--rdzv_backend=c10d", "--rdzv_endpoint=node0:{port}")):
+        for flags in (STATIC, C10D):
             with self.subTest(flags=flags):
                 self.in_two_terminals(*flags, shell=shell)
 
@@ -103,16 +104,19 @@ class Meeting(unittest.TestCase):
         train = self.cluster.shared / "train.sh"
         train.write_text(f"#!/bin/sh\n{SAY}\n")
         train.chmod(0o755)
-        for _ in range(options.repeats):
+        for flags in (STATIC, C10D) * options.repeats:
             self.setUp()
-            jobs = [self.cluster.sbatch(
-                "-N1", f"--nodelist=node{rank}",
-                script=f"srun {options.ddprun} --nproc_per_node=2 --nnodes=2 --node_rank={rank} --master_addr=node0 "
-                       f"--master_port={self.port} --no-python {train}\n") for rank in range(2)]
-            for rank, job in enumerate(jobs):
+            jobs = []
+            for rank in range(2):
+                words = " ".join(flags).format(rank=rank, port=self.port)
+                jobs.append(self.cluster.sbatch(
+                    "-N1", f"--nodelist=node{rank}",
+                    script=f"srun {options.ddprun} --nproc_per_node=2 --nnodes=2 {words} --no-python {train}\n"))
+            said = []
+            for job in jobs:
                 self.cluster.wait_for(job, "COMPLETED")
-                self.assertEqual({f"said {2 * rank + local}/4 on node{rank}" for local in range(2)},
-                                 {line for line in self.cluster.output_of(job).splitlines() if line.startswith("said ")})
+                said += [line for line in self.cluster.output_of(job).splitlines() if line.startswith("said ")]
+            self.assertEqual([f"said {rank}/4 on node{rank // 2}" for rank in range(4)], sorted(said))
 
     def test_a_step_for_each_node_in_the_background(self):
         train = self.cluster.shared / "train.py"
