@@ -28,6 +28,7 @@ JOBS = {
     "conv net, small buckets": f"{MNIST_NET} --bucket-cap-mb 1",
     "conv net, static graph": f"{MNIST_NET} --static-graph",
     "conv net, unused parameters": f"{MNIST_NET} --find-unused",
+    "conv net, the largest seed": f"{MNIST_NET} --seed {2**64 - 1}",
     "ResNet-18": RESNET,
     "ResNet-18, AdamW": f"{RESNET} {ADAMW}",
     "ResNet-18, accumulating": f"{RESNET} --accumulate 2",
