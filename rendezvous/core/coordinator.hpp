@@ -112,6 +112,8 @@ class Coordinator {
   bool is_fenced() const { return lease_.is_over(); }
   std::optional<TimePoint> next_deadline() const;
 
+  /// The node that leads, whose policy may name an earlier incarnation of it.
+  Incarnation self() const { return self_.incarnation; }
   const Instance& instance() const { return instance_; }
   std::int64_t generation() const { return generation_; }
   /// A round of this instance was started, now or by an earlier leader.
@@ -207,7 +209,6 @@ class Coordinator {
   std::string missing_hosts() const;
   Node* find(Link link);
   void send(const Node& node, Message message, Effects& out) const;
-  Incarnation self() const { return self_.incarnation; }
 
   const RendezvousPolicy& policy_;
   NodeInfo self_;

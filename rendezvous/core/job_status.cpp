@@ -97,7 +97,7 @@ JobStatus job_status(
   const auto& round = coordinator.round();
   const auto add = [&](Incarnation incarnation, const Coordinator::Node& node) -> JobStatus::Node& {
     auto& added = status.nodes.emplace_back(described(incarnation, node));
-    added.is_leader = incarnation == policy.node.incarnation;
+    added.is_leader = incarnation == coordinator.self();
     added.unfit = coordinator.why_unfit(node);
     if (!added.is_leader) added.beat_age = std::max(Duration::zero(), now - node.heard_at);
     return added;

@@ -261,6 +261,7 @@ void Member::forget_survivors(TimePoint now, Effects& out) {
   loss_ = {};
   has_told_loss_ = false;
   has_told_waiting_ = false;
+  in_vain_.clear();  // of calls to those who have a part in it
   advance(now, out);
 }
 

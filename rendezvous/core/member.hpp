@@ -174,6 +174,8 @@ class Member {
   bool awaits_another() const { return awaited_.has_value(); }
   /// As of the last time; nothing: not known.
   const QuorumLoss& loss() const { return loss_; }
+  /// Nothing runs any more of the leader that it had.
+  bool is_leader_dead() const { return dead_.of == standing_.obeyed; }
   /// How long it does without a leader, before it ends.
   Duration wait_for_leader() const;
 

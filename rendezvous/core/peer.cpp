@@ -655,6 +655,8 @@ QuorumLossFacts Peer::quorum_loss_facts(TimePoint now) const {
     if (!is_silent || here.contains(node.incarnation)) continue;
     if (!member_.has_vote(node.incarnation)) continue;
     facts.missing.push_back(node.host);
+    const bool led = node.incarnation == member_.standing().obeyed.leader;
+    if (led && member_.is_leader_dead()) facts.ended.push_back(node.host);
     if (std::ranges::find(new_here, node.host) != new_here.end()) facts.back.push_back(node.host);
     replaced.insert(node.incarnation);
     const Leadership& obeyed = member_.standing().obeyed;
@@ -683,7 +685,9 @@ void Peer::mind_quorum_loss(TimePoint now) {
   QuorumLoss loss = is_new ? member_.loss() : QuorumLoss();
   if (is_new && waits_for_instance() && now >= heard_of_instance_at_ + kUnheardWait) {
     loss.why = fmt::format("none of the nodes that took part is heard by {}", policy_.node.host);
-    loss.ends = "one of them is heard again";
+    loss.ends = fmt::format(
+        "one of them is heard again, or none was for {:.0f} s and the job is begun anew",
+        to_seconds(policy_.seek_timeout));
   } else if (!is_new && !would_win(now)) {
     loss = quorum_loss(quorum_loss_facts(now));
   } else if (!is_new && candidate_ && !candidate_->fences_wanted().empty()) {

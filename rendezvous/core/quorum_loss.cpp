@@ -43,11 +43,14 @@ std::vector<std::string> split_hosts(const std::string& hosts) {
 }
 
 QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
-  auto lost = hosts_without(facts.round, facts.here);
+  const auto absent = hosts_without(facts.round, facts.here);
+  auto lost = hosts_without(absent, facts.ended);
+  if (lost.empty()) lost = absent;         // proved too late to go on without them
   if (lost.empty()) lost = facts.missing;  // spares, whose votes count as well
   if (lost.empty()) return {};
   const bool is_one = lost.size() == 1;
-  const std::string there = spelled_hosts(facts.missing);
+  const auto silent = hosts_without(facts.missing, facts.ended);
+  const std::string there = spelled_hosts(silent.empty() ? facts.missing : silent);
   QuorumLoss loss;
   const std::string of_round =  // of which this node may know no more than that it was offered
       facts.round.empty() ? "" : fmt::format(" of the last round's {} nodes", facts.round.size());
@@ -67,13 +70,13 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
   loss.ends = is_one ? "it is heard again" : "enough of them are heard again";
   if (facts.waits_for_fence) {
     loss.ends += ", or the fence can be claimed";
+  } else if (facts.ends_by_replacement && facts.trusts_replacement) {
+    loss.ends += fmt::format(", or ddprun starts in place of {}", there);
   } else if (facts.ends_by_reset) {
     loss.ends += fmt::format(
         ", or ddprun starts again on the machine of {}, under the same host name and address and "
         "with nothing of the job left there",
         there);
-  } else if (facts.ends_by_replacement && facts.trusts_replacement) {
-    loss.ends += fmt::format(", or ddprun starts in place of {}", there);
   } else if (facts.ends_by_replacement || facts.ends_by_fence) {
     loss.ends += fmt::format(
         " (starting ddprun there again does not end it: {} {} started without {}{}{})",

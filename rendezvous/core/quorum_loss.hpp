@@ -13,6 +13,7 @@ struct QuorumLossFacts {
   std::vector<std::string> round;    // the hosts of the last round, as they were offered it
   std::vector<std::string> here;     // those that wait, this one included
   std::vector<std::string> missing;  // those that this node can tell to be silent
+  std::vector<std::string> ended;    // of which nothing runs any more, as is proved
   std::vector<std::string> back;     // nodes that wait here, were in no round, and have such a name
   // Whether the wait would be over
   bool ends_by_reset = false;        // once the kernels of `missing` say that nothing is left there

@@ -2,6 +2,8 @@
 
 #include "rendezvous/core/peer.hpp"
 
+#include "rendezvous/core/job_status.hpp"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,6 +59,7 @@ class Alone {
   }
 
   bool leads() const { return peer_.coordinator() != nullptr; }
+  JobStatus status() const { return job_status(peer_.policy(), *peer_.coordinator(), "1.2", now_); }
   /// For all to see.
   const std::vector<std::string>& said() const { return said_; }
 
@@ -117,7 +120,16 @@ TEST(Peer, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
   EXPECT_FALSE(node.leads());
   node.pass(2s);
   EXPECT_TRUE(node.leads());
-  EXPECT_THAT(node.said(), testing::Contains(testing::HasSubstr("it is begun anew")));
+  EXPECT_THAT(
+      node.said(),
+      ElementsAre(
+          testing::StartsWith("still trying to reach job 'j': refused"),
+          testing::HasSubstr(
+              "; the wait ends when one of them is heard again, or none was for 30 s "
+              "and the job is begun anew, or with status 75 in "),
+          testing::EndsWith("was heard by n0 for 30 s; it is begun anew")));
+  // As somebody else, of whom the policy knows nothing.
+  EXPECT_TRUE(node.status().nodes.at(0).is_leader);
 }
 
 TEST(Peer, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {

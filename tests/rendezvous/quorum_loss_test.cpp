@@ -71,6 +71,35 @@ TEST(QuorumLoss, TellsThoseThatAreBackFromThoseThatRan) {
       "and n1 since does not know of it), so n2 may not go on without them");
 }
 
+TEST(QuorumLoss, DoesNotSayOfANodeThatIsProvedDeadThatItMayStillRun) {
+  QuorumLossFacts facts;
+  facts.round = {"n0", "n1", "n2"};
+  facts.here = {"n2"};
+  facts.missing = {"n0", "n1"};
+  facts.ended = {"n0"};
+  facts.ends_by_reset = true;
+  const QuorumLoss loss = quorum_loss(facts);
+  EXPECT_EQ(
+      loss.why,
+      "n1 of the last round's 3 nodes is missing and may still run, so n2 may not go on without "
+      "it");
+  EXPECT_THAT(loss.ends, HasSubstr("on the machine of n1, under"));
+  facts.ended = {"n0", "n1"};  // too late
+  EXPECT_THAT(
+      quorum_loss(facts).why, HasSubstr("n0 and n1 of the last round's 3 nodes are missing"));
+}
+
+TEST(QuorumLoss, SaysThatAReplacementMayComeByAnyAddress) {
+  QuorumLossFacts facts;
+  facts.round = {"n0", "n1"};
+  facts.here = {"n1"};
+  facts.missing = {"n0"};
+  facts.ends_by_reset = true;
+  facts.ends_by_replacement = true;
+  facts.trusts_replacement = true;
+  EXPECT_EQ(quorum_loss(facts).ends, "it is heard again, or ddprun starts in place of n0");
+}
+
 TEST(QuorumLoss, AFenceThatDoesNotAnswerIsWhatIsWaitedFor) {
   QuorumLossFacts facts;
   facts.round = {"n0", "n1"};
