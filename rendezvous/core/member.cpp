@@ -330,7 +330,7 @@ bool Member::is_dead(const Leadership& leadership) const {
 
 bool Member::is_lost(TimePoint now) const {
   const bool is_new = standing_.obeyed.generation == 0;
-  return is_new || led_itself() || dead_.of == standing_.obeyed || now >= hold_until_;
+  return is_new || led_itself() || is_leader_dead() || now >= hold_until_;
 }
 
 void Member::farewell(const Leadership& leadership, TimePoint now, Effects& out) {

@@ -655,12 +655,11 @@ QuorumLossFacts Peer::quorum_loss_facts(TimePoint now) const {
     if (!is_silent || here.contains(node.incarnation)) continue;
     if (!member_.has_vote(node.incarnation)) continue;
     facts.missing.push_back(node.host);
-    const bool led = node.incarnation == member_.standing().obeyed.leader;
-    if (led && member_.is_leader_dead()) facts.ended.push_back(node.host);
     if (std::ranges::find(new_here, node.host) != new_here.end()) facts.back.push_back(node.host);
     replaced.insert(node.incarnation);
     const Leadership& obeyed = member_.standing().obeyed;
     if (node.incarnation == obeyed.leader) {
+      if (member_.is_leader_dead()) facts.ended.push_back(node.host);
       after_resets.farewell(obeyed, now, ignored);
     } else {
       after_resets.line_ended(node.incarnation, now, ignored);

@@ -170,6 +170,12 @@ def take_up(options, net, optimizer):
     return saved["epoch"], saved["step"]
 
 
+def tally(loss, output, labels):
+    """Of a batch: its loss, times its samples; how many of them are right; how many there are."""
+    right = output.argmax(1).eq(labels).sum().item()
+    return torch.tensor([loss.item() * len(labels), right, len(labels)], dtype=torch.float64)
+
+
 def train(options):
     torch.set_num_threads(options.num_threads)
     device = choose_device(options)
@@ -206,9 +212,7 @@ def train(options):
                     output = model(images)
                     loss = model_peers.loss_of(options.model, output, labels)
                 scaler.scale(loss / options.accumulate if options.accumulate > 1 else loss).backward()
-            right = output.argmax(1).eq(labels).sum().item()
-            sums += torch.tensor(
-                [loss.item() * len(labels), right, len(labels)], dtype=torch.float64)
+            sums += tally(loss, output, labels)
             if not is_last:
                 continue
             if options.clip_norm:
@@ -244,8 +248,7 @@ def validate(options, model, held_out, device):
             images, labels = (part.to(device) for part in batch)
             output = model(images)
             loss = model_peers.loss_of(options.model, output, labels)
-            right = output.argmax(1).eq(labels).sum().item()
-            sums += torch.tensor([loss.item() * len(labels), right, len(labels)], dtype=torch.float64)
+            sums += tally(loss, output, labels)
     model.train()
     dist.all_reduce(sums)
     return {"loss": (sums[0] / sums[2]).item(), "accuracy": (100 * sums[1] / sums[2]).item()}

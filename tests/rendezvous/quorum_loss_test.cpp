@@ -16,11 +16,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-QuorumLoss loss_of(std::vector<std::string> round, std::vector<std::string> here) {
+using Hosts = std::vector<std::string>;
+
+QuorumLossFacts facts_of(Hosts round, Hosts here, Hosts missing) {
   QuorumLossFacts facts;
   facts.round = std::move(round);
   facts.here = std::move(here);
-  return quorum_loss(facts);
+  facts.missing = std::move(missing);
+  return facts;
+}
+
+QuorumLoss loss_of(Hosts round, Hosts here) {
+  return quorum_loss(facts_of(std::move(round), std::move(here), {}));
 }
 
 TEST(QuorumLoss, NamesNobodyWhereAllAreHere) {
@@ -30,11 +37,9 @@ TEST(QuorumLoss, NamesNobodyWhereAllAreHere) {
 
 // It was offered a round of an instance, and has seen none.
 TEST(QuorumLoss, CountsNoNodesOfARoundThatIsNotKnown) {
-  QuorumLossFacts facts;
-  facts.here = {"n1"};
-  facts.missing = {"n0"};
   EXPECT_EQ(
-      quorum_loss(facts).why, "n0 is missing and may still run, so n1 may not go on without it");
+      quorum_loss(facts_of({}, {"n1"}, {"n0"})).why,
+      "n0 is missing and may still run, so n1 may not go on without it");
 }
 
 TEST(QuorumLoss, CountsTwoNodesOfOneHostAsTwo) {
@@ -60,10 +65,7 @@ TEST(QuorumLoss, ReadsTheHostsOfARound) {
 }
 
 TEST(QuorumLoss, TellsThoseThatAreBackFromThoseThatRan) {
-  QuorumLossFacts facts;
-  facts.round = {"n0", "n1", "n2"};
-  facts.here = {"n2"};
-  facts.missing = {"n0", "n1"};
+  QuorumLossFacts facts = facts_of({"n0", "n1", "n2"}, {"n2"}, {"n0", "n1"});
   facts.back = {"n0", "n1"};
   EXPECT_EQ(
       quorum_loss(facts).why,
@@ -72,10 +74,7 @@ TEST(QuorumLoss, TellsThoseThatAreBackFromThoseThatRan) {
 }
 
 TEST(QuorumLoss, DoesNotSayOfANodeThatIsProvedDeadThatItMayStillRun) {
-  QuorumLossFacts facts;
-  facts.round = {"n0", "n1", "n2"};
-  facts.here = {"n2"};
-  facts.missing = {"n0", "n1"};
+  QuorumLossFacts facts = facts_of({"n0", "n1", "n2"}, {"n2"}, {"n0", "n1"});
   facts.ended = {"n0"};
   facts.ends_by_reset = true;
   const QuorumLoss loss = quorum_loss(facts);
@@ -90,10 +89,7 @@ TEST(QuorumLoss, DoesNotSayOfANodeThatIsProvedDeadThatItMayStillRun) {
 }
 
 TEST(QuorumLoss, SaysThatAReplacementMayComeByAnyAddress) {
-  QuorumLossFacts facts;
-  facts.round = {"n0", "n1"};
-  facts.here = {"n1"};
-  facts.missing = {"n0"};
+  QuorumLossFacts facts = facts_of({"n0", "n1"}, {"n1"}, {"n0"});
   facts.ends_by_reset = true;
   facts.ends_by_replacement = true;
   facts.trusts_replacement = true;
@@ -101,10 +97,7 @@ TEST(QuorumLoss, SaysThatAReplacementMayComeByAnyAddress) {
 }
 
 TEST(QuorumLoss, AFenceThatDoesNotAnswerIsWhatIsWaitedFor) {
-  QuorumLossFacts facts;
-  facts.round = {"n0", "n1"};
-  facts.here = {"n1"};
-  facts.missing = {"n0"};
+  QuorumLossFacts facts = facts_of({"n0", "n1"}, {"n1"}, {"n0"});
   facts.ends_by_reset = true;
   facts.waits_for_fence = true;
   const QuorumLoss loss = quorum_loss(facts);
