@@ -30,8 +30,8 @@ MUTANTS = {
         ("member.cpp", "const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);",
          "const TimePoint until = now + std::min(answer.grant, lease_);")],
     "promise without expiry": [
-        ("member.cpp", "dead_.of == standing_.obeyed || now >= hold_until_;",
-         "dead_.of == standing_.obeyed || now >= hold_until_ - lease_;")],
+        ("member.cpp", "is_leader_dead() || now >= hold_until_;",
+         "is_leader_dead() || now >= hold_until_ - lease_;")],
     "proof without majority": [
         ("candidate.cpp", "    if (!by_majority && !(by_half && setting_.may_use_half)) continue;",
          "    const bool has_proof = newest_dead().newest.generation != 0;\n"
@@ -135,10 +135,20 @@ RARE = ("a casting vote at once", "a replaced leader that may have led on with o
         "a deposed leader that does not wait for what it granted", "one that slept begins at once")
 
 
-def mutate(text, old, new, what):
-    if text.count(old) != 1:
-        sys.exit(f"mutant '{what}': its text stands {text.count(old)} times in the source; mend the list")
-    return text.replace(old, new)
+def source_of(file):
+    return file if "/" in file else f"{CORE}/{file}"
+
+
+def check_texts():
+    """Ends unless each text to be replaced stands in the source once, so that a change of the source shows at once."""
+    stale = []
+    for name, changes in MUTANTS.items():
+        for file, old, _ in changes:
+            count = (ROOT / source_of(file)).read_text().count(old)
+            if count != 1:
+                stale.append(f"mutant '{name}': its text stands {count} times in {source_of(file)}: {old.strip()}")
+    if stale:
+        sys.exit("\n".join([*stale, "mend the list in tests/sim/mutants_test.py"]))
 
 
 def compile_one(compiler, tree, source, out):
@@ -165,9 +175,9 @@ def hunt(compiler, base, name, changes, seeds):
         shutil.copytree(ROOT / room, tree / room)
     touched = set()
     for file, old, new in changes:
-        where = file if "/" in file else f"{CORE}/{file}"
+        where = source_of(file)
         path = tree / where
-        path.write_text(mutate(path.read_text(), old, new, name))
+        path.write_text(path.read_text().replace(old, new))
         touched.add(where)
     # A header reaches everything that includes it.
     dirty = set(SOURCES) if any(f.endswith(".hpp") for f in touched) else touched
@@ -189,7 +199,11 @@ def main():
     parser.add_argument("--only", default="", help="mutants whose name has this in it")
     parser.add_argument("--rare", action="store_true", help="also those that more schedules have to find")
     parser.add_argument("--seeds", default=SEEDS, help="schedules that each is given, A:B")
+    parser.add_argument("--check-texts", action="store_true", help="only see that each mutant's text still stands")
     options = parser.parse_args()
+    check_texts()
+    if options.check_texts:
+        return
     with tempfile.TemporaryDirectory(prefix="mutants_") as folder:
         base = pathlib.Path(folder)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
