@@ -135,20 +135,16 @@ RARE = ("a casting vote at once", "a replaced leader that may have led on with o
         "a deposed leader that does not wait for what it granted", "one that slept begins at once")
 
 
-def source_of(file):
-    return file if "/" in file else f"{CORE}/{file}"
-
-
-def check_texts():
-    """Ends unless each text to be replaced stands in the source once, so that a change of the source shows at once."""
-    stale = []
-    for name, changes in MUTANTS.items():
-        for file, old, _ in changes:
-            count = (ROOT / source_of(file)).read_text().count(old)
-            if count != 1:
-                stale.append(f"mutant '{name}': its text stands {count} times in {source_of(file)}: {old.strip()}")
-    if stale:
-        sys.exit("\n".join([*stale, "mend the list in tests/sim/mutants_test.py"]))
+def mutated(name):
+    """The sources that the mutant `name` changes, by their paths; ends if a text does not stand there once."""
+    sources = {}
+    for file, old, new in MUTANTS[name]:
+        where = file if "/" in file else f"{CORE}/{file}"
+        text = sources.get(where) or (ROOT / where).read_text()
+        if text.count(old) != 1:
+            sys.exit(f"mutant '{name}': its text stands {text.count(old)} times in {where}; mend the list:\n{old}")
+        sources[where] = text.replace(old, new)
+    return sources
 
 
 def compile_one(compiler, tree, source, out):
@@ -168,19 +164,16 @@ def link_and_run(compiler, objects, program, seeds):
     return subprocess.run([str(program), "--seeds", seeds], capture_output=True, text=True, check=False)
 
 
-def hunt(compiler, base, name, changes, seeds):
+def hunt(compiler, base, name, seeds):
     """How the mutant `name` is caught: the first broken rule."""
     tree = base / "mutant" / name.replace(" ", "_")
     for room in ("rendezvous", "base", "tests/sim"):
         shutil.copytree(ROOT / room, tree / room)
-    touched = set()
-    for file, old, new in changes:
-        where = source_of(file)
-        path = tree / where
-        path.write_text(path.read_text().replace(old, new))
-        touched.add(where)
+    changed = mutated(name)
+    for where, text in changed.items():
+        (tree / where).write_text(text)
     # A header reaches everything that includes it.
-    dirty = set(SOURCES) if any(f.endswith(".hpp") for f in touched) else touched
+    dirty = set(SOURCES) if any(f.endswith(".hpp") for f in changed) else changed
     objects = []
     for source in SOURCES:
         out = base / object_of(source)
@@ -201,7 +194,8 @@ def main():
     parser.add_argument("--seeds", default=SEEDS, help="schedules that each is given, A:B")
     parser.add_argument("--check-texts", action="store_true", help="only see that each mutant's text still stands")
     options = parser.parse_args()
-    check_texts()
+    for name in MUTANTS:
+        mutated(name)
     if options.check_texts:
         return
     with tempfile.TemporaryDirectory(prefix="mutants_") as folder:
@@ -213,10 +207,8 @@ def main():
             healthy = link_and_run(options.compiler, objects, base / "sim", "1:1000")
             if healthy.returncode != 0:
                 sys.exit(f"without a mutant:\n{healthy.stdout}")
-            wanted = {name: changes for name, changes in MUTANTS.items()
-                      if options.only in name and (options.rare or name not in RARE)}
-            found = {name: pool.submit(hunt, options.compiler, base, name, changes, options.seeds)
-                     for name, changes in wanted.items()}
+            wanted = [name for name in MUTANTS if options.only in name and (options.rare or name not in RARE)]
+            found = {name: pool.submit(hunt, options.compiler, base, name, options.seeds) for name in wanted}
             escaped = []
             for name, job in found.items():
                 caught = job.result()
