@@ -434,12 +434,14 @@ void Agent::perform(const effects::StopWorkers& effect) {
 
 void Agent::perform(const effects::KillWorkers& effect) {
   if (was_suspended_under_lease()) return come_back();
-  journal_->tell([why = effect.why] {
-    return fmt::format(
-        "ddprun: {}, so the workers of this node are killed; next: they are started anew, once "
-        "enough nodes have found each other\n",
-        why);
-  });
+  if (!effect.is_said_later) {
+    journal_->tell([why = effect.why] {
+      return fmt::format(
+          "ddprun: {}, so the workers of this node are killed; next: they are started anew, once "
+          "enough nodes have found each other\n",
+          why);
+    });
+  }
   workers_.kill();
 }
 

@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
+#include "rendezvous/core/crash_loop.hpp"
 
 #include <fmt/format.h>
 
@@ -19,6 +20,10 @@ using namespace std::chrono_literals;
 
 /// Nobody reads as fast as workers are started anew, and the CPUs are theirs meanwhile.
 constexpr Duration kBehindRestart = 20ms;
+
+/// For the last line of a worker that crashed on start: longer than it takes to look into its pipes
+/// (LastLines), but for a disk that hangs.
+constexpr Duration kLastLinePatience = 300ms;
 
 SupervisorPolicy policy_of(const LaunchPlan& plan) {
   SupervisorPolicy policy;
@@ -102,6 +107,7 @@ void LocalWorkers::start(
     outcome.restarts_max = around_.plan.max_restarts;
     reporter_.conclude(outcome);
   }
+  last_line_.reset();
   group_.hand_down(std::move(lines));
   round_ = round;
   interface_ = std::move(interface);
@@ -136,14 +142,27 @@ void LocalWorkers::abandon_check() {
 bool LocalWorkers::is_suspicious() const {
   if (!check_.is_wanted() || !failed_ || stopped_by_ != 0) return false;
   if (failed_->suspicion() == Suspicion::kLostPeer || !failed_->can_be_retried) return false;
-  return !order_ || (order_->restarts && (!order_->culprit || order_->culprit == failed_));
+  return began_here() && (!order_ || order_->restarts);
 }
 
+/// The round ends for what failed here, as far as is known.
+bool LocalWorkers::began_here() const {
+  const bool is_known = order_ && order_->culprit;
+  return failed_ && (!is_known || order_->culprit->is_of_same_worker(*failed_));
+}
+
+/// That the workers have stopped, once all is known that has a say in the next attempt.
 void LocalWorkers::release_news() {
+  if (check_.is_running() || last_line_) return;
   auto news = std::exchange(held_, std::nullopt);
   if (!news) return;
   news->unfit = unfit_;
-  listener_.news(*news);
+  tell(*std::move(news));
+}
+
+void LocalWorkers::tell(WorkerNews news) {
+  told_ = std::move(news);
+  listener_.news(told_);
 }
 
 void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
@@ -154,6 +173,7 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
     is_said_elsewhere_ = is_said_elsewhere;
     has_told_stop_ = false;
     report();
+    if (!began_here() || !order.restarts) last_line_.reset();
     if (held_ && !is_suspicious()) abandon_check();
   }
   // The others of an elastic job go on where this node leaves, and its workers may save as well.
@@ -180,12 +200,14 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
 }
 
 void LocalWorkers::kill() {
+  last_line_.reset();
   abandon_check();
   feed(Supervisor::Kill{});
 }
 
 bool LocalWorkers::signalled(int signal) {
   if (stopped_by_ == 0) stopped_by_ = signal;
+  last_line_.reset();
   abandon_check();
   feed(Supervisor::Signalled{.signal = signal, .is_repeated = may_be_repeated(signal)});
   return supervisor_.is_told_twice();
@@ -299,16 +321,44 @@ void LocalWorkers::perform(const Supervisor::News& effect) {
   }
   if (!after_notice && effect.state == WorkersState::kFailed) {
     failed_ = failure_of(effect.failures.front());
+    last_line_.reset();  // of a less likely culprit
+    if (may_repeat(effect)) last_line_ = reporter_.read_last_line(effect.failures.front(), round_);
+    if (last_line_) around_.tasks.spawn(await_last_line(last_line_));
   }
   if (effect.state == WorkersState::kStopped) {
     reporter_.note(effect, round_);
     report();
   }
   const WorkerNews news = news_of(effect);
-  if (effect.state != WorkersState::kStopped || !is_suspicious()) return listener_.news(news);
+  if (effect.state != WorkersState::kStopped) return tell(news);
   // Nobody starts workers anew while it is not told.
   held_ = news;
-  check_node([this](const std::string& /*why*/) { release_news(); });
+  if (is_suspicious()) return check_node([this](const std::string& /*why*/) { release_news(); });
+  release_news();
+}
+
+/// It ended by itself so soon after its start that the next attempt may end alike (CrashLoop).
+bool LocalWorkers::may_repeat(const Supervisor::News& news) const {
+  const WorkerFailure& first = news.failures.front();
+  const bool has_exited = first.pid != 0 && first.end.signal == 0;
+  const bool is_followed = around_.plan.max_restarts > 0 && !order_ && stopped_by_ == 0;
+  return is_followed && has_exited && first.suspicion() != Suspicion::kLostPeer &&
+         news.ran_for < kStartLimit;
+}
+
+/// The failure was told at once, lest one that follows from it overtakes it; now once more.
+asio::awaitable<void> LocalWorkers::await_last_line(std::shared_ptr<Errand<std::string>> line) {
+  Timer limit(context_, Clock::now() + kLastLinePatience);
+  const auto read = co_await line->await(limit);
+  if (line != last_line_) co_return;  // nobody waits for this one any more
+  last_line_.reset();
+  if (read && *read && failed_) {
+    failed_->last_line = TextLine{.text = **read};
+    if (held_) held_->failure = failed_;
+    if (told_.failure) told_.failure = failed_;
+    listener_.news(told_);
+  }
+  release_news();
 }
 
 void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
@@ -393,7 +443,7 @@ int LocalWorkers::exit_status_without_end(const Supervisor::News& news) const {
 void LocalWorkers::report() {
   if (!order_) return;
   has_told_end_ = has_told_end_ || (order_->culprit && !order_->restarts);
-  const bool failed_here = failed_ && (!order_->culprit || order_->culprit == failed_);
+  const bool failed_here = began_here();
   if (failed_here && !reporter_.has_noted()) return;
   if (failed_here) {
     reporter_.conclude(outcome(*order_));

@@ -19,11 +19,13 @@
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/effects.hpp"
+#include "rendezvous/errand.hpp"
 
 #include <boost/asio/io_context.hpp>
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -120,8 +122,12 @@ class LocalWorkers {
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();
   asio::awaitable<void> tell_of_failure(Duration pause);
+  bool may_repeat(const Supervisor::News& news) const;
+  asio::awaitable<void> await_last_line(std::shared_ptr<Errand<std::string>> line);
+  bool began_here() const;
   bool is_suspicious() const;
   void release_news();
+  void tell(WorkerNews news);
   bool may_be_repeated(int signal) const;
   void tell_of_grace(std::optional<Duration> grace);
   Outcome outcome(const StopRound& order) const;
@@ -149,10 +155,12 @@ class LocalWorkers {
   std::optional<FailureNews> failed_;   // in this round, here
   std::optional<FailureNews> unsaved_;  // the same after a notice, which is no failure of the job
   std::optional<StopRound> order_;      // that ended this round
-  std::optional<WorkerNews> held_;      // that the workers have stopped, until the check is done
-  std::string unfit_;                   // as the newest check of this node says
-  bool is_said_elsewhere_ = false;      // why, by the leader
-  bool has_told_stop_ = false;          // of a reason that is not here
+  std::optional<WorkerNews> held_;      // that the workers have stopped, until all is known
+  WorkerNews told_;                     // the newest
+  std::shared_ptr<Errand<std::string>> last_line_;  // of failed_, while it is read
+  std::string unfit_;                               // as the newest check of this node says
+  bool is_said_elsewhere_ = false;                  // why, by the leader
+  bool has_told_stop_ = false;                      // of a reason that is not here
   bool has_told_end_ = false;
   int stopped_by_ = 0;
 };

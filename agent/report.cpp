@@ -78,6 +78,12 @@ ToldFailure tell_failure(
   return out;
 }
 
+std::string read_last_line(FailureDetails details, const LastLines& last_lines) {
+  details.last_lines = last_lines();
+  add_error_file(details);
+  return comparable_line(last_words(details));
+}
+
 std::string wall_time(TimePoint at) {
   const auto ago = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - at);
   const std::time_t when = std::time(nullptr) - ago.count();

@@ -24,6 +24,9 @@ struct ToldFailure {
 ToldFailure tell_failure(
     FailureReport report, std::span<const LastLines> last_lines, const std::string& pass_up_to);
 
+/// The last line of what a worker said (comparable_line). For the journal's thread.
+std::string read_last_line(FailureDetails details, const LastLines& last_lines);
+
 /// `at` on the local wall clock: "2030-01-31_12:00:00".
 std::string wall_time(TimePoint at);
 

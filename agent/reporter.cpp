@@ -120,4 +120,16 @@ std::optional<Reporter::LastOutput> Reporter::tell() {
   return output;
 }
 
+std::shared_ptr<Errand<std::string>> Reporter::read_last_line(
+    const WorkerFailure& failure, const effects::StartWorkers& round) const {
+  auto line = Errand<std::string>::open("cannot read a failure");
+  if (!line) return nullptr;
+  const FailureDetails details = details_of(failure, round);
+  from_.journal.post(
+      [line = *line, details, last_lines = last_lines_of(round.progress.attempt, details)] {
+        line->complete(ddprun::read_last_line(details, last_lines));
+      });
+  return *std::move(line);
+}
+
 }  // namespace ddprun

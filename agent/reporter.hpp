@@ -64,6 +64,11 @@ class Reporter {
   /// Tells what was noted and concluded, if anything, and yields what is read for it.
   std::optional<LastOutput> tell();
 
+  /// Has the journal's thread read the last line of what `failure` said (comparable_line). Null: no
+  /// descriptor was left to wait for it.
+  std::shared_ptr<Errand<std::string>> read_last_line(
+      const WorkerFailure& failure, const effects::StartWorkers& round) const;
+
  private:
   StderrShown shown(int local_rank) const;
   FailureDetails details_of(const WorkerFailure& failure, const effects::StartWorkers& round) const;

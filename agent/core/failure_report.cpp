@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 
 namespace ddprun {
@@ -234,12 +235,27 @@ std::string failure_paragraph(const FailureReport& report) {
   return out;
 }
 
+const std::string& last_words(const FailureDetails& details) {
+  if (!details.traceback.empty()) return details.traceback;
+  return details.message.empty() ? details.last_lines : details.message;
+}
+
+std::string comparable_line(std::string_view text) {
+  constexpr std::size_t kBytesMax = 200;
+  std::string out;
+  for (const std::string_view word : split(split(trim(text), '\n').back(), ' ')) {
+    if (word.find_first_of("0123456789") != std::string_view::npos) continue;
+    if (!out.empty()) out += ' ';
+    std::ranges::copy_if(
+        word, std::back_inserter(out), [](char byte) { return byte > ' ' && byte <= '~'; });
+  }
+  out.resize(std::min(out.size(), kBytesMax));
+  return out;
+}
+
 std::vector<TextLine> last_output(const FailureReport& report) {
-  const FailureDetails& culprit = report.culprit;
-  const std::string* text = &culprit.traceback;
-  if (text->empty()) text = &culprit.message;
-  if (text->empty()) text = &culprit.last_lines;
-  const std::string written = last_lines_of(trim(*text), static_cast<int>(kFailureLinesMax));
+  const std::string written =
+      last_lines_of(trim(last_words(report.culprit)), static_cast<int>(kFailureLinesMax));
   if (written.empty()) return {};
   std::vector<TextLine> lines;
   for (const auto line : split(written, '\n')) {

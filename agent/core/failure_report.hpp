@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -76,8 +77,15 @@ std::string failure_block(const FailureReport& report);
 /// The paragraph; ends with a newline.
 std::string failure_paragraph(const FailureReport& report);
 
-/// The culprit's traceback, else its message, else the last lines of its stderr, as far as they are
-/// known here: the last kFailureLinesMax lines, for the console of another node.
+/// A worker's traceback, else its message, else the last lines of its stderr, as far as they are
+/// known here.
+const std::string& last_words(const FailureDetails& details);
+
+/// The last line of `text` without what differs between two failures at the same place: words
+/// with a digit in them (numbers, addresses, temporary names). Printable ASCII, at most 200 bytes.
+std::string comparable_line(std::string_view text);
+
+/// The last kFailureLinesMax lines of the culprit's last words, for the console of another node.
 std::vector<TextLine> last_output(const FailureReport& report);
 
 /// What the leader shows of it; ends with a newline.

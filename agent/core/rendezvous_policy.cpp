@@ -93,7 +93,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.restart_window = plan.restart_window;
   policy.needs_progress = plan.needs_progress;
   policy.blames_nodes = !plan.node_check.words.empty();
-  policy.shows_failures = !plan.shares_console;
+  policy.has_own_console = !plan.shares_console;
   policy.must_run_itself = !plan.shared_store;
   policy.founds = own.founds;
   policy.founded = own.started_ms;

@@ -27,9 +27,10 @@ constexpr std::size_t kRanksShownMax = 40;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
 // For the death that explains why a worker has lost a peer: of that peer, or of its node.
 constexpr Duration kCauseWait = 1s;
-constexpr Duration kTextPatience = 3s;  // stderr may take 0.2 s to read, a slow disk longer
-constexpr auto kQuietLastCall = 2s;     // most come within that, and nobody need be told
-constexpr auto kQuietWait = 5s;         // for other nodes, before whoever started this one is told
+constexpr Duration kLastLineWait = 500ms;  // it takes a node milliseconds to read, 0.3 s at most
+constexpr Duration kTextPatience = 3s;     // stderr may take 0.2 s to read, a slow disk longer
+constexpr auto kQuietLastCall = 2s;        // most come within that, and nobody need be told
+constexpr auto kQuietWait = 5s;  // for other nodes, before whoever started this one is told
 
 /// How many of it have not come to this leader.
 int unmet_in(const KnownElectorate& electorate) {
@@ -503,8 +504,10 @@ bool Coordinator::is_fit(const Node& node) const {
 
 /// The node on which that worker ran; null: it is not connected any more.
 const Coordinator::Node* Coordinator::began_at(const FailureNews& culprit) const {
-  const auto found = std::ranges::find_if(
-      nodes_, [&culprit](const auto& entry) { return entry.second.news.failure == culprit; });
+  const auto found = std::ranges::find_if(nodes_, [&culprit](const auto& entry) {
+    const auto& failure = entry.second.news.failure;
+    return failure && failure->is_of_same_worker(culprit);
+  });
   return found == nodes_.end() ? nullptr : &found->second;
 }
 
@@ -957,6 +960,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
   if (is_of_round && news.state == WorkersState::kSucceeded) round_.succeeded.insert(incarnation);
   if (is_of_round && news.has_saved) round_.saved.insert(incarnation);
   if (is_of_round && news.failure && ending_) hurry(*ending_, spelled(*news.failure), out);
+  if (is_of_round && news.failure && phase_ == Phase::kStopping) crashes_.learned(*news.failure);
   if (phase_ == Phase::kStopping && !is_idle(node)) {
     // The order was lost with the connection it was sent on.
     StopRound order = round_.order;
@@ -974,31 +978,49 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
 
 void Coordinator::on(Node& node, const FailureText& failure, TimePoint /*now*/, Effects& out) {
   if (failure.round == round_.id) text_of_.reset();
-  if (!policy_.shows_failures || failure.lines.empty()) return;
+  if (!policy_.has_own_console || failure.lines.empty()) return;
   out.emplace_back(effects::ShowFailure{.host = node.info.host, .failure = failure});
 }
 
 void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out) {
-  if (held_ && culprit.suspicion() >= held_->first.suspicion()) return;
+  if (held_ && held_->culprit.is_of_same_worker(culprit)) {
+    if (culprit.last_line) held_->culprit.last_line = culprit.last_line;
+    return consider_held(now, out);
+  }
+  if (held_ && culprit.suspicion() >= held_->culprit.suspicion()) return;
   const bool may_be_noticed = workers_get_notices() && (held_ || culprit.may_come_of_notice());
   const bool lost_peer = culprit.suspicion() == Suspicion::kLostPeer;
   Duration wait = may_be_noticed ? policy_.notice_delay : Duration();
   if (lost_peer) wait = std::max(wait, kCauseWait);
-  const TimePoint until = std::min(held_ ? held_->second : kNever, now + wait);
-  held_ = {culprit, until};
+  const TimePoint until = std::min(held_ ? held_->until : kNever, now + wait);
+  const Held failure{
+      .culprit = culprit,
+      .until = until,
+      .line_until = now + kLastLineWait,
+      .ran_for = now - round_.started_at,
+      .reached_store = round_.reached_store};
+  held_ = failure;
   consider_held(now, out);
 }
 
 /// Once all have ended nothing explains it that is not known.
 void Coordinator::consider_held(TimePoint now, Effects& out) {
   const bool all_ended = !workers_get_notices() && round_.ended.size() == round_.to_run.size();
-  if (!held_ || (now < held_->second && !all_ended)) return;
-  const FailureNews culprit = held_->first;
+  if (!held_ || (now < held_->until && !all_ended)) return;
+  if (now < held_->line_until && needs_last_line(*held_)) return;
+  const Held first = *held_;
   held_.reset();
-  fail(culprit, now, out);
+  fail(first, now, out);
 }
 
-void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) {
+/// Whether this one failed at the place of the one before is not known yet, and has a say.
+bool Coordinator::needs_last_line(const Held& failure) const {
+  return failure.culprit.can_be_retried && budget_.used() < budget_.max() &&
+         crashes_.needs_last_line(failure.culprit, failure.ran_for, failure.reached_store);
+}
+
+void Coordinator::fail(const Held& first, TimePoint now, Effects& out) {
+  const FailureNews& culprit = first.culprit;
   StopRound order;
   order.culprit = culprit;
   order.why = spelled(culprit);
@@ -1006,7 +1028,7 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
     return go_on_without_blame(fmt::format("node {} is silent, and {}", *silent, order.why), out);
   }
   blame(culprit, now);
-  crashes_.failed(culprit, now - round_.started_at, round_.reached_store);
+  crashes_.failed(culprit, first.ran_for, first.reached_store);
   order.crashes = crashes_.in_a_row();
   order.repeats = crashes_.repeats();
   const bool may_help = culprit.can_be_retried && !(order.repeats && policy_.needs_progress);
@@ -1019,7 +1041,7 @@ void Coordinator::fail(const FailureNews& culprit, TimePoint now, Effects& out) 
   }
   const Node* const node = began_at(culprit);
   const bool is_elsewhere = node != nullptr && node->info.incarnation != self();
-  if (policy_.shows_failures && is_elsewhere) text_of_ = node->info.incarnation;
+  if (policy_.has_own_console && is_elsewhere) text_of_ = node->info.incarnation;
   const std::string why = order.why;
   decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), out);
 }
@@ -1100,6 +1122,7 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
     return;
   }
   if (!newcomer_at_) newcomer_at_ = now;
+  if (held_) return;  // a failure is no join
   if (now < *newcomer_at_ + policy_.newcomer_pause) return;
   go_on_without_blame(fmt::format("node {} joins", newcomer->second.info.host), out);
 }
@@ -1148,8 +1171,8 @@ void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
   Verdict& ending = ending_.emplace(std::move(verdict));
   const auto ended_first = std::exchange(held_, std::nullopt);
   break_round(std::move(order), out);
-  if (ended_first && !ended_first->first.has_saved()) {
-    hurry(ending, spelled(ended_first->first), out);
+  if (ended_first && !ended_first->culprit.has_saved()) {
+    hurry(ending, spelled(ended_first->culprit), out);
   }
 }
 
@@ -1357,9 +1380,12 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (unheard_ > 0) not_after(regroup_until_);
     if (!has_history_) not_after(gather_since_ + policy_.expected_wait);
   }
-  if (held_) not_after(held_->second);
+  if (held_) {
+    not_after(needs_last_line(*held_) ? std::max(held_->until, held_->line_until) : held_->until);
+  }
   if (succeeded_at_) not_after(*succeeded_at_ + policy_.notice_delay);
-  if (phase_ == Phase::kRunning && newcomer_at_) not_after(*newcomer_at_ + policy_.newcomer_pause);
+  if (phase_ == Phase::kRunning && newcomer_at_ && !held_)
+    not_after(*newcomer_at_ + policy_.newcomer_pause);
   if (text_of_) not_after(text_until_);
   if (verdict_ && is_final_ && final_at_ != kNever) {
     not_after(final_at_ + policy_.verdict_timeout);

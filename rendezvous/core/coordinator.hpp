@@ -131,6 +131,15 @@ class Coordinator {
   std::string why_unfit(const Node& node) const;
 
  private:
+  /// The first failure of a round, while it may not be acted on yet.
+  struct Held {
+    FailureNews culprit;
+    TimePoint until;       // a notice that is on its way, or another death, may explain it
+    TimePoint line_until;  // its last line may come, where that has a say
+    Duration ran_for{};    // the round, and whether one of its workers had reached the store, then
+    bool reached_store = false;
+  };
+
   void on(Node& node, const Beat& beat, TimePoint now, Effects& out);
   void on(Node& node, const Confirm& confirm, TimePoint now, Effects& out);
   void on(Node& node, const Acknowledge& acknowledge, TimePoint now, Effects& out);
@@ -176,7 +185,8 @@ class Coordinator {
   void start(TimePoint now, Effects& out);
   void hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out);
   void consider_held(TimePoint now, Effects& out);
-  void fail(const FailureNews& culprit, TimePoint now, Effects& out);
+  bool needs_last_line(const Held& failure) const;
+  void fail(const Held& first, TimePoint now, Effects& out);
   void break_round(StopRound order, Effects& out);
   void go_on_without_blame(std::string why, Effects& out);
   void consider_success(TimePoint now, Effects& out);
@@ -266,8 +276,7 @@ class Coordinator {
   bool has_told_last_call_ = false;
   std::optional<TimePoint> newcomer_at_;
   bool has_leavers_ = false;
-  // The first failure of the round, which a notice that is on its way may explain until then.
-  std::optional<std::pair<FailureNews, TimePoint>> held_;
+  std::optional<Held> held_;
   std::optional<TimePoint> succeeded_at_;  // all of the round, of which the same may be said
 
   // By a notice the job is to end, once its workers have saved: with this, unless all have.

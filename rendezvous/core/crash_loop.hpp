@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 
 namespace ddprun {
 
@@ -26,22 +25,36 @@ class CrashLoop {
   /// An attempt has failed: by what, how long after its start, and whether one of its workers had
   /// reached the store by then.
   void failed(const FailureNews& culprit, Duration ran_for, bool reached_store) {
-    const bool has_exited = culprit.signal == 0 && culprit.suspicion() != Suspicion::kLostPeer;
-    if (!has_exited || ran_for >= kStartLimit) {
+    if (!is_crash(culprit, ran_for)) {
       in_a_row_ = 0;
       return;
     }
-    repeats_ = in_a_row_ > 0 && !reached_store && culprit.exit_status == unreached_;
-    unreached_.reset();
-    if (!reached_store) unreached_ = culprit.exit_status;
+    const bool has_same_line =
+        !last_.last_line || !culprit.last_line || last_.last_line == culprit.last_line;
+    repeats_ = ended_alike(culprit, reached_store) && has_same_line;
+    last_ = culprit;
+    last_reached_store_ = reached_store;
     ++in_a_row_;
+  }
+
+  /// What the culprit said is known by now.
+  void learned(const FailureNews& failure) {
+    const bool is_last = in_a_row_ > 0 && failure.is_of_same_worker(last_);
+    if (is_last && failure.last_line) last_.last_line = failure.last_line;
+  }
+
+  /// Whether the last line of `culprit` is not known yet, and decides what repeats() says of it.
+  bool needs_last_line(const FailureNews& culprit, Duration ran_for, bool reached_store) const {
+    const bool is_unknown = last_.last_line && !culprit.last_line && culprit.pid != 0;
+    return is_unknown && is_crash(culprit, ran_for) && ended_alike(culprit, reached_store);
   }
 
   /// How many crashed, up to the attempt that failed last.
   int in_a_row() const { return in_a_row_; }
 
-  /// The last two crashed alike: with the same exit status, before any worker had reached the
-  /// store. A third is not likely to do better.
+  /// The last two crashed at the same place: with the same exit status and, as far as is known,
+  /// the same last line, before any worker had reached the store. A third is not likely to do
+  /// better.
   bool repeats() const { return in_a_row_ > 1 && repeats_; }
 
   /// Before the next attempt: none after one crash, then 1, 2, 4 … 30 s.
@@ -53,8 +66,19 @@ class CrashLoop {
   }
 
  private:
+  static bool is_crash(const FailureNews& culprit, Duration ran_for) {
+    const bool has_exited = culprit.signal == 0 && culprit.suspicion() != Suspicion::kLostPeer;
+    return has_exited && ran_for < kStartLimit;
+  }
+
+  bool ended_alike(const FailureNews& culprit, bool reached_store) const {
+    const bool reached_none = !reached_store && !last_reached_store_;
+    return in_a_row_ > 0 && reached_none && culprit.exit_status == last_.exit_status;
+  }
+
   int in_a_row_ = 0;
-  std::optional<int> unreached_;  // the exit status of the last, if no worker reached the store
+  FailureNews last_;  // if in_a_row_ > 0
+  bool last_reached_store_ = false;
   bool repeats_ = false;
 };
 

@@ -86,6 +86,7 @@ struct StopWorkers {
 /// SIGKILL to the workers, now: the lease ran out.
 struct KillWorkers {
   std::string why;
+  bool is_said_later = false;  // once, by the node that leads next, on the console that all share
 };
 
 /// A node fell silent, as the one that leads now sees it, or is back. Not one whose processes died,

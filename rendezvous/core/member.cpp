@@ -110,6 +110,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   const bool is_ours = may_join(welcome.instance, welcome.has_begun);
   if (!is_ours || is_older || is_other || is_dead(leadership)) return hang_up(now, out);
   uplink_ = Uplink::kFollowing;
+  if (standing_.obeyed != leadership) untold_kill_.clear();
   standing_.instance = welcome.instance;
   if (welcome.has_begun) begun_ = welcome.instance;
   redirects_ = 0;
@@ -443,6 +444,7 @@ void Member::lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out) {
 void Member::tell_of_quorum_loss(TimePoint now, Effects& out) {
   const bool is_due = !loss_.why.empty() && has_waited_long(now);
   if (!is_due || std::exchange(has_told_loss_, true)) return;
+  tell_of_kill(out);
   const bool is_new = standing_.obeyed.generation == 0;
   out.emplace_back(effects::Note{
       .text = fmt::format(
@@ -766,6 +768,7 @@ void Member::lead(const Instance& instance, std::int64_t generation, TimePoint n
   const bool was_silent =
       !leader_host_.empty() && dead_.of.generation < standing_.obeyed.generation;
   if (was_silent) out.emplace_back(effects::Absence{.host = leader_host_, .is_over = false});
+  if (!policy_.has_own_console) tell_of_lost_leader(was_silent, now, out);
   uplink_ = Uplink::kFollowing;
   link_ = kSelfLink;
   standing_.instance = instance;
@@ -780,6 +783,18 @@ void Member::lead(const Instance& instance, std::int64_t generation, TimePoint n
   tell_workers(out);
   if (leaving_) send(*leaving_, out);
   advance(now, out);
+}
+
+/// For all that followed it and share this node's console.
+void Member::tell_of_lost_leader(bool was_silent, TimePoint now, Effects& out) {
+  untold_kill_.clear();
+  if (leader_host_.empty() || led_itself()) return;
+  const std::string how =
+      was_silent ? fmt::format("was not heard for {:.1f} s", to_seconds(now - heard_at_))
+                 : "is gone";
+  out.emplace_back(effects::Note{
+      .text = fmt::format("the leader, {}, {}; {} leads now", leader_host_, how, node_.host),
+      .is_for_all = true});
 }
 
 void Member::depose(PastLeadership past, TimePoint now, Effects& out) {
@@ -844,6 +859,7 @@ void Member::on(const Answer& answer, TimePoint now, Effects& out) {
     if (until > lease_until_) {
       lease_until_ = until;
       out.emplace_back(effects::SetLease{.until = until});
+      tell_of_kill(out);
     }
   }
   Electorate& committed = standing_.committed;
@@ -865,7 +881,18 @@ void Member::set_own_lease(TimePoint until, TimePoint heard_at, TimePoint now, E
 
 void Member::keep_lease(TimePoint now, Effects& out) {
   if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;
-  out.emplace_back(effects::KillWorkers{.why = why_lease_is_over(now)});
+  const bool is_said_later = !policy_.has_own_console && !led_itself();
+  std::string why = why_lease_is_over(now);
+  if (is_said_later) untold_kill_ = why;
+  out.emplace_back(effects::KillWorkers{.why = std::move(why), .is_said_later = is_said_later});
+}
+
+/// Nobody else leads: not yet, or the leader was the same all the time.
+void Member::tell_of_kill(Effects& out) {
+  const std::string why = std::exchange(untold_kill_, {});
+  if (why.empty()) return;
+  out.emplace_back(effects::Note{
+      .text = fmt::format("{}, so the workers of this node were killed", why), .is_for_all = true});
 }
 
 std::string Member::why_lease_is_over(TimePoint now) const {

@@ -222,6 +222,8 @@ class Member {
   void drop_second(Effects& out);
   Duration patience_with_second() const;
   std::string why_lease_is_over(TimePoint now) const;
+  void tell_of_kill(Effects& out);
+  void tell_of_lost_leader(bool was_silent, TimePoint now, Effects& out);
   void seek(TimePoint now, Effects& out);
   void next_target(TimePoint now, Effects& out);
   void begin_walk(TimePoint now);
@@ -348,8 +350,9 @@ class Member {
   WorkerNews news_;
   std::string unfit_;  // as of the newest check
   TimePoint lease_until_;
-  bool killed_ = false;     // for this round's lease
-  bool took_part_ = false;  // its workers were started once
+  bool killed_ = false;      // for this round's lease
+  std::string untold_kill_;  // why, until somebody else leads, who tells all of it
+  bool took_part_ = false;   // its workers were started once
 
   // The end.
   std::optional<Leaving> leaving_;

@@ -179,6 +179,10 @@ void fields(auto& visit, Is<Standing> auto& standing) {
   visit("verdict", standing.verdict);
 }
 
+void fields(auto& visit, Is<TextLine> auto& line) {
+  visit("text", line.text, kTextLine);
+}
+
 void fields(auto& visit, Is<FailureNews> auto& failure) {
   visit("rank", failure.rank, kRanks);
   visit("local_rank", failure.local_rank, between(0, kWorkersMax - 1));
@@ -189,6 +193,7 @@ void fields(auto& visit, Is<FailureNews> auto& failure) {
   visit("signal", failure.signal, kSignal);
   visit("can_be_retried", failure.can_be_retried);
   visit("needs_pause", failure.needs_pause);
+  visit("last_line", failure.last_line);
 }
 
 void fields(auto& visit, Is<Hello> auto& hello) {
@@ -226,10 +231,6 @@ void fields(auto& visit, Is<WorkerNews> auto& news) {
   visit("pids", news.pids, Length{kWorkersMax}, kPid);
   visit("has_saved", news.has_saved);
   visit("unfit", news.unfit, kClause);
-}
-
-void fields(auto& visit, Is<TextLine> auto& line) {
-  visit("text", line.text, kTextLine);
 }
 
 void fields(auto& visit, Is<FailureText> auto& failure) {

@@ -218,6 +218,13 @@ constexpr bool is_under_way(WorkersState state) {
   return state == WorkersState::kRunning || state == WorkersState::kFailed;
 }
 
+/// One line of what a worker wrote.
+struct TextLine {
+  std::string text;
+
+  bool operator==(const TextLine&) const = default;
+};
+
 /// The worker that failed first on its node.
 struct FailureNews {
   int rank = 0;
@@ -229,11 +236,17 @@ struct FailureNews {
   int signal = 0;              // that ended the worker; 0: none
   bool can_be_retried = true;  // false: the program cannot be executed
   bool needs_pause = false;    // it could not be started: no process, no memory
+  // That it said (comparable_line), of a crash on start; told as soon as it was read.
+  std::optional<TextLine> last_line = std::nullopt;
 
   /// If it was told to.
   bool has_saved() const { return contract::has_saved(worker_end()); }
   bool may_come_of_notice() const { return contract::may_come_of_notice(worker_end()); }
   Suspicion suspicion() const { return ddprun::suspicion(worker_end()); }
+  /// The same failure, whether its last line is known yet or not. REQUIRES: both of one round.
+  bool is_of_same_worker(const FailureNews& other) const {
+    return rank == other.rank && pid == other.pid && host == other.host;
+  }
 
   bool operator==(const FailureNews&) const = default;
 
@@ -241,13 +254,6 @@ struct FailureNews {
   contract::WorkerEnd worker_end() const {
     return {.pid = pid, .exit_status = exit_status, .signal = signal};
   }
-};
-
-/// One line of what a worker wrote.
-struct TextLine {
-  std::string text;
-
-  bool operator==(const TextLine&) const = default;
 };
 
 /// A node that may lead next.

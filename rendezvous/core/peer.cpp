@@ -26,12 +26,21 @@ bool is_later(const Instance& a, const Instance& b) {
   return a.founded != b.founded ? a.founded > b.founded : a.founder > b.founder;
 }
 
-/// What a node runs, for people: "train.py (on n0: train.py --lr 1)".
-std::string spelled(const NodeInfo& node, bool names_role) {
+/// The host of a node, and its Slurm step if that of `other` is another one.
+std::string where(const NodeInfo& node, const NodeInfo& other) {
+  const std::string& step = node.workload.step;
+  if (step.empty() || step == other.workload.step) return node.host;
+  return fmt::format("{} in Slurm step {}", node.host, step);
+}
+
+/// What a node runs that `other` does not, for people: "train.py (on n0: train.py --lr 1)".
+std::string spelled(const NodeInfo& node, const NodeInfo& other) {
   const Workload& workload = node.workload;
-  const std::string role =
-      names_role ? fmt::format(" with --role {}", workload.role) : std::string();
-  return fmt::format("{}{} (on {}: {})", workload.program, role, node.host, workload.command);
+  const std::string role = workload.role == other.workload.role
+                               ? std::string()
+                               : fmt::format(" with --role {}", workload.role);
+  return fmt::format(
+      "{}{} (on {}: {})", workload.program, role, where(node, other), workload.command);
 }
 
 }  // namespace
@@ -421,13 +430,12 @@ std::optional<Refuse> Peer::objection(const Hello& hello) const {
         .exit_status = kExitTryAgain,
         .why = fmt::format("{}: {}", policy_.node.host, policy_.cannot_host)};
   }
-  const bool names_role = there.role != here.role;
   return refuse(fmt::format(
       "job '{}' of {} runs there, not {}; give a second job another --rdzv-endpoint (port), or all "
       "nodes of one job the same program and --role",
       policy_.job,
-      spelled(policy_.node, names_role),
-      spelled(hello.node, names_role)));
+      spelled(policy_.node, hello.node),
+      spelled(hello.node, policy_.node)));
 }
 
 /// What has to be the same on every node of a job, though another value is no other job.
@@ -439,10 +447,10 @@ std::optional<Refuse> Peer::objection_to_flags(const Hello& hello) const {
         .why = fmt::format(
             "{} on {}, but {} on {}{}; give the same on every node",
             there,
-            hello.node.host,
+            where(hello.node, policy_.node),
             here,
             coordinator_ ? "the leader " : "",
-            policy_.node.host)};
+            where(policy_.node, hello.node))};
   };
   if (hello.nodes_min != policy_.nodes.min() || hello.nodes_max != policy_.nodes.max()) {
     return differs(
@@ -809,7 +817,7 @@ void Peer::on(const Workers& event, TimePoint now) {
 
 void Peer::on(const FailureRead& event, TimePoint /*now*/) {
   // The leader has it on its console already.
-  if (!coordinator_ && policy_.shows_failures) member_.failure_read(event.text, from_member_);
+  if (!coordinator_ && policy_.has_own_console) member_.failure_read(event.text, from_member_);
 }
 
 void Peer::on(const Signalled& event, TimePoint now) {

@@ -25,9 +25,9 @@ struct RendezvousPolicy {
   bool needs_progress = false;  // no restart after two crashes alike (crash_loop.hpp)
   // A node on which kBlamedMin failures in kBlamedWithin began had better run no workers either.
   bool blames_nodes = false;
-  // The leader shows the last output of a worker that failed on another node. False: all nodes
-  // share one console.
-  bool shows_failures = false;
+  // False: all nodes share one, so that each thing is said once there. True: what befalls all of
+  // them is said by each, and the leader shows the last output of a worker that failed elsewhere.
+  bool has_own_console = false;
   bool must_run_itself = false;       // workers of whoever leads: rank 0 is to be on its machine
   int notice_status = kExitTryAgain;  // of a job whose workers have all saved after a notice
   int expected = 0;                   // nodes that are known to come, spares included; 0: not known

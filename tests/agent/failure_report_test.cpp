@@ -226,6 +226,16 @@ TEST(LastOutput, IsTheTracebackElseTheMessageElseTheLastLines) {
           TextLine{"Traceback:"}, TextLine{"  in main"}, TextLine{""}, TextLine{"KeyError: 'x'"}));
 }
 
+TEST(ComparableLine, IsTheLastLineWithoutWhatDiffersBetweenTwoTries) {
+  EXPECT_EQ(comparable_line(""), "");
+  EXPECT_EQ(comparable_line("Traceback\nKeyError: 'x'\n\n"), "KeyError: 'x'");
+  EXPECT_EQ(
+      comparable_line("[rank12]: no answer in 3.5 s from <object at 0x7f31aBc0> in /tmp/tmp4k_x"),
+      "no answer in s from <object at in");
+  EXPECT_EQ(comparable_line("caf\xC3\xA9 \x1B[mred"), "caf [mred");
+  EXPECT_EQ(comparable_line(std::string(1'000, 'x')), std::string(200, 'x'));
+}
+
 TEST(LastOutput, IsTheEndOfALongText) {
   FailureReport report;
   for (int line = 1; line <= 100; ++line)

@@ -101,6 +101,20 @@ class CrashOnStart(Case):
         self.assertIn("next: nothing (--restart-policy progress), since the last two attempts ended alike, with status "
                       "1 before any worker had reached the store; ddprun ends with this worker's status, 1.", ended.err)
 
+    def test_numbers_do_not_make_another_place(self):
+        ended = self.crash("import os\nattempt = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+                           "raise OSError(f'no answer after {attempt}.{os.getpid()} s from {object()}')\n",
+                           "--max-restarts=9", "--restart-policy=progress")
+        self.assertEqual((1, 2), (ended.status, ended.err.count("\nOSError: no answer after ")), ended.err)
+
+    def test_another_mistake_with_the_same_status_is_progress(self):
+        ended = self.crash("import os\nattempt = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+                           "if attempt == 0: raise OSError('no such licence')\n"
+                           "if attempt == 1: raise ValueError('no such file')\n",
+                           "--max-restarts=9", "--restart-policy=progress")
+        self.assertEqual(0, ended.status, ended.err)
+        self.assertNotIn("hardly", ended.err)
+
     def test_one_that_reached_the_store_may_do_better_the_next_time(self):
         ended = self.crash(self.MEETS + "raise ValueError('bad luck')\n", "--max-restarts=2", "--restart-policy=progress")
         self.assertEqual((1, 3), (ended.status, ended.err.count("\nValueError: bad luck\n")), ended.err)

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -72,6 +74,39 @@ TEST(CrashLoop, RepeatsItselfWhereTwoEndAlikeBeforeTheStore) {
   EXPECT_FALSE(loop.repeats());
   loop.failed(exited_with(2), 100ms, false);  // the one before came further
   EXPECT_FALSE(loop.repeats());
+}
+
+FailureNews said(const std::string& line) {
+  FailureNews failure = exited_with(1);
+  failure.last_line = TextLine{.text = line};
+  return failure;
+}
+
+TEST(CrashLoop, DoesNotRepeatItselfWhereTheLastLinesDiffer) {
+  CrashLoop loop;
+  loop.failed(said("OSError: no such licence"), 100ms, false);
+  loop.failed(said("ValueError: no such file"), 100ms, false);
+  EXPECT_FALSE(loop.repeats());
+  EXPECT_EQ(loop.in_a_row(), 2);
+  loop.failed(said("ValueError: no such file"), 100ms, false);
+  EXPECT_TRUE(loop.repeats());
+  loop.failed(exited_with(1), 100ms, false);  // as far as is known
+  EXPECT_TRUE(loop.repeats());
+}
+
+TEST(CrashLoop, NeedsTheLastLineWhereThatDecides) {
+  CrashLoop loop;
+  EXPECT_FALSE(loop.needs_last_line(exited_with(1), 100ms, false));
+  loop.failed(exited_with(1), 100ms, false);
+  EXPECT_FALSE(
+      loop.needs_last_line(exited_with(1), 100ms, false));  // that of the first is not known
+  loop.learned(said("OSError: no such licence"));
+  EXPECT_TRUE(loop.needs_last_line(exited_with(1), 100ms, false));
+  EXPECT_FALSE(loop.needs_last_line(said("KeyError"), 100ms, false));
+  EXPECT_FALSE(loop.needs_last_line(exited_with(2), 100ms, false));
+  EXPECT_FALSE(loop.needs_last_line(exited_with(1), 5s, false));
+  EXPECT_FALSE(loop.needs_last_line(exited_with(1), 100ms, true));
+  EXPECT_FALSE(loop.needs_last_line(ended_by(SIGKILL), 100ms, false));
 }
 
 TEST(CrashLoop, CountsWhatCouldNotBeStarted) {

@@ -53,7 +53,7 @@ class Alone {
         feed(Peer::Closed{.link = called, .why = "refused"});
         continue;
       }
-      now_ = peer_.next_deadline().value_or(kNever);
+      now_ = std::min(peer_.next_deadline().value_or(kNever), until);
       feed(Peer::Tick{});
     }
   }
@@ -86,6 +86,30 @@ TEST(Peer, SaysOnceForWhichNodesItWaits) {
       ElementsAre("1 of at least 2 nodes are here, the others are waited for at n7:29400, for 600 "
                   "s at most: "
                   "here are n0; see where the others go"));
+}
+
+TEST(Peer, SaysByWhichAddressesTheNodesAreHere) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.nodes = NodeRange(3, 3);
+  policy.node.node_rank = 0;
+  Alone node(policy);
+  node.pass(4s);
+  Hello hello;
+  hello.job = "j";
+  hello.node.incarnation = Incarnation{2};
+  hello.node.host = "n1";
+  hello.node.listens = {.host = "10.0.0.2", .port = 7};
+  hello.node.node_rank = 2;
+  hello.nodes_min = 3;
+  hello.nodes_max = 3;
+  hello.lease = RendezvousPolicy().lease;
+  node.feed(Peer::Received{.link = Link{2}, .message = hello});
+  node.feed(Peer::Received{.link = Link{2}, .message = WorkerNews()});  // none run
+  node.pass(2s);
+  EXPECT_THAT(
+      node.said(),
+      ElementsAre(testing::EndsWith(
+          "here are n0 (node rank 0), n1 (10.0.0.2:7, node rank 2); missing node ranks: 1")));
 }
 
 TEST(Peer, SaysOnceHowLongTheLastCallIs) {
@@ -407,6 +431,15 @@ TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
   EXPECT_THAT(why(), testing::HasSubstr("not a.py with --role server (on n1: b.py); "));
   hello.node.workload.role = "default";
   EXPECT_EQ(why(), "not refused");
+  // Two steps that mean to combine, and do not fit.
+  hello.node.workload.step = "812.1";
+  hello.nodes_max = 3;
+  EXPECT_EQ(
+      why(),
+      "--nnodes 2:3 on n1 in Slurm step 812.1, but 2:2 on the leader n0; give the same on every "
+      "node");
+  hello.node.workload.program = "b.py";
+  EXPECT_THAT(why(), testing::HasSubstr("not b.py (on n1 in Slurm step 812.1: b.py); "));
 }
 
 TEST(Peer, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
@@ -577,6 +610,40 @@ void start_round(Caller& node, const Endpoint& leader) {
   ASSERT_TRUE(has<effects::StartWorkers>(node.done));
 }
 
+// Where all nodes share a console, whoever leads next says that the leader is lost. Here it is
+// back.
+TEST(Peer, SaysWhyItsWorkersWereKilledIfNobodyElseLeadsNext) {
+  Caller node(NodeRange(2, 2));
+  const Endpoint leader{.host = "n7", .port = 7};
+  start_round(node, leader);
+  WorkerNews running;
+  running.round = kRound;
+  running.state = WorkersState::kRunning;
+  node.feed(Peer::Workers{.news = running});
+  for (int step = 0; step < 1'000 && !has<effects::KillWorkers>(node.done); ++step) {
+    node.now = node.peer.next_deadline().value_or(kNever);
+    node.feed(Peer::Tick{});
+  }
+  const auto* const kill = find<effects::KillWorkers>(node.done);
+  ASSERT_NE(kill, nullptr);
+  EXPECT_TRUE(kill->is_said_later);
+  EXPECT_FALSE(has<effects::Note>(node.done));
+  const std::string why = kill->why;
+  while (!has<effects::Call>(node.done) || node.calls.back() != "n7:7") {
+    node.now = node.peer.next_deadline().value_or(kNever);
+    node.feed(Peer::Tick{});
+  }
+  node.connected();
+  node.receive(welcome_by(leader));
+  EXPECT_FALSE(has<effects::Note>(node.done));
+  node.receive(
+      Answer{.number = 1, .grant = 3s, .electorate = kRound, .electorate_size = 2, .next = 1s});
+  const auto* const note = find<effects::Note>(node.done);
+  ASSERT_NE(note, nullptr);
+  EXPECT_EQ(note->text, why + ", so the workers of this node were killed");
+  EXPECT_TRUE(note->is_for_all);
+}
+
 // A node that lost its memory may begin the job anew there, while this one waits for an answer
 // elsewhere.
 TEST(Peer, ASurvivorCallsTheEndpointWhateverItWaitsFor) {
@@ -739,13 +806,13 @@ TEST(Peer, GivesTheEndpointUpToAnotherProgramOnlyIfThatOneHasBegun) {
 
 /// A job of one node, whose workers fail.
 struct FailingNode : Caller {
-  FailingNode() : Caller(policy()) { run(); }
+  explicit FailingNode(int max_restarts = 9) : Caller(policy(max_restarts)) { run(); }
 
-  static RendezvousPolicy policy() {
+  static RendezvousPolicy policy(int max_restarts) {
     RendezvousPolicy policy = Caller::policy(NodeRange(1, 1));
     policy.founds = true;
     policy.blames_nodes = true;
-    policy.max_restarts = 9;
+    policy.max_restarts = max_restarts;
     policy.meet.clear();
     return policy;
   }
@@ -763,16 +830,35 @@ struct FailingNode : Caller {
     told = std::move(running);
   }
 
-  /// One is killed; the next round runs.
-  void fail() {
+  void fail(FailureNews failure) {
+    failure.pid = ++pid;
     told.state = WorkersState::kFailed;
-    told.failure = FailureNews{};
-    told.failure->pid = 7;
-    told.failure->signal = 9;
+    told.failure = std::move(failure);
     feed(Peer::Workers{.news = told});
+  }
+  void stop() {
     told.state = WorkersState::kStopped;
     feed(Peer::Workers{.news = told});
+  }
+
+  /// One is killed; the next round runs.
+  void lose_worker() {
+    FailureNews killed;
+    killed.signal = 9;
+    fail(killed);
+    stop();
     run();
+  }
+
+  /// One exits soon after its start.
+  void crash() {
+    FailureNews exited;
+    exited.exit_status = 1;
+    fail(exited);
+  }
+  void say(const std::string& line) {
+    told.failure->last_line = TextLine{.text = line};
+    feed(Peer::Workers{.news = told});
   }
 
   std::string why_unfit() const {
@@ -780,19 +866,58 @@ struct FailingNode : Caller {
   }
 
   WorkerNews told;
+  int pid = 7;
 };
 
 TEST(Peer, ChargesANodeWithTheFailuresOfTheLastHourAlone) {
   FailingNode node;
-  node.fail();
-  node.fail();
+  node.lose_worker();
+  node.lose_worker();
   EXPECT_EQ(node.why_unfit(), "");
   node.now += 61min;
-  node.fail();
-  node.fail();
+  node.lose_worker();
+  node.lose_worker();
   EXPECT_EQ(node.why_unfit(), "");
-  node.fail();
+  node.lose_worker();
   EXPECT_EQ(node.why_unfit(), "3 failures within an hour began there");
+}
+
+TEST(Peer, HoldsTheSecondCrashOnStartUntilWhatItSaidIsKnown) {
+  for (const std::string line : {"KeyError: 'x'", "OSError: no such file", ""}) {
+    FailingNode node;
+    node.crash();
+    ASSERT_TRUE(has<effects::StopWorkers>(node.done));  // what the first said decides nothing
+    node.say("KeyError: 'x'");
+    node.stop();
+    node.run();
+    node.crash();
+    EXPECT_FALSE(has<effects::StopWorkers>(node.done));
+    node.stop();
+    EXPECT_FALSE(has<effects::StopWorkers>(node.done));
+    if (line.empty()) {
+      EXPECT_EQ(node.peer.next_deadline(), node.now + 500ms);
+      node.now += 500ms;
+      node.feed(Peer::Tick{});
+    } else {
+      node.say(line);
+    }
+    const auto* const stop = find<effects::StopWorkers>(node.done);
+    ASSERT_NE(stop, nullptr) << line;
+    EXPECT_EQ(stop->order.crashes, 2);
+    EXPECT_EQ(stop->order.repeats, line != "OSError: no such file");
+    EXPECT_EQ(stop->order.pause, 1s);
+  }
+}
+
+// The first was the last restart: whether a third would do better is no question any more.
+TEST(Peer, HoldsNoCrashOnStartThatNoRestartCanFollow) {
+  FailingNode node(1);
+  node.crash();
+  node.say("KeyError: 'x'");
+  node.stop();
+  node.run();
+  node.crash();
+  EXPECT_NE(node.peer.coordinator()->verdict(), std::nullopt);
 }
 
 }  // namespace

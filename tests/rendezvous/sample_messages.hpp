@@ -33,7 +33,8 @@ inline FailureNews sample_failure() {
       .exit_status = 137,
       .signal = 9,
       .can_be_retried = false,
-      .needs_pause = true};
+      .needs_pause = true,
+      .last_line = TextLine{.text = "NameError: name 'x' is not defined"}};
 }
 
 inline Electorate electorate(RoundId round, int size) {

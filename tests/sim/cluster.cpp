@@ -112,7 +112,7 @@ void Cluster::start(int index) {
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;
   policy.blames_nodes = setting_.unfit_percent > 0;
-  policy.shows_failures = setting_.shows_failures;
+  policy.has_own_console = setting_.has_own_console;
   policy.notice_status = kSavedStatus;
   policy.notice_delay = 200ms;
   policy.spares = true;
@@ -725,6 +725,7 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
   say_held(index);
   node.stopping = false;
   node.has_failed = false;
+  node.failure.reset();
   const int run = ++node.run;
   const int life = node.life;
   world_.in(world_.between(100us, 5ms), [this, index, run, life, round = start.round] {
@@ -834,8 +835,9 @@ void Cluster::workers_ended(int index, int run, WorkersEnd how) {
   news.state = well ? WorkersState::kSucceeded : WorkersState::kStopped;
   news.has_saved = how == WorkersEnd::kSaved;
   if (!well) news.unfit = check(index);
+  if (!well && setting_.reads_last_lines) news.failure = node.failure;
   feed(index, Peer::Workers{.news = news});
-  if (setting_.shows_failures && node.has_failed) read_failure(index, run);
+  if (setting_.has_own_console && node.has_failed) read_failure(index, run);
 }
 
 /// Not if the agent is lost meanwhile.
@@ -895,6 +897,8 @@ void Cluster::fail(int index, FailureNews first) {
   node.has_failed = true;
   node.stopping = true;
   const WorkerNews news = failure(index, std::move(first));
+  node.failure = news.failure;
+  node.failure->last_line = TextLine{.text = "the same each time"};
   end_workers(index, world_.between(1ms, 500ms), WorkersEnd::kStopped);
   feed(index, Peer::Workers{.news = news});
 }

@@ -39,8 +39,9 @@ struct Setting {
   bool wishes_for_rank_0 = false;  // c10d, and --node-rank 0 for all
   std::optional<int> twin_of;      // the last node has its rank, and is started in its place
   Duration last_call = std::chrono::seconds(2);
-  bool shows_failures = false;
-  int held_max = 8;  // lines whose ends the leader's workers hold as well
+  bool has_own_console = false;
+  bool reads_last_lines = false;  // of a worker that failed, by the time that its node has stopped
+  int held_max = 8;               // lines whose ends the leader's workers hold as well
 };
 
 /// A round of one instance of the job: rounds of two instances may have one number.
@@ -164,6 +165,7 @@ class Cluster {
     bool runs = false;
     bool stopping = false;
     bool has_failed = false;
+    std::optional<FailureNews> failure;  // that has_failed tells of, where it is an exit
     int run = 0;
     int world = 0;
     TimePoint lease_until;  // by the world's clock

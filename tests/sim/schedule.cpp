@@ -155,7 +155,8 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   setting.work = world.between(5s, 30s);
   // By the seed, so that schedules without stay as they are.
   if (seed % 4 == 0) setting.unfit_percent = seed % 8 == 0 ? 40 : 15;
-  setting.shows_failures = seed % 3 == 1;
+  setting.has_own_console = seed % 3 == 1;
+  setting.reads_last_lines = seed % 4 == 2;
   Cluster cluster(world, setting);
   cluster.keeps_log = keeps_log;
   cluster.tells_calls = std::getenv("DDPRUN_SIM_CALLS") != nullptr;

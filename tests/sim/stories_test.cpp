@@ -835,7 +835,7 @@ TEST(Stories, R5_ANodeThatJoinsRestartsTheJobButUsesNothingUp) {
 TEST(Stories, TheLeaderWaitsForTheLastOutputOfAFailureThatEndsTheJobUnlessItsNodeIsGone) {
   for (const bool is_lost : {false, true}) {
     Setting setting = cluster_of(3, NodeRange(3, 3), 0);
-    setting.shows_failures = true;
+    setting.has_own_console = true;
     Story story(setting);
     story.after(5s);
     story->fail_worker(2);

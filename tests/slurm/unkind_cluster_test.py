@@ -139,6 +139,27 @@ class Loss(unittest.TestCase):
             self.assertEqual(1, step.said().count("node node3 is lost"), step.said())
             self.assertEqual(1, step.said().count("only 3 of at least 4 nodes are left"), step.said())
 
+    def test_a_lost_leader_is_said_once_on_the_console_that_all_share(self):
+        def is_killed():
+            self.kill("node0", "ddprun-agent")
+
+        def falls_silent():
+            for other in ("node1", "node2", "node3"):
+                self.cluster.isolate("node0", other)
+
+        for _ in range(options.repeats):
+            for lose, words in ((is_killed, "the leader, node0, is gone; node"),
+                                (falls_silent, "the leader, node0, was not heard for ")):
+                with self.subTest(words=words):
+                    step = Step(self, 4, "--nnodes=3:4")
+                    lose()
+                    for _ in range(3):
+                        self.assertEqual("up\n", step.srun.stdout.readline(), step.said())  # without node0
+                    step.finish()
+                    self.cluster.heal("node0")
+                    step.wait()
+                    self.assertEqual(1, step.said().count(words), step.said())
+
     def test_a_loss_is_said_in_each_file_where_every_node_has_one(self):
         step = Step(self, 2, srun=(f"--error={self.cluster.shared}/%n.txt",))
         self.kill("node1", "ddprun-agent")
