@@ -73,9 +73,9 @@ drill() {
     culprit)
       PYTHON_EXEC="$python" python3 "$nodes/culprit_drill.py" "${programs[@]}" --kills 1000
       PYTHON_EXEC="$python" GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1 python3 "$nodes/culprit_drill.py" \
-        "${programs[@]}" --worker "$nodes/scripts/ddp_until_told.py" --kills 100
+        "${programs[@]}" --worker "$nodes/scripts/ddp_until_told.py" --kills 170
       DDPTRAIN="$bin/ddptrain" GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1 python3 "$nodes/culprit_drill.py" \
-        "${programs[@]}" --worker "$nodes/scripts/ddptrain_until_last.py" --kills 100
+        "${programs[@]}" --worker "$nodes/scripts/ddptrain_until_last.py" --kills 170
       ;;
     return) # most runs wait for most of their time
       python3 "$nodes/return_drill.py" "${with_worker[@]}" --repeats 20 --terse --jobs "$((8 * $(nproc)))" --logs "$out/return"

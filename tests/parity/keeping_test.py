@@ -384,7 +384,7 @@ class Back(Keeping):
         groups = torch.optim.SGD([{"params": [p]} for p in net.parameters()], lr=0.1)
         assert_refused({**whole, "optimizer": groups.state_dict()}, "8 groups of parameters")
 
-        torch.save(whole, self.room / "good.pt")
+        torch.save({**whole, "seed": 2**64 - 1}, self.room / "good.pt")  # torch.seed() makes such
         to, _ = self.imported(self.room / "good.pt")
         again = self.ddpctl("import", self.room / "good.pt", "--to", to, status=USAGE)
         self.assertIn("name a new directory", again.stderr)

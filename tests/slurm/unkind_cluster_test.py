@@ -7,6 +7,7 @@ heals, an agent is killed, a slurmd dies.
 import argparse
 import json
 import os
+import shutil
 import sys
 import time
 import unittest
@@ -20,6 +21,16 @@ SAVES = "trap 'kill \\$!; exit 0' TERM; sleep 1000 & echo up; wait"
 
 def setUpModule():
     skip_without_cluster()
+
+
+def read_events(logs):
+    """All that the nodes of a job have written down so far."""
+    return [json.loads(line) for file in logs.glob("*/events.jsonl") for line in file.read_text().splitlines()
+            if line.endswith("}")]
+
+
+def texts_of_loss(logs):
+    return [event["text"] for event in read_events(logs) if event["event"] == "batch_host_lost"]
 
 
 class Array(unittest.TestCase):
@@ -183,29 +194,45 @@ class Loss(unittest.TestCase):
                 self.cluster.heal(node)
             self.assertEqual(0, step.wait(), step.said())
 
+    def start_job_of_batch_host(self, stop, path):
+        """A job of four nodes that work until `stop` exists, and where their journals are. `path`: where they look for
+        Slurm's tools."""
+        logs = self.cluster.shared / f"logs{time.monotonic_ns()}"
+        work = f"echo up $RANK; until [ -e {stop} ]; do sleep 0.1; done"
+        job = self.cluster.sbatch(*first(4), "--no-kill", script=f"""
+            srun {" ".join(SPARED)} env PATH={path} {options.ddprun} --nnodes=2:4 --log-dir={logs} \
+              --nproc-per-node=1 --no-python sh -c '{work}'
+            """)
+        self.cluster.wait_until(lambda: self.cluster.output_of(job).count("up") == 4, "the workers run")
+        return job, logs
+
     def test_a_job_whose_batch_host_is_lost_ends_once_the_others_are_done(self):
-        """Slurm alone would leave it RUNNING until its time is over."""
+        """Slurm alone would leave it RUNNING until its time is over. Of another it is said how to end it: its nodes
+        find no scancel."""
+        tools = self.cluster.shared / "tools"
+        tools.mkdir()
+        for name in ("sh", "sleep", "scontrol"):
+            (tools / name).symlink_to(shutil.which(name))
         for _ in range(options.repeats):
-            logs = self.cluster.shared / f"logs{time.monotonic_ns()}"
-            stop = logs.with_suffix(".stop")
-            work = f"echo up $RANK; until [ -e {stop} ]; do sleep 0.1; done"
-            job = self.cluster.sbatch(*first(4), "--no-kill", script=f"""
-                srun {" ".join(SPARED)} {options.ddprun} --nnodes=2:4 --log-dir={logs} --nproc-per-node=1 \
-                  --no-python sh -c '{work}'
-                """)
-            self.cluster.wait_until(lambda: self.cluster.output_of(job).count("up") == 4, "the workers run")
+            stop = self.cluster.shared / f"stop{time.monotonic_ns()}"
+            job, logs = self.start_job_of_batch_host(stop, os.environ["PATH"])
+            other, others_logs = self.start_job_of_batch_host(stop, tools)
             self.cluster.kill_node("node0")
             stop.touch()
-            known = self.cluster.wait_for(job, "CANCELLED")
-            self.assertEqual("node0", known["BatchHost"])
+            self.assertEqual("node0", self.cluster.wait_for(job, "CANCELLED")["BatchHost"])
+            self.cluster.wait_until(lambda: texts_of_loss(others_logs), "it is said how the other ends")
+            self.assertEqual("RUNNING", self.cluster.job(other)["JobState"])
+            self.cluster.run("scancel", str(other))
+            self.cluster.wait_for(other, "CANCELLED")
             self.cluster.start_node("node0")
-            events = [json.loads(line) for file in logs.glob("*/events.jsonl") for line in file.read_text().splitlines()]
+            events = read_events(logs)
             self.assertEqual({0}, {event["exit_status"] for event in events if event["event"] == "job_ended"})
             self.assertEqual([["node0"]], [event["lost_nodes"] for event in events if "lost_nodes" in event])
-            (text,) = [event["text"] for event in events if event["event"] == "batch_host_lost"]
-            self.assertIn(f"batch host of job {job}, node0, is lost", text)
-            self.assertIn("the job was cancelled", text)
             self.assertEqual({"node0", "node1", "node2", "node3"}, {event["host"] for event in events if "host" in event})
+            lost = "the batch host of job {}, node0, is lost, and its script and srun with it; {}"
+            self.assertEqual([lost.format(job, "the job was cancelled, so that it ends")], texts_of_loss(logs))
+            self.assertEqual([lost.format(other, f"'scancel {other}' ends the job, not done here: there is no scancel on PATH")],
+                             texts_of_loss(others_logs))
 
     def test_a_slurmd_that_dies_and_returns_leaves_the_verdict_in_the_journal(self):
         """Slurm kills the task there, and srun ends with 137. The others have finished the work."""
@@ -218,8 +245,8 @@ class Loss(unittest.TestCase):
             self.assertEqual("up\n", step.srun.stdout.readline(), step.said())  # without node1
             step.finish()
             self.assertEqual(137, step.wait(), step.said())
-            lines = [json.loads(line) for file in logs.glob("*/events.jsonl") for line in file.read_text().splitlines()]
-            self.assertEqual([0], [line["exit_status"] for line in lines if line["event"] == "job_ended"])
+            ends = [event["exit_status"] for event in read_events(logs) if event["event"] == "job_ended"]
+            self.assertEqual([0], ends)
 
 
 class Port(unittest.TestCase):
