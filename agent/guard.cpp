@@ -278,10 +278,8 @@ std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t
     say(fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
   }
   const bool returns = end.has_slept || guard.agent_returns();
-  if (!returns || !left.empty()) return conclude(agent, end.status);
-  say("ddprun: this node was suspended and lost its lease, so the others may have gone on without "
-      "it, and its workers were killed; next: it takes part again\n");
-  return std::nullopt;
+  if (returns && left.empty()) return std::nullopt;
+  return conclude(agent, end.status);
 }
 
 Result<Watch> open_watch(sigset_t signals, Descriptor orders) {

@@ -176,6 +176,16 @@ std::optional<int> settle_founder(
   return std::nullopt;
 }
 
+/// All nodes slept, perhaps: where they share a console the first one alone says it, and of another
+/// the leader says that it was silent.
+void tell_of_return(const LaunchPlan& plan) {
+  if (plan.shares_console && plan.meeting.founds == Founds::kNo) return;
+  say(fmt::format(
+      "ddprun: {} was suspended and lost its lease, so the others may have gone on without it, and "
+      "its workers were killed; next: it takes part again\n",
+      host_name()));
+}
+
 /// For the next submission: Slurm may not have noticed, and give them again.
 void tell_of_silent(const std::set<std::string>& silent) {
   if (silent.empty()) return;
@@ -195,6 +205,7 @@ Result<int> run_agent(
   asio::io_context context(1);
   Stream signal_stream(context, signal_queue.release());
   if (began.returns) {
+    tell_of_return(plan);
     // The others of the last round come back as well, some seconds apart.
     const MeetingPlan& meeting = plan.meeting;
     const Duration return_timeout = meeting.regather_timeout.value_or(meeting.join_timeout);

@@ -1,9 +1,10 @@
-"""`scontrol suspend` and `resume`: nobody was replaced, so the job goes on and no restart is charged.
+"""`scontrol suspend` and `resume`, and gang scheduling: nobody was replaced, so the job goes on and no restart is charged.
 
     suspend_cluster_test.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [--pauses S,S,...]
                             [unittest arguments]
 
-A job of three nodes is suspended for each of the pauses in turn, with no restart allowed; the default lease is 3 s.
+A job of three nodes is suspended for each of the pauses in turn, or takes turns with another one, with no restart
+allowed; the default lease is 3 s.
 """
 
 import argparse
@@ -27,47 +28,76 @@ def setUpModule():
     skip_without_cluster()
 
 
+def runs_on_all(log, since_ns):
+    """Whether workers of one round have written on all nodes since then, and lately."""
+    now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    if not log.exists():
+        return False
+    with open(log, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 16)))
+        text = file.read().decode().partition("\n")[2]
+    nodes = {}
+    for moment in rounds.parse(text):
+        if moment.ns > max(since_ns, now_ns - LATELY_NS):
+            nodes.setdefault(moment.key, set()).add(moment.node)
+    return any(len(seen) == NODES for seen in nodes.values())
+
+
+class Job:
+    """Of all nodes. Its workers write to `log` until finish()."""
+
+    def __init__(self, cluster, name, *flags):
+        self.cluster = cluster
+        self.log, self._stop = cluster.shared / f"log{name}", cluster.shared / f"stop{name}"
+        self.id = cluster.sbatch(
+            f"-N{NODES}", "--ntasks-per-node=1", *flags,
+            script=f"srun {options.ddprun} --max-restarts 0 --nproc-per-node 1 --no-python "
+                   f"{options.round_worker} {self.log} {self._stop}\n",
+            env={"ROUND_WORKER_PERIOD_MS": "20"})
+
+    def state(self):
+        return self.cluster.job(self.id)["JobState"]
+
+    def wait_until_all_run(self, what, since_ns=0):
+        """Or the job is over, of which finish() tells."""
+        self.cluster.wait_until(lambda: runs_on_all(self.log, since_ns) or self.state() != "RUNNING", what)
+
+    def finish(self):
+        """Yields how often it said that it was suspended: once for all nodes, which have one console."""
+        self._stop.touch()
+        said = self.cluster.output_of(self.id)
+        if self.cluster.wait_for(self.id, "COMPLETED")["ExitCode"] != "0:0":
+            raise AssertionError(said)
+        overlaps = [found for found in rounds.violations(rounds.parse(self.log.read_text()))
+                    if not found.startswith("R1")]  # where all began anew, rounds are counted anew
+        if overlaps:
+            raise AssertionError(overlaps)
+        return said.count(" was suspended and lost its lease")
+
+
 class Suspension(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.cluster = cls.enterClassContext(Cluster(NODES))
-
-    def runs_on_all(self, log, since_ns):
-        """Whether workers of one round have written on all nodes since then, and lately."""
-        now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        if not log.exists():
-            return False
-        with open(log, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 16)))
-            text = file.read().decode().partition("\n")[2]
-        nodes = {}
-        for moment in rounds.parse(text):
-            if moment.ns > max(since_ns, now_ns - LATELY_NS):
-                nodes.setdefault(moment.key, set()).add(moment.node)
-        return any(len(seen) == NODES for seen in nodes.values())
-
     def test_a_job_that_was_suspended_goes_on_and_no_restart_is_charged(self):
-        for number in range(options.repeats):
-            log, stop = (self.cluster.shared / f"{name}{number}" for name in ("log", "stop"))
-            job = self.cluster.sbatch(
-                f"-N{NODES}", "--ntasks-per-node=1",
-                script=f"srun {options.ddprun} --max-restarts 0 --nproc-per-node 1 --no-python "
-                       f"{options.round_worker} {log} {stop}\n",
-                env={"ROUND_WORKER_PERIOD_MS": "20"})
-            self.cluster.wait_until(lambda: self.runs_on_all(log, 0), "the first round")
-            for pause_s in options.pauses:
-                self.cluster.run("scontrol", "suspend", str(job))
-                time.sleep(pause_s)
-                self.cluster.run("scontrol", "resume", str(job))
-                resumed_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-                self.cluster.wait_until(
-                    lambda: self.runs_on_all(log, resumed_ns) or self.cluster.job(job)["JobState"] != "RUNNING",
-                    f"a round of all after {pause_s} s")
-            stop.touch()
-            self.assertEqual("0:0", self.cluster.wait_for(job, "COMPLETED")["ExitCode"], self.cluster.output_of(job))
-            overlaps = [found for found in rounds.violations(rounds.parse(log.read_text()))
-                        if not found.startswith("R1")]  # where all began anew, rounds are counted anew
-            self.assertEqual([], overlaps)
+        with Cluster(NODES) as cluster:
+            for number in range(options.repeats):
+                job = Job(cluster, number)
+                cluster.wait_until(lambda: runs_on_all(job.log, 0), "the first round")
+                for pause_s in options.pauses:
+                    cluster.run("scontrol", "suspend", str(job.id))
+                    time.sleep(pause_s)
+                    cluster.run("scontrol", "resume", str(job.id))
+                    job.wait_until_all_run(f"a round of all after {pause_s} s",
+                                           time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+                self.assertIn(job.finish(), range(1, len(options.pauses) + 1))
+
+    def test_two_jobs_that_take_turns_on_the_same_cpus_both_end_well(self):
+        with Cluster(NODES, settings={"PreemptMode": "SUSPEND,GANG", "SchedulerTimeSlice": "5"}) as cluster:
+            jobs = [Job(cluster, number, "--partition=low", "--cpus-per-task=16") for number in range(2)]
+            for _ in range(2):
+                for job in jobs:
+                    cluster.wait_until(lambda: job.state() == "RUNNING", "its turn")
+                    job.wait_until_all_run("a round of all in its turn", time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+            for job in jobs:
+                self.assertIn(job.finish(), range(1, 20))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,10 @@ CGROUP
   for key in "${!set_[@]}"; do conf[$key]=${set_[$key]}; done
   memory=$((memory * cpus))
 
+  local low="PreemptMode=REQUEUE GraceTime=5"
+  # Two jobs of that partition take turns on the same CPUs.
+  if [[ ${conf[PreemptMode]} == *GANG* ]]; then low="PreemptMode=SUSPEND OverSubscribe=FORCE:2"; fi
+
   mkdir -p "$STATE/etc" "$SPOOL/ctld"
   {
     for key in "${!conf[@]}"; do echo "$key=${conf[$key]}"; done | sort
@@ -77,7 +81,7 @@ CGROUP
       i=$((i + 1))
     done < <(node_names)
     echo "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF"
-    echo "PartitionName=low Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=5"
+    echo "PartitionName=low Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 $low"
   } >"$CONF"
 
   if ((gpus > 0)); then
