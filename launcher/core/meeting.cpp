@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 namespace ddprun {
@@ -155,6 +157,14 @@ Result<Endpoint> common_endpoint(const CommandLine& line, const Options& options
       kC10dPort));
 }
 
+constexpr std::array kWhereAndWho = {"node-rank", "rdzv-endpoint", "master-addr", "master-port"};
+
+/// By the user, and not derived from what Slurm says.
+bool is_typed_in(const CommandLine& line, const char* flag) {
+  const auto given = line.given.find(flag);
+  return given != line.given.end() && !given->second.source.starts_with("SLURM_");
+}
+
 /// With static, node rank 0 founds; with c10d, whoever the endpoint belongs to.
 Result<void> settle_founder(const CommandLine& line, const Endpoint& endpoint, Options& options) {
   MeetingPlan& meeting = options.plan.meeting;
@@ -171,11 +181,13 @@ Result<void> settle_founder(const CommandLine& line, const Endpoint& endpoint, O
         spelled(line, "rdzv-conf")));
   }
   meeting.founds = founds ? Founds::kYes : Founds::kNo;
-  // Two may say so, unless Slurm does: the one that the endpoint does not lead to is to find the
-  // other one there.
-  const auto rank = line.given.find("node-rank");
-  const bool is_typed = rank != line.given.end() && !rank->second.source.starts_with("SLURM_");
-  if (founds && is_typed && !is_host) meeting.founds = Founds::kIfItCanBind;
+  // Two may say so, unless Slurm has said all of it: the one that the endpoint does not lead to is
+  // to find the other one there.
+  const bool is_typed = std::ranges::any_of(
+      kWhereAndWho, [&line](const char* flag) { return is_typed_in(line, flag); });
+  if (founds && line.given.contains("node-rank") && is_typed && !is_host) {
+    meeting.founds = Founds::kIfItCanBind;
+  }
   // Whoever says that it is rank 0 may be reached by an address that a router translates.
   const std::optional<Given>& given = options.endpoint ? options.endpoint : options.master_address;
   if (!meeting.node_rank && given) {

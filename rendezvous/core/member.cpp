@@ -77,10 +77,19 @@ void Member::closed(Link link, const std::string& why, TimePoint now, Effects& o
     switch_to_second(now, out);
     return advance(now, out);
   }
-  if (uplink_ != Uplink::kFollowing) in_vain_ = why;
+  if (uplink_ != Uplink::kFollowing) failed_call(why);
   if (uplink_ == Uplink::kWaiting) is_taken_ = true;
   lose_uplink(now, out);
   advance(now, out);
+}
+
+/// Where it might be told of a refusal nobody listens in general: no person knows that port.
+void Member::failed_call(std::string why) {
+  if (!is_at_refusal()) in_vain_ = std::move(why);
+}
+
+bool Member::is_at_refusal() const {
+  return std::ranges::find(policy_.refusals, called_) != policy_.refusals.end();
 }
 
 void Member::received(Link link, const Message& message, TimePoint now, Effects& out) {
@@ -408,7 +417,7 @@ void Member::seek(TimePoint now, Effects& out) {
     if (uplink_ == Uplink::kWaiting) is_taken_ = true;
     if (uplink_ == Uplink::kCalling) how = "does not answer";
     if (awaited_) how = "takes part, and waits for a leader as well";
-    in_vain_ = fmt::format("{} {}", called_.to_string(), how);
+    failed_call(fmt::format("{} {}", called_.to_string(), how));
     hang_up(now, out);
   }
   tell_of_waiting(now, out);
@@ -1178,9 +1187,7 @@ void Member::consider_end(TimePoint now, Effects& out) {
   if (refused_) {
     // By a node of its own job, which says it too; a stranger may have the same port.
     // At such a port a node of its own job says it too; a stranger may lead another job there.
-    const bool is_said_there =
-        !refused_->is_stranger &&
-        std::ranges::find(policy_.refusals, called_) != policy_.refusals.end();
+    const bool is_said_there = !refused_->is_stranger && is_at_refusal();
     return finish(refused_->exit_status, refused_->why, out, !is_said_there);
   }
   if (final_) return finish_by(*final_, out);

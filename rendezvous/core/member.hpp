@@ -222,6 +222,8 @@ class Member {
   void drop_second(Effects& out);
   Duration patience_with_second() const;
   std::string why_lease_is_over(TimePoint now) const;
+  void failed_call(std::string why);
+  bool is_at_refusal() const;
   void tell_of_kill(Effects& out);
   void tell_of_lost_leader(bool was_silent, TimePoint now, Effects& out);
   void seek(TimePoint now, Effects& out);
@@ -288,7 +290,7 @@ class Member {
   TimePoint redirected_since_;
   std::optional<Endpoint> redirected_to_;
   Endpoint called_;           // by the newest call
-  std::string in_vain_;       // why the newest call that failed did
+  std::string in_vain_;       // why the newest call to who may lead failed
   bool is_answered_ = false;  // a node of the job was called, and waits for a leader as well
   bool is_taken_ = false;     // a call got through, and nobody of any job answered
   TimePoint sought_since_;    // with no leader

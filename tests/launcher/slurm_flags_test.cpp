@@ -71,6 +71,18 @@ TEST(SlurmFlags, ANodesPlaceIsSlurms) {
   EXPECT_EQ(complaint_in(three_nodes(), {"--node-rank", "1"}), "accepted");
 }
 
+// Another step of the job may be there: its node is asked, and refuses this one by name.
+TEST(SlurmFlags, TheFirstNodeHostsAPlaceThatWasTypedOnlyIfThatIsItsOwnAndFree) {
+  const auto founds = [](const Words& words) {
+    Allocation first = three_nodes();
+    first.node_id = 0;
+    return options_in(first, words).plan.meeting.founds;
+  };
+  EXPECT_EQ(founds({}), Founds::kYes);
+  EXPECT_EQ(founds({"--master-addr", "node7"}), Founds::kIfItCanBind);
+  EXPECT_EQ(founds({"--master-port", "29500"}), Founds::kIfItCanBind);
+}
+
 TEST(SlurmFlags, APortThatTheUserGaveIsTheOnlyOne) {
   const auto others = [](Words words) {
     words.emplace_back("train.py");

@@ -542,6 +542,27 @@ TEST(Peer, ANewcomerAsksWhereItWouldBeToldThatTheEndpointIsTaken) {
   EXPECT_EQ(node.calls.front(), "n0:29400");
 }
 
+// That of the other port was said, which nobody has typed.
+TEST(Peer, ANewcomerSaysWhyItsCallsToTheEndpointFail) {
+  RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
+  policy.refusals = {{.host = "n0", .port = 12'523}};
+  Caller node(policy);
+  std::vector<std::string> said;
+  for (int step = 0; step < 1'000 && said.empty(); ++step) {
+    if (has<effects::Call>(node.done)) {
+      node.feed(Peer::Closed{.link = node.called, .why = "no answer from " + node.calls.back()});
+    } else {
+      node.now = node.peer.next_deadline().value_or(kNever);
+      node.feed(Peer::Tick{});
+    }
+    for (const Effect& effect : node.done) {
+      if (const auto* const note = std::get_if<effects::Note>(&effect)) said.push_back(note->text);
+    }
+  }
+  EXPECT_THAT(node.calls, testing::Contains("n0:12523"));
+  EXPECT_THAT(said, ElementsAre(testing::HasSubstr("no answer from n0:29400")));
+}
+
 // A user's --rdzv-endpoint may have the port at which Slurm's steps would be told of a taken one.
 TEST(Peer, ARefusedNodeKeepsSilentOnlyWhereANodeOfItsOwnJobSaysWhy) {
   const auto is_said_elsewhere = [](bool is_stranger) {

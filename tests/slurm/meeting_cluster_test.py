@@ -148,12 +148,16 @@ class Steps(unittest.TestCase):
         stop = self.cluster.shared / f"stop{number}"
         nodes = chance.choice((("node[0-1]", "node[0-1]"), ("node[0-1]", "node[2-3]"), ("node[2-3]", "node[0-1]")))
         host = chance.choice(("node0", self.cluster.run("hostname", "-I", node="node0").stdout.split()[0]))
+        meets = [("--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}"),
+                 (f"--master-addr={host}", f"--master-port={port}"),
+                 (f"--master-port={port}",)]
+        # The last one means the first node of each step.
+        place = chance.choice(meets if nodes[0] == nodes[1] == "node[0-1]" else meets[:2])
         steps = []
         for name, where in zip("ab", nodes):
             steps.append(self.cluster.popen(
                 "srun", f"--jobid={self.job}", "--overlap", "-K0", "-W0", "-N2", "-n2", f"--nodelist={where}",
-                options.ddprun, "--rdzv-id=same", "--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}",
-                "--rdzv-conf=join_timeout=60", "--nproc-per-node=1", "--no-python", "sh", "-c",
+                options.ddprun, "--rdzv-id=same", *place, "--rdzv-conf=join_timeout=60", "--nproc-per-node=1", "--no-python", "sh", "-c",
                 f"echo {name} $RANK/$WORLD_SIZE; until [ -e {stop} ]; do sleep 0.05; done",
                 stdin=-3, stdout=-1, stderr=-1, text=True))
             time.sleep(chance.uniform(0, 0.4))
@@ -166,7 +170,7 @@ class Steps(unittest.TestCase):
                 time.sleep(POLL_S)
             refused, runs = sorted(range(2), key=lambda step: steps[step].poll() is None)
             out, err = steps[refused].communicate()
-            about = f"pair {number}: {nodes} at {host}\n{err}"
+            about = f"pair {number}: {nodes} by {place}\n{err}"
             self.assertEqual((2, ""), (steps[refused].returncode, out), about)
             self.assertRegex(err, r"job 'same@\w+' of Slurm step (\d+\.\d+) runs there \(on node0\), not "
                                   r"'same@\w+' of step (?!\1)\d+\.\d+; ", about)
