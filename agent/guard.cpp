@@ -134,6 +134,7 @@ class Held {
 struct AgentEnd {
   std::optional<int> status;
   bool has_slept = false;  // the lease ran out while everything here was stopped
+  bool is_reaped = false;  // its number may be another process's by now
 };
 
 class Guard {
@@ -150,14 +151,17 @@ class Guard {
            {.fd = watch_.timer.get(), .events = POLLIN, .revents = 0},
            {.fd = watch_.resumption.descriptor(), .events = POLLIN, .revents = 0}}};
       ::poll(waits.data(), waits.size(), -1);
-      // Asked first: the agent may have ended by its lease, too (death_timer.hpp).
-      const TimePoint now = Clock::now();
-      const bool is_over = now >= watch_.lease->get();
       if (watch_.resumption.take()) lease_when_resumed_ = watch_.lease->get();
+      const bool is_over = lease_is_over();
       const auto ended = is_over ? std::nullopt : heed_signals();
       take_orders();  // after its end no more can come
-      if (is_over) return {.status = std::nullopt, .has_slept = has_slept(now)};
-      if (ended) return {.status = ended};
+      if (is_over || (ended && is_by_lease(*ended))) {
+        return {
+            .status = std::nullopt,
+            .has_slept = has_slept(Clock::now()),
+            .is_reaped = ended.has_value()};
+      }
+      if (ended) return {.status = ended, .is_reaped = true};
       if ((waits[1].revents & POLLHUP) != 0) watch_.orders.reset();  // SIGCHLD is on its way
     }
   }
@@ -186,6 +190,13 @@ class Guard {
     armed_for_ = until;
     const itimerspec when = expiry_at(until);
     ::timerfd_settime(watch_.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  }
+
+  bool lease_is_over() const { return Clock::now() >= watch_.lease->get(); }
+
+  /// The agent has a timer of its own (death_timer.hpp), which may be the first to see it.
+  bool is_by_lease(int status) const {
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && lease_is_over();
   }
 
   /// Whether the lease ran out because nothing ran here, the front neither: it went on after the
@@ -268,7 +279,7 @@ std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t
   Guard guard(agent, std::move(watch));
   const AgentEnd end = guard.await_agent();
   // Before its workers: it must not start one more, nor take their deaths for a failure.
-  if (!end.status) ::kill(agent, SIGKILL);
+  if (!end.is_reaped) ::kill(agent, SIGKILL);
   if (guard.keeps_leftovers(end)) return conclude(agent, end.status);
   const auto left =
       kill_descendants(Clock::now() + kUnkillableAfter, {.families = earlier, .groups = {}});

@@ -41,14 +41,19 @@ class Case(processes_test.Case):
         self.family = ("worker", self.worker, "child", "child", path, "daemon", "daemon", path,
                        "note", path, "worker", "ignore", "SIGTERM", "hang", ";")
 
-    def start_guarded(self, *words, most=None):
+    def start_guarded(self, *words, most=None, ignored=None):
         """The front, the agent that does `words`; with as few descriptors as a login gives, and
-        `most` if they ask for more."""
+        `most` if they ask for more. The agent ignores the signal `ignored`."""
         most = most or resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+        def prepare():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
+            if ignored:
+                signal.signal(ignored, signal.SIG_IGN)  # the front takes it from a queue
+
         job = subprocess.Popen(
             [options.guarded, *words], stdin=subprocess.DEVNULL, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, most)))
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=prepare)
         self.addCleanup(self.clean_up, job)
         return job
 
@@ -224,6 +229,20 @@ class Lease(Case):
             self.assertNotIn("was ended by SIGKILL", ended.err)
         print(f"\n{self.id()}: the first worker was dead {statistics.median(late_ms):.1f} ms "
               f"(median) to {max(late_ms):.1f} ms after the end of the lease", flush=True)
+
+    def test_an_agent_that_dies_of_its_lease_while_signals_keep_the_front_busy_returns_after_a_suspension(self):
+        """The front had looked at the clock just before that, and took the agent for killed by somebody."""
+        for _ in range(3):
+            job = self.start_guarded("running", "1", "lease", "2000", ignored=signal.SIGRTMIN)
+            until_ns = int(job.stdout.readline())
+            job.send_signal(signal.SIGSTOP)
+            for _ in range(60_000):  # to be read one by one, which takes longer than what is left of the lease
+                os.kill(job.pid, signal.SIGRTMIN)
+            time.sleep(max(0, until_ns - 25_000_000 - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9)
+            job.send_signal(signal.SIGCONT)
+            ended = self.end_of(job)
+            # Of the agent that came in its place, which nobody suspended.
+            self.assertEqual((75, 1), (ended.status, ended.out.count("\n")), ended.err)
 
     def test_one_that_is_over_when_workers_begin_to_run_counts_at_once(self):
         job = self.start_guarded("lease", "0", *self.family, "running", "1")

@@ -154,6 +154,7 @@ int run(int argc, char** argv) {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGRTMIN);  // of which many may wait
   sigset_t blocked = signals;
   ::sigaddset(&blocked, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
