@@ -147,8 +147,8 @@ bool LocalWorkers::is_suspicious() const {
 
 /// The round ends for what failed here, as far as is known.
 bool LocalWorkers::began_here() const {
-  const bool is_known = order_ && order_->culprit;
-  return failed_ && (!is_known || order_->culprit->is_of_same_worker(*failed_));
+  if (!failed_) return false;
+  return !order_ || !order_->culprit || order_->culprit->is_of_same_worker(*failed_);
 }
 
 /// That the workers have stopped, once all is known that has a say in the next attempt.
