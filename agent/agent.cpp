@@ -210,7 +210,7 @@ int Agent::wind_up(int status) {
   if (status == kExitOk && workers_.keeps_leftovers()) front_.keep_leftovers();
   if (sampler_) sampler_->finish(Clock::now() + kPatience);
   streams_->finish(Clock::now() + kPatience);
-  if (stopped_by_ != 0) {
+  if (stopped_by_ != 0 && !is_said_elsewhere_) {
     journal_->tell([words = last_words(status)] { return words; });
   }
   static_cast<void>(journal_->flush(Clock::now() + kPatience));  // if not, the second one says so
@@ -464,9 +464,9 @@ void Agent::perform(const effects::Note& effect) {
 void Agent::perform(const effects::Finish& effect) {
   why_ = effect.why;
   speaks_for_job_ = effect.speaks_for_job;
-  const bool is_said = effect.is_said_elsewhere && plan_.shares_console;
+  is_said_elsewhere_ = effect.is_said_elsewhere && plan_.shares_console;
   const bool is_known =
-      effect.why.empty() || is_said || stopped_by_ != 0 || workers_.has_told_end();
+      effect.why.empty() || is_said_elsewhere_ || stopped_by_ != 0 || workers_.has_told_end();
   if (!is_known) {
     journal_->tell([why = effect.why, status = effect.exit_status] {
       return fmt::format("ddprun: {}; exit status {}\n", why, status);

@@ -147,6 +147,7 @@ class Agent {
   std::optional<int> exit_status_;
   std::string why_;  // the job ends, as its leader says
   bool speaks_for_job_ = false;
+  bool is_said_elsewhere_ = false;  // why it ends, on the console that all share
   std::set<std::string> silent_hosts_;
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded

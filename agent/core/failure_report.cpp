@@ -240,10 +240,31 @@ const std::string& last_words(const FailureDetails& details) {
   return details.message.empty() ? details.last_lines : details.message;
 }
 
+namespace {
+
+/// Of the last traceback of Python's the line with the exception, whatever was written behind it;
+/// else the last line. torch writes "[rank0]: " before each line of a traceback.
+std::string_view telling_line(std::string_view text) {
+  constexpr std::string_view kTraceback = "Traceback (most recent call last):";
+  const auto lines = split(trim(text), '\n');
+  const auto has_traceback = [](std::string_view line) { return line.ends_with(kTraceback); };
+  const auto from_end = std::ranges::find_if(lines.rbegin(), lines.rend(), has_traceback);
+  if (from_end == lines.rend()) return lines.back();
+  const std::string_view prefix = from_end->substr(0, from_end->size() - kTraceback.size());
+  for (auto line = from_end.base(); line != lines.end(); ++line) {
+    const bool is_of_call = !line->starts_with(prefix) || line->substr(prefix.size()).empty() ||
+                            (*line)[prefix.size()] == ' ';
+    if (!is_of_call) return *line;
+  }
+  return lines.back();
+}
+
+}  // namespace
+
 std::string comparable_line(std::string_view text) {
   constexpr std::size_t kBytesMax = 200;
   std::string out;
-  for (const std::string_view word : split(split(trim(text), '\n').back(), ' ')) {
+  for (const std::string_view word : split(telling_line(text), ' ')) {
     if (word.find_first_of("0123456789") != std::string_view::npos) continue;
     if (!out.empty()) out += ' ';
     std::ranges::copy_if(

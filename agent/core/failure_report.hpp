@@ -81,8 +81,9 @@ std::string failure_paragraph(const FailureReport& report);
 /// known here.
 const std::string& last_words(const FailureDetails& details);
 
-/// The last line of `text` without what differs between two failures at the same place: words
-/// with a digit in them (numbers, addresses, temporary names). Printable ASCII, at most 200 bytes.
+/// The exception of the last Python traceback in `text`, else its last line, without what differs
+/// between two failures at the same place: words with a digit in them (numbers, addresses,
+/// temporary names). Printable ASCII, at most 200 bytes.
 std::string comparable_line(std::string_view text);
 
 /// The last kFailureLinesMax lines of the culprit's last words, for the console of another node.

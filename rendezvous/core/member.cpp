@@ -1092,6 +1092,14 @@ void Member::stand_by(TimePoint now) {
 
 void Member::tell_of_spare(Effects& out) {
   if (std::exchange(has_told_spare_, true)) return;
+  if (leads()) {  // its check failed, and the others are enough
+    out.emplace_back(effects::Note{
+        .text = fmt::format(
+            "this node leads job '{}', and runs workers only when another node is lost",
+            policy_.job),
+        .is_for_all = true});
+    return;
+  }
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "all {} places of job '{}' are taken; this node stands by, and takes over when a node is "
@@ -1167,7 +1175,7 @@ bool Member::is_spare_wanted() const {
 /// has not run.
 void Member::finish_by(const Verdict& verdict, Effects& out) {
   const bool is_done = verdict.exit_status == kExitOk;
-  if (!is_done || took_part_ || is_spare_wanted()) {
+  if (!is_done || took_part_ || leads() || is_spare_wanted()) {
     return finish(verdict.exit_status, verdict.why, out, leads());
   }
   finish(

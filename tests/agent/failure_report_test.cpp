@@ -236,6 +236,33 @@ TEST(ComparableLine, IsTheLastLineWithoutWhatDiffersBetweenTwoTries) {
   EXPECT_EQ(comparable_line(std::string(1'000, 'x')), std::string(200, 'x'));
 }
 
+TEST(ComparableLine, IsTheExceptionThoughSomethingWasWrittenBehindTheTraceback) {
+  constexpr char kText[] =
+      "warming up\n"
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 1, in <module>\n"
+      "    import torhc\n"
+      "KeyError: 'x'\n\n"
+      "During handling of the above exception, another exception occurred:\n\n"
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 2, in <module>\n"
+      "    raise RuntimeError('cannot open alpha')\n"
+      "RuntimeError: cannot open alpha\n"
+      "[W] resource tracker: leaked\n";
+  EXPECT_EQ(comparable_line(kText), "RuntimeError: cannot open alpha");
+  EXPECT_EQ(
+      comparable_line("[rank0]: Traceback (most recent call last):\n"
+                      "[rank0]:   File \"a.py\", line 1, in <module>\n"
+                      "[rank0]: ValueError: no\n"
+                      "bye\n"),
+      "ValueError: no");
+  // Of a group, or where its end is missing.
+  EXPECT_EQ(
+      comparable_line("  + Exception Group Traceback (most recent call last):\n  |   File\nend"),
+      "end");
+  EXPECT_EQ(comparable_line("Traceback (most recent call last):\n  File"), "File");
+}
+
 TEST(LastOutput, IsTheEndOfALongText) {
   FailureReport report;
   for (int line = 1; line <= 100; ++line)

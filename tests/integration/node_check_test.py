@@ -67,9 +67,11 @@ class NodeCheck(unittest.TestCase):
         self.finish()
 
     def test_a_leader_that_fails_it_leads_and_runs_no_workers(self):
-        self.start("2", UNFIT, FIT, FIT)
+        """Without --spares it had ended with 75: it had taken no part in the job that it had led."""
+        self.start("2", UNFIT, FIT, FIT, more=())
         self.assertEqual({1, 2}, set(self.drill.await_round(workers=2).nodes), self.drill.account())
         self.drill.await_said(0, f"node n0 is not fit: {WHY}; it stands by")
+        self.drill.await_said(0, "this node leads job 'job', and runs workers only when another node is lost")
         self.finish()
 
     def test_it_runs_workers_where_the_others_do_not_suffice_until_one_comes(self):

@@ -150,6 +150,14 @@ class Loss(unittest.TestCase):
             self.assertEqual(1, step.said().count("node node3 is lost"), step.said())
             self.assertEqual(1, step.said().count("only 3 of at least 4 nodes are left"), step.said())
 
+    def test_the_end_by_a_signal_is_said_once_on_the_console_that_all_share(self):
+        for name in ("TERM", "USR1"):
+            step = Step(self, 3)
+            self.cluster.run("scancel", f"--signal={name}", "--user=root")
+            self.assertNotEqual(0, step.wait(), step.said())
+            self.assertEqual(1, step.said().count(f"was told to stop by SIG{name}"), step.said())
+            self.assertEqual(1, step.said().count("all workers have ended"), step.said())
+
     def test_a_lost_leader_is_said_once_on_the_console_that_all_share(self):
         def is_killed():
             self.kill("node0", "ddprun-agent")
