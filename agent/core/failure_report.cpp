@@ -242,10 +242,11 @@ const std::string& last_words(const FailureDetails& details) {
 
 namespace {
 
+constexpr std::string_view kTraceback = "Traceback (most recent call last):";
+
 /// Of the last traceback of Python's the line with the exception, whatever was written behind it;
 /// else the last line. torch writes "[rank0]: " before each line of a traceback.
 std::string_view telling_line(std::string_view text) {
-  constexpr std::string_view kTraceback = "Traceback (most recent call last):";
   const auto lines = split(trim(text), '\n');
   const auto has_traceback = [](std::string_view line) { return line.ends_with(kTraceback); };
   const auto from_end = std::ranges::find_if(lines.rbegin(), lines.rend(), has_traceback);
