@@ -450,6 +450,8 @@ void LocalWorkers::report() {
     around_.tasks.spawn(tell_of_failure(order_->restarts ? kBehindRestart : Duration::zero()));
     return;
   }
+  // A failure here in the round before may not be told yet: this one was over at once.
+  around_.tasks.spawn(pass_on(reporter_.tell()));
   reporter_.forget();
   if (std::exchange(has_told_stop_, true)) return;
   // Where a worker failed its node says more than this line.
@@ -464,7 +466,11 @@ void LocalWorkers::report() {
 asio::awaitable<void> LocalWorkers::tell_of_failure(Duration pause) {
   Timer behind(context_, Clock::now() + pause);
   co_await behind.async_wait(kTuple);
-  const auto output = reporter_.tell();
+  co_await pass_on(reporter_.tell());
+}
+
+/// The last output of a failure that was told here, to the leader once it was read.
+asio::awaitable<void> LocalWorkers::pass_on(std::optional<Reporter::LastOutput> output) {
   if (!output || !output->lines) co_return;
   Timer no_limit(context_, kNever);
   auto lines = co_await output->lines->await(no_limit);

@@ -122,6 +122,7 @@ class LocalWorkers {
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();
   asio::awaitable<void> tell_of_failure(Duration pause);
+  asio::awaitable<void> pass_on(std::optional<Reporter::LastOutput> output);
   bool may_repeat(const Supervisor::News& news) const;
   asio::awaitable<void> await_last_line(std::shared_ptr<Errand<std::string>> line);
   bool began_here() const;

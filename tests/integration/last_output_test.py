@@ -23,6 +23,11 @@ if os.environ["RANK"] == "0" and os.environ["TORCHELASTIC_RESTART_COUNT"] != sys
 if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] != sys.argv[1]:
     raise {ERROR.replace(": ", '("')}")
 """
+# Each attempt fails at once, on the node that is not the one of the attempt before.
+IN_TURN = """
+if [ $TORCHELASTIC_RESTART_COUNT = $GROUP_RANK ]; then echo "no licence $GROUP_RANK" >&2; exit 9; fi
+exec sleep 1000
+"""
 # As torch's @record does, which leaves the traceback in a file of its own.
 RECORD = """
 import json, os, time
@@ -76,6 +81,14 @@ class LastOutput(unittest.TestCase):
         said = self.consoles(SCRIPT, "2", flags=("--max-restarts", "2"))
         self.assertEqual([0, 0], self.statuses, said)
         self.assertEqual([2, 2], [text.count(f"{ERROR}\n") - text.count("last line on stderr") for text in said], said)
+
+    def test_a_failure_is_told_though_the_next_attempt_fails_at_once_on_the_other_node(self):
+        """It was told once a pause was over, in which the other one took its place."""
+        for _ in range(10):
+            said = self.consoles(IN_TURN, flags=("--max-restarts", "1", "-r", "3", "--no-python", "sh"))
+            self.assertEqual([9, 9], self.statuses, said)
+            self.assertRegex(said[0], r"sh failed on n0: rank 0 [^|]*\| no licence 0\n  next: all 2 workers are started anew")
+            self.assertRegex(said[1], r"sh failed on n1: rank 1 [^|]*\| no licence 1\n  next: the one restart ")
 
     def test_of_a_long_one_the_end_and_nothing_that_a_terminal_would_obey(self):
         said = self.consoles(RECORD)
