@@ -442,12 +442,13 @@ int LocalWorkers::exit_status_without_end(const Supervisor::News& news) const {
 /// once nothing of it runs.
 void LocalWorkers::report() {
   if (!order_) return;
-  has_told_end_ = has_told_end_ || (order_->culprit && !order_->restarts);
+  const StopRound order = *order_;
+  has_told_end_ = has_told_end_ || (order.culprit && !order.restarts);
   const bool failed_here = began_here();
   if (failed_here && !reporter_.has_noted()) return;
   if (failed_here) {
-    reporter_.conclude(outcome(*order_));
-    around_.tasks.spawn(tell_of_failure(order_->restarts ? kBehindRestart : Duration::zero()));
+    reporter_.conclude(outcome(order));
+    around_.tasks.spawn(tell_of_failure(order.restarts ? kBehindRestart : Duration::zero()));
     return;
   }
   // A failure here in the round before may not be told yet: this one was over at once.
@@ -455,10 +456,9 @@ void LocalWorkers::report() {
   reporter_.forget();
   if (std::exchange(has_told_stop_, true)) return;
   // Where a worker failed its node says more than this line.
-  const bool has_paragraph = order_->culprit && order_->culprit->pid != 0;
+  const bool has_paragraph = order.culprit && order.culprit->pid != 0;
   if (is_said_elsewhere_ || (around_.plan.shares_console && has_paragraph)) return;
-  auto line =
-      stop_line(around_.plan.command.title, *order_, outcome(*order_), round_.place.world_size);
+  auto line = stop_line(around_.plan.command.title, order, outcome(order), round_.place.world_size);
   if (!line.empty()) around_.journal.tell([text = std::move(line)] { return text; });
 }
 
