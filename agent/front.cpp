@@ -114,10 +114,12 @@ void Front::tell_lease() {
   const TimePoint before = lease_->get();
   const TimePoint now = run_ ? until_ : kNever;
   // This process may be stopped between the two: whoever dies by the timer is to have no lease.
-  const bool is_later = now >= before;
-  if (is_later) death_.set(now);
+  if (now >= before) {
+    death_.set(now);
+    lease_->set(now);
+    return;  // the front looks again when the earlier one is over
+  }
   lease_->set(now);
-  if (is_later) return;  // the front looks again when the earlier one is over
   death_.set(now);
   // At once, since the agent may be stopped in the next moment. If there is no room for this one,
   // there are others for the front to read, after which it looks as well.

@@ -201,6 +201,24 @@ std::string about_python(const FailureReport& report) {
   return out + fmt::format("set PYTHON_EXEC to one that has it: {}\n", fmt::join(elsewhere, ", "));
 }
 
+constexpr std::string_view kTraceback = "Traceback (most recent call last):";
+
+/// Of the last traceback of Python's the line with the exception, whatever was written behind it;
+/// else the last line. torch writes "[rank0]: " before each line of a traceback.
+std::string_view telling_line(std::string_view text) {
+  const auto lines = split(trim(text), '\n');
+  const auto has_traceback = [](std::string_view line) { return line.ends_with(kTraceback); };
+  const auto from_end = std::ranges::find_if(lines.rbegin(), lines.rend(), has_traceback);
+  if (from_end == lines.rend()) return last_line(text);
+  const std::string_view prefix = from_end->substr(0, from_end->size() - kTraceback.size());
+  for (auto line = from_end.base(); line != lines.end(); ++line) {
+    const bool is_of_call = !line->starts_with(prefix) || line->substr(prefix.size()).empty() ||
+                            (*line)[prefix.size()] == ' ';
+    if (!is_of_call) return *line;
+  }
+  return last_line(text);
+}
+
 }  // namespace
 
 std::string failure_block(const FailureReport& report) {
@@ -239,28 +257,6 @@ const std::string& last_words(const FailureDetails& details) {
   if (!details.traceback.empty()) return details.traceback;
   return details.message.empty() ? details.last_lines : details.message;
 }
-
-namespace {
-
-constexpr std::string_view kTraceback = "Traceback (most recent call last):";
-
-/// Of the last traceback of Python's the line with the exception, whatever was written behind it;
-/// else the last line. torch writes "[rank0]: " before each line of a traceback.
-std::string_view telling_line(std::string_view text) {
-  const auto lines = split(trim(text), '\n');
-  const auto has_traceback = [](std::string_view line) { return line.ends_with(kTraceback); };
-  const auto from_end = std::ranges::find_if(lines.rbegin(), lines.rend(), has_traceback);
-  if (from_end == lines.rend()) return lines.back();
-  const std::string_view prefix = from_end->substr(0, from_end->size() - kTraceback.size());
-  for (auto line = from_end.base(); line != lines.end(); ++line) {
-    const bool is_of_call = !line->starts_with(prefix) || line->substr(prefix.size()).empty() ||
-                            (*line)[prefix.size()] == ' ';
-    if (!is_of_call) return *line;
-  }
-  return lines.back();
-}
-
-}  // namespace
 
 std::string comparable_line(std::string_view text) {
   constexpr std::size_t kBytesMax = 200;

@@ -1193,7 +1193,6 @@ void Member::finish_by(const Verdict& verdict, Effects& out) {
 void Member::consider_end(TimePoint now, Effects& out) {
   if (runs_workers()) return;
   if (refused_) {
-    // By a node of its own job, which says it too; a stranger may have the same port.
     // At such a port a node of its own job says it too; a stranger may lead another job there.
     const bool is_said_there = !refused_->is_stranger && is_at_refusal();
     return finish(refused_->exit_status, refused_->why, out, !is_said_there);

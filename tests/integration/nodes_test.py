@@ -143,7 +143,7 @@ class Nodes(unittest.TestCase):
         for pid in sorted(frozen, reverse=True):  # the front last
             os.kill(pid, signal.SIGCONT)
         self.drill.await_round(workers=3)
-        self.assertIn(" was suspended and lost its lease", self.drill.said(1))
+        self.assertIn("ddprun: n1 was suspended and lost its lease", self.drill.said(1))
         self.finish()
 
 

@@ -518,6 +518,12 @@ struct Caller {
     }
   }
 
+  /// Until its next deadline nothing happens.
+  void tick() {
+    now = peer.next_deadline().value_or(kNever);
+    feed(Peer::Tick{});
+  }
+
   void connected() { feed(Peer::Connected{.link = called}); }
   void receive(const Message& message) { feed(Peer::Received{.link = called, .message = message}); }
 
@@ -552,8 +558,7 @@ TEST(Peer, ANewcomerSaysWhyItsCallsToTheEndpointFail) {
     if (has<effects::Call>(node.done)) {
       node.feed(Peer::Closed{.link = node.called, .why = "no answer from " + node.calls.back()});
     } else {
-      node.now = node.peer.next_deadline().value_or(kNever);
-      node.feed(Peer::Tick{});
+      node.tick();
     }
     for (const Effect& effect : node.done) {
       if (const auto* const note = std::get_if<effects::Note>(&effect)) said.push_back(note->text);
@@ -642,8 +647,7 @@ TEST(Peer, SaysWhyItsWorkersWereKilledIfNobodyElseLeadsNext) {
   running.state = WorkersState::kRunning;
   node.feed(Peer::Workers{.news = running});
   for (int step = 0; step < 1'000 && !has<effects::KillWorkers>(node.done); ++step) {
-    node.now = node.peer.next_deadline().value_or(kNever);
-    node.feed(Peer::Tick{});
+    node.tick();
   }
   const auto* const kill = find<effects::KillWorkers>(node.done);
   ASSERT_NE(kill, nullptr);
@@ -651,8 +655,7 @@ TEST(Peer, SaysWhyItsWorkersWereKilledIfNobodyElseLeadsNext) {
   EXPECT_FALSE(has<effects::Note>(node.done));
   const std::string why = kill->why;
   while (!has<effects::Call>(node.done) || node.calls.back() != "n7:7") {
-    node.now = node.peer.next_deadline().value_or(kNever);
-    node.feed(Peer::Tick{});
+    node.tick();
   }
   node.connected();
   node.receive(welcome_by(leader));
@@ -707,8 +710,7 @@ TEST(Peer, StaysOnItsSecondConnectionThoughTheFirstEndsBeforeTheLeaderAnswersThe
   start_round(node, {.host = "n7", .port = 7});
   const Link first = node.called;
   while (node.called == first) {
-    node.now = node.peer.next_deadline().value_or(kNever);
-    node.feed(Peer::Tick{});
+    node.tick();
   }
   node.connected();
   EXPECT_TRUE(std::holds_alternative<Hello>(find<effects::Send>(node.done)->message));

@@ -58,7 +58,7 @@ class Job:
     def state(self):
         return self.cluster.job(self.id)["JobState"]
 
-    def wait_until_all_run(self, what, since_ns=0):
+    def wait_until_all_run(self, what, since_ns):
         """Or the job is over, of which finish() tells."""
         self.cluster.wait_until(lambda: runs_on_all(self.log, since_ns) or self.state() != "RUNNING", what)
 
