@@ -64,7 +64,11 @@ std::string source_address(const Endpoint& other) {
 bool may_be_joined_at(std::uint16_t port, const MeetingPlan& meeting) {
   constexpr Duration kPatience = std::chrono::seconds(1);
   const auto owner = owner_of(port);
-  return !owner || may_host_job(*owner, meeting.nodes.max(), Clock::now() + kPatience);
+  if (!owner) return true;
+  // No other node may host the job of node rank 0, also none in a container that is hidden from it.
+  const bool is_to_host = meeting.ranks_are_places && meeting.node_rank == 0;
+  const auto hidden = is_to_host ? IfHidden::kIsNone : IfHidden::kMayBe;
+  return may_host_job(*owner, meeting.nodes.max(), hidden, Clock::now() + kPatience);
 }
 
 Error used_by(const PortOwner& owner, std::uint16_t port) {
@@ -356,7 +360,8 @@ void PeerNetwork::tell(Links::Event event) {
   } else if (auto* const received = std::get_if<Links::Received>(&event)) {
     on_event_(Peer::Received{.link = received->link, .message = std::move(received->message)});
   } else if (const auto* closed = std::get_if<Links::Closed>(&event)) {
-    on_event_(Peer::Closed{.link = closed->link, .why = closed->why.detail});
+    on_event_(Peer::Closed{
+        .link = closed->link, .why = closed->why.detail, .is_foreign = closed->is_foreign});
   }
 }
 

@@ -247,14 +247,16 @@ Result<void> settle_here(
     plan.slurm_step = step->name();
     plan.slurm_job = step->run_name();
     plan.batch_host = step->batch_host;
+    plan.step_has_all_nodes = are_all_of_step(*step, line);
     plan.is_whole_step = is_whole_step(line);
   }
-  plan.shares_console = step && are_all_of_step(*step, line) && !is_file(STDERR_FILENO);
+  plan.shares_console = plan.step_has_all_nodes && !is_file(STDERR_FILENO);
   plan.shares_logs = plan.meeting.has_others() || (step && step->nodes.size() > 1);
   if (step && plan.meeting.has_others()) {
     plan.meeting.expected = static_cast<int>(step->nodes.size());
     plan.meeting.other_ports = other_ports(*step, line);
-    plan.meeting.refusal_ports = refusal_ports(*step, line);
+    const Endpoint endpoint = plan.meeting.endpoint.value_or(Endpoint());
+    if (plan.meeting.other_ports.empty()) plan.meeting.refusal_ports = refusal_ports(endpoint.port);
     // A node that Slurm has lost never comes back to its job; a network may.
     const bool is_asked_for = options.settings.join_timeout || options.settings.timeout;
     if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;

@@ -266,7 +266,11 @@ void Links::fail(AgentLink& link, const Error& why) {
   const auto level = is_usual ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level, "agents peer={} closed: {}", peer, why.detail);
   if (!is_stranger) {
-    tell(Closed{.link = link.link(), .why = with_context(peer, why)});
+    const bool has_ended = why.is(Errc::kProtocol) || why.is(Errc::kPeerLost);
+    tell(Closed{
+        .link = link.link(),
+        .why = with_context(peer, why),
+        .is_foreign = is_in_vain && has_ended});
     return erase(link);
   }
   // It may be a ddprun of another version, which reads this much.

@@ -67,6 +67,8 @@ class Links {
   struct Closed {  // ended or refused, by the other side, the network or a limit
     Link link{};
     Error why;
+    bool is_foreign = false;  // what was called took the connection and ended it, or said
+                              // something, without a message
   };
   using Event = std::variant<Resolved, Connected, Received, Closed>;
   using OnEvent = std::function<void(Event)>;

@@ -191,7 +191,7 @@ std::optional<PortOwner> owner_of(std::uint16_t port) {
   return owner;
 }
 
-bool may_host_job(const PortOwner& owner, int nodes_max, TimePoint deadline) {
+bool may_host_job(const PortOwner& owner, int nodes_max, IfHidden hidden, TimePoint deadline) {
   bool is_silent = false;
   for (const Endpoint& endpoint : owner.listens) {
     const auto answer = ask_for_status(endpoint, deadline);
@@ -200,7 +200,9 @@ bool may_host_job(const PortOwner& owner, int nodes_max, TimePoint deadline) {
   }
   // One that has just begun, or was stopped, says nothing. Nor may one be reached in another
   // container, whose processes are not seen from here.
-  return is_silent && (owner.pid == 0 || owner.program == name_of("/proc/self"));
+  const bool may_be_ddprun =
+      owner.pid == 0 ? hidden == IfHidden::kMayBe : owner.program == name_of("/proc/self");
+  return is_silent && may_be_ddprun;
 }
 
 }  // namespace ddprun

@@ -26,10 +26,12 @@ struct PortOwner {
 /// program that neither listens nor has a connection there. Reads /proc, which takes milliseconds.
 std::optional<PortOwner> owner_of(std::uint16_t port);
 
+/// Whether a program that says nothing, and whose name /proc does not tell, may be a ddprun.
+enum class IfHidden : std::uint8_t { kMayBe, kIsNone };
+
 /// Whether a job of several nodes may be found at `owner`'s port: its listener says so when it is
 /// asked for its status, or it does not answer by `deadline` and may be a ddprun nonetheless, by
-/// its name or because its name is hidden. `nodes_max` is that of the job that is looked for.
-/// Blocks.
-bool may_host_job(const PortOwner& owner, int nodes_max, TimePoint deadline);
+/// its name or as `hidden` says. `nodes_max` is that of the job that is looked for. Blocks.
+bool may_host_job(const PortOwner& owner, int nodes_max, IfHidden hidden, TimePoint deadline);
 
 }  // namespace ddprun

@@ -160,10 +160,11 @@ struct LaunchPlan {
   bool shared_store = true;  // false: rank 0 hosts its own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
   bool virtual_local_rank = false;
   NoticePlan notice;
-  std::string slurm_step;      // "812.0": a signal to this node means the whole job; empty: no step
-  std::string slurm_job;       // of that step: "812", "812_step1"
-  std::string batch_host;      // where that job's script runs, and srun; empty: it has none
-  bool is_whole_step = false;  // the nodes of that step are all that the job has
+  std::string slurm_step;  // "812.0": a signal to this node means the whole job; empty: no step
+  std::string slurm_job;   // of that step: "812", "812_step1"
+  std::string batch_host;  // where that job's script runs, and srun; empty: it has none
+  bool step_has_all_nodes = false;  // as many as the job at most
+  bool is_whole_step = false;       // the same, and the user has not said how many the job has
   // All of the job's nodes have this one's stderr: srun's. What one of them says for all is said
   // there once.
   bool shares_console = false;

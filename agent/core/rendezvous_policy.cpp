@@ -83,7 +83,8 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
       .program = as_plain_text(plan.command.name, kNameBytesMax),
       .role = as_plain_text(plan.role, kNameBytesMax),
       .command = as_plain_text(plan.command.text, kCommandBytesMax),
-      .step = plan.slurm_step};
+      .step = plan.slurm_step,
+      .step_is_complete = plan.step_has_all_nodes};
   policy.spares = meeting.spares;
   policy.ranks_are_places = meeting.ranks_are_places;
   policy.nodes = meeting.nodes;
@@ -121,6 +122,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   // What a machine did before it lost power, those say who were with it.
   policy.last_call = std::max(meeting.last_call, survivors_heard_within(meeting.lease));
   if (!plan.slurm_step.empty()) {
+    policy.ends_at_foreign = true;
     policy.notice_delay = kNoticeDelay;
     policy.seek_timeout = kSlurmSeekTimeout;
   }

@@ -42,8 +42,8 @@ std::vector<std::uint16_t> other_ports(const Allocation& allocation, const Comma
 /// fill_from_slurm has filled `line`.
 bool are_all_of_step(const Allocation& allocation, const CommandLine& line);
 
-/// Where the node that the endpoint leads to tells the others of the step that its port is taken;
-/// empty if there is another port, or if the job's nodes are not all of this step.
-std::vector<std::uint16_t> refusal_ports(const Allocation& allocation, const CommandLine& line);
+/// Where the node that was to listen at `port` tells the others of its job that it cannot. Of all
+/// jobs the same, and beyond the ports that Linux gives to connections.
+std::vector<std::uint16_t> refusal_ports(std::uint16_t port);
 
 }  // namespace ddprun

@@ -50,7 +50,9 @@ void Member::connected(Link link, TimePoint now, Effects& out) {
   uplink_ = Uplink::kWaiting;
   patience_until_ = now + patience_for(policy_.patience);
   hello_at_ = now;
-  send(hello(), out);
+  Hello greeting = hello();
+  if (is_at_refusal()) greeting.asks_of_port = policy_.meet.front().port;
+  send(greeting, out);
   advance(now, out);
 }
 
@@ -69,7 +71,8 @@ Hello Member::hello() const {
       .awaits = standing_.instance.exists() ? Instance() : begun_};
 }
 
-void Member::closed(Link link, const std::string& why, TimePoint now, Effects& out) {
+void Member::closed(
+    Link link, const std::string& why, bool is_foreign, TimePoint now, Effects& out) {
   if (second_ && link == second_->link) second_->link.reset();
   const bool is_ours = uplink_ != Uplink::kNone && uplink_ != Uplink::kOwnTurn && link == link_;
   if (!is_ours || link == kSelfLink) return;
@@ -77,7 +80,10 @@ void Member::closed(Link link, const std::string& why, TimePoint now, Effects& o
     switch_to_second(now, out);
     return advance(now, out);
   }
-  if (uplink_ != Uplink::kFollowing) failed_call(why);
+  if (uplink_ != Uplink::kFollowing) {
+    failed_call(why);
+    note_foreign(is_foreign, now);
+  }
   if (uplink_ == Uplink::kWaiting) is_taken_ = true;
   lose_uplink(now, out);
   advance(now, out);
@@ -86,6 +92,16 @@ void Member::closed(Link link, const std::string& why, TimePoint now, Effects& o
 /// Where it might be told of a refusal nobody listens in general: no person knows that port.
 void Member::failed_call(std::string why) {
   if (!is_at_refusal()) in_vain_ = std::move(why);
+}
+
+/// Of the endpoint's only port. Whoever else has it may be about to leave.
+void Member::note_foreign(bool is_foreign, TimePoint now) {
+  if (is_at_refusal()) return;
+  if (!is_foreign || policy_.meet.size() != 1 || called_ != policy_.meet.front()) {
+    foreign_since_.reset();
+  } else if (!foreign_since_) {
+    foreign_since_ = now;
+  }
 }
 
 bool Member::is_at_refusal() const {
@@ -100,6 +116,7 @@ void Member::received(Link link, const Message& message, TimePoint now, Effects&
   const bool speaks = uplink_ == Uplink::kWaiting || uplink_ == Uplink::kFollowing;
   if (!speaks || link != link_ || ended_) return;
   if (uplink_ == Uplink::kFollowing) hear(now, out);
+  note_foreign(false, now);
   std::visit([&](const auto& what) { on(what, now, out); }, message);
   advance(now, out);
 }
@@ -298,6 +315,7 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
 
 void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   const bool is_stranger = refuse.is_stranger || refuse.job != policy_.job;
+  if (is_stranger && is_at_refusal()) return hang_up(now, out);  // it knows nothing of our endpoint
   if (is_stranger && !stranger_since_) stranger_since_ = now;
   const bool is_at_old_address =
       is_stranger && policy_.meets_by_name && now < *stranger_since_ + kOldAddressWait;
@@ -484,7 +502,8 @@ void Member::tell_of_waiting(TimePoint now, Effects& out) {
         .is_for_all = true});
     return;
   }
-  const bool has_told = has_told_loss_ || (stranger_since_ && policy_.meets_by_name);
+  const bool ends_soon = policy_.ends_at_foreign && foreign_since_;  // and then says all of it
+  const bool has_told = has_told_loss_ || ends_soon || (stranger_since_ && policy_.meets_by_name);
   if (now < sought_since_ + kQuietWait || has_told) return;
   if (in_vain_.empty() || std::exchange(has_told_waiting_, true)) return;
   std::string hint = policy_.if_unanswered;
@@ -1190,11 +1209,16 @@ void Member::finish_by(const Verdict& verdict, Effects& out) {
       out);
 }
 
+/// For so long that the node which was to listen there has met that program as well.
+bool Member::is_endpoint_foreign(TimePoint now) const {
+  return policy_.ends_at_foreign && foreign_since_ && standing_.obeyed.generation == 0 &&
+         !begun_.exists() && now >= *foreign_since_ + policy_.refusal_wait;
+}
+
 void Member::consider_end(TimePoint now, Effects& out) {
   if (runs_workers()) return;
   if (refused_) {
-    // At such a port a node of its own job says it too; a stranger may lead another job there.
-    const bool is_said_there = !refused_->is_stranger && is_at_refusal();
+    const bool is_said_there = is_at_refusal();  // by a node of its own job
     return finish(refused_->exit_status, refused_->why, out, !is_said_there);
   }
   if (final_) return finish_by(*final_, out);
@@ -1205,6 +1229,16 @@ void Member::consider_end(TimePoint now, Effects& out) {
     return finish(has_saved ? policy_.notice_status : killed, "", out);
   }
   if (has_leader) return;
+  if (is_endpoint_foreign(now)) {
+    return finish(
+        kExitTryAgain,
+        fmt::format(
+            "{} is taken by a program that is not ddprun: {}; stop it (ss -tlnp there tells which "
+            "it is), or choose another port (--rdzv-endpoint, --master-port)",
+            policy_.meet.front().to_string(),
+            in_vain_),
+        out);
+  }
   const Duration patience = wait_for_leader();
   if (now < sought_since_ + patience) return;
   const auto& verdict = standing_.verdict;  // told, though not that a majority knows

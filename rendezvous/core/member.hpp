@@ -69,7 +69,7 @@ class Member {
   // Events. Each appends what follows.
   void begin(TimePoint now, Effects& out);
   void connected(Link link, TimePoint now, Effects& out);
-  void closed(Link link, const std::string& why, TimePoint now, Effects& out);
+  void closed(Link link, const std::string& why, bool is_foreign, TimePoint now, Effects& out);
   void received(Link link, const Message& message, TimePoint now, Effects& out);
   void farewell(const Leadership& leadership, TimePoint now, Effects& out);
   /// Nothing of that node runs any more; this node does not lead, and may have led it (E9).
@@ -224,6 +224,8 @@ class Member {
   std::string why_lease_is_over(TimePoint now) const;
   void failed_call(std::string why);
   bool is_at_refusal() const;
+  void note_foreign(bool is_foreign, TimePoint now);
+  bool is_endpoint_foreign(TimePoint now) const;
   void tell_of_kill(Effects& out);
   void tell_of_lost_leader(bool was_silent, TimePoint now, Effects& out);
   void seek(TimePoint now, Effects& out);
@@ -299,10 +301,11 @@ class Member {
   QuorumLoss loss_;  // as it is known here, or was told by whom this node waits for
   std::optional<TimePoint> stranger_since_;  // that refused it, where its own job was to be
   std::optional<Endpoint> foreign_leader_;   // of another program, whose endpoint ours is
-  bool has_told_spare_ = false;              // since it was last to run
-  std::optional<TimePoint> stands_by_at_;    // then people are told so
-  int walks_ = 0;                            // since then
-  std::vector<Endpoint> survivors_;          // of the instance that this node is to join
+  std::optional<TimePoint> foreign_since_;  // another program has answered at the endpoint
+  bool has_told_spare_ = false;             // since it was last to run
+  std::optional<TimePoint> stands_by_at_;   // then people are told so
+  int walks_ = 0;                           // since then
+  std::vector<Endpoint> survivors_;         // of the instance that this node is to join
   // Before that it says nothing of its workers, so it gets no place: beside a node of the job, on
   // its machine, it comes after those that are started anew where none is left.
   TimePoint ready_at_;

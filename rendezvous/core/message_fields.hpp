@@ -109,6 +109,7 @@ void fields(auto& visit, Is<Workload> auto& workload) {
   visit("role", workload.role, kJob);
   visit("command", workload.command, kJob);
   visit("step", workload.step, kHost);
+  visit("step_is_complete", workload.step_is_complete);
 }
 
 void fields(auto& visit, Is<NodeInfo> auto& node) {
@@ -208,6 +209,7 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit("trusts_replacement", hello.trusts_replacement);
   visit("standing", hello.standing);
   visit("awaits", hello.awaits);
+  visit("asks_of_port", hello.asks_of_port, between(1, 65'535));
   visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
 }
 

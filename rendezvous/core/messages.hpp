@@ -72,6 +72,8 @@ struct Workload {
   std::string role;
   std::string command;  // as typed, cut, for people
   std::string step;     // the Slurm step that it was started in, "812.0"; empty: none
+  // That step has as many nodes as the job at most (MAX of --nnodes), so no other step adds any.
+  bool step_is_complete = false;
 
   bool operator==(const Workload&) const = default;
 };
@@ -80,6 +82,11 @@ struct Workload {
 /// message that tells of a job.
 bool is_same_job(const auto& a, const Workload& b) {
   return a.program == b.program && a.role == b.role;
+}
+
+/// Whether each of them was started in a Slurm step that is a job of its own.
+inline bool are_separate_steps(const Workload& a, const Workload& b) {
+  return a.step != b.step && a.step_is_complete && b.step_is_complete;
 }
 
 /// Who an agent is. Never changes while it lives.
@@ -282,6 +289,9 @@ struct Hello {
   // A round of that instance was started, as the caller was told, and none of its nodes is heard:
   // it joins no other one of which no round was. None: it knows of none.
   Instance awaits = {};
+  // The caller wants to know no more than whether the node that was to listen at this port of the
+  // machine it calls cannot do so. None: it wants to take part.
+  std::optional<int> asks_of_port = {};
 
   bool operator==(const Hello&) const = default;
 };

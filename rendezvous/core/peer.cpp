@@ -91,8 +91,8 @@ void Peer::begin_to_refuse(TimePoint now) {
 
 /// Once all have been told, or those that are left are too late.
 void Peer::mind_refusals(TimePoint now, Effects& out) {
-  const bool are_all_told =
-      policy_.expected > 0 && told_that_it_cannot_host_ >= policy_.expected - 1;
+  const int others = std::max(policy_.expected, policy_.nodes.max()) - 1;
+  const bool are_all_told = told_that_it_cannot_host_ >= others;
   if (now < refuses_until_.value_or(now) && !are_all_told) return;
   out.emplace_back(effects::Finish{.exit_status = kExitTryAgain, .why = {}});
 }
@@ -223,7 +223,7 @@ void Peer::on(const Closed& event, TimePoint now) {
   notices_.erase(event.link);
   callers_.erase(event.link);
   if (coordinator_) coordinator_->lost(event.link, now, from_coordinator_);
-  member_.closed(event.link, event.why, now, from_member_);
+  member_.closed(event.link, event.why, event.is_foreign, now, from_member_);
 }
 
 void Peer::on(const Received& event, TimePoint now) {
@@ -423,13 +423,17 @@ std::optional<Refuse> Peer::objection(const Hello& hello) const {
         policy_.node.host,
         hello.job));
   }
-  if (is_same_job(there, here)) {
-    if (policy_.cannot_host.empty()) return std::nullopt;
-    return Refuse{
-        .job = policy_.job,
-        .exit_status = kExitTryAgain,
-        .why = fmt::format("{}: {}", policy_.node.host, policy_.cannot_host)};
+  if (are_separate_steps(there, here)) {
+    return refuse(fmt::format(
+        "job '{}' of Slurm step {} runs there (on {}), and has all its nodes in that step, as step "
+        "{} has; give another endpoint or --rdzv-id, or, for one job of both steps, --nnodes for "
+        "both together",
+        policy_.job,
+        here.step,
+        policy_.node.host,
+        there.step));
   }
+  if (is_same_job(there, here)) return std::nullopt;
   return refuse(fmt::format(
       "job '{}' of {} runs there, not {}; give a second job another --rdzv-endpoint (port), or all "
       "nodes of one job the same program and --role",
@@ -490,15 +494,33 @@ std::optional<Refuse> Peer::objection_to_flags(const Hello& hello) const {
 /// Yields whether it is the first time: the caller may try again for a while.
 bool Peer::refuse(Link link, const Hello& hello, Refuse why) {
   const bool is_first = refused_.is_first(hello.node.incarnation);
+  // Of a job that runs, people need not hear who mistook it for another one.
+  const bool is_gathering = coordinator_ && !coordinator_->has_begun();
   if (is_first) {
     from_member_.emplace_back(effects::Note{
         .text = fmt::format(
             "{} of job '{}' called here and was refused: {}", hello.node.host, hello.job, why.why),
-        .is_for_all = !why.is_stranger && policy_.cannot_host.empty()});
+        .is_for_all = policy_.cannot_host.empty() && (!why.is_stranger || is_gathering)});
   }
   from_member_.emplace_back(effects::Send{.to = link, .message = std::move(why)});
   from_member_.emplace_back(effects::Close{.link = link});
   return is_first;
+}
+
+/// No word to anybody else: this port is known by its number alone, and others may have come to it
+/// in search of a job of their own.
+void Peer::tell_that_it_cannot_host(Link link, const Hello& hello) {
+  const bool is_asked =
+      refuses_until_ && !policy_.meet.empty() && hello.asks_of_port == policy_.meet.front().port;
+  if (!is_asked || hello.job != policy_.job || objection(hello)) {
+    from_member_.emplace_back(effects::Close{.link = link});
+    return;
+  }
+  Refuse no{
+      .job = policy_.job,
+      .exit_status = kExitTryAgain,
+      .why = fmt::format("{}: {}", policy_.node.host, policy_.cannot_host)};
+  if (refuse(link, hello, std::move(no))) ++told_that_it_cannot_host_;
 }
 
 void Peer::greet(Link link, const Hello& hello, TimePoint now) {
@@ -508,9 +530,9 @@ void Peer::greet(Link link, const Hello& hello, TimePoint now) {
     if (policy_.hosts_if_called && may_bootstrap()) bootstrap(now);
     return close();
   }
+  if (hello.asks_of_port || refuses_until_) return tell_that_it_cannot_host(link, hello);
   if (auto no = objection(hello)) {
-    const bool is_of_job = !no->is_stranger;
-    if (refuse(link, hello, *std::move(no)) && is_of_job) ++told_that_it_cannot_host_;
+    refuse(link, hello, *std::move(no));
     return;
   }
   if (has_begun(hello.standing)) hears_of_instance(now);

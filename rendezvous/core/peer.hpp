@@ -48,6 +48,9 @@ class Peer {
   struct Closed {  // ended or refused, by the other side or by the network
     Link link{};
     std::string why;  // a clause for people
+    // Our call was taken, and ended without a message, which is what other programs do: a ddprun
+    // answers a hello, says why not, or keeps silent.
+    bool is_foreign = false;
   };
   struct LineOpened {  // to us, while we lead
     Incarnation node{};
@@ -138,6 +141,7 @@ class Peer {
   bool refuse(Link link, const Hello& hello, Refuse why);
   std::optional<Redirect> leader() const;
   void begin_to_refuse(TimePoint now);
+  void tell_that_it_cannot_host(Link link, const Hello& hello);
   void mind_refusals(TimePoint now, Effects& out);
   void bootstrap(TimePoint now);
   bool may_bootstrap() const;

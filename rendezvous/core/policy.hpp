@@ -48,7 +48,9 @@ struct RendezvousPolicy {
   // Why this node, which was to host the endpoint, cannot: it tells those who call, and ends.
   // Empty: it can, or was not to.
   std::string cannot_host;
-  std::vector<Endpoint> refusals;  // where such a node is then, beside the endpoint
+  std::vector<Endpoint> refusals;  // where such a node is then
+  // False: behind the endpoint may be a proxy, which takes connections though no node has come yet.
+  bool ends_at_foreign = false;
   // Agents on this node's machine that ran in an instance of the job which has begun. They come
   // before the endpoint, and who founds all the same starts no round before they had the time to
   // call.

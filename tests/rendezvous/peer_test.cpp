@@ -442,12 +442,49 @@ TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
   EXPECT_THAT(why(), testing::HasSubstr("not b.py (on n1 in Slurm step 812.1: b.py); "));
 }
 
+// Both were given one --rdzv-id and endpoint, and --nnodes for the nodes of one of them: each had
+// nodes of the other, and of the rest nobody could start.
+TEST(Peer, RefusesANodeOfAnotherStepThatIsAJobOfItsOwnAndNamesBoth) {
+  Hello hello;
+  hello.job = "j";
+  hello.nodes_min = 2;
+  hello.nodes_max = 2;
+  hello.lease = 3s;
+  hello.node.incarnation = Incarnation{2};
+  hello.node.host = "n1";
+  const auto answer = [&hello](bool is_here_complete, bool is_there_complete) {
+    RendezvousPolicy policy = policy_of_one_of_two();
+    policy.node.workload.step = "812.0";
+    policy.node.workload.step_is_complete = is_here_complete;
+    Peer peer(policy);
+    const TimePoint now = TimePoint() + 1h;
+    Effects done;
+    peer.apply(Peer::Begin{}, now, done);
+    done.clear();
+    hello.node.workload = policy.node.workload;
+    hello.node.workload.step = "812.1";
+    hello.node.workload.step_is_complete = is_there_complete;
+    peer.apply(Peer::Received{.link = Link{2}, .message = hello}, now, done);
+    const auto* const send = find<effects::Send>(done);
+    const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
+    return no == nullptr ? "not refused" : no->why;
+  };
+  EXPECT_THAT(
+      answer(true, true),
+      testing::StartsWith(
+          "job 'j' of Slurm step 812.0 runs there (on n0), and has all its nodes in "
+          "that step, as step 812.1 has; "));
+  EXPECT_EQ(answer(true, false), "not refused") << "it adds a node in place of one that was lost";
+  EXPECT_EQ(answer(false, false), "not refused") << "a step for each node";
+}
+
 TEST(Peer, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
   RendezvousPolicy policy = policy_of_one_of_two();
   policy.nodes = NodeRange(3, 3);
   policy.expected = 3;
   policy.founds = false;
   policy.cannot_host = "port 29400 is used by nc (pid 7)";
+  policy.meet = {{.host = "n0", .port = 29'400}};
   Peer peer(policy);
   TimePoint now = TimePoint() + 1h;
   Effects done;
@@ -455,23 +492,30 @@ TEST(Peer, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
     done.clear();
     peer.apply(event, now, done);
   };
-  const auto call_by = [&](Incarnation caller, Link link) {
-    Hello hello;
-    hello.job = "j";
-    hello.node.incarnation = caller;
-    feed(Peer::Received{.link = link, .message = hello});
-    for (const Effect& effect : done) {
-      const auto* const send = std::get_if<effects::Send>(&effect);
-      const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
-      if (no != nullptr) return no->why;
-    }
-    return std::string("not refused");
-  };
+  const auto call_by =
+      [&](Incarnation caller, Link link, std::optional<int> asks_of_port = 29'400) {
+        Hello hello;
+        hello.job = "j";
+        hello.node.incarnation = caller;
+        hello.asks_of_port = asks_of_port;
+        feed(Peer::Received{.link = link, .message = hello});
+        for (const Effect& effect : done) {
+          const auto* const send = std::get_if<effects::Send>(&effect);
+          const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
+          if (no != nullptr) return no->why;
+        }
+        return std::string("not refused");
+      };
   feed(Peer::Begin{});
   EXPECT_FALSE(has<effects::Call>(done));
   EXPECT_EQ(call_by(Incarnation{2}, Link{2}), "n0: port 29400 is used by nc (pid 7)");
   EXPECT_EQ(call_by(Incarnation{2}, Link{4}), "n0: port 29400 is used by nc (pid 7)");
   EXPECT_FALSE(has<effects::Finish>(done));  // the third one may come
+  // Of a job that has another endpoint on this machine, or whose endpoint is where this node tells.
+  for (const auto asks_of_port : {std::optional<int>(29'500), std::optional<int>()}) {
+    EXPECT_EQ(call_by(Incarnation{9}, Link{8}, asks_of_port), "not refused");
+    EXPECT_TRUE(has<effects::Close>(done));
+  }
   now += 1s;
   feed(Peer::Tick{});
   EXPECT_FALSE(has<effects::Finish>(done));
@@ -568,20 +612,48 @@ TEST(Peer, ANewcomerSaysWhyItsCallsToTheEndpointFail) {
   EXPECT_THAT(said, ElementsAre(testing::HasSubstr("no answer from n0:29400")));
 }
 
-// A user's --rdzv-endpoint may have the port at which Slurm's steps would be told of a taken one.
-TEST(Peer, ARefusedNodeKeepsSilentOnlyWhereANodeOfItsOwnJobSaysWhy) {
-  const auto is_said_elsewhere = [](bool is_stranger) {
+// Where it asks whether the endpoint is taken.
+TEST(Peer, ANodeThatANodeOfItsOwnJobRefusesEndsInSilence) {
+  const auto ends_in_silence = [](bool is_stranger) {
     RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
     policy.refusals = policy.meet;
     Caller node(policy);
     node.connected();
     node.receive(Refuse{
-        .job = "j", .exit_status = 2, .why = "no", .instance = {}, .is_stranger = is_stranger});
+        .job = "j", .exit_status = 75, .why = "no", .instance = {}, .is_stranger = is_stranger});
     const auto* end = find<effects::Finish>(node.done);
-    return end != nullptr && end->is_said_elsewhere;
+    return end == nullptr ? std::optional<bool>() : end->is_said_elsewhere;
   };
-  EXPECT_TRUE(is_said_elsewhere(false));
-  EXPECT_FALSE(is_said_elsewhere(true));
+  EXPECT_EQ(ends_in_silence(false), true);
+  EXPECT_EQ(ends_in_silence(true), std::nullopt) << "a program of another job by chance";
+}
+
+// A hundred nodes of a loop, each a step of its own, waited ten minutes for a first one that had
+// found its port taken, and ended.
+TEST(Peer, UnderSlurmAnEndpointThatIsNotADdprunEndsTheWait) {
+  const auto ends_after = [](bool ends_at_foreign, bool is_foreign) {
+    RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
+    policy.ends_at_foreign = ends_at_foreign;
+    Caller node(policy);
+    const TimePoint begun = node.now;
+    while (!has<effects::Finish>(node.done)) {
+      if (has<effects::Call>(node.done)) {
+        node.connected();
+        node.feed(Peer::Closed{
+            .link = node.called, .why = "it closed the connection", .is_foreign = is_foreign});
+      } else {
+        node.tick();
+      }
+    }
+    return std::pair(find<effects::Finish>(node.done)->exit_status, node.now - begun);
+  };
+  const Duration wait = RendezvousPolicy().refusal_wait;
+  const auto [status, duration] = ends_after(true, true);
+  EXPECT_EQ(status, 75);
+  EXPECT_GE(duration, wait);
+  EXPECT_LT(duration, wait + 1s);
+  EXPECT_GE(ends_after(true, false).second, RendezvousPolicy().join_timeout);
+  EXPECT_GE(ends_after(false, true).second, RendezvousPolicy().join_timeout) << "behind a proxy";
 }
 
 // Else both would wait for the whole join timeout, and neither would say why.

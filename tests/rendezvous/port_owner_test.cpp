@@ -62,7 +62,7 @@ class Program {
 };
 
 bool may_host(const Program& program, int nodes_max = 2, Duration patience = 60s) {
-  return may_host_job(program.owner(), nodes_max, Clock::now() + patience);
+  return may_host_job(program.owner(), nodes_max, IfHidden::kIsNone, Clock::now() + patience);
 }
 
 TEST(PortOwner, IsTheProgramThatListens) {
@@ -108,17 +108,23 @@ TEST(MayHostJob, AnAgentThatDoesNotLead) {
 TEST(MayHostJob, ASilentProgramIfItMayBeADdprun) {
   const Program program("127.0.0.1");
   PortOwner owner = program.owner();
-  const auto may = [&owner] { return may_host_job(owner, 2, Clock::now() + 10ms); };
+  const auto may = [&owner](IfHidden hidden = IfHidden::kMayBe) {
+    return may_host_job(owner, 2, hidden, Clock::now() + 10ms);
+  };
   EXPECT_TRUE(may()) << "it has the name of this program";
   owner.program = "nc";
   EXPECT_FALSE(may());
   owner.pid = 0;
   EXPECT_TRUE(may()) << "nobody knows its name";
+  EXPECT_FALSE(may(IfHidden::kIsNone));
 }
 
 TEST(MayHostJob, NotAProgramThatDoesNotListen) {
-  EXPECT_FALSE(
-      may_host_job({.program = own_name(), .pid = 1, .user = "0", .listens = {}}, 2, Clock::now()));
+  EXPECT_FALSE(may_host_job(
+      {.program = own_name(), .pid = 1, .user = "0", .listens = {}},
+      2,
+      IfHidden::kMayBe,
+      Clock::now()));
 }
 
 }  // namespace

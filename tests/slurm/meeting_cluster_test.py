@@ -133,8 +133,8 @@ class Meeting(unittest.TestCase):
 
 
 class Steps(unittest.TestCase):
-    """Two steps of one job, with one id and one endpoint, that do not say --nnodes: one runs, the other is
-    refused, however they come."""
+    """Two steps of one job, with one id and one endpoint: unless --nnodes counts the nodes of both, one runs and the
+    other is refused, however they come."""
 
     @classmethod
     def setUpClass(cls):
@@ -153,11 +153,12 @@ class Steps(unittest.TestCase):
                  (f"--master-port={port}",)]
         # The last one means the first node of each step.
         place = chance.choice(meets if nodes[0] == nodes[1] == "node[0-1]" else meets[:2])
+        count = chance.choice(((), ("--nnodes=2",)))  # of each
         steps = []
         for name, where in zip("ab", nodes):
             steps.append(self.cluster.popen(
                 "srun", f"--jobid={self.job}", "--overlap", "-K0", "-W0", "-N2", "-n2", f"--nodelist={where}",
-                options.ddprun, "--rdzv-id=same", *place, "--rdzv-conf=join_timeout=60", "--nproc-per-node=1", "--no-python", "sh", "-c",
+                options.ddprun, "--rdzv-id=same", *count, *place, "--rdzv-conf=join_timeout=60", "--nproc-per-node=1", "--no-python", "sh", "-c",
                 f"echo {name} $RANK/$WORLD_SIZE; until [ -e {stop} ]; do sleep 0.05; done",
                 stdin=-3, stdout=-1, stderr=-1, text=True))
             time.sleep(chance.uniform(0, 0.4))
@@ -170,10 +171,13 @@ class Steps(unittest.TestCase):
                 time.sleep(POLL_S)
             refused, runs = sorted(range(2), key=lambda step: steps[step].poll() is None)
             out, err = steps[refused].communicate()
-            about = f"pair {number}: {nodes} by {place}\n{err}"
+            about = f"pair {number}: {nodes} by {*count, *place}\n{err}"
             self.assertEqual((2, ""), (steps[refused].returncode, out), about)
-            self.assertRegex(err, r"job 'same@\w+' of Slurm step (\d+\.\d+) runs there \(on node0\), not "
-                                  r"'same@\w+' of step (?!\1)\d+\.\d+; ", about)
+            both = (r"job 'same' of Slurm step (\d+\.\d+) runs there \(on node0\), and has all its nodes in that step, "
+                    r"as step (?!\1)\d+\.\d+ has; " if count else
+                    r"job 'same@\w+' of Slurm step (\d+\.\d+) runs there \(on node0\), not 'same@\w+' of step "
+                    r"(?!\1)\d+\.\d+; ")
+            self.assertRegex(err, both, about)
             stop.touch()
             out, err = steps[runs].communicate(timeout=PATIENCE_S)
             self.assertEqual(0, steps[runs].returncode, about + err)

@@ -264,10 +264,10 @@ class Port(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = cls.enterClassContext(Cluster(3))
 
-    def take(self, port):
+    def take(self, port, then="time.sleep(1000)"):
         """Without a word to whoever connects."""
         program = (f"import socket, time; s = socket.socket(); s.bind(('', {port})); s.listen(); "
-                   "print('bound', flush=True); time.sleep(1000)")
+                   f"print('bound', flush=True); {then}")
         holder = self.cluster.popen("python3", "-c", program, node="node0", stdout=-1, text=True)
         self.assertEqual("bound\n", holder.stdout.readline())
         return holder
@@ -287,6 +287,39 @@ class Port(unittest.TestCase):
                     self.assertEqual(75, step.returncode, step.stderr)
                     self.assertEqual(1, step.stderr.count("port 29500 is used by python3 (pid "), step.stderr)
                     self.assertNotIn("still trying", step.stderr)
+
+    def started_by_hand(self, line, ranks):
+        """Of three nodes, each a job of its own; what each printed, and its status."""
+        at = time.monotonic()
+        jobs = [self.cluster.popen("srun", "-N1", "-n1", f"--nodelist=node{rank}", options.ddprun, "--nnodes=3",
+                                   *(word.format(rank=rank) for word in line), "--nproc-per-node=1", "--no-python",
+                                   "true", stdin=-3, stdout=-1, stderr=-1, text=True) for rank in ranks]
+        ended = [(job.communicate()[1], job.returncode) for job in jobs]
+        print(f"{' '.join(line)}, ranks {ranks}: ended after {time.monotonic() - at:.1f} s", flush=True)
+        return ended
+
+    BY_HAND = (("--node-rank={rank}", "--master-addr=node0", "--master-port=29500"),
+               ("--rdzv-backend=c10d", "--rdzv-endpoint=node0:29500"))
+
+    def test_nodes_that_were_started_one_by_one_end_where_the_port_is_taken(self):
+        for line in self.BY_HAND * options.repeats:
+            with self.subTest(line=line), self.take(29500) as holder:
+                ended = self.started_by_hand(line, range(3))
+                holder.kill()
+                for said, status in ended:
+                    self.assertEqual(75, status, said)
+                    self.assertIn("port 29500 is used by python3 (pid ", said)
+
+    def test_a_node_that_comes_after_the_first_one_has_ended_sees_what_has_the_port(self):
+        hangs_up = "[s.accept()[0].close() for _ in iter(int, 1)]"
+        for line in self.BY_HAND * options.repeats:
+            with self.subTest(line=line), self.take(29500, hangs_up) as holder:
+                ended = self.started_by_hand(line, (1, 2))
+                holder.kill()
+                for said, status in ended:
+                    self.assertEqual(75, status, said)
+                    self.assertIn("node0:29500 is taken by a program that is not ddprun: ", said)
+                    self.assertNotIn("still trying", said)
 
 
 if __name__ == "__main__":
