@@ -53,12 +53,12 @@ std::string until_killed(const std::optional<Duration>& kill_in) {
   return fmt::format("SIGKILL in {:.1f} s", to_seconds(*kill_in));
 }
 
-const char* why_killed(LeftoverMode asked) {
+const char* why_killed(LeftoverMode asked, bool is_signalled) {
   switch (asked) {
     case LeftoverMode::kKill:
       return "--leftover wait or keep would let it finish";
     case LeftoverMode::kWait:
-      return "the wait is over";
+      return is_signalled ? "a signal ended the wait" : "the wait is over";
     case LeftoverMode::kKeep:
       return "they are kept only when the whole job has succeeded";
   }
@@ -416,7 +416,11 @@ void LocalWorkers::perform(const Supervisor::Leftovers& effect) {
   std::string text;
   switch (effect.mode) {
     case LeftoverMode::kKill:
-      text = fmt::format("killing {}: {}; {}", where, who, why_killed(around_.plan.leftovers.mode));
+      text = fmt::format(
+          "killing {}: {}; {}",
+          where,
+          who,
+          why_killed(around_.plan.leftovers.mode, stopped_by_ != 0));
       break;
     case LeftoverMode::kWait:
       text = fmt::format(

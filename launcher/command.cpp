@@ -268,6 +268,11 @@ Result<std::vector<std::string>> resolve_words(
   program.runs = Runs::kProgram;
   program.rest = std::move(words);
   auto command = as_it_is(program, environment);
+  if (!command && command.error().is(Errc::kNotExecutable)) {
+    return make_error(
+        Errc::kNotExecutable,
+        fmt::format("program '{}' may not be executed; try chmod +x", program.rest.front()));
+  }
   if (!command) return command.error();
   command->arguments.insert(command->arguments.begin(), std::move(command->program));
   return std::move(command->arguments);

@@ -46,6 +46,25 @@ bool take_line_end(std::string_view& lines) {
   return true;
 }
 
+struct Placeholder {
+  std::string_view name;  // "$" for "$$"
+  std::size_t size = 0;   // of all of it; 0: there is none
+};
+
+/// That `text` begins with: "${name}", "$name" or "$$".
+Placeholder placeholder_of(std::string_view text) {
+  constexpr char kLetters[] = "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  if (!text.starts_with('$')) return {};
+  text.remove_prefix(1);
+  if (text.starts_with('$')) return {.name = text.substr(0, 1), .size = 2};
+  const bool has_braces = text.starts_with('{');
+  if (has_braces) text.remove_prefix(1);
+  const std::string_view name = text.substr(0, text.find_first_not_of(kLetters));
+  if (!has_braces) return {.name = name, .size = name.size() + 1};
+  if (!text.substr(name.size()).starts_with('}')) return {};
+  return {.name = name, .size = name.size() + 3};
+}
+
 void append_line(std::string_view prefix, std::string_view line, std::string& out) {
   out.append(prefix);
   out.append(line);
@@ -55,21 +74,22 @@ void append_line(std::string_view prefix, std::string_view line, std::string& ou
 }  // namespace
 
 std::string expand_prefix(std::string_view text, const PrefixValues& values) {
-  const std::array<std::pair<std::string_view, std::string>, 4> names = {
-      {{"${role_name}", std::string(values.role)},
-       {"${rank}", std::to_string(values.rank)},
-       {"${local_rank}", std::to_string(values.local_rank)},
-       {"${hostname}", std::string(values.host)}}};
+  const std::array<std::pair<std::string_view, std::string>, 5> names = {
+      {{"$", "$"},
+       {"role_name", std::string(values.role)},
+       {"rank", std::to_string(values.rank)},
+       {"local_rank", std::to_string(values.local_rank)},
+       {"hostname", std::string(values.host)}}};
   std::string expanded;
   while (!text.empty()) {
-    const auto stands_here = [text](const auto& name) { return text.starts_with(name.first); };
-    const auto* const found = std::ranges::find_if(names, stands_here);
-    if (found == names.end()) {
+    const auto [name, size] = placeholder_of(text);
+    const auto* const found = std::ranges::find(names, name, &decltype(names)::value_type::first);
+    if (size == 0 || found == names.end()) {
       expanded.push_back(text.front());
       text.remove_prefix(1);
     } else {
       expanded.append(found->second);
-      text.remove_prefix(found->first.size());
+      text.remove_prefix(size);
     }
   }
   return expanded;

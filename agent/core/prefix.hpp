@@ -19,8 +19,9 @@ struct PrefixValues {
   std::string_view host;
 };
 
-/// `text` with ${role_name}, ${rank}, ${local_rank} and ${hostname} replaced; anything else stays
-/// as it is.
+/// `text` with ${role_name}, ${rank}, ${local_rank} and ${hostname}, also without the braces,
+/// replaced, and $$ by $; anything else stays as it is. As Template.safe_substitute() of Python's
+/// string, which torchrun uses.
 std::string expand_prefix(std::string_view text, const PrefixValues& values);
 
 /// Appends each line of `lines` to `out` with `prefix` before it. A last line without a newline

@@ -10,6 +10,17 @@ void Tail::append(std::string_view bytes) {
   text_.append(bytes);
 }
 
+namespace {
+
+/// What a terminal shows in the end of a line that was written over: a progress bar's last step.
+std::string_view as_shown(std::string_view line) {
+  while (line.ends_with('\r'))
+    line.remove_suffix(1);
+  return line.substr(line.rfind('\r') + 1);
+}
+
+}  // namespace
+
 std::string last_lines_of(std::string_view text, int lines_max) {
   if (text.ends_with('\n')) text.remove_suffix(1);
   std::size_t begin = text.size();
@@ -25,7 +36,7 @@ std::string last_lines_of(std::string_view text, int lines_max) {
   std::string lines;
   while (!text.empty()) {
     const std::size_t newline = text.find('\n');
-    const std::string_view line = text.substr(0, newline);
+    const std::string_view line = as_shown(text.substr(0, newline));
     lines.append(line.substr(0, kReportLineBytesMax));
     if (line.size() > kReportLineBytesMax) lines.append("…");
     if (newline == std::string_view::npos) break;

@@ -24,7 +24,8 @@ class Tail {
 };
 
 /// The last `lines_max` lines of `text`, each cut at kReportLineBytesMax with "…" behind it; no
-/// newline at the end. A line without its newline counts as one.
+/// newline at the end. A line without its newline counts as one. Of a line with carriage returns,
+/// what was written last.
 std::string last_lines_of(std::string_view text, int lines_max);
 
 }  // namespace ddprun

@@ -21,6 +21,8 @@ std::string_view name_of(JobStatus::State state) {
   switch (state) {
     case JobStatus::State::kGathering:
       return "waits for nodes";
+    case JobStatus::State::kPausing:
+      return "pauses before the next attempt";
     case JobStatus::State::kRunning:
       return "runs";
     case JobStatus::State::kStopping:

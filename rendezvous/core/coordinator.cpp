@@ -613,7 +613,7 @@ void Coordinator::wait_for_min(int ready, TimePoint now, Effects& out) {
         least,
         to_seconds(gather_timeout()),
         attendance(),
-        missing.empty() ? fmt::format("see why the others do not reach {}", self_.host)
+        missing.empty() ? fmt::format("see why the others do not reach {}", meeting_place())
                         : missing + " of the last round did not come back");
   }
   decide({.exit_status = kExitTryAgain, .why = std::move(why)}, {}, out);

@@ -119,6 +119,10 @@ class Coordinator {
   /// A round of this instance was started, now or by an earlier leader.
   bool has_begun() const { return has_history_; }
   Phase phase() const { return phase_; }
+  /// Between two rounds, a while before the next one may be offered.
+  bool is_pausing(TimePoint now) const {
+    return phase_ == Phase::kGathering && has_history_ && now < not_before_;
+  }
   const std::map<Incarnation, Node>& nodes() const { return nodes_; }
   /// Those that were lost by silence since the newest round began, and may live.
   const std::map<Incarnation, PastLeadership::Node>& gone() const { return gone_; }

@@ -10,9 +10,10 @@ namespace {
 
 using Worker = JobStatus::Worker;
 
-JobStatus::State state_of(const Coordinator& coordinator) {
+JobStatus::State state_of(const Coordinator& coordinator, TimePoint now) {
   const bool is_stopping = coordinator.phase() == Coordinator::Phase::kStopping;
   if (coordinator.verdict() && !is_stopping) return JobStatus::State::kEnded;
+  if (coordinator.is_pausing(now)) return JobStatus::State::kPausing;
   switch (coordinator.phase()) {
     case Coordinator::Phase::kGathering:
     case Coordinator::Phase::kOffered:
@@ -83,7 +84,7 @@ JobStatus job_status(
   JobStatus status;
   status.job = policy.job;
   status.version = std::move(version);
-  status.state = state_of(coordinator);
+  status.state = state_of(coordinator, now);
   status.generation = coordinator.generation();
   status.attempt = coordinator.progress().attempt;
   status.restarts_used = coordinator.budget().used();

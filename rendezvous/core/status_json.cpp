@@ -21,8 +21,9 @@ template <class State, std::size_t Size>
 using Names = std::array<std::pair<State, std::string_view>, Size>;
 
 using JobState = JobStatus::State;
-constexpr Names<JobState, 4> kJobStates = {{
+constexpr Names<JobState, 5> kJobStates = {{
     {JobState::kGathering, "gathering"},
+    {JobState::kPausing, "pausing"},
     {JobState::kRunning, "running"},
     {JobState::kStopping, "stopping"},
     {JobState::kEnded, "ended"},

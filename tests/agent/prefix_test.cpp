@@ -18,6 +18,9 @@ TEST(Prefix, KnowsFourNamesAndLeavesTheRestAlone) {
   EXPECT_EQ(
       expand_prefix("${hostname}:${rank}/${local_rank} ${host} $", kValues),
       "node1:12/4 ${host} $");
+  EXPECT_EQ(expand_prefix("$rank/$local_rank:$hostname", kValues), "12/4:node1");
+  EXPECT_EQ(
+      expand_prefix("$$rank $rank_ ${rank $ {rank}", kValues), "$rank $rank_ ${rank $ {rank}");
 }
 
 /// The lines of one stream, which come in these pieces.

@@ -27,6 +27,8 @@ TEST(Tail, KeepsTheEndOfOneLargePiece) {
 TEST(LastLines, AreCountedFromTheEnd) {
   EXPECT_EQ(last_lines_of("a\nb\nc\n", 2), "b\nc");
   EXPECT_EQ(last_lines_of("a\nb\nc\n", 9), "a\nb\nc");
+  EXPECT_EQ(last_lines_of("10 %\r20 %\r\nb\r\n", 9), "20 %\nb")
+      << "else it would show over our text";
   EXPECT_EQ(last_lines_of("", 3), "");
   EXPECT_EQ(last_lines_of("a\n", 0), "");
 }

@@ -451,7 +451,7 @@ class Meeting(Strangers):
         self.assert_refused(
             self.run_alone(*self.elastic("2:3", join_timeout=1)), TRY_AGAIN,
             f"1 of at least 2 nodes came within 1 s: here are {socket.gethostname()}; see why "
-            f"the others do not reach {socket.gethostname()}; exit status 75")
+            f"the others do not reach 127.0.0.1:{self.port}; exit status 75")
 
     def test_who_is_missing_is_told_by_node_rank(self):
         self.assert_refused(

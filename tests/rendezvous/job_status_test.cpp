@@ -169,5 +169,22 @@ TEST_F(LeaderOfTwo, TellsOfTheWorkerThatFailed) {
       ElementsAre(Worker{.rank = 3, .local_rank = 1, .pid = 22, .state = Worker::State::kFailed}));
 }
 
+// It said that it waits for nodes, and all of them were there.
+TEST_F(LeaderOfTwo, TellsOfAPauseBeforeTheNextAttempt) {
+  join(Link{2}, 7, "n1");
+  run_workers(Link{2});
+  WorkerNews failed = news(WorkersState::kFailed, {});
+  failed.failure = FailureNews{};
+  failed.failure->rank = 3;
+  failed.failure->needs_pause = true;
+  say(Link{2}, failed);
+  const WorkerNews stopped = news(WorkersState::kStopped, {});
+  tell(Peer::Workers{stopped});
+  say(Link{2}, stopped);
+  EXPECT_EQ(status().state, JobStatus::State::kPausing);
+  now_ += leader_.policy().start_pause;
+  EXPECT_EQ(status().state, JobStatus::State::kGathering);
+}
+
 }  // namespace
 }  // namespace ddprun
