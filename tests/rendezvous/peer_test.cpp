@@ -31,6 +31,29 @@ RendezvousPolicy policy_of_one_of_two() {
   return policy;
 }
 
+/// Of a node of the same job, with the same flags.
+Hello hello_of(Incarnation node, const std::string& host) {
+  const RendezvousPolicy same = policy_of_one_of_two();
+  Hello hello;
+  hello.job = same.job;
+  hello.node.incarnation = node;
+  hello.node.host = host;
+  hello.nodes_min = same.nodes.min();
+  hello.nodes_max = same.nodes.max();
+  hello.lease = same.lease;
+  return hello;
+}
+
+/// Why a caller was refused.
+std::string refusal_in(const Effects& effects) {
+  for (const Effect& effect : effects) {
+    const auto* const send = std::get_if<effects::Send>(&effect);
+    const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
+    if (no != nullptr) return no->why;
+  }
+  return "not refused";
+}
+
 /// A node whose calls are all refused, in virtual time.
 class Alone {
  public:
@@ -94,15 +117,11 @@ TEST(Peer, SaysByWhichAddressesTheNodesAreHere) {
   policy.node.node_rank = 0;
   Alone node(policy);
   node.pass(4s);
-  Hello hello;
-  hello.job = "j";
-  hello.node.incarnation = Incarnation{2};
-  hello.node.host = "n1";
+  Hello hello = hello_of(Incarnation{2}, "n1");
   hello.node.listens = {.host = "10.0.0.2", .port = 7};
   hello.node.node_rank = 2;
   hello.nodes_min = 3;
   hello.nodes_max = 3;
-  hello.lease = RendezvousPolicy().lease;
   node.feed(Peer::Received{.link = Link{2}, .message = hello});
   node.feed(Peer::Received{.link = Link{2}, .message = WorkerNews()});  // none run
   node.pass(2s);
@@ -234,13 +253,8 @@ class Seeker {
 
   /// Somebody calls, out of a round of the job if it `has_begun` for it.
   void called_by(std::uint64_t incarnation, bool has_begun) {
-    Hello hello;
-    hello.job = "j";
-    hello.node.incarnation = Incarnation{incarnation};
+    Hello hello = hello_of(Incarnation{incarnation}, "n2");
     hello.node.listens = {.host = "n2", .port = 7};
-    hello.nodes_min = 2;
-    hello.nodes_max = 2;
-    hello.lease = 3s;
     if (has_begun) {
       hello.standing.instance = {.founder = Incarnation{7}, .founded = 0};
       hello.standing.committed.round = {.generation = 1, .number = 1};
@@ -406,22 +420,9 @@ TEST(Peer, BelievesALeaderOfAnotherJobThatTheEndpointIsItsOwnOnlyAfterAWhile) {
 }
 
 TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
-  Hello hello;
-  hello.job = "j";
-  hello.nodes_min = 2;
-  hello.nodes_max = 2;
-  hello.lease = 3s;
-  hello.node.incarnation = Incarnation{2};
-  hello.node.host = "n1";
+  Hello hello = hello_of(Incarnation{2}, "n1");
   hello.node.workload = {.program = "b.py", .role = "default", .command = "b.py", .step = ""};
-  const auto why = [&hello] {
-    for (const Effect& effect : done_by_leader_of_a(hello)) {
-      const auto* const send = std::get_if<effects::Send>(&effect);
-      const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
-      if (no != nullptr) return no->why;
-    }
-    return std::string("not refused");
-  };
+  const auto why = [&hello] { return refusal_in(done_by_leader_of_a(hello)); };
   EXPECT_THAT(
       why(),
       testing::StartsWith(
@@ -445,14 +446,7 @@ TEST(Peer, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
 // Both were given one --rdzv-id and endpoint, and --nnodes for the nodes of one of them: each had
 // nodes of the other, and of the rest nobody could start.
 TEST(Peer, RefusesANodeOfAnotherStepThatIsAJobOfItsOwnAndNamesBoth) {
-  Hello hello;
-  hello.job = "j";
-  hello.nodes_min = 2;
-  hello.nodes_max = 2;
-  hello.lease = 3s;
-  hello.node.incarnation = Incarnation{2};
-  hello.node.host = "n1";
-  const auto answer = [&hello](bool is_here_complete, bool is_there_complete) {
+  const auto answer = [](bool is_here_complete, bool is_there_complete) {
     RendezvousPolicy policy = policy_of_one_of_two();
     policy.node.workload.step = "812.0";
     policy.node.workload.step_is_complete = is_here_complete;
@@ -461,13 +455,11 @@ TEST(Peer, RefusesANodeOfAnotherStepThatIsAJobOfItsOwnAndNamesBoth) {
     Effects done;
     peer.apply(Peer::Begin{}, now, done);
     done.clear();
-    hello.node.workload = policy.node.workload;
+    Hello hello = hello_of(Incarnation{2}, "n1");
     hello.node.workload.step = "812.1";
     hello.node.workload.step_is_complete = is_there_complete;
     peer.apply(Peer::Received{.link = Link{2}, .message = hello}, now, done);
-    const auto* const send = find<effects::Send>(done);
-    const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
-    return no == nullptr ? "not refused" : no->why;
+    return refusal_in(done);
   };
   EXPECT_THAT(
       answer(true, true),
@@ -494,17 +486,10 @@ TEST(Peer, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
   };
   const auto call_by =
       [&](Incarnation caller, Link link, std::optional<int> asks_of_port = 29'400) {
-        Hello hello;
-        hello.job = "j";
-        hello.node.incarnation = caller;
+        Hello hello = hello_of(caller, "n1");
         hello.asks_of_port = asks_of_port;
         feed(Peer::Received{.link = link, .message = hello});
-        for (const Effect& effect : done) {
-          const auto* const send = std::get_if<effects::Send>(&effect);
-          const auto* const no = send == nullptr ? nullptr : std::get_if<Refuse>(&send->message);
-          if (no != nullptr) return no->why;
-        }
-        return std::string("not refused");
+        return refusal_in(done);
       };
   feed(Peer::Begin{});
   EXPECT_FALSE(has<effects::Call>(done));
@@ -659,14 +644,8 @@ TEST(Peer, UnderSlurmAnEndpointThatIsNotADdprunEndsTheWait) {
 // Else both would wait for the whole join timeout, and neither would say why.
 TEST(Peer, WhoWaitsWithoutALeaderRefusesOtherFlagsToo) {
   Caller node(NodeRange(2, 2));
-  Hello hello;
-  hello.job = "j";
-  hello.node.incarnation = Incarnation{2};
-  hello.node.host = "n2";
-  hello.nodes_min = 2;
-  hello.nodes_max = 2;
+  Hello hello = hello_of(Incarnation{2}, "n2");
   hello.max_restarts = 3;
-  hello.lease = RendezvousPolicy().lease;
   node.feed(Peer::Received{.link = Link{2}, .message = hello});
   const auto* const sent = find<effects::Send>(node.done);
   ASSERT_NE(sent, nullptr);
