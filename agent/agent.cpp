@@ -3,6 +3,7 @@
 #include "agent/console.hpp"
 #include "agent/core/failure_report.hpp"
 #include "agent/core/rendezvous_policy.hpp"
+#include "agent/core/suspension.hpp"
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
@@ -352,13 +353,12 @@ asio::awaitable<void> Agent::await_lapse() {
   }
 }
 
-/// Whether what renewed the lease last was said before this node was suspended. Not once it was
-/// told to end: Slurm sends SIGCONT before each SIGTERM.
+/// Not once it was told to end: Slurm sends SIGCONT before each SIGTERM.
 bool Agent::was_suspended_under_lease() {
   if (resumption_.take()) resumed(Clock::now());
   if (stopped_by_ != 0) return false;
   const bool has_lease = lease_until_ != TimePoint() && lease_until_ != kNever;
-  return has_lease && lease_until_ - peer_.policy().lease < resumed_at_;
+  return has_lease && ends_by_suspension(lease_until_, peer_.policy().lease, resumed_at_);
 }
 
 /// Forgets what it knows and begins as a machine does that was switched off. All nodes slept,
