@@ -301,11 +301,11 @@ class Member {
   QuorumLoss loss_;  // as it is known here, or was told by whom this node waits for
   std::optional<TimePoint> stranger_since_;  // that refused it, where its own job was to be
   std::optional<Endpoint> foreign_leader_;   // of another program, whose endpoint ours is
-  std::optional<TimePoint> foreign_since_;  // another program has answered at the endpoint
-  bool has_told_spare_ = false;             // since it was last to run
-  std::optional<TimePoint> stands_by_at_;   // then people are told so
-  int walks_ = 0;                           // since then
-  std::vector<Endpoint> survivors_;         // of the instance that this node is to join
+  std::optional<TimePoint> foreign_since_;   // another program has answered at the endpoint
+  bool has_told_spare_ = false;              // since it was last to run
+  std::optional<TimePoint> stands_by_at_;    // then people are told so
+  int walks_ = 0;                            // since then
+  std::vector<Endpoint> survivors_;          // of the instance that this node is to join
   // Before that it says nothing of its workers, so it gets no place: beside a node of the job, on
   // its machine, it comes after those that are started anew where none is left.
   TimePoint ready_at_;
