@@ -197,6 +197,13 @@ Result<void> PeerNetwork::refuse_others(const MeetingPlan& meeting, const Error&
   return why;
 }
 
+/// Once the program that had the port is gone, the others are not told of it: whoever has stopped
+/// it starts this node again.
+bool PeerNetwork::is_endpoint_free() const {
+  const Endpoint endpoint = plan_.meeting.endpoint.value_or(Endpoint());
+  return listen_on({.host = "", .port = endpoint.port}).has_value();
+}
+
 /// Listens where the others look for the first leader, on top of what it listens on. Yields the
 /// port.
 Result<std::uint16_t> PeerNetwork::listen_at_endpoint(
@@ -358,6 +365,7 @@ void PeerNetwork::tell(Links::Event event) {
   } else if (const auto* connected = std::get_if<Links::Connected>(&event)) {
     on_event_(Peer::Connected{.link = connected->link});
   } else if (auto* const received = std::get_if<Links::Received>(&event)) {
+    if (!cannot_host_.empty() && is_endpoint_free()) return links_->close(received->link);
     on_event_(Peer::Received{.link = received->link, .message = std::move(received->message)});
   } else if (const auto* closed = std::get_if<Links::Closed>(&event)) {
     on_event_(Peer::Closed{

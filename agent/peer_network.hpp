@@ -92,6 +92,7 @@ class PeerNetwork {
   PeerNetwork(asio::io_context& context, const LaunchPlan& plan, Front& front);
 
   Result<void> open_links(const LaunchPlan& plan);
+  bool is_endpoint_free() const;
   Result<std::uint16_t> listen_at_endpoint(const MeetingPlan& meeting, const Endpoint& endpoint);
   bool has_name() const;
   AdvertisedJob advertised_job() const;

@@ -148,7 +148,10 @@ Message AgentLink::with_own_address(const Welcome& welcome) const {
 Result<void> AgentLink::add(const Message& message) {
   if (sent_ > kFrameBytesMax) outbox_.erase(0, std::exchange(sent_, 0));
   const auto* const welcome = std::get_if<Welcome>(&message);
-  return append_frame(outbox_, encode(welcome ? with_own_address(*welcome) : message));
+  std::string body = encode(welcome ? with_own_address(*welcome) : message);
+  // An HTTP server at the endpoint takes this for the end of a request, and answers at once.
+  if (std::holds_alternative<Hello>(message)) body += kEndOfRequest;
+  return append_frame(outbox_, body);
 }
 
 Result<void> AgentLink::flush(std::size_t unsent_bytes_max) {

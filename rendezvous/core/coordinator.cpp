@@ -430,7 +430,7 @@ void Coordinator::expire(TimePoint now, Effects& out) {
           incarnation, Seeker{.host = node.info.host, .until = now + policy_.seek_timeout});
     }
     const bool is_ending = node.is_leaving || verdict_ || ending_;
-    if (!is_ending) {
+    if (!is_ending && !is_started_again(node)) {
       out.emplace_back(effects::Absence{.host = node.info.host, .is_over = false});
     }
     remove(

@@ -20,6 +20,10 @@ constexpr auto kQuietWait = 5s;     // for a leader, before whoever started this
 constexpr Duration kLostWait = 1s;  // for those that may be back in a moment
 constexpr std::size_t kSurvivorsMax = 16;
 
+void remove_prefix(std::string_view prefix, std::string& text) {
+  if (text.starts_with(prefix)) text.erase(0, prefix.size());
+}
+
 }  // namespace
 
 Member::Member(const RendezvousPolicy& policy)
@@ -84,7 +88,7 @@ void Member::closed(
     failed_call(why);
     note_foreign(is_foreign, now);
   }
-  if (uplink_ == Uplink::kWaiting) is_taken_ = true;
+  if (!is_at_refusal()) is_taken_ = uplink_ == Uplink::kWaiting;
   lose_uplink(now, out);
   advance(now, out);
 }
@@ -327,6 +331,8 @@ void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   const bool is_new = standing_.obeyed.generation == 0;
   if (has_lost_place || (is_new && !may_be_elsewhere)) {
     refused_ = refuse;
+    // Nobody knows that port.
+    if (is_at_refusal()) remove_prefix(called_.to_string() + ": ", refused_->why);
     if (runs_workers()) stop_workers("this node's place is taken", out);
     return hang_up(now, out);  // and ends, once no worker runs
   }
@@ -503,11 +509,16 @@ void Member::tell_of_waiting(TimePoint now, Effects& out) {
     return;
   }
   const bool ends_soon = policy_.ends_at_foreign && foreign_since_;  // and then says all of it
-  const bool has_told = has_told_loss_ || ends_soon || (stranger_since_ && policy_.meets_by_name);
+  const bool looks_further = stranger_since_ && now < *stranger_since_ + kOldAddressWait;
+  const bool has_told = has_told_loss_ || ends_soon || (policy_.meets_by_name && looks_further);
   if (now < sought_since_ + kQuietWait || has_told) return;
   if (in_vain_.empty() || std::exchange(has_told_waiting_, true)) return;
   std::string hint = policy_.if_unanswered;
-  if (is_taken_) hint = "another program may have that port, as ddprun says on its machine";
+  if (is_taken_) {
+    hint =
+        "another program may have that port, as ddprun says on its machine, or the node there is "
+        "stopped";
+  }
   if (is_answered_) hint.clear();
   out.emplace_back(effects::Note{
       .text = fmt::format(

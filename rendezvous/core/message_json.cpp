@@ -266,6 +266,7 @@ std::string encode(const LineHello& hello) {
 }
 
 Result<Message> decode(std::string_view text) {
+  if (text.ends_with(kEndOfRequest)) text.remove_suffix(kEndOfRequest.size());
   constexpr std::string_view kBegin = R"({"type":")";
   if (text.starts_with(kBegin)) {
     const std::string_view from_type = text.substr(kBegin.size());

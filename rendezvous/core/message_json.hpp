@@ -12,6 +12,10 @@
 
 namespace ddprun {
 
+/// May stand behind a message, and does behind a hello: whoever takes its connection for one of
+/// HTTP does not wait for more.
+inline constexpr std::string_view kEndOfRequest = "\r\n\r\n";
+
 /// `message` as one JSON object, such as {"type":"ask","generation":3}. Whatever a text holds, the
 /// result can be decoded: what is no UTF-8 and control characters are replaced, and a text that is
 /// too long is cut.

@@ -291,7 +291,7 @@ struct Hello {
   Instance awaits = {};
   // The caller wants to know no more than whether the node that was to listen at this port of the
   // machine it calls cannot do so. None: it wants to take part.
-  std::optional<int> asks_of_port = {};
+  std::optional<int> asks_of_port = std::nullopt;
 
   bool operator==(const Hello&) const = default;
 };

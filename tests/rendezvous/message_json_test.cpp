@@ -220,6 +220,13 @@ TEST(MessageJson, TheLargestMessageFitsInAFrame) {
   EXPECT_TRUE(append_frame(frame, encode(news)));
 }
 
+TEST(MessageJson, WhatEndsARequestOfHttpMayStandBehindIt) {
+  const Message message = Acknowledge{.round = {.generation = 1, .number = 2}};
+  const auto decoded = decode(encode(message) + std::string(kEndOfRequest));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<Acknowledge>(*decoded), std::get<Acknowledge>(message));
+}
+
 TEST(MessageJson, AHelloOfALifeLineComesBackAsItWent) {
   const LineHello hello{
       .job = "j\xC3\xA9",

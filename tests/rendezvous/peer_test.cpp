@@ -597,6 +597,67 @@ TEST(Peer, ANewcomerSaysWhyItsCallsToTheEndpointFail) {
   EXPECT_THAT(said, ElementsAre(testing::HasSubstr("no answer from n0:29400")));
 }
 
+// The job that had refused it ended meanwhile: it waited ten minutes, and had last said that it
+// looks for 6 s.
+TEST(Peer, ANewcomerThatWasRefusedSaysThatItGoesOnWaiting) {
+  RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
+  policy.meets_by_name = true;
+  Caller node(policy);
+  node.connected();
+  node.receive(Refuse{
+      .job = "other",
+      .exit_status = 2,
+      .why = "job 'other' runs there",
+      .instance = {},
+      .is_stranger = true});
+  std::vector<std::string> said;
+  while (said.size() < 2 && !has<effects::Finish>(node.done)) {
+    if (const auto* const note = find<effects::Note>(node.done)) said.push_back(note->text);
+    if (has<effects::Call>(node.done)) {
+      node.feed(Peer::Closed{.link = node.called, .why = "Connection refused"});
+    } else {
+      node.tick();
+    }
+  }
+  EXPECT_THAT(
+      said,
+      ElementsAre(
+          testing::StartsWith("job 'other' runs there; the name may lead to an old address"),
+          testing::StartsWith("still trying to reach job 'j': Connection refused")));
+}
+
+// A leader that was stopped said at the end of a job that a node fell silent which had run all
+// along.
+TEST(Peer, ANodeIsNotSilentWhoseHostHasJoinedAnew) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.nodes = NodeRange(3, 3);
+  Peer leader(policy);
+  TimePoint now = TimePoint() + 1h;
+  std::vector<std::string> silent;
+  const auto feed = [&](const Peer::Event& event) {
+    Effects done;
+    leader.apply(event, now, done);
+    for (const Effect& effect : done) {
+      const auto* const absence = std::get_if<effects::Absence>(&effect);
+      if (absence != nullptr && !absence->is_over) silent.push_back(absence->host);
+    }
+  };
+  const auto join = [&](Link link, Incarnation node, const std::string& host) {
+    Hello hello = hello_of(node, host);
+    hello.nodes_min = 3;
+    hello.nodes_max = 3;
+    feed(Peer::Received{.link = link, .message = hello});
+  };
+  feed(Peer::Begin{});
+  join(Link{2}, Incarnation{2}, "n1");
+  join(Link{4}, Incarnation{3}, "n2");
+  now += 1s;
+  join(Link{6}, Incarnation{4}, "n1");
+  now += policy.lease + policy.margin - 1ms;
+  feed(Peer::Tick{});
+  EXPECT_THAT(silent, ElementsAre("n2"));
+}
+
 // Where it asks whether the endpoint is taken.
 TEST(Peer, ANodeThatANodeOfItsOwnJobRefusesEndsInSilence) {
   const auto ends_in_silence = [](bool is_stranger) {

@@ -5,6 +5,7 @@ heals, an agent is killed, a slurmd dies.
 """
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -266,7 +267,7 @@ class Port(unittest.TestCase):
 
     def take(self, port, then="time.sleep(1000)"):
         """Without a word to whoever connects."""
-        program = (f"import socket, time; s = socket.socket(); s.bind(('', {port})); s.listen(); "
+        program = (f"import socket, time; s = socket.create_server(('', {port})); "
                    f"print('bound', flush=True); {then}")
         holder = self.cluster.popen("python3", "-c", program, node="node0", stdout=-1, text=True)
         self.assertEqual("bound\n", holder.stdout.readline())
@@ -288,12 +289,15 @@ class Port(unittest.TestCase):
                     self.assertEqual(1, step.stderr.count("port 29500 is used by python3 (pid "), step.stderr)
                     self.assertNotIn("still trying", step.stderr)
 
+    def start_by_hand(self, line, rank):
+        return self.cluster.popen("srun", "-N1", "-n1", f"--nodelist=node{rank}", options.ddprun, "--nnodes=3",
+                                  *(word.format(rank=rank) for word in line), "--nproc-per-node=1", "--no-python",
+                                  "true", stdin=-3, stdout=-1, stderr=-1, text=True)
+
     def started_by_hand(self, line, ranks):
         """Of three nodes, each a job of its own; what each printed, and its status."""
         at = time.monotonic()
-        jobs = [self.cluster.popen("srun", "-N1", "-n1", f"--nodelist=node{rank}", options.ddprun, "--nnodes=3",
-                                   *(word.format(rank=rank) for word in line), "--nproc-per-node=1", "--no-python",
-                                   "true", stdin=-3, stdout=-1, stderr=-1, text=True) for rank in ranks]
+        jobs = [self.start_by_hand(line, rank) for rank in ranks]
         ended = [(job.communicate()[1], job.returncode) for job in jobs]
         print(f"{' '.join(line)}, ranks {ranks}: ended after {time.monotonic() - at:.1f} s", flush=True)
         return ended
@@ -310,10 +314,25 @@ class Port(unittest.TestCase):
                     self.assertEqual(75, status, said)
                     self.assertIn("port 29500 is used by python3 (pid ", said)
 
+    def test_whoever_stops_the_program_that_has_the_port_and_starts_again_is_not_told_of_it(self):
+        """The first one still tells the others for some seconds."""
+        for line in self.BY_HAND * options.repeats:
+            with self.subTest(line=line), self.take(29500) as holder:
+                first_try = self.start_by_hand(line, 0)
+                self.assertIn("port 29500 is used by python3 (pid ", first_try.stderr.readline())
+                holder.kill()
+                holder.wait()
+                others = [self.start_by_hand(line, rank) for rank in (1, 2)]
+                time.sleep(1)
+                again = self.start_by_hand(line, 0)
+                ended = [(*job.communicate(), job.returncode) for job in (*others, again, first_try)]
+                self.assertEqual([0, 0, 0, 75], [status for *_, status in ended], ended)
+
     def test_a_node_that_comes_after_the_first_one_has_ended_sees_what_has_the_port(self):
         hangs_up = "[s.accept()[0].close() for _ in iter(int, 1)]"
-        for line in self.BY_HAND * options.repeats:
-            with self.subTest(line=line), self.take(29500, hangs_up) as holder:
+        waits_for_a_line = "import http.server as h; s.close(); h.test(h.SimpleHTTPRequestHandler, port=29500)"
+        for line, then in itertools.product(self.BY_HAND * options.repeats, (hangs_up, waits_for_a_line)):
+            with self.subTest(line=line, then=then), self.take(29500, then) as holder:
                 ended = self.started_by_hand(line, (1, 2))
                 holder.kill()
                 for said, status in ended:
