@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -310,7 +311,8 @@ void Agent::advance(const Peer::Event& event) {
 
 asio::awaitable<void> Agent::keep_time() {
   for (;;) {
-    timer_.expires_at(peer_.next_deadline().value_or(kNever));
+    // What was due before is due now: it is not late, as after a suspension.
+    timer_.expires_at(std::max(peer_.next_deadline().value_or(kNever), Clock::now()));
     const auto [re_armed] = co_await timer_.async_wait(kTuple);
     if (re_armed) continue;
     const TimePoint now = Clock::now();
