@@ -360,7 +360,9 @@ bool Agent::was_suspended_under_lease() {
   if (resumption_.take()) resumed(Clock::now());
   if (stopped_by_ != 0) return false;
   const bool has_lease = lease_until_ != TimePoint() && lease_until_ != kNever;
-  return has_lease && ends_by_suspension(lease_until_, peer_.policy().lease, resumed_at_);
+  return has_lease &&
+         ends_by_suspension(
+             lease_until_, peer_.policy().lease, resumed_at_, peer_.member().is_leader_dead());
 }
 
 /// Forgets what it knows and begins as a machine does that was switched off. All nodes slept,

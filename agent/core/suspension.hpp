@@ -9,12 +9,14 @@
 namespace ddprun {
 
 /// Whether a lease that ends at `until`, and has not been renewed since, is the last that this node
-/// will get of its leader, as far as that can be told here: it was renewed before the node went on
-/// at `resumed_at`, or in the lease after that, by a leader whose own suspension may have ended its
-/// leadership a moment later. (A leader grants all that the node's own vote would give it, and that
-/// vote may come too late.)
-constexpr bool ends_by_suspension(TimePoint until, Duration lease, TimePoint resumed_at) {
-  return until - 2 * lease < resumed_at;
+/// will get of its leader because of the suspension: it was renewed before the node went on at
+/// `resumed_at`, or in the lease after that, by a leader that is proved dead. Then that one's own
+/// suspension may have ended it a moment later. (A leader grants all that the node's own vote would
+/// give it, and that vote may come too late.) Of one that is only silent the others may be alive,
+/// and need this node's vote.
+constexpr bool ends_by_suspension(
+    TimePoint until, Duration lease, TimePoint resumed_at, bool is_leader_dead) {
+  return until - (is_leader_dead ? 2 : 1) * lease < resumed_at;
 }
 
 }  // namespace ddprun
