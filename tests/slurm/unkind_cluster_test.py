@@ -5,7 +5,6 @@ heals, an agent is killed, a slurmd dies.
 """
 
 import argparse
-import itertools
 import json
 import os
 import shutil
@@ -331,7 +330,7 @@ class Port(unittest.TestCase):
     def test_a_node_that_comes_after_the_first_one_has_ended_sees_what_has_the_port(self):
         hangs_up = "[s.accept()[0].close() for _ in iter(int, 1)]"
         waits_for_a_line = "import http.server as h; s.close(); h.test(h.SimpleHTTPRequestHandler, port=29500)"
-        for line, then in itertools.product(self.BY_HAND * options.repeats, (hangs_up, waits_for_a_line)):
+        for line, then in list(zip(self.BY_HAND, (hangs_up, waits_for_a_line))) * options.repeats:
             with self.subTest(line=line, then=then), self.take(29500, then) as holder:
                 ended = self.started_by_hand(line, (1, 2))
                 holder.kill()
