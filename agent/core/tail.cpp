@@ -1,15 +1,6 @@
 #include "agent/core/tail.hpp"
 
 namespace ddprun {
-
-void Tail::append(std::string_view bytes) {
-  if (bytes.size() > kTailBytes) bytes.remove_prefix(bytes.size() - kTailBytes);
-  // Only every second time that the ring's size has come in is the front cut off, so that a byte is
-  // moved at most once.
-  if (text_.size() + bytes.size() > 2 * kTailBytes) text_.erase(0, text_.size() - kTailBytes);
-  text_.append(bytes);
-}
-
 namespace {
 
 /// What a terminal shows in the end of a line that was written over: a progress bar's last step.
@@ -20,6 +11,14 @@ std::string_view as_shown(std::string_view line) {
 }
 
 }  // namespace
+
+void Tail::append(std::string_view bytes) {
+  if (bytes.size() > kTailBytes) bytes.remove_prefix(bytes.size() - kTailBytes);
+  // Only every second time that the ring's size has come in is the front cut off, so that a byte is
+  // moved at most once.
+  if (text_.size() + bytes.size() > 2 * kTailBytes) text_.erase(0, text_.size() - kTailBytes);
+  text_.append(bytes);
+}
 
 std::string last_lines_of(std::string_view text, int lines_max) {
   if (text.ends_with('\n')) text.remove_suffix(1);

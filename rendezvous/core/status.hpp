@@ -15,7 +15,7 @@ namespace ddprun {
 struct JobStatus {
   enum class State : std::uint8_t {
     kGathering,  // waits for nodes, or for their answer to an offer
-    kPausing,    // restarts after a pause, since workers crashed on start
+    kPausing,    // waits before it offers the next round, mostly since workers crashed on start
     kRunning,    // a round runs
     kStopping,   // its workers are being stopped; another round or the end follows
     kEnded,      // the verdict is out

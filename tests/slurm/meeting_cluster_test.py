@@ -158,7 +158,8 @@ class Steps(unittest.TestCase):
         for name, where in zip("ab", nodes):
             steps.append(self.cluster.popen(
                 "srun", f"--jobid={self.job}", "--overlap", "-K0", "-W0", "-N2", "-n2", f"--nodelist={where}",
-                options.ddprun, "--rdzv-id=same", *count, *place, "--rdzv-conf=join_timeout=60", "--nproc-per-node=1", "--no-python", "sh", "-c",
+                options.ddprun, "--rdzv-id=same", *count, *place, "--rdzv-conf=join_timeout=60",
+                "--nproc-per-node=1", "--no-python", "sh", "-c",
                 f"echo {name} $RANK/$WORLD_SIZE; until [ -e {stop} ]; do sleep 0.05; done",
                 stdin=-3, stdout=-1, stderr=-1, text=True))
             time.sleep(chance.uniform(0, 0.4))

@@ -265,7 +265,7 @@ class Port(unittest.TestCase):
         cls.cluster = cls.enterClassContext(Cluster(3))
 
     def take(self, port, then="time.sleep(1000)"):
-        """Without a word to whoever connects."""
+        """By a program on node0 that runs `then`: by default it says nothing to whoever connects."""
         program = (f"import socket, time; s = socket.create_server(('', {port})); "
                    f"print('bound', flush=True); {then}")
         holder = self.cluster.popen("python3", "-c", program, node="node0", stdout=-1, text=True)
