@@ -6,6 +6,7 @@
 #
 #   sim mutants                           the rendezvous in virtual time, under a million seeds
 #   failover false_alarm nodes            nodes that are lost, or only slow
+#   ranks names                           who gets which, however nodes are started, and finds whom
 #   culprit                               killed workers, and who is named
 #   return cuts pods one_blow             nodes that come back
 #   suspend                               nodes that sleep
@@ -15,7 +16,7 @@
 #   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
 #   examples                              what check_gpu.sh tries on a GPU, on the CPU
 #   newest_torch                          Python's scripts under torchrun and ddprun, with the newest torch of PyPI
-#   unit                                  the unit tests, optimised
+#   unit                                  the unit tests, optimised; more of two of them
 #
 # Without a NAME: all of them, one after the other, for hours. What each says is in build/nightly/NAME.log;
 # here it has one line. What fails stops no other; then the status is 1. Drills on namespaces and Slurm
@@ -24,7 +25,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(sim mutants failover false_alarm nodes culprit return cuts pods one_blow suspend second_job started_again chaos
+all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again chaos
   terminals unkind notice requeue kills snapshots training_cuts kit examples newest_torch unit)
 
 case "${1:-}" in
@@ -70,6 +71,8 @@ drill() {
     failover) python3 "$nodes/failover_drill.py" "${with_worker[@]}" --repeats 200 --silences 20 ;;
     false_alarm) python3 "$nodes/false_alarm_drill.py" "${programs[@]}" --ddpctl "$bin/ddpctl" --minutes 10 ;;
     nodes) python3 "$tests/slurm/nodes_cluster_test.py" "${with_worker[@]}" --repeats 20 ;;
+    names) python3 "$nodes/host_names_test.py" "${programs[@]}" --python "$python" --repeats 10 ;;
+    ranks) python3 "$nodes/rank_order_test.py" "${with_worker[@]}" --starts 200 ;;
     culprit)
       PYTHON_EXEC="$python" python3 "$nodes/culprit_drill.py" "${programs[@]}" --kills 1000
       PYTHON_EXEC="$python" GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1 python3 "$nodes/culprit_drill.py" \
@@ -110,7 +113,11 @@ drill() {
       DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" "$tests/parity/gpu_check.py" --device cpu
       ;;
     newest_torch) newest_torch ;;
-    unit) ctest --test-dir "$ddprun_root/build/release" -j2 --output-on-failure --no-tests=error -L '^unit$' ;;
+    unit)
+      ctest --test-dir "$ddprun_root/build/release" -j2 --output-on-failure --no-tests=error -L '^unit$'
+      "$bin/listener_test" --gtest_repeat=50 --gtest_brief=1
+      DDPRUN_TEST_LISTS=50000 python3 "$tests/slurm/hostlist_scontrol_test.py" --ddpctl "$bin/ddpctl"
+      ;;
   esac
 }
 

@@ -5,6 +5,7 @@
 
 A file is looked at again only when something that decides its verdict changed: its text, the text of
 a project header it includes directly or not, the settings, the compile command or clang-tidy itself.
+What a line says that is a comment decides nothing, unless it is a NOLINT.
 The memory is shared by all clones of a machine: $XDG_CACHE_HOME/ddprun/tidy, or ~/.cache/...
 Where a file is in two databases, the first one decides.
 """
@@ -23,6 +24,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATABASE = ROOT / "build" / "lint"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ddprun/tidy"
+COMMENT = re.compile(rb"^[ \t]*//(?!.*NOLINT).*$", re.MULTILINE)
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -68,7 +70,7 @@ def closure(source, known):
             continue
         files.append(file)
         if file not in known:
-            text = file.read_bytes()
+            text = COMMENT.sub(b"//", file.read_bytes())
             names = [name.decode() for name in INCLUDE.findall(text)]
             found = [p for n in names for p in (ROOT / n, file.parent / n) if p.is_file()]
             known[file] = (hashlib.sha256(text).hexdigest(), found)

@@ -8,6 +8,10 @@
 #   release  the optimised programs: the trainer and its parity with Python, and the simulation
 #
 # --without-torch leaves out the third. What failed is shown last. scripts/nightly.sh has what takes longer.
+#
+# Most tests under dev wait for processes, leases and Slurm, so that they leave processors to the rest: the
+# other presets are built beside them, and trained and simulated in is what no clock is asked about. That
+# is done at the lowest priority and written into build/log/others.log until they are done.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -22,7 +26,7 @@ esac
 # What the preset release does as well, and more of it.
 left_to_release=()
 if [[ $with_torch == yes ]]; then
-  left_to_release=(-LE '^torch$' -E '^(sim_fresh|sim_stories|templates_cluster)$')
+  left_to_release=(-LE '^torch$' -E '^(sim_fresh|sim_stories)$')
 fi
 
 # run_tests PRESET JOBS [CTEST ARGUMENT...]: so many at a time.
@@ -30,7 +34,7 @@ run_tests() {
   local preset="$1" jobs="$2"
   shift 2
   (cd "$ddprun_root" &&
-    ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error "$@" </dev/null) ||
+    "${ddprun_priority[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error "$@" </dev/null) ||
     die "tests of the preset $preset failed (above); again, and one alone:" \
       "ctest --test-dir build/$preset --output-on-failure -R NAME"
 }
@@ -41,31 +45,35 @@ step "Building the preset dev (AddressSanitizer, UndefinedBehaviorSanitizer, no 
 configure dev -DDDPRUN_TRAINER=OFF -DDDPRUN_WERROR=ON
 build dev
 
-build_others() {
+others() {
   configure tsan -DDDPRUN_WERROR=ON
   build tsan threads
   [[ $with_torch == yes ]] || return 0
   configure release -DDDPRUN_TRAINER=ON -DDDPRUN_CUDA=ON -DDDPRUN_TESTS=OPTIMISED -DDDPRUN_WERROR=ON
   build release
+  run_tests release 2 -L "$untimed"
 }
-step "Testing it, while the other presets are built"
+untimed='^(parity|sim)$'
+others_log="$ddprun_log_directory/others.log"
+step "Testing it, while the other presets are built, and the simulation and parity with Python tested in release"
 set -m # a process group of its own, to end it as a whole
-at_leisure build_others &
+at_leisure others >"$others_log" 2>&1 &
 set +m
 others=$!
 trap 'kill -- "-$others" 2>/dev/null || :' EXIT
-# Most of these wait for processes, leases and Slurm for most of their time.
-run_tests dev 4 "${left_to_release[@]}"
+run_tests dev 6 "${left_to_release[@]}"
 
-step "Building what is left of the other presets"
-wait "$others"
+step "Waiting for what began beside it (${others_log#"$ddprun_root/"})"
+status=0
+wait "$others" || status=$?
+cat -- "$others_log"
+((status == 0)) || die "the build or the tests beside the preset dev failed (above)"
 step "Testing the preset tsan (ThreadSanitizer): what has threads"
 run_tests tsan 2 -L threads
 
 if [[ $with_torch == yes ]]; then
-  step "Testing the preset release, parity with Python included"
   # All else was tested under the sanitizers.
-  # Training wants cores of its own.
-  run_tests release 2 -L '^(sim|tidy|torch)$'
+  step "Testing the rest of what the preset release alone has"
+  run_tests release 2 -L '^(torch|tidy)$' -LE "$untimed"
 fi
 step "All tests passed"

@@ -160,7 +160,7 @@ class Drill(unittest.TestCase):
 
     def test_ddprun_names_the_rank_whose_fault_it_was(self):
         """And not one that lost it: who fails says so before its peers can know."""
-        for fault, expected in (("nan", BAD_NUMBERS), ("oom", NO_MEMORY)) * 3:
+        for fault, expected in (("nan", BAD_NUMBERS), ("oom", NO_MEMORY)) * 2:
             ended = subprocess.run(
                 [DDPRUN, "--standalone", "--nproc-per-node", str(WORLD),
                  *command("--inject", f"{fault}@3,rank=1")],
@@ -173,7 +173,7 @@ class Drill(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             job = command("--model", "linear", "--epochs", "1", "--snapshot-dir", str(pathlib.Path(directory, "kept")))
             jobs.final(jobs.Run(job, WORLD).wait())
-            for attempt in range(10):
+            for attempt in range(5):
                 ended = subprocess.run(
                     [DDPRUN, "--standalone", "--nproc-per-node", str(WORLD), *job, "--seed", "5"],
                     env=os.environ | jobs.ENVIRONMENT, capture_output=True, text=True, timeout=jobs.WAIT_S)

@@ -23,6 +23,7 @@ import jobs
 # last batch that is not full.
 FLAGS = ["--model", "simple_conv_net", "--limit-train-samples", "330", "--epochs", "3",
          "--limit-test-samples", "51", "--batch-size", "8"]
+LONG_EVALUATION = ["--limit-test-samples", "2000"]  # a second or so, for a notice to fall into
 TRY_AGAIN, BAD_FILE = 75, 78
 
 
@@ -191,7 +192,7 @@ class Resume(unittest.TestCase):
 
     def test_a_notice_is_seen_during_evaluation(self):
         """All ranks stop within a batch of it; the next run evaluates that epoch first, and nothing differs."""
-        flags = ["--limit-test-samples", "0", "--evaluate-every-epochs", "1", "--keep-best", "loss"]
+        flags = [*LONG_EVALUATION, "--evaluate-every-epochs", "1", "--keep-best", "loss"]
         metrics, resumed = self.path("metrics"), self.path("resumed-metrics")
         for world in (1, 2):
             undisturbed = self.finish(world, *flags, "--snapshot-dir", self.path(f"kept-{world}"), "--metrics-file", metrics)
@@ -205,7 +206,7 @@ class Resume(unittest.TestCase):
                 os.remove(path)
 
     def test_a_notice_is_seen_during_the_last_evaluation(self):
-        flags = ["--limit-test-samples", "0", "--epochs", "1"]
+        flags = [*LONG_EVALUATION, "--epochs", "1"]
         snapshots = [*flags, "--snapshot-dir", self.path("snapshots")]
         self.assertRegex(self.stop_evaluation(2, 0, *snapshots), r"stopped epoch=1 step=\d+\n\Z")
         self.assertEqual(self.finish(2, *snapshots), self.finish(2, *flags))

@@ -2,11 +2,13 @@
 and has to be caught within a bounded number of schedules. docs/rendezvous.md lists them.
 
 Each mutant is a copy of the sources with one text replaced, compiled and run; a text that is not
-found exactly once is an error, so that the list cannot rot.
+found exactly once is an error, so that the list cannot rot. What a program said of its seeds it says
+again, so it is remembered under the program's hash, in $XDG_CACHE_HOME/ddprun/mutants or ~/.cache/...
 """
 
 import argparse
 import concurrent.futures
+import hashlib
 import os
 import pathlib
 import shutil
@@ -23,6 +25,9 @@ SOURCES = [
     *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "say", "signal_name", "descriptor")),
 ]
 SEEDS = "1:60000"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ddprun/mutants"
+# A mutant's headers are copied just before they are read, which ccache would not trust.
+CCACHE = {"CCACHE_SLOPPINESS": "include_file_mtime,include_file_ctime"}
 
 # name: [(file, what stands there, what the mutant has instead)]
 MUTANTS = {
@@ -148,8 +153,9 @@ def mutated(name):
 
 
 def compile_one(compiler, tree, source, out):
-    command = [compiler, "-std=c++20", "-O1", "-I", str(tree), "-c", str(tree / source), "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    """No path of the tree is in the object, so that equal sources make equal programs, and ccache knows them."""
+    command = [*compiler, "-std=c++20", "-O1", "-I.", "-c", source, "-o", str(out)]
+    done = subprocess.run(command, cwd=tree, env=os.environ | CCACHE, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{source} does not compile:\n{done.stderr[-4000:]}")
     return out
@@ -159,13 +165,21 @@ def object_of(source):
     return source.replace("/", "_").replace(".cpp", ".o")
 
 
-def link_and_run(compiler, objects, program, seeds):
-    subprocess.run([compiler, *map(str, objects), "-o", str(program), "-lfmt"], check=True)
-    return subprocess.run([str(program), "--seeds", seeds], capture_output=True, text=True, check=False)
+def run(program, seeds):
+    """What the simulation says of the first rule that it finds broken; empty if it finds none."""
+    done = subprocess.run([str(program), "--seeds", seeds], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    return done.stdout.splitlines()[0] if done.stdout else f"status {done.returncode}"
+
+
+def link(compiler, objects, program):
+    subprocess.run([*compiler, *map(str, objects), "-o", str(program), "-lfmt"], check=True)
+    return program
 
 
 def hunt(compiler, base, name, seeds):
-    """How the mutant `name` is caught: the first broken rule."""
+    """How the mutant `name` is caught: the first broken rule; empty if it escapes."""
     tree = base / "mutant" / name.replace(" ", "_")
     for room in ("rendezvous", "base", "tests/sim"):
         shutil.copytree(ROOT / room, tree / room)
@@ -180,10 +194,14 @@ def hunt(compiler, base, name, seeds):
         if source in dirty:
             out = compile_one(compiler, tree, source, tree / object_of(source))
         objects.append(out)
-    done = link_and_run(compiler, objects, tree / "sim", seeds)
-    if done.returncode == 0:
-        return None
-    return done.stdout.splitlines()[0] if done.stdout else f"status {done.returncode}"
+    program = link(compiler, objects, tree / "sim")
+    known = CACHE / hashlib.sha256(program.read_bytes() + seeds.encode()).hexdigest()
+    if not known.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        written = known.with_suffix(f".{os.getpid()}")  # nobody reads half of one
+        written.write_text(run(program, seeds))
+        written.rename(known)
+    return known.read_text()
 
 
 def main():
@@ -198,22 +216,23 @@ def main():
         mutated(name)
     if options.check_texts:
         return
+    compiler = [*filter(None, [shutil.which("ccache")]), options.compiler]
     with tempfile.TemporaryDirectory(prefix="mutants_") as folder:
         base = pathlib.Path(folder)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            jobs = [pool.submit(compile_one, options.compiler, ROOT, source, base / object_of(source))
+            jobs = [pool.submit(compile_one, compiler, ROOT, source, base / object_of(source))
                     for source in SOURCES]
             objects = [job.result() for job in jobs]
-            healthy = link_and_run(options.compiler, objects, base / "sim", "1:1000")
-            if healthy.returncode != 0:
-                sys.exit(f"without a mutant:\n{healthy.stdout}")
+            broken = run(link(compiler, objects, base / "sim"), "1:1000")
+            if broken:
+                sys.exit(f"without a mutant: {broken}")
             wanted = [name for name in MUTANTS if options.only in name and (options.rare or name not in RARE)]
-            found = {name: pool.submit(hunt, options.compiler, base, name, options.seeds) for name in wanted}
+            found = {name: pool.submit(hunt, compiler, base, name, options.seeds) for name in wanted}
             escaped = []
             for name, job in found.items():
                 caught = job.result()
-                print(f"{'ESCAPED' if caught is None else 'caught '}  {name}: {caught}", flush=True)
-                if caught is None:
+                print(f"{'caught ' if caught else 'ESCAPED'}  {name}: {caught}", flush=True)
+                if not caught:
                     escaped.append(name)
     if escaped:
         sys.exit(f"{len(escaped)} of {len(found)} mutants escaped within the seeds {options.seeds}")
