@@ -164,7 +164,7 @@ Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoi
     if (served || !is_taken) return served;
     const bool is_to_host = meeting.founds == Founds::kYes || is_one_place;
     const bool is_another_program = is_only_port && !may_be_joined_at(endpoint.port, meeting);
-    if (is_to_host || is_another_program) return refuse_others(meeting, served.error());
+    if (is_to_host || is_another_program) return refuse_others(meeting, endpoint, served.error());
     spdlog::info("{}, unless the job is there, which is joined", served.error().detail);
     cannot_listen_ = served.error().detail;
     has_told_taken_ = true;
@@ -187,21 +187,25 @@ Result<void> PeerNetwork::found_or_join(const MeetingPlan& meeting, const Endpoi
 
 /// The endpoint cannot be here. Where there is a place for it the others are told so, who would
 /// wait for it; else this node ends.
-Result<void> PeerNetwork::refuse_others(const MeetingPlan& meeting, const Error& why) {
+Result<void> PeerNetwork::refuse_others(
+    const MeetingPlan& meeting, const Endpoint& endpoint, const Error& why) {
   for (const std::uint16_t port : meeting.refusal_ports) {
     if (!serve_at({.host = "", .port = port})) continue;
     founds_ = false;
     cannot_host_ = why.detail;
+    if (const auto owner = owner_of(endpoint.port)) held_by_ = owner->inodes;
     return {};
   }
   return why;
 }
 
 /// Once the program that had the port is gone, the others are not told of it: whoever has stopped
-/// it starts this node again.
-bool PeerNetwork::is_endpoint_free() const {
-  const Endpoint endpoint = plan_.meeting.endpoint.value_or(Endpoint());
-  return listen_on({.host = "", .port = endpoint.port}).has_value();
+/// it starts this node again, and that one has the port.
+bool PeerNetwork::is_endpoint_still_held() const {
+  const std::uint16_t port = plan_.meeting.endpoint.value_or(Endpoint()).port;
+  const auto owner = owner_of(port);
+  if (!owner) return held_by_.empty() && !listen_on({.host = "", .port = port});
+  return std::ranges::find_first_of(owner->inodes, held_by_) != owner->inodes.end();
 }
 
 /// Listens where the others look for the first leader, on top of what it listens on. Yields the
@@ -365,7 +369,7 @@ void PeerNetwork::tell(Links::Event event) {
   } else if (const auto* connected = std::get_if<Links::Connected>(&event)) {
     on_event_(Peer::Connected{.link = connected->link});
   } else if (auto* const received = std::get_if<Links::Received>(&event)) {
-    if (!cannot_host_.empty() && is_endpoint_free()) return links_->close(received->link);
+    if (!cannot_host_.empty() && !is_endpoint_still_held()) return links_->close(received->link);
     on_event_(Peer::Received{.link = received->link, .message = std::move(received->message)});
   } else if (const auto* closed = std::get_if<Links::Closed>(&event)) {
     on_event_(Peer::Closed{

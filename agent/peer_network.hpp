@@ -92,7 +92,7 @@ class PeerNetwork {
   PeerNetwork(asio::io_context& context, const LaunchPlan& plan, Front& front);
 
   Result<void> open_links(const LaunchPlan& plan);
-  bool is_endpoint_free() const;
+  bool is_endpoint_still_held() const;
   Result<std::uint16_t> listen_at_endpoint(const MeetingPlan& meeting, const Endpoint& endpoint);
   bool has_name() const;
   AdvertisedJob advertised_job() const;
@@ -100,7 +100,8 @@ class PeerNetwork {
   void stop_looking();
   asio::awaitable<void> look_again();
   Result<void> found_or_join(const MeetingPlan& meeting, const Endpoint& endpoint);
-  Result<void> refuse_others(const MeetingPlan& meeting, const Error& why);
+  Result<void> refuse_others(
+      const MeetingPlan& meeting, const Endpoint& endpoint, const Error& why);
   Result<void> serve_at(const Endpoint& endpoint);
   void learn_own_address(const effects::BeginStore& effect);
   void adopt(Protocol protocol, Descriptor socket, const std::string& received);
@@ -115,6 +116,7 @@ class PeerNetwork {
   bool founds_ = true;
   bool hosts_if_called_ = false;      // it listens at the endpoint all the same
   std::string cannot_host_;           // why not, though it was to
+  std::vector<std::string> held_by_;  // the sockets that have its port, as /proc shows them
   std::string cannot_listen_;         // why not, though the job may be there
   bool looks_ = false;                // whether the endpoint has become this node's
   std::vector<Address> endpoint_at_;  // where it led the last time that it was called

@@ -72,14 +72,14 @@ function(ddprun_program name)
 endfunction()
 
 # One CTest entry per GoogleTest program, so that ctest -L unit stays quick to list and run. With
-# DDPRUN_TESTS=OPTIMISED a program that neither needs torch nor simulates is not built,
-# and its entry is disabled.
+# DDPRUN_TESTS=OPTIMISED a program is built only if it needs torch, simulates or cannot be tested
+# in full under sanitizers; the entry of another is disabled.
 function(ddprun_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINKS;LABELS")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  if(DDPRUN_TESTS STREQUAL "OPTIMISED" AND NOT "torch" IN_LIST arg_LABELS AND NOT "sim" IN_LIST arg_LABELS)
+  if(DDPRUN_TESTS STREQUAL "OPTIMISED" AND NOT arg_LABELS MATCHES "(^|;)(torch|sim|unsanitized)(;|$)")
     set(left_out EXCLUDE_FROM_ALL)
   endif()
   add_executable(${name}_test ${left_out} ${arg_SOURCES})

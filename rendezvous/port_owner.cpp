@@ -184,6 +184,7 @@ std::optional<PortOwner> owner_of(std::uint16_t port) {
   owner.user = sockets.front().user;
   for (const Socket& socket : sockets) {
     if (owner.pid == 0) find_process(socket.inode, owner);
+    owner.inodes.push_back(socket.inode);
     if (!socket.listens) continue;
     const auto ways = ways_to(socket.address, port);
     owner.listens.insert(owner.listens.end(), ways.begin(), ways.end());

@@ -17,6 +17,8 @@ struct PortOwner {
   int pid = 0;                    // 0: the same
   std::string user;               // the id of its user
   std::vector<Endpoint> listens;  // numeric, to connect to; empty: it has the port and no listener
+  // Of its sockets: another program has others, and the same one that is started again.
+  std::vector<std::string> inodes = {};
 
   /// "python3 (pid 812)".
   std::string to_string() const;

@@ -13,6 +13,7 @@
 #   second_job started_again              what is started where a job runs
 #   chaos                                 one trouble after another, by chance
 #   terminals unkind notice requeue       under Slurm: started by hand, what it does unasked, what it says
+#   templates                             all batch scripts, training
 #   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
 #   examples                              what check_gpu.sh tries on a GPU, on the CPU
 #   newest_torch                          Python's scripts under torchrun and ddprun, with the newest torch of PyPI
@@ -26,7 +27,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again chaos
-  terminals unkind notice requeue kills snapshots training_cuts kit examples newest_torch unit)
+  terminals unkind notice requeue templates kills snapshots training_cuts kit examples newest_torch unit)
 
 case "${1:-}" in
   -h | --help)
@@ -99,6 +100,7 @@ drill() {
     terminals) python3 "$tests/slurm/meeting_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
     unkind) python3 "$tests/slurm/unkind_cluster_test.py" "${programs[@]}" --repeats 10 ;;
     notice) "$python" "$tests/slurm/notice_cluster_drill.py" "${with_trainer[@]}" --repeats 20 ;;
+    templates) python3 "$tests/slurm/templates_cluster_test.py" "${with_trainer[@]}" --python "$python" ;;
     requeue) "$python" "$tests/slurm/requeue_cluster_test.py" "${with_trainer[@]}" --python "$python" ;;
     kills)
       DDPRUN_KILLS=100 python3 "$tests/agent/processes_test.py" --launcher "$bin/run_plan" --worker "$bin/fake_worker"
@@ -107,7 +109,10 @@ drill() {
       DDPRUN_SNAPSHOT_KILLS=1000 "$bin/snapshot_crash_test"
       DDPTRAIN="$bin/ddptrain" "$python" "$tests/parity/snapshot_kill_test.py" --kills 200
       ;;
-    training_cuts) DDPTRAIN="$bin/ddptrain" "$python" "$tests/parity/cuts_test.py" --cuts 200 ;;
+    training_cuts)
+      DDPTRAIN="$bin/ddptrain" "$python" "$tests/parity/cuts_test.py" --cuts 200
+      DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" "$tests/parity/drill_test.py" --seeds 50
+      ;;
     kit) DDPTRAIN="$bin/ddptrain" DDPRUN_KIT=all "$python" "$tests/parity/kit_test.py" ;;
     examples)
       DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" "$tests/parity/gpu_check.py" --device cpu

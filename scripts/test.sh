@@ -10,8 +10,8 @@
 # --without-torch leaves out the third. What failed is shown last. scripts/nightly.sh has what takes longer.
 #
 # Most tests under dev wait for processes, leases and Slurm, so that they leave processors to the rest: the
-# other presets are built beside them, and trained and simulated in is what no clock is asked about. That
-# is done at the lowest priority and written into build/log/others.log until they are done.
+# other presets are built beside them at the lowest priority, and what asks no clock is tested in release.
+# What that says is in build/log/others.log, and is shown behind them.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -63,17 +63,15 @@ others=$!
 trap 'kill -- "-$others" 2>/dev/null || :' EXIT
 run_tests dev 6 "${left_to_release[@]}"
 
-step "Waiting for what began beside it (${others_log#"$ddprun_root/"})"
-status=0
-wait "$others" || status=$?
-cat -- "$others_log"
-((status == 0)) || die "the build or the tests beside the preset dev failed (above)"
+step "What began beside it"
+tail -n +1 -f --pid="$others" -- "$others_log"
+wait "$others" || die "what began beside the tests of the preset dev failed (above)"
 step "Testing the preset tsan (ThreadSanitizer): what has threads"
 run_tests tsan 2 -L threads
 
 if [[ $with_torch == yes ]]; then
-  # All else was tested under the sanitizers.
+  # All else was tested under the sanitizers, in full.
   step "Testing the rest of what the preset release alone has"
-  run_tests release 2 -L '^(torch|tidy)$' -LE "$untimed"
+  run_tests release 2 -L '^(torch|tidy|unsanitized)$' -LE "$untimed"
 fi
 step "All tests passed"

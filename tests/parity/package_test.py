@@ -17,8 +17,9 @@ BUILD = pathlib.Path(os.environ["BUILD"])
 COMPONENTS = ("launcher", "trainer", "kit", "slurm", "docs")
 
 
-def run(*command):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def run(*command, env=None):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=env)
     if done.returncode:
         raise AssertionError(f"{command} ended with {done.returncode}\n{done.stdout}")
 
@@ -28,14 +29,20 @@ class Package(unittest.TestCase):
     def setUpClass(cls):
         cls.root = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         run("cmake", "--install", BUILD, "--prefix", cls.root / "prefix")
-        cls.build(PROJECT, cls.root / "build")
+        # Below the root, so that no path there tells ccache one run from the next.
+        project = shutil.copytree(PROJECT, cls.root / "program")
+        cls.build(project, cls.root / "build")
         cls.program = str(cls.root / "build/mnist")
 
     @classmethod
     def build(cls, project, directory):
+        env = dict(os.environ)
+        if shutil.which("ccache"):
+            env |= {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CCACHE_BASEDIR": str(cls.root), "CCACHE_NOHASHDIR": "1",
+                    "CCACHE_SLOPPINESS": "time_macros,include_file_mtime,include_file_ctime"}
         run("cmake", "-S", project, "-B", directory, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-            f"-DCMAKE_PREFIX_PATH={cls.root / 'prefix'}")
-        run("cmake", "--build", directory)
+            f"-DCMAKE_PREFIX_PATH={cls.root / 'prefix'}", env=env)
+        run("cmake", "--build", directory, env=env)
 
     def test_the_example_has_the_weights_of_ddptrain_and_python(self):
         flags = ["--dataset", "fashion-mnist", "--data-dir", "/usr/share/datasets/fashion-mnist", "--model", "convnet",

@@ -88,6 +88,18 @@ TEST(PortOwner, IsNobodyWhereThePortIsFree) {
   EXPECT_FALSE(owner_of(port));
 }
 
+TEST(PortOwner, HasOtherSocketsOnceItWasStartedAgain) {
+  auto listening = listen_on({.host = "127.0.0.1", .port = 0}).value();
+  const std::uint16_t port = port_of(listening.front().get());
+  const auto before = owner_of(port).value().inodes;
+  EXPECT_EQ(1U, before.size());
+  EXPECT_EQ(before, owner_of(port).value().inodes);
+  listening.clear();
+  const Descriptor other =
+      std::move(listen_on({.host = "127.0.0.1", .port = port}).value().front());
+  EXPECT_NE(before, owner_of(port).value().inodes);
+}
+
 TEST(PortOwner, SaysWhoseItIsIfTheProgramIsHidden) {
   const PortOwner hidden{.program = "", .pid = 0, .user = "1000", .listens = {}};
   EXPECT_EQ("another program of the user with id 1000 (see ss -tlnp)", hidden.to_string());
