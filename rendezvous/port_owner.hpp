@@ -18,7 +18,7 @@ struct PortOwner {
   std::string user;               // the id of its user
   std::vector<Endpoint> listens;  // numeric, to connect to; empty: it has the port and no listener
   // Of its sockets: another program has others, and the same one that is started again.
-  std::vector<std::string> inodes = {};
+  std::vector<std::string> inodes;
 
   /// "python3 (pid 812)".
   std::string to_string() const;

@@ -101,7 +101,7 @@ TEST(PortOwner, HasOtherSocketsOnceItWasStartedAgain) {
 }
 
 TEST(PortOwner, SaysWhoseItIsIfTheProgramIsHidden) {
-  const PortOwner hidden{.program = "", .pid = 0, .user = "1000", .listens = {}};
+  const PortOwner hidden{.program = "", .pid = 0, .user = "1000", .listens = {}, .inodes = {}};
   EXPECT_EQ("another program of the user with id 1000 (see ss -tlnp)", hidden.to_string());
 }
 
@@ -133,7 +133,7 @@ TEST(MayHostJob, ASilentProgramIfItMayBeADdprun) {
 
 TEST(MayHostJob, NotAProgramThatDoesNotListen) {
   EXPECT_FALSE(may_host_job(
-      {.program = own_name(), .pid = 1, .user = "0", .listens = {}},
+      {.program = own_name(), .pid = 1, .user = "0", .listens = {}, .inodes = {}},
       2,
       IfHidden::kMayBe,
       Clock::now()));
