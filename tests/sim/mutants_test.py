@@ -26,6 +26,7 @@ SOURCES = [
 ]
 SEEDS = "1:60000"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ddprun/mutants"
+DIED = "status "  # without a word: it may have been killed, so that is no verdict to remember
 # A mutant's headers are copied just before they are read, which ccache would not trust.
 CCACHE = {"CCACHE_SLOPPINESS": "include_file_mtime,include_file_ctime"}
 
@@ -170,7 +171,7 @@ def run(program, seeds):
     done = subprocess.run([str(program), "--seeds", seeds], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return ""
-    return done.stdout.splitlines()[0] if done.stdout else f"status {done.returncode}"
+    return done.stdout.splitlines()[0] if done.stdout else f"{DIED}{done.returncode}"
 
 
 def link(compiler, objects, program):
@@ -196,12 +197,15 @@ def hunt(compiler, base, name, seeds):
         objects.append(out)
     program = link(compiler, objects, tree / "sim")
     known = CACHE / hashlib.sha256(program.read_bytes() + seeds.encode()).hexdigest()
-    if not known.exists():
+    if known.exists():
+        return known.read_text()
+    verdict = run(program, seeds)
+    if not verdict.startswith(DIED):
         CACHE.mkdir(parents=True, exist_ok=True)
         written = known.with_suffix(f".{os.getpid()}")  # nobody reads half of one
-        written.write_text(run(program, seeds))
+        written.write_text(verdict)
         written.rename(known)
-    return known.read_text()
+    return verdict
 
 
 def main():
