@@ -77,6 +77,15 @@ def final(results):
     return dict(re.findall(r"(\S+?)=(\S+)", last))
 
 
+def python_hashes(directory, jobs, world, kernels=ENVIRONMENT):
+    """The weights' hash that Python has behind each of `jobs`, lists of flags; all in one process for each rank."""
+    file = pathlib.Path(directory, f"jobs-{world}")
+    file.write_text("".join(" ".join(job) + "\n" for job in jobs))
+    results = Run([*PYTHON_PEER, "--jobs", str(file)], world, kernels=kernels).wait()
+    final(results)
+    return [line.split("weights_sha256=")[1] for line in results[0][1].splitlines()]
+
+
 def kernels(results):
     """What at::get_cpu_capability() said in ddptrain."""
     return re.search(r"kernels=(\S+)", results[0][1]).group(1)

@@ -88,14 +88,10 @@ class Kit(unittest.TestCase):
         return str(self.directory / f"{who}-{world}-{number}.jsonl")
 
     def train_python(self, world, those):
-        """The hash of each job, in order; all in one process for each rank."""
-        lines = [" ".join([*self.flags(job), "--metrics-file", self.metrics("python", world, number)])
-                 for number, job in enumerate(those.values())]
-        file = self.directory / f"jobs-{world}"
-        file.write_text("\n".join(lines) + "\n")
-        results = jobs.Run([*jobs.PYTHON_PEER, "--jobs", str(file)], world, kernels=jobs.OWN_KERNELS).wait()
-        jobs.final(results)
-        return [line.split("weights_sha256=")[1] for line in results[0][1].splitlines()]
+        """The hash of each job, in order."""
+        return jobs.python_hashes(
+            self.directory, [[*self.flags(job), "--metrics-file", self.metrics("python", world, number)]
+                             for number, job in enumerate(those.values())], world, kernels=jobs.OWN_KERNELS)
 
     def assert_equals_python(self, world, those):
         theirs = self.train_python(world, those)

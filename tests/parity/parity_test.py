@@ -66,15 +66,11 @@ def train_ours(job, world):
 
 @functools.cache
 def train_peers(world):
-    """{job: (the weights' hash, records)} of Python's, all in one process for each rank."""
+    """{job: (the weights' hash, records)} of Python's."""
     with tempfile.TemporaryDirectory() as directory:
         metrics = {job: str(pathlib.Path(directory, job)) for job in JOBS}
-        lines = pathlib.Path(directory, "jobs")
-        lines.write_text("".join(
-            " ".join([*flags(job, world), "--metrics-file", metrics[job]]) + "\n" for job in JOBS))
-        results = jobs.Run([*jobs.PYTHON_PEER, "--jobs", str(lines)], world).wait()
-        jobs.final(results)
-        hashes = [line.split("weights_sha256=")[1] for line in results[0][1].splitlines()]
+        hashes = jobs.python_hashes(
+            directory, [[*flags(job, world), "--metrics-file", metrics[job]] for job in JOBS], world)
         return {job: (hash_, jobs.records(metrics[job])) for job, hash_ in zip(JOBS, hashes, strict=True)}
 
 
