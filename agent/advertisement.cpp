@@ -31,7 +31,7 @@ std::uint64_t hash_of(std::string_view text) {
 /// is called by chance of another job refuses.
 std::string prefix_of(const AdvertisedJob& job) {
   std::string text;
-  for (const std::string& part : {job.id, job.meets_at.to_string(), job.program, job.role}) {
+  for (const std::string& part : {job.id, job.endpoint.to_string(), job.program, job.role}) {
     text += part;
     text += '\0';  // none of them has one
   }

@@ -16,7 +16,7 @@ namespace ddprun {
 /// Which agents are meant: those that would be nodes of one job.
 struct AdvertisedJob {
   std::string id;
-  Endpoint meets_at;  // as it was given
+  Endpoint endpoint;  // as it was given
   std::string program;
   std::string role;
 };

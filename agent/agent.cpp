@@ -7,8 +7,8 @@
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
-#include "base/say.hpp"
 #include "base/signal_name.hpp"
+#include "base/standard_streams.hpp"
 #include "base/worker_contract.hpp"
 #include "rendezvous/status_page.hpp"
 
@@ -41,14 +41,14 @@ std::uint64_t chance() {
 }  // namespace
 
 Result<std::unique_ptr<Agent>> Agent::open(
-    asio::io_context& context, const LaunchPlan& plan, Front& front, Inherited inherited) {
+    asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, Inherited inherited) {
   auto consoles = Consoles::create();
   if (!consoles) return consoles.error();
   // Now, so that whatever goes wrong from here on can be said without waiting for a reader.
   auto err = (*consoles)->of(STDERR_FILENO);
   if (!err) return err.error();
   log_to(*err);
-  auto network = PeerNetwork::open(context, plan, front);
+  auto network = RendezvousNetwork::open(context, plan, guard);
   if (!network) return network.error();
   auto streams = Streams::open(plan, **consoles);
   if (!streams) return streams.error();
@@ -62,7 +62,7 @@ Result<std::unique_ptr<Agent>> Agent::open(
   std::unique_ptr<Agent> agent(new Agent(
       context,
       plan,
-      front,
+      guard,
       std::move(inherited),
       {.consoles = *std::move(consoles),
        .streams = *std::move(streams),
@@ -81,18 +81,18 @@ Result<std::unique_ptr<Agent>> Agent::open(
 Agent::Agent(
     asio::io_context& context,
     const LaunchPlan& plan,
-    Front& front,
+    GuardClient& guard,
     Inherited inherited,
     Opened opened)
     : context_(context),
       plan_(plan),
-      front_(front),
+      guard_(guard),
       host_(std::move(opened.host)),
       consoles_(std::move(opened.consoles)),
       streams_(std::move(opened.streams)),
       journal_(std::move(opened.journal)),
       network_(std::move(opened.network)),
-      peer_(rendezvous_policy(plan_, network_->own_node(host_, chance()))),
+      node_(rendezvous_policy(plan_, network_->own_node(host_, chance()))),
       lapse_(context, kNever),
       timer_(context, kNever),
       finished_(context, kNever),
@@ -108,30 +108,32 @@ Agent::Agent(
           std::move(inherited),
           {.news = [this](const WorkerNews& news) { workers_told(news); },
            .failure_read =
-               [this](FailureText text) { feed(Peer::FailureRead{.text = std::move(text)}); },
+               [this](FailureText text) {
+                 feed(RendezvousNode::FailureRead{.text = std::move(text)});
+               },
            .gave_up = [this](int status) { leave(status); }}) {
   // Nobody else can set it for the workers: they inherit from here.
   const char* const chosen =
       std::getenv(contract::kGlooInterface);  // NOLINT(concurrency-mt-unsafe)
-  if (plan_.meeting.has_others() && chosen == nullptr) {
+  if (plan_.rendezvous.has_others() && chosen == nullptr) {
     interface_ = std::make_unique<WorkerInterface>(context, host_);
   }
   network_->listen(
-      [this](Peer::Event event) { feed(std::move(event)); },
-      [this] { return status_page(peer_, DDPRUN_VERSION, Clock::now()); });
+      [this](RendezvousNode::Event event) { feed(std::move(event)); },
+      [this] { return status_page(node_, DDPRUN_VERSION, Clock::now()); });
 }
 
 Agent::~Agent() = default;
 
 Result<void> Agent::open_fence() {
-  if (!plan_.meeting.has_fence()) return {};
+  if (!plan_.rendezvous.has_fence()) return {};
   auto fence = Fence::open(
       context_,
-      plan_.meeting.fence_directory,
-      peer_.policy().job,
+      plan_.rendezvous.fence_directory,
+      node_.policy().job,
       [this](const effects::ClaimFence& claim, Incarnation holder) {
-        feed(Peer::FenceHeld{
-            .instance = claim.instance, .electorate = claim.electorate, .holder = holder});
+        feed(RendezvousNode::FenceHeld{
+            .instance = claim.instance, .round = claim.round, .holder = holder});
       });
   if (!fence) return fence.error();
   fence_ = *std::move(fence);
@@ -185,7 +187,7 @@ asio::awaitable<void> Agent::do_the_job(std::string unfit) {
   started.python = plan_.command.interpreter;
   journal_->record(started);
   // Else a signal came first.
-  if (!exit_status_) feed(Peer::Begin{.unfit = std::move(unfit)});
+  if (!exit_status_) feed(RendezvousNode::Begin{.unfit = std::move(unfit)});
   while (!exit_status_) {
     co_await finished_.async_wait(kTuple);
   }
@@ -209,11 +211,11 @@ asio::awaitable<std::string> Agent::check_node() {
 /// Gives everything that was said time to arrive; each reader and each disk may be stuck.
 int Agent::wind_up(int status) {
   workers_.finish(status);
-  if (status == kExitOk && workers_.keeps_leftovers()) front_.keep_leftovers();
+  if (status == kExitOk && workers_.keeps_leftovers()) guard_.keep_leftovers();
   if (sampler_) sampler_->finish(Clock::now() + kPatience);
   streams_->finish(Clock::now() + kPatience);
   if (stopped_by_ != 0 && !is_said_elsewhere_) {
-    journal_->tell([words = last_words(status)] { return words; });
+    journal_->report([words = last_words(status)] { return words; });
   }
   static_cast<void>(journal_->flush(Clock::now() + kPatience));  // if not, the second one says so
   for (const int stuck : consoles_->flush(kPatience)) {
@@ -229,7 +231,8 @@ int Agent::wind_up(int status) {
   if (journal_->flush(Clock::now() + kPatience)) {
     streams_->tidy_up(status == kExitOk);
   } else {
-    say("ddprun: the disk of the log directory does not answer; the last events are lost\n");
+    write_stderr(
+        "ddprun: the disk of the log directory does not answer; the last events are lost\n");
   }
   return status;
 }
@@ -239,7 +242,7 @@ void Agent::record_after_end(std::string event, const std::string& text) {
   entry.text = text;
   journal_->record(entry);
   static_cast<void>(journal_->flush(Clock::now() + kPatience));
-  say(fmt::format("ddprun: {}\n", text));
+  write_stderr(fmt::format("ddprun: {}\n", text));
 }
 
 std::string Agent::last_words(int status) const {
@@ -265,23 +268,23 @@ void Agent::stop_by(int signal) {
     late_signal_ = signal;
     return;
   }
-  feed(Peer::Signalled{
+  feed(RendezvousNode::Signalled{
       .signal = is_at_once ? SIGKILL : signal, .whole_job = !plan_.slurm_step.empty()});
 }
 
 void Agent::workers_told(const WorkerNews& news) {
   const bool run = is_under_way(news.state);
-  if (!run) front_.workers_run(false);
+  if (!run) guard_.workers_run(false);
   if (news.state == WorkersState::kRunning) announce(workers_.master());
-  feed(Peer::Workers{.news = news});
+  feed(RendezvousNode::Workers{.news = news});
   if (run || !late_signal_) return;
   const int signal = *late_signal_;
   late_signal_.reset();
-  feed(Peer::Signalled{.signal = signal, .whole_job = !plan_.slurm_step.empty()});
+  feed(RendezvousNode::Signalled{.signal = signal, .whole_job = !plan_.slurm_step.empty()});
 }
 
 /// Events that arise while effects are performed wait their turn, so the core sees one at a time.
-void Agent::feed(Peer::Event event) {
+void Agent::feed(RendezvousNode::Event event) {
   if (feeding_) {
     events_.push_back(std::move(event));
     return;
@@ -296,14 +299,14 @@ void Agent::feed(Peer::Event event) {
   feeding_ = false;
   // An earlier deadline ends keep_time's wait; most that happens only moves it on, and costs
   // nothing.
-  const TimePoint next = peer_.next_deadline().value_or(kNever);
+  const TimePoint next = node_.next_deadline().value_or(kNever);
   if (next < timer_.expiry()) timer_.expires_at(next);
 }
 
-void Agent::advance(const Peer::Event& event) {
+void Agent::advance(const RendezvousNode::Event& event) {
   if (exit_status_) return;
   effects_.clear();
-  peer_.apply(event, Clock::now(), effects_);
+  node_.apply(event, Clock::now(), effects_);
   for (const auto& effect : effects_) {
     std::visit([this](const auto& what) { perform(what); }, effect);
   }
@@ -312,12 +315,12 @@ void Agent::advance(const Peer::Event& event) {
 asio::awaitable<void> Agent::keep_time() {
   for (;;) {
     // What was due before is due now: it is not late, as after a suspension.
-    timer_.expires_at(std::max(peer_.next_deadline().value_or(kNever), Clock::now()));
+    timer_.expires_at(std::max(node_.next_deadline().value_or(kNever), Clock::now()));
     const auto [re_armed] = co_await timer_.async_wait(kTuple);
     if (re_armed) continue;
     const TimePoint now = Clock::now();
     if (Resumption::is_late(timer_.expiry(), now)) resumed(now);
-    feed(Peer::Tick{});
+    feed(RendezvousNode::Tick{});
   }
 }
 
@@ -362,13 +365,13 @@ bool Agent::was_suspended_under_lease() {
   const bool has_lease = lease_until_ != TimePoint() && lease_until_ != kNever;
   return has_lease &&
          ends_by_suspension(
-             lease_until_, peer_.policy().lease, resumed_at_, peer_.member().is_leader_dead());
+             lease_until_, node_.policy().lease, resumed_at_, node_.member().is_leader_dead());
 }
 
 /// Forgets what it knows and begins as a machine does that was switched off. All nodes slept,
 /// perhaps, and those that did the same know no leader to wait for.
 void Agent::come_back() {
-  front_.return_after_end();
+  guard_.return_after_end();
   workers_.kill();
   leave(kExitTryAgain);
 }
@@ -380,12 +383,12 @@ void Agent::perform(const effects::ClaimFence& effect) {
 void Agent::perform(const effects::SetLease& effect) {
   lease_until_ = effect.until;
   // Whoever is to end the workers when the agent cannot does so once it surely has not.
-  const Duration after = peer_.policy().margin / 2;
-  front_.allow_until(effect.until == kNever ? kNever : effect.until + after);
+  const Duration after = node_.policy().margin / 2;
+  guard_.allow_until(effect.until == kNever ? kNever : effect.until + after);
 }
 
 void Agent::perform(const effects::StartWorkers& effect) {
-  front_.workers_run(true);  // before the lease is looked at: from here on it is kept
+  guard_.workers_run(true);  // before the lease is looked at: from here on it is kept
   if (Clock::now() < lease_until_) {
     effects::StartWorkers round = effect;
     round.master = network_->master_of_round(effect.master);
@@ -433,13 +436,13 @@ void Agent::begin_sampling() {
 }
 
 void Agent::perform(const effects::StopWorkers& effect) {
-  workers_.stop(effect.order, plan_.shares_console && peer_.coordinator() == nullptr);
+  workers_.stop(effect.order, plan_.shares_console && node_.coordinator() == nullptr);
 }
 
 void Agent::perform(const effects::KillWorkers& effect) {
   if (was_suspended_under_lease()) return come_back();
   if (!effect.is_said_later) {
-    journal_->tell([why = effect.why] {
+    journal_->report([why = effect.why] {
       return fmt::format(
           "ddprun: {}, so the workers of this node are killed; next: they are started anew, once "
           "enough nodes have found each other\n",
@@ -458,7 +461,7 @@ void Agent::perform(const effects::Absence& effect) {
 }
 
 void Agent::perform(const effects::ShowFailure& effect) {
-  journal_->tell([text = failure_output(effect.host, effect.failure)] { return text; });
+  journal_->report([text = failure_output(effect.host, effect.failure)] { return text; });
 }
 
 void Agent::perform(const effects::Note& effect) {
@@ -472,7 +475,7 @@ void Agent::perform(const effects::Finish& effect) {
   const bool is_known =
       effect.why.empty() || is_said_elsewhere_ || stopped_by_ != 0 || workers_.has_told_end();
   if (!is_known) {
-    journal_->tell([why = effect.why, status = effect.exit_status] {
+    journal_->report([why = effect.why, status = effect.exit_status] {
       return fmt::format("ddprun: {}; exit status {}\n", why, status);
     });
   }

@@ -1,25 +1,25 @@
 #pragma once
 
-// The agent of one node: the shell around Peer. It owns the workers of this node, the store they
-// meet at, their streams and the journal, and performs what the core decides.
+// The agent of one node: the shell around RendezvousNode. It owns the workers of this node, the
+// store they meet at, their streams and the journal, and performs what the core decides.
 //
 // Everything here runs on the main thread.
 
 #include "agent/core/launch_plan.hpp"
 #include "agent/fence.hpp"
 #include "agent/file_timer.hpp"
-#include "agent/front.hpp"
+#include "agent/guard_client.hpp"
 #include "agent/journal.hpp"
 #include "agent/local_workers.hpp"
 #include "agent/memory_sampler.hpp"
 #include "agent/notice_file.hpp"
-#include "agent/peer_network.hpp"
+#include "agent/rendezvous_network.hpp"
 #include "agent/resumption.hpp"
 #include "agent/streams.hpp"
 #include "agent/worker_interface.hpp"
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
-#include "rendezvous/core/peer.hpp"
+#include "rendezvous/core/rendezvous_node.hpp"
 #include "rendezvous/job_files.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -39,10 +39,10 @@ class Consoles;
 class Agent {
  public:
   /// Opens the log directory and the store's port, and has log lines go by a thread of their own;
-  /// starts no worker. `front` outlives it; `inherited` is what workers get beside what we set.
+  /// starts no worker. `guard` outlives it; `inherited` is what workers get beside what we set.
   /// Fails with kInvalidArgument, kNotFound or kIo, naming the value.
   static Result<std::unique_ptr<Agent>> open(
-      asio::io_context& context, const LaunchPlan& plan, Front& front, Inherited inherited);
+      asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, Inherited inherited);
 
   ~Agent();
   Agent(const Agent&) = delete;
@@ -78,14 +78,14 @@ class Agent {
     std::unique_ptr<Consoles> consoles;
     std::unique_ptr<Streams> streams;
     std::unique_ptr<Journal> journal;
-    std::unique_ptr<PeerNetwork> network;
+    std::unique_ptr<RendezvousNetwork> network;
     std::string host;
   };
 
   Agent(
       asio::io_context& context,
       const LaunchPlan& plan,
-      Front& front,
+      GuardClient& guard,
       Inherited inherited,
       Opened opened);
 
@@ -102,8 +102,8 @@ class Agent {
   std::string worker_interface(const Endpoint& master);
   std::string last_words(int status) const;
 
-  void feed(Peer::Event event);
-  void advance(const Peer::Event& event);
+  void feed(RendezvousNode::Event event);
+  void advance(const RendezvousNode::Event& event);
   void perform(const effects::Call& effect) { network_->call(effect); }
   void perform(const effects::Send& effect) { network_->send(effect); }
   void perform(const effects::Close& effect) { network_->close(effect); }
@@ -127,19 +127,19 @@ class Agent {
 
   asio::io_context& context_;
   const LaunchPlan plan_;
-  Front& front_;
+  GuardClient& guard_;
   std::string host_;
   std::unique_ptr<Consoles> consoles_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Journal> journal_;
-  std::unique_ptr<PeerNetwork> network_;
+  std::unique_ptr<RendezvousNetwork> network_;
   std::unique_ptr<Fence> fence_;                // none: not asked for
   std::unique_ptr<WorkerInterface> interface_;  // none: one node, or the user has chosen
   std::unique_ptr<FileTimer> timers_;           // none: not asked for
   std::unique_ptr<MemorySampler> sampler_;      // none: not asked for, or no round has begun here
-  Peer peer_;
-  std::deque<Peer::Event> events_;  // that arose while effects were performed
-  Effects effects_;                 // of the event that is applied
+  RendezvousNode node_;
+  std::deque<RendezvousNode::Event> events_;  // that arose while effects were performed
+  Effects effects_;                           // of the event that is applied
   bool feeding_ = false;
   TimePoint lease_until_;
   Resumption resumption_;

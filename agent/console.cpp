@@ -94,10 +94,10 @@ void write_pending(SharedState& shared) {
         "\nddprun: {} lines are missing here: the disk was full; log files, if any, have them\n",
         shared.lost);
   }
-  const bool tell = std::exchange(shared.wants_room, false);
+  const bool report = std::exchange(shared.wants_room, false);
   const bool gone = shared.gone;
   lock.unlock();
-  if (tell) {
+  if (report) {
     const std::uint64_t one = 1;
     static_cast<void>(::write(shared.wake->get(), &one, sizeof one));  // full means awake already
   }
@@ -134,7 +134,7 @@ class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    console_->say({line.data(), line.size()});
+    console_->write({line.data(), line.size()});
   }
   void flush_() override {}
 
@@ -178,7 +178,7 @@ void Console::skip(std::size_t lines) {
   shared_->skipped += lines;
 }
 
-void Console::say(std::string_view lines) {
+void Console::write(std::string_view lines) {
   const std::scoped_lock lock(shared_->mutex);
   if (shared_->pending.size() >= 2 * kQueueBytesMax) {  // more than the workers' lines alone can
     ++shared_->skipped;
@@ -228,7 +228,7 @@ std::vector<int> Consoles::flush(Duration patience) {
     stuck.push_back(descriptor);
     const auto err = consoles_.find(STDERR_FILENO);
     if (descriptor == STDERR_FILENO || err == consoles_.end() || !err->second) continue;
-    err->second->say(
+    err->second->write(
         "ddprun: stdout did not take all output; what is missing is in the log files, if any\n");
   }
   return stuck;

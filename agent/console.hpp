@@ -49,7 +49,7 @@ class Console {
   void skip(std::size_t lines);
 
   /// Queues words of our own, whole lines, on a new line; they are left out where there is no room.
-  void say(std::string_view lines);
+  void write(std::string_view lines);
 
   /// Waits until everything is written or the console is gone, but not past `deadline`. Yields
   /// false if it takes no more.

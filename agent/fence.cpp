@@ -111,8 +111,8 @@ std::string fence_file_name(std::string_view job, const effects::ClaimFence& cla
       "{}-{}-{}-{}.fence",
       as_file_name(job),
       hex(claim.instance),
-      claim.electorate.generation,
-      claim.electorate.number);
+      claim.round.term,
+      claim.round.number);
 }
 
 Result<Incarnation> claim_fence(

@@ -1,7 +1,7 @@
 #pragma once
 
-// The fence (--fence-dir): files on a file system that all nodes share. Each electorate has one,
-// and the node whose incarnation it holds is the only one of that electorate that may lead.
+// The fence (--fence-dir): files on a file system that all nodes share. Each voter set has one,
+// and the node whose incarnation it holds is the only one of that voter set that may lead.
 //
 // A thread of its own makes and reads the files: a file system that hangs holds up neither the
 // heartbeats nor the end of the job. Everything else here is for the agent's thread.
@@ -29,10 +29,10 @@ namespace ddprun {
 /// Leaves nothing behind. Blocks. Fails with kIo or kNotFound, naming the directory.
 Result<void> check_fence_directory(const std::filesystem::path& directory);
 
-/// The file of the electorate that is claimed, "JOB-INSTANCE-GENERATION-NUMBER.fence".
+/// The file of the voter set that is claimed, "JOB-INSTANCE-GENERATION-NUMBER.fence".
 std::string fence_file_name(std::string_view job, const effects::ClaimFence& claim);
 
-/// Claims the electorate unless another node holds it, and yields the node that does. The answer
+/// Claims the voter set unless another node holds it, and yields the node that does. The answer
 /// survives a crash of this machine and of the file server; claiming again changes nothing. Blocks.
 /// Fails with kIo or kNotFound: the claim may or may not have taken effect then.
 Result<Incarnation> claim_fence(
@@ -69,10 +69,10 @@ class Fence {
       std::unique_ptr<WriterThread> thread,
       OnHeld on_held);
 
-  /// Electorates of different instances of the job may have one number.
+  /// Voter sets of different instances of the job may have one number.
   using Key = std::pair<Incarnation, RoundId>;
 
-  static Key key_of(const effects::ClaimFence& claim) { return {claim.instance, claim.electorate}; }
+  static Key key_of(const effects::ClaimFence& claim) { return {claim.instance, claim.round}; }
   void make(const effects::ClaimFence& claim);
   void answered(const effects::ClaimFence& claim, const Result<Incarnation>& holder);
 

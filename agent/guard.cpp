@@ -5,8 +5,8 @@
 #include "agent/resumption.hpp"
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
-#include "base/say.hpp"
 #include "base/signal_name.hpp"
+#include "base/standard_streams.hpp"
 
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ using namespace std::chrono_literals;
 constexpr auto kUnkillableAfter = 5s;
 constexpr int kPriority = -5;
 
-/// What the front waits with; made before the fork, so that failing starts nothing.
+/// What the guard waits with; made before the fork, so that failing starts nothing.
 struct Watch {
   Descriptor signals;  // signalfd
   Descriptor timer;    // timerfd, for the lease
@@ -47,7 +47,7 @@ struct Watch {
   SharedLease* lease = nullptr;
 };
 
-/// What a process has of its own before it is the front, and each agent gets.
+/// What a process has of its own before it is the guard, and each agent gets.
 class Ordinary {
  public:
   Ordinary() : priority_(::getpriority(PRIO_PROCESS, 0)) {
@@ -55,18 +55,18 @@ class Ordinary {
     ::sigprocmask(SIG_SETMASK, nullptr, &blocked_);
   }
 
-  /// Where it is allowed, the front gets the processor before what it guards, and is never waited
+  /// Where it is allowed, the guard gets the processor before what it guards, and is never waited
   /// for by the disk it was paged out to. Pages are locked as they are touched, so it stays small.
   void leave() const {
     ::setpriority(PRIO_PROCESS, 0, kPriority);
     ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
     if (!has_files_) return;
-    rlimit files = files_;  // it holds a life line of every node
+    rlimit files = files_;  // it holds a lifeline of every node
     files.rlim_cur = files.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &files);
   }
 
-  /// For a child of the front; locked memory is not handed down.
+  /// For a child of the guard; locked memory is not handed down.
   void restore() const {
     ::setpriority(PRIO_PROCESS, 0, priority_);
     if (has_files_) ::setrlimit(RLIMIT_NOFILE, &files_);
@@ -80,7 +80,7 @@ class Ordinary {
   bool has_files_ = false;
 };
 
-/// The life lines that the agent asked the front to hold.
+/// The lifelines that the agent asked the guard to hold.
 class Held {
  public:
   explicit Held(SharedLease& shared) : shared_(&shared) {}
@@ -120,7 +120,8 @@ class Held {
   void complain() {
     shared_->set_front_is_full();
     if (std::exchange(has_complained_, true)) return;
-    say("ddprun: the front may not open as many files as there are nodes: some of them will have "
+    write_stderr(
+        "ddprun: the guard may not open as many files as there are nodes: some of them will have "
         "to "
         "wait for the lease if this agent is killed; raise the limit (ulimit -Hn)\n");
   }
@@ -199,7 +200,7 @@ class Guard {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && lease_is_over();
   }
 
-  /// Whether the lease ran out because nothing ran here, the front neither: it went on after the
+  /// Whether the lease ran out because nothing ran here, the guard neither: it went on after the
   /// lease had been renewed last, or comes too late for anything else.
   bool has_slept(TimePoint now) const {
     const TimePoint until = watch_.lease->get();
@@ -248,7 +249,7 @@ bool is_a_defect(int signal) {
 /// Tells a person why the job ended here, unless the agent did, and yields the exit status.
 int conclude(pid_t agent, std::optional<int> end) {
   if (!end) {
-    say(fmt::format(
+    write_stderr(fmt::format(
         "ddprun: this node's lease ran out: it may no longer hear the node that leads the job, "
         "which may go on without it; and the agent here (pid {}) did not stop the workers itself, "
         "being "
@@ -261,7 +262,7 @@ int conclude(pid_t agent, std::optional<int> end) {
   if (WIFEXITED(*end)) return WEXITSTATUS(*end);
   const int signal = WTERMSIG(*end);
   const int exit_status = is_a_defect(signal) ? kExitDefect : exit_status_of_signal(signal);
-  say(fmt::format(
+  write_stderr(fmt::format(
       "ddprun: the agent (pid {}) was ended by {}; every process of the job was killed; "
       "exit status {}\n",
       agent,
@@ -284,9 +285,10 @@ std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t
   const auto left =
       kill_descendants(Clock::now() + kUnkillableAfter, {.families = earlier, .groups = {}});
   guard.take_orders();  // of one that was alive until now
-  if (left.empty()) say_farewell(guard.held().ends());
+  if (left.empty()) send_goodbye(guard.held().ends());
   for (const pid_t pid : left) {
-    say(fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
+    write_stderr(
+        fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
   }
   const bool returns = end.has_slept || guard.agent_returns();
   if (returns && left.empty()) return std::nullopt;
@@ -306,14 +308,14 @@ Result<Watch> open_watch(sigset_t signals, Descriptor orders) {
   return watch;
 }
 
-FrontEnded refuse(const Error& error) {
-  say(fmt::format("ddprun: {}\n", error.detail));
+GuardEnded refuse(const Error& error) {
+  write_stderr(fmt::format("ddprun: {}\n", error.detail));
   return {.exit_status = kExitTryAgain};
 }
 
 }  // namespace
 
-std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
+std::variant<AgentBegins, GuardEnded> fork_agent(const sigset_t& signals) {
   const Ordinary ordinary;
   const auto earlier = descendants_of(::getpid(), Search::kQuick);
   become_subreaper();  // before there is anybody to be orphaned
@@ -333,11 +335,11 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
     if (agent == 0) {
       if (returns) ordinary.restore();
       become_subreaper();  // fork does not hand this down
-      // One that is stopped when the front is killed wakes, finds the front gone, and clears up.
+      // One that is stopped when the guard is killed wakes, finds the guard gone, and clears up.
       ::prctl(PR_SET_PDEATHSIG, SIGCONT);
       ::prctl(PR_SET_NAME, "ddprun-agent");
       return AgentBegins{
-          .front = std::move(of_the_agent),
+          .guard = std::move(of_the_agent),
           .lease = watch->lease,
           .took_part = took_part,
           .returns = returns};
@@ -346,17 +348,18 @@ std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals) {
     ordinary.leave();
     const SharedLease& lease = *watch->lease;  // outlives the watch
     const auto status = watch_agent(agent, *std::move(watch), earlier);
-    if (status) return FrontEnded{.exit_status = *status};
+    if (status) return GuardEnded{.exit_status = *status};
     took_part |= lease.took_part();
   }
 }
 
-void end_without_front(std::span<const int> ends) {
+void end_without_guard(std::span<const int> ends) {
   const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
-  if (left.empty()) say_farewell(ends);
-  say("ddprun: the process that was started is gone (killed?); every process of the job was "
+  if (left.empty()) send_goodbye(ends);
+  write_stderr(
+      "ddprun: the process that was started is gone (killed?); every process of the job was "
       "killed");
-  say(left.empty() ? "\n" : ", but for some that do not end\n");
+  write_stderr(left.empty() ? "\n" : ", but for some that do not end\n");
   // Threads may be in the middle of a write, and nobody is left to be told a status.
   ::_exit(kExitDefect);
 }

@@ -1,19 +1,19 @@
 #pragma once
 
-// The front process (the guard): what the user or srun started, and the parent of the agent.
+// The guard process (the guard): what the user or srun started, and the parent of the agent.
 //
-//     front (guard)  ⊃  agent  ⊃  workers  ⊃  whatever they start
+//     guard (guard)  ⊃  agent  ⊃  workers  ⊃  whatever they start
 //
-// Front and agent are both sub-reapers, and each ends every process below it when it sees the other
-// die, but for what --leftover keep leaves after a success: the front hears of its child, the agent
-// of the end of a socket whose other end only the front holds. If both are killed at one blow, the
-// kernel kills the workers by their parent-death signal.
+// GuardClient and agent are both sub-reapers, and each ends every process below it when it sees the
+// other die, but for what --leftover keep leaves after a success: the guard hears of its child, the
+// agent of the end of a socket whose other end only the guard holds. If both are killed at one
+// blow, the kernel kills the workers by their parent-death signal.
 //
-// Whichever of the two is left says, once nothing else is, farewell to the nodes that this one led.
+// Whichever of the two is left says, once nothing else is, goodbye to the nodes that this one led.
 // And when this node's lease runs out while its agent does nothing about it, stopped or starved,
-// the front kills the agent first and then the rest (R8).
+// the guard kills the agent first and then the rest (R8).
 //
-// The front is forked before any thread exists, has no memory of its own to speak of, waits in one
+// The guard is forked before any thread exists, has no memory of its own to speak of, waits in one
 // system call, passes signals down and the exit status up.
 
 #include "agent/guard_channel.hpp"
@@ -28,27 +28,27 @@ namespace ddprun {
 
 /// This process is the agent now.
 struct AgentBegins {
-  Descriptor front;  // orders go there; readable, at its end, once the front has ended
+  Descriptor guard;  // orders go there; readable, at its end, once the guard has ended
   SharedLease* lease = nullptr;
-  bool took_part = false;  // an earlier one below this front had workers
+  bool took_part = false;  // an earlier one below this guard had workers
   bool returns = false;    // in place of one whose lease ran out while the node was suspended
 };
 
-/// This process was the front, and the agent has ended.
-struct FrontEnded {
+/// This process was the guard, and the agent has ended.
+struct GuardEnded {
   int exit_status = 0;
 };
 
 /// Forks the agent, and another one each time that the node was suspended for longer than its
-/// lease. Returns in all processes: at once in an agent, in the front once nothing of the job is
+/// lease. Returns in all processes: at once in an agent, in the guard once nothing of the job is
 /// left.
 ///
-/// REQUIRES: no thread but the caller's exists, and `signals` with SIGCHLD are blocked; the front
+/// REQUIRES: no thread but the caller's exists, and `signals` with SIGCHLD are blocked; the guard
 /// sends each of them that it gets on to the agent.
-std::variant<AgentBegins, FrontEnded> fork_agent(const sigset_t& signals);
+std::variant<AgentBegins, GuardEnded> fork_agent(const sigset_t& signals);
 
-/// For the agent, once the front is gone: ends every process below it, says farewell on `ends`, and
+/// For the agent, once the guard is gone: ends every process below it, says goodbye on `ends`, and
 /// ends this process, without waiting for its threads.
-[[noreturn]] void end_without_front(std::span<const int> ends);
+[[noreturn]] void end_without_guard(std::span<const int> ends);
 
 }  // namespace ddprun

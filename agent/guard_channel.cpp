@@ -76,9 +76,9 @@ Result<std::size_t> send_orders(int channel, std::span<const GuardOrder> orders)
   if (sent >= 0) return orders.size();
   if (errno == EAGAIN) return 0;
   if (errno == EPIPE || errno == ECONNRESET) {
-    return make_error(Errc::kPeerLost, "the front has ended");
+    return make_error(Errc::kPeerLost, "the guard has ended");
   }
-  return make_errno_error(errno, "cannot pass a life line to the front");
+  return make_errno_error(errno, "cannot pass a lifeline to the guard");
 }
 
 bool receive_orders(int channel, GuardOrders& out) {
@@ -106,10 +106,10 @@ bool receive_orders(int channel, GuardOrders& out) {
   return true;
 }
 
-void say_farewell(std::span<const int> ends) {
+void send_goodbye(std::span<const int> ends) {
   for (const int end : ends) {
     // One that takes no byte belongs to a node that has gone, or cannot be reached.
-    static_cast<void>(::send(end, &kFarewell, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
+    static_cast<void>(::send(end, &kGoodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
   }
 }
 

@@ -1,15 +1,15 @@
 #pragma once
 
-// What the agent tells the front that guards it: which life lines to hold, and how long anything
-// may run here. docs/rendezvous.md says what a life line proves.
+// What the agent tells the guard that guards it: which lifelines to hold, and how long anything
+// may run here. docs/rendezvous.md says what a lifeline proves.
 //
 // Descriptors go through a socket pair made before the fork; the lease lies in memory that both
-// share, so that an agent which is stopped need not be asked. No Asio: the front uses this.
+// share, so that an agent which is stopped need not be asked. No Asio: the guard uses this.
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
-#include "rendezvous/core/line_hello.hpp"
+#include "rendezvous/core/lifeline_hello.hpp"
 
 #include <array>
 #include <atomic>
@@ -19,11 +19,11 @@
 
 namespace ddprun {
 
-/// What front and agent tell each other without a message: until when processes of the job may run
-/// on this node, and whether the front holds what it was given.
+/// What guard and agent tell each other without a message: until when processes of the job may run
+/// on this node, and whether the guard holds what it was given.
 class SharedLease {
  public:
-  /// The front and the agent of this launch share it, and never give it back. Fails with kIo.
+  /// The guard and the agent of this launch share it, and never give it back. Fails with kIo.
   static Result<SharedLease*> create();
 
   /// kNever: without limit.
@@ -34,7 +34,7 @@ class SharedLease {
   void set_took_part() { took_part_.store(true); }
   bool took_part() const { return took_part_.load(); }
 
-  /// The front could not take a line that it was to hold: it has no descriptor left.
+  /// The guard could not take a line that it was to hold: it has no descriptor left.
   void set_front_is_full() { front_is_full_.store(true); }
   bool front_is_full() const { return front_is_full_.load(); }
 
@@ -60,8 +60,8 @@ class SharedLease {
 /// One wish of the agent.
 struct GuardOrder {
   enum class Kind : std::int32_t {
-    kHoldLine,  // our own life line: open until nothing of this node is left
-    kHoldEnd,   // another node's, while we lead: and then a farewell is said on it
+    kHoldLine,  // our own lifeline: open until nothing of this node is left
+    kHoldEnd,   // another node's, while we lead: and then a goodbye is said on it
     kLetGo,     // of either
     kLook,      // the lease has become shorter
   };
@@ -72,22 +72,22 @@ struct GuardOrder {
 /// As many as go into one message: the kernel takes 253 descriptors.
 inline constexpr std::size_t kGuardOrdersMax = 128;
 
-/// Orders as they arrive at the front.
+/// Orders as they arrive at the guard.
 struct GuardOrders {
   std::size_t count = 0;
   std::array<GuardOrder, kGuardOrdersMax> orders;
   std::array<Descriptor, kGuardOrdersMax> copies;  // by order; empty where the limit was reached
 };
 
-/// Sends the first of `orders`, and yields how many: 0 if the front reads too slowly just now. What
-/// was sent is held even if the agent ends before the front has read it. Does not wait. Fails with
-/// kPeerLost once the front has ended, kIo where the kernel takes no more descriptors.
+/// Sends the first of `orders`, and yields how many: 0 if the guard reads too slowly just now. What
+/// was sent is held even if the agent ends before the guard has read it. Does not wait. Fails with
+/// kPeerLost once the guard has ended, kIo where the kernel takes no more descriptors.
 Result<std::size_t> send_orders(int channel, std::span<const GuardOrder> orders);
 
 /// Takes the next message. False if none is there, or nobody is left to send one.
 bool receive_orders(int channel, GuardOrders& out);
 
-/// Writes kFarewell to each, as far as that can be done without a wait.
-void say_farewell(std::span<const int> ends);
+/// Writes kGoodbye to each, as far as that can be done without a wait.
+void send_goodbye(std::span<const int> ends);
 
 }  // namespace ddprun

@@ -32,7 +32,7 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
   json["sequence"] = sequence;
   json["time_s"] = wall_seconds(entry.at);
   json["boottime_ns"] = entry.at.time_since_epoch().count();
-  json["generation"] = entry.round.generation;
+  json["term"] = entry.round.term;
   json["round"] = entry.round.number;
   json["attempt"] = entry.attempt;
   json["event"] = entry.event;
@@ -71,7 +71,7 @@ struct Journal::File {
   void give_up() {
     broken = true;
     const Error error = make_errno_error(errno, fmt::format("cannot write {}", path.string()));
-    console->say(fmt::format("ddprun: {}; no more events are recorded\n", error.detail));
+    console->write(fmt::format("ddprun: {}; no more events are recorded\n", error.detail));
   }
 };
 
@@ -99,8 +99,8 @@ void Journal::record(const JournalEntry& entry) {
   writer_->post([file = file_, entry, sequence] { file->append(to_line(entry, sequence)); });
 }
 
-void Journal::tell(std::function<std::string()> compose) {
-  writer_->post([file = file_, compose = std::move(compose)] { file->console->say(compose()); });
+void Journal::report(std::function<std::string()> compose) {
+  writer_->post([file = file_, compose = std::move(compose)] { file->console->write(compose()); });
 }
 
 bool Journal::flush(TimePoint deadline) {

@@ -61,7 +61,7 @@ class Journal {
 
   /// Runs `compose` on the journal's thread and gives what it yields to the console, in one piece.
   /// `compose` owns what it touches: it may be left behind.
-  void tell(std::function<std::string()> compose);
+  void report(std::function<std::string()> compose);
 
   /// Runs `work` on the thread that writes, after what was given before. It owns what it touches,
   /// as above.

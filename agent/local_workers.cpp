@@ -68,22 +68,25 @@ const char* why_killed(LeftoverMode asked, bool is_signalled) {
 }  // namespace
 
 LocalWorkers::LocalWorkers(
-    asio::io_context& context, const Surroundings& around, Inherited inherited, Listener listener)
+    asio::io_context& context,
+    const Dependencies& dependencies,
+    Inherited inherited,
+    Callbacks callbacks)
     : context_(context),
-      around_(around),
-      listener_(std::move(listener)),
-      supervisor_(policy_of(around.plan)),
+      dependencies_(dependencies),
+      callbacks_(std::move(callbacks)),
+      supervisor_(policy_of(dependencies.plan)),
       timer_(context, kNever),
-      group_(context, around.plan, inherited, around.streams, around.tasks),
-      check_(context, around.plan.node_check, std::move(inherited.environment), group_),
+      group_(context, dependencies.plan, inherited, dependencies.streams, dependencies.tasks),
+      check_(context, dependencies.plan.node_check, std::move(inherited.environment), group_),
       reporter_(
-          {.plan = around.plan,
-           .host = around.host,
-           .streams = around.streams,
+          {.plan = dependencies.plan,
+           .host = dependencies.host,
+           .streams = dependencies.streams,
            .workers = group_,
-           .journal = around.journal}),
-      torch_events_(around.plan, around.host, around.journal) {
-  group_.listen(
+           .journal = dependencies.journal}),
+      torch_events_(dependencies.plan, dependencies.host, dependencies.journal) {
+  group_.set_callbacks(
       {.ended =
            [this](int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
              worker_ended(local_rank, pid, end, leaves_group);
@@ -104,7 +107,7 @@ void LocalWorkers::start(
     Outcome outcome;
     outcome.restarts = true;
     outcome.restarts_used = round.progress.restarts_used;
-    outcome.restarts_max = around_.plan.max_restarts;
+    outcome.restarts_max = dependencies_.plan.max_restarts;
     reporter_.conclude(outcome);
   }
   last_line_.reset();
@@ -116,7 +119,7 @@ void LocalWorkers::start(
   order_.reset();
   JournalEntry started = entry("attempt_started");
   started.text = round.progress.reason;
-  around_.journal.record(started);
+  dependencies_.journal.record(started);
   reporter_.attempt_begins(round, interface_);
   torch_events_.round_begins(round_);
   feed(Supervisor::StartRound{});
@@ -127,7 +130,7 @@ void LocalWorkers::check_node(NodeCheck::OnDone on_done) {
     unfit_ = why;
     JournalEntry checked = entry(why.empty() ? "node_is_fit" : "node_is_unfit");
     checked.text = why;
-    around_.journal.record(checked);
+    dependencies_.journal.record(checked);
     on_done(why);
   });
 }
@@ -157,12 +160,12 @@ void LocalWorkers::release_news() {
   auto news = std::exchange(held_, std::nullopt);
   if (!news) return;
   news->unfit = unfit_;
-  tell(*std::move(news));
+  report(*std::move(news));
 }
 
-void LocalWorkers::tell(WorkerNews news) {
+void LocalWorkers::report(WorkerNews news) {
   told_ = std::move(news);
-  listener_.news(told_);
+  callbacks_.news(told_);
 }
 
 void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
@@ -180,7 +183,8 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
   const bool leaves_alone = order.restarts && !order.culprit;
   const bool may_save = order.notice != 0 || leaves_alone;
   if (is_news && may_save && stopped_by_ != 0 && !may_be_repeated(stopped_by_)) {
-    tell_of_grace(leaves_alone ? around_.plan.shutdown_timeout : around_.plan.notice.grace);
+    report_grace(
+        leaves_alone ? dependencies_.plan.shutdown_timeout : dependencies_.plan.notice.grace);
   }
   if (order.notice == 0) {
     return feed(Supervisor::StopRound{.signal = stopped_by_ != 0 ? stopped_by_ : SIGTERM});
@@ -190,13 +194,13 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
     failed_.reset();
   }
   // Before the signal: so a worker can tell it from the end of a round that has failed.
-  around_.notice_file.tell(order.notice, around_.plan.notice);
-  const int signal = around_.plan.notice.forward.value_or(order.notice);
-  const bool is_slurms = order.notice == SIGTERM && !around_.plan.notice.grace;
+  dependencies_.notice_file.write(order.notice, dependencies_.plan.notice);
+  const int signal = dependencies_.plan.notice.forward.value_or(order.notice);
+  const bool is_slurms = order.notice == SIGTERM && !dependencies_.plan.notice.grace;
   feed(Supervisor::StopRound{
       .signal = signal,
       .is_notice = true,
-      .killed_in = is_slurms ? around_.plan.notice.kill_wait : std::nullopt});
+      .killed_in = is_slurms ? dependencies_.plan.notice.kill_wait : std::nullopt});
 }
 
 void LocalWorkers::kill() {
@@ -214,12 +218,12 @@ bool LocalWorkers::signalled(int signal) {
 }
 
 bool LocalWorkers::may_be_repeated(int signal) const {
-  const bool is_slurms = !around_.plan.slurm_step.empty() && contract::is_notice(signal);
+  const bool is_slurms = !dependencies_.plan.slurm_step.empty() && contract::is_notice(signal);
   return is_slurms && signal != SIGINT;
 }
 
-void LocalWorkers::tell_of_grace(std::optional<Duration> grace) {
-  around_.journal.tell(
+void LocalWorkers::report_grace(std::optional<Duration> grace) {
+  dependencies_.journal.report(
       [text = fmt::format(
            "ddprun: told to stop by {}: the workers may save and end{}; a second "
            "signal ends them at once\n",
@@ -232,26 +236,26 @@ void LocalWorkers::timer_expired(const FileTimerRequest& timer) {
   expired.pid = timer.pid;
   expired.text = timer.scope;
   if (timer.signal > 0) expired.signal = timer.signal;
-  around_.journal.record(expired);
+  dependencies_.journal.record(expired);
   const std::string next =
       timer.signal > 0 ? fmt::format("it is sent {}", signal_name(timer.signal)) : "it goes on";
-  around_.journal.tell([line = fmt::format(
-                            "ddprun: process {} on {} let its timer '{}' expire; {}\n",
-                            timer.pid,
-                            around_.host,
-                            timer.scope,
-                            next)] { return line; });
+  dependencies_.journal.report([line = fmt::format(
+                                    "ddprun: process {} on {} let its timer '{}' expire; {}\n",
+                                    timer.pid,
+                                    dependencies_.host,
+                                    timer.scope,
+                                    next)] { return line; });
 }
 
 void LocalWorkers::finish(int exit_status) {
   if (reporter_.has_noted()) {
     Outcome outcome;
     outcome.exit_status = exit_status;
-    outcome.restarts_max = around_.plan.max_restarts;
+    outcome.restarts_max = dependencies_.plan.max_restarts;
     outcome.stopped_by = stopped_by_;
     reporter_.conclude(outcome);
   }
-  static_cast<void>(reporter_.tell());
+  static_cast<void>(reporter_.report());
   torch_events_.job_ended(exit_status);
 }
 
@@ -281,8 +285,8 @@ void LocalWorkers::perform(const Supervisor::Spawn& effect) {
   const WorkerPlace place = place_of(local_rank);
   const auto pid = group_.start(place);
   if (!pid) return feed(spawn_failed(local_rank, pid.error()));
-  if (around_.plan.debug_rank == place.rank) reporter_.worker_waits(place.rank, *pid);
-  around_.journal.record(entry("worker_started", local_rank, *pid));
+  if (dependencies_.plan.debug_rank == place.rank) reporter_.worker_waits(place.rank, *pid);
+  dependencies_.journal.record(entry("worker_started", local_rank, *pid));
   torch_events_.worker_started(local_rank, *pid);
   feed(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
 }
@@ -290,7 +294,7 @@ void LocalWorkers::perform(const Supervisor::Spawn& effect) {
 void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
   JournalEntry news = entry(end.ok() ? "worker_succeeded" : "worker_failed", local_rank, pid);
   news.end = end;
-  around_.journal.record(news);
+  dependencies_.journal.record(news);
   if (timers_ != nullptr) timers_->forget(pid);
   const bool was_stopped = failed_ || order_ || stopped_by_ != 0;
   torch_events_.worker_ended(local_rank, pid, end, was_stopped);
@@ -323,14 +327,14 @@ void LocalWorkers::perform(const Supervisor::News& effect) {
     failed_ = failure_of(effect.failures.front());
     last_line_.reset();  // of a less likely culprit
     if (may_repeat(effect)) last_line_ = reporter_.read_last_line(effect.failures.front(), round_);
-    if (last_line_) around_.tasks.spawn(await_last_line(last_line_));
+    if (last_line_) dependencies_.tasks.spawn(await_last_line(last_line_));
   }
   if (effect.state == WorkersState::kStopped) {
     reporter_.note(effect, round_);
     report();
   }
   const WorkerNews news = news_of(effect);
-  if (effect.state != WorkersState::kStopped) return tell(news);
+  if (effect.state != WorkersState::kStopped) return report(news);
   // Nobody starts workers anew while it is not told.
   held_ = news;
   if (is_suspicious()) return check_node([this](const std::string& /*why*/) { release_news(); });
@@ -341,7 +345,7 @@ void LocalWorkers::perform(const Supervisor::News& effect) {
 bool LocalWorkers::may_repeat(const Supervisor::News& news) const {
   const WorkerFailure& first = news.failures.front();
   const bool has_exited = first.pid != 0 && first.end.signal == 0;
-  const bool is_followed = around_.plan.max_restarts > 0 && !order_ && stopped_by_ == 0;
+  const bool is_followed = dependencies_.plan.max_restarts > 0 && !order_ && stopped_by_ == 0;
   return is_followed && has_exited && first.suspicion() != Suspicion::kLostPeer &&
          news.ran_for < kStartLimit;
 }
@@ -356,7 +360,7 @@ asio::awaitable<void> LocalWorkers::await_last_line(std::shared_ptr<Errand<std::
     failed_->last_line = TextLine{.text = **read};
     if (held_) held_->failure = failed_;
     if (told_.failure) told_.failure = failed_;
-    listener_.news(told_);
+    callbacks_.news(told_);
   }
   release_news();
 }
@@ -375,17 +379,18 @@ void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
     spdlog::error("phase=unkillable: a process that a worker left behind does not end");
   }
   reporter_.note(effect.news, round_);
-  listener_.gave_up(exit_status_without_end(effect.news));
+  callbacks_.gave_up(exit_status_without_end(effect.news));
 }
 
 void LocalWorkers::perform(const Supervisor::WaitsForChildren& effect) {
   const std::string who = WorkerGroup::leftovers();
   if (who.empty()) return;  // the last of them has just ended
-  around_.journal.tell([line = fmt::format(
-                            "ddprun: waiting for what workers left behind on {} to end: {}; {}\n",
-                            around_.host,
-                            who,
-                            until_killed(effect.kill_in))] { return line; });
+  dependencies_.journal.report(
+      [line = fmt::format(
+           "ddprun: waiting for what workers left behind on {} to end: {}; {}\n",
+           dependencies_.host,
+           who,
+           until_killed(effect.kill_in))] { return line; });
 }
 
 void LocalWorkers::perform(const Supervisor::WaitsForWorkers& effect) {
@@ -400,19 +405,19 @@ void LocalWorkers::perform(const Supervisor::WaitsForWorkers& effect) {
         group_.pid_of(local_rank));
   }
   if (effect.local_ranks.size() > kShownMax) who += ", ...";
-  around_.journal.tell([text = fmt::format(
-                            "ddprun: waiting for {} of {} workers on {} to end: {}; {}\n",
-                            effect.local_ranks.size(),
-                            around_.plan.workers,
-                            around_.host,
-                            who,
-                            until_killed(effect.kill_in))] { return text; });
+  dependencies_.journal.report([text = fmt::format(
+                                    "ddprun: waiting for {} of {} workers on {} to end: {}; {}\n",
+                                    effect.local_ranks.size(),
+                                    dependencies_.plan.workers,
+                                    dependencies_.host,
+                                    who,
+                                    until_killed(effect.kill_in))] { return text; });
 }
 
 void LocalWorkers::perform(const Supervisor::Leftovers& effect) {
   const std::string who = WorkerGroup::leftovers();
   if (who.empty()) return;  // the last of them has just ended
-  const std::string where = fmt::format("what workers left behind on {}", around_.host);
+  const std::string where = fmt::format("what workers left behind on {}", dependencies_.host);
   std::string text;
   switch (effect.mode) {
     case LeftoverMode::kKill:
@@ -420,19 +425,19 @@ void LocalWorkers::perform(const Supervisor::Leftovers& effect) {
           "killing {}: {}; {}",
           where,
           who,
-          why_killed(around_.plan.leftovers.mode, stopped_by_ != 0));
+          why_killed(dependencies_.plan.leftovers.mode, stopped_by_ != 0));
       break;
     case LeftoverMode::kWait:
       text = fmt::format(
           "waiting for {}: {}; timeout {:g} s; a signal ends the wait",
           where,
           who,
-          to_seconds(around_.plan.leftovers.limit));
+          to_seconds(dependencies_.plan.leftovers.limit));
       break;
     case LeftoverMode::kKeep:
       text = fmt::format("{} lives on: {}", where, who);
   }
-  around_.journal.tell([line = fmt::format("ddprun: {}\n", text)] { return line; });
+  dependencies_.journal.report([line = fmt::format("ddprun: {}\n", text)] { return line; });
 }
 
 int LocalWorkers::exit_status_without_end(const Supervisor::News& news) const {
@@ -452,25 +457,26 @@ void LocalWorkers::report() {
   if (failed_here && !reporter_.has_noted()) return;
   if (failed_here) {
     reporter_.conclude(outcome(order));
-    around_.tasks.spawn(tell_of_failure(order.restarts ? kBehindRestart : Duration::zero()));
+    dependencies_.tasks.spawn(report_failure(order.restarts ? kBehindRestart : Duration::zero()));
     return;
   }
   // A failure here in the round before may not be told yet: this one was over at once.
-  around_.tasks.spawn(pass_on(reporter_.tell()));
+  dependencies_.tasks.spawn(pass_on(reporter_.report()));
   reporter_.forget();
   if (std::exchange(has_told_stop_, true)) return;
   // Where a worker failed its node says more than this line.
   const bool has_paragraph = order.culprit && order.culprit->pid != 0;
-  if (is_said_elsewhere_ || (around_.plan.shares_console && has_paragraph)) return;
-  auto line = stop_line(around_.plan.command.title, order, outcome(order), round_.place.world_size);
-  if (!line.empty()) around_.journal.tell([text = std::move(line)] { return text; });
+  if (is_said_elsewhere_ || (dependencies_.plan.shares_console && has_paragraph)) return;
+  auto line =
+      stop_line(dependencies_.plan.command.title, order, outcome(order), round_.place.world_size);
+  if (!line.empty()) dependencies_.journal.report([text = std::move(line)] { return text; });
 }
 
 /// A person, and then the leader, for its console.
-asio::awaitable<void> LocalWorkers::tell_of_failure(Duration pause) {
+asio::awaitable<void> LocalWorkers::report_failure(Duration pause) {
   Timer behind(context_, Clock::now() + pause);
   co_await behind.async_wait(kTuple);
-  co_await pass_on(reporter_.tell());
+  co_await pass_on(reporter_.report());
 }
 
 /// The last output of a failure that was told here, to the leader once it was read.
@@ -479,7 +485,7 @@ asio::awaitable<void> LocalWorkers::pass_on(std::optional<Reporter::LastOutput> 
   Timer no_limit(context_, kNever);
   auto lines = co_await output->lines->await(no_limit);
   if (!lines || !*lines) co_return;
-  listener_.failure_read(
+  callbacks_.failure_read(
       {.round = output->round, .rank = output->rank, .lines = **std::move(lines)});
 }
 
@@ -509,7 +515,8 @@ WorkerNews LocalWorkers::news_of(const Supervisor::News& news) const {
   out.failure = failed_ ? failed_ : unsaved_;
   out.has_saved = news.has_saved;
   if (news.state == WorkersState::kStopped) out.unfit = unfit_;
-  for (int rank = 0; news.state == WorkersState::kRunning && rank < around_.plan.workers; ++rank) {
+  for (int rank = 0; news.state == WorkersState::kRunning && rank < dependencies_.plan.workers;
+       ++rank) {
     out.pids.push_back(group_.pid_of(rank));
   }
   return out;
@@ -521,7 +528,7 @@ FailureNews LocalWorkers::failure_of(const WorkerFailure& failure) const {
   out.rank = round_.place.first_rank + failure.local_rank;
   out.local_rank = failure.local_rank;
   out.pid = failure.pid;
-  out.host = around_.host;
+  out.host = dependencies_.host;
   out.how = failure.how();
   out.exit_status = failure.end.exit_status();
   out.signal = failure.end.signal;
@@ -538,14 +545,14 @@ WorkerPlace LocalWorkers::place_of(int local_rank) const {
   place.group_rank = round_.place.group_rank;
   place.group_size = round_.place.group_size;
   place.attempt = round_.progress.attempt;
-  place.generation = round_.round.generation;
+  place.term = round_.round.term;
   place.round = round_.round.number;
   place.restart_reason = round_.progress.reason;
   place.previous_world_size = round_.progress.previous_world;
   place.master = round_.master;
   place.nodes = round_.hosts;
   place.interface = interface_;
-  place.notice_file = around_.notice_file.path();
+  place.notice_file = dependencies_.notice_file.path();
   if (timers_ != nullptr) place.timer_file = timers_->path();
   return place;
 }

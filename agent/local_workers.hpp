@@ -37,7 +37,7 @@ namespace ddprun {
 class LocalWorkers {
  public:
   /// Whom it tells.
-  struct Listener {
+  struct Callbacks {
     std::function<void(const WorkerNews&)> news;
     std::function<void(FailureText)> failure_read;
     // A process does not end: this node may start no worker again, and is to leave with this.
@@ -45,7 +45,7 @@ class LocalWorkers {
   };
 
   /// All of these outlive it; coroutines run in `tasks`.
-  struct Surroundings {
+  struct Dependencies {
     const LaunchPlan& plan;
     const std::string& host;
     Streams& streams;
@@ -56,9 +56,9 @@ class LocalWorkers {
 
   LocalWorkers(
       asio::io_context& context,
-      const Surroundings& around,
+      const Dependencies& dependencies,
       Inherited inherited,
-      Listener listener);
+      Callbacks callbacks);
 
   /// Keeps the supervisor's time, until cancelled.
   asio::awaitable<void> keep_time();
@@ -72,7 +72,7 @@ class LocalWorkers {
   void check_node(NodeCheck::OnDone on_done);
   void abandon_check();
 
-  /// Every worker holds the life lines `lines`, and is told to use the network interface
+  /// Every worker holds the lifelines `lines`, and is told to use the network interface
   /// `interface` (empty: of its choice). REQUIRES: nothing of an earlier round runs.
   void start(const effects::StartWorkers& round, std::vector<int> lines, std::string interface);
   /// `is_said_elsewhere`: the leader says why, on the same console.
@@ -121,16 +121,16 @@ class LocalWorkers {
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void report();
-  asio::awaitable<void> tell_of_failure(Duration pause);
+  asio::awaitable<void> report_failure(Duration pause);
   asio::awaitable<void> pass_on(std::optional<Reporter::LastOutput> output);
   bool may_repeat(const Supervisor::News& news) const;
   asio::awaitable<void> await_last_line(std::shared_ptr<Errand<std::string>> line);
   bool began_here() const;
   bool is_suspicious() const;
   void release_news();
-  void tell(WorkerNews news);
+  void report(WorkerNews news);
   bool may_be_repeated(int signal) const;
-  void tell_of_grace(std::optional<Duration> grace);
+  void report_grace(std::optional<Duration> grace);
   Outcome outcome(const StopRound& order) const;
   WorkerNews news_of(const Supervisor::News& news) const;
   FailureNews failure_of(const WorkerFailure& failure) const;
@@ -139,8 +139,8 @@ class LocalWorkers {
   JournalEntry entry(std::string event, int local_rank, pid_t pid) const;
 
   asio::io_context& context_;
-  Surroundings around_;
-  Listener listener_;
+  Dependencies dependencies_;
+  Callbacks callbacks_;
   Supervisor supervisor_;
   std::deque<Supervisor::Event> events_;  // that arose while effects were performed
   bool feeding_ = false;

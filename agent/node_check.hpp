@@ -35,7 +35,7 @@ class NodeCheck {
   NodeCheck& operator=(const NodeCheck&) = delete;
 
   /// Whether there is one to be run.
-  bool is_wanted() const { return !plan_.words.empty(); }
+  bool is_wanted() const { return !plan_.arguments.empty(); }
 
   /// Starts it; `on_done` is called once, soon or within the limit, unless it is abandoned.
   /// REQUIRES: is_wanted(), on the main thread, and no other one runs.

@@ -16,7 +16,7 @@ NoticeFile::NoticeFile() : file_(::memfd_create("ddprun-notice", MFD_CLOEXEC)) {
   if (file_) path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get());
 }
 
-void NoticeFile::tell(int signal, const NoticePlan& plan) {
+void NoticeFile::write(int signal, const NoticePlan& plan) {
   if (!file_ || std::exchange(has_told_, true)) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   static_cast<void>(write_all(

@@ -18,7 +18,7 @@ class NoticeFile {
   const std::string& path() const { return path_; }
 
   /// Writes what a notice by `signal` means. The first one stays.
-  void tell(int signal, const NoticePlan& plan);
+  void write(int signal, const NoticePlan& plan);
 
  private:
   Descriptor file_;

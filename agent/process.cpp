@@ -295,18 +295,19 @@ bool is_ending(pid_t pid) {
 
 std::string command_of(pid_t pid) {
   constexpr std::size_t kShownMax = 80;
-  auto words = read_file(fmt::format("/proc/{}/cmdline", pid), kProcFileBytesMax);
-  if (!words || trim(*words).empty()) words = read_file(fmt::format("/proc/{}/comm", pid), 64);
-  if (!words) return "?";
-  while (!words->empty() && (words->back() == '\0' || words->back() == '\n')) {
-    words->pop_back();
+  auto arguments = read_file(fmt::format("/proc/{}/cmdline", pid), kProcFileBytesMax);
+  if (!arguments || trim(*arguments).empty())
+    arguments = read_file(fmt::format("/proc/{}/comm", pid), 64);
+  if (!arguments) return "?";
+  while (!arguments->empty() && (arguments->back() == '\0' || arguments->back() == '\n')) {
+    arguments->pop_back();
   }
   std::ranges::replace_if(
-      *words,
+      *arguments,
       [](char byte) { return static_cast<unsigned char>(byte) < ' ' || byte == 0x7F; },
       ' ');
-  if (words->size() > kShownMax) words->replace(kShownMax - 3, std::string::npos, "...");
-  return words->empty() ? "?" : *std::move(words);
+  if (arguments->size() > kShownMax) arguments->replace(kShownMax - 3, std::string::npos, "...");
+  return arguments->empty() ? "?" : *std::move(arguments);
 }
 
 std::string wait_channel(pid_t pid) {

@@ -24,7 +24,7 @@ struct SpawnRequest {
   std::vector<std::string> environment;  // "NAME=value"; all of it
   int out = -1;                          // descriptor for stdout; -1: ours
   int err = -1;
-  std::vector<int> keep;     // open in the worker as well, under whatever numbers: life lines
+  std::vector<int> keep;     // open in the worker as well, under whatever numbers: lifelines
   std::vector<int> ignored;  // signals that it ignores, until it says otherwise
   std::uint64_t open_files_max = 0;  // its soft limit; 0: ours
   std::set<int> cpus;                // it may run on; empty: on ours

@@ -56,7 +56,7 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
 
 }  // namespace
 
-ToldFailure tell_failure(
+ToldFailure report_failure(
     FailureReport report, std::span<const LastLines> last_lines, const std::string& pass_up_to) {
   report.culprit.last_lines = last_lines.front()();
   for (std::size_t i = 1; i < last_lines.size(); ++i) {

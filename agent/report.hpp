@@ -21,7 +21,7 @@ struct ToldFailure {
 /// code added, on to `pass_up_to` (our own TORCHELASTIC_ERROR_FILE) unless that is empty.
 ///
 /// Reads and writes files: for the journal's thread.
-ToldFailure tell_failure(
+ToldFailure report_failure(
     FailureReport report, std::span<const LastLines> last_lines, const std::string& pass_up_to);
 
 /// The last line of what a worker said (comparable_line). For the journal's thread.

@@ -21,32 +21,32 @@ constexpr int kLastLines = 20;
 void Reporter::attempt_begins(const effects::StartWorkers& round, const std::string& interface) {
   const bool has_rank_0 = round.place.first_rank == 0;
   if (!from_.plan.header || !has_rank_0) return;
-  from_.journal.tell([text = header_text(
-                          *from_.plan.header,
-                          from_.plan.job_for_people(),
-                          {.date = wall_time(Clock::now()),
-                           .host = from_.host,
-                           .attempt = round.progress.attempt,
-                           .nodes = round.place.group_size,
-                           .workers = round.place.world_size,
-                           .master = round.master,
-                           .interface = interface,
-                           .python = from_.plan.command.interpreter})] { return text; });
+  from_.journal.report([text = header_text(
+                            *from_.plan.header,
+                            from_.plan.job_for_people(),
+                            {.date = wall_time(Clock::now()),
+                             .host = from_.host,
+                             .attempt = round.progress.attempt,
+                             .nodes = round.place.group_size,
+                             .workers = round.place.world_size,
+                             .master = round.master,
+                             .interface = interface,
+                             .python = from_.plan.command.interpreter})] { return text; });
 }
 
 void Reporter::worker_waits(int rank, pid_t pid) {
-  from_.journal.tell([text = fmt::format(
-                          "ddprun: rank {} is process {} on {}; attach, then kill -USR1 {}\n",
-                          rank,
-                          pid,
-                          from_.host,
-                          pid)] { return text; });
+  from_.journal.report([text = fmt::format(
+                            "ddprun: rank {} is process {} on {}; attach, then kill -USR1 {}\n",
+                            rank,
+                            pid,
+                            from_.host,
+                            pid)] { return text; });
 }
 
 void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& round) {
   // Workers that we stopped because a person or another node asked for it are no news.
   if (news.failures.empty() || news.failures.front().stopped_by_us) return;
-  static_cast<void>(tell());  // of an earlier round
+  static_cast<void>(report());  // of an earlier round
   FailureReport out;
   out.title = from_.plan.command.title;
   out.python = from_.plan.command.interpreter;
@@ -94,7 +94,7 @@ void Reporter::conclude(const Outcome& outcome) {
   is_concluded_ = true;
 }
 
-std::optional<Reporter::LastOutput> Reporter::tell() {
+std::optional<Reporter::LastOutput> Reporter::report() {
   if (!is_concluded_ || !noted_) return std::nullopt;
   FailureReport report = *std::move(noted_);
   noted_.reset();
@@ -109,11 +109,11 @@ std::optional<Reporter::LastOutput> Reporter::tell() {
   if (auto lines = Errand<std::vector<TextLine>>::open("cannot read a failure")) {
     output.lines = *std::move(lines);
   }
-  from_.journal.tell([report = std::move(report),
-                      last_lines = std::move(last_lines),
-                      pass_up_to,
-                      lines = output.lines] {
-    ToldFailure told = tell_failure(report, last_lines, pass_up_to);
+  from_.journal.report([report = std::move(report),
+                        last_lines = std::move(last_lines),
+                        pass_up_to,
+                        lines = output.lines] {
+    ToldFailure told = report_failure(report, last_lines, pass_up_to);
     if (lines) lines->complete(std::move(told.last_output));
     return told.text;
   });

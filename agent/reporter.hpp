@@ -62,7 +62,7 @@ class Reporter {
   };
 
   /// Tells what was noted and concluded, if anything, and yields what is read for it.
-  std::optional<LastOutput> tell();
+  std::optional<LastOutput> report();
 
   /// Has the journal's thread read the last line of what `failure` said (comparable_line). Null: no
   /// descriptor was left to wait for it.

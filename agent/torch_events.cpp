@@ -28,29 +28,29 @@ Json or_null(const std::optional<Value>& value) {
 
 void TorchEvents::round_begins(const effects::StartWorkers& round) {
   round_ = round;
-  tell("RENDEZVOUS", std::nullopt, Clock::now() - waits_since_);
-  tell("ASSIGN_WORKER_RANKS", std::nullopt, Duration::zero());  // they came with the round
+  record("RENDEZVOUS", std::nullopt, Clock::now() - waits_since_);
+  record("ASSIGN_WORKER_RANKS", std::nullopt, Duration::zero());  // they came with the round
 }
 
 void TorchEvents::worker_started(int local_rank, pid_t pid) {
-  tell("START", Worker{.local_rank = local_rank, .pid = pid, .exit_code = std::nullopt});
+  record("START", Worker{.local_rank = local_rank, .pid = pid, .exit_code = std::nullopt});
 }
 
 void TorchEvents::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool was_stopped) {
   waits_since_ = Clock::now();
   const int code = end.signal != 0 ? -end.signal : end.code;
   const std::string_view failed = was_stopped ? "TERMINATED" : "FAILED";
-  tell(
+  record(
       end.ok() ? "SUCCEEDED" : failed,
       Worker{.local_rank = local_rank, .pid = pid, .exit_code = code});
 }
 
 void TorchEvents::job_ended(int exit_status) {
   ended_ = Clock::now();
-  tell(exit_status == kExitOk ? "SUCCEEDED" : "FAILED", std::nullopt);
+  record(exit_status == kExitOk ? "SUCCEEDED" : "FAILED", std::nullopt);
 }
 
-void TorchEvents::tell(
+void TorchEvents::record(
     std::string_view state, const std::optional<Worker>& worker, std::optional<Duration> took) {
   if (!plan_.has_torch_events) return;
   const auto& place = round_.place;
@@ -91,7 +91,7 @@ void TorchEvents::tell(
   event["source"] = worker ? "WORKER" : "AGENT";
   event["timestamp"] = wall_milliseconds();
   event["metadata"] = std::move(metadata);
-  journal_.tell(
+  journal_.report(
       [text = event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"] { return text; });
 }
 

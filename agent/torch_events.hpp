@@ -39,7 +39,7 @@ class TorchEvents {
     std::optional<int> exit_code;  // -n for signal n
   };
 
-  void tell(
+  void record(
       std::string_view state,
       const std::optional<Worker>& worker,
       std::optional<Duration> took = std::nullopt);

@@ -32,18 +32,18 @@ std::vector<int> ignored_by_workers(const NoticePlan& notice) {
 }
 
 /// What is executed, with its arguments.
-std::vector<std::string> words_of(const LaunchPlan& plan, const WorkerPlace& place) {
+std::vector<std::string> arguments_of(const LaunchPlan& plan, const WorkerPlace& place) {
   const WorkerCommand& command = plan.command;
-  std::vector<std::string> words;
-  words.reserve(command.wrap.size() + 1 + command.arguments.size());
-  for (const std::string& word : command.wrap) {
-    words.push_back(with_place(word, place, plan.run_id));
+  std::vector<std::string> arguments;
+  arguments.reserve(command.wrap.size() + 1 + command.arguments.size());
+  for (const std::string& argument : command.wrap) {
+    arguments.push_back(with_place(argument, place, plan.run_id));
   }
-  words.push_back(with_local_rank(command.program, place.local_rank));
+  arguments.push_back(with_local_rank(command.program, place.local_rank));
   for (const std::string& argument : command.arguments) {
-    words.push_back(with_local_rank(argument, place.local_rank));
+    arguments.push_back(with_local_rank(argument, place.local_rank));
   }
-  return words;
+  return arguments;
 }
 
 }  // namespace
@@ -73,9 +73,10 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
   if (!environment) return environment.error();
 
   SpawnRequest request;
-  auto words = words_of(plan_, place);
-  request.program = std::move(words.front());
-  request.arguments.assign(std::move_iterator(words.begin() + 1), std::move_iterator(words.end()));
+  auto arguments = arguments_of(plan_, place);
+  request.program = std::move(arguments.front());
+  request.arguments.assign(
+      std::move_iterator(arguments.begin() + 1), std::move_iterator(arguments.end()));
   request.waits = plan_.debug_rank == place.rank;
   request.environment = *std::move(environment);
   request.out = streams->out.get();
@@ -111,7 +112,7 @@ void WorkerGroup::reap() {
     if (pid < 0 && errno == EINTR) continue;
     if (pid < 0 && sweeping_) {
       sweeping_.reset();
-      return listener_.alone();
+      return callbacks_.alone();
     }
     if (pid <= 0) break;
     ended(pid, wait_status);
@@ -127,7 +128,7 @@ void WorkerGroup::ended(pid_t pid, int wait_status) {
   *found = 0;
   const bool leaves_group = ::kill(-pid, 0) == 0 || errno == EPERM;
   const auto local_rank = static_cast<int>(found - pids_.begin());
-  listener_.ended(local_rank, pid, end_of(wait_status), leaves_group);
+  callbacks_.ended(local_rank, pid, end_of(wait_status), leaves_group);
 }
 
 bool WorkerGroup::is_one_ending() const {

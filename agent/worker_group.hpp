@@ -36,7 +36,7 @@ struct Inherited {
 class WorkerGroup {
  public:
   /// Whom it tells.
-  struct Listener {
+  struct Callbacks {
     // `leaves_group`: others of its process group live on.
     std::function<void(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group)> ended;
     std::function<void()> alone;  // after sweep(): nothing descends from this process any more
@@ -51,7 +51,7 @@ class WorkerGroup {
       TaskScope& tasks);
 
   /// To be called before anything is started.
-  void listen(Listener listener) { listener_ = std::move(listener); }
+  void set_callbacks(Callbacks callbacks) { callbacks_ = std::move(callbacks); }
 
   /// `look` is called before a death is looked at, for what came before it.
   void before_deaths(std::function<void()> look) { before_deaths_ = std::move(look); }
@@ -70,7 +70,7 @@ class WorkerGroup {
 
   /// To everything that descends from this process and is in none of the process groups `told`, and
   /// again to what turns up later if it is SIGKILL; 0 to nobody. Once nothing descends from this
-  /// process, Listener::alone is called, once.
+  /// process, Callbacks::alone is called, once.
   void sweep(int signal, std::vector<pid_t> told);
 
   /// Who descends from this process, for a person: "pid 812 (python upload.py), ..."; empty:
@@ -105,7 +105,7 @@ class WorkerGroup {
   Inherited inherited_;
   Streams& streams_;
   TaskScope& tasks_;
-  Listener listener_;
+  Callbacks callbacks_;
   std::function<void()> before_deaths_;
   std::vector<pid_t> pids_;               // by local rank; 0: not running
   std::vector<std::string> error_files_;  // by local rank

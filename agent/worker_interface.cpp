@@ -22,7 +22,7 @@ constexpr auto kPauseBeforeLookUp = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::milliseconds(50);
 
 constexpr std::string_view kWhat = "cannot list the interfaces";
-using Look = Errand<std::vector<Interface>>;
+using InterfaceQuery = Errand<std::vector<Interface>>;
 
 Result<std::vector<std::string>> numeric(const Result<std::vector<Address>>& addresses) {
   if (!addresses) return addresses.error();
@@ -50,7 +50,7 @@ asio::awaitable<void> WorkerInterface::serve() {
   for (;;) {
     const auto addresses = co_await names_.look_up(own, limit_);
     host_.addresses = numeric(addresses);
-    co_await look_at_interfaces();
+    co_await read_interfaces();
     has_answer_ = true;
     answered_.cancel();
     for (;;) {
@@ -67,18 +67,18 @@ asio::awaitable<void> WorkerInterface::first_answer(Duration patience) {
   co_await answered_.async_wait(kTuple);
 }
 
-asio::awaitable<void> WorkerInterface::look_at_interfaces() {
-  const auto look = Look::begin(kWhat, own_interfaces);
-  if (!look) co_return take(look.error());
-  const auto found = co_await (*look)->await(limit_);
+asio::awaitable<void> WorkerInterface::read_interfaces() {
+  const auto query = InterfaceQuery::begin(kWhat, own_interfaces);
+  if (!query) co_return take(query.error());
+  const auto found = co_await (*query)->await(limit_);
   if (found) take(*found);  // else it was cancelled
 }
 
 /// Their addresses have changed since the last look. The kernel may keep whoever asks waiting.
-void WorkerInterface::look_again() {
-  const auto look = Look::begin(kWhat, own_interfaces);
-  if (!look) return take(look.error());
-  if (const auto found = (*look)->answer_within(kPatience)) return take(*found);
+void WorkerInterface::reread_interfaces() {
+  const auto query = InterfaceQuery::begin(kWhat, own_interfaces);
+  if (!query) return take(query.error());
+  if (const auto found = (*query)->answer_within(kPatience)) return take(*found);
   take(make_error(Errc::kTimedOut, "the kernel does not list the interfaces"));
 }
 
@@ -94,7 +94,7 @@ void WorkerInterface::take(const Result<std::vector<Interface>>& found) {
 std::optional<InterfaceChoice> WorkerInterface::choose(const std::string& own_address) {
   round_.expires_after(kPauseBeforeLookUp);
   if (is_loopback(own_address)) return std::nullopt;
-  if (interface_of(own_address, interfaces_) == nullptr) look_again();
+  if (interface_of(own_address, interfaces_) == nullptr) reread_interfaces();
   auto choice = choose_interface(host_, own_address, interfaces_);
   if (choice) {
     spdlog::info(

@@ -34,8 +34,8 @@ class WorkerInterface {
   std::optional<InterfaceChoice> choose(const std::string& own_address);
 
  private:
-  asio::awaitable<void> look_at_interfaces();
-  void look_again();
+  asio::awaitable<void> read_interfaces();
+  void reread_interfaces();
   void take(const Result<std::vector<Interface>>& found);
 
   HostName host_;

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 
 #include <fmt/format.h>
 
@@ -88,7 +88,7 @@ void check_failed(const char* claim, const char* file, int line) noexcept {
       claim,
       file,
       line);
-  say(text.data());
+  write_stderr(text.data());
   ::_exit(kExitDefect);
 }
 

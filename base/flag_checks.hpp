@@ -93,12 +93,12 @@ inline CLI::Validator not_empty() {
 
 /// Accepts these words alone, and tells all of them in --help and in a refusal. CLI11's own
 /// CheckedTransformer garbles both for an enum.
-inline CLI::Validator one_of(std::vector<std::string> words) {
-  std::string description = fmt::format("{{{}}}", fmt::join(words, ","));
+inline CLI::Validator one_of(std::vector<std::string> choices) {
+  std::string description = fmt::format("{{{}}}", fmt::join(choices, ","));
   return {
-      [words = std::move(words)](const std::string& text) -> std::string {
-        if (std::ranges::find(words, text) != words.end()) return {};
-        return fmt::format("'{}' is not one of {}", text, fmt::join(words, ", "));
+      [choices = std::move(choices)](const std::string& text) -> std::string {
+        if (std::ranges::find(choices, text) != choices.end()) return {};
+        return fmt::format("'{}' is not one of {}", text, fmt::join(choices, ", "));
       },
       std::move(description)};
 }
@@ -106,12 +106,12 @@ inline CLI::Validator one_of(std::vector<std::string> words) {
 /// The words that `kinds` gives a meaning to.
 template <class Kind>
 std::vector<std::string> words_of(const std::map<std::string, Kind>& kinds) {
-  std::vector<std::string> words;
-  words.reserve(kinds.size());
-  for (const auto& [word, kind] : kinds) {
-    words.push_back(word);
+  std::vector<std::string> choices;
+  choices.reserve(kinds.size());
+  for (const auto& [choice, kind] : kinds) {
+    choices.push_back(choice);
   }
-  return words;
+  return choices;
 }
 
 }  // namespace ddprun

@@ -27,15 +27,15 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::optional<std::string> nearest(std::string_view typed, std::span<const std::string> words) {
-  const auto by_distance = [typed](const std::string& word) { return distance(typed, word); };
-  const auto best = std::ranges::min_element(words, {}, by_distance);
-  if (best == words.end()) return std::nullopt;
+std::optional<std::string> nearest(std::string_view typed, std::span<const std::string> choices) {
+  const auto by_distance = [typed](const std::string& choice) { return distance(typed, choice); };
+  const auto best = std::ranges::min_element(choices, {}, by_distance);
+  if (best == choices.end()) return std::nullopt;
   if (by_distance(*best) * 3 <= best->size()) return *best;
-  const auto by_beginning = [typed](const std::string& word) {
-    return distance(typed, std::string_view(word).substr(0, typed.size()));
+  const auto by_beginning = [typed](const std::string& choice) {
+    return distance(typed, std::string_view(choice).substr(0, typed.size()));
   };
-  const auto begins = std::ranges::min_element(words, {}, by_beginning);
+  const auto begins = std::ranges::min_element(choices, {}, by_beginning);
   if (by_beginning(*begins) * 4 >= typed.size()) return std::nullopt;
   return *begins;
 }

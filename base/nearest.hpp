@@ -12,6 +12,6 @@ namespace ddprun {
 /// By Levenshtein distance with a swap of neighbours counted once (optimal string alignment); none
 /// if even the nearest differs in more than a third of its letters. Where no whole word is near,
 /// the beginning of one will do: "--nporc" for --nproc-per-node.
-std::optional<std::string> nearest(std::string_view typed, std::span<const std::string> words);
+std::optional<std::string> nearest(std::string_view typed, std::span<const std::string> choices);
 
 }  // namespace ddprun

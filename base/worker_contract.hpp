@@ -40,8 +40,9 @@ inline constexpr char kNoticeFile[] = "DDPRUN_NOTICE_FILE";
 inline constexpr char kEnableFileTimer[] = "TORCHELASTIC_ENABLE_FILE_TIMER";
 inline constexpr char kTimerFile[] = "TORCHELASTIC_TIMER_FILE";
 
-// The round that owns what a worker writes (R10): later generations and rounds are larger.
-inline constexpr char kGeneration[] = "DDPRUN_GENERATION";
+// The round that owns what a worker writes (R10): later terms and rounds are larger.
+inline constexpr char kTerm[] = "DDPRUN_TERM";
+inline constexpr char kTermAlias[] = "DDPRUN_GENERATION";  // the same, as version 0.1 named it
 inline constexpr char kRound[] = "DDPRUN_ROUND";
 
 /// A *notice*: a signal that announces an end, a person's Ctrl-C for one. Whoever gets one saves,

@@ -1,13 +1,13 @@
 #pragma once
 
-// An agent that leads and has no workers: the port, the connections, the life lines and Peer of a
-// real one. What its own workers would do is said for them.
+// An agent that leads and has no workers: the port, the connections, the lifelines and
+// RendezvousNode of a real one. What its own workers would do is said for them.
 
 #include "base/error.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/effects.hpp"
-#include "rendezvous/core/peer.hpp"
-#include "rendezvous/life_lines.hpp"
+#include "rendezvous/core/rendezvous_node.hpp"
+#include "rendezvous/lifelines.hpp"
 #include "rendezvous/links.hpp"
 #include "rendezvous/store_server.hpp"
 
@@ -34,12 +34,12 @@ class BenchLeader {
   explicit BenchLeader(asio::io_context& context) : timer_(context, kNever) {}
 
   asio::awaitable<void> keep_time();
-  void tell(Links::Connected event);
-  void tell(const Links::Resolved& /*no service address here*/) {}
-  void tell(Links::Received event);
-  void tell(Links::Closed event);
-  void feed(Peer::Event event);
-  void advance(const Peer::Event& event);
+  void on(Links::Connected event);
+  void on(const Links::Resolved& /*no service address here*/) {}
+  void on(Links::Received event);
+  void on(Links::Closed event);
+  void feed(RendezvousNode::Event event);
+  void advance(const RendezvousNode::Event& event);
   void workers(RoundId round, WorkersState state);
 
   void perform(const effects::Call& effect) { links_->call(effect.link, effect.to); }
@@ -51,12 +51,12 @@ class BenchLeader {
   template <class Other>
   void perform(const Other& /*for workers that run*/) {}
 
-  std::unique_ptr<Peer> peer_;
+  std::unique_ptr<RendezvousNode> node_;
   std::unique_ptr<Links> links_;
-  std::unique_ptr<LifeLines> lines_;
+  std::unique_ptr<Lifelines> lines_;
   std::unique_ptr<StoreServer> server_;
   Timer timer_;
-  std::deque<Peer::Event> events_;
+  std::deque<RendezvousNode::Event> events_;
   Effects effects_;  // of the event that is applied
   bool is_feeding_ = false;
 };

@@ -2,7 +2,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 
 #include <fmt/format.h>
 
@@ -29,9 +29,9 @@ namespace {
   };
   try {
     const auto served = serve(listens);
-    if (!served) say(fmt::format("ddpctl: the server: {}\n", served.error().detail));
+    if (!served) write_stderr(fmt::format("ddpctl: the server: {}\n", served.error().detail));
   } catch (const std::exception& defect) {
-    say(fmt::format("ddpctl: the server: {}\n", defect.what()));
+    write_stderr(fmt::format("ddpctl: the server: {}\n", defect.what()));
   }
   ::_exit(kExitTryAgain);
 }

@@ -255,18 +255,18 @@ Result<WorkerCommand> resolve_command(const Options& options, const CommandConte
   if (!command) return command;
   command->name = program_name(options);
   command->text = command_text(options);
-  auto wrap = resolve_words(options.plan.command.wrap, context.environment);
+  auto wrap = resolve_program(options.plan.command.wrap, context.environment);
   if (!wrap) return with_context("--wrap", wrap.error());
   command->wrap = *std::move(wrap);
   return command;
 }
 
-Result<std::vector<std::string>> resolve_words(
-    std::vector<std::string> words, const Environment& environment) {
-  if (words.empty()) return words;
+Result<std::vector<std::string>> resolve_program(
+    std::vector<std::string> arguments, const Environment& environment) {
+  if (arguments.empty()) return arguments;
   Options program;
   program.runs = Runs::kProgram;
-  program.rest = std::move(words);
+  program.rest = std::move(arguments);
   auto command = as_it_is(program, environment);
   if (!command && command.error().is(Errc::kNotExecutable)) {
     return make_error(

@@ -29,7 +29,7 @@ Result<WorkerCommand> resolve_command(const Options& options, const CommandConte
 
 /// A program and its arguments, the program as it is to be executed: a name without a slash is
 /// looked for on PATH. Empty if `words` is. Fails with kNotFound or kNotExecutable.
-Result<std::vector<std::string>> resolve_words(
-    std::vector<std::string> words, const Environment& environment);
+Result<std::vector<std::string>> resolve_program(
+    std::vector<std::string> arguments, const Environment& environment);
 
 }  // namespace ddprun

@@ -24,9 +24,9 @@ constexpr std::size_t kScriptBytesMax = 4UL << 20U;  // Slurm's own limit
 
 /// What git prints. Fails with kProtocol and its first words where it says no.
 Result<std::string> git(
-    std::vector<std::string> words, const std::vector<std::string>& settings = {}) {
-  words.insert(words.begin(), {"git", "--no-optional-locks"});
-  auto ended = run_program(words, settings);
+    std::vector<std::string> arguments, const std::vector<std::string>& settings = {}) {
+  arguments.insert(arguments.begin(), {"git", "--no-optional-locks"});
+  auto ended = run_program(arguments, settings);
   if (!ended) return ended.error();
   if (ended->status == 0) return std::move(ended->out);
   const std::string_view said = trim(ended->err);
@@ -36,14 +36,14 @@ Result<std::string> git(
 /// From the top of the work tree, where paths mean what they say.
 Result<std::string> git_at(
     const fs::path& top,
-    std::vector<std::string> words,
+    std::vector<std::string> arguments,
     const std::vector<std::string>& settings = {}) {
-  words.insert(words.begin(), {"-C", top.string()});
-  return git(std::move(words), settings);
+  arguments.insert(arguments.begin(), {"-C", top.string()});
+  return git(std::move(arguments), settings);
 }
 
 /// Whether the commit has something at `path`.
-bool has(const Surroundings& here, const std::string& path) {
+bool has(const Checkout& here, const std::string& path) {
   return git_at(here.top, {"cat-file", "-e", here.tree.commit + ':' + path}).has_value();
 }
 
@@ -75,7 +75,7 @@ Result<void> put_in_place(const fs::path& made, const fs::path& place) {
 
 }  // namespace
 
-Result<Surroundings> look_around() {
+Result<Checkout> find_checkout() {
   const auto places = git(
       {"rev-parse",
        "--path-format=absolute",
@@ -87,7 +87,7 @@ Result<Surroundings> look_around() {
   if (lines.size() != 4) {
     return make_error(Errc::kProtocol, "git: a folder above this one has a line break in its name");
   }
-  Surroundings here{.top = lines[0], .git = lines[1], .folder = {}, .tree = {}};
+  Checkout here{.top = lines[0], .git = lines[1], .folder = {}, .tree = {}};
   here.folder = lines[2].substr(0, lines[2].find_last_not_of('/') + 1);
   const auto status = git_at(
       here.top,
@@ -104,7 +104,7 @@ Result<Surroundings> look_around() {
   return here;
 }
 
-std::string why_not(const Surroundings& here) {
+std::string why_not(const Checkout& here) {
   const WorkTree& tree = here.tree;
   if (tree.commit.empty()) return "there is no commit yet; git commit first";
   if (!tree.changes.empty()) {
@@ -124,7 +124,7 @@ std::string why_not(const Surroundings& here) {
   return {};
 }
 
-Result<std::string> read_script(const Surroundings& here, const std::string& name) {
+Result<std::string> read_script(const Checkout& here, const std::string& name) {
   std::error_code error;
   const fs::path found = fs::canonical(name, error);
   if (error) return make_errno_error(error.value(), name);
@@ -138,7 +138,7 @@ Result<std::string> read_script(const Surroundings& here, const std::string& nam
   return read_file(found, kScriptBytesMax);
 }
 
-Result<fs::path> unpack_commit(const Surroundings& here, const fs::path& shelf) {
+Result<fs::path> unpack_commit(const Checkout& here, const fs::path& shelf) {
   std::error_code error;
   const fs::path kept = fs::absolute(shelf, error);
   fs::create_directories(kept, error);

@@ -3,7 +3,7 @@
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/ddpctl_options.hpp"
 #include "launcher/submit.hpp"
 
@@ -22,7 +22,7 @@ int status_of(const Error& error) {
 }
 
 int fail(const Error& error) {
-  say(fmt::format("ddpctl: {}\n", error.detail));
+  write_stderr(fmt::format("ddpctl: {}\n", error.detail));
   return status_of(error);
 }
 
@@ -32,7 +32,7 @@ int end(const Result<void>& done) {
 
 /// Does what was asked for; yields the exit status.
 struct Run {
-  int operator()(const ShowText& show) const { return end(answer(show.text)); }
+  int operator()(const ShowText& show) const { return end(write_stdout(show.text)); }
   int operator()(const StatusOptions& options) const { return end(show_status(options)); }
   int operator()(const HostlistOptions& options) const { return end(show_hostlist(options)); }
   int operator()(const DoctorOptions& options) const {
@@ -76,7 +76,7 @@ int main(int argc, char* const* argv) {
   try {
     return ddprun::run(argc, argv);
   } catch (const std::exception& defect) {
-    ddprun::say(
+    ddprun::write_stderr(
         fmt::format("ddpctl: this is a defect of ddprun, please report it: {}\n", defect.what()));
     return ddprun::kExitDefect;
   }

@@ -82,12 +82,14 @@ void add_bench(CLI::App& rendezvous, RendezvousBenchOptions& options) {
   bench->add_option("--repeats", options.repeats, "Failures, and as many losses of an agent")
       ->transform(count(1, kRepeatsMax))
       ->capture_default_str();
-  bench->add_option("--steady", options.steady_s, "Seconds of beats alone")
+  bench->add_option("--steady", options.steady_s, "Seconds of heartbeats alone")
       ->check(between(0.1, kTimeoutMaxS))
       ->capture_default_str();
   bench
       ->add_option(
-          "--workers", options.workers, "Workers that start up with Gloo beside beats; 0: none")
+          "--workers",
+          options.workers,
+          "Workers that start up with Gloo beside heartbeats; 0: none")
       ->transform(count(0, kWorkersMax))
       ->capture_default_str();
   bench->add_flag("--json", options.json, "Print one JSON object");
@@ -186,8 +188,8 @@ Result<DdpctlCommand> checked(RawBench raw) {
 }
 
 /// The words behind `ddpctl submit`, which are sbatch's and no business of CLI11's.
-Result<DdpctlCommand> parsed_submit(std::span<const char* const> words) {
-  auto options = parse_submit({words.begin(), words.end()});
+Result<DdpctlCommand> parsed_submit(std::span<const char* const> arguments) {
+  auto options = parse_submit({arguments.begin(), arguments.end()});
   if (!options) return options.error();
   if (options->asks_help) return ShowText{std::string(submit_help())};
   return *std::move(options);
@@ -251,8 +253,9 @@ Result<DdpctlCommand> given_command(const CLI::App& app, RawCommands raw) {
 }  // namespace
 
 Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
-  const std::span words(argv, static_cast<std::size_t>(argc));
-  if (argc > 1 && words[1] == std::string_view("submit")) return parsed_submit(words.subspan(2));
+  const std::span arguments(argv, static_cast<std::size_t>(argc));
+  if (argc > 1 && arguments[1] == std::string_view("submit"))
+    return parsed_submit(arguments.subspan(2));
 
   CLI::App app("ddpctl: the operator's tool of ddprun", "ddpctl");
   app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);

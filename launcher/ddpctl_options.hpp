@@ -4,7 +4,7 @@
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
-#include "launcher/core/submit_words.hpp"
+#include "launcher/core/submit_arguments.hpp"
 #include "launcher/doctor.hpp"
 #include "launcher/hostlist.hpp"
 #include "launcher/memory_report.hpp"

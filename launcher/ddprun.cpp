@@ -3,7 +3,7 @@
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/core/completion.hpp"
 #include "launcher/independent.hpp"
 #include "launcher/options.hpp"
@@ -28,13 +28,13 @@ int exit_status_of(const Error& error) {
 }
 
 int refuse(const Error& error) {
-  say(fmt::format("ddprun: {}\n", error.detail));
+  write_stderr(fmt::format("ddprun: {}\n", error.detail));
   return exit_status_of(error);
 }
 
 /// Answers with `text`.
-int tell(const std::string& text) {
-  const auto told = answer(text);
+int print(const std::string& text) {
+  const auto told = write_stdout(text);
   return told ? kExitOk : refuse(told.error());
 }
 
@@ -47,15 +47,15 @@ int launch(std::span<const std::string> arguments) {
   const auto request = read_request(arguments, environment);
   if (!request) return refuse(request.error());
   for (const std::string& warning : request->warnings) {
-    say(fmt::format("ddprun: warning: {}\n", warning));
+    write_stderr(fmt::format("ddprun: warning: {}\n", warning));
   }
   switch (request->asks) {
     case Asks::kHelp:
-      return tell(help_text());
+      return print(help_text());
     case Asks::kVersion:
-      return tell(fmt::format("ddprun {}\n", DDPRUN_VERSION));
+      return print(fmt::format("ddprun {}\n", DDPRUN_VERSION));
     case Asks::kCompletion:
-      return tell(completion_script(request->shell));
+      return print(completion_script(request->shell));
     case Asks::kNothing:
       return kExitOk;
     case Asks::kRun:
@@ -73,7 +73,7 @@ int main(int argc, char* const* argv) {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     return ddprun::launch(arguments);
   } catch (const std::exception& thrown) {
-    ddprun::say(
+    ddprun::write_stderr(
         fmt::format("ddprun: this is a defect of ddprun, please report it: {}\n", thrown.what()));
     return ddprun::kExitDefect;
   }

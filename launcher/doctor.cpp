@@ -5,13 +5,13 @@
 
 #include "base/descriptor.hpp"
 #include "base/environment.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/core/findings_text.hpp"
 #include "launcher/core/slurm_diagnosis.hpp"
+#include "launcher/doctor_connectivity.hpp"
 #include "launcher/doctor_machine.hpp"
 #include "launcher/doctor_network.hpp"
-#include "launcher/doctor_visits.hpp"
-#include "launcher/look.hpp"
+#include "launcher/probe.hpp"
 #include "rendezvous/interfaces.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/port_owner.hpp"
@@ -56,20 +56,20 @@ class Examination {
   Findings run() {
     add("slurm", kTryAgain, [this] { return judge_slurm(environment_); });
     add_network();
-    add("clock", kTryAgain, [] { return Findings{judge_clock(look_at_clock())}; });
+    add("clock", kTryAgain, [] { return Findings{judge_clock(probe_clock())}; });
     add_disks();
     for (const std::string& path : options_.data) {
-      add("data " + path, kDeadDisk, [path] { return Findings{judge_data(look_at_data(path))}; });
+      add("data " + path, kDeadDisk, [path] { return Findings{judge_data(probe_data(path))}; });
     }
-    add("gpus", kTryAgain, [this] { return Findings{judge_gpus(look_at_gpus(environment_))}; });
+    add("gpus", kTryAgain, [this] { return Findings{judge_gpus(probe_gpus(environment_))}; });
     add("python", kDeadDisk, [this] {
       // A little less, as above.
-      return Findings{judge_python(look_at_python(environment_, Clock::now() + limit_ * 9 / 10))};
+      return Findings{judge_python(probe_python(environment_, Clock::now() + limit_ * 9 / 10))};
     });
     add("limit", kTryAgain, [this] {
-      return judge_limits(look_at_limits(step_ ? step_->nodes.size() : 1));
+      return judge_limits(probe_limits(step_ ? step_->nodes.size() : 1));
     });
-    Findings findings = take_all(looks_);
+    Findings findings = run_probes(probes_);
     std::erase_if(findings, [this](const Finding& finding) { return is_left_out(finding); });
     return findings;
   }
@@ -94,13 +94,13 @@ class Examination {
       std::string remedy,
       std::function<Findings()> take,
       Duration more = Duration::zero()) {
-    Look look{
+    Probe probe{
         .subject = std::move(subject),
         .remedy = std::move(remedy),
         .take = std::move(take),
         .limit = limit_ + more};
-    if (!is_left_out({.subject = look.subject, .seen = "", .remedy = ""})) {
-      looks_.push_back(std::move(look));
+    if (!is_left_out({.subject = probe.subject, .seen = "", .remedy = ""})) {
+      probes_.push_back(std::move(probe));
     }
   }
 
@@ -115,7 +115,7 @@ class Examination {
   std::optional<Allocation> step_;
   std::uint16_t port_ = 0;
   std::vector<Descriptor> listening_;  // on port_, from before the looks begin
-  std::vector<Look> looks_;
+  std::vector<Probe> probes_;
 };
 
 void Examination::add_network() {
@@ -189,8 +189,8 @@ void Examination::add_port() {
                .seen = "the other nodes were not visited, for want of the port",
                .remedy = "look again when it is free, or with another one (--port)"}};
         }
-        const VisitLimits limits{.visit = limit_, .all = wait};
-        return judge_encounters(visit_all(*step_, port_, listening_, limits), port_);
+        const ConnectivityLimits limits{.probe = limit_, .all = wait};
+        return judge_encounters(check_connectivity(*step_, port_, listening_, limits), port_);
       },
       wait);
 }
@@ -210,10 +210,10 @@ void Examination::add_disks() {
   const std::uint64_t min = options_.bytes_free_min;
   for (const std::string& path : directories) {
     add("disk " + path, kDeadDisk, [path, min] {
-      return Findings{judge_disk(look_at_disk(path), min)};
+      return Findings{judge_disk(probe_disk(path), min)};
     });
   }
-  add("shm", kTryAgain, [] { return Findings{judge_shm(look_at_disk("/dev/shm"))}; });
+  add("shm", kTryAgain, [] { return Findings{judge_shm(probe_disk("/dev/shm"))}; });
 }
 
 }  // namespace
@@ -240,7 +240,7 @@ Result<bool> examine(const DoctorOptions& options) {
   Examination examination(options, current_environment());
   const Findings findings = examination.run();
   const std::string node = examination.label();
-  const auto told = answer(
+  const auto told = write_stdout(
       options.json ? findings_json(findings, node.empty() ? host_name() : node)
                    : findings_text(findings, node));
   if (!told) return told.error();

@@ -1,6 +1,6 @@
 #include "launcher/doctor_machine.hpp"
 
-#include "agent/ask_program.hpp"
+#include "agent/program_output.hpp"
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
@@ -164,10 +164,11 @@ Result<std::string> ask_interpreter(
   for (const auto& [name, value] : environment) {
     request.environment.push_back(fmt::format("{}={}", name, value));
   }
-  auto answer = ask_program(std::move(request), AnswerOf::kStdout, deadline, kPythonAnswerBytesMax);
-  if (!answer) return answer.error();
-  if (!answer->end.ok()) return make_error(Errc::kIo, "it " + answer->end.to_string());
-  return std::move(answer->text);
+  auto output =
+      run_and_capture(std::move(request), OutputOf::kStdout, deadline, kPythonAnswerBytesMax);
+  if (!output) return output.error();
+  if (!output->end.ok()) return make_error(Errc::kIo, "it " + output->end.to_string());
+  return std::move(output->text);
 }
 
 /// Fills in what the Python behind a script tells of itself.
@@ -211,7 +212,7 @@ std::optional<std::uint64_t> soft_limit(decltype(RLIMIT_NOFILE) resource) {
 
 }  // namespace
 
-Disk look_at_disk(const std::string& directory) {
+Disk probe_disk(const std::string& directory) {
   Disk disk{.path = directory};
   disk.error = try_to_write(directory);
   struct statvfs about {};
@@ -226,7 +227,7 @@ Disk look_at_disk(const std::string& directory) {
   return disk;
 }
 
-DataPath look_at_data(const std::string& path) {
+DataPath probe_data(const std::string& path) {
   DataPath data{.path = path, .link_target = ""};
   struct stat about {};
   std::error_code no_link;
@@ -242,7 +243,7 @@ DataPath look_at_data(const std::string& path) {
   return data;
 }
 
-Limits look_at_limits(std::uint64_t nodes) {
+Limits probe_limits(std::uint64_t nodes) {
   Limits limits;
   limits.nodes = nodes;
   limits.open_files = soft_limit(RLIMIT_NOFILE);
@@ -257,7 +258,7 @@ Limits look_at_limits(std::uint64_t nodes) {
   return limits;
 }
 
-Gpus look_at_gpus(const std::map<std::string, std::string>& environment) {
+Gpus probe_gpus(const std::map<std::string, std::string>& environment) {
   Gpus gpus;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/dev", error)) {
@@ -276,10 +277,10 @@ Gpus look_at_gpus(const std::map<std::string, std::string>& environment) {
   return gpus;
 }
 
-PythonInstallation look_at_python(
+PythonInstallation probe_python(
     const std::map<std::string, std::string>& environment, TimePoint deadline) {
   PythonInstallation python;
-  python.gpus = look_at_gpus(environment).devices;
+  python.gpus = probe_gpus(environment).devices;
   python.driver = driver_here();
   auto found = find_python(environment, own_directory());
   if (!found) {
@@ -305,7 +306,7 @@ PythonInstallation look_at_python(
   return python;
 }
 
-KernelClock look_at_clock() {
+KernelClock probe_clock() {
   timex clock{};
   const int state = ::adjtimex(&clock);
   constexpr double kMicro = 1e-6;

@@ -13,16 +13,16 @@
 namespace ddprun {
 
 /// Writes a few bytes into a file without a name in `directory`, so that nothing is left behind.
-Disk look_at_disk(const std::string& directory);
+Disk probe_disk(const std::string& directory);
 
 /// Reads the first byte of a file, or the first entry of a directory.
-DataPath look_at_data(const std::string& path);
+DataPath probe_data(const std::string& path);
 
-Limits look_at_limits(std::uint64_t nodes);
-Gpus look_at_gpus(const std::map<std::string, std::string>& environment);
+Limits probe_limits(std::uint64_t nodes);
+Gpus probe_gpus(const std::map<std::string, std::string>& environment);
 /// Starts none, unless the program is a script: then that has until `deadline` to tell.
-PythonInstallation look_at_python(
+PythonInstallation probe_python(
     const std::map<std::string, std::string>& environment, TimePoint deadline);
-KernelClock look_at_clock();
+KernelClock probe_clock();
 
 }  // namespace ddprun

@@ -81,19 +81,19 @@ class Questions {
   Result<void> ask_for(Duration time) {
     const std::string question(load_.question_bytes, 'q');
     const TimePoint begin = Clock::now();
-    const Duration step = load_.interval / load_.flocks;
+    const Duration step = load_.interval / load_.slots;
     std::int64_t asked = 0;
-    for (std::int64_t flock = 0; step * flock < time;) {
+    for (std::int64_t slot = 0; step * slot < time;) {
       const TimePoint now = Clock::now();
-      for (; begin + step * flock <= now; ++flock) {
-        for (; asked < (flock + 1) * load_.connections / load_.flocks; ++asked) {
+      for (; begin + step * slot <= now; ++slot) {
+        for (; asked < (slot + 1) * load_.connections / load_.slots; ++asked) {
           const Descriptor& socket = sockets_[static_cast<std::size_t>(asked) % sockets_.size()];
           const ssize_t sent =
               ::send(socket.get(), question.data(), question.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
           if (sent < 0 && errno != EAGAIN) return make_errno_error(errno, "the floor's server");
         }
       }
-      drop_answers(begin + step * flock - now);
+      drop_answers(begin + step * slot - now);
     }
     return {};
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The least that beats can cost: a bare epoll loop in a process of its own that answers so many
-// bytes by so many, on as many connections and at the same rate.
+// The least that heartbeats can cost: a bare epoll loop in a process of its own that answers so
+// many bytes by so many, on as many connections and at the same rate.
 
 #include "base/error.hpp"
 #include "base/time.hpp"
@@ -13,7 +13,7 @@ namespace ddprun {
 struct EchoLoad {
   int connections = 1;
   Duration interval{};  // between two questions on one connection
-  int flocks = 1;       // in which the questions of one interval come
+  int slots = 1;        // in which the questions of one interval come
   Duration time{};
   std::size_t question_bytes = 1;
   std::size_t answer_bytes = 1;

@@ -1,6 +1,6 @@
 #include "launcher/hostlist.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "slurm/core/hostlist.hpp"
 
 #include <fmt/format.h>
@@ -10,12 +10,12 @@ namespace ddprun {
 Result<void> show_hostlist(const HostlistOptions& options) {
   const auto hosts = expand_hostlist(fmt::format("{}", fmt::join(options.lists, ",")));
   if (!hosts) return hosts.error();
-  if (options.fold) return answer(fold_hostlist(*hosts) + '\n');
+  if (options.fold) return write_stdout(fold_hostlist(*hosts) + '\n');
   std::string lines;
   for (const std::string& host : *hosts) {
     lines.append(host).append("\n");
   }
-  return answer(lines);
+  return write_stdout(lines);
 }
 
 }  // namespace ddprun

@@ -22,7 +22,7 @@ Error not_http() {
 }
 
 struct Header {
-  HttpAnswer answer;
+  HttpResponse response;
   std::uint64_t length = 0;  // of the body
 };
 
@@ -46,7 +46,7 @@ Result<Header> parse_header(std::string_view text) {
       const auto pieces = split(line, ' ');
       const auto status = pieces.size() < 2 ? std::nullopt : parse_int<int>(pieces[1]);
       if (!line.starts_with("HTTP/1.") || !status) return not_http();
-      header.answer.status = *status;
+      header.response.status = *status;
       is_first = false;
       continue;
     }
@@ -54,7 +54,7 @@ Result<Header> parse_header(std::string_view text) {
     if (colon == std::string_view::npos) return not_http();
     const std::string name = lower(line.substr(0, colon));
     const std::string_view value = trim(line.substr(colon + 1));
-    if (name == "location") header.answer.location = value;
+    if (name == "location") header.response.location = value;
     if (name == "content-length") {
       length = parse_int<std::uint64_t>(value);
       if (!length) return not_http();
@@ -85,7 +85,7 @@ Result<Header> receive_header(int socket, std::string& received, TimePoint deadl
   return header;
 }
 
-Result<HttpAnswer> exchange(
+Result<HttpResponse> exchange(
     int socket, const std::string& request, std::size_t body_bytes_max, TimePoint deadline) {
   auto const sent = send_all(socket, request, deadline);
   if (!sent) return sent.error();
@@ -100,13 +100,13 @@ Result<HttpAnswer> exchange(
   received.resize(header->length);
   auto const body = receive_all(socket, std::span(received).subspan(have), deadline);
   if (!body) return body.error();
-  header->answer.body = std::move(received);
-  return std::move(header->answer);
+  header->response.body = std::move(received);
+  return std::move(header->response);
 }
 
 }  // namespace
 
-Result<HttpAnswer> http_get(
+Result<HttpResponse> http_get(
     const Endpoint& endpoint,
     std::string_view path,
     std::size_t body_bytes_max,
@@ -116,9 +116,9 @@ Result<HttpAnswer> http_get(
   const std::string name = endpoint.to_string();
   const std::string request =
       fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", path, name);
-  auto answer = exchange(socket->get(), request, body_bytes_max, deadline);
-  if (!answer) return with_context(name, answer.error());
-  return answer;
+  auto response = exchange(socket->get(), request, body_bytes_max, deadline);
+  if (!response) return with_context(name, response.error());
+  return response;
 }
 
 }  // namespace ddprun

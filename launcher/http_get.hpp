@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-struct HttpAnswer {
+struct HttpResponse {
   int status = 0;        // 200
   std::string location;  // of a redirect; else empty
   std::string body;
@@ -19,7 +19,7 @@ struct HttpAnswer {
 /// What the server at `endpoint` answers to GET `path`. Fails with kInvalidArgument (the host is
 /// unknown), kPeerLost (refused, or cut off before the end), kTimedOut, kLimit (a body of more than
 /// `body_bytes_max`) or kProtocol (no HTTP/1.x); the error names the endpoint.
-Result<HttpAnswer> http_get(
+Result<HttpResponse> http_get(
     const Endpoint& endpoint,
     std::string_view path,
     std::size_t body_bytes_max,

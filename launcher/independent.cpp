@@ -3,7 +3,7 @@
 #include "agent/process.hpp"
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/run.hpp"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ class Jobs {
     }
   }
 
-  /// Buries who has ended; false once nobody is left, those included that a killed front leaves.
+  /// Buries who has ended; false once nobody is left, those included that a killed guard leaves.
   bool reap() {
     for (;;) {
       int status = 0;
@@ -98,7 +98,7 @@ int run_side_by_side(const std::vector<LaunchPlan>& plans) {
       return ::getppid() == parent ? run(plan, {}) : kExitTryAgain;
     }
     if (pid < 0) {
-      say(fmt::format(
+      write_stderr(fmt::format(
           "ddprun: {}; the jobs that run are ended\n",
           make_process_error(errno, "cannot start a job").detail));
       jobs.signal(SIGTERM);
@@ -108,7 +108,7 @@ int run_side_by_side(const std::vector<LaunchPlan>& plans) {
     jobs.add({.task = plan.task ? plan.task->id : 0, .pid = pid});
   }
   wait_for_all(jobs, signals);
-  say(jobs.summary());
+  write_stderr(jobs.summary());
   return jobs.exit_status();
 }
 

@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-/// Each plan as a job of its own, with a front and an agent of its own, below this process: none
+/// Each plan as a job of its own, with a guard and an agent of its own, below this process: none
 /// outlives it, and signals that come to it go to all of them. One that fails ends no other.
 ///
 /// Returns in this process, once nothing of them is left, with the status of the first one that did

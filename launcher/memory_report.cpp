@@ -1,7 +1,7 @@
 #include "launcher/memory_report.hpp"
 
 #include "base/file.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 
 #include <fmt/format.h>
 
@@ -97,7 +97,7 @@ Result<void> analyze_memory(const MemoryOptions& options) {
   Report report(options);
   if (!options.cpu_only) report.add_gpus();
   if (!options.gpu_only) report.add_cpus();
-  auto told = answer(report.text());
+  auto told = write_stdout(report.text());
   if (!told || !options.strict || report.missed() == 0) return told;
   return make_error(
       Errc::kCorrupt,

@@ -125,20 +125,20 @@ Result<std::string> address_of_host(const Given& given) {
   return numeric;
 }
 
-Result<std::string> address_of_interface(const Given& name, const MeetingPlan& meeting) {
+Result<std::string> address_of_interface(const Given& name, const RendezvousPlan& rendezvous) {
   const bool meets_by_ipv6 =
-      meeting.endpoint && meeting.endpoint->host.find(':') != std::string::npos;
+      rendezvous.endpoint && rendezvous.endpoint->host.find(':') != std::string::npos;
   auto address = interface_address(name.text, meets_by_ipv6 ? Family::kIpv6 : Family::kIpv4);
   if (!address) return refused(name, address.error().detail);
   return address;
 }
 
-Result<void> settle_local_address(Options& options) {
+Result<void> plan_local_address(Options& options) {
   LaunchPlan& plan = options.plan;
-  const bool has_others = plan.meeting.has_others();
+  const bool has_others = plan.rendezvous.has_others();
   Result<std::string> address = std::string();
   if (options.local_interface) {
-    address = address_of_interface(*options.local_interface, plan.meeting);
+    address = address_of_interface(*options.local_interface, plan.rendezvous);
   } else if (options.local_address && has_others) {
     address = address_of_host(*options.local_address);
   } else {
@@ -146,7 +146,7 @@ Result<void> settle_local_address(Options& options) {
   }
   if (!address) return address.error();
   plan.master_address = *address;
-  if (has_others) plan.meeting.local_address = *std::move(address);
+  if (has_others) plan.rendezvous.local_address = *std::move(address);
   return {};
 }
 
@@ -163,7 +163,7 @@ std::optional<Duration> slurm_kill_wait(const Environment& environment) {
 }
 
 /// In a step Slurm sets the grace, unless the user does.
-void settle_notice(
+void plan_notice(
     const std::optional<Allocation>& step, const Environment& environment, Options& options) {
   NoticePlan& notice = options.plan.notice;
   if (!step || options.has_grace) notice.grace = options.plan.shutdown_timeout;
@@ -179,7 +179,7 @@ void settle_notice(
 }
 
 /// Said where a log will want it: in a step of Slurm's, and else to whoever asks for much.
-void settle_header(
+void plan_header(
     const std::optional<Allocation>& step, const Environment& environment, LaunchPlan& plan) {
   if (!spdlog::should_log(step ? spdlog::level::warn : spdlog::level::info)) return;
   const auto commit = environment.find("GIT_COMMIT");
@@ -193,7 +193,7 @@ void settle_header(
 /// Where the job has one node; of several nobody knows yet how many workers come.
 Result<void> check_debug_rank(const LaunchPlan& plan) {
   const int rank = plan.debug_rank.value_or(0);
-  if (plan.meeting.nodes.max() > 1 || rank < plan.workers) return {};
+  if (plan.rendezvous.nodes.max() > 1 || rank < plan.workers) return {};
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
@@ -226,7 +226,7 @@ bool is_file(int descriptor) {
 }
 
 /// All that the machine has a word in, but for the program.
-Result<void> settle_here(
+Result<void> plan_for_this_machine(
     const CommandLine& line,
     const std::optional<Allocation>& step,
     const Environment& environment,
@@ -236,11 +236,11 @@ Result<void> settle_here(
     auto checked = check_own_host(own);
     if (!checked) return checked;
   }
-  auto settled = settle_local_address(options);
-  if (!settled) return settled;
+  auto planned = plan_local_address(options);
+  if (!planned) return planned;
   auto secret = read_secret(options, environment);
   if (!secret) return secret.error();
-  plan.meeting.secret = *std::move(secret);
+  plan.rendezvous.secret = *std::move(secret);
   auto checked = check_fence(options);
   if (!checked) return checked;
   if (step) {
@@ -251,18 +251,19 @@ Result<void> settle_here(
     plan.is_whole_step = is_whole_step(line);
   }
   plan.shares_console = plan.step_has_all_nodes && !is_file(STDERR_FILENO);
-  plan.shares_logs = plan.meeting.has_others() || (step && step->nodes.size() > 1);
-  if (step && plan.meeting.has_others()) {
-    plan.meeting.expected = static_cast<int>(step->nodes.size());
-    plan.meeting.other_ports = other_ports(*step, line);
-    const Endpoint endpoint = plan.meeting.endpoint.value_or(Endpoint());
-    if (plan.meeting.other_ports.empty()) plan.meeting.refusal_ports = refusal_ports(endpoint.port);
+  plan.shares_logs = plan.rendezvous.has_others() || (step && step->nodes.size() > 1);
+  if (step && plan.rendezvous.has_others()) {
+    plan.rendezvous.expected = static_cast<int>(step->nodes.size());
+    plan.rendezvous.other_ports = other_ports(*step, line);
+    const Endpoint endpoint = plan.rendezvous.endpoint.value_or(Endpoint());
+    if (plan.rendezvous.other_ports.empty())
+      plan.rendezvous.refusal_ports = refusal_ports(endpoint.port);
     // A node that Slurm has lost never comes back to its job; a network may.
     const bool is_asked_for = options.settings.join_timeout || options.settings.timeout;
-    if (!is_asked_for) plan.meeting.regather_timeout = kSlurmRegatherTimeout;
+    if (!is_asked_for) plan.rendezvous.regather_timeout = kSlurmRegatherTimeout;
   }
-  settle_notice(step, environment, options);
-  settle_header(step, environment, plan);
+  plan_notice(step, environment, options);
+  plan_header(step, environment, plan);
   plan.memory_log.wants_gpus = wants_gpus(environment);
   const auto workers = count_workers(options.workers, environment, plan.usable_cpus);
   if (!workers) return workers.error();
@@ -302,7 +303,7 @@ Result<Request> read_request(
   }
   const int cpus = usable_cpus();
   auto found = find_allocation(environment);
-  if (!found && !says_where_to_meet(*line)) return found.error();
+  if (!found && !gives_endpoint(*line)) return found.error();
   const std::optional<Allocation> step = found ? *std::move(found) : std::nullopt;
   if (step && is_surplus(*step, *line)) return surplus(*step);
   auto filled = fill_for_independent(step, *line);
@@ -314,8 +315,8 @@ Result<Request> read_request(
   auto options = read_options(*line, environment);
   if (!options) return options.error();
   options->plan.usable_cpus = cpus;
-  auto const settled = settle_here(*line, step, environment, *options);
-  if (!settled) return settled.error();
+  auto const planned = plan_for_this_machine(*line, step, environment, *options);
+  if (!planned) return planned.error();
   auto plans = plans_of(*options, environment);
   if (!plans) return plans.error();
 

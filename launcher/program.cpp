@@ -51,11 +51,11 @@ class FileActions {
   posix_spawn_file_actions_t actions_{};
 };
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
+std::vector<char*> pointers(std::vector<std::string>& arguments) {
   std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
+  pointers.reserve(arguments.size() + 1);
+  for (std::string& argument : arguments) {
+    pointers.push_back(argument.data());
   }
   pointers.push_back(nullptr);
   return pointers;
@@ -73,20 +73,22 @@ std::vector<std::string> environment_with(const std::vector<std::string>& settin
 }
 
 Result<int> run_with(
-    std::vector<std::string> words, std::vector<std::string> environment, const Streams& streams) {
+    std::vector<std::string> arguments,
+    std::vector<std::string> environment,
+    const Streams& streams) {
   const FileActions actions(streams);
   pid_t pid = -1;
   const int error = ::posix_spawnp(
       &pid,
-      words.front().c_str(),
+      arguments.front().c_str(),
       actions.get(),
       nullptr,
-      pointers(words).data(),
+      pointers(arguments).data(),
       pointers(environment).data());
-  if (error != 0) return make_process_error(error, words.front());
+  if (error != 0) return make_process_error(error, arguments.front());
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return make_errno_error(errno, words.front());
+    if (errno != EINTR) return make_errno_error(errno, arguments.front());
   }
   return WIFSIGNALED(status) ? exit_status_of_signal(WTERMSIG(status)) : WEXITSTATUS(status);
 }
@@ -114,25 +116,25 @@ Result<std::string> content_of(const Descriptor& file, std::string_view program)
 }  // namespace
 
 Result<ProgramEnd> run_program(
-    const std::vector<std::string>& words, const std::vector<std::string>& settings) {
+    const std::vector<std::string>& arguments, const std::vector<std::string>& settings) {
   // Files in memory and not pipes: nobody has to read two of them at once.
   const Descriptor none(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Descriptor out(::memfd_create("stdout", MFD_CLOEXEC));
   const Descriptor err(::memfd_create("stderr", MFD_CLOEXEC));
-  if (!none || !out || !err) return make_errno_error(errno, words.front());
+  if (!none || !out || !err) return make_errno_error(errno, arguments.front());
   const Streams streams{.in = none.get(), .out = out.get(), .err = err.get()};
-  const auto status = run_with(words, environment_with(settings), streams);
+  const auto status = run_with(arguments, environment_with(settings), streams);
   if (!status) return status.error();
-  auto printed = content_of(out, words.front());
+  auto printed = content_of(out, arguments.front());
   if (!printed) return printed.error();
-  auto said = content_of(err, words.front());
+  auto said = content_of(err, arguments.front());
   if (!said) return said.error();
   return ProgramEnd{.status = *status, .out = *std::move(printed), .err = *std::move(said)};
 }
 
-Result<int> run_in_front(
-    const std::vector<std::string>& words, const std::vector<std::string>& settings) {
-  return run_with(words, environment_with(settings), Streams{});
+Result<int> run_in_guard(
+    const std::vector<std::string>& arguments, const std::vector<std::string>& settings) {
+  return run_with(arguments, environment_with(settings), Streams{});
 }
 
 }  // namespace ddprun

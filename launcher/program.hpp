@@ -24,10 +24,10 @@ struct ProgramEnd {
 /// variables ("NAME=value") that win over ours. Fails with kNotFound, kNotExecutable, kIo, or with
 /// kLimit where it printed more than kProgramOutputMax.
 Result<ProgramEnd> run_program(
-    const std::vector<std::string>& words, const std::vector<std::string>& settings = {});
+    const std::vector<std::string>& arguments, const std::vector<std::string>& settings = {});
 
 /// The same with our own streams; yields the status. Fails as above.
-Result<int> run_in_front(
-    const std::vector<std::string>& words, const std::vector<std::string>& settings = {});
+Result<int> run_in_guard(
+    const std::vector<std::string>& arguments, const std::vector<std::string>& settings = {});
 
 }  // namespace ddprun

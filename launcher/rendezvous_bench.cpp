@@ -1,6 +1,6 @@
 #include "launcher/rendezvous_bench.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/bench_leader.hpp"
 #include "launcher/bench_server.hpp"
 #include "launcher/echo_floor.hpp"
@@ -46,7 +46,7 @@ struct Findings {
   Duration floor_cpu{};
   std::int64_t server_bytes = 0;
   Duration gloo{};                        // the start-up of all workers
-  std::vector<Duration> answered_beside;  // beats, meanwhile
+  std::vector<Duration> answered_beside;  // heartbeats, meanwhile
 };
 
 int losses_of(const RendezvousBenchOptions& options) {
@@ -125,13 +125,13 @@ class RendezvousBench {
   }
 
   asio::awaitable<Result<void>> be_steady(RendezvousFleet& fleet) {
-    auto const warm = co_await fleet.beat_for(fleet.beat_interval());
+    auto const warm = co_await fleet.send_heartbeats_for(fleet.heartbeat_interval());
     if (!warm) co_return warm.error();
     const auto before = cpu_time_of(server_.pid());
     const TimePoint begin = Clock::now();
     const auto time =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options_.steady_s));
-    auto answered = co_await fleet.beat_for(time);
+    auto answered = co_await fleet.send_heartbeats_for(time);
     if (!answered) co_return answered.error();
     findings_.answered = *std::move(answered);
     findings_.steady = Clock::now() - begin;
@@ -154,7 +154,7 @@ class RendezvousBench {
       load = start_workers();
       asio::post(executor, [&over] { over.cancel(); });
     });
-    auto answered = co_await fleet.beat_until(over);
+    auto answered = co_await fleet.send_heartbeats_until(over);
     workers.join();
     if (!answered) co_return answered.error();
     if (!load) co_return with_context("the workers", load.error());
@@ -180,20 +180,20 @@ class RendezvousBench {
     auto& stopped = findings_.stopped;
     stopped.insert(stopped.end(), failure->stopped.begin(), failure->stopped.end());
     findings_.restarted.push_back(failure->restarted);
-    co_return co_await let_settle(fleet);
+    co_return co_await let_it_calm_down(fleet);
   }
 
   asio::awaitable<Result<void>> lose(RendezvousFleet& fleet) {
     auto reranked = co_await fleet.lose_one();
     if (!reranked) co_return reranked.error();
     findings_.reranked.push_back(*reranked);
-    co_return co_await let_settle(fleet);
+    co_return co_await let_it_calm_down(fleet);
   }
 
   /// The next event finds the job as it mostly is.
-  asio::awaitable<Result<void>> let_settle(RendezvousFleet& fleet) {
-    auto const settled = co_await fleet.beat_for(fleet.beat_interval());
-    if (!settled) co_return settled.error();
+  asio::awaitable<Result<void>> let_it_calm_down(RendezvousFleet& fleet) {
+    auto const sent = co_await fleet.send_heartbeats_for(fleet.heartbeat_interval());
+    if (!sent) co_return sent.error();
     co_return Result<void>();
   }
 
@@ -206,22 +206,23 @@ std::size_t frame_bytes(const Message& message) {
   return sizeof(std::uint32_t) + encode(message).size();
 }
 
-/// The same beats and answers, echoed.
+/// The same heartbeats and answers, echoed.
 Result<Duration> floor_of(const RendezvousBenchOptions& options, const Findings& findings) {
-  constexpr std::int64_t kSomeBeat = 100;
+  constexpr std::int64_t kSomeHeartbeat = 100;
   const RendezvousPolicy defaults;
   return measure_echo(
       {.connections = options.agents,
-       .interval = beat_interval(defaults.lease),
-       .flocks = kBeatFlocks,
+       .interval = heartbeat_interval(defaults.lease),
+       .slots = kHeartbeatSlots,
        .time = findings.steady,
-       .question_bytes = frame_bytes(Beat{.number = kSomeBeat, .heard = kSomeBeat - 1}),
-       .answer_bytes = frame_bytes(Answer{
-           .number = kSomeBeat,
+       .question_bytes =
+           frame_bytes(Heartbeat{.number = kSomeHeartbeat, .heard = kSomeHeartbeat - 1}),
+       .answer_bytes = frame_bytes(HeartbeatReply{
+           .number = kSomeHeartbeat,
            .grant = defaults.lease,
-           .electorate = {.generation = 1, .number = 1},
-           .electorate_size = options.agents + 1,
-           .next = beat_interval(defaults.lease)})});
+           .round = {.term = 1, .number = 1},
+           .voter_count = options.agents + 1,
+           .next = heartbeat_interval(defaults.lease)})});
 }
 
 /// The value below which `part` of `values` lie; none if there are none.
@@ -251,19 +252,19 @@ nlohmann::ordered_json report_of(const RendezvousBenchOptions& options, const Fi
       {"reranked_p50_ms", percentile_ms(findings.reranked, 0.50)},
       {"reranked_max_ms", percentile_ms(findings.reranked, 1)},
       {"steady_s", to_seconds(findings.steady)},
-      {"beats_answered", findings.answered.size()},
-      {"beat_p50_ms", percentile_ms(findings.answered, 0.50)},
-      {"beat_p99_ms", percentile_ms(findings.answered, 0.99)},
+      {"heartbeats_answered", findings.answered.size()},
+      {"heartbeat_p50_ms", percentile_ms(findings.answered, 0.50)},
+      {"heartbeat_p99_ms", percentile_ms(findings.answered, 0.99)},
       {"server_cpu_percent", percent(findings.server_cpu)},
       {"floor_cpu_percent", percent(findings.floor_cpu)},
       {"server_rss_mib", static_cast<double>(findings.server_bytes) / kMebibyte}};
   if (options.workers > 0) {
     report["workers"] = options.workers;
     report["gloo_s"] = to_seconds(findings.gloo);
-    report["gloo_beats_answered"] = findings.answered_beside.size();
-    report["gloo_beat_p50_ms"] = percentile_ms(findings.answered_beside, 0.50);
-    report["gloo_beat_p99_ms"] = percentile_ms(findings.answered_beside, 0.99);
-    report["gloo_beat_max_ms"] = percentile_ms(findings.answered_beside, 1);
+    report["gloo_heartbeats_answered"] = findings.answered_beside.size();
+    report["gloo_heartbeat_p50_ms"] = percentile_ms(findings.answered_beside, 0.50);
+    report["gloo_heartbeat_p99_ms"] = percentile_ms(findings.answered_beside, 0.99);
+    report["gloo_heartbeat_max_ms"] = percentile_ms(findings.answered_beside, 1);
   }
   return report;
 }
@@ -294,7 +295,7 @@ Result<void> bench_rendezvous(const RendezvousBenchOptions& options) {
   if (!floor) return with_context("the floor", floor.error());
   findings->floor_cpu = *floor;
   const nlohmann::ordered_json report = report_of(options, *findings);
-  return answer(options.json ? report.dump() + "\n" : table_of(report));
+  return write_stdout(options.json ? report.dump() + "\n" : table_of(report));
 }
 
 }  // namespace ddprun

@@ -10,8 +10,8 @@ namespace ddprun {
 struct RendezvousBenchOptions {
   int agents = 64;      // beside the leader's own
   int repeats = 5;      // of a failure, and of the loss of an agent
-  double steady_s = 5;  // of beats alone
-  int workers = 0;      // whose Gloo start-up the leader's store serves beside beats; 0: none
+  double steady_s = 5;  // of heartbeats alone
+  int workers = 0;      // whose Gloo start-up the leader's store serves beside heartbeats; 0: none
   bool json = false;
 };
 

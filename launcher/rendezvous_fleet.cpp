@@ -33,7 +33,7 @@ Result<std::unique_ptr<RendezvousFleet>> RendezvousFleet::open(
 RendezvousFleet::RendezvousFleet(asio::io_context& context, Options options)
     : options_(std::move(options)),
       agents_(static_cast<std::size_t>(options_.agents)),
-      beat_timer_(context, kNever),
+      heartbeat_timer_(context, kNever),
       changed_(context, kNever) {
   for (Agent& agent : agents_) {
     const std::size_t index = index_of(agent);
@@ -53,17 +53,17 @@ asio::awaitable<void> RendezvousFleet::serve() {
 asio::awaitable<void> RendezvousFleet::keep_time() {
   co_await asio::this_coro::throw_if_cancelled(false);
   for (;;) {
-    const auto [re_armed] = co_await beat_timer_.async_wait(kTuple);
+    const auto [re_armed] = co_await heartbeat_timer_.async_wait(kTuple);
     const auto state = co_await asio::this_coro::cancellation_state;
     if (state.cancelled() != asio::cancellation_type::none) co_return;
     if (re_armed) continue;
     const TimePoint now = Clock::now();
-    while (!beats_due_.empty() && beats_due_.begin()->first <= now) {
-      const std::size_t index = beats_due_.begin()->second;
-      beats_due_.erase(beats_due_.begin());
-      if (!agents_[index].is_gone) beat(agents_[index]);
+    while (!heartbeats_due_.empty() && heartbeats_due_.begin()->first <= now) {
+      const std::size_t index = heartbeats_due_.begin()->second;
+      heartbeats_due_.erase(heartbeats_due_.begin());
+      if (!agents_[index].is_gone) heartbeat(agents_[index]);
     }
-    beat_timer_.expires_at(beats_due_.empty() ? kNever : beats_due_.begin()->first);
+    heartbeat_timer_.expires_at(heartbeats_due_.empty() ? kNever : heartbeats_due_.begin()->first);
   }
 }
 
@@ -127,12 +127,12 @@ asio::awaitable<Result<Duration>> RendezvousFleet::lose_one() {
   co_return last_started_ - begin;
 }
 
-asio::awaitable<Result<std::vector<Duration>>> RendezvousFleet::beat_for(Duration time) {
+asio::awaitable<Result<std::vector<Duration>>> RendezvousFleet::send_heartbeats_for(Duration time) {
   Timer over(co_await asio::this_coro::executor, Clock::now() + time);
-  co_return co_await beat_until(over);
+  co_return co_await send_heartbeats_until(over);
 }
 
-asio::awaitable<Result<std::vector<Duration>>> RendezvousFleet::beat_until(Timer& over) {
+asio::awaitable<Result<std::vector<Duration>>> RendezvousFleet::send_heartbeats_until(Timer& over) {
   answered_.clear();
   co_await over.async_wait(kTuple);
   if (failed_) co_return *failed_;
@@ -163,35 +163,35 @@ void RendezvousFleet::connected(Agent& agent) {
           .max_restarts = options_.max_restarts,
           .lease = lease_,
           .has_fence = false,
-          .standing = {}});
+          .voter_state = {}});
 }
 
 void RendezvousFleet::on(Agent& agent, const Welcome& welcome) {
   lease_ = welcome.lease;
   auto line = connect_to(options_.leader, Clock::now() + kPatience);
-  if (!line) return give_up(with_context("a life line", line.error()));
+  if (!line) return give_up(with_context("a lifeline", line.error()));
   agent.line = std::move(*line);
-  open_line(agent, {.generation = welcome.generation, .leader = welcome.leader.incarnation});
+  open_line(agent, {.term = welcome.term, .leader = welcome.leader.incarnation});
   news(agent, WorkersState::kStopped);
-  beat(agent);
+  heartbeat(agent);
 }
 
 void RendezvousFleet::open_line(const Agent& agent, const Leadership& leadership) {
-  std::string words(opening_of(Protocol::kLifeLine));
-  const LineHello hello{
+  std::string bytes(opening_of(Protocol::kLifeline));
+  const LifelineHello hello{
       .job = options_.job, .node = agent.node.incarnation, .leadership = leadership, .proof = {}};
-  auto said = append_frame(words, encode(hello));
-  if (said) said = send_all(agent.line.get(), words, Clock::now() + kPatience);
-  if (!said) give_up(with_context("a life line", said.error()));
+  auto said = append_frame(bytes, encode(hello));
+  if (said) said = send_all(agent.line.get(), bytes, Clock::now() + kPatience);
+  if (!said) give_up(with_context("a lifeline", said.error()));
 }
 
-void RendezvousFleet::on(Agent& agent, const Answer& answer) {
-  const bool is_new = answer.number == agent.beat && answer.number > agent.heard;
-  if (answer.number > agent.heard) send(agent, Confirm{.heard = answer.number});
-  agent.heard = std::max(agent.heard, answer.number);
+void RendezvousFleet::on(Agent& agent, const HeartbeatReply& reply) {
+  const bool is_new = reply.number == agent.heartbeat && reply.number > agent.heard;
+  if (reply.number > agent.heard) send(agent, Confirm{.heard = reply.number});
+  agent.heard = std::max(agent.heard, reply.number);
   if (!is_new) return;
-  answered_.push_back(Clock::now() - agent.beat_at);
-  set_next_beat(agent, agent.beat_at + answer.next);
+  answered_.push_back(Clock::now() - agent.heartbeat_at);
+  set_next_heartbeat(agent, agent.heartbeat_at + reply.next);
 }
 
 void RendezvousFleet::on(Agent& agent, const OfferRound& offer) {
@@ -210,7 +210,7 @@ void RendezvousFleet::on(Agent& agent, const StopRound& /*stop*/) {
   news(agent, WorkersState::kStopped);
 }
 
-void RendezvousFleet::on(Agent& /*agent*/, const TellVerdict& verdict) {
+void RendezvousFleet::on(Agent& /*agent*/, const VerdictNews& verdict) {
   give_up(make_error(Errc::kPeerLost, fmt::format("the job ended: {}", verdict.verdict.why)));
 }
 
@@ -221,17 +221,17 @@ void RendezvousFleet::on(Agent& agent, const Refuse& refuse) {
 
 // What the agents say. --------------------------------------------------------------------------
 
-void RendezvousFleet::beat(Agent& agent) {
-  agent.beat_at = Clock::now();
-  send(agent, Beat{.number = ++agent.beat, .heard = agent.heard});
-  set_next_beat(agent, agent.beat_at + beat_interval());
+void RendezvousFleet::heartbeat(Agent& agent) {
+  agent.heartbeat_at = Clock::now();
+  send(agent, Heartbeat{.number = ++agent.heartbeat, .heard = agent.heard});
+  set_next_heartbeat(agent, agent.heartbeat_at + heartbeat_interval());
 }
 
-void RendezvousFleet::set_next_beat(Agent& agent, TimePoint due) {
-  beats_due_.erase({agent.due, index_of(agent)});
+void RendezvousFleet::set_next_heartbeat(Agent& agent, TimePoint due) {
+  heartbeats_due_.erase({agent.due, index_of(agent)});
   agent.due = due;
-  beats_due_.emplace(due, index_of(agent));
-  if (due < beat_timer_.expiry()) beat_timer_.expires_at(due);
+  heartbeats_due_.emplace(due, index_of(agent));
+  if (due < heartbeat_timer_.expiry()) heartbeat_timer_.expires_at(due);
 }
 
 void RendezvousFleet::news(Agent& agent, WorkersState state, std::optional<FailureNews> failure) {

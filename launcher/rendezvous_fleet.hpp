@@ -1,7 +1,7 @@
 #pragma once
 
-// Many agents in one thread, as their leader sees them: each has a connection and a life line, says
-// and answers what a real one does, and beats. They have no workers and decide nothing.
+// Many agents in one thread, as their leader sees them: each has a connection and a lifeline, says
+// and answers what a real one does, and heartbeats. They have no workers and decide nothing.
 
 #include "base/descriptor.hpp"
 #include "base/endpoint.hpp"
@@ -56,13 +56,13 @@ class RendezvousFleet {
   asio::awaitable<Result<Failure>> fail_one();
   /// An agent dies. Yields when the last of the others was told to start the next round.
   asio::awaitable<Result<Duration>> lose_one();
-  // How long each beat of that time waited for its answer.
-  asio::awaitable<Result<std::vector<Duration>>> beat_for(Duration time);
+  // How long each heartbeat of that time waited for its answer.
+  asio::awaitable<Result<std::vector<Duration>>> send_heartbeats_for(Duration time);
   /// Until `over` expires or is cancelled.
-  asio::awaitable<Result<std::vector<Duration>>> beat_until(Timer& over);
+  asio::awaitable<Result<std::vector<Duration>>> send_heartbeats_until(Timer& over);
 
   std::size_t agents() const { return agents_.size() - gone_; }
-  Duration beat_interval() const { return ddprun::beat_interval(lease_); }
+  Duration heartbeat_interval() const { return ddprun::heartbeat_interval(lease_); }
 
  private:
   struct Agent {
@@ -70,10 +70,10 @@ class RendezvousFleet {
     Descriptor line;
     bool is_gone = false;
     RoundId round;  // that it was offered last
-    std::int64_t beat = 0;
+    std::int64_t heartbeat = 0;
     std::int64_t heard = 0;
-    TimePoint beat_at;
-    TimePoint due;  // its next beat
+    TimePoint heartbeat_at;
+    TimePoint due;  // its next heartbeat
   };
 
   RendezvousFleet(asio::io_context& context, Options options);
@@ -83,19 +83,19 @@ class RendezvousFleet {
 
   void tell(const Links::Event& event);
   void on(Agent& agent, const Welcome& welcome);
-  void on(Agent& agent, const Answer& answer);
+  void on(Agent& agent, const HeartbeatReply& reply);
   void on(Agent& agent, const OfferRound& offer);
   void on(Agent& agent, const StartRound& start);
   void on(Agent& agent, const StopRound& stop);
-  void on(Agent& agent, const TellVerdict& verdict);
+  void on(Agent& agent, const VerdictNews& verdict);
   void on(Agent& agent, const Refuse& refuse);
   template <class Other>
   void on(Agent& /*agent*/, const Other& /*nothing to do*/) {}
 
   void connected(Agent& agent);
   void open_line(const Agent& agent, const Leadership& leadership);
-  void beat(Agent& agent);
-  void set_next_beat(Agent& agent, TimePoint due);
+  void heartbeat(Agent& agent);
+  void set_next_heartbeat(Agent& agent, TimePoint due);
   void news(Agent& agent, WorkersState state, std::optional<FailureNews> failure = {});
   void send(const Agent& agent, const Message& message);
   void give_up(Error why);
@@ -118,8 +118,8 @@ class RendezvousFleet {
   std::vector<TimePoint> stopped_;
 
   std::vector<Duration> answered_;
-  std::set<std::pair<TimePoint, std::size_t>> beats_due_;
-  Timer beat_timer_;
+  std::set<std::pair<TimePoint, std::size_t>> heartbeats_due_;
+  Timer heartbeat_timer_;
   Timer changed_;  // its wait is ended when something has happened
 };
 

@@ -1,6 +1,6 @@
 #include "launcher/requeue.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/slurm_call.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ bool requeue(const RequeuePlan& plan, const JobEnd& end) {
   if (plan.job.empty() || !wants_requeue(plan.mode, end)) return false;
   const auto done = try_requeue(plan);
   if (done) {
-    say(fmt::format(
+    write_stderr(fmt::format(
         "ddprun: Slurm was asked to start job {} again: restart {} of {} at most\n",
         plan.job,
         plan.restarts + 1,
@@ -43,7 +43,7 @@ bool requeue(const RequeuePlan& plan, const JobEnd& end) {
         end.exit_status,
         plan.job);
   }
-  say(fmt::format("ddprun: job {} is not started again: {}\n", plan.job, why));
+  write_stderr(fmt::format("ddprun: job {} is not started again: {}\n", plan.job, why));
   return false;
 }
 

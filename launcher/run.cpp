@@ -1,13 +1,13 @@
 #include "launcher/run.hpp"
 
 #include "agent/agent.hpp"
-#include "agent/founder.hpp"
-#include "agent/front.hpp"
 #include "agent/guard.hpp"
+#include "agent/guard_client.hpp"
+#include "agent/own_endpoint.hpp"
 #include "base/descriptor.hpp"
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/task_scope.hpp"
 #include "launcher/orphaned_job.hpp"
 #include "slurm/core/hostlist.hpp"
@@ -49,7 +49,7 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// Else the next thing opened, our socket to the front for one, would pass for the stream that is
+/// Else the next thing opened, our socket to the guard for one, would pass for the stream that is
 /// missing.
 void open_missing_streams() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
@@ -109,11 +109,11 @@ asio::awaitable<void> do_the_job(Agent& agent, TaskScope& all, int& status) {
 
 /// Throws what the agent or a listener threw, once none of them runs any more.
 asio::awaitable<void> be_the_agent(
-    Agent& agent, Front& front, const LaunchPlan& plan, Stream signals, int& status) {
+    Agent& agent, GuardClient& guard, const LaunchPlan& plan, Stream signals, int& status) {
   TaskScope all(co_await asio::this_coro::executor);
   all.spawn(heed_signals(agent, plan, std::move(signals)));
-  all.spawn(front.end_with_it());
-  all.spawn(front.serve());
+  all.spawn(guard.end_with_it());
+  all.spawn(guard.serve());
   all.spawn(do_the_job(agent, all, status));
   co_await all.join();
 }
@@ -140,57 +140,58 @@ asio::awaitable<void> stop_arriving(
   all.cancel();
 }
 
-asio::awaitable<void> look_at_endpoint(
-    const MeetingPlan& meeting, TaskScope& all, Arrival& arrival) {
-  arrival.is_at_endpoint = co_await is_at_endpoint(meeting);
+asio::awaitable<void> probe_endpoint(
+    const RendezvousPlan& rendezvous, TaskScope& all, Arrival& arrival) {
+  arrival.is_at_endpoint = co_await is_at_endpoint(rendezvous);
   all.cancel();
 }
 
 asio::awaitable<void> arrive(
-    Front& front, const LaunchPlan& plan, Stream& signals, Arrival& arrival) {
+    GuardClient& guard, const LaunchPlan& plan, Stream& signals, Arrival& arrival) {
   TaskScope all(co_await asio::this_coro::executor);
   all.spawn(stop_arriving(plan, signals, all, arrival));
-  all.spawn(front.end_with_it());
-  all.spawn(look_at_endpoint(plan.meeting, all, arrival));
+  all.spawn(guard.end_with_it());
+  all.spawn(probe_endpoint(plan.rendezvous, all, arrival));
   co_await all.join();
 }
 
 /// Finds out whether the endpoint, a name perhaps, is this node's, as far as that can be known now;
 /// signals do not wait for it. Yields an exit status if one of them came.
-std::optional<int> settle_founder(
-    asio::io_context& context, Front& front, LaunchPlan& plan, Stream& signals) {
-  if (plan.meeting.founds == Founds::kNo || !plan.meeting.has_others()) return std::nullopt;
+std::optional<int> recognize_endpoint(
+    asio::io_context& context, GuardClient& guard, LaunchPlan& plan, Stream& signals) {
+  if (plan.rendezvous.bootstraps == Bootstraps::kNo || !plan.rendezvous.has_others())
+    return std::nullopt;
   const TimePoint began = Clock::now();
   Arrival arrival;
   std::exception_ptr thrown;
   asio::co_spawn(
-      context, arrive(front, plan, signals, arrival), [&thrown](const std::exception_ptr& what) {
+      context, arrive(guard, plan, signals, arrival), [&thrown](const std::exception_ptr& what) {
         thrown = what;
       });
   context.run();
   context.restart();
   if (thrown) std::rethrow_exception(thrown);
   if (arrival.stopped_by) return exit_status_of_signal(*arrival.stopped_by);
-  plan.meeting.recognizes_endpoint = arrival.is_at_endpoint;
-  plan.meeting.join_timeout -= std::min(plan.meeting.join_timeout, Clock::now() - began);
+  plan.rendezvous.recognizes_endpoint = arrival.is_at_endpoint;
+  plan.rendezvous.join_timeout -= std::min(plan.rendezvous.join_timeout, Clock::now() - began);
   return std::nullopt;
 }
 
 /// All nodes slept, perhaps: where they share a console the first one alone says it, and of another
 /// the leader says that it was silent.
-void tell_of_return(const LaunchPlan& plan) {
-  if (plan.shares_console && plan.meeting.founds == Founds::kNo) return;
-  say(fmt::format(
+void report_return(const LaunchPlan& plan) {
+  if (plan.shares_console && plan.rendezvous.bootstraps == Bootstraps::kNo) return;
+  write_stderr(fmt::format(
       "ddprun: {} was suspended and lost its lease, so the others may have gone on without it, and "
       "its workers were killed; next: it takes part again\n",
       host_name()));
 }
 
 /// For the next submission: Slurm may not have noticed, and give them again.
-void tell_of_silent(const std::set<std::string>& silent) {
+void report_silent(const std::set<std::string>& silent) {
   if (silent.empty()) return;
   const std::vector<std::string> hosts(silent.begin(), silent.end());
-  say(fmt::format(
+  write_stderr(fmt::format(
       "ddprun: fell silent and did not come back: {0}; `sbatch --exclude={0}` leaves it out next "
       "time\n",
       fold_hostlist(hosts)));
@@ -205,29 +206,29 @@ Result<int> run_agent(
   asio::io_context context(1);
   Stream signal_stream(context, signal_queue.release());
   if (began.returns) {
-    tell_of_return(plan);
+    report_return(plan);
     // The others of the last round come back as well, some seconds apart.
-    const MeetingPlan& meeting = plan.meeting;
-    const Duration return_timeout = meeting.regather_timeout.value_or(meeting.join_timeout);
-    plan.meeting.last_call =
-        std::max(meeting.last_call, std::min(return_timeout, kLastCallOfReturn));
+    const RendezvousPlan& rendezvous = plan.rendezvous;
+    const Duration return_timeout = rendezvous.regather_timeout.value_or(rendezvous.join_timeout);
+    plan.rendezvous.last_call =
+        std::max(rendezvous.last_call, std::min(return_timeout, kLastCallOfReturn));
   }
-  Front front(context, std::move(began));
+  GuardClient guard(context, std::move(began));
 
-  const auto stopped = settle_founder(context, front, plan, signal_stream);
+  const auto stopped = recognize_endpoint(context, guard, plan, signal_stream);
   if (stopped) return *stopped;
-  auto agent = Agent::open(context, plan, front, inherited());
+  auto agent = Agent::open(context, plan, guard, inherited());
   if (!agent) return agent.error();
   int status = kExitDefect;
   std::exception_ptr thrown;
   asio::co_spawn(
       context,
-      be_the_agent(**agent, front, plan, std::move(signal_stream), status),
+      be_the_agent(**agent, guard, plan, std::move(signal_stream), status),
       [&thrown](const std::exception_ptr& what) { thrown = what; });
   context.run();
   if (thrown) std::rethrow_exception(thrown);
   if ((*agent)->speaks_for_job()) {
-    if (!plan.slurm_step.empty()) tell_of_silent((*agent)->silent_hosts());
+    if (!plan.slurm_step.empty()) report_silent((*agent)->silent_hosts());
     const bool starts_again = requeue(
         again,
         {.exit_status = status,
@@ -275,17 +276,17 @@ sigset_t block_signals_of(const LaunchPlan& plan) {
 
 int run(const LaunchPlan& plan, const RequeuePlan& again) {
   open_missing_streams();
-  // A reader of our output that has gone is no reason to end the job, nor the front.
+  // A reader of our output that has gone is no reason to end the job, nor the guard.
   ::signal(SIGPIPE, SIG_IGN);
   // Under a limit on the size of files (ulimit -f) a write of ours fails; the job goes on.
   ::signal(SIGXFSZ, SIG_IGN);
   const sigset_t signals = block_signals_of(plan);
   auto process = fork_agent(signals);
-  if (const auto* front = std::get_if<FrontEnded>(&process)) return front->exit_status;
+  if (const auto* guard = std::get_if<GuardEnded>(&process)) return guard->exit_status;
   const auto status =
       try_run_agent(plan, again, signals, std::move(std::get<AgentBegins>(process)));
   if (status) return *status;
-  say(fmt::format("ddprun: {}\n", status.error().detail));
+  write_stderr(fmt::format("ddprun: {}\n", status.error().detail));
   return status_of(status.error());
 }
 

@@ -13,7 +13,7 @@ namespace ddprun {
 /// instruction, the fork and the first wait.
 sigset_t block_signals_of(const LaunchPlan& plan);
 
-/// Carries out a plan: becomes the front, forks the agent, and returns in both processes once the
+/// Carries out a plan: becomes the guard, forks the agent, and returns in both processes once the
 /// job has ended, with the exit status (docs/operations.md). The caller ends with it at once.
 ///
 /// REQUIRES: called once, on the main thread, before any other thread exists.

@@ -1,7 +1,7 @@
 #include "launcher/scaling_report.hpp"
 
 #include "base/file.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/core/scaling.hpp"
 #include "launcher/memory_report.hpp"
 
@@ -62,7 +62,7 @@ Result<void> report_scaling(const ScalingOptions& options) {
     }
     runs.push_back(*std::move(run));
   }
-  auto told = answer(text + scaling_tables(std::move(runs), options.epoch));
+  auto told = write_stdout(text + scaling_tables(std::move(runs), options.epoch));
   if (!told || !options.strict || missed == 0) return told;
   return make_error(
       Errc::kCorrupt, fmt::format("{} logs are missing or cannot be read (--strict)", missed));

@@ -1,6 +1,6 @@
 #include "launcher/slurm_call.hpp"
 
-#include "agent/ask_program.hpp"
+#include "agent/program_output.hpp"
 #include "base/deadline.hpp"
 #include "base/environment.hpp"
 #include "base/parse.hpp"
@@ -60,11 +60,11 @@ Result<std::string> ask_slurm(const std::string& program, std::vector<std::strin
   request.environment = environment_entries();
   // Once it has asked, Slurm signals every process of the step, this one too.
   request.ignored = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-  auto answer = ask_program(
-      std::move(request), AnswerOf::kStdoutAndStderr, Clock::now() + kPatience, kAnswerMax);
-  if (!answer) return with_context(program, answer.error());
-  if (answer->end.ok()) return std::move(answer->text);
-  std::string said(trim(answer->text));
+  auto output = run_and_capture(
+      std::move(request), OutputOf::kStdoutAndStderr, Clock::now() + kPatience, kAnswerMax);
+  if (!output) return with_context(program, output.error());
+  if (output->end.ok()) return std::move(output->text);
+  std::string said(trim(output->text));
   std::ranges::replace(said, '\n', ' ');
   return make_error(Errc::kIo, fmt::format("{} says: {}", program, said));
 }

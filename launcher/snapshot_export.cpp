@@ -1,6 +1,6 @@
 #include "base/exit_status.hpp"
 #include "base/parse.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/snapshot_place.hpp"
 #include "launcher/snapshot_verbs.hpp"
 #include "trainer/core/python_checkpoint.hpp"
@@ -49,7 +49,7 @@ Result<PyDict> group_of(const SnapshotState& state) {
     }
   }
   if (!unknown.empty()) {
-    say(fmt::format(
+    write_stderr(fmt::format(
         "ddpctl: the snapshot does not tell {} of {}; torch's defaults are in the file\n",
         fmt::join(unknown, ", "),
         kind));

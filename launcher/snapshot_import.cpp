@@ -1,5 +1,5 @@
 #include "base/exit_status.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/snapshot_place.hpp"
 #include "launcher/snapshot_verbs.hpp"
 #include "trainer/core/python_import.hpp"
@@ -78,9 +78,9 @@ Result<int> import_snapshot(const ImportSnapshot& options) {
     return with_context("--to", name.error());
   }
   for (const std::string& note : imported->notes) {
-    say(fmt::format("ddpctl: {}: {}\n", options.path, note));
+    write_stderr(fmt::format("ddpctl: {}: {}\n", options.path, note));
   }
-  auto const told = answer(summary_of((*store)->path_of(*name), imported->state));
+  auto const told = write_stdout(summary_of((*store)->path_of(*name), imported->state));
   if (!told) return told.error();
   return kExitOk;
 }

@@ -1,5 +1,5 @@
 #include "base/exit_status.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/core/snapshot_text.hpp"
 #include "launcher/snapshot_place.hpp"
 #include "launcher/snapshot_verbs.hpp"
@@ -117,7 +117,8 @@ Result<int> list_directory(const ListSnapshots& options) {
     rows.push_back(row_of(snapshot));
   }
   mark_best(rows);
-  auto const told = answer(options.json ? snapshot_list_json(rows) : snapshot_list_text(rows));
+  auto const told =
+      write_stdout(options.json ? snapshot_list_json(rows) : snapshot_list_text(rows));
   if (!told) return told.error();
   return kExitOk;
 }
@@ -134,7 +135,7 @@ Result<int> verify_snapshots(const VerifySnapshots& options) {
   for (const fs::path& snapshot : snapshots) {
     const Verdict verdict = verify(snapshot);
     all_sound = all_sound && verdict.is_sound;
-    auto const told = answer(verdict.text);
+    auto const told = write_stdout(verdict.text);
     if (!told) return told.error();
   }
   return all_sound ? kExitOk : kExitRefused;

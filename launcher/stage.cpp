@@ -4,7 +4,7 @@
 #include "base/environment.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/time.hpp"
 #include "launcher/core/staging.hpp"
 #include "launcher/staging_place.hpp"
@@ -139,7 +139,7 @@ Result<void> stage_here(const StageOptions& options, const Source& source, Stagi
     return unpacked.error();
   }
   const std::chrono::duration<double> took = Clock::now() - began;
-  return answer(fmt::format(
+  return write_stdout(fmt::format(
       "{}: staged {} files, {} bytes from {} to {} in {:.1f} s, {}\n",
       node_name(),
       unpacked->files,

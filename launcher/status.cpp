@@ -1,7 +1,7 @@
 #include "launcher/status.hpp"
 
 #include "base/parse.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/core/status_text.hpp"
 #include "launcher/http_get.hpp"
 #include "rendezvous/core/status_json.hpp"
@@ -41,17 +41,17 @@ Result<Endpoint> leader_at(std::string_view location) {
   return leader;
 }
 
-Error no_status(const HttpAnswer& answer) {
+Error no_status(const HttpResponse& response) {
   constexpr int kNoLeader = 503;  // of an agent, which says what it waits for
-  const std::string_view said = trim(answer.body);
+  const std::string_view said = trim(response.body);
   return make_error(
       Errc::kPeerLost,
       fmt::format(
           "it answers {}{}{}{}",
-          answer.status,
+          response.status,
           said.empty() ? "" : ": ",
           said.substr(0, std::min(said.find('\n'), kReasonBytesMax)),
-          answer.status == kNoLeader ? "" : "; give the address and port of a node of the job"));
+          response.status == kNoLeader ? "" : "; give the address and port of a node of the job"));
 }
 
 std::string jobs_text(const std::vector<JobFile>& jobs) {
@@ -86,13 +86,13 @@ std::string jobs_json(const std::vector<JobFile>& jobs) {
 
 Result<std::string> ask(Endpoint endpoint, TimePoint deadline) {
   for (int redirects = 0; redirects <= kRedirectsMax; ++redirects) {
-    auto answer = http_get(endpoint, kPath, kStatusBytesMax, deadline);
-    if (!answer) return answer.error();
-    if (answer->status == 200) return std::move(answer->body);
+    auto response = http_get(endpoint, kPath, kStatusBytesMax, deadline);
+    if (!response) return response.error();
+    if (response->status == 200) return std::move(response->body);
     const std::string where = endpoint.to_string();
-    const bool names_another = answer->status == 307 && !answer->location.empty();
-    if (!names_another) return with_context(where, no_status(*answer));
-    auto leader = leader_at(answer->location);
+    const bool names_another = response->status == 307 && !response->location.empty();
+    if (!names_another) return with_context(where, no_status(*response));
+    auto leader = leader_at(response->location);
     if (!leader) return with_context(where, leader.error());
     endpoint = *std::move(leader);
   }
@@ -105,13 +105,13 @@ Result<void> list_jobs(bool json) {
   const auto directory = job_files_directory();
   const auto jobs = read_job_files(directory);
   if (!jobs) return jobs.error();
-  if (json) return answer(jobs_json(*jobs));
+  if (json) return write_stdout(jobs_json(*jobs));
   if (jobs->empty()) {
-    return answer(fmt::format(
+    return write_stdout(fmt::format(
         "no job of this user runs on this host (by {}); for one elsewhere give HOST:PORT\n",
         directory.string()));
   }
-  return answer(jobs_text(*jobs));
+  return write_stdout(jobs_text(*jobs));
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ Result<void> show_status(const StatusOptions& options) {
         fmt::format("{}: its answer is not understood", options.endpoint->to_string()),
         status.error());
   }
-  return answer(options.json ? *body : status_text(*status));
+  return write_stdout(options.json ? *body : status_text(*status));
 }
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 #include "launcher/store_bench.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/process_usage.hpp"
 #include "launcher/store_load.hpp"
 #include "launcher/store_workload.hpp"
@@ -87,7 +87,7 @@ Result<void> bench_store(const StoreBenchOptions& options) {
   }
   const nlohmann::ordered_json report =
       report_of(options, *result, *own_after - *own_before, server_cpu);
-  return answer(options.json ? report.dump() + "\n" : table_of(report));
+  return write_stdout(options.json ? report.dump() + "\n" : table_of(report));
 }
 
 }  // namespace ddprun

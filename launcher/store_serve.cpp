@@ -2,7 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/log.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/store_server.hpp"
 
@@ -46,7 +46,7 @@ Result<void> serve_store(const StoreServeOptions& options) {
     auto const written = replace_file(options.port_file, fmt::format("{}\n", (*server)->port()));
     if (!written) return with_context("--port-file", written.error());
   }
-  const auto told = answer(fmt::format("listening on port {}\n", (*server)->port()));
+  const auto told = write_stdout(fmt::format("listening on port {}\n", (*server)->port()));
   if (!told) spdlog::warn("port {}: {}", (*server)->port(), told.error().detail);
 
   std::exception_ptr thrown;

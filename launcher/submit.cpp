@@ -3,7 +3,7 @@
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "launcher/committed_code.hpp"
 #include "launcher/program.hpp"
 #include "launcher/scratch_directory.hpp"
@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 constexpr const char* kShelf = "ddprun-code";  // in the repository's own directory
 
 int refuse(const std::string& why) {
-  say(fmt::format("ddpctl: not submitted: {}\n", why));
+  write_stderr(fmt::format("ddpctl: not submitted: {}\n", why));
   return kExitRefused;
 }
 
@@ -43,7 +43,7 @@ struct Script {
   std::string text;
 };
 
-Result<Script> script_of(const Surroundings& here, const SbatchCommand& sbatch) {
+Result<Script> script_of(const Checkout& here, const SbatchCommand& sbatch) {
   if (const auto* const wrap = sbatch.find("wrap")) return Script{.text = wrapped(wrap->value)};
   const std::string& name = sbatch.rest.front();
   auto text = read_script(here, name);
@@ -85,32 +85,33 @@ Result<void> make_folders(
 }
 
 /// sbatch's command line, for a script that lies at `path`, with `more` options before the others.
-std::vector<std::string> sbatch_words(
+std::vector<std::string> sbatch_arguments(
     const SbatchCommand& sbatch,
     const std::string& path,
     const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words{"sbatch"};
-  words.insert(words.end(), more.begin(), more.end());
+  std::vector<std::string> arguments{"sbatch"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
   for (const SbatchOption& option : sbatch.options) {
     if (option.name == "wrap") continue;
-    words.insert(words.end(), option.words.begin(), option.words.end());
+    arguments.insert(arguments.end(), option.arguments.begin(), option.arguments.end());
   }
-  words.push_back(path);
-  if (sbatch.rest.size() > 1) words.insert(words.end(), sbatch.rest.begin() + 1, sbatch.rest.end());
-  return words;
+  arguments.push_back(path);
+  if (sbatch.rest.size() > 1)
+    arguments.insert(arguments.end(), sbatch.rest.begin() + 1, sbatch.rest.end());
+  return arguments;
 }
 
 Result<int> show(
     const SubmitOptions& options, const Script& script, const std::vector<OutputFolder>& folders) {
   std::string command;
-  for (const std::string& word : sbatch_words(options.sbatch, script.name)) {
-    command += ' ' + shell_quoted(word);
+  for (const std::string& argument : sbatch_arguments(options.sbatch, script.name)) {
+    command += ' ' + shell_quoted(argument);
   }
   for (const OutputFolder& folder : folders) {
-    say(fmt::format("ddpctl: would make {}\n", folder.with_id("<job id>")));
+    write_stderr(fmt::format("ddpctl: would make {}\n", folder.with_id("<job id>")));
   }
-  say(fmt::format("ddpctl: would call{} with this script:\n", command));
-  const auto shown = answer(script.text);
+  write_stderr(fmt::format("ddpctl: would call{} with this script:\n", command));
+  const auto shown = write_stdout(script.text);
   if (!shown) return shown.error();
   return kExitOk;
 }
@@ -132,18 +133,18 @@ Submitted submitted_of(const std::string& printed) {
 Result<void> pass_on(const Submitted& job, bool is_parsable) {
   if (is_parsable) {
     const std::string behind = job.cluster.empty() ? "" : ';' + job.cluster;
-    return answer(fmt::format("{}{}\n", job.id, behind));
+    return write_stdout(fmt::format("{}{}\n", job.id, behind));
   }
   const std::string behind = job.cluster.empty() ? "" : " on cluster " + job.cluster;
-  return answer(fmt::format("Submitted batch job {}{}\n", job.id, behind));
+  return write_stdout(fmt::format("Submitted batch job {}{}\n", job.id, behind));
 }
 
 /// Lets a held job go.
 Result<void> release(const Submitted& job) {
-  std::vector<std::string> words{"scontrol"};
-  if (!job.cluster.empty()) words.insert(words.end(), {"-M", job.cluster});
-  words.insert(words.end(), {"release", job.id});
-  const auto ended = run_program(words, {});
+  std::vector<std::string> arguments{"scontrol"};
+  if (!job.cluster.empty()) arguments.insert(arguments.end(), {"-M", job.cluster});
+  arguments.insert(arguments.end(), {"release", job.id});
+  const auto ended = run_program(arguments, {});
   if (!ended) return ended.error();
   if (ended->status == 0) return {};
   return make_error(
@@ -157,9 +158,10 @@ Result<int> submit_held(
     const std::string& path,
     const std::vector<std::string>& settings,
     const std::vector<OutputFolder>& folders) {
-  const auto ended = run_program(sbatch_words(sbatch, path, {"--hold", "--parsable"}), settings);
+  const auto ended =
+      run_program(sbatch_arguments(sbatch, path, {"--hold", "--parsable"}), settings);
   if (!ended) return ended.error();
-  say(ended->err);
+  write_stderr(ended->err);
   if (ended->status != 0) return ended->status;
   const Submitted job = submitted_of(ended->out);
   const auto has = [&](const char* option) {
@@ -199,10 +201,10 @@ Result<int> call_sbatch(
   if (!only_tests && std::ranges::any_of(folders, &OutputFolder::needs_id)) {
     return submit_held(sbatch, *lines, path.string(), settings, folders);
   }
-  return run_in_front(sbatch_words(sbatch, path.string()), settings);
+  return run_in_guard(sbatch_arguments(sbatch, path.string()), settings);
 }
 
-Result<int> submit_from(const Surroundings& here, const SubmitOptions& options) {
+Result<int> submit_from(const Checkout& here, const SubmitOptions& options) {
   auto script = script_of(here, options.sbatch);
   if (!script) return script.error();
   std::error_code error;
@@ -225,7 +227,7 @@ Result<int> submit_from(const Surroundings& here, const SubmitOptions& options) 
 }
 
 Result<int> submit_from_here(const SubmitOptions& options) {
-  const auto here = look_around();
+  const auto here = find_checkout();
   if (!here && here.error().is(Errc::kProtocol)) {
     return refuse(fmt::format(
         "{}; a job runs what is committed: call it in a git work tree", here.error().detail));
@@ -240,7 +242,7 @@ Result<int> submit_from_here(const SubmitOptions& options) {
 Result<int> submit(const SubmitOptions& options) {
   auto ended = submit_from_here(options);
   if (ended || !ended.error().is(Errc::kNotFound)) return ended;
-  say(fmt::format("ddpctl: {}\n", ended.error().detail));
+  write_stderr(fmt::format("ddpctl: {}\n", ended.error().detail));
   return kExitNotFound;
 }
 

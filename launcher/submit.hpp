@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "launcher/core/submit_words.hpp"
+#include "launcher/core/submit_arguments.hpp"
 
 namespace ddprun {
 

@@ -21,13 +21,14 @@ namespace {
 constexpr std::size_t kGridBytesMax = 16UL << 20U;
 
 /// What stands before the script's own arguments, so that those, read later, win.
-Result<std::vector<std::string>> words_of_grid(
+Result<std::vector<std::string>> arguments_of_grid(
     const Given& grid, const std::string& content, const TaskPlace& place) {
   const auto row = place.row();
   if (!row) return with_context(grid.source, row.error());
-  auto words = words_of_row(content, *row);
-  if (!words) return with_context(fmt::format("{} '{}'", grid.source, grid.text), words.error());
-  return words;
+  auto arguments = arguments_of_row(content, *row);
+  if (!arguments)
+    return with_context(fmt::format("{} '{}'", grid.source, grid.text), arguments.error());
+  return arguments;
 }
 
 /// Empty: there is none.
@@ -70,22 +71,22 @@ Result<std::vector<LaunchPlan>> plans_of(const Options& options, const Environme
   auto devices = share_devices(place.beside, gpus, environment);
   if (!devices) return devices.error();
 
-  auto check = resolve_words(options.plan.node_check.words, environment);
+  auto check = resolve_program(options.plan.node_check.arguments, environment);
   if (!check) return with_context("--node-check", check.error());
 
   std::vector<LaunchPlan> plans;
   for (; place.index < place.beside; ++place.index) {
     Options own = options;
     if (options.grid) {
-      const auto words = words_of_grid(*options.grid, *content, place);
-      if (!words) return words.error();
-      own.rest.insert(own.rest.begin() + 1, words->begin(), words->end());
+      const auto arguments = arguments_of_grid(*options.grid, *content, place);
+      if (!arguments) return arguments.error();
+      own.rest.insert(own.rest.begin() + 1, arguments->begin(), arguments->end());
     }
     auto command =
         resolve_command(own, {.environment = environment, .own_directory = own_directory()});
     if (!command) return command.error();
     own.plan.command = *std::move(command);
-    own.plan.node_check.words = *check;
+    own.plan.node_check.arguments = *check;
     auto& device = (*devices)[static_cast<std::size_t>(place.index)];
     if (options.independent > 0) set_apart(place, std::move(device), own.plan);
     plans.push_back(std::move(own.plan));

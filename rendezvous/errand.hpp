@@ -65,8 +65,8 @@ class Errand {
  public:
   /// Runs `ask`, which touches nothing but what it owns, on a thread of its own. Fails with kIo,
   /// saying `what` cannot be done.
-  template <class Ask>
-  static Result<std::shared_ptr<Errand>> begin(std::string_view what, Ask ask) {
+  template <class VoteRequest>
+  static Result<std::shared_ptr<Errand>> begin(std::string_view what, VoteRequest ask) {
     auto errand = open(what);
     if (!errand) return errand.error();
     std::thread thread;

@@ -89,7 +89,7 @@ std::string own_prefix() {
 }
 
 /// Of agents of this PID namespace that were killed.
-void remove_left_behind(const fs::path& directory) {
+void remove_remains(const fs::path& directory) {
   const std::string prefix = own_prefix();
   std::error_code error;
   fs::directory_iterator entry(directory, error);
@@ -170,7 +170,7 @@ Result<void> OwnJobFile::write(const fs::path& directory, const JobFile& file) {
       one_line(file.command).substr(0, kBytesMax / 2));
   auto written = write_file(directory, name, text);
   if (!written) return written;
-  if (path_.empty()) remove_left_behind(directory);
+  if (path_.empty()) remove_remains(directory);
   path_ = directory / name;
   written_ = file;
   return {};

@@ -93,7 +93,7 @@ void Links::call(Link link, Endpoint to) {
 
 asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::unique_ptr<Timer> limit) {
   const auto on_addresses = [&](const std::vector<Address>& addresses) {
-    if (tells_addresses_) tell(Resolved{.link = link, .to = to, .addresses = addresses});
+    if (reports_addresses_) tell(Resolved{.link = link, .to = to, .addresses = addresses});
   };
   auto socket = co_await dial(to, names_, *limit, on_addresses);
   if (calling_.erase(link) == 0) co_return;  // given up by close()
@@ -106,14 +106,14 @@ asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::unique_ptr<T
       link, std::move(*socket), std::move(to), proof_of(SecretProof::Side::kCaller)));
   if (admitted == nullptr) co_return;
   set_deadline(*admitted, Clock::now() + limits_.handshake);
-  settle(*admitted, admitted->is_proved() ? Result<void>() : flush(*admitted), false);
+  update(*admitted, admitted->is_proved() ? Result<void>() : flush(*admitted), false);
 }
 
 void Links::send(Link link, const Message& message) {
   AgentLink* const found = find(link);
   if (found == nullptr || found->is_ending()) return;
   const auto added = found->add(message);
-  if (!added || !will_deliver_) return settle(*found, added ? flush(*found) : added, false);
+  if (!added || !will_deliver_) return update(*found, added ? flush(*found) : added, false);
   if (written_to_ == link) return;
   send_written();
   written_to_ = link;
@@ -126,7 +126,7 @@ Result<void> Links::flush(AgentLink& link) const {
 void Links::send_written() {
   const auto link = std::exchange(written_to_, std::nullopt);
   AgentLink* const found = link ? find(*link) : nullptr;
-  if (found != nullptr && !found->is_ending()) settle(*found, flush(*found), false);
+  if (found != nullptr && !found->is_ending()) update(*found, flush(*found), false);
 }
 
 void Links::close(Link link) {
@@ -155,7 +155,7 @@ void Links::adopt(Descriptor socket, std::string_view received) {
       Link{last_caller_}, std::move(socket), proof_of(SecretProof::Side::kCalled)));
   if (link == nullptr) return;
   set_deadline(*link, Clock::now() + limits_.handshake);
-  settle(*link, link->take(received, messages_), false);
+  update(*link, link->take(received, messages_), false);
 }
 
 std::optional<Endpoint> Links::address_of(Link link) {
@@ -214,14 +214,14 @@ void Links::attend(AgentLink& link, std::uint32_t what) {
   }
   // Reported again behind all others, as of now nobody else has been passed by.
   if (outcome && is_more) register_interest(link);
-  settle(link, outcome, progressed);
+  update(link, outcome, progressed);
 }
 
 void Links::register_interest(AgentLink& link) {
   watch_.sockets().change(link.socket(), link.registered, static_cast<std::uint64_t>(link.link()));
 }
 
-void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed) {
+void Links::update(AgentLink& link, const Result<void>& outcome, bool progressed) {
   // A refusal may come before the proof; nobody is told of a link by what came on it.
   const bool is_there = link.is_proved() || !messages_.empty();
   if (!link.was_called() && is_there && !std::exchange(link.is_announced, true)) {
@@ -250,7 +250,7 @@ void Links::settle(AgentLink& link, const Result<void>& outcome, bool progressed
 void Links::end(AgentLink& link) {
   link.end();
   set_deadline(link, Clock::now() + limits_.linger);
-  settle(link, flush(link), false);
+  update(link, flush(link), false);
 }
 
 void Links::fail(AgentLink& link, const Error& why) {

@@ -1,7 +1,8 @@
 #pragma once
 
 // The connections of one agent to the others: those it opened, and those that were opened to it and
-// came in through the one port. A shell; who is called and what is said is decided in Peer.
+// came in through the one port. A shell; who is called and what is said is decided in
+// RendezvousNode.
 //
 // Runs on the thread of its io_context, and waits for all connections at once (socket_watch.hpp).
 // No event is told from within call(), send(), close() or adopt(), so they may be used while one is
@@ -51,8 +52,8 @@ struct LinkLimits {
 
 class Links {
  public:
-  // What happened; Peer has the same events, but for the first.
-  struct Resolved {  // where a call() of ours leads, before it is tried; see tell_addresses()
+  // What happened; RendezvousNode has the same events, but for the first.
+  struct Resolved {  // where a call() of ours leads, before it is tried; see report_addresses()
     Link link{};
     Endpoint to;
     std::vector<Address> addresses;
@@ -90,7 +91,7 @@ class Links {
   void call(Link link, Endpoint to);
 
   /// Whether calls tell where they lead, from the next one on. They do not unless told to.
-  void tell_addresses(bool is_wanted) { tells_addresses_ = is_wanted; }
+  void report_addresses(bool is_wanted) { reports_addresses_ = is_wanted; }
 
   /// Sends `message`; does nothing on a link that is no more. While an event is told, what goes to
   /// one link leaves together: once another link is written to, or nothing more is told.
@@ -133,7 +134,7 @@ class Links {
   void attend(AgentLink& link, std::uint32_t what);
   Result<void> flush(AgentLink& link) const;
   void register_interest(AgentLink& link);
-  void settle(AgentLink& link, const Result<void>& outcome, bool progressed);
+  void update(AgentLink& link, const Result<void>& outcome, bool progressed);
   void end(AgentLink& link);
   void fail(AgentLink& link, const Error& why);
   void erase(AgentLink& link);
@@ -154,7 +155,7 @@ class Links {
   std::uint64_t last_caller_ = 0;
   OncePer<std::string> refused_;  // hosts of strangers, and why they were turned away
   bool turned_away_ = false;      // said so once
-  bool tells_addresses_ = false;
+  bool reports_addresses_ = false;
 
   NameService names_;
   std::unordered_map<Link, Timer*> calling_;  // each call's limit

@@ -17,7 +17,7 @@ namespace ddprun {
 std::optional<std::string> own_among(const std::vector<Address>& addresses);
 
 /// The same for the addresses of `host`. It may wait for a name server, so it has no place on a
-/// thread that answers beats. Fails with kNotFound while the name cannot be resolved.
+/// thread that answers heartbeats. Fails with kNotFound while the name cannot be resolved.
 Result<std::optional<std::string>> own_address(const std::string& host);
 
 enum class Family : std::uint8_t { kIpv4, kIpv6 };

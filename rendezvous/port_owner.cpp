@@ -43,24 +43,26 @@ std::optional<std::uint32_t> parse_hex(std::string_view text) {
 
 /// "0100007F": the words of an address as this machine's memory has them.
 std::optional<Address> parse_address(std::string_view text) {
-  constexpr std::size_t kDigits = 8;  // of a word
-  std::array<std::uint32_t, 4> words{};
+  constexpr std::size_t kDigits = 8;  // of a group
+  std::array<std::uint32_t, 4> groups{};
   const bool is_ipv4 = text.size() == kDigits;
-  if (!is_ipv4 && text.size() != kDigits * words.size()) return std::nullopt;
+  if (!is_ipv4 && text.size() != kDigits * groups.size()) return std::nullopt;
   for (std::size_t i = 0; i * kDigits < text.size(); ++i) {
-    const auto word = parse_hex(text.substr(i * kDigits, kDigits));
-    if (!word) return std::nullopt;
-    words[i] = *word;
+    const auto group = parse_hex(text.substr(i * kDigits, kDigits));
+    if (!group) return std::nullopt;
+    groups[i] = *group;
   }
   Address address;
   address.storage.ss_family = is_ipv4 ? AF_INET : AF_INET6;
   address.size = is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
   if (is_ipv4) {
     std::memcpy(
-        &reinterpret_cast<sockaddr_in*>(address.get())->sin_addr, words.data(), sizeof(in_addr));
+        &reinterpret_cast<sockaddr_in*>(address.get())->sin_addr, groups.data(), sizeof(in_addr));
   } else {
     std::memcpy(
-        &reinterpret_cast<sockaddr_in6*>(address.get())->sin6_addr, words.data(), sizeof(in6_addr));
+        &reinterpret_cast<sockaddr_in6*>(address.get())->sin6_addr,
+        groups.data(),
+        sizeof(in6_addr));
   }
   return address;
 }
@@ -72,19 +74,19 @@ std::optional<Socket> parse_socket(std::string_view line, std::uint16_t port) {
   constexpr std::size_t kUser = 7;
   constexpr std::size_t kInode = 9;
   constexpr std::string_view kNobodys = "0";  // TIME_WAIT, which is in nobody's way
-  std::vector<std::string_view> words = split(line, ' ');
-  std::erase(words, "");
-  if (words.size() <= kInode || words[kInode] == kNobodys) return std::nullopt;
-  const std::size_t colon = words[kLocal].find(':');
+  std::vector<std::string_view> columns = split(line, ' ');
+  std::erase(columns, "");
+  if (columns.size() <= kInode || columns[kInode] == kNobodys) return std::nullopt;
+  const std::size_t colon = columns[kLocal].find(':');
   if (colon == std::string_view::npos) return std::nullopt;
-  if (parse_hex(words[kLocal].substr(colon + 1)) != port) return std::nullopt;
-  const auto address = parse_address(words[kLocal].substr(0, colon));
+  if (parse_hex(columns[kLocal].substr(colon + 1)) != port) return std::nullopt;
+  const auto address = parse_address(columns[kLocal].substr(0, colon));
   if (!address) return std::nullopt;
   return Socket{
       .address = *address,
-      .listens = words[kState] == "0A",
-      .user = std::string(words[kUser]),
-      .inode = std::string(words[kInode])};
+      .listens = columns[kState] == "0A",
+      .user = std::string(columns[kUser]),
+      .inode = std::string(columns[kInode])};
 }
 
 /// Those that listen, if any; else the others.

@@ -9,23 +9,23 @@
 
 namespace ddprun {
 
-HttpPage status_page(const Peer& peer, std::string version, TimePoint now) {
+HttpPage status_page(const RendezvousNode& node, std::string version, TimePoint now) {
   HttpPage page;
-  if (const Coordinator* const coordinator = peer.coordinator()) {
+  if (const Coordinator* const coordinator = node.coordinator()) {
     page.content_type = "application/json";
-    page.body = to_json(job_status(peer.policy(), *coordinator, std::move(version), now));
+    page.body = to_json(job_status(node.policy(), *coordinator, std::move(version), now));
     return page;
   }
   page.content_type = "text/plain";
-  if (const auto known = peer.member().leader(); known && !known->leader.host.empty()) {
+  if (const auto known = node.member().leader(); known && !known->leader.host.empty()) {
     page.status = "307 Temporary Redirect";
     page.location = fmt::format("http://{}/status", known->leader.to_string());
     page.body = fmt::format("the leader is {}\n", known->leader.to_string());
     return page;
   }
   page.status = "503 Service Unavailable";
-  const QuorumLoss& loss = peer.member().loss();
-  page.body = fmt::format("this node of job '{}' knows of no leader now", peer.policy().job);
+  const QuorumLoss& loss = node.member().loss();
+  page.body = fmt::format("this node of job '{}' knows of no leader now", node.policy().job);
   if (!loss.why.empty()) page.body += fmt::format(": {}; it waits until {}", loss.why, loss.ends);
   page.body += '\n';
   return page;

@@ -208,12 +208,12 @@ void StoreServer::attend(StoreLink& link) {
     const auto found = links_.find(woken);
     if (found == links_.end()) continue;
     found->second->stop_waiting();
-    if (woken != link.link()) settle(*found->second, {});
+    if (woken != link.link()) update(*found->second, {});
   }
-  settle(link, outcome);
+  update(link, outcome);
 }
 
-void StoreServer::settle(StoreLink& link, const Result<void>& outcome) {
+void StoreServer::update(StoreLink& link, const Result<void>& outcome) {
   const auto sent = link.send();
   if (!outcome) return close_with(link, outcome.error());
   if (!sent) return close_with(link, sent.error());
@@ -236,7 +236,7 @@ void StoreServer::settle(StoreLink& link, const Result<void>& outcome) {
 // Somebody else's protocol: the socket goes to whoever speaks it, or is closed.
 void StoreServer::dispatch(StoreLink& link) {
   const Protocol protocol = link.protocol();
-  const bool is_agent = protocol == Protocol::kAgent || protocol == Protocol::kLifeLine;
+  const bool is_agent = protocol == Protocol::kAgent || protocol == Protocol::kLifeline;
   const bool is_http = protocol == Protocol::kHttp && sessions_.size() < kHttpSessionsMax;
   if (is_http || (is_agent && for_agents_)) {
     const TimePoint deadline = link.deadline.value_or(Clock::now());

@@ -36,7 +36,7 @@
 
 namespace ddprun {
 
-/// Takes over a connection of Protocol::kAgent or kLifeLine, of which `received` has been read.
+/// Takes over a connection of Protocol::kAgent or kLifeline, of which `received` has been read.
 using ForAgents = std::function<void(Protocol protocol, Descriptor socket, std::string received)>;
 
 struct StoreServerOptions {
@@ -96,7 +96,7 @@ class StoreServer {
   bool may_use_store(int socket) const;
   void turn();
   void attend(StoreLink& link);
-  void settle(StoreLink& link, const Result<void>& outcome);
+  void update(StoreLink& link, const Result<void>& outcome);
   void dispatch(StoreLink& link);
   void watch_progress(StoreLink& link);
   void set_deadline(StoreLink& link, std::optional<TimePoint> deadline);

@@ -97,7 +97,7 @@ drill() {
     second_job) python3 "$nodes/second_job_drill.py" "${with_worker[@]}" --repeats 50 ;;
     started_again) python3 "$nodes/started_again_test.py" "${with_worker[@]}" --repeats 20 ;;
     chaos) python3 "$nodes/chaos_drill.py" "${with_worker[@]}" --seeds 1:200 --jobs 4 --logs "$out/chaos" ;;
-    terminals) python3 "$tests/slurm/meeting_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
+    terminals) python3 "$tests/slurm/rendezvous_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
     unkind) python3 "$tests/slurm/unkind_cluster_test.py" "${programs[@]}" --repeats 10 ;;
     notice) "$python" "$tests/slurm/notice_cluster_drill.py" "${with_trainer[@]}" --repeats 20 ;;
     templates) python3 "$tests/slurm/templates_cluster_test.py" "${with_trainer[@]}" --python "$python" ;;

@@ -1,6 +1,6 @@
 #include "trainer/burn_in.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 
 #include <torch/torch.h>
 
@@ -34,7 +34,7 @@ void BurnIn::tell(BurnInMoment moment) const {
   moment.elapsed_s = to_seconds(Clock::now() - began_);
   moment.remaining_s = remaining_s();
   // Of many lines one that is lost is no reason to end; the last one is.
-  static_cast<void>(answer(burn_in_line(moment) + "\n"));
+  static_cast<void>(write_stdout(burn_in_line(moment) + "\n"));
 }
 
 }  // namespace ddprun

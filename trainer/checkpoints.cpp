@@ -1,6 +1,6 @@
 #include "trainer/checkpoints.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "trainer/core/checkpoint_plan.hpp"
 #include "trainer/named_tensors.hpp"
 #include "trainer/snapshot_files.hpp"
@@ -121,7 +121,7 @@ std::optional<std::string> Checkpoints::save(
   if (written && is_due_now) written = write_torch_file(path, *value);
   if (written && is_new_best) written = write_torch_file(directory_ / best, *value);
   if (!written) {
-    say(fmt::format(
+    write_stderr(fmt::format(
         "ddptrain: a file for --checkpoint-style was not written, training goes on: {}\n",
         written.error().detail));
     return std::nullopt;

@@ -1,7 +1,7 @@
 #include "trainer/crash_handler.hpp"
 
 #include "base/end_by_signal.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/worker_contract.hpp"
 
 #include <fmt/format.h>
@@ -60,7 +60,7 @@ void write_stack(int signal, const void* address) {
       fatal == kFatal.end() ? "signal" : fatal->name,
       fmt::ptr(address),
       ::gettid());
-  say({line.data(), std::min(end.size, line.size())});
+  write_stderr({line.data(), std::min(end.size, line.size())});
   std::array<void*, kFramesMax> frames{};
   const int count = ::backtrace(frames.data(), kFramesMax);
   ::backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);

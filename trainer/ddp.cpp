@@ -104,7 +104,7 @@ void Ddp::broadcast_state(int source) {
   c10d::broadcast_coalesced(group_, state, kBroadcastBytes, source);
 }
 
-void Ddp::settle_buckets(const torch::Tensor& images) {
+void Ddp::warm_up_buckets(const torch::Tensor& images) {
   // Dropout draws where the images are.
   at::Generator generator = at::globalContext().defaultGenerator(images.device());
   const torch::Tensor state = generator.get_state();
@@ -131,7 +131,7 @@ torch::Tensor Ddp::forward(const torch::Tensor& images, Gradients gradients) {
   const bool reduces = gradients == Gradients::kReduce;
   if (reduces) reducer_->prepare_for_forward();
   static_cast<void>(reducer_->rebuild_buckets());  // acts once, after the first backward pass
-  settle_buffers();
+  sync_buffers();
   torch::Tensor output = model_->forward(images);
   buffers_differ_ = reduces;  // P9: as in Python, a pass that accumulates does not count
   if (!reduces) return output;
@@ -146,11 +146,11 @@ torch::Tensor Ddp::forward(const torch::Tensor& images, Gradients gradients) {
 
 torch::Tensor Ddp::evaluate(const torch::Tensor& images) {
   const torch::NoGradGuard no_gradients;
-  settle_buffers();
+  sync_buffers();
   return model_->forward(images);
 }
 
-void Ddp::settle_buffers() {
+void Ddp::sync_buffers() {
   const std::vector<torch::Tensor> buffers = model_->buffers();
   if (!std::exchange(buffers_differ_, false) || !options_.broadcasts_buffers || buffers.empty())
     return;
@@ -181,7 +181,7 @@ bool Ddp::join(bool has_batch, Gradients gradients) {
 /// The collectives of a step of somebody else's.
 void Ddp::follow(Gradients gradients) {
   static_cast<void>(reducer_->rebuild_buckets());
-  settle_buffers();
+  sync_buffers();
   buffers_differ_ = gradients == Gradients::kReduce;
   if (gradients == Gradients::kAccumulate) return;
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> under_way;

@@ -32,7 +32,7 @@ class Ddp {
   /// `images` that leave no trace in weights, buffers, gradients or the default generator. Who goes
   /// on from a snapshot calls it: else the first step would be summed in the layout of a run's
   /// first step, which at a world of three and more gives other bits (P5). Collective.
-  void settle_buckets(const torch::Tensor& images);
+  void warm_up_buckets(const torch::Tensor& images);
 
   /// Sets all gradients to none (P17). Not the optimizer's: that would detach them from the buckets
   /// in place, which torch refuses.
@@ -47,7 +47,7 @@ class Ddp {
 
   /// Makes rank 0's buffers everybody's, if a step has changed them since; who saves or hashes them
   /// calls it first. Collective.
-  void settle_buffers();
+  void sync_buffers();
 
   /// For ranks that have different numbers of batches, as Python's join(): each calls it before
   /// each forward(), with what that will do, and without a batch of its own. Yields true where

@@ -3,7 +3,7 @@
 
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/worker_contract.hpp"
 #include "trainer/core/burn_in.hpp"
 #include "trainer/core/failure.hpp"
@@ -39,7 +39,7 @@ int refuse(const Error& error) {
 }
 
 int print(const std::string& text) {
-  const auto printed = answer(text);
+  const auto printed = write_stdout(text);
   return printed ? kExitOk
                  : end_by({.exit_status = kExitBadFile, .message = printed.error().detail});
 }
@@ -56,7 +56,7 @@ Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& option
 
 /// On every rank that fails: whose fault it was ends first, and may end the others.
 void tell_burn_in_failed() {
-  static_cast<void>(answer(fmt::format("{}\n", kBurnInFailed)));
+  static_cast<void>(write_stdout(fmt::format("{}\n", kBurnInFailed)));
 }
 
 /// The end of a training that was begun.

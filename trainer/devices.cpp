@@ -1,6 +1,6 @@
 #include "trainer/devices.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "trainer/device_interface.hpp"
 
 #include <ATen/ops/empty.h>
@@ -146,7 +146,7 @@ Result<OpenedDevice> open_device(DeviceKind wanted, const WorkerPlace& place) {
     if (gpu) return OpenedDevice{.kind = DeviceKind::kCuda, .device = *std::move(gpu)};
     if (!is_auto) return with_context("--device cuda", gpu.error());
     if (place.local_rank == 0) {
-      say(fmt::format("ddptrain: training on the CPU: {}\n", gpu.error().detail));
+      write_stderr(fmt::format("ddptrain: training on the CPU: {}\n", gpu.error().detail));
     }
   }
   return OpenedDevice{.kind = DeviceKind::kCpu, .device = std::make_unique<Processor>()};

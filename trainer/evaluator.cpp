@@ -10,7 +10,7 @@ namespace ddprun {
 Result<std::optional<Evaluation>> Evaluator::run(StopAgreement& stop) {
   const TimePoint began = Clock::now();
   ddp_.model().eval();
-  ddp_.settle_buffers();  // here, since a rank may have no sample
+  ddp_.sync_buffers();  // here, since a rank may have no sample
   Feeder feeder(loader_, device_);
   const auto started = loader_.start(samples_);
   if (!started) return started.error();
@@ -26,7 +26,7 @@ Result<std::optional<Evaluation>> Evaluator::run(StopAgreement& stop) {
     if (!*batch) break;
     const Stepper::Scores scores = stepper_.evaluate(**batch);
     sums.add(scores.loss, scores.right, (*batch)->size());
-    correct_top5 += static_cast<double>(scores.right_of_five);
+    correct_top5 += static_cast<double>(scores.top5_correct);
     batch_loss_sum += scores.loss;
   }
   // Some ranks may have been done when the notice came.

@@ -98,8 +98,8 @@ Result<std::vector<std::string>> with_overrides(
 
 Result<void> check_data(TrainOptions& options) {
   DataOptions& data = options.data;
-  const bool is_made_up = data.kind == DatasetKind::kFake || data.kind == DatasetKind::kCrusoe;
-  if (is_made_up || !data.directory.empty()) return {};
+  const bool is_synthetic = data.kind == DatasetKind::kFake || data.kind == DatasetKind::kCrusoe;
+  if (is_synthetic || !data.directory.empty()) return {};
   if (data.kind == DatasetKind::kFashionMnist) {
     data.directory = kDebianFashionMnist;
     return {};

@@ -1,6 +1,6 @@
 #include "trainer/process_group.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/time.hpp"
 #include "trainer/store_search.hpp"
 
@@ -100,7 +100,8 @@ Result<void> await_all(c10d::Store& store, const WorkerPlace& place) {
         return make_error(
             Errc::kPeerLost, fmt::format("{} within {} s", text, to_seconds(kStartTimeout)));
       }
-      if (place.rank == 0 && !missing.empty()) say(fmt::format("ddptrain: waiting: {}\n", text));
+      if (place.rank == 0 && !missing.empty())
+        write_stderr(fmt::format("ddptrain: waiting: {}\n", text));
     }
   }
 }

@@ -1,6 +1,6 @@
 #include "trainer/profiler.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 
 #include <fmt/format.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -115,11 +115,11 @@ void Profiler::save() {
   std::error_code error;
   if (std::filesystem::file_size(path, error) > 0 && !error) {  // Kineto does not tell
     if (context_.rank != 0) return;
-    say(fmt::format(
+    write_stderr(fmt::format(
         "ddptrain: profile of steps {} to {}: {}\n", first_step_ + 1, step_ + 1, path.string()));
     return;
   }
-  say(fmt::format(
+  write_stderr(fmt::format(
       "ddptrain: rank {}: no profile of steps {} to {}: '{}' cannot be written; training goes on\n",
       context_.rank,
       first_step_ + 1,

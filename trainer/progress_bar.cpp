@@ -1,6 +1,6 @@
 #include "trainer/progress_bar.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 
 #include <fmt/format.h>
 
@@ -18,13 +18,13 @@ void ProgressBar::show(const BarState& state) {
   if (now < next_ && state.steps_done < state.steps) return;
   next_ = now + kBetween;
   drawn_ = true;
-  say(fmt::format("\r{}\x1b[K", bar_text(style_, state)));
+  write_stderr(fmt::format("\r{}\x1b[K", bar_text(style_, state)));
 }
 
 void ProgressBar::clear() {
   if (!drawn_) return;
   drawn_ = false;
-  say("\r\x1b[K");
+  write_stderr("\r\x1b[K");
 }
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 #include "trainer/report_files.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "trainer/core/report_fields.hpp"
 #include "trainer/core/tensorboard.hpp"
 #include "trainer/record_file.hpp"
@@ -93,7 +93,7 @@ Result<Sink> open_tensorboard(
 }
 
 void warn(const std::string& name, const Error& why) {
-  say(fmt::format(
+  write_stderr(fmt::format(
       "ddptrain: {}: {}; nothing more is written there, training goes on\n", name, why.detail));
 }
 

@@ -1,6 +1,6 @@
 #include "trainer/run_report.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 
 #include <chrono>
 #include <string>
@@ -32,7 +32,7 @@ Result<void> RunReport::tell(const ReportEvent& event) {
     text += line + "\n";
   }
   if (text.empty()) return written;
-  const auto told = answer(text);
+  const auto told = write_stdout(text);
   const bool is_last = std::holds_alternative<RunEnded>(event);
   if (!written || told || !is_last) return written;
   return with_context("training is done, but its last line is lost", told.error());

@@ -193,8 +193,7 @@ Result<SnapshotName> SnapshotStore::write(const SnapshotState& state) {
 }
 
 SnapshotName SnapshotStore::name_of_step(std::int64_t step) const {
-  return {
-      .claim = claim_, .step = step, .generation = options_.generation, .round = options_.round};
+  return {.claim = claim_, .step = step, .term = options_.term, .round = options_.round};
 }
 
 std::filesystem::path SnapshotStore::path_of(const SnapshotName& name) const {
@@ -207,9 +206,9 @@ std::filesystem::path SnapshotStore::path_aside(const SnapshotName& name) const 
 
 Result<void> SnapshotStore::take_claim() {
   const std::string owner = fmt::format(
-      "run_id={} generation={} round={} host={} pid={}\n",
+      "run_id={} term={} round={} host={} pid={}\n",
       options_.run_id,
-      options_.generation,
+      options_.term,
       options_.round,
       host_name(),
       ::getpid());

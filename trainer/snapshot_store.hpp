@@ -63,8 +63,8 @@ struct SnapshotStoreOptions {
   std::filesystem::path directory;  // made when it does not exist
   std::size_t keep = 2;             // this many sound snapshots stay, and the best; >= 1
   // Initialised here too, or g++ warns where designated initialisers leave it out.
-  std::string run_id = {};       // the job, for messages NOLINT(readability-redundant-member-init)
-  std::uint64_t generation = 0;  // with `round`, the owner of what is written
+  std::string run_id = {};  // the job, for messages NOLINT(readability-redundant-member-init)
+  std::uint64_t term = 0;   // with `round`, the owner of what is written
   std::uint64_t round = 0;
 };
 

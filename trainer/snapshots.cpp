@@ -1,6 +1,6 @@
 #include "trainer/snapshots.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/imported_state.hpp"
 #include "trainer/named_tensors.hpp"
@@ -156,7 +156,7 @@ Result<Snapshots::Taken> Snapshots::take_over() {
       {.directory = *options_.snapshots.directory,
        .keep = options_.snapshots.keep,
        .run_id = place_.run_id,
-       .generation = place_.generation,
+       .term = place_.term,
        .round = place_.round});
   if (!store) return with_context("--snapshot-dir", store.error());
   store_ = std::move(*store);
@@ -164,7 +164,7 @@ Result<Snapshots::Taken> Snapshots::take_over() {
   auto found = store_->newest();
   if (!found) return with_context("--snapshot-dir", found.error());
   for (const Error& damaged : found->damaged) {
-    say(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
+    write_stderr(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
   }
   if (!found->snapshot) return take_other();
   // Again: another job may have saved since, or the newest manifest was of a damaged snapshot.
@@ -179,7 +179,7 @@ Result<Snapshots::Taken> Snapshots::take_other() const {
   const auto& other = options_.snapshots.begun_with;
   if (!other) {
     if (place_.attempt > 0) {
-      say(fmt::format(
+      write_stderr(fmt::format(
           "ddptrain: restarted, and {} has no snapshot: training begins anew\n",
           options_.snapshots.directory.value_or("")));
     }
@@ -188,7 +188,8 @@ Result<Snapshots::Taken> Snapshots::take_other() const {
   auto found = find_snapshot(*other);
   if (!found) return with_context("--resume", found.error());
   if (!found->snapshot) {
-    say(fmt::format("ddptrain: --resume {} has no snapshot: training begins anew\n", *other));
+    write_stderr(
+        fmt::format("ddptrain: --resume {} has no snapshot: training begins anew\n", *other));
     return Taken();
   }
   const auto same = check_same_job(found->snapshot->state().arguments, options_);
@@ -203,13 +204,13 @@ void Snapshots::take_best(const std::optional<BestSoFar>& saved) {
   const bool is_here =
       !store_ || !saved || std::filesystem::exists(store_->path_of(saved->snapshot));
   if (metric && !is_here && saved->metric == *metric) {
-    say(fmt::format(
+    write_stderr(fmt::format(
         "ddptrain: the best so far, {}, is not in {}; the first that beats it is kept there\n",
         best_text(*saved),
         options_.snapshots.directory.value_or("")));
   }
   if (!saved || !metric || saved->metric == *metric) return;
-  say(fmt::format(
+  write_stderr(fmt::format(
       "ddptrain: the best was chosen by {} before, and is by {} from now on\n",
       name_of(saved->metric),
       name_of(*metric)));
@@ -246,7 +247,8 @@ Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
   take_best(state.best);
   resumed_step_ = state.step;
   const std::string changed = changed_settings(state.arguments, options_);
-  if (!changed.empty()) say(fmt::format("ddptrain: goes on from {} with {}\n", path, changed));
+  if (!changed.empty())
+    write_stderr(fmt::format("ddptrain: goes on from {} with {}\n", path, changed));
   return Told{.header = header_of(state), .rows = torch::stack(rows)};
 }
 
@@ -415,7 +417,7 @@ Result<void> Snapshots::told_failure(const std::optional<Error>& failure) {
   if (!failure) return {};
   if (failure->is(Errc::kCancelled)) return *failure;
   // The snapshot before this one is still whole, so there is nothing to lose by going on.
-  say(fmt::format(
+  write_stderr(fmt::format(
       "ddptrain: no snapshot at step {}, training goes on: {}\n", saving_step_, failure->detail));
   return {};
 }

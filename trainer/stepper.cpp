@@ -25,7 +25,8 @@ class ForwardPrecision {
 };
 
 /// How many of the `k` highest scores of `output` (N, classes) stand at the label.
-std::int64_t count_right(const torch::Tensor& output, const torch::Tensor& labels, std::int64_t k) {
+std::int64_t count_correct(
+    const torch::Tensor& output, const torch::Tensor& labels, std::int64_t k) {
   if (k == 1) return output.argmax(1).eq(labels).sum().item<std::int64_t>();
   const std::int64_t most = std::min(k, output.size(1));
   const torch::Tensor highest = std::get<1>(output.topk(most, 1));
@@ -64,7 +65,7 @@ Stepper::Pass Stepper::pass(const Batch& batch, Gradients gradients) {
     const PhaseRange range(kBackwardRange);
     driven.backward();  // averages the gradients over all ranks, where it reduces
   }
-  return {.loss = loss.item<double>(), .right = count_right(output.detach(), batch.labels, 1)};
+  return {.loss = loss.item<double>(), .right = count_correct(output.detach(), batch.labels, 1)};
 }
 
 Stepper::Update Stepper::update(double learning_rate) {
@@ -90,8 +91,8 @@ Stepper::Scores Stepper::evaluate(const Batch& batch) {
   const torch::Tensor output = ddp_.evaluate(batch.images);
   return {
       .loss = loss_of(output, batch.labels).item<double>(),
-      .right = count_right(output, batch.labels, 1),
-      .right_of_five = count_right(output, batch.labels, 5)};
+      .right = count_correct(output, batch.labels, 1),
+      .top5_correct = count_correct(output, batch.labels, 5)};
 }
 
 std::vector<std::string> Stepper::state_names(const TrainOptions& options) {

@@ -50,7 +50,7 @@ class Stepper {
   struct Scores {
     double loss = 0;  // mean over the batch
     std::int64_t right = 0;
-    std::int64_t right_of_five = 0;
+    std::int64_t top5_correct = 0;
   };
   Scores evaluate(const Batch& batch);
 

@@ -1,7 +1,7 @@
 #include "trainer/train.hpp"
 
 #include "base/check.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/time.hpp"
 #include "trainer/batch_norm.hpp"
 #include "trainer/burn_in.hpp"
@@ -192,8 +192,8 @@ Result<TrainEnd> Training::run() {
 }
 
 bool Training::has_more_to_train() const {
-  const bool is_behind = !burn_in_ && at_.progress.epoch >= options_.end_epoch();
-  return !options_.evaluated && !is_stopped_ && !is_behind;
+  const bool is_after = !burn_in_ && at_.progress.epoch >= options_.end_epoch();
+  return !options_.evaluated && !is_stopped_ && !is_after;
 }
 
 Result<void> Training::open() {
@@ -278,11 +278,11 @@ Result<void> Training::build() {
   torch::manual_seed(options_.seed);  // P3: nothing draws in between
   std::shared_ptr<Model> model = make_model(options_.model);
   forward_flops_ = static_cast<double>(forward_flops(options_.model));
-  if (place_.rank == 0 && options_.compile) say(kNoCompiler);
+  if (place_.rank == 0 && options_.compile) write_stderr(kNoCompiler);
   if (options_.pretrained) {
     auto begun = begin_with(*model, *options_.pretrained);
     if (!begun) return with_context("--pretrained", begun.error());
-    if (place_.rank == 0 && !begun->empty()) say(fmt::format("ddptrain: {}\n", *begun));
+    if (place_.rank == 0 && !begun->empty()) write_stderr(fmt::format("ddptrain: {}\n", *begun));
   }
   if (options_.evaluated) {
     auto const taken = take_weights(*model, *options_.evaluated);
@@ -342,7 +342,7 @@ Result<void> Training::take_up() {
   // from the generator that has just been put back. Of one image alone batch normalisation over one
   // pixel has no deviation, and refuses.
   const SampleShape shape = data_.train.source->shape();
-  ddp_->settle_buckets(
+  ddp_->warm_up_buckets(
       torch::zeros({2, shape.channels, shape.height, shape.width}, device_.place()));
   return {};
 }
@@ -353,7 +353,8 @@ void Training::link() const {
   const auto& style = options_.checkpoints.style;
   const auto linked = link_checkpoints(
       style ? options_.checkpoints.directory : options_.snapshots.directory.value_or(""));
-  if (!linked) say(fmt::format("ddptrain: --link-checkpoints: {}\n", linked.error().detail));
+  if (!linked)
+    write_stderr(fmt::format("ddptrain: --link-checkpoints: {}\n", linked.error().detail));
 }
 
 void Training::stop_profiling() {
@@ -580,7 +581,7 @@ void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates
 
 Result<void> Training::pass_burn_in() {
   if (place_.rank != 0) return {};
-  auto told = answer(fmt::format("{}\n", kBurnInPassed));
+  auto told = write_stdout(fmt::format("{}\n", kBurnInPassed));
   if (told) return told;
   return with_context("the burn-in is passed, but its last line is lost", told.error());
 }

@@ -1,6 +1,6 @@
 #include "trainer/weights.hpp"
 
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "trainer/models/load_weights.hpp"
 #include "trainer/snapshot_store.hpp"
 #include "trainer/weights_file.hpp"
@@ -20,7 +20,7 @@ Result<std::string> file_of_weights(const fs::path& path) {
   const auto found = find_snapshot(path);
   if (!found) return found.error();
   for (const Error& damaged : found->damaged) {
-    say(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
+    write_stderr(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
   }
   if (!found->snapshot) {
     return make_error(

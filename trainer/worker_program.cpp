@@ -4,7 +4,7 @@
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
-#include "base/say.hpp"
+#include "base/standard_streams.hpp"
 #include "base/worker_contract.hpp"
 #include "trainer/crash_handler.hpp"
 
@@ -64,7 +64,7 @@ void take_on(const FilledEnvironment& environment) {
 
 int end_by(const TrainFailure& failure) {
   const char* const rank = std::getenv(contract::kRank);
-  say(fmt::format(
+  write_stderr(fmt::format(
       "{}: rank {}: {}\n",
       ::program_invocation_short_name,
       rank == nullptr ? "0" : rank,
@@ -72,7 +72,7 @@ int end_by(const TrainFailure& failure) {
   const char* const path = std::getenv(contract::kErrorFile);
   if (path == nullptr || *path == '\0') return failure.exit_status;
   const auto written = overwrite_file(path, error_file_json(failure.message, std::time(nullptr)));
-  if (!written) say(fmt::format("ddprun: no error file: {}\n", written.error().detail));
+  if (!written) write_stderr(fmt::format("ddprun: no error file: {}\n", written.error().detail));
   return failure.exit_status;
 }
 

@@ -73,16 +73,17 @@ struct TaskPlan {
 };
 
 /// Whether this node leads first, and so listens where the others look for a leader.
-enum class Founds : std::uint8_t {
+enum class Bootstraps : std::uint8_t {
   kYes,          // static: node rank 0; c10d: is_host=true
   kNo,           // the other node ranks; is_host=false
-  kIfItCanBind,  // c10d: once the endpoint is this machine's (founder.hpp), and its port is free
+  kIfItCanBind,  // c10d: once the endpoint is this machine's (bootstrap leader.hpp), and its port
+                 // is free
 };
 
 /// How this node and the others find each other. Every time-out is on this node's own clock.
-struct MeetingPlan {
+struct RendezvousPlan {
   static constexpr Duration kLeaseMin =
-      std::chrono::milliseconds(500);  // some beats have to fit in
+      std::chrono::milliseconds(500);  // some heartbeats have to fit in
   static constexpr Duration kLeaseMax = std::chrono::hours(1);
 
   NodeRange nodes{1, 1};
@@ -95,7 +96,7 @@ struct MeetingPlan {
   // is taken, and is the only one.
   std::vector<std::uint16_t> refusal_ports;
   bool spares = false;  // nodes beyond nodes.max() are meant: unneeded, they end with 0
-  Founds founds = Founds::kYes;
+  Bootstraps bootstraps = Bootstraps::kYes;
   // The endpoint is an address of this machine, as far as was known when it started.
   bool recognizes_endpoint = true;
   std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free one
@@ -105,7 +106,7 @@ struct MeetingPlan {
   Duration join_timeout = std::chrono::minutes(10);  // to get nodes.min()
   std::optional<Duration> regather_timeout;       // to get them again after a round; none: the same
   Duration last_call = std::chrono::seconds(30);  // for more than nodes.min(), first round only
-  bool trusts_reset = true;                       // the end of a life line proves a death
+  bool trusts_reset = true;                       // the end of a lifeline proves a death
   bool trusts_replacement = false;  // who starts under a node's name or rank proves its death
   std::string fence_directory;      // absolute, shared by all nodes; empty: none
 
@@ -136,8 +137,8 @@ struct MemoryLogPlan {
 
 /// --node-check: a program that says by its exit status whether this node is fit to run workers.
 struct NodeCheckPlan {
-  std::vector<std::string> words;  // the program, resolved, and its arguments; empty: no check
-  std::string text;                // as given, for people
+  std::vector<std::string> arguments;  // the program, resolved, and its arguments; empty: no check
+  std::string text;                    // as given, for people
   Duration limit = std::chrono::seconds(60);  // a node whose check takes longer is unfit
 };
 
@@ -154,7 +155,7 @@ struct LaunchPlan {
   NodeCheckPlan node_check;
   std::vector<int> signals_to_handle;  // end the job, and are passed to workers
   std::string signals_text;            // as given, for TORCHELASTIC_SIGNALS_TO_HANDLE
-  MeetingPlan meeting;
+  RendezvousPlan rendezvous;
   std::string master_address = "127.0.0.1";  // empty: the address that this node is reached at
   std::optional<std::uint16_t> master_port;  // of a job of one node; none: a free one
   bool shared_store = true;  // false: rank 0 hosts its own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
@@ -185,7 +186,7 @@ struct LaunchPlan {
   /// By what its nodes know the job: two steps may have been given one run_id, and are one job only
   /// if they were told how many nodes that has, and where it meets.
   std::string job_among_nodes() const {
-    const bool is_of_one_step = is_whole_step || !meeting.other_ports.empty();
+    const bool is_of_one_step = is_whole_step || !rendezvous.other_ports.empty();
     return is_of_one_step && slurm_job != run_id ? run_id + "@" + slurm_job : run_id;
   }
   /// By what people find what it leaves behind: Slurm's id, also where run_id is one of chance.

@@ -18,7 +18,7 @@ constexpr Duration kNoticeDelay = std::chrono::milliseconds(200);
 
 // Slurm starts no node of a step again, so one that gave up too soon would make a job fail that the
 // others finish. Networks that find other ways after a failure may take 50 s (spanning trees).
-constexpr Duration kSlurmSeekTimeout = std::chrono::seconds(60);
+constexpr Duration kSlurmSearchTimeout = std::chrono::seconds(60);
 
 constexpr std::size_t kNameBytesMax = 256;
 constexpr std::size_t kCommandBytesMax = 256;  // two of them in one line are enough
@@ -38,12 +38,12 @@ std::string as_plain_text(std::string_view text, std::size_t bytes_max) {
 }
 
 /// What may be the matter where nobody answers at the endpoint, beside that the others are late.
-std::string if_unanswered(const MeetingPlan& meeting, const OwnNode& own) {
-  const bool may_be_virtual =
-      meeting.founds == Founds::kIfItCanBind && !meeting.recognizes_endpoint && meeting.endpoint;
+std::string if_unanswered(const RendezvousPlan& rendezvous, const OwnNode& own) {
+  const bool may_be_virtual = rendezvous.bootstraps == Bootstraps::kIfItCanBind &&
+                              !rendezvous.recognizes_endpoint && rendezvous.endpoint;
   if (!own.cannot_listen.empty()) return own.cannot_listen;
   if (!may_be_virtual) return "";
-  const std::string& host = meeting.endpoint->host;
+  const std::string& host = rendezvous.endpoint->host;
   if (own.hosts_if_called) {
     return fmt::format(
         "ddprun has not begun there, or cannot listen, or no node knows {} as its own address; no "
@@ -58,8 +58,8 @@ std::string if_unanswered(const MeetingPlan& meeting, const OwnNode& own) {
 }
 
 /// Why the others may have gone elsewhere.
-std::string if_alone(const MeetingPlan& meeting) {
-  const std::string host = meeting.endpoint ? meeting.endpoint->host : "";
+std::string if_alone(const RendezvousPlan& rendezvous) {
+  const std::string host = rendezvous.endpoint ? rendezvous.endpoint->host : "";
   if (host != "localhost" && !is_loopback(host)) return "";
   return fmt::format(
       "; {} leads each machine to itself, so if the others run elsewhere, give all of them an "
@@ -70,13 +70,13 @@ std::string if_alone(const MeetingPlan& meeting) {
 }  // namespace
 
 RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
-  const MeetingPlan& meeting = plan.meeting;
+  const RendezvousPlan& rendezvous = plan.rendezvous;
   RendezvousPolicy policy;
   policy.job = plan.job_among_nodes();
   policy.node.incarnation = Incarnation{own.chance};
   policy.node.host = own.host;
   policy.node.listens = own.listens;
-  policy.node.node_rank = meeting.node_rank;
+  policy.node.node_rank = rendezvous.node_rank;
   policy.node.workers = plan.workers;
   policy.node.machine = own.machine;
   policy.node.workload = {
@@ -85,46 +85,46 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
       .command = as_plain_text(plan.command.text, kCommandBytesMax),
       .step = plan.slurm_step,
       .step_is_complete = plan.step_has_all_nodes};
-  policy.spares = meeting.spares;
-  policy.ranks_are_places = meeting.ranks_are_places;
-  policy.nodes = meeting.nodes;
+  policy.spares = rendezvous.spares;
+  policy.ranks_are_places = rendezvous.ranks_are_places;
+  policy.nodes = rendezvous.nodes;
   policy.notice_status = plan.notice.exit_status;
-  policy.expected = meeting.expected;
+  policy.expected = rendezvous.expected;
   policy.max_restarts = plan.max_restarts;
   policy.restart_window = plan.restart_window;
   policy.needs_progress = plan.needs_progress;
-  policy.blames_nodes = !plan.node_check.words.empty();
+  policy.blames_nodes = !plan.node_check.arguments.empty();
   policy.has_own_console = !plan.shares_console;
   policy.must_run_itself = !plan.shared_store;
-  policy.founds = own.founds;
-  policy.founded = own.started_ms;
+  policy.bootstraps = own.bootstraps;
+  policy.bootstrapped_ms = own.started_ms;
   policy.hosts_if_called = own.hosts_if_called;
-  policy.if_unanswered = if_unanswered(meeting, own);
-  policy.if_alone = if_alone(meeting);
-  if (meeting.endpoint) {
-    policy.meet.push_back(*meeting.endpoint);
-    for (const std::uint16_t port : meeting.other_ports)
-      policy.meet.push_back({.host = meeting.endpoint->host, .port = port});
-    for (const std::uint16_t port : meeting.refusal_ports)
-      policy.refusals.push_back({.host = meeting.endpoint->host, .port = port});
+  policy.if_unanswered = if_unanswered(rendezvous, own);
+  policy.if_alone = if_alone(rendezvous);
+  if (rendezvous.endpoint) {
+    policy.meet.push_back(*rendezvous.endpoint);
+    for (const std::uint16_t port : rendezvous.other_ports)
+      policy.meet.push_back({.host = rendezvous.endpoint->host, .port = port});
+    for (const std::uint16_t port : rendezvous.refusal_ports)
+      policy.refusals.push_back({.host = rendezvous.endpoint->host, .port = port});
   }
   policy.took_part = own.took_part;
   policy.cannot_host = own.cannot_host;
   policy.meets_by_name = own.meets_by_name;
   policy.survivors = own.survivors;
   policy.master = own.master;
-  policy.lease = meeting.lease;
-  policy.trusts_reset = meeting.trusts_reset;
-  policy.trusts_replacement = meeting.trusts_replacement;
-  policy.has_fence = meeting.has_fence();
-  policy.join_timeout = meeting.join_timeout;
-  policy.regather_timeout = meeting.regather_timeout;
+  policy.lease = rendezvous.lease;
+  policy.trusts_reset = rendezvous.trusts_reset;
+  policy.trusts_replacement = rendezvous.trusts_replacement;
+  policy.has_fence = rendezvous.has_fence();
+  policy.join_timeout = rendezvous.join_timeout;
+  policy.regather_timeout = rendezvous.regather_timeout;
   // What a machine did before it lost power, those say who were with it.
-  policy.last_call = std::max(meeting.last_call, survivors_heard_within(meeting.lease));
+  policy.last_call = std::max(rendezvous.last_call, survivors_heard_within(rendezvous.lease));
   if (!plan.slurm_step.empty()) {
     policy.ends_at_foreign = true;
     policy.notice_delay = kNoticeDelay;
-    policy.seek_timeout = kSlurmSeekTimeout;
+    policy.search_timeout = kSlurmSearchTimeout;
   }
   policy.seed = own.chance;
   return policy;

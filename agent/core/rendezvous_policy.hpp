@@ -14,7 +14,7 @@ namespace ddprun {
 struct OwnNode {
   std::string host;
   std::uint64_t chance = 0;  // another one in each launch: who it is, and the dice of its pauses
-  bool founds = true;        // it has bound the endpoint
+  bool bootstraps = true;    // it has bound the endpoint
   bool hosts_if_called = false;  // the same, as yet without knowing that the endpoint leads here
   bool took_part = false;        // as in RendezvousPolicy
   std::string cannot_host;       // as in RendezvousPolicy

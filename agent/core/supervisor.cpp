@@ -101,7 +101,7 @@ void Supervisor::worker_ended(WorkerFailure failure, bool others_end, TimePoint 
     return consider_failures(others_end, now, out);
   }
   if (!saved && std::exchange(has_saved_, false)) {
-    hurry(now);
+    shorten_grace(now);
     if (!none_running()) out.emplace_back(news(WorkersState::kFailed));
   }
   if (none_running()) sweep(now, out);
@@ -131,7 +131,7 @@ void Supervisor::on(const StopRound& event, TimePoint now, Effects& out) {
   if (phase_ == Phase::kRunning) return stop_all(event, now, out);
   if (starts_when_alone_) was_stopped_ = true;
   end_leftovers(now, out);
-  if (!event.is_notice) hurry(now);
+  if (!event.is_notice) shorten_grace(now);
 }
 
 void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
@@ -146,9 +146,9 @@ void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
   // A fifth of it is left for what comes behind: word of the end, a request to start again.
   grace_ends_.reset();
   if (stop.killed_in) grace_ends_ = now + *stop.killed_in * 4 / 5;
-  if (!stop.is_notice) hurry(now);
+  if (!stop.is_notice) shorten_grace(now);
   if (stop.is_notice && policy_.notice_grace) deadline_ = now + *policy_.notice_grace;
-  tell_at_ = now + policy_.quiet_grace;
+  report_at_ = now + policy_.quiet_grace;
   for (int rank = 0; rank < policy_.workers; ++rank) {
     advance(rank, WorkerInput::kStop, out);
   }
@@ -157,7 +157,7 @@ void Supervisor::stop_all(const StopRound& stop, TimePoint now, Effects& out) {
 
 /// Those who are left after a notice, and had as long as they need, have no more than the grace,
 /// and end before Slurm kills this process with them.
-void Supervisor::hurry(TimePoint now) {
+void Supervisor::shorten_grace(TimePoint now) {
   const bool ends = phase_ == Phase::kStopping || phase_ == Phase::kSweeping;
   if (!ends || deadline_) return;
   deadline_ = now + policy_.grace;
@@ -174,7 +174,7 @@ void Supervisor::on(const Kill& /*event*/, TimePoint now, Effects& out) {
 
 void Supervisor::kill_all(TimePoint now, Effects& out) {
   killing_ = true;
-  tell_at_.reset();
+  report_at_.reset();
   deadline_ = now + policy_.unkillable_after;
   if (phase_ == Phase::kSweeping) {
     leftover_stage_ = LeftoverStage::kTold;
@@ -191,7 +191,7 @@ void Supervisor::kill_all(TimePoint now, Effects& out) {
 void Supervisor::sweep(TimePoint now, Effects& out) {
   phase_ = Phase::kSweeping;
   leftover_stage_ = LeftoverStage::kTold;
-  tell_at_.reset();
+  report_at_.reset();
   if (killing_) {  // who was told to hurry does not get a second grace
     deadline_ = now + policy_.unkillable_after;
     out.emplace_back(Sweep{.signal = SIGKILL, .told_groups = {}});
@@ -213,14 +213,14 @@ void Supervisor::sweep(TimePoint now, Effects& out) {
   if (told.empty()) {
     deadline_.reset();
   } else {
-    hurry(now);
-    tell_at_ = now + policy_.quiet_grace;
+    shorten_grace(now);
+    report_at_ = now + policy_.quiet_grace;
   }
   deadline_ = std::max(deadline_.value_or(soon), soon);
   out.emplace_back(Sweep{.signal = SIGTERM, .told_groups = std::move(told)});
 }
 
-void Supervisor::settle_is_over(TimePoint now, Effects& out) {
+void Supervisor::quiet_period_is_over(TimePoint now, Effects& out) {
   switch (policy_.leftovers.mode) {
     case LeftoverMode::kKill:
       return end_leftovers(now, out);
@@ -253,7 +253,7 @@ void Supervisor::on(const Alone& /*event*/, TimePoint now, Effects& out) {
   if (starts) return begin_round(now, out);
   phase_ = Phase::kIdle;
   deadline_.reset();
-  tell_at_.reset();
+  report_at_.reset();
   out.emplace_back(news(was_stopped_ ? WorkersState::kStopped : WorkersState::kSucceeded));
 }
 
@@ -272,11 +272,11 @@ void Supervisor::on(const Signalled& event, TimePoint now, Effects& out) {
 
 void Supervisor::on(const Tick& /*event*/, TimePoint now, Effects& out) {
   const bool is_over = deadline_ && now >= *deadline_;
-  if (!is_over && tell_at_ && now >= *tell_at_) tell_of_wait(now, out);
+  if (!is_over && report_at_ && now >= *report_at_) report_wait(now, out);
   if (!is_over) return;
   if (phase_ == Phase::kRunning) return consider_failures(false, now, out);
   if (phase_ == Phase::kSweeping && leftover_stage_ == LeftoverStage::kSettling) {
-    return settle_is_over(now, out);
+    return quiet_period_is_over(now, out);
   }
   if (phase_ == Phase::kSweeping && leftover_stage_ == LeftoverStage::kWaitedFor) {
     return end_leftovers(now, out);
@@ -285,8 +285,8 @@ void Supervisor::on(const Tick& /*event*/, TimePoint now, Effects& out) {
   kill_all(now, out);
 }
 
-void Supervisor::tell_of_wait(TimePoint now, Effects& out) {
-  tell_at_.reset();
+void Supervisor::report_wait(TimePoint now, Effects& out) {
+  report_at_.reset();
   std::optional<Duration> kill_in;
   if (deadline_) kill_in = *deadline_ - now;
   std::vector<int> waited_for;

@@ -163,7 +163,7 @@ class Supervisor {
 
   /// When the next Tick is due, if nothing else happens before.
   std::optional<TimePoint> next_deadline() const {
-    return !deadline_ || (tell_at_ && *tell_at_ < *deadline_) ? tell_at_ : deadline_;
+    return !deadline_ || (report_at_ && *report_at_ < *deadline_) ? report_at_ : deadline_;
   }
 
   /// A person has said it twice, so nothing is waited for.
@@ -207,14 +207,14 @@ class Supervisor {
   void worker_ended(WorkerFailure failure, bool others_end, TimePoint now, Effects& out);
   void consider_failures(bool others_end, TimePoint now, Effects& out);
   void stop_all(const StopRound& stop, TimePoint now, Effects& out);
-  void hurry(TimePoint now);
+  void shorten_grace(TimePoint now);
   void kill_all(TimePoint now, Effects& out);
   void begin_round(TimePoint now, Effects& out);
   void sweep(TimePoint now, Effects& out);
-  void settle_is_over(TimePoint now, Effects& out);
+  void quiet_period_is_over(TimePoint now, Effects& out);
   void end_leftovers(TimePoint now, Effects& out);
   void give_up(Effects& out);
-  void tell_of_wait(TimePoint now, Effects& out);
+  void report_wait(TimePoint now, Effects& out);
   News news(WorkersState state) const;
   bool none_running() const;
 
@@ -235,7 +235,7 @@ class Supervisor {
   bool is_told_twice_ = false;
   TimePoint told_to_stop_at_;
   std::optional<TimePoint> deadline_;
-  std::optional<TimePoint> tell_at_;  // for whom it waits
+  std::optional<TimePoint> report_at_;  // for whom it waits
   // After a notice, where Slurm kills this process soon behind it.
   std::optional<TimePoint> grace_ends_;
 };

@@ -96,7 +96,8 @@ void set_job(const LaunchPlan& plan, const WorkerPlace& place, Environment& envi
   } else {
     environment.set(contract::kTimerFile, place.timer_file);
   }
-  environment.set(contract::kGeneration, place.generation);
+  environment.set(contract::kTerm, place.term);
+  environment.set(contract::kTermAlias, place.term);
   environment.set(contract::kRound, place.round);
 }
 

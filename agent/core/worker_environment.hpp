@@ -19,7 +19,7 @@ struct WorkerPlace {
   int group_rank = 0;           // this node's place among the nodes
   int group_size = 1;           // nodes in this round
   int attempt = 0;              // restarts so far
-  std::int64_t generation = 1;  // of leadership
+  std::int64_t term = 1;        // of leadership
   std::int64_t round = 1;       // grows with every attempt; snapshots carry it (R10)
   std::string restart_reason;   // empty in the first attempt
   int previous_world_size = 0;  // 0: this is the first attempt

@@ -67,34 +67,34 @@ Result<const Flag*> find_short(std::string_view typed) {
 }
 
 /// Whether the word after a flag can be its value. "-1" can: no flag looks like a number.
-bool is_value(std::string_view word) {
-  return word.size() < 2 || word[0] != '-' || parse_double(word).has_value();
+bool is_value(std::string_view argument) {
+  return argument.size() < 2 || argument[0] != '-' || parse_double(argument).has_value();
 }
 
 /// A word of the command line, taken apart: "--name=value", "-r3", "-r=3", "--name".
-struct Word {
+struct FlagArgument {
   const Flag* flag = nullptr;
   std::string spelled;               // "--name", for messages
   std::optional<std::string> value;  // what is attached to it
 };
 
-Result<Word> take_apart(const std::string& word) {
-  const std::size_t equals = word.find('=');
-  Word apart{.flag = nullptr, .spelled = word.substr(0, equals), .value = std::nullopt};
-  if (word.starts_with("--")) {
+Result<FlagArgument> take_apart(const std::string& argument) {
+  const std::size_t equals = argument.find('=');
+  FlagArgument apart{.flag = nullptr, .spelled = argument.substr(0, equals), .value = std::nullopt};
+  if (argument.starts_with("--")) {
     auto found = find_long(apart.spelled);
     if (!found) return found.error();
     apart.flag = *found;
-    if (equals != std::string::npos) apart.value = word.substr(equals + 1);
+    if (equals != std::string::npos) apart.value = argument.substr(equals + 1);
     return apart;
   }
-  auto found = find_short(word);
+  auto found = find_short(argument);
   if (!found) return found.error();
   apart.flag = *found;
-  apart.spelled = word.substr(0, 2);
-  if (word.size() > 2) apart.value = word.substr(equals == 2 ? 3 : 2);
+  apart.spelled = argument.substr(0, 2);
+  if (argument.size() > 2) apart.value = argument.substr(equals == 2 ? 3 : 2);
   // Letters of switches are not run together, so "-nproc=3" is a slip, not -n with a value.
-  if (apart.value && apart.flag->value.empty() && equals != 2) return unknown(word);
+  if (apart.value && apart.flag->value.empty() && equals != 2) return unknown(argument);
   return apart;
 }
 
@@ -136,14 +136,14 @@ Result<CommandLine> read_command_line(
   std::size_t at = 0;
   bool separated = false;
   for (; at < arguments.size(); ++at) {
-    const std::string& word = arguments[at];
-    if (word.size() < 2 || word[0] != '-') break;  // the script
-    if (word == "--") {
+    const std::string& argument = arguments[at];
+    if (argument.size() < 2 || argument[0] != '-') break;  // the script
+    if (argument == "--") {
       separated = true;
       ++at;
       break;
     }
-    auto apart = take_apart(word);
+    auto apart = take_apart(argument);
     if (!apart) return apart.error();
     const auto& [flag, spelled, value] = *apart;
     const bool is_question = flag->apply == nullptr;

@@ -253,14 +253,14 @@ std::string Greeting::to_line() const {
 }
 
 Result<Greeting> Greeting::parse(std::string_view line) {
-  const auto words = split(trim(line), ' ');
-  const bool is_ours = line.ends_with('\n') && words.size() == 4 && words[0] == kGreeting;
-  const auto node = is_ours ? parse_int<std::size_t>(words[2]) : std::nullopt;
-  const auto clock = is_ours ? parse_int<std::int64_t>(words[3]) : std::nullopt;
+  const auto fields = split(trim(line), ' ');
+  const bool is_ours = line.ends_with('\n') && fields.size() == 4 && fields[0] == kGreeting;
+  const auto node = is_ours ? parse_int<std::size_t>(fields[2]) : std::nullopt;
+  const auto clock = is_ours ? parse_int<std::int64_t>(fields[3]) : std::nullopt;
   if (!node || *node >= kHostsMax || !clock || *clock < 0 || *clock > kClockMaxNs) {
     return make_error(Errc::kProtocol, "something else than ddpctl doctor listens there");
   }
-  return Greeting{.step = std::string(words[1]), .node_id = *node, .clock_ns = *clock};
+  return Greeting{.step = std::string(fields[1]), .node_id = *node, .clock_ns = *clock};
 }
 
 }  // namespace ddprun

@@ -2,7 +2,7 @@
 
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
-#include "launcher/core/meeting.hpp"
+#include "launcher/core/rendezvous_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -42,7 +42,7 @@ Result<void> read_other_variables(
   return {};
 }
 
-Result<void> settle_what_runs(const CommandLine& line, Options& options) {
+Result<void> plan_command(const CommandLine& line, Options& options) {
   const auto source = [&line](const char* flag) { return line.given.at(flag).source; };
   if (options.is_module && options.is_program) {
     return bad_usage(fmt::format(
@@ -63,7 +63,7 @@ Result<void> settle_what_runs(const CommandLine& line, Options& options) {
 }
 
 /// Accelerate counts the workers of all nodes together.
-Result<void> settle_all_workers(const CommandLine& line, Options& options) {
+Result<void> plan_workers(const CommandLine& line, Options& options) {
   if (!options.all_workers) return {};
   const auto& [text, source] = line.given.at("num-processes");
   if (line.given.contains("nproc-per-node")) {
@@ -73,7 +73,7 @@ Result<void> settle_all_workers(const CommandLine& line, Options& options) {
         text,
         line.given.at("nproc-per-node").source));
   }
-  const NodeRange& nodes = options.plan.meeting.nodes;
+  const NodeRange& nodes = options.plan.rendezvous.nodes;
   if (nodes.min() != nodes.max()) {
     return bad_usage(fmt::format(
         "{} '{}': counts the workers of all nodes, and there may be {} to {} of these; give "
@@ -97,7 +97,7 @@ Result<void> settle_all_workers(const CommandLine& line, Options& options) {
 }
 
 /// Tee includes the file, so it wins over redirect for the same stream.
-void settle_streams(Options& options) {
+void plan_streams(Options& options) {
   const auto modes_of = [](int redirect, int tee) {
     const auto mode = [&](int bit) {
       if ((tee & bit) != 0) return StreamMode::kTee;
@@ -133,13 +133,13 @@ Result<Options> read_options(const CommandLine& line, const Environment& environ
   }
   set = read_other_variables(line, environment, options);
   if (!set) return set.error();
-  set = settle_what_runs(line, options);
+  set = plan_command(line, options);
   if (!set) return set.error();
-  set = settle_meeting(line, options);
+  set = plan_rendezvous(line, options);
   if (!set) return set.error();
-  set = settle_all_workers(line, options);
+  set = plan_workers(line, options);
   if (!set) return set.error();
-  settle_streams(options);
+  plan_streams(options);
   options.plan.rdzv_backend = options.standalone ? "c10d" : options.backend;
 
   if (line.rest.empty() || line.rest.front().empty()) {

@@ -74,8 +74,8 @@ std::string run_by(const Interpreter& of, Arguments rest) {
     if (argument == "--") {
       has_options = false;
     } else if (argument.starts_with("--")) {
-      const std::string word = ' ' + std::string(argument) + ' ';
-      const bool takes_next = of.long_takes_value.find(word) != std::string_view::npos;
+      const std::string argument = ' ' + std::string(argument) + ' ';
+      const bool takes_next = of.long_takes_value.find(argument) != std::string_view::npos;
       if (takes_next && !rest.empty()) rest = rest.subspan(1);
     } else {
       std::string found = run_by_options(of, argument.substr(1), rest);
@@ -98,8 +98,8 @@ std::string program_name(const Options& options) {
 
 std::string command_text(const Options& options) {
   std::string text = options.runs == Runs::kModule ? "-m" : "";
-  for (const std::string& word : options.rest) {
-    text += (text.empty() ? "" : " ") + word;
+  for (const std::string& argument : options.rest) {
+    text += (text.empty() ? "" : " ") + argument;
   }
   return text;
 }

@@ -1,9 +1,9 @@
 // What each flag's value may be: of the job and of failures. Those of the meeting and of the output
-// stand in meeting_setters.cpp and output_setters.cpp.
+// stand in rendezvous_setters.cpp and output_setters.cpp.
 
 #include "base/parse.hpp"
+#include "launcher/core/arguments.hpp"
 #include "launcher/core/options.hpp"
-#include "launcher/core/words.hpp"
 
 #include <fmt/format.h>
 
@@ -120,12 +120,12 @@ Result<void> restart_policy(const Given& given, Options& options) {
 }
 
 Result<void> node_check(const Given& given, Options& options) {
-  auto words = split_words(given.text);
-  if (!words) return words.error();
-  if (words->empty() || words->front().empty()) {
+  auto arguments = split_arguments(given.text);
+  if (!arguments) return arguments.error();
+  if (arguments->empty() || arguments->front().empty()) {
     return refused("expected a program and its arguments, such as 'dcgmi diag -r 1'");
   }
-  options.plan.node_check.words = *std::move(words);
+  options.plan.node_check.arguments = *std::move(arguments);
   options.plan.node_check.text = given.text;
   return {};
 }

@@ -26,7 +26,7 @@ class Filler {
   }
 
   /// Where the nodes meet, if nobody has said it: at the first one.
-  void fill_meeting(NodeRange nodes) {
+  void fill_rendezvous(NodeRange nodes) {
     constexpr char kList[] = "SLURM_STEP_NODELIST";
     constexpr char kNode[] = "SLURM_NODEID";
     const auto node_id = static_cast<int>(allocation_.node_id);
@@ -36,7 +36,7 @@ class Filler {
     const bool is_fixed = nodes.min() == here && nodes.max() == here;
     if (!is_fixed) fill("rdzv-backend", "c10d", kList);
     if (node_id < nodes.max()) fill("node-rank", std::to_string(node_id), kNode);
-    if (says_where_to_meet(line_)) return;
+    if (gives_endpoint(line_)) return;
     line_.has_others = true;
     fill("master-addr", allocation_.nodes.front(), kList);
     fill("master-port", port, kPortSource);
@@ -71,14 +71,14 @@ bool is_for_itself(const CommandLine& line) {
 /// counts nodes, of which the step has enough, or says where they meet.
 bool is_for_each_node(const Allocation& allocation, const CommandLine& line) {
   if (is_for_itself(line)) return false;
-  if (!line.given.contains("nnodes") && !says_where_to_meet(line)) return false;
+  if (!line.given.contains("nnodes") && !gives_endpoint(line)) return false;
   const auto here = static_cast<int>(allocation.nodes.size());
   return nodes_of(line, NodeRange(here, here)).max() <= here;
 }
 
 }  // namespace
 
-bool says_where_to_meet(const CommandLine& line) {
+bool gives_endpoint(const CommandLine& line) {
   const auto is_given = [&line](std::string_view flag) { return line.given.contains(flag); };
   return is_given("standalone") || is_given("rdzv-endpoint") || is_given("master-addr");
 }
@@ -115,7 +115,7 @@ bool is_surplus(const Allocation& allocation, const CommandLine& line) {
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line) {
   Filler filler(allocation, line);
   const auto here = static_cast<int>(allocation.nodes.size());
-  const bool is_ours = !says_where_to_meet(line);
+  const bool is_ours = !gives_endpoint(line);
   if (is_ours && allocation.has_shared_nodes() && !is_for_each_node(allocation, line)) {
     return agents_share_nodes(allocation);
   }
@@ -155,7 +155,7 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
   if (is_ours || nodes.max() <= here) filler.fill("rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
   if (filler.has("standalone")) return {};
   filler.fill("nnodes", std::to_string(here), kNodesSource);
-  if (here > 1) filler.fill_meeting(nodes);
+  if (here > 1) filler.fill_rendezvous(nodes);
   return {};
 }
 

@@ -11,7 +11,7 @@ namespace ddprun {
 
 /// Whether the user says where the nodes meet, or that they do not: then Slurm's word is not
 /// needed.
-bool says_where_to_meet(const CommandLine& line);
+bool gives_endpoint(const CommandLine& line);
 
 /// Whether this task is one more than the job has agents: the step has several tasks on a node, and
 /// the user counts nodes (--nnodes, which the step has) or says where they meet. The first task of

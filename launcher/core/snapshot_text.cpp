@@ -193,7 +193,7 @@ std::string snapshot_list_json(const std::vector<SnapshotRow>& rows) {
 std::string snapshot_text(const Manifest& manifest, const SnapshotState& state) {
   std::string text = fmt::format(
       "snapshot    {}\nstep        {}\nepoch       {}, of which {} samples and {} batches of each "
-      "rank are consumed\nworld       {}\nwritten by  claim {}, generation {}, round {}\n",
+      "rank are consumed\nworld       {}\nwritten by  claim {}, term {}, round {}\n",
       manifest.name.to_string(),
       state.step,
       state.epoch,
@@ -201,7 +201,7 @@ std::string snapshot_text(const Manifest& manifest, const SnapshotState& state) 
       state.batches,
       state.ranks.size(),
       manifest.name.claim,
-      manifest.name.generation,
+      manifest.name.term,
       manifest.name.round);
   if (manifest.best) {
     text += fmt::format(

@@ -80,9 +80,9 @@ std::string row(
     std::string_view rank,
     std::string_view host,
     std::string_view state,
-    std::string_view beat,
+    std::string_view heartbeat,
     std::string_view workers) {
-  return fmt::format("{:>5}  {:<24} {:<10} {:>9}  {}\n", rank, host, state, beat, workers);
+  return fmt::format("{:>5}  {:<24} {:<10} {:>9}  {}\n", rank, host, state, heartbeat, workers);
 }
 
 std::string row_of(const Node& node) {
@@ -90,7 +90,7 @@ std::string row_of(const Node& node) {
       node.group_rank ? fmt::to_string(*node.group_rank) : "-",
       printable(node.host),
       name_of(node.state),
-      node.beat_age ? fmt::format("{:.1f} s", to_seconds(*node.beat_age)) : "-",
+      node.heartbeat_age ? fmt::format("{:.1f} s", to_seconds(*node.heartbeat_age)) : "-",
       workers_of(node));
 }
 
@@ -106,7 +106,7 @@ std::string status_text(const JobStatus& status) {
   const auto spares = std::ranges::count(status.nodes, Node::State::kSpare, &Node::state);
   std::string text = fmt::format(
       "job {} {}{}: round {}, attempt {}, {} of {} restarts used\n"
-      "leader {}, generation {}, lease {} s, ddprun {}\n"
+      "leader {}, term {}, lease {} s, ddprun {}\n"
       "{} nodes of {} to {}, {} of them spares\n",
       printable(status.job),
       name_of(status.state),
@@ -116,7 +116,7 @@ std::string status_text(const JobStatus& status) {
       status.restarts_used,
       status.restarts_max,
       leader_of(status),
-      status.generation,
+      status.term,
       to_seconds(status.lease),
       printable(status.version),
       status.nodes.size(),
@@ -126,7 +126,7 @@ std::string status_text(const JobStatus& status) {
   if (!status.reason.empty()) {
     text += fmt::format("the round before ended: {}\n", printable(status.reason));
   }
-  text += "\n" + row("rank", "node", "state", "last beat", "workers (rank:pid)");
+  text += "\n" + row("rank", "node", "state", "last heartbeat", "workers (rank:pid)");
   for (const Node& node : status.nodes) {
     text += row_of(node);
   }

@@ -2,8 +2,8 @@
 
 #include "agent/core/wrap.hpp"
 #include "base/parse.hpp"
+#include "launcher/core/arguments.hpp"
 #include "launcher/core/options.hpp"
-#include "launcher/core/words.hpp"
 
 #include <fmt/format.h>
 
@@ -20,23 +20,23 @@ Error refused(std::string why) {
 }  // namespace
 
 Result<void> wrap(const Given& given, Options& options) {
-  auto words = split_words(given.text);
-  if (!words) return words.error();
-  if (words->empty() || words->front().empty()) {
+  auto arguments = split_arguments(given.text);
+  if (!arguments) return arguments.error();
+  if (arguments->empty() || arguments->front().empty()) {
     return refused("expected a program and its arguments, such as 'numactl --cpunodebind=%l'");
   }
-  if (words->front().find('%') != std::string::npos) {
+  if (arguments->front().find('%') != std::string::npos) {
     return refused("the program is the same for all ranks; use % in its arguments only");
   }
-  for (const std::string& word : *words) {
-    if (const auto unknown = unknown_placeholder(word)) {
+  for (const std::string& argument : *arguments) {
+    if (const auto unknown = unknown_placeholder(argument)) {
       return refused(fmt::format(
           "'{}' stands for nothing; there are %n node rank, %r rank, %l local rank, %w world size, "
           "%j job id, and %% for a percent sign",
           *unknown));
     }
   }
-  options.plan.command.wrap = *std::move(words);
+  options.plan.command.wrap = *std::move(arguments);
   return {};
 }
 

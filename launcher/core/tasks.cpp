@@ -1,7 +1,7 @@
 #include "launcher/core/tasks.hpp"
 
 #include "base/parse.hpp"
-#include "launcher/core/words.hpp"
+#include "launcher/core/arguments.hpp"
 
 #include <fmt/format.h>
 
@@ -43,16 +43,16 @@ Result<std::optional<std::uint32_t>> array_element(const Environment& environmen
       fmt::format("{} '{}': expected a number; unset it", kElement, found->second));
 }
 
-Result<std::vector<std::string>> words_of_row(std::string_view grid, std::int64_t row) {
+Result<std::vector<std::string>> arguments_of_row(std::string_view grid, std::int64_t row) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as some editors begin a file
   if (grid.starts_with(kByteOrderMark)) grid.remove_prefix(kByteOrderMark.size());
   std::int64_t rows = 0;
   for (const std::string_view line : split(grid, '\n')) {
     const std::string_view content = trim(line);
     if (content.empty() || content.front() == '#' || ++rows < row) continue;
-    auto words = split_words(content);
-    if (words) return words;
-    return make_error(Errc::kCorrupt, fmt::format("row {}: {}", row, words.error().detail));
+    auto arguments = split_arguments(content);
+    if (arguments) return arguments;
+    return make_error(Errc::kCorrupt, fmt::format("row {}: {}", row, arguments.error().detail));
   }
   return make_error(Errc::kCorrupt, fmt::format("there is no row {}; it has {} rows", row, rows));
 }

@@ -34,6 +34,6 @@ Result<std::optional<std::uint32_t>> array_element(const Environment& environmen
 
 /// The words of a row of a grid file: of the lines that are neither empty nor a comment (`#`).
 /// Fails with kCorrupt where there is no such row, or its quotes make no sense.
-Result<std::vector<std::string>> words_of_row(std::string_view grid, std::int64_t row);
+Result<std::vector<std::string>> arguments_of_row(std::string_view grid, std::int64_t row);
 
 }  // namespace ddprun

@@ -3,7 +3,7 @@
 // Candidate: gathers promises for one node, once its leader is lost (E4 to E10).
 //
 // A promise tells the newest round that its giver acknowledged and the newest that it knows was
-// started. The candidate needs a majority of the electorate of the newest round started, and of
+// started. The candidate needs a majority of the voter set of the newest round started, and of
 // those of all that were offered later: they may have been started without anybody here knowing.
 // Each giver tells whether it belongs to these, so no list of nodes has to travel. Promises of
 // another instance of the job count for nothing.
@@ -23,8 +23,8 @@
 
 namespace ddprun {
 
-/// An electorate as a leader knows it.
-struct KnownElectorate {
+/// A voter set as a leader knows it.
+struct KnownVoterSet {
   RoundId round;
   int size = 0;
   /// Those that are known; the others have not said so. In one piece: a leader looks through them
@@ -35,11 +35,10 @@ struct KnownElectorate {
 };
 
 /// What a leader begins with.
-struct Mandate {
+struct ElectionResult {
   Instance instance;
-  std::int64_t generation = 0;
-  std::vector<KnownElectorate>
-      electorates;  // it needs a majority of each; the newest started first
+  std::int64_t term = 0;
+  std::vector<KnownVoterSet> voter_sets;  // it needs a majority of each; the newest started first
   std::int64_t last_round = 0;
   Progress progress;
   bool has_history = false;  // some round was offered before
@@ -48,7 +47,7 @@ struct Mandate {
   std::set<Incarnation> heard;     // of those that were to run it
   int unheard = 0;                 // the others that are waited for
   std::vector<std::string> hosts;  // of the newest round, as far as this node knows them
-  int met = 0;                     // nodes of that electorate, also those that died since
+  int met = 0;                     // nodes of that voter set, also those that died since
   Duration wait{};  // for these, before a round: they may still run workers, or join it
 };
 
@@ -62,26 +61,28 @@ class Candidate {
     Duration lease{};
     Duration margin{};
     Duration regroup{};    // until the others miss a silent leader as well
-    std::int64_t led = 0;  // the newest generation that it has led itself; 0: none
+    std::int64_t led = 0;  // the newest term that it has led itself; 0: none
   };
 
   Candidate(Incarnation self, Setting setting) : self_(self), setting_(std::move(setting)) {}
 
-  /// The generation that is asked for; 0: none yet.
-  std::int64_t generation() const { return generation_; }
+  /// The term that is asked for; 0: none yet.
+  std::int64_t term() const { return term_; }
 
-  /// Starts over with a newer generation. REQUIRES: own.generation > generation().
-  void ask_for(const Promise& own);
+  /// Starts over with a newer term. REQUIRES: own.term > term().
+  void ask_for(const Vote& own);
 
   void update(Setting setting) { setting_ = std::move(setting); }
 
-  /// A promise came from `node`. One for another generation than the present is ignored.
-  void promised(Incarnation node, const Promise& promise);
+  /// A promise came from `node`. One for another term than the present is ignored.
+  void voted(Incarnation node, const Vote& vote);
 
   /// What it may lead with; none: too few promises.
-  std::optional<Mandate> mandate() const { return mandate_with(setting_.fences); }
+  std::optional<ElectionResult> election_result() const {
+    return election_result_with(setting_.fences);
+  }
 
-  /// The electorates whose fences, if it held them as well, would make up for too few promises;
+  /// The voter sets whose fences, if it held them as well, would make up for too few promises;
   /// none: they would not, or are not needed.
   std::vector<RoundId> fences_wanted() const;
 
@@ -92,26 +93,26 @@ class Candidate {
     Leadership in_time;        // of those proved in time (E6)
   };
   struct Count {
-    // As each promise tells of the electorate. Each is true by itself; what two of them leave out
+    // As each promise tells of the voter set. Each is true by itself; what two of them leave out
     // may be the same node.
-    std::vector<Votes> views;
+    std::vector<Tally> views;
     boost::container::flat_set<Incarnation> members;
-    Incarnation leader{};  // of the electorate's round, if it has promised
+    Incarnation leader{};  // of the voter set's round, if it has promised
   };
 
   bool has_not_acknowledged(Incarnation node, RoundId round) const;
   Count count(RoundId round) const;
-  static Votes view_of(const Electorate& told, const Promise& promise, const Dead& dead);
-  std::set<RoundId> electorates() const;
-  std::optional<KnownElectorate> won(RoundId round, const std::set<RoundId>& fences) const;
-  std::optional<Mandate> mandate_with(const std::set<RoundId>& fences) const;
-  void look_for_the_unheard(Mandate& mandate, const Standing& newest) const;
+  static Tally view_of(const VoterSet& told, const Vote& vote, const Dead& dead);
+  std::set<RoundId> voter_sets() const;
+  std::optional<KnownVoterSet> won(RoundId round, const std::set<RoundId>& fences) const;
+  std::optional<ElectionResult> election_result_with(const std::set<RoundId>& fences) const;
+  void count_unheard(ElectionResult& result, const VoterState& newest) const;
   Dead newest_dead() const;
 
   Incarnation self_{};
   Setting setting_;
-  std::int64_t generation_ = 0;
-  std::map<Incarnation, Promise> promises_;  // its own included
+  std::int64_t term_ = 0;
+  std::map<Incarnation, Vote> votes_;  // its own included
 };
 
 }  // namespace ddprun

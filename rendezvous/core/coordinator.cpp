@@ -33,8 +33,8 @@ constexpr auto kQuietLastCall = 2s;        // most come within that, and nobody 
 constexpr auto kQuietWait = 5s;  // for other nodes, before whoever started this one is told
 
 /// How many of it have not come to this leader.
-int unmet_in(const KnownElectorate& electorate) {
-  return electorate.size - static_cast<int>(electorate.members.size());
+int unmet_in(const KnownVoterSet& voters) {
+  return voters.size - static_cast<int>(voters.members.size());
 }
 
 /// By its name, and its address where that is known here.
@@ -67,32 +67,35 @@ std::string place_of(const NodeInfo& node) {
 }  // namespace
 
 Coordinator::Coordinator(
-    const RendezvousPolicy& policy, NodeInfo self, const Mandate& mandate, TimePoint now)
+    const RendezvousPolicy& policy,
+    NodeInfo self,
+    const ElectionResult& election_result,
+    TimePoint now)
     : policy_(policy),
       self_(std::move(self)),
-      instance_(mandate.instance),
-      generation_(mandate.generation),
+      instance_(election_result.instance),
+      term_(election_result.term),
       lease_(
           self_.incarnation,
           {.lease = policy.lease, .margin = policy.margin},
-          mandate.electorates,
+          election_result.voter_sets,
           now),
-      last_round_(mandate.last_round),
-      progress_(mandate.progress),
+      last_round_(election_result.last_round),
+      progress_(election_result.progress),
       budget_(
           policy.max_restarts,
           policy.restart_window,
-          std::min(policy.max_restarts, mandate.progress.restarts_used)),
-      has_history_(mandate.has_history),
-      met_(mandate.met),
-      round_hosts_(mandate.hosts),
+          std::min(policy.max_restarts, election_result.progress.restarts_used)),
+      has_history_(election_result.has_history),
+      met_(election_result.met),
+      round_hosts_(election_result.hosts),
       expire_at_(kNever),
       gather_since_(now),
-      regrouped_(mandate.newest),
-      heard_(mandate.heard),
-      unheard_(mandate.unheard),
-      regroup_until_(now + mandate.wait),
-      verdict_(mandate.verdict) {
+      regrouped_(election_result.newest),
+      heard_(election_result.heard),
+      unheard_(election_result.unheard),
+      regroup_until_(now + election_result.wait),
+      verdict_(election_result.verdict) {
   if (!has_history_ && !policy.survivors.empty()) {
     not_before_ = now + survivors_heard_within(policy.lease);
   } else if (!has_history_ && may_be_elsewhere(policy)) {
@@ -208,8 +211,8 @@ PastLeadership Coordinator::past() const {
   }
   past.nodes.insert(gone_.begin(), gone_.end());
   past.dead = gone_dead_;
-  past.electorates = lease_.electorates();
-  if (phase_ == Phase::kOffered) past.electorates.push_back(round_.electorate);
+  past.voter_sets = lease_.voter_sets();
+  if (phase_ == Phase::kOffered) past.voter_sets.push_back(round_.voters);
   past.granted_until = lease_.granted_until();
   // A quarter of the margin for clocks that differ.
   past.over_for_all_at = lease_.spoke_at() + policy_.lease + policy_.margin * 5 / 4;
@@ -245,29 +248,29 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   const auto [found, is_new] = nodes_.try_emplace(incarnation);
   Node& node = found->second;
   gone_.erase(incarnation);
-  seekers_.erase(incarnation);
+  searching_.erase(incarnation);
   if (node.link) {  // it connected again before the end of the old connection was seen
     links_.erase(*node.link);
     out.emplace_back(effects::Close{.link = *node.link});
-    withdraw_offer_to(incarnation);
+    cancel_offer_to(incarnation);
   }
   if (is_new) {
     node.joined = ++joins_;
     node.joined_at = now;
-    node.group_rank = hello.standing.group_rank;
+    node.group_rank = hello.voter_state.group_rank;
     last_call_until_.reset();  // a newcomer restarts it
     look_for_silent(node, hello);
   }
-  const Electorate& offered = hello.standing.offered;
+  const VoterSet& offered = hello.voter_state.offered;
   const bool is_counted = has_history_ && offered.round == regrouped_ && offered.is_member;
   if (is_new && !is_counted) ++met_;
-  const bool was_to_run = offered.round == regrouped_ && hello.standing.was_to_run;
+  const bool was_to_run = offered.round == regrouped_ && hello.voter_state.was_to_run;
   if (was_to_run && heard_.insert(incarnation).second) --unheard_;
   node.info = hello.node;
   node.link = link;
   node.heard_at = now;
   node.has_told = false;
-  lease_.join(incarnation, hello.standing, now);
+  lease_.join(incarnation, hello.voter_state, now);
   links_.emplace(link, &node);
   if (incarnation != self() && !lines_.contains(incarnation)) {
     node.line_due = now + policy_.line_patience;
@@ -279,10 +282,10 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
     expire_at_ = std::min(expire_at_, now + policy_.lease + policy_.margin);
     welcome(node, out);
   }
-  if (verdict_) send(node, TellVerdict{.verdict = *verdict_, .is_final = is_final_}, out);
+  if (verdict_) send(node, VerdictNews{.verdict = *verdict_, .is_final = is_final_}, out);
   // Whoever comes late has as long as the others to hear it.
   if (is_final_ && incarnation != self()) final_at_ = std::max(final_at_, now);
-  settle(now, out);
+  advance(now, out);
 }
 
 void Coordinator::welcome(const Node& node, Effects& out) const {
@@ -290,7 +293,7 @@ void Coordinator::welcome(const Node& node, Effects& out) const {
       node,
       Welcome{
           .instance = instance_,
-          .generation = generation_,
+          .term = term_,
           .leader = self_,
           .lease = policy_.lease,
           .margin = policy_.margin,
@@ -306,13 +309,13 @@ void Coordinator::received(Link link, const Message& message, TimePoint now, Eff
   node->heard_at = now;
   std::visit([&](const auto& what) { on(*node, what, now, out); }, message);
   if (!postponed_.empty()) refuse_postponed(*node, out);
-  // Most of what comes is beats, which change nothing but the lease.
-  const bool is_beat =
-      std::holds_alternative<Beat>(message) || std::holds_alternative<Confirm>(message);
-  if (is_beat && phase_ == Phase::kRunning && lease_.is_confirmed()) {
+  // Most of what comes is heartbeats, which change nothing but the lease.
+  const bool is_heartbeat =
+      std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Confirm>(message);
+  if (is_heartbeat && phase_ == Phase::kRunning && lease_.is_confirmed()) {
     static_cast<void>(keep_lead(now, out));
   } else {
-    settle(now, out);
+    advance(now, out);
   }
 }
 
@@ -325,8 +328,8 @@ void Coordinator::lost(Link link, TimePoint now, Effects& out) {
   node->has_told = false;
   const Incarnation incarnation = node->info.incarnation;
   // Suspected, no more: a round is never started on the strength of a closed connection.
-  withdraw_offer_to(incarnation);
-  settle(now, out);
+  cancel_offer_to(incarnation);
+  advance(now, out);
 }
 
 void Coordinator::line_opened(Incarnation incarnation, TimePoint now, Effects& out) {
@@ -335,10 +338,10 @@ void Coordinator::line_opened(Incarnation incarnation, TimePoint now, Effects& o
   const auto found = nodes_.find(incarnation);
   if (found == nodes_.end()) return;
   found->second.line_due.reset();
-  settle(now, out);
+  advance(now, out);
 }
 
-/// A node without a life line takes part as well: its death, and ours, are then only noticed when
+/// A node without a lifeline takes part as well: its death, and ours, are then only noticed when
 /// the lease is over.
 void Coordinator::await_lines(TimePoint now, Effects& out) {
   if (now < line_due_) return;
@@ -352,7 +355,7 @@ void Coordinator::await_lines(TimePoint now, Effects& out) {
     node.line_due.reset();
     out.emplace_back(effects::Note{
         .text = fmt::format(
-            "node {}: no life line came from there; if it dies, that is noticed after {:.1f} s",
+            "node {}: no lifeline came from there; if it dies, that is noticed after {:.1f} s",
             node.info.host,
             to_seconds(policy_.lease + policy_.margin))});
   }
@@ -362,7 +365,7 @@ void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& ou
   if (is_fenced() || incarnation == self()) return;
   lines_.erase(incarnation);
   if (!policy_.trusts_reset) return;
-  seekers_.erase(incarnation);
+  searching_.erase(incarnation);
   const auto found = nodes_.find(incarnation);
   if (found == nodes_.end()) {
     if (gone_.contains(incarnation)) gone_dead_.push_back(incarnation);
@@ -370,12 +373,12 @@ void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& ou
   }
   lease_.died(incarnation, now);
   remove(incarnation, "nothing of it runs any more", now, out);
-  settle(now, out);
+  advance(now, out);
 }
 
 /// It is not going to acknowledge, or its acknowledgement went with its connection.
-void Coordinator::withdraw_offer_to(Incarnation node) {
-  const bool has_it = phase_ == Phase::kOffered && round_.electorate.members.contains(node);
+void Coordinator::cancel_offer_to(Incarnation node) {
+  const bool has_it = phase_ == Phase::kOffered && round_.voters.members.contains(node);
   if (has_it) take_back_offer();
 }
 
@@ -395,13 +398,13 @@ void Coordinator::remove(
   }
   nodes_.erase(found);
   lease_.forget(incarnation);
-  withdraw_offer_to(incarnation);
+  cancel_offer_to(incarnation);
   out.emplace_back(
       effects::Note{.text = fmt::format("node {} (group rank {}): {}", host, group_rank, why)});
   if (is_to_run(incarnation) && round_.ended.insert(incarnation).second) {
     const std::string lost = fmt::format("node {} is lost: {}", host, why);
     if (phase_ == Phase::kRunning) go_on_without_blame(lost, out);
-    if (ending_) hurry(*ending_, lost, out);
+    if (ending_) shorten_grace(*ending_, lost, out);
   }
   admit_postponed(now, out);
 }
@@ -426,8 +429,9 @@ void Coordinator::expire(TimePoint now, Effects& out) {
     // Where no round was, nothing but the agent can have held the connection.
     const bool has_died = node.group_rank < 0 && !node.link;
     if (!node.is_leaving && !has_died && !is_started_again(node)) {
-      seekers_.insert_or_assign(
-          incarnation, Seeker{.host = node.info.host, .until = now + policy_.seek_timeout});
+      searching_.insert_or_assign(
+          incarnation,
+          SearchingNode{.host = node.info.host, .until = now + policy_.search_timeout});
     }
     const bool is_ending = node.is_leaving || verdict_ || ending_;
     if (!is_ending && !is_started_again(node)) {
@@ -441,10 +445,11 @@ void Coordinator::expire(TimePoint now, Effects& out) {
   }
 }
 
-// Beats, and the lease of the leader. ----------------------------------------------------------
+// Heartbeats, and the lease of the leader.
+// ----------------------------------------------------------
 
-void Coordinator::on(Node& node, const Beat& beat, TimePoint now, Effects& out) {
-  lease_.beat(node.info.incarnation, beat, now);
+void Coordinator::on(Node& node, const Heartbeat& heartbeat, TimePoint now, Effects& out) {
+  lease_.heartbeat(node.info.incarnation, heartbeat, now);
   answer(node, out);
 }
 
@@ -454,15 +459,15 @@ void Coordinator::on(Node& node, const Confirm& confirm, TimePoint now, Effects&
 
 TimePoint Coordinator::majority_heard_at() const {
   TimePoint heard = kNever;
-  for (const KnownElectorate& electorate : lease_.electorates()) {
+  for (const KnownVoterSet& voters : lease_.voter_sets()) {
     std::vector<TimePoint> of_each;
-    for (const Incarnation member : electorate.members) {
+    for (const Incarnation member : voters.members) {
       const auto found = nodes_.find(member);
       if (found == nodes_.end()) continue;
       of_each.push_back(member == self() ? kNever : found->second.heard_at);
     }
     const auto needed =
-        std::max(1, votes_needed(electorate.size, electorate.half_suffices)) - 1;  // and one more
+        std::max(1, votes_needed(voters.size, voters.half_suffices)) - 1;  // and one more
     if (std::ssize(of_each) <= needed) return leads_until() - policy_.lease;
     std::ranges::nth_element(of_each, of_each.begin() + needed, std::greater<>());
     heard = std::min(heard, of_each[static_cast<std::size_t>(needed)]);
@@ -549,8 +554,8 @@ bool Coordinator::is_full_without(Incarnation node) const {
 }
 
 void Coordinator::gather(TimePoint now, Effects& out) {
-  const auto self_found = nodes_.find(self());
-  const bool can_lead = self_found != nodes_.end() && is_ready(self_found->second);
+  const auto self_at = nodes_.find(self());
+  const bool can_lead = self_at != nodes_.end() && is_ready(self_at->second);
   const bool regroups = unheard_ > 0 && now < regroup_until_;
   std::erase_if(held_for_, [now](const auto& entry) { return now >= entry.second; });
   if (!held_for_.empty()) return;  // not after the last call either
@@ -568,7 +573,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
     if (node.is_leaving) continue;
     // Its connection ended a moment ago: it calls again, or its death is known soon.
     if (!node.link) one_may_come = true;
-    // Its life line is on its way. As a spare, too, it is to have a vote.
+    // Its lifeline is on its way. As a spare, too, it is to have a vote.
     if (node.link && node.line_due) is_on_its_way = true;
   }
   if (ready < policy_.nodes.min()) {
@@ -582,7 +587,7 @@ void Coordinator::gather(TimePoint now, Effects& out) {
   if ((policy_.spares ? fit : ready) < policy_.nodes.max()) {
     if (one_may_come) return;
     if (!has_history_ && !last_call_until_) last_call_until_ = now + policy_.last_call;
-    if (!has_history_ && now < *last_call_until_) return tell_of_last_call(ready, now, out);
+    if (!has_history_ && now < *last_call_until_) return report_last_call(ready, now, out);
   }
   // A round that cannot start would keep those away who could help to start one.
   const auto is_ready_node = [this](Incarnation incarnation) {
@@ -604,7 +609,7 @@ void Coordinator::wait_for_min(int ready, TimePoint now, Effects& out) {
         least,
         attendance());
   } else if (now < gather_since_ + gather_timeout()) {
-    return tell_of_waiting(ready, now, out);
+    return report_waiting(ready, now, out);
   } else {
     const std::string missing = has_history_ ? missing_hosts() : "";
     why = fmt::format(
@@ -613,7 +618,7 @@ void Coordinator::wait_for_min(int ready, TimePoint now, Effects& out) {
         least,
         to_seconds(gather_timeout()),
         attendance(),
-        missing.empty() ? fmt::format("see why the others do not reach {}", meeting_place())
+        missing.empty() ? fmt::format("see why the others do not reach {}", endpoint_name())
                         : missing + " of the last round did not come back");
   }
   decide({.exit_status = kExitTryAgain, .why = std::move(why)}, {}, out);
@@ -631,9 +636,9 @@ bool Coordinator::too_few_may_come(TimePoint now) const {
   if (!policy_.regather_timeout || !has_history_) return false;
   if (now < gather_since_ + policy_.lease + policy_.margin) return false;
   int silent = unmet_;
-  for (const KnownElectorate& electorate : lease_.electorates())
-    silent = std::max(silent, unmet_in(electorate));
-  silent += static_cast<int>(seekers_.size());
+  for (const KnownVoterSet& voters : lease_.voter_sets())
+    silent = std::max(silent, unmet_in(voters));
+  silent += static_cast<int>(searching_.size());
   const auto stays = [](const auto& entry) { return !entry.second.is_leaving; };
   const auto here = static_cast<int>(std::ranges::count_if(nodes_, stays));
   const int late = std::max(0, policy_.expected - met_);
@@ -649,8 +654,8 @@ std::string Coordinator::missing_hosts() const {
   return spelled_hosts(hosts_without(round_hosts_, here));
 }
 
-void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
-  if (now < gather_since_ + kQuietWait || std::exchange(has_told_waiting_, true)) return;
+void Coordinator::report_waiting(int ready, TimePoint now, Effects& out) {
+  if (now < gather_since_ + kQuietWait || std::exchange(has_reported_waiting_, true)) return;
   const std::string missing = has_history_ ? missing_hosts() : "";
   if (!missing.empty()) {
     const bool is_one = missing.find(' ') == std::string::npos;
@@ -677,19 +682,19 @@ void Coordinator::tell_of_waiting(int ready, TimePoint now, Effects& out) {
           "most: {}{}",
           ready,
           policy_.nodes.min(),
-          meeting_place(),
+          endpoint_name(),
           to_seconds(gather_timeout()),
           attendance(),
           nodes_.size() == 1 ? policy_.if_alone : ""),
       .is_for_all = true});
 }
 
-TimePoint Coordinator::tells_last_call_at() const {
+TimePoint Coordinator::reports_last_call_at() const {
   return last_call_until_.value_or(kNever) - policy_.last_call + kQuietLastCall;
 }
 
-void Coordinator::tell_of_last_call(int ready, TimePoint now, Effects& out) {
-  if (now < tells_last_call_at() || std::exchange(has_told_last_call_, true)) return;
+void Coordinator::report_last_call(int ready, TimePoint now, Effects& out) {
+  if (now < reports_last_call_at() || std::exchange(has_reported_last_call_, true)) return;
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "{} of {} to {} nodes are here; the job begins in {:.0f} s, sooner if all come, later if "
@@ -698,13 +703,13 @@ void Coordinator::tell_of_last_call(int ready, TimePoint now, Effects& out) {
           policy_.nodes.min(),
           policy_.nodes.max(),
           to_seconds(last_call_until_.value_or(now) - now),
-          meeting_place(),
+          endpoint_name(),
           attendance()),
       .is_for_all = true});
 }
 
 /// Where newcomers call.
-std::string Coordinator::meeting_place() const {
+std::string Coordinator::endpoint_name() const {
   return (policy_.meet.empty() ? self_.listens : policy_.meet.front()).to_string();
 }
 
@@ -721,7 +726,7 @@ std::vector<Successor> Coordinator::successors() const {
   for (const bool has_vote : {true, false}) {
     for (const auto& [incarnation, node] : nodes_) {
       if (out.size() >= kSuccessorsMax) break;
-      const bool votes = round_.electorate.members.contains(incarnation);
+      const bool votes = round_.voters.members.contains(incarnation);
       if (votes == has_vote && !is_to_run(incarnation)) add(incarnation);
     }
   }
@@ -762,11 +767,11 @@ std::string Coordinator::attendance() const {
 }
 
 /// Of all who are ready, whether there is a place for them or not.
-std::vector<Seat> Coordinator::seats() const {
-  std::vector<Seat> seats;
+std::vector<Participant> Coordinator::participants() const {
+  std::vector<Participant> participants;
   for (const auto& [incarnation, node] : nodes_) {
     if (!is_ready(node)) continue;
-    seats.push_back(
+    participants.push_back(
         {.node = incarnation,
          .host = node.info.host,
          .node_rank = node.info.node_rank,
@@ -775,26 +780,26 @@ std::vector<Seat> Coordinator::seats() const {
          .workers = node.info.workers,
          .is_unfit = !is_fit(node)});
   }
-  return seats;
+  return participants;
 }
 
 void Coordinator::offer(TimePoint now, Effects& out) {
-  std::vector<Seat> seats = this->seats();
+  std::vector<Participant> participants = this->participants();
   Round round;
-  round.id = {.generation = generation_, .number = ++last_round_};
-  round.electorate.round = round.id;
-  for (const Seat& seat : seats) {
-    round.electorate.members.insert(seat.node);
+  round.id = {.term = term_, .number = ++last_round_};
+  round.voters.round = round.id;
+  for (const Participant& participant : participants) {
+    round.voters.members.insert(participant.node);
   }
-  round.electorate.size = static_cast<int>(seats.size());
+  round.voters.size = static_cast<int>(participants.size());
   const NodeRange& range = policy_.nodes;
-  const auto seated =
-      plan_ranks(choose_seats(std::move(seats), self(), range.min(), range.max()), self());
+  const auto seated = plan_ranks(
+      choose_participants(std::move(participants), self(), range.min(), range.max()), self());
 
   OfferRound offer;
   offer.round = round.id;
   offer.nodes = static_cast<int>(seated.size());
-  offer.electorate_size = round.electorate.size;
+  offer.voter_count = round.voters.size;
   offer.master = policy_.master;
   for (const auto& [incarnation, place] : seated) {
     const Node& node = nodes_.at(incarnation);
@@ -818,8 +823,8 @@ void Coordinator::offer(TimePoint now, Effects& out) {
     round_hosts_.push_back(nodes_.at(incarnation).info.host);
   offer.successors = successors();
   offer.leader_runs = is_to_run(self());
-  const KnownElectorate& committed = lease_.electorates().front();
-  for (const Incarnation member : round_.electorate.members) {
+  const KnownVoterSet& committed = lease_.voter_sets().front();
+  for (const Incarnation member : round_.voters.members) {
     const auto place = places.find(member);
     offer.place = place == places.end() ? std::nullopt : std::optional(place->second);
     offer.committed = {
@@ -833,7 +838,7 @@ void Coordinator::offer(TimePoint now, Effects& out) {
     node.group_rank = offer.place ? offer.place->group_rank : node.group_rank;
     send(node, offer, out);
   }
-  lease_.offer(round_.electorate, now);
+  lease_.offer(round_.voters, now);
   note_unfit(out);
 }
 
@@ -853,27 +858,27 @@ bool Coordinator::may_start(TimePoint now) const {
   return lease_.majority_is_with_offer(has_acknowledged) && lease_.grants_until() > now;
 }
 
-/// What is about to be started replaces the electorate, and with it what is known of these.
+/// What is about to be started replaces the voter set, and with it what is known of these.
 void Coordinator::note_unmet(TimePoint now) {
-  const KnownElectorate& last = lease_.electorates().front();
+  const KnownVoterSet& last = lease_.voter_sets().front();
   if (unmet_in(last) <= 0) return;
   unmet_ = unmet_in(last);
   unmet_of_ = last.round;
-  unmet_until_ = now + policy_.seek_timeout;
+  unmet_until_ = now + policy_.search_timeout;
   count_replacements();
 }
 
 /// A newcomer may be one of those that earlier leaders lost, or was started in the place of one
 /// that fell silent.
 void Coordinator::look_for_silent(Node& newcomer, const Hello& hello) {
-  const auto told = electorates_of(hello.standing);
-  newcomer.may_replace = std::ranges::none_of(told, &Electorate::is_member);
+  const auto told = voter_sets_of(hello.voter_state);
+  newcomer.may_replace = std::ranges::none_of(told, &VoterSet::is_member);
   const bool was_unmet = std::ranges::any_of(
-      told, [this](const Electorate* each) { return each->is_member && each->round == unmet_of_; });
+      told, [this](const VoterSet* each) { return each->is_member && each->round == unmet_of_; });
   if (was_unmet && unmet_ > 0) --unmet_;
   if (newcomer.may_replace) {
     std::erase_if(
-        seekers_, [&hello](const auto& each) { return each.second.host == hello.node.host; });
+        searching_, [&hello](const auto& each) { return each.second.host == hello.node.host; });
   }
   count_replacements();
 }
@@ -917,23 +922,23 @@ void Coordinator::start(TimePoint now, Effects& out) {
     store.nodes.push_back({.link = node.link.value_or(Link{}), .host = node.info.listens.host});
   }
   out.emplace_back(std::move(store));
-  for (const Incarnation member : round.electorate.members) {
+  for (const Incarnation member : round.voters.members) {
     const auto found = nodes_.find(member);
     if (found == nodes_.end() || !found->second.link) continue;
     const Node& node = found->second;
     if (is_to_run(member)) round.started_on.emplace(member, node.link.value_or(Link{}));
-    answer(node, out);  // its lease, under the electorate that holds from now on
+    answer(node, out);  // its lease, under the voter set that holds from now on
     send(node, StartRound{.round = round.id}, out);
   }
   // Whoever was not ready for it has to know as well whom to try if this node is lost.
   for (const auto& [incarnation, node] : nodes_) {
-    if (!round.electorate.members.contains(incarnation)) welcome(node, out);
+    if (!round.voters.members.contains(incarnation)) welcome(node, out);
   }
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "round {} of generation {} starts on {} nodes with {} workers",
+          "round {} of term {} starts on {} nodes with {} workers",
           round.id.number,
-          round.id.generation,
+          round.id.term,
           round.to_run.size(),
           round.world)});
 }
@@ -959,7 +964,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
   if (is_idle(node)) round_.ended.insert(incarnation);
   if (is_of_round && news.state == WorkersState::kSucceeded) round_.succeeded.insert(incarnation);
   if (is_of_round && news.has_saved) round_.saved.insert(incarnation);
-  if (is_of_round && news.failure && ending_) hurry(*ending_, spelled(*news.failure), out);
+  if (is_of_round && news.failure && ending_) shorten_grace(*ending_, spelled(*news.failure), out);
   if (is_of_round && news.failure && phase_ == Phase::kStopping) crashes_.learned(*news.failure);
   if (phase_ == Phase::kStopping && !is_idle(node)) {
     // The order was lost with the connection it was sent on.
@@ -1046,7 +1051,7 @@ void Coordinator::fail(const Held& first, TimePoint now, Effects& out) {
   decide({.exit_status = culprit.exit_status, .why = why}, std::move(order), out);
 }
 
-/// A node of the round that misses several beats. If its lease is over its workers have been
+/// A node of the round that misses several heartbeats. If its lease is over its workers have been
 /// killed, and those of other nodes fail for want of them before anybody knows that it is lost.
 std::optional<std::string> Coordinator::silent_host(TimePoint now) const {
   for (const Incarnation incarnation : round_.to_run) {
@@ -1101,7 +1106,7 @@ void Coordinator::round_ended(TimePoint now) {
   if (text_of_) text_until_ = now + kTextPatience;
   phase_ = Phase::kGathering;
   gather_since_ = now;
-  has_told_waiting_ = false;
+  has_reported_waiting_ = false;
   ++progress_.attempt;
   progress_.previous_world = round_.world;
 }
@@ -1148,7 +1153,7 @@ void Coordinator::on(Node& node, const Leaving& leaving, TimePoint /*now*/, Effe
   // place.
   const bool is_missed = has_history_ && remain < policy_.nodes.min();
   if (leaving.whole_job || is_missed) return end_by(leaving.signal, host, out);
-  withdraw_offer_to(incarnation);
+  cancel_offer_to(incarnation);
   const bool runs =
       phase_ == Phase::kRunning && is_to_run(incarnation) && !round_.ended.contains(incarnation);
   if (!runs) return;
@@ -1172,7 +1177,7 @@ void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
   const auto ended_first = std::exchange(held_, std::nullopt);
   break_round(std::move(order), out);
   if (ended_first && !ended_first->culprit.has_saved()) {
-    hurry(ending, spelled(ended_first->culprit), out);
+    shorten_grace(ending, spelled(ended_first->culprit), out);
   }
 }
 
@@ -1187,7 +1192,7 @@ void Coordinator::end_at_once(const std::string& host, Effects& out) {
 }
 
 /// Not all have saved. Those who wait for one that has not have no more than the grace.
-void Coordinator::hurry(Verdict& ending, const std::string& why, Effects& out) {
+void Coordinator::shorten_grace(Verdict& ending, const std::string& why, Effects& out) {
   if (round_.order.notice == 0) return;  // they have been told
   ending.why += "; " + why;
   StopRound order;
@@ -1219,7 +1224,7 @@ void Coordinator::dismiss_leavers(Effects& out) {
     node.has_heard_verdict = true;  // told once
     send(
         node,
-        TellVerdict{
+        VerdictNews{
             .verdict = {.exit_status = exit_status_of_signal(node.leaving_by), .why = ""},
             .is_final = true},
         out);
@@ -1231,7 +1236,7 @@ void Coordinator::decide(Verdict verdict, StopRound order, Effects& out) {
   const Verdict decided = verdict;
   verdict_ = std::move(verdict);
   for (const auto& [incarnation, node] : nodes_) {
-    if (node.link) send(node, TellVerdict{.verdict = decided, .is_final = false}, out);
+    if (node.link) send(node, VerdictNews{.verdict = decided, .is_final = false}, out);
   }
   if (phase_ == Phase::kOffered) take_back_offer();
   if (phase_ != Phase::kRunning) return;
@@ -1260,29 +1265,29 @@ bool Coordinator::may_be_asked(TimePoint now) const {
   return is_done && !is_told_to_stop && now < asked_until();
 }
 
-void Coordinator::tell_of_seekers(TimePoint now, Effects& out) {
-  if (std::exchange(has_told_seekers_, true)) return;
-  const std::size_t seekers = seekers_.size() + static_cast<std::size_t>(unmet_);
+void Coordinator::report_searching(TimePoint now, Effects& out) {
+  if (std::exchange(has_reported_searching_, true)) return;
+  const std::size_t searching = searching_.size() + static_cast<std::size_t>(unmet_);
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "all workers have exited with 0; waiting for {} lost by silence, to tell {} so if the "
           "network heals (timeout {:.0f} s; SIGTERM ends the wait)",
-          seekers == 1 ? "a node" : fmt::format("{} nodes", seekers),
-          seekers == 1 ? "it" : "them",
+          searching == 1 ? "a node" : fmt::format("{} nodes", searching),
+          searching == 1 ? "it" : "them",
           to_seconds(asked_until() - now)),
       .is_for_all = true});
 }
 
 TimePoint Coordinator::asked_until() const {
   TimePoint until = unmet_ > 0 ? unmet_until_ : TimePoint();
-  for (const auto& [incarnation, seeker] : seekers_)
-    until = std::max(until, seeker.until);
+  for (const auto& [incarnation, searching_node] : searching_)
+    until = std::max(until, searching_node.until);
   return until;
 }
 
 void Coordinator::spread_verdict(TimePoint now, Effects& out) {
   if (!verdict_) return;
-  const TellVerdict final{.verdict = *verdict_, .is_final = true};
+  const VerdictNews final{.verdict = *verdict_, .is_final = true};
   const auto has_heard = [this](Incarnation incarnation) {
     const auto found = nodes_.find(incarnation);
     return found != nodes_.end() && found->second.has_heard_verdict;
@@ -1303,7 +1308,7 @@ void Coordinator::spread_verdict(TimePoint now, Effects& out) {
   if (is_stopping) final_at_ = std::max(final_at_, now);
   const bool others_gone = lease_.has_met_all() && std::ranges::none_of(nodes_, is_with_us);
   if (is_stopping || (!others_gone && now < final_at_ + policy_.verdict_timeout)) return;
-  if (may_be_asked(now)) return tell_of_seekers(now, out);
+  if (may_be_asked(now)) return report_searching(now, out);
   const auto own = nodes_.find(self());
   if (own == nodes_.end()) return;
   final_at_ = kNever;  // told once
@@ -1321,7 +1326,7 @@ bool Coordinator::keep_lead(TimePoint now, Effects& out) {
   return is_final_ || lease_.renew(now);
 }
 
-void Coordinator::settle(TimePoint now, Effects& out) {
+void Coordinator::advance(TimePoint now, Effects& out) {
   // One that slept listens only since now: what has come meanwhile may be read after this event.
   if (now - kOverslept > due_) {
     not_before_ = std::max(not_before_, now + announced_within(policy_.lease));
@@ -1355,7 +1360,7 @@ void Coordinator::act(TimePoint now, Effects& out) {
 
 void Coordinator::tick(TimePoint now, Effects& out) {
   if (is_fenced()) return;
-  settle(now, out);
+  advance(now, out);
 }
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
@@ -1371,9 +1376,9 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
   if (phase_ == Phase::kGathering && !verdict_) {
     not_after(gather_since_ + gather_timeout());
     if (policy_.regather_timeout) not_after(gather_since_ + policy_.lease + policy_.margin);
-    if (!has_told_waiting_) not_after(gather_since_ + kQuietWait);
+    if (!has_reported_waiting_) not_after(gather_since_ + kQuietWait);
     if (last_call_until_) not_after(*last_call_until_);
-    if (last_call_until_ && !has_told_last_call_) not_after(tells_last_call_at());
+    if (last_call_until_ && !has_reported_last_call_) not_after(reports_last_call_at());
     not_after(not_before_);
     for (const auto& [place, until] : held_for_)
       not_after(until);

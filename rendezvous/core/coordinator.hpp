@@ -36,7 +36,7 @@
 
 namespace ddprun {
 
-struct Seat;  // rank_plan.hpp
+struct Participant;  // rank_plan.hpp
 
 class Coordinator {
  public:
@@ -52,7 +52,7 @@ class Coordinator {
     WorkerNews news;
     bool has_told = false;              // `news`, on this link
     bool may_run = true;                // workers, for all that is known (R2)
-    std::optional<TimePoint> line_due;  // its life line is waited for until then
+    std::optional<TimePoint> line_due;  // its lifeline is waited for until then
     bool is_leaving = false;
     int leaving_by = 0;  // the signal
     bool has_heard_verdict = false;
@@ -71,7 +71,7 @@ class Coordinator {
     std::set<Incarnation> succeeded;  // and all exited 0
     std::set<Incarnation> saved;      // and all, told by a notice, exited by themselves
     std::map<Incarnation, Link> started_on;
-    KnownElectorate electorate;
+    KnownVoterSet voters;
     TimePoint started_at;
     int world = 0;
     bool reached_store = false;  // one of its workers did
@@ -79,7 +79,11 @@ class Coordinator {
   };
 
   /// `policy` outlives it. `self` leads from `now` on, if a majority answers.
-  Coordinator(const RendezvousPolicy& policy, NodeInfo self, const Mandate& mandate, TimePoint now);
+  Coordinator(
+      const RendezvousPolicy& policy,
+      NodeInfo self,
+      const ElectionResult& election_result,
+      TimePoint now);
   ~Coordinator() = default;
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -87,7 +91,7 @@ class Coordinator {
   void join(Link link, const Hello& hello, TimePoint now, Effects& out);
   void received(Link link, const Message& message, TimePoint now, Effects& out);
   void lost(Link link, TimePoint now, Effects& out);
-  /// The life line of that node to us is held on both sides.
+  /// The lifeline of that node to us is held on both sides.
   void line_opened(Incarnation node, TimePoint now, Effects& out);
   /// Nothing of that node runs any more.
   void line_ended(Incarnation node, TimePoint now, Effects& out);
@@ -115,7 +119,7 @@ class Coordinator {
   /// The node that leads, whose policy may name an earlier incarnation of it.
   Incarnation self() const { return self_.incarnation; }
   const Instance& instance() const { return instance_; }
-  std::int64_t generation() const { return generation_; }
+  std::int64_t term() const { return term_; }
   /// A round of this instance was started, now or by an earlier leader.
   bool has_begun() const { return has_history_; }
   Phase phase() const { return phase_; }
@@ -144,7 +148,7 @@ class Coordinator {
     bool reached_store = false;
   };
 
-  void on(Node& node, const Beat& beat, TimePoint now, Effects& out);
+  void on(Node& node, const Heartbeat& heartbeat, TimePoint now, Effects& out);
   void on(Node& node, const Confirm& confirm, TimePoint now, Effects& out);
   void on(Node& node, const Acknowledge& acknowledge, TimePoint now, Effects& out);
   void on(Node& node, const WorkerNews& news, TimePoint now, Effects& out);
@@ -157,7 +161,7 @@ class Coordinator {
   std::optional<std::string> silent_host(TimePoint now) const;
   void note_newcomer(const NodeInfo& node, Effects& out) const;
   bool keep_lead(TimePoint now, Effects& out);
-  void settle(TimePoint now, Effects& out);
+  void advance(TimePoint now, Effects& out);
   void act(TimePoint now, Effects& out);
   void expire(TimePoint now, Effects& out);
   void await_lines(TimePoint now, Effects& out);
@@ -168,18 +172,18 @@ class Coordinator {
   bool postpone(Link link, const Hello& hello, TimePoint now, Effects& out);
   void refuse_postponed(const Node& alive, Effects& out);
   void admit_postponed(TimePoint now, Effects& out);
-  void withdraw_offer_to(Incarnation node);
+  void cancel_offer_to(Incarnation node);
   void take_back_offer();
 
   void gather(TimePoint now, Effects& out);
   void wait_for_min(int ready, TimePoint now, Effects& out);
   Duration gather_timeout() const;
   bool too_few_may_come(TimePoint now) const;
-  TimePoint tells_last_call_at() const;
-  void tell_of_last_call(int ready, TimePoint now, Effects& out);
-  std::string meeting_place() const;
-  void tell_of_waiting(int ready, TimePoint now, Effects& out);
-  std::vector<Seat> seats() const;
+  TimePoint reports_last_call_at() const;
+  void report_last_call(int ready, TimePoint now, Effects& out);
+  std::string endpoint_name() const;
+  void report_waiting(int ready, TimePoint now, Effects& out);
+  std::vector<Participant> participants() const;
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
   void note_unmet(TimePoint now);
@@ -199,7 +203,7 @@ class Coordinator {
 
   void end_by(int signal, const std::string& host, Effects& out);
   void end_at_once(const std::string& host, Effects& out);
-  void hurry(Verdict& ending, const std::string& why, Effects& out);
+  void shorten_grace(Verdict& ending, const std::string& why, Effects& out);
   bool workers_get_notices() const { return policy_.notice_delay > Duration(); }
   Verdict verdict_after_notice(const Verdict& ending) const;
   void decide(Verdict verdict, StopRound order, Effects& out);
@@ -207,7 +211,7 @@ class Coordinator {
   bool awaits_text(TimePoint now) const;
   bool may_be_asked(TimePoint now) const;
   TimePoint asked_until() const;
-  void tell_of_seekers(TimePoint now, Effects& out);
+  void report_searching(TimePoint now, Effects& out);
   void dismiss_leavers(Effects& out);
 
   bool is_idle(const Node& node) const;
@@ -227,7 +231,7 @@ class Coordinator {
   const RendezvousPolicy& policy_;
   NodeInfo self_;
   Instance instance_;
-  std::int64_t generation_ = 0;
+  std::int64_t term_ = 0;
   LeaderLease lease_;
   std::int64_t last_round_ = 0;
   Progress progress_;
@@ -247,16 +251,16 @@ class Coordinator {
   std::map<Incarnation, PastLeadership::Node> gone_;
   std::vector<Incarnation> gone_dead_;  // of these, proved dead since
   // Those that fell silent while this node led, and until when each looks for a leader.
-  struct Seeker {
+  struct SearchingNode {
     std::string host;
     TimePoint until;
   };
-  std::map<Incarnation, Seeker> seekers_;
+  std::map<Incarnation, SearchingNode> searching_;
   // How many others had a vote in `unmet_of_`, of an earlier leader, and look for one until then.
   int unmet_ = 0;
   RoundId unmet_of_;
   TimePoint unmet_until_;
-  bool has_told_seekers_ = false;
+  bool has_reported_searching_ = false;
   struct Postponed {
     Hello hello;
     TimePoint since;
@@ -265,19 +269,19 @@ class Coordinator {
   std::map<std::string, TimePoint> held_for_;  // by place, nodes of another instance; see hold_for
   TimePoint seen_;                             // the present, as of the last event
   TimePoint expire_at_;                        // no node is overdue before
-  std::set<Incarnation> lines_;                // life lines that are held
+  std::set<Incarnation> lines_;                // lifelines that are held
   TimePoint line_due_ = kNever;                // none is overdue before
 
   TimePoint gather_since_;
-  bool has_told_waiting_ = false;  // since then
-  TimePoint not_before_;           // no offer
-  TimePoint due_ = kNever;         // it meant to look at its clock, of a job not begun
-  RoundId regrouped_;              // the newest that an earlier leader offered
-  std::set<Incarnation> heard_;    // of those that were to run it
-  int unheard_ = 0;                // the others
-  TimePoint regroup_until_;        // they are waited for
+  bool has_reported_waiting_ = false;  // since then
+  TimePoint not_before_;               // no offer
+  TimePoint due_ = kNever;             // it meant to look at its clock, of a job not begun
+  RoundId regrouped_;                  // the newest that an earlier leader offered
+  std::set<Incarnation> heard_;        // of those that were to run it
+  int unheard_ = 0;                    // the others
+  TimePoint regroup_until_;            // they are waited for
   std::optional<TimePoint> last_call_until_;
-  bool has_told_last_call_ = false;
+  bool has_reported_last_call_ = false;
   std::optional<TimePoint> newcomer_at_;
   bool has_leavers_ = false;
   std::optional<Held> held_;

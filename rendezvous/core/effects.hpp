@@ -1,6 +1,6 @@
 #pragma once
 
-// What the shell does for Peer, in the order given.
+// What the shell does for RendezvousNode, in the order given.
 
 #include "base/time.hpp"
 #include "rendezvous/core/link.hpp"
@@ -12,7 +12,8 @@
 
 namespace ddprun::effects {
 
-/// Connect, and tell of it as `link`: Peer::Connected, or Peer::Closed if it cannot be done.
+/// Connect, and tell of it as `link`: RendezvousNode::Connected, or RendezvousNode::Closed if it
+/// cannot be done.
 struct Call {
   Link link{};
   Endpoint to;
@@ -28,7 +29,7 @@ struct Close {
   Link link{};
 };
 
-/// Open this node's life line to the leader that `uplink` reaches, unless there is one to this
+/// Open this node's lifeline to the leader that `uplink` reaches, unless there is one to this
 /// leadership. Earlier ones stay open: the end of a line proves a death.
 struct OpenLine {
   Link uplink{};
@@ -37,18 +38,18 @@ struct OpenLine {
   Incarnation node{};  // this one
 };
 
-/// Ask the kernel of the machine where `node` ran for the lines that lead there, ours to it and its
-/// own to us: a kernel that knows nothing of them any more resets them, which is told as their end.
-/// Nothing comes of it while anything of that node lives.
+/// VoteRequest the kernel of the machine where `node` ran for the lines that lead there, ours to it
+/// and its own to us: a kernel that knows nothing of them any more resets them, which is told as
+/// their end. Nothing comes of it while anything of that node lives.
 struct ProbeLines {
   Incarnation node{};
 };
 
-/// Claim the fence (RendezvousPolicy::has_fence) of this electorate for `node`: told as
-/// Peer::FenceHeld once it is known who holds it, this node or another one.
+/// Claim the fence (RendezvousPolicy::has_fence) of this voter set for `node`: told as
+/// RendezvousNode::FenceHeld once it is known who holds it, this node or another one.
 struct ClaimFence {
   Incarnation instance{};
-  RoundId electorate;
+  RoundId round;       // of the voter set
   Incarnation node{};  // this one
 };
 

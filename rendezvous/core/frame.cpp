@@ -24,9 +24,9 @@ std::uint32_t length_in(std::string_view header) {
 }  // namespace
 
 std::string_view opening_of(Protocol protocol) {
-  DDPRUN_CHECK(protocol == Protocol::kAgent || protocol == Protocol::kLifeLine);
-  static_assert(kAgentVersion == 2, "the last byte of both");
-  return protocol == Protocol::kAgent ? "\xDDRN\x02" : "\xDDRL\x02";
+  DDPRUN_CHECK(protocol == Protocol::kAgent || protocol == Protocol::kLifeline);
+  static_assert(kAgentVersion == 3, "the last byte of both");
+  return protocol == Protocol::kAgent ? "\xDDRN\x03" : "\xDDRL\x03";
 }
 
 Result<bool> check_opening(std::string_view opening) {

@@ -17,14 +17,14 @@ namespace ddprun {
 inline constexpr std::size_t kFrameBytesMax = 65'536;
 
 /// Of the streams between agents. Agents of two versions do not work together.
-inline constexpr int kAgentVersion = 2;
+inline constexpr int kAgentVersion = 3;
 
-/// What a caller says first. REQUIRES: kAgent or kLifeLine.
+/// What a caller says first. REQUIRES: kAgent or kLifeline.
 std::string_view opening_of(Protocol protocol);
 
 /// Whether `opening` is complete; it is not, while more bytes are needed. Fails with kProtocol,
 /// naming both versions, if the other side speaks another one. REQUIRES: detect(opening) is kAgent
-/// or kLifeLine.
+/// or kLifeline.
 Result<bool> check_opening(std::string_view opening);
 
 /// Appends a frame of `body` to `out`. Fails with kLimit if the body is larger than kFrameBytesMax.
@@ -35,7 +35,7 @@ class FrameReader {
  public:
   explicit FrameReader(std::size_t bytes_max = kFrameBytesMax) : bytes_max_(bytes_max) {}
 
-  /// Takes bytes off the front of `input`. Yields the body of the next frame, valid until the next
+  /// Takes bytes off the guard of `input`. Yields the body of the next frame, valid until the next
   /// call and while `input`'s bytes are; none if more bytes are needed, and then all of `input` was
   /// taken. Fails with kLimit when a length is read that exceeds the limit.
   Result<std::optional<std::string_view>> next(std::string_view& input);

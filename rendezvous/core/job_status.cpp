@@ -85,7 +85,7 @@ JobStatus job_status(
   status.job = policy.job;
   status.version = std::move(version);
   status.state = state_of(coordinator, now);
-  status.generation = coordinator.generation();
+  status.term = coordinator.term();
   status.attempt = coordinator.progress().attempt;
   status.restarts_used = coordinator.budget().used();
   status.restarts_max = coordinator.budget().max();
@@ -100,7 +100,7 @@ JobStatus job_status(
     auto& added = status.nodes.emplace_back(described(incarnation, node));
     added.is_leader = incarnation == coordinator.self();
     added.unfit = coordinator.why_unfit(node);
-    if (!added.is_leader) added.beat_age = std::max(Duration::zero(), now - node.heard_at);
+    if (!added.is_leader) added.heartbeat_age = std::max(Duration::zero(), now - node.heard_at);
     return added;
   };
   std::set<Incarnation> in_round;

@@ -11,43 +11,43 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kAnswersKept = 32;
-constexpr std::size_t kSmall = 16;  // nodes, up to which every beat counts at once
+constexpr std::size_t kSmall = 16;  // nodes, up to which every heartbeat counts at once
 constexpr int kRefreshesPerLease = 64;
 
 }  // namespace
 
 LeaderLease::LeaderLease(
-    Incarnation self, Timing timing, std::vector<KnownElectorate> electorates, TimePoint now)
+    Incarnation self, Timing timing, std::vector<KnownVoterSet> voter_sets, TimePoint now)
     : self_(self),
       timing_(timing),
-      electorates_(std::move(electorates)),
+      voter_sets_(std::move(voter_sets)),
       confirm_by_(now + timing.lease + timing.margin),
       until_(now),
       grants_until_(now) {}
 
-void LeaderLease::join(Incarnation node, const Standing& standing, TimePoint now) {
+void LeaderLease::join(Incarnation node, const VoterState& voter_state, TimePoint now) {
   Confirmed& confirmed = confirmed_[node];
-  confirmed.beat = 0;
+  confirmed.heartbeat = 0;
   confirmed.answers.clear();
   confirmed.answers.emplace_back(0, now);
   spoke_at_ = now;
-  for (KnownElectorate& electorate : electorates_) {
-    for (const Electorate* told : electorates_of(standing)) {
-      if (told->is_member && told->round == electorate.round && told->size != 0) {
-        electorate.members.insert(node);
+  for (KnownVoterSet& voters : voter_sets_) {
+    for (const VoterSet* told : voter_sets_of(voter_state)) {
+      if (told->is_member && told->round == voters.round && told->size != 0) {
+        voters.members.insert(node);
       }
     }
   }
 }
 
-void LeaderLease::beat(Incarnation node, const Beat& beat, TimePoint now) {
+void LeaderLease::heartbeat(Incarnation node, const Heartbeat& heartbeat, TimePoint now) {
   Confirmed& confirmed = confirmed_.at(node);
-  confirmed.beat = std::max(confirmed.beat, beat.number);
-  confirmed.beat_at = now;
+  confirmed.heartbeat = std::max(confirmed.heartbeat, heartbeat.number);
+  confirmed.heartbeat_at = now;
   spoke_at_ = now;
-  confirmed.answers.emplace_back(beat.number, now);
+  confirmed.answers.emplace_back(heartbeat.number, now);
   if (confirmed.answers.size() > kAnswersKept) confirmed.answers.erase(confirmed.answers.begin());
-  note_heard(confirmed, beat.heard, now);
+  note_heard(confirmed, heartbeat.heard, now);
 }
 
 void LeaderLease::confirm(Incarnation node, const Confirm& confirm, TimePoint now) {
@@ -67,29 +67,29 @@ void LeaderLease::note_heard(Confirmed& confirmed, std::int64_t heard, TimePoint
   if (!is_large || !is_fresh) refresh(now);
 }
 
-Answer LeaderLease::answer(Incarnation node) {
+HeartbeatReply LeaderLease::answer(Incarnation node) {
   const Confirmed& confirmed = confirmed_.at(node);
   TimePoint until = offered_ ? grantable(*offered_, offered_held_, node) : kNever;
   for (std::size_t i = 0; i < held_.size(); ++i) {
-    until = std::min(until, grantable(electorates_[i], held_[i], node));
+    until = std::min(until, grantable(voter_sets_[i], held_[i], node));
   }
-  const bool is_limited = until < confirmed.beat_at + timing_.lease;
-  const Duration rest = std::max(Duration::zero(), until - confirmed.beat_at);
+  const bool is_limited = until < confirmed.heartbeat_at + timing_.lease;
+  const Duration rest = std::max(Duration::zero(), until - confirmed.heartbeat_at);
   const Duration grant = is_limited ? rest : timing_.lease;
-  granted_until_ = std::max(granted_until_, confirmed.beat_at + grant);
+  granted_until_ = std::max(granted_until_, confirmed.heartbeat_at + grant);
   return {
-      .number = confirmed.beat,
+      .number = confirmed.heartbeat,
       .grant = grant,
-      .electorate = electorates_.front().round,
-      .electorate_size = electorates_.front().size,
-      .next = next_beat(node, confirmed.beat_at)};
+      .round = voter_sets_.front().round,
+      .voter_count = voter_sets_.front().size,
+      .next = next_heartbeat(node, confirmed.heartbeat_at)};
 }
 
 /// Whoever gets the answer promises nobody for a lease from then on: so it counts, as if for ever,
 /// among those who hold what it is granted.
 TimePoint LeaderLease::grantable(
-    const KnownElectorate& electorate, const Held& held, Incarnation node) const {
-  if (!electorate.members.contains(node)) return held.until;
+    const KnownVoterSet& voters, const Held& held, Incarnation node) const {
+  if (!voters.members.contains(node)) return held.until;
   const auto& sent = confirmed_.at(node).sent;
   const bool holds_longer = sent && *sent + timing_.lease > held.until;
   return holds_longer ? held.until : held.with_one_more;
@@ -97,10 +97,10 @@ TimePoint LeaderLease::grantable(
 
 /// When the flock of `node` is next. It keeps its flock, and so, after the first time, its
 /// interval.
-Duration LeaderLease::next_beat(Incarnation node, TimePoint arrived) const {
-  const Duration interval = beat_interval(timing_.lease, confirmed_.size());
-  const auto flock = static_cast<std::int64_t>(static_cast<std::uint64_t>(node) % kBeatFlocks);
-  const Duration begin = interval * flock / kBeatFlocks;
+Duration LeaderLease::next_heartbeat(Incarnation node, TimePoint arrived) const {
+  const Duration interval = heartbeat_interval(timing_.lease, confirmed_.size());
+  const auto slot = static_cast<std::int64_t>(static_cast<std::uint64_t>(node) % kHeartbeatSlots);
+  const Duration begin = interval * slot / kHeartbeatSlots;
   const Duration since = (arrived.time_since_epoch() + interval - begin) % interval;
   const Duration rest = interval - since;
   // It came a little early, or its flock has only just been.
@@ -113,24 +113,24 @@ void LeaderLease::died(Incarnation node, TimePoint now) {
   const auto& sent = found->second.sent;
   const bool held = sent && now < *sent + timing_.lease + timing_.margin;
   if (held) {
-    for (KnownElectorate& electorate : electorates_) {
-      if (electorate.members.erase(node) != 0) --electorate.size;
+    for (KnownVoterSet& voters : voter_sets_) {
+      if (voters.members.erase(node) != 0) --voters.size;
     }
   }
   confirmed_.erase(found);
   refresh(now);
 }
 
-void LeaderLease::offer(KnownElectorate electorate, TimePoint now) {
-  offered_ = std::move(electorate);
+void LeaderLease::offer(KnownVoterSet voters, TimePoint now) {
+  offered_ = std::move(voters);
   refresh(now);
 }
 
 void LeaderLease::start(TimePoint now) {
   auto begun = std::exchange(offered_, std::nullopt);
   DDPRUN_CHECK(begun.has_value());
-  electorates_.clear();
-  electorates_.push_back(*std::move(begun));
+  voter_sets_.clear();
+  voter_sets_.push_back(*std::move(begun));
   refresh(now);
 }
 
@@ -157,28 +157,28 @@ LeaderLease::Held LeaderLease::held_by(std::vector<TimePoint>& held, int votes) 
   return out;
 }
 
-LeaderLease::Held LeaderLease::held_of(const KnownElectorate& electorate) const {
+LeaderLease::Held LeaderLease::held_of(const KnownVoterSet& voters) const {
   std::vector<TimePoint> held;
-  held.reserve(electorate.members.size());
+  held.reserve(voters.members.size());
   std::optional<TimePoint> casting;
   // Both are in the same order, and many times a second this is asked for thousands.
-  auto member = electorate.members.begin();
+  auto member = voters.members.begin();
   for (const auto& [node, confirmed] : confirmed_) {
     member = std::find_if_not(
-        member, electorate.members.end(), [&](Incarnation other) { return other < node; });
-    if (member == electorate.members.end()) break;
+        member, voters.members.end(), [&](Incarnation other) { return other < node; });
+    if (member == voters.members.end()) break;
     if (*member != node) continue;
     std::optional<TimePoint> until;
     if (confirmed.sent) until = *confirmed.sent + timing_.lease;
     if (node == self_) until = kNever;
     if (!until) continue;
     held.push_back(*until);
-    if (node == electorate.casting) casting = until;
+    if (node == voters.casting) casting = until;
   }
-  const Held majority = held_by(held, std::max(1, votes_needed(electorate.size, false)));
-  if (!electorate.half_suffices) return majority;
-  const int votes = std::max(1, votes_needed(electorate.size, true));
-  const bool is_fenced = electorate.casting == Incarnation{};
+  const Held majority = held_by(held, std::max(1, votes_needed(voters.size, false)));
+  if (!voters.half_suffices) return majority;
+  const int votes = std::max(1, votes_needed(voters.size, true));
+  const bool is_fenced = voters.casting == Incarnation{};
   if (!is_fenced && !casting) return majority;
   Held half;
   if (is_fenced) {
@@ -199,13 +199,13 @@ void LeaderLease::refresh(TimePoint now) {
   refreshed_at_ = now;
   TimePoint until = kNever;
   held_.clear();
-  for (const KnownElectorate& electorate : electorates_) {
-    held_.push_back(held_of(electorate));
+  for (const KnownVoterSet& voters : voter_sets_) {
+    held_.push_back(held_of(voters));
     until = std::min(until, held_.back().until);
   }
   // A death that is subtracted may cost the majority: it ends now, and has not ended before.
   until_ = until >= now ? until : std::clamp(now, until, std::max(until, until_));
-  // What is granted while a round is on offer has to hold under its electorate as well.
+  // What is granted while a round is on offer has to hold under its voter set as well.
   if (offered_) offered_held_ = held_of(*offered_);
   grants_until_ = offered_ ? std::min(until, offered_held_.until) : until;
   if (until > now) is_confirmed_ = true;

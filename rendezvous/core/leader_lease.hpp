@@ -2,7 +2,7 @@
 
 // LeaderLease: until when a leader may act (E2), and what it may grant its nodes (E3). Whoever has
 // confirmed an answer promises nobody for a lease from when that answer was sent; while a majority
-// of the electorate has, nobody else can lead.
+// of the voter set has, nobody else can lead.
 
 #include "base/time.hpp"
 #include "rendezvous/core/candidate.hpp"
@@ -25,31 +25,31 @@ class LeaderLease {
     Duration margin{};
   };
 
-  /// `self` leads from `now` on, if a majority of each of `electorates` answers.
+  /// `self` leads from `now` on, if a majority of each of `voter sets` answers.
   LeaderLease(
-      Incarnation self, Timing timing, std::vector<KnownElectorate> electorates, TimePoint now);
+      Incarnation self, Timing timing, std::vector<KnownVoterSet> voter_sets, TimePoint now);
 
-  /// A connection of that node begins; its first beat confirms that it was welcomed.
-  void join(Incarnation node, const Standing& standing, TimePoint now);
-  void beat(Incarnation node, const Beat& beat, TimePoint now);
+  /// A connection of that node begins; its first heartbeat confirms that it was welcomed.
+  void join(Incarnation node, const VoterState& voter_state, TimePoint now);
+  void heartbeat(Incarnation node, const Heartbeat& heartbeat, TimePoint now);
   void confirm(Incarnation node, const Confirm& confirm, TimePoint now);
-  /// What answers the newest beat: no more than our majority holds, to which `node` belongs once
-  /// this arrives there. From when that beat came. REQUIRES: it has joined.
-  Answer answer(Incarnation node);
+  /// What answers the newest heartbeat: no more than our majority holds, to which `node` belongs
+  /// once this arrives there. From when that heartbeat came. REQUIRES: it has joined.
+  HeartbeatReply answer(Incarnation node);
   /// When the newest answer was sent that it surely got; none: not one since it joined.
   std::optional<TimePoint> answered_at(Incarnation node) const {
     const auto found = confirmed_.find(node);
     return found == confirmed_.end() ? std::nullopt : found->second.sent;
   }
-  /// Of a node that is not here any more. It counts in its electorate.
+  /// Of a node that is not here any more. It counts in its voter set.
   void forget(Incarnation node) { confirmed_.erase(node); }
   /// Its death is proved: subtracted, if what it last confirmed still kept it from promising (E6).
   void died(Incarnation node, TimePoint now);
 
-  /// From here on a majority of this electorate is needed for grants as well.
-  void offer(KnownElectorate electorate, TimePoint now);
+  /// From here on a majority of this voter set is needed for grants as well.
+  void offer(KnownVoterSet voters, TimePoint now);
   void withdraw() { offered_.reset(); }
-  /// What was offered is started: from here on it is the only electorate. REQUIRES: there is one.
+  /// What was offered is started: from here on it is the only voter set. REQUIRES: there is one.
   void start(TimePoint now);
 
   /// Takes note of the time. Yields whether we may act.
@@ -72,18 +72,17 @@ class LeaderLease {
   TimePoint spoke_at() const { return spoke_at_; }
 
   /// The newest that was started, then those that may have been.
-  const std::vector<KnownElectorate>& electorates() const { return electorates_; }
+  const std::vector<KnownVoterSet>& voter_sets() const { return voter_sets_; }
   /// All of them have come to this leader at some time.
   bool has_met_all() const {
-    return std::ranges::all_of(electorates_, [](const KnownElectorate& electorate) {
-      return std::ssize(electorate.members) >= electorate.size;
+    return std::ranges::all_of(voter_sets_, [](const KnownVoterSet& voters) {
+      return std::ssize(voters.members) >= voters.size;
     });
   }
   /// Whether `has_agreed`, by incarnation, holds for a majority of every one.
   bool majority_is(const auto& has_agreed) const {
-    return std::ranges::all_of(electorates_, [&](const KnownElectorate& electorate) {
-      return has_majority(electorate, has_agreed);
-    });
+    return std::ranges::all_of(
+        voter_sets_, [&](const KnownVoterSet& voters) { return has_majority(voters, has_agreed); });
   }
   /// The same with the one on offer.
   bool majority_is_with_offer(const auto& has_agreed) const {
@@ -92,42 +91,42 @@ class LeaderLease {
 
  private:
   struct Confirmed {
-    std::int64_t beat = 0;  // the newest
-    TimePoint beat_at;
+    std::int64_t heartbeat = 0;  // the newest
+    TimePoint heartbeat_at;
     std::optional<TimePoint> sent;                            // the newest answer it surely has
     std::vector<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
   };
 
-  /// Until when a majority of an electorate has promised to nobody else.
+  /// Until when a majority of a voter set has promised to nobody else.
   struct Held {
     TimePoint until;
     TimePoint with_one_more;  // if one that does not belong to it yet does so for ever
   };
 
-  static bool has_majority(const KnownElectorate& electorate, const auto& has_agreed) {
-    const auto agreed = std::ranges::count_if(electorate.members, has_agreed);
-    if (agreed >= votes_needed(electorate.size, false)) return true;
-    const bool is_cast = electorate.casting == Incarnation{} || has_agreed(electorate.casting);
-    return electorate.half_suffices && is_cast && agreed >= votes_needed(electorate.size, true);
+  static bool has_majority(const KnownVoterSet& voters, const auto& has_agreed) {
+    const auto agreed = std::ranges::count_if(voters.members, has_agreed);
+    if (agreed >= votes_needed(voters.size, false)) return true;
+    const bool is_cast = voters.casting == Incarnation{} || has_agreed(voters.casting);
+    return voters.half_suffices && is_cast && agreed >= votes_needed(voters.size, true);
   }
-  Duration next_beat(Incarnation node, TimePoint arrived) const;
+  Duration next_heartbeat(Incarnation node, TimePoint arrived) const;
   void note_heard(Confirmed& confirmed, std::int64_t heard, TimePoint now);
   static Held held_by(std::vector<TimePoint>& held, int votes);
-  Held held_of(const KnownElectorate& electorate) const;
-  TimePoint grantable(const KnownElectorate& electorate, const Held& held, Incarnation node) const;
+  Held held_of(const KnownVoterSet& voters) const;
+  TimePoint grantable(const KnownVoterSet& voters, const Held& held, Incarnation node) const;
   void refresh(TimePoint now);
 
   Incarnation self_{};
   Timing timing_;
-  std::vector<KnownElectorate> electorates_;  // a majority of each is needed
-  std::optional<KnownElectorate> offered_;
+  std::vector<KnownVoterSet> voter_sets_;  // a majority of each is needed
+  std::optional<KnownVoterSet> offered_;
   boost::container::flat_map<Incarnation, Confirmed>
       confirmed_;  // of all who are here, ourselves included
   TimePoint confirm_by_;
   TimePoint until_;
   TimePoint grants_until_;
   TimePoint granted_until_;
-  std::vector<Held> held_;  // as of then, of each electorate
+  std::vector<Held> held_;  // as of then, of each voter set
   Held offered_held_;       // of the one on offer
   TimePoint refreshed_at_;
   TimePoint spoke_at_;

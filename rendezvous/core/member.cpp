@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBeatsKept = 32;
+constexpr std::size_t kHeartbeatsKept = 32;
 constexpr int kRedirectsMax = 64;
 constexpr int kForwardsMax = 16;
 constexpr auto kQuietWait = 5s;     // for a leader, before whoever started this node is told
@@ -71,8 +71,8 @@ Hello Member::hello() const {
       .lease = policy_.lease,
       .has_fence = policy_.has_fence,
       .trusts_replacement = policy_.trusts_replacement,
-      .standing = standing_,
-      .awaits = standing_.instance.exists() ? Instance() : begun_};
+      .voter_state = voter_state_,
+      .awaits = voter_state_.instance.exists() ? Instance() : begun_};
 }
 
 void Member::closed(
@@ -128,26 +128,25 @@ void Member::received(Link link, const Message& message, TimePoint now, Effects&
 void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   if (uplink_ == Uplink::kFollowing) {  // a round has started without this node
     successors_ = welcome.successors;
-    if (welcome.has_begun) begun_ = standing_.instance;
+    if (welcome.has_begun) begun_ = voter_state_.instance;
     if (welcome.is_full) stand_by(now);
   }
   if (uplink_ != Uplink::kWaiting) return;
-  const Leadership leadership{
-      .generation = welcome.generation, .leader = welcome.leader.incarnation};
-  const bool is_older = welcome.generation < standing_.generation;
+  const Leadership leadership{.term = welcome.term, .leader = welcome.leader.incarnation};
+  const bool is_older = welcome.term < voter_state_.term;
   const bool is_other =
-      welcome.generation == standing_.obeyed.generation && standing_.obeyed != leadership;
+      welcome.term == voter_state_.obeyed.term && voter_state_.obeyed != leadership;
   const bool is_ours = may_join(welcome.instance, welcome.has_begun);
   if (!is_ours || is_older || is_other || is_dead(leadership)) return hang_up(now, out);
   uplink_ = Uplink::kFollowing;
-  if (standing_.obeyed != leadership) untold_kill_.clear();
-  standing_.instance = welcome.instance;
+  if (voter_state_.obeyed != leadership) untold_kill_.clear();
+  voter_state_.instance = welcome.instance;
   if (welcome.has_begun) begun_ = welcome.instance;
   redirects_ = 0;
   redirected_to_.reset();
   end_wait();
-  standing_.generation = welcome.generation;
-  standing_.obeyed = leadership;
+  voter_state_.term = welcome.term;
+  voter_state_.obeyed = leadership;
   leader_ = welcome.leader.listens;
   leader_node_ = welcome.leader;
   leader_host_ = welcome.leader.host;
@@ -157,7 +156,7 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   margin_ = welcome.margin;
   hear(now, out);
   in_time_until_ = hello_at_ + lease_ + margin_;
-  beats_ = 0;
+  heartbeats_ = 0;
   heard_ = 0;
   sent_.clear();
   out.emplace_back(effects::OpenLine{
@@ -165,12 +164,12 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
       .leader = welcome.leader.listens,
       .leadership = leadership,
       .node = node_.incarnation});
-  if (now >= ready_at_) tell_workers(out);
+  if (now >= ready_at_) report_workers(out);
   if (leaving_) send(*leaving_, out);
-  beat(now, out);
+  heartbeat(now, out);
   if (welcome.is_full) stand_by(now);
   // What runs here belongs to a round that its leader will not start again.
-  if (runs_workers() && news_.round.generation < welcome.generation) {
+  if (runs_workers() && news_.round.term < welcome.term) {
     stop_workers("another node leads", out);
   }
 }
@@ -179,13 +178,13 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
 /// does a node that was told of one that has begun, before a round of the other was started; then
 /// both have begun, and the later one ends once they hear of each other.
 bool Member::may_join(const Instance& instance, bool has_begun_there) const {
-  if (standing_.instance.exists()) return standing_.instance == instance;
+  if (voter_state_.instance.exists()) return voter_state_.instance == instance;
   return has_begun_there || !begun_.exists() || begun_ == instance;
 }
 
-bool Member::seeks_leader(TimePoint now) const {
+bool Member::searches_for_leader(TimePoint now) const {
   const bool may_follow = uplink_ == Uplink::kFollowing || ended_;
-  return !may_follow && has_begun(standing_) && is_lost(now) && !awaited_;
+  return !may_follow && has_begun(voter_state_) && is_lost(now) && !awaited_;
 }
 
 /// A leader that has started no round knows those alone who have come to it. The others have votes
@@ -202,28 +201,28 @@ void Member::put_first(std::vector<Successor> successors) {
 
 void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kWaiting) return;
-  const std::int64_t generation = redirect.leadership.generation;
-  if (leaves_for(redirect.instance, redirect.has_begun)) begin_anew();
+  const std::int64_t term = redirect.leadership.term;
+  if (leaves_for(redirect.instance, redirect.has_begun)) rejoin_as_new();
   note_begun(redirect);
   const bool is_same = may_join(redirect.instance, redirect.has_begun);
-  const bool has_waited = now >= promised_at_ + lease_ + margin_;
-  const bool is_behind = is_same && generation < standing_.generation &&
-                         standing_.generation > standing_.obeyed.generation && has_waited;
+  const bool has_waited = now >= voted_at_ + lease_ + margin_;
+  const bool is_after = is_same && term < voter_state_.term &&
+                        voter_state_.term > voter_state_.obeyed.term && has_waited;
   // It promised itself to somebody who did not come to lead, and may not obey who does. As somebody
   // else, without a vote, it can join (E4).
-  if (is_behind && !is_dead(redirect.leadership) && !runs_workers()) begin_anew();
-  const bool is_ours = redirect.leadership == standing_.obeyed && is_lost(now);
+  if (is_after && !is_dead(redirect.leadership) && !runs_workers()) rejoin_as_new();
+  const bool is_ours = redirect.leadership == voter_state_.obeyed && is_lost(now);
   if (redirects_ == 0) redirected_since_ = now;
   ++redirects_;
-  if (is_ours && walk_at_ > 0 && now < redirected_since_ + 2 * longest_round_trip(lease_)) {
+  if (is_ours && search_at_ > 0 && now < redirected_since_ + 2 * longest_round_trip(lease_)) {
     // It heard of our leader a little later than we did, and will miss it a little later.
-    --walk_at_;
+    --search_at_;
     hang_up(now, out);
     retry_at_ = now + policy_.retry_pause;
     return;
   }
-  const bool is_news = is_same && generation >= standing_.generation &&
-                       !is_dead(redirect.leadership) && redirect.leader != node_.listens;
+  const bool is_news = is_same && term >= voter_state_.term && !is_dead(redirect.leadership) &&
+                       redirect.leader != node_.listens;
   if (is_news && redirects_ <= kRedirectsMax) {
     redirected_to_ = redirect.leader;
   } else {
@@ -232,42 +231,42 @@ void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
   hang_up(now, out);
 }
 
-/// Its leader may be lost by now, and another instance be founded where it was.
+/// Its leader may be lost by now, and another instance be bootstrapped where it was.
 void Member::note_begun(const Redirect& redirect) {
   const bool is_ours = redirect.has_begun && is_same_job(redirect, node_.workload);
-  if (is_ours && !standing_.instance.exists()) begun_ = redirect.instance;
+  if (is_ours && !voter_state_.instance.exists()) begun_ = redirect.instance;
 }
 
-void Member::begin_anew() {
+void Member::rejoin_as_new() {
   constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15;  // odd, so that no number comes twice
   node_.incarnation = Incarnation{static_cast<std::uint64_t>(node_.incarnation) + kStep};
-  standing_ = {};
+  voter_state_ = {};
   successors_.clear();
-  walk_.clear();
+  search_.clear();
   hosts_.clear();
   newest_started_ = {};
   loss_ = {};
-  has_told_loss_ = false;
+  has_reported_loss_ = false;
   news_ = {};
   dead_ = {};
   led_ = 0;
   was_leader_ = false;
   past_ = {};
   replaced_.clear();
-  lease_until_ = {};  // of whoever it was: one that founded anew had no limit
+  lease_until_ = {};  // of whoever it was: one that bootstrapped anew had no limit
 }
 
 /// Whether it is to join that instance as somebody else: no round of its own was started, for all
 /// it knows, and either there is one of the other's, or nobody can have started one with it. A
 /// spare knows that there was one of its own, and belongs to those who run it.
 bool Member::leaves_for(const Instance& instance, bool has_begun_there) const {
-  const bool is_other = standing_.instance.exists() && standing_.instance != instance;
+  const bool is_other = voter_state_.instance.exists() && voter_state_.instance != instance;
   if (!is_other || knows_that_it_has_begun() || runs_workers()) return false;
-  return has_begun_there || standing_.offered.round.number == 0;
+  return has_begun_there || voter_state_.offered.round.number == 0;
 }
 
 void Member::abdicate(TimePoint now, Effects& out) {
-  begin_anew();
+  rejoin_as_new();
   lose_uplink(now, out);
   sought_since_ = now;
   advance(now, out);
@@ -290,8 +289,8 @@ void Member::forget_survivors(TimePoint now, Effects& out) {
   survivors_.clear();
   begun_ = {};
   loss_ = {};
-  has_told_loss_ = false;
-  has_told_waiting_ = false;
+  has_reported_loss_ = false;
+  has_reported_waiting_ = false;
   in_vain_.clear();  // of calls to those who have a part in it
   advance(now, out);
 }
@@ -301,12 +300,12 @@ void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& ou
   const bool follows = uplink_ == Uplink::kFollowing;
   if (!follows && leaves_for(redirect.instance, redirect.has_begun)) {
     if (has_call()) hang_up(now, out);
-    begin_anew();
+    rejoin_as_new();
   }
   note_begun(redirect);
   const bool is_same = may_join(redirect.instance, redirect.has_begun);
-  const bool is_news = is_same && redirect.leadership.generation >= standing_.generation &&
-                       !is_dead(redirect.leadership);
+  const bool is_news =
+      is_same && redirect.leadership.term >= voter_state_.term && !is_dead(redirect.leadership);
   const bool knows = uplink_ == Uplink::kFollowing || (has_call() && called_ == redirect.leader);
   if (is_news && !knows) {
     if (has_call()) hang_up(now, out);
@@ -327,8 +326,8 @@ void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   const bool may_be_elsewhere =
       is_stranger && !was_sought_there && (policy_.meet.size() > 1 || is_at_old_address);
   // Of its own job: it was replaced while it was cut off.
-  const bool has_lost_place = refuse.instance && refuse.instance == standing_.instance;
-  const bool is_new = standing_.obeyed.generation == 0;
+  const bool has_lost_place = refuse.instance && refuse.instance == voter_state_.instance;
+  const bool is_new = voter_state_.obeyed.term == 0;
   if (has_lost_place || (is_new && !may_be_elsewhere)) {
     refused_ = refuse;
     // Nobody knows that port.
@@ -359,21 +358,21 @@ void Member::stop_workers(std::string why, Effects& out) {
 
 /// Or an earlier one, of which nothing is heard any more either.
 bool Member::is_dead(const Leadership& leadership) const {
-  return leadership == dead_.of || leadership.generation < dead_.of.generation;
+  return leadership == dead_.of || leadership.term < dead_.of.term;
 }
 
 bool Member::is_lost(TimePoint now) const {
-  const bool is_new = standing_.obeyed.generation == 0;
+  const bool is_new = voter_state_.obeyed.term == 0;
   return is_new || led_itself() || is_leader_dead() || now >= hold_until_;
 }
 
-void Member::farewell(const Leadership& leadership, TimePoint now, Effects& out) {
-  const bool is_ours = leadership == standing_.obeyed;
+void Member::goodbye(const Leadership& leadership, TimePoint now, Effects& out) {
+  const bool is_ours = leadership == voter_state_.obeyed;
   // A lifeline to an earlier leader, or to one of another instance, may end late: no news here.
   if (is_ours && dead_.of != leadership) {
     dead_ = {.of = leadership, .in_time = now < in_time_until_, .is_replaced = false};
   }
-  if (is_ours && leadership.generation != 0 && !leads()) {
+  if (is_ours && leadership.term != 0 && !leads()) {
     if (uplink_ == Uplink::kFollowing) hang_up(now, out);
     find_successor(now);
     if (runs_workers()) stop_workers(fmt::format("the leader, {}, is gone", leader_host_), out);
@@ -383,8 +382,8 @@ void Member::farewell(const Leadership& leadership, TimePoint now, Effects& out)
 
 /// The leader has just been lost: at once.
 void Member::find_successor(TimePoint now) {
-  walk_.clear();
-  walks_ = 0;
+  search_.clear();
+  searches_ = 0;
   retry_at_ = now;
   pause_ = policy_.retry_pause;
 }
@@ -398,8 +397,8 @@ void Member::lose_uplink(TimePoint now, Effects& out) {
   drop_second(out);
   if (uplink_ == Uplink::kFollowing) {
     sought_since_ = now;
-    walks_ = 0;
-    walk_.clear();
+    searches_ = 0;
+    search_.clear();
     // The first try at a connection that has just ended is at once.
     retry_at_ = now;
     pause_ = policy_.retry_pause;
@@ -408,16 +407,16 @@ void Member::lose_uplink(TimePoint now, Effects& out) {
   stands_by_at_.reset();
   offer_.reset();  // only on the connection of its offer is a start obeyed
   asked_ = 0;
-  has_promised_ = false;
-  has_told_eligible_ = false;
+  has_voted_ = false;
+  has_sent_pre_vote_ = false;
   awaited_.reset();
 }
 
-void Member::seek(TimePoint now, Effects& out) {
+void Member::search(TimePoint now, Effects& out) {
   // Of a job that never began, as far as it knows, nobody can be elected: it waits for another
-  // founder, after those who may know better had the time to ask it.
+  // bootstrap leader, after those who may know better had the time to ask it.
   const bool may_forget =
-      standing_.obeyed.generation != 0 && !has_begun(standing_) && !runs_workers() && is_lost(now);
+      voter_state_.obeyed.term != 0 && !has_begun(voter_state_) && !runs_workers() && is_lost(now);
   if (may_forget && now >= forget_at()) {
     if (has_call()) hang_up(now, out);  // it knows this node as who it was
     // From here on a spare is as a node that starts now and is told of the job by those who run it.
@@ -427,7 +426,7 @@ void Member::seek(TimePoint now, Effects& out) {
         if (survivors_.size() < kSurvivorsMax) survivors_.push_back(each.at);
       }
     }
-    begin_anew();
+    rejoin_as_new();
     sought_since_ = now;
   }
   if (uplink_ == Uplink::kOwnTurn && now >= patience_until_) uplink_ = Uplink::kNone;
@@ -444,27 +443,27 @@ void Member::seek(TimePoint now, Effects& out) {
     failed_call(fmt::format("{} {}", called_.to_string(), how));
     hang_up(now, out);
   }
-  tell_of_waiting(now, out);
-  if (uplink_ == Uplink::kNone && now >= retry_at_) next_target(now, out);
+  report_waiting(now, out);
+  if (uplink_ == Uplink::kNone && now >= retry_at_) next_candidate(now, out);
 }
 
-/// Those who can promise have done so by then: all miss a silent leader within a beat or two, and
-/// those that this node led itself once they have not heard it for lease + margin.
-TimePoint Member::tells_loss_at() const {
+/// Those who can promise have done so by then: all miss a silent leader within a heartbeat or two,
+/// and those that this node led itself once they have not heard it for lease + margin.
+TimePoint Member::reports_loss_at() const {
   const TimePoint begins =
-      std::max({sought_since_, hold_until_, may_promise_at_, past_.over_for_all_at});
+      std::max({sought_since_, hold_until_, may_vote_at_, past_.over_for_all_at});
   return begins + std::max(kLostWait, lease_ / 3);
 }
 
 bool Member::has_waited_long(TimePoint now) const {
-  return uplink_ != Uplink::kFollowing && !runs_workers() && now >= tells_loss_at();
+  return uplink_ != Uplink::kFollowing && !runs_workers() && now >= reports_loss_at();
 }
 
 /// Somebody leads.
 void Member::end_wait() {
   survivors_.clear();
-  has_told_waiting_ = false;
-  has_told_loss_ = false;
+  has_reported_waiting_ = false;
+  has_reported_loss_ = false;
   loss_ = {};
 }
 
@@ -474,11 +473,11 @@ void Member::lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out) {
 }
 
 /// For whom, until when, and what would end it.
-void Member::tell_of_quorum_loss(TimePoint now, Effects& out) {
+void Member::report_quorum_loss(TimePoint now, Effects& out) {
   const bool is_due = !loss_.why.empty() && has_waited_long(now);
-  if (!is_due || std::exchange(has_told_loss_, true)) return;
-  tell_of_kill(out);
-  const bool is_new = standing_.obeyed.generation == 0;
+  if (!is_due || std::exchange(has_reported_loss_, true)) return;
+  report_kill(out);
+  const bool is_new = voter_state_.obeyed.term == 0;
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "{}: {}; the wait ends when {}, or with status {} in {:.0f} s",
@@ -493,11 +492,11 @@ void Member::tell_of_quorum_loss(TimePoint now, Effects& out) {
       .is_for_all = true});
 }
 
-void Member::tell_of_waiting(TimePoint now, Effects& out) {
-  tell_of_quorum_loss(now, out);
-  if (standing_.obeyed.generation != 0) return;
-  if (!survivors_.empty() && now >= sought_since_ + kLostWait && !has_told_waiting_) {
-    has_told_waiting_ = true;
+void Member::report_waiting(TimePoint now, Effects& out) {
+  report_quorum_loss(now, out);
+  if (voter_state_.obeyed.term != 0) return;
+  if (!survivors_.empty() && now >= sought_since_ + kLostWait && !has_reported_waiting_) {
+    has_reported_waiting_ = true;
     out.emplace_back(effects::Note{
         .text = fmt::format(
             "job '{}' has begun before, as the node at {} knows; waiting until its nodes have a "
@@ -510,9 +509,9 @@ void Member::tell_of_waiting(TimePoint now, Effects& out) {
   }
   const bool ends_soon = policy_.ends_at_foreign && foreign_since_;  // and then says all of it
   const bool looks_further = stranger_since_ && now < *stranger_since_ + kOldAddressWait;
-  const bool has_told = has_told_loss_ || ends_soon || (policy_.meets_by_name && looks_further);
+  const bool has_told = has_reported_loss_ || ends_soon || (policy_.meets_by_name && looks_further);
   if (now < sought_since_ + kQuietWait || has_told) return;
-  if (in_vain_.empty() || std::exchange(has_told_waiting_, true)) return;
+  if (in_vain_.empty() || std::exchange(has_reported_waiting_, true)) return;
   std::string hint = policy_.if_unanswered;
   if (is_taken_) {
     hint =
@@ -531,59 +530,62 @@ void Member::tell_of_waiting(TimePoint now, Effects& out) {
       .is_for_all = true});
 }
 
-void Member::begin_walk(TimePoint now) {
-  walk_.clear();
-  walk_at_ = 0;
-  ++walks_;
+void Member::begin_search(TimePoint now) {
+  search_.clear();
+  search_at_ = 0;
+  ++searches_;
   const auto add = [this](const Endpoint& to) {
-    const auto is_same = [&to](const Target& target) { return !target.is_self && target.to == to; };
+    const auto is_same = [&to](const CandidateAddress& target) {
+      return !target.is_self && target.to == to;
+    };
     const bool is_own = to == node_.listens || to.port == 0;
-    if (!is_own && std::ranges::none_of(walk_, is_same)) walk_.push_back({.to = to});
+    if (!is_own && std::ranges::none_of(search_, is_same)) search_.push_back({.to = to});
   };
-  const Target self{.is_self = true, .to = {}};
+  const CandidateAddress self{.is_self = true, .to = {}};
   if (!is_lost(now)) return add(leader_);
   // Whoever led before and is back is the first to ask: without it there may be no majority. Not on
   // the first walk: it has not been heard for a while.
-  const bool leader_may_live = dead_.of.generation < standing_.obeyed.generation && !led_itself();
+  const bool leader_may_live = dead_.of.term < voter_state_.obeyed.term && !led_itself();
   for (const Endpoint& survivor : survivors_)
     add(survivor);
-  if (leader_may_live && walks_ > 1) add(leader_);
+  if (leader_may_live && searches_ > 1) add(leader_);
   bool has_self = false;
   for (const Successor& successor : successors_) {
     const bool is_self = successor.node == node_.incarnation;
     has_self |= is_self;
     if (is_self) {
-      walk_.push_back(self);
+      search_.push_back(self);
     } else {
       add(successor.at);
     }
   }
-  if (is_electable() && !has_self && !promises_only_itself(now)) walk_.push_back(self);
+  if (is_electable() && !has_self && !votes_only_for_itself(now)) search_.push_back(self);
   if (leader_may_live) add(leader_);
   for (const Endpoint& endpoint : policy_.meet)
     add(endpoint);
-  if (standing_.obeyed.generation != 0 || walks_ == 1) return;
+  if (voter_state_.obeyed.term != 0 || searches_ == 1) return;
   for (const Endpoint& refusal : policy_.refusals)
     add(refusal);
 }
 
-void Member::next_target(TimePoint now, Effects& out) {
-  std::optional<Target> target;
+void Member::next_candidate(TimePoint now, Effects& out) {
+  std::optional<CandidateAddress> target;
   const bool is_told = redirected_to_.has_value();
   if (redirected_to_) {
-    target = Target{.is_self = false, .to = *redirected_to_};
+    target = CandidateAddress{.is_self = false, .to = *redirected_to_};
     redirected_to_.reset();
   } else {
-    if (walk_at_ >= walk_.size()) begin_walk(now);
-    if (walk_.empty()) return pause(now);
-    target = walk_[walk_at_++];
-    if (walk_at_ >= walk_.size()) pause(now);
+    if (search_at_ >= search_.size()) begin_search(now);
+    if (search_.empty()) return pause(now);
+    target = search_[search_at_++];
+    if (search_at_ >= search_.size()) pause(now);
   }
   if (target->is_self) return take_turn(now, out);
   uplink_ = Uplink::kCalling;
   link_ = Link{2 * ++calls_ - 1};
   calls_back_ = !is_told && !is_lost(now);
-  const Duration patience = std::min(policy_.patience, std::max(1, walks_) * policy_.call_patience);
+  const Duration patience =
+      std::min(policy_.patience, std::max(1, searches_) * policy_.call_patience);
   patience_until_ = now + patience_for(calls_back_ || is_told ? policy_.patience : patience);
   called_ = target->to;
   out.emplace_back(effects::Call{.link = link_, .to = called_});
@@ -601,9 +603,9 @@ void Member::pause(TimePoint now) {
 
 // Promises. ------------------------------------------------------------------------------------
 
-void Member::on(const Ask& ask, TimePoint now, Effects& /*out*/) {
+void Member::on(const VoteRequest& ask, TimePoint now, Effects& /*out*/) {
   if (uplink_ != Uplink::kWaiting) return;
-  asked_ = ask.generation;
+  asked_ = ask.term;
   patience_until_ = now + jittered(lease_ + margin_);
 }
 
@@ -620,7 +622,7 @@ void Member::on(const Wait& wait, TimePoint now, Effects& out) {
     patience_until_ = now + jittered(lease_ + margin_);
     return;
   }
-  if (has_promised_) return;
+  if (has_voted_) return;
   if (wait.node == node_.incarnation) {
     // It waits here. If both wait for each other, one takes its turn.
     const bool yields = awaited_ && awaited_->node < node_.incarnation;
@@ -641,52 +643,48 @@ void Member::take_turn(TimePoint now, Effects& out) {
   patience_until_ = now + patience_for(policy_.patience);
 }
 
-bool Member::may_promise(TimePoint now) const {
-  return standing_.obeyed.generation != 0 && is_lost(now) && !runs_workers() &&
-         now >= may_promise_at_;
+bool Member::may_vote(TimePoint now) const {
+  return voter_state_.obeyed.term != 0 && is_lost(now) && !runs_workers() && now >= may_vote_at_;
 }
 
-void Member::try_promise(TimePoint now, Effects& out) {
-  // Who led promises only itself: whoever has proof of its death subtracts it from the electorate.
-  if (uplink_ != Uplink::kWaiting || !may_promise(now) || promises_only_itself(now)) return;
-  if (!std::exchange(has_told_eligible_, true)) send(eligible(now), out);
-  const std::int64_t generation = std::exchange(asked_, 0);
-  if (generation <= standing_.generation) return;
+void Member::try_vote(TimePoint now, Effects& out) {
+  // Who led promises only itself: whoever has proof of its death subtracts it from the voter set.
+  if (uplink_ != Uplink::kWaiting || !may_vote(now) || votes_only_for_itself(now)) return;
+  if (!std::exchange(has_sent_pre_vote_, true)) send(pre_vote(now), out);
+  const std::int64_t term = std::exchange(asked_, 0);
+  if (term <= voter_state_.term) return;
   send(
-      Promise{
-          .generation = generation,
-          .dead = death_of_leader(now),
-          .standing = standing_to_tell(now)},
+      Vote{.term = term, .dead = death_of_leader(now), .voter_state = voter_state_to_report(now)},
       out);
-  standing_.generation = generation;
-  promised_at_ = now;
-  has_promised_ = true;
+  voter_state_.term = term;
+  voted_at_ = now;
+  has_voted_ = true;
 }
 
 /// While a proof of its death would subtract it (E6): then it must not have promised anybody.
-bool Member::promises_only_itself(TimePoint now) const {
+bool Member::votes_only_for_itself(TimePoint now) const {
   return was_leader_ && !may_use_half(now);
 }
 
 bool Member::is_electable() const {
-  // Whoever was only offered a round is of no electorate before, so those who wait for it wait in
+  // Whoever was only offered a round is of no voter set before, so those who wait for it wait in
   // vain, unless the round was started. Then one of those who know that can lead.
-  const RoundId newest = std::max(newest_started_, standing_.committed.round);
-  if (newest.number == 0) return standing_.offered.is_member;
-  return std::ranges::any_of(electorates_of(standing_), [&newest](const Electorate* known) {
+  const RoundId newest = std::max(newest_started_, voter_state_.committed.round);
+  if (newest.number == 0) return voter_state_.offered.is_member;
+  return std::ranges::any_of(voter_sets_of(voter_state_), [&newest](const VoterSet* known) {
     return known->round == newest && known->is_member;
   });
 }
 
-void Member::told_of_standing(const Standing& other) {
-  if (other.instance != standing_.instance) return;
+void Member::learn_of_voter_state(const VoterState& other) {
+  if (other.instance != voter_state_.instance) return;
   newest_started_ = std::max(newest_started_, other.committed.round);
 }
 
 std::optional<Wait> Member::awaited() const {
   if (uplink_ == Uplink::kFollowing) return std::nullopt;
   // Whoever led has to be waited for itself: it promises nobody.
-  if (awaited_ && !promises_only_itself(seen_)) {
+  if (awaited_ && !votes_only_for_itself(seen_)) {
     return Wait{.node = awaited_->node, .at = awaited_->at, .elsewhere = true};
   }
   if (!is_electable()) return std::nullopt;
@@ -695,57 +693,56 @@ std::optional<Wait> Member::awaited() const {
 
 bool Member::may_take_turn(TimePoint now) const {
   const bool is_free = has_call() || uplink_ == Uplink::kNone;
-  return is_electable() && is_free && !has_promised_ && may_promise(now);
+  return is_electable() && is_free && !has_voted_ && may_vote(now);
 }
 
 /// Whoever led may win at any time by its own vote, so it tries all along; others have their turn.
 bool Member::is_candidate(TimePoint now) const {
-  const bool has_turn = uplink_ == Uplink::kOwnTurn ||
-                        (was_leader_ && !has_promised_ && uplink_ != Uplink::kFollowing);
-  return is_electable() && has_turn && may_promise(now);
+  const bool has_turn =
+      uplink_ == Uplink::kOwnTurn || (was_leader_ && !has_voted_ && uplink_ != Uplink::kFollowing);
+  return is_electable() && has_turn && may_vote(now);
 }
 
 Duration Member::regroup(TimePoint now) const {
-  // A beat is a little late where the leader's clock is slower.
-  const Duration beat = beat_interval(lease_) + beat_interval(lease_) / 16;
-  return std::max(Duration::zero(), std::max(hold_until_, sought_since_) + beat - now);
+  // A heartbeat is a little late where the leader's clock is slower.
+  const Duration heartbeat = heartbeat_interval(lease_) + heartbeat_interval(lease_) / 16;
+  return std::max(Duration::zero(), std::max(hold_until_, sought_since_) + heartbeat - now);
 }
 
-Promise Member::promise_to_itself(std::int64_t generation, TimePoint now) {
-  Promise promise{
-      .generation = generation, .dead = death_of_leader(now), .standing = standing_to_tell(now)};
+Vote Member::vote_for_itself(std::int64_t term, TimePoint now) {
+  Vote vote{.term = term, .dead = death_of_leader(now), .voter_state = voter_state_to_report(now)};
   if (uplink_ == Uplink::kOwnTurn) {  // those who promise it wait here as long
     patience_until_ = now + jittered(lease_ + margin_);
   }
-  standing_.generation = generation;
-  promised_at_ = now;
-  return promise;
+  voter_state_.term = term;
+  voted_at_ = now;
+  return vote;
 }
 
 /// As far as it is known here; by replacement only while the other node waits here.
 LeaderDeath Member::death_of_leader(TimePoint now) const {
-  const bool is_replaced = replaced_.contains(standing_.obeyed.leader) && is_lost(now);
-  const bool is_in_time = dead_.of == standing_.obeyed && dead_.in_time;
+  const bool is_replaced = replaced_.contains(voter_state_.obeyed.leader) && is_lost(now);
+  const bool is_in_time = dead_.of == voter_state_.obeyed && dead_.in_time;
   if (is_in_time || !is_replaced) return dead_;
-  return {.of = standing_.obeyed, .in_time = false, .is_replaced = true};
+  return {.of = voter_state_.obeyed, .in_time = false, .is_replaced = true};
 }
 
 /// What it knows of the past, with those counted that it has proofs of too late (E9), and without
 /// its casting votes while somebody may still take it for dead in time (E8).
-Standing Member::standing_to_tell(TimePoint now) const {
-  Standing told = standing_;
-  change_electorates(told, [&](Electorate& electorate) {
-    if (!may_use_half(now)) electorate.is_leader = false;
-    for (const KnownElectorate& known : past_.electorates) {
-      if (known.round == electorate.round) count_replaced(known, electorate);
+VoterState Member::voter_state_to_report(TimePoint now) const {
+  VoterState told = voter_state_;
+  change_voter_sets(told, [&](VoterSet& voters) {
+    if (!may_use_half(now)) voters.is_leader = false;
+    for (const KnownVoterSet& known : past_.voter_sets) {
+      if (known.round == voters.round) count_replaced(known, voters);
     }
-    if (electorate.late.size() > kLateMax) electorate.late.resize(kLateMax);
+    if (voters.late.size() > kLateMax) voters.late.resize(kLateMax);
   });
   return told;
 }
 
-/// Adds to what is told of an electorate those of it whose name or rank others have taken.
-void Member::count_replaced(const KnownElectorate& known, Electorate& told) const {
+/// Adds to what is told of a voter set those of it whose name or rank others have taken.
+void Member::count_replaced(const KnownVoterSet& known, VoterSet& told) const {
   for (const Incarnation member : known.members) {
     if (!replaced_.contains(member) || !past_.nodes.contains(member)) continue;
     const auto found = std::ranges::find(told.late, member, &LateDeath::node);
@@ -760,7 +757,7 @@ void Member::count_replaced(const KnownElectorate& known, Electorate& told) cons
 std::vector<std::pair<NodeInfo, bool>> Member::missing(TimePoint now) const {
   std::vector<std::pair<NodeInfo, bool>> nodes;
   const bool has_led = led_ != 0 && led_itself();
-  if (!has_led && standing_.obeyed.generation != 0) {
+  if (!has_led && voter_state_.obeyed.term != 0) {
     nodes.emplace_back(leader_node_, uplink_ != Uplink::kFollowing && now >= hold_until_);
   }
   for (const auto& [incarnation, node] : past_.nodes) {
@@ -770,8 +767,8 @@ std::vector<std::pair<NodeInfo, bool>> Member::missing(TimePoint now) const {
 }
 
 bool Member::has_vote(Incarnation node) const {
-  return node == standing_.obeyed.leader ||
-         std::ranges::any_of(past_.electorates, [node](const KnownElectorate& known) {
+  return node == voter_state_.obeyed.leader ||
+         std::ranges::any_of(past_.voter_sets, [node](const KnownVoterSet& known) {
            return known.members.contains(node);
          });
 }
@@ -784,48 +781,47 @@ void Member::line_ended(Incarnation node, TimePoint now, Effects& out) {
 /// A proof that came too late to subtract that node at once.
 void Member::count_late_death(Incarnation node) {
   if (!past_.nodes.contains(node)) return;
-  for (const KnownElectorate& known : past_.electorates) {
+  for (const KnownVoterSet& known : past_.voter_sets) {
     if (!known.members.contains(node)) continue;
-    change_electorates(standing_, [&](Electorate& electorate) {
-      const auto found = std::ranges::find(electorate.late, node, &LateDeath::node);
-      if (electorate.round != known.round || found != electorate.late.end()) return;
-      electorate.late.push_back({.node = node, .is_replaced = false});
+    change_voter_sets(voter_state_, [&](VoterSet& voters) {
+      const auto found = std::ranges::find(voters.late, node, &LateDeath::node);
+      if (voters.round != known.round || found != voters.late.end()) return;
+      voters.late.push_back({.node = node, .is_replaced = false});
     });
   }
 }
 
 /// Whoever leads now has subtracted nodes itself; which, nobody says, and none may count twice.
-void Member::count_no_more_in(Electorate& electorate) {
-  electorate.late.clear();
-  std::erase_if(past_.electorates, [&electorate](const KnownElectorate& known) {
-    return known.round == electorate.round;
+void Member::count_no_more_in(VoterSet& voters) {
+  voters.late.clear();
+  std::erase_if(past_.voter_sets, [&voters](const KnownVoterSet& known) {
+    return known.round == voters.round;
   });
 }
 
-void Member::lead(const Instance& instance, std::int64_t generation, TimePoint now, Effects& out) {
+void Member::lead(const Instance& instance, std::int64_t term, TimePoint now, Effects& out) {
   if (has_call()) out.emplace_back(effects::Close{.link = link_});
-  const bool was_silent =
-      !leader_host_.empty() && dead_.of.generation < standing_.obeyed.generation;
+  const bool was_silent = !leader_host_.empty() && dead_.of.term < voter_state_.obeyed.term;
   if (was_silent) out.emplace_back(effects::Absence{.host = leader_host_, .is_over = false});
-  if (!policy_.has_own_console) tell_of_lost_leader(was_silent, now, out);
+  if (!policy_.has_own_console) report_lost_leader(was_silent, now, out);
   uplink_ = Uplink::kFollowing;
   link_ = kSelfLink;
-  standing_.instance = instance;
-  standing_.generation = generation;
-  standing_.obeyed = {.generation = generation, .leader = node_.incarnation};
+  voter_state_.instance = instance;
+  voter_state_.term = term;
+  voter_state_.obeyed = {.term = term, .leader = node_.incarnation};
   end_wait();
   past_ = {};
   was_leader_ = true;
-  led_ = generation;
+  led_ = term;
   lease_ = policy_.lease;
   margin_ = policy_.margin;
-  tell_workers(out);
+  report_workers(out);
   if (leaving_) send(*leaving_, out);
   advance(now, out);
 }
 
 /// For all that followed it and share this node's console.
-void Member::tell_of_lost_leader(bool was_silent, TimePoint now, Effects& out) {
+void Member::report_lost_leader(bool was_silent, TimePoint now, Effects& out) {
   untold_kill_.clear();
   if (leader_host_.empty() || led_itself()) return;
   const std::string how =
@@ -840,8 +836,8 @@ void Member::depose(PastLeadership past, TimePoint now, Effects& out) {
   lose_uplink(now, out);
   past_ = std::move(past);
   // Those that it subtracted itself while it led.
-  for (const KnownElectorate& known : past_.electorates) {
-    change_electorates(standing_, [&known](Electorate& told) {
+  for (const KnownVoterSet& known : past_.voter_sets) {
+    change_voter_sets(voter_state_, [&known](VoterSet& told) {
       if (told.round != known.round || told.size <= known.size) return;
       told.size = known.size;
       told.late.clear();  // they were subtracted when it was elected; none may count twice
@@ -851,7 +847,7 @@ void Member::depose(PastLeadership past, TimePoint now, Effects& out) {
     count_late_death(dead);
   sought_since_ = now;
   // By then nothing runs on what it granted.
-  may_promise_at_ = std::max(now, past_.granted_until) + margin_;
+  may_vote_at_ = std::max(now, past_.granted_until) + margin_;
   advance(now, out);
 }
 
@@ -862,23 +858,24 @@ std::optional<Redirect> Member::leader() const {
       .job = policy_.job,
       .program = node_.workload.program,
       .role = node_.workload.role,
-      .instance = standing_.instance,
-      .has_begun = has_begun(standing_),
-      .leadership = standing_.obeyed,
+      .instance = voter_state_.instance,
+      .has_begun = has_begun(voter_state_),
+      .leadership = voter_state_.obeyed,
       .leader = at};
 }
 
-// Beats and the lease. -------------------------------------------------------------------------
+// Heartbeats and the lease.
+// -------------------------------------------------------------------------
 
-void Member::beat(TimePoint now, Effects& out) {
+void Member::heartbeat(TimePoint now, Effects& out) {
   if (link_ == kSelfLink) return;
-  send(Beat{.number = ++beats_, .heard = heard_}, out);
-  sent_.push_back({.number = beats_, .at = now});
-  if (sent_.size() > kBeatsKept) sent_.pop_front();
-  beat_at_ = now + beat_interval(lease_);
+  send(Heartbeat{.number = ++heartbeats_, .heard = heard_}, out);
+  sent_.push_back({.number = heartbeats_, .at = now});
+  if (sent_.size() > kHeartbeatsKept) sent_.pop_front();
+  heartbeat_at_ = now + heartbeat_interval(lease_);
 }
 
-void Member::on(const Answer& answer, TimePoint now, Effects& out) {
+void Member::on(const HeartbeatReply& answer, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kFollowing) return;
   if (answer.number > heard_) {
     heard_ = answer.number;
@@ -888,23 +885,23 @@ void Member::on(const Answer& answer, TimePoint now, Effects& out) {
     sent_.pop_front();
   if (!sent_.empty() && sent_.front().number == answer.number) {
     round_trip_ = std::max(now - sent_.front().at, round_trip_ - round_trip_ / 8);
-    // The others of our flock beat at the same instant (leader_lease.cpp); never much later than
-    // the lease needs.
-    const Duration interval = beat_interval(lease_);
+    // The others of our flock heartbeat at the same instant (leader_lease.cpp); never much later
+    // than the lease needs.
+    const Duration interval = heartbeat_interval(lease_);
     const Duration next = std::clamp(answer.next, interval / 8, interval * 5 / 4);
-    if (answer.number == beats_) beat_at_ = sent_.front().at + next;
+    if (answer.number == heartbeats_) heartbeat_at_ = sent_.front().at + next;
     in_time_until_ = std::max(in_time_until_, sent_.front().at + lease_ + margin_);
     const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);
     if (until > lease_until_) {
       lease_until_ = until;
       out.emplace_back(effects::SetLease{.until = until});
-      tell_of_kill(out);
+      report_kill(out);
     }
   }
-  Electorate& committed = standing_.committed;
-  const bool is_smaller = answer.electorate_size > 0 && answer.electorate_size < committed.size;
-  if (answer.electorate == committed.round && is_smaller) {
-    committed.size = answer.electorate_size;
+  VoterSet& committed = voter_state_.committed;
+  const bool is_smaller = answer.voter_count > 0 && answer.voter_count < committed.size;
+  if (answer.round == committed.round && is_smaller) {
+    committed.size = answer.voter_count;
     count_no_more_in(committed);
   }
 }
@@ -927,7 +924,7 @@ void Member::keep_lease(TimePoint now, Effects& out) {
 }
 
 /// Nobody else leads: not yet, or the leader was the same all the time.
-void Member::tell_of_kill(Effects& out) {
+void Member::report_kill(Effects& out) {
   const std::string why = std::exchange(untold_kill_, {});
   if (why.empty()) return;
   out.emplace_back(effects::Note{
@@ -956,14 +953,14 @@ std::string Member::why_lease_is_over(TimePoint now) const {
 void Member::keep_following(TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kFollowing || link_ == kSelfLink) return;
   if (now >= hold_until_) return hang_up(now, out);
-  if (now >= beat_at_) beat(now, out);
+  if (now >= heartbeat_at_) heartbeat(now, out);
   if (ready_at_ != TimePoint() && now >= ready_at_) {
     ready_at_ = {};
-    tell_workers(out);
+    report_workers(out);
   }
   if (stands_by_at_ && now >= *stands_by_at_) {
     stands_by_at_.reset();
-    tell_of_spare(out);
+    report_spare(out);
   }
   call_again(now, out);
 }
@@ -980,7 +977,7 @@ void Member::hear(TimePoint now, Effects& out) {
 
 /// From when on the leader is called again: it is silent, and owes an answer.
 TimePoint Member::silent_at() const {
-  const auto is_owed = [this](const SentBeat& sent) { return sent.number > heard_; };
+  const auto is_owed = [this](const SentHeartbeat& sent) { return sent.number > heard_; };
   const auto owed = std::ranges::find_if(sent_, is_owed);
   if (owed == sent_.end()) return kNever;
   return std::max(heard_at_ + silence_before_call(lease_), owed->at + call_interval(lease_));
@@ -1032,60 +1029,62 @@ void Member::drop_second(Effects& out) {
 // Rounds. --------------------------------------------------------------------------------------
 
 void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
-  const std::int64_t obeyed = standing_.obeyed.generation;
-  const bool is_ours = offer.round.generation == obeyed && offer.round > standing_.offered.round &&
-                       standing_.generation == obeyed;
+  const std::int64_t obeyed = voter_state_.obeyed.term;
+  const bool is_ours = offer.round.term == obeyed && offer.round > voter_state_.offered.round &&
+                       voter_state_.term == obeyed;
   if (uplink_ != Uplink::kFollowing || !is_ours || runs_workers()) return;
-  if (standing_.unsettled.size() >= kUnsettledMax) return;  // as many leaders have started nothing
-  if (offer.committed.round >= standing_.committed.round) {
-    const auto known = electorates_of(standing_);
-    const bool is_leader = std::ranges::any_of(known, [&](const Electorate* told) {
+  if (voter_state_.undecided.size() >= kUndecidedMax)
+    return;  // as many leaders have started nothing
+  if (offer.committed.round >= voter_state_.committed.round) {
+    const auto known = voter_sets_of(voter_state_);
+    const bool is_leader = std::ranges::any_of(known, [&](const VoterSet* told) {
       return told->round == offer.committed.round && told->is_leader;
     });
-    standing_.committed = offer.committed;
-    standing_.committed.is_leader = is_leader;
-    count_no_more_in(standing_.committed);
+    voter_state_.committed = offer.committed;
+    voter_state_.committed.is_leader = is_leader;
+    count_no_more_in(voter_state_.committed);
   }
-  keep_unsettled(offer);
-  standing_.offered = {
+  keep_undecided(offer);
+  voter_state_.offered = {
       .round = offer.round,
-      .size = offer.electorate_size,
+      .size = offer.voter_count,
       .is_member = true,
       .is_leader = link_ == kSelfLink,
       .late = {},
       .members = {}};
-  standing_.offered_nodes = offer.nodes;
+  voter_state_.offered_nodes = offer.nodes;
   hosts_ = offer.hosts;
-  std::vector<RoundMember>& members = standing_.offered.members;
+  std::vector<RoundMember>& members = voter_state_.offered.members;
   const int others_run = offer.nodes - (offer.leader_runs ? 1 : 0);
   for (const Successor& successor : offer.successors) {  // those that run come first, then spares
     const int others = static_cast<int>(members.size());
-    if (others + 1 >= offer.electorate_size) break;
+    if (others + 1 >= offer.voter_count) break;
     members.push_back({.node = successor.node, .runs = others < others_run});
   }
-  standing_.was_to_run = offer.place.has_value();
-  standing_.leader_ran = offer.leader_runs;
-  standing_.group_rank = offer.place ? offer.place->group_rank : -1;
-  standing_.progress = offer.progress;
-  standing_.verdict.reset();  // of an earlier leader that no majority heard, or nobody would offer
+  voter_state_.was_to_run = offer.place.has_value();
+  voter_state_.leader_ran = offer.leader_runs;
+  voter_state_.group_rank = offer.place ? offer.place->group_rank : -1;
+  voter_state_.progress = offer.progress;
+  voter_state_.verdict
+      .reset();  // of an earlier leader that no majority heard, or nobody would offer
   successors_ = offer.successors;
   offer_ = offer;
   send(Acknowledge{.round = offer.round}, out);
 }
 
 /// A leader that offers anew has not started what it offered before. Another one may have.
-void Member::keep_unsettled(const OfferRound& offer) {
-  const Electorate& last = standing_.offered;
-  if (last.size != 0) standing_.unsettled.push_back(last);
-  std::erase_if(standing_.unsettled, [&](const Electorate& electorate) {
-    return electorate.round.generation == offer.round.generation;
+void Member::keep_undecided(const OfferRound& offer) {
+  const VoterSet& last = voter_state_.offered;
+  if (last.size != 0) voter_state_.undecided.push_back(last);
+  std::erase_if(voter_state_.undecided, [&](const VoterSet& voters) {
+    return voters.round.term == offer.round.term;
   });
-  forget_settled();
+  forget_decided();
 }
 
-void Member::forget_settled() {
-  std::erase_if(standing_.unsettled, [this](const Electorate& electorate) {
-    return electorate.round <= standing_.committed.round;
+void Member::forget_decided() {
+  std::erase_if(voter_state_.undecided, [this](const VoterSet& voters) {
+    return voters.round <= voter_state_.committed.round;
   });
 }
 
@@ -1094,17 +1093,17 @@ void Member::on(const StartRound& start, TimePoint now, Effects& out) {
   if (uplink_ != Uplink::kFollowing || !offer_ || offer_->round != start.round) return;
   const OfferRound offer = *offer_;
   offer_.reset();
-  standing_.committed = standing_.offered;
-  forget_settled();
+  voter_state_.committed = voter_state_.offered;
+  forget_decided();
   if (link_ != kSelfLink) was_leader_ = false;
   stands_by_at_.reset();
-  if (!offer.place) return tell_of_spare(out);
+  if (!offer.place) return report_spare(out);
   has_told_spare_ = false;
   news_ = {};
   news_.round = start.round;
   killed_ = false;
   // R8: whoever was held up (a frozen agent that thaws) finds that its lease is over.
-  if (now >= lease_until_) return tell_workers(out);
+  if (now >= lease_until_) return report_workers(out);
   news_.state = WorkersState::kRunning;
   took_part_ = true;
   out.emplace_back(effects::StartWorkers{
@@ -1120,7 +1119,7 @@ void Member::stand_by(TimePoint now) {
   if (!stands_by_at_) stands_by_at_ = now + lease_ + margin_;
 }
 
-void Member::tell_of_spare(Effects& out) {
+void Member::report_spare(Effects& out) {
   if (std::exchange(has_told_spare_, true)) return;
   if (leads()) {  // its check failed, and the others are enough
     out.emplace_back(effects::Note{
@@ -1146,7 +1145,7 @@ void Member::on(const StopRound& stop, TimePoint /*now*/, Effects& out) {
   if (offer_ && offer_->round <= stop.round) offer_.reset();
   const bool was_ours = news_.round.number != 0 && news_.round <= stop.round;
   if (was_ours) out.emplace_back(effects::StopWorkers{.order = stop});
-  if (!runs_workers()) tell_workers(out);
+  if (!runs_workers()) report_workers(out);
 }
 
 void Member::workers(const WorkerNews& news, TimePoint now, Effects& out) {
@@ -1157,11 +1156,11 @@ void Member::workers(const WorkerNews& news, TimePoint now, Effects& out) {
   if (news_.state == WorkersState::kFailed || news_.state == WorkersState::kStopped) {
     news_.failure = std::move(failure);
   }
-  tell_workers(out);
+  report_workers(out);
   advance(now, out);
 }
 
-void Member::tell_workers(Effects& out) {
+void Member::report_workers(Effects& out) {
   if (uplink_ != Uplink::kFollowing) return;
   WorkerNews told = news_;
   told.unfit = unfit_;
@@ -1178,9 +1177,9 @@ void Member::send(Message message, Effects& out) {
 
 // The end. -------------------------------------------------------------------------------------
 
-void Member::on(const TellVerdict& told, TimePoint /*now*/, Effects& out) {
+void Member::on(const VerdictNews& told, TimePoint /*now*/, Effects& out) {
   if (uplink_ != Uplink::kFollowing) return;
-  standing_.verdict = told.verdict;
+  voter_state_.verdict = told.verdict;
   if (told.is_final) final_ = told.verdict;
   send(VerdictHeard{}, out);
 }
@@ -1222,7 +1221,7 @@ void Member::finish_by(const Verdict& verdict, Effects& out) {
 
 /// For so long that the node which was to listen there has met that program as well.
 bool Member::is_endpoint_foreign(TimePoint now) const {
-  return policy_.ends_at_foreign && foreign_since_ && standing_.obeyed.generation == 0 &&
+  return policy_.ends_at_foreign && foreign_since_ && voter_state_.obeyed.term == 0 &&
          !begun_.exists() && now >= *foreign_since_ + policy_.refusal_wait;
 }
 
@@ -1252,7 +1251,7 @@ void Member::consider_end(TimePoint now, Effects& out) {
   }
   const Duration patience = wait_for_leader();
   if (now < sought_since_ + patience) return;
-  const auto& verdict = standing_.verdict;  // told, though not that a majority knows
+  const auto& verdict = voter_state_.verdict;  // told, though not that a majority knows
   if (verdict && verdict->exit_status != kExitOk) {
     return finish(verdict->exit_status, verdict->why, out);
   }
@@ -1270,7 +1269,7 @@ void Member::consider_end(TimePoint now, Effects& out) {
 }
 
 std::string Member::why_given_up(double waited_s) const {
-  const bool is_new = standing_.obeyed.generation == 0;
+  const bool is_new = voter_state_.obeyed.term == 0;
   if (is_new && !loss_.why.empty()) {
     return fmt::format(
         "job '{}' has begun before, and had no leader for {:.0f} s: {}",
@@ -1304,10 +1303,10 @@ std::string Member::why_given_up(double waited_s) const {
 
 /// A lost node is wanted back where no fewer can run, and where another takes its place.
 Duration Member::wait_for_leader() const {
-  if (standing_.obeyed.generation == 0) return policy_.join_timeout;
+  if (voter_state_.obeyed.term == 0) return policy_.join_timeout;
   const bool is_fixed = policy_.nodes.min() == policy_.nodes.max();
   const bool is_wanted_back = is_fixed || policy_.trusts_replacement;
-  if (!is_wanted_back) return policy_.seek_timeout;
+  if (!is_wanted_back) return policy_.search_timeout;
   return policy_.regather_timeout.value_or(policy_.join_timeout);
 }
 
@@ -1318,7 +1317,8 @@ void Member::finish(int exit_status, std::string why, Effects& out, bool is_own_
   }
   drop_second(out);
   // Where one of two nodes is lost without proof neither can lead, so either may say it is over.
-  const bool is_one_of_two = standing_.committed.round.number != 0 && standing_.committed.size <= 2;
+  const bool is_one_of_two =
+      voter_state_.committed.round.number != 0 && voter_state_.committed.size <= 2;
   const bool speaks_for_job = leads() || (!final_ && is_one_of_two);
   uplink_ = Uplink::kNone;
   out.emplace_back(effects::Finish{
@@ -1339,9 +1339,9 @@ void Member::advance(TimePoint now, Effects& out) {
   seen_ = now;
   keep_lease(now, out);
   keep_following(now, out);
-  try_promise(now, out);
+  try_vote(now, out);
   consider_end(now, out);
-  if (!ended_ && uplink_ != Uplink::kFollowing) seek(now, out);
+  if (!ended_ && uplink_ != Uplink::kFollowing) search(now, out);
 }
 
 Duration Member::jittered(Duration duration) {
@@ -1360,7 +1360,7 @@ std::optional<TimePoint> Member::next_deadline() const {
   const bool has_leader = uplink_ == Uplink::kFollowing;
   if (has_leader && link_ != kSelfLink) {
     not_after(hold_until_);
-    not_after(beat_at_);
+    not_after(heartbeat_at_);
     if (stands_by_at_) not_after(*stands_by_at_);
     if (ready_at_ != TimePoint()) not_after(ready_at_);
     not_after(second_ ? second_->until : silent_at());
@@ -1368,11 +1368,11 @@ std::optional<TimePoint> Member::next_deadline() const {
   if (!has_leader) {
     not_after(uplink_ == Uplink::kNone ? retry_at_ : patience_until_);
     if (uplink_ == Uplink::kWaiting || calls_back_) not_after(hold_until_);
-    not_after(may_promise_at_);
+    not_after(may_vote_at_);
     if (!runs_workers()) {
-      if (standing_.obeyed.generation != 0 && !has_begun(standing_)) not_after(forget_at());
+      if (voter_state_.obeyed.term != 0 && !has_begun(voter_state_)) not_after(forget_at());
       not_after(sought_since_ + wait_for_leader());
-      not_after(tells_loss_at());
+      not_after(reports_loss_at());
     }
     not_after(past_.over_for_all_at);
     for (const auto& [incarnation, node] : past_.nodes) {

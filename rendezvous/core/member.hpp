@@ -4,17 +4,17 @@
 // promises itself to a successor once its leader is lost.
 //
 //              call taken         Welcome
-//    seeking -----------> waiting -------> following ---> (final verdict) ---> ended
+//    searching ---------> waiting -------> following ---> (final verdict) ---> ended
 //       ^  ^                |  ^              |
 //       |  +--- patience ---+  +-- Redirect   | the connection ends, or nothing is heard for
 //       +-------------------------------------+ lease + margin
 //
-// Seeking, it calls its leader again for as long as that one may still lead (*not lost*). A leader
-// is lost once nothing was heard of it for lease + margin, or its death is proved; then the
+// Searching, it calls its leader again for as long as that one may still lead (*not lost*). A
+// leader is lost once nothing was heard of it for lease + margin, or its death is proved; then the
 // successors are called in order, and when the turn comes to this node itself it gathers promises
 // (candidate.hpp). The rules E3 and E4 of docs/rendezvous.md are kept here and nowhere else:
 //
-//   lease   how long workers may run: from when the newest answered beat was *sent*
+//   lease   how long workers may run: from when the newest answered heartbeat was *sent*
 //   hold    how long nobody is promised: from when the leader was last *heard*, plus the margin,
 //           so the lease that anybody was granted has ended before a successor can lead
 //
@@ -45,10 +45,10 @@ struct PastLeadership {
     NodeInfo info;
     TimePoint heard_at;
   };
-  std::map<Incarnation, Node> nodes;         // that were with it
-  std::vector<Incarnation> dead;             // of these, proved dead too late to be subtracted
-  std::vector<KnownElectorate> electorates;  // less those proved dead in time
-  TimePoint granted_until;                   // what it granted may be in use until then
+  std::map<Incarnation, Node> nodes;      // that were with it
+  std::vector<Incarnation> dead;          // of these, proved dead too late to be subtracted
+  std::vector<KnownVoterSet> voter_sets;  // less those proved dead in time
+  TimePoint granted_until;                // what it granted may be in use until then
   TimePoint over_for_all_at;  // by then nobody takes a proof of its death for one in time (E6)
 };
 
@@ -71,7 +71,7 @@ class Member {
   void connected(Link link, TimePoint now, Effects& out);
   void closed(Link link, const std::string& why, bool is_foreign, TimePoint now, Effects& out);
   void received(Link link, const Message& message, TimePoint now, Effects& out);
-  void farewell(const Leadership& leadership, TimePoint now, Effects& out);
+  void goodbye(const Leadership& leadership, TimePoint now, Effects& out);
   /// Nothing of that node runs any more; this node does not lead, and may have led it (E9).
   void line_ended(Incarnation node, TimePoint now, Effects& out);
   void workers(const WorkerNews& news, TimePoint now, Effects& out);
@@ -89,16 +89,16 @@ class Member {
   /// Where the others reach this node from now on. REQUIRES: nobody was told yet.
   void listen_at(const Endpoint& at) { node_.listens = at; }
 
-  /// This node leads `generation` of `instance` from now on.
-  void lead(const Instance& instance, std::int64_t generation, TimePoint now, Effects& out);
+  /// This node leads `term` of `instance` from now on.
+  void lead(const Instance& instance, std::int64_t term, TimePoint now, Effects& out);
   /// It does not lead any more: its own lease of a majority has ended (E2).
   void depose(PastLeadership past, TimePoint now, Effects& out);
   /// While it leads: until when a majority keeps anybody else from leading, and, once that is over,
   /// when a majority was last heard.
   void set_own_lease(TimePoint until, TimePoint heard_at, TimePoint now, Effects& out);
 
-  /// It led nobody yet, and there is another instance of the job: joins as if it had never founded
-  /// anything.
+  /// It led nobody yet, and there is another instance of the job: joins as if it had never
+  /// bootstrapped anything.
   void abdicate(TimePoint now, Effects& out);
   /// A node of another instance, of which a round was started, can be reached there.
   void told_of_survivor(const Endpoint& at, TimePoint now, Effects& out);
@@ -108,7 +108,7 @@ class Member {
 
   /// For whom others do well to wait: whoever this node waits for, or itself, if it may gather
   /// promises, now, or once its leader is lost and its turn comes. Those who miss a leader do so up
-  /// to a beat apart.
+  /// to a heartbeat apart.
   std::optional<Wait> awaited() const;
   /// It may stop calling or waiting to gather promises at once: it owes none where it waits.
   bool may_take_turn(TimePoint now) const;
@@ -118,8 +118,8 @@ class Member {
   bool is_candidate(TimePoint now) const;
   /// Its first words on a connection.
   Hello hello() const;
-  Eligible eligible(TimePoint now) const {
-    return {.dead = death_of_leader(now), .standing = standing_to_tell(now)};
+  PreVote pre_vote(TimePoint now) const {
+    return {.dead = death_of_leader(now), .voter_state = voter_state_to_report(now)};
   }
   /// Nodes whose name or rank others have taken, as far as they wait here; E9.
   void set_replaced(std::set<Incarnation> nodes) { replaced_ = std::move(nodes); }
@@ -127,15 +127,15 @@ class Member {
   /// Those that it once led, or that led it, and were not heard since, for whoever may replace
   /// them: who they are, and whether they have been silent for lease + margin.
   std::vector<std::pair<NodeInfo, bool>> missing(TimePoint now) const;
-  /// Whether the wait for a leader may be for that node: it led this one, or was in an electorate
+  /// Whether the wait for a leader may be for that node: it led this one, or was in a voter set
   /// when this one led.
   bool has_vote(Incarnation node) const;
   /// What it granted when it led last is over for all (E8).
   bool may_use_half(TimePoint now) const { return now >= past_.over_for_all_at; }
-  /// How long until the others have missed a silent leader as well, each within a beat.
+  /// How long until the others have missed a silent leader as well, each within a heartbeat.
   Duration regroup(TimePoint now) const;
-  /// Promises a generation to itself, in its own turn. REQUIRES: newer than any it knows.
-  Promise promise_to_itself(std::int64_t generation, TimePoint now);
+  /// Promises a term to itself, in its own turn. REQUIRES: newer than any it knows.
+  Vote vote_for_itself(std::int64_t term, TimePoint now);
 
   /// What whoever calls here is told, if there is a leader.
   std::optional<Redirect> leader() const;
@@ -143,7 +143,7 @@ class Member {
   const std::vector<Successor>& successors() const { return successors_; }
   /// The instance to which it belongs: a round was started, with this node or without.
   bool knows_that_it_has_begun() const {
-    return has_begun(standing_) || (begun_.exists() && begun_ == standing_.instance);
+    return has_begun(voter_state_) || (begun_.exists() && begun_ == voter_state_.instance);
   }
   /// At a node that takes part in that instance, which knows no leader either.
   bool waits_at_survivor() const;
@@ -151,18 +151,18 @@ class Member {
   bool leads() const { return uplink_ == Uplink::kFollowing && link_ == kSelfLink; }
   bool has_ended() const { return ended_; }
   /// It belongs to a round, and has no leader; it waits at no other node that may lead.
-  bool seeks_leader(TimePoint now) const;
-  std::int64_t generation() const { return standing_.generation; }
-  const Instance& instance() const { return standing_.instance; }
-  /// The newest generation that this node has led; 0: none.
+  bool searches_for_leader(TimePoint now) const;
+  std::int64_t term() const { return voter_state_.term; }
+  const Instance& instance() const { return voter_state_.instance; }
+  /// The newest term that this node has led; 0: none.
   std::int64_t led() const { return led_; }
-  const Standing& standing() const { return standing_; }
+  const VoterState& voter_state() const { return voter_state_; }
   /// This node, in its present incarnation.
   const NodeInfo& node() const { return node_; }
-  /// Whether it may be elected: it belongs to the newest electorate that counts for all it knows.
+  /// Whether it may be elected: it belongs to the newest voter set that counts for all it knows.
   bool is_electable() const;
   /// A node that waits here knows that: of a round, too, that was started while this one was away.
-  void told_of_standing(const Standing& other);
+  void learn_of_voter_state(const VoterState& other);
   bool runs_workers() const;
   /// The hosts of the newest round that it acknowledged, "n0,n1".
   const std::string& hosts() const { return hosts_; }
@@ -175,7 +175,7 @@ class Member {
   /// As of the last time; nothing: not known.
   const QuorumLoss& loss() const { return loss_; }
   /// Nothing runs any more of the leader that it had.
-  bool is_leader_dead() const { return dead_.of == standing_.obeyed; }
+  bool is_leader_dead() const { return dead_.of == voter_state_.obeyed; }
   /// How long it does without a leader, before it ends.
   Duration wait_for_leader() const;
 
@@ -184,11 +184,11 @@ class Member {
  private:
   enum class Uplink : std::uint8_t { kNone, kCalling, kWaiting, kFollowing, kOwnTurn };
 
-  struct Target {
+  struct CandidateAddress {
     bool is_self = false;
     Endpoint to;
   };
-  struct SentBeat {
+  struct SentHeartbeat {
     std::int64_t number = 0;
     TimePoint at;
   };
@@ -199,14 +199,14 @@ class Member {
   };
 
   void on(const Welcome& welcome, TimePoint now, Effects& out);
-  void on(const Answer& answer, TimePoint now, Effects& out);
+  void on(const HeartbeatReply& answer, TimePoint now, Effects& out);
   void on(const Redirect& redirect, TimePoint now, Effects& out);
   void on(const Wait& wait, TimePoint now, Effects& out);
-  void on(const Ask& ask, TimePoint now, Effects& out);
+  void on(const VoteRequest& ask, TimePoint now, Effects& out);
   void on(const OfferRound& offer, TimePoint now, Effects& out);
   void on(const StartRound& start, TimePoint now, Effects& out);
   void on(const StopRound& stop, TimePoint now, Effects& out);
-  void on(const TellVerdict& told, TimePoint now, Effects& out);
+  void on(const VerdictNews& told, TimePoint now, Effects& out);
   void on(const Refuse& refuse, TimePoint now, Effects& out);
   template <class Other>
   void on(const Other& /*not for members*/, TimePoint /*now*/, Effects& /*out*/) {}
@@ -226,37 +226,37 @@ class Member {
   bool is_at_refusal() const;
   void note_foreign(bool is_foreign, TimePoint now);
   bool is_endpoint_foreign(TimePoint now) const;
-  void tell_of_kill(Effects& out);
-  void tell_of_lost_leader(bool was_silent, TimePoint now, Effects& out);
-  void seek(TimePoint now, Effects& out);
-  void next_target(TimePoint now, Effects& out);
-  void begin_walk(TimePoint now);
+  void report_kill(Effects& out);
+  void report_lost_leader(bool was_silent, TimePoint now, Effects& out);
+  void search(TimePoint now, Effects& out);
+  void next_candidate(TimePoint now, Effects& out);
+  void begin_search(TimePoint now);
   void find_successor(TimePoint now);
   void hang_up(TimePoint now, Effects& out);
   void lose_uplink(TimePoint now, Effects& out);
-  void beat(TimePoint now, Effects& out);
+  void heartbeat(TimePoint now, Effects& out);
   void send(Message message, Effects& out);
-  void tell_workers(Effects& out);
+  void report_workers(Effects& out);
   void put_first(std::vector<Successor> successors);
-  void keep_unsettled(const OfferRound& offer);
-  void forget_settled();
+  void keep_undecided(const OfferRound& offer);
+  void forget_decided();
   void stop_workers(std::string why, Effects& out);
   void stand_by(TimePoint now);
-  void tell_of_spare(Effects& out);
-  void tell_of_waiting(TimePoint now, Effects& out);
-  TimePoint tells_loss_at() const;
+  void report_spare(Effects& out);
+  void report_waiting(TimePoint now, Effects& out);
+  TimePoint reports_loss_at() const;
   void end_wait();
-  void tell_of_quorum_loss(TimePoint now, Effects& out);
-  void try_promise(TimePoint now, Effects& out);
-  void begin_anew();
+  void report_quorum_loss(TimePoint now, Effects& out);
+  void try_vote(TimePoint now, Effects& out);
+  void rejoin_as_new();
   void note_begun(const Redirect& redirect);
   void count_late_death(Incarnation node);
-  void count_replaced(const KnownElectorate& known, Electorate& told) const;
-  void count_no_more_in(Electorate& electorate);
+  void count_replaced(const KnownVoterSet& known, VoterSet& told) const;
+  void count_no_more_in(VoterSet& voters);
   bool leaves_for(const Instance& instance, bool has_begun) const;
   bool may_join(const Instance& instance, bool has_begun) const;
   LeaderDeath death_of_leader(TimePoint now) const;
-  Standing standing_to_tell(TimePoint now) const;
+  VoterState voter_state_to_report(TimePoint now) const;
   void consider_end(TimePoint now, Effects& out);
   bool is_spare_wanted() const;
   std::string why_given_up(double waited_s) const;
@@ -266,9 +266,9 @@ class Member {
   bool is_dead(const Leadership& leadership) const;
   bool is_lost(TimePoint now) const;
   /// Whether nobody has led since but this node, which may still do so.
-  bool led_itself() const { return led_ == standing_.obeyed.generation; }
-  bool may_promise(TimePoint now) const;
-  bool promises_only_itself(TimePoint now) const;
+  bool led_itself() const { return led_ == voter_state_.obeyed.term; }
+  bool may_vote(TimePoint now) const;
+  bool votes_only_for_itself(TimePoint now) const;
   void pause(TimePoint now);
   Duration patience_for(Duration least);
   Duration jittered(Duration duration);
@@ -282,10 +282,10 @@ class Member {
   Uplink uplink_ = Uplink::kNone;
   Link link_{};
   std::uint64_t calls_ = 0;  // made so far; links of calls are odd
-  std::vector<Target> walk_;
-  std::size_t walk_at_ = 0;  // the next of walk_ to try
-  TimePoint retry_at_;       // with kNone: no call before
-  Duration pause_;           // after a walk in vain; grows
+  std::vector<CandidateAddress> search_;
+  std::size_t search_at_ = 0;  // the next of search_ to try
+  TimePoint retry_at_;         // with kNone: no call before
+  Duration pause_;             // after a walk in vain; grows
   TimePoint patience_until_;
   bool calls_back_ = false;  // the leader, which is not lost
   int redirects_ = 0;        // in a row
@@ -296,15 +296,15 @@ class Member {
   bool is_answered_ = false;  // a node of the job was called, and waits for a leader as well
   bool is_taken_ = false;     // a call got through, and nobody of any job answered
   TimePoint sought_since_;    // with no leader
-  bool has_told_waiting_ = false;
-  bool has_told_loss_ = false;
+  bool has_reported_waiting_ = false;
+  bool has_reported_loss_ = false;
   QuorumLoss loss_;  // as it is known here, or was told by whom this node waits for
   std::optional<TimePoint> stranger_since_;  // that refused it, where its own job was to be
   std::optional<Endpoint> foreign_leader_;   // of another program, whose endpoint ours is
   std::optional<TimePoint> foreign_since_;   // another program has answered at the endpoint
   bool has_told_spare_ = false;              // since it was last to run
   std::optional<TimePoint> stands_by_at_;    // then people are told so
-  int walks_ = 0;                            // since then
+  int searches_ = 0;                         // since then
   std::vector<Endpoint> survivors_;          // of the instance that this node is to join
   // Before that it says nothing of its workers, so it gets no place: beside a node of the job, on
   // its machine, it comes after those that are started anew where none is left.
@@ -325,30 +325,30 @@ class Member {
   TimePoint in_time_until_;  // a proof of the leader's death counts as one in time (E6)
   TimePoint hello_at_;       // sent on this link
   std::set<Incarnation> replaced_;
-  PastLeadership past_;        // of its own newest leadership, while it does not lead
-  std::int64_t led_ = 0;       // the newest generation that it led itself; 0: none
-  bool was_leader_ = false;    // led since it was last in a round of another; promises only itself
-  std::int64_t asked_ = 0;     // on this link, not promised yet
-  bool has_promised_ = false;  // on this link
+  PastLeadership past_;      // of its own newest leadership, while it does not lead
+  std::int64_t led_ = 0;     // the newest term that it led itself; 0: none
+  bool was_leader_ = false;  // led since it was last in a round of another; promises only itself
+  std::int64_t asked_ = 0;   // on this link, not promised yet
+  bool has_voted_ = false;   // on this link
   std::optional<Wait> awaited_;     // whoever is on this link, and has said to wait for it
   int forwards_ = 0;                // to others that are waited for, in a row
-  bool has_told_eligible_ = false;  // on this link
-  TimePoint promised_at_;
-  TimePoint may_promise_at_;  // it has led itself
+  bool has_sent_pre_vote_ = false;  // on this link
+  TimePoint voted_at_;
+  TimePoint may_vote_at_;  // it has led itself
 
-  // Beats on this link.
-  std::int64_t beats_ = 0;
+  // Heartbeats on this link.
+  std::int64_t heartbeats_ = 0;
   std::int64_t heard_ = 0;
-  std::deque<SentBeat> sent_;  // those that may still be answered
-  Duration round_trip_{};      // the longest of late, to the newest leader and back
-  TimePoint beat_at_;
+  std::deque<SentHeartbeat> sent_;  // those that may still be answered
+  Duration round_trip_{};           // the longest of late, to the newest leader and back
+  TimePoint heartbeat_at_;
 
   // Another connection to the same leader, which is silent on the first.
   std::optional<Second> second_;
   int greeted_in_vain_ = 0;  // on such, since it was last heard
 
   // The round.
-  Standing standing_;
+  VoterState voter_state_;
   RoundId newest_started_;  // as others have told
   std::vector<Successor> successors_;
   std::optional<OfferRound> offer_;  // acknowledged on this link, not started yet

@@ -11,7 +11,7 @@
 //   visit("name", value of a type that has fields() here)              visit.require(claim, why)
 
 #include "base/node_range.hpp"
-#include "rendezvous/core/line_hello.hpp"
+#include "rendezvous/core/lifeline_hello.hpp"
 #include "rendezvous/core/messages.hpp"
 
 #include <array>
@@ -57,15 +57,15 @@ inline constexpr Length kClause{4'096};  // a sentence for people
 inline constexpr Length kTextLine{512};
 inline constexpr Length kHosts{40'960};  // of all nodes, with commas
 inline constexpr Length kSuccessors{16};
-inline constexpr Length kUnsettled{kUnsettledMax};
+inline constexpr Length kUndecided{kUndecidedMax};
 inline constexpr Length kProof{64};  // hex digits of HMAC-SHA256
 
 /// By the order of the alternatives of Message.
 inline constexpr auto kTypes = std::to_array<std::string_view>(
-    {"hello",      "beat",     "confirm", "acknowledge",   "workers",     "failure_text",
-     "leaving",    "eligible", "promise", "verdict_heard", "welcome",     "answer",
-     "redirect",   "survivor", "wait",    "ask",           "offer_round", "start_round",
-     "stop_round", "verdict",  "refuse"});
+    {"hello",      "heartbeat", "confirm", "acknowledge",   "workers",     "failure_text",
+     "leaving",    "pre_vote",  "vote",    "verdict_heard", "welcome",     "heartbeat_reply",
+     "redirect",   "survivor",  "wait",    "vote_request",  "offer_round", "start_round",
+     "stop_round", "verdict",   "refuse"});
 static_assert(kTypes.size() == std::variant_size_v<Message>);
 
 inline constexpr std::array<std::string_view, 4> kWorkersStates = {
@@ -85,18 +85,18 @@ void fields(auto& visit, Is<Endpoint> auto& endpoint) {
 }
 
 void fields(auto& visit, Is<RoundId> auto& round) {
-  visit("generation", round.generation, kCount);
+  visit("term", round.term, kCount);
   visit("number", round.number, kCount);
 }
 
 void fields(auto& visit, Is<Leadership> auto& leadership) {
-  visit("generation", leadership.generation, kCount);
+  visit("term", leadership.term, kCount);
   visit("leader", leadership.leader);
 }
 
 void fields(auto& visit, Is<Instance> auto& instance) {
-  visit("founder", instance.founder);
-  visit("founded_ms", instance.founded, kCount);
+  visit("bootstrap_leader", instance.bootstrap_leader);
+  visit("founded_ms", instance.bootstrapped_ms, kCount);
 }
 
 void fields(auto& visit, Is<Machine> auto& machine) {
@@ -142,13 +142,13 @@ void fields(auto& visit, Is<RoundMember> auto& member) {
   visit("runs", member.runs);
 }
 
-void fields(auto& visit, Is<Electorate> auto& electorate) {
-  visit("round", electorate.round);
-  visit("size", electorate.size, kNodes);
-  visit("is_member", electorate.is_member);
-  visit("is_leader", electorate.is_leader);
-  visit("late", electorate.late, Length{kLateMax});
-  visit("members", electorate.members, kSuccessors);
+void fields(auto& visit, Is<VoterSet> auto& voters) {
+  visit("round", voters.round);
+  visit("size", voters.size, kNodes);
+  visit("is_member", voters.is_member);
+  visit("is_leader", voters.is_leader);
+  visit("late", voters.late, Length{kLateMax});
+  visit("members", voters.members, kSuccessors);
 }
 
 void fields(auto& visit, Is<LeaderDeath> auto& death) {
@@ -165,19 +165,19 @@ void fields(auto& visit, Is<Progress> auto& progress) {
   visit("reason", progress.reason, kClause);
 }
 
-void fields(auto& visit, Is<Standing> auto& standing) {
-  visit("instance", standing.instance);
-  visit("generation", standing.generation, kCount);
-  visit("obeyed", standing.obeyed);
-  visit("committed", standing.committed);
-  visit("offered", standing.offered);
-  visit("unsettled", standing.unsettled, kUnsettled);
-  visit("offered_nodes", standing.offered_nodes, kNodes);
-  visit("was_to_run", standing.was_to_run);
-  visit("leader_ran", standing.leader_ran);
-  visit("group_rank", standing.group_rank, between(-1, kNodesMax - 1));
-  visit("progress", standing.progress);
-  visit("verdict", standing.verdict);
+void fields(auto& visit, Is<VoterState> auto& voter_state) {
+  visit("instance", voter_state.instance);
+  visit("term", voter_state.term, kCount);
+  visit("obeyed", voter_state.obeyed);
+  visit("committed", voter_state.committed);
+  visit("offered", voter_state.offered);
+  visit("undecided", voter_state.undecided, kUndecided);
+  visit("offered_nodes", voter_state.offered_nodes, kNodes);
+  visit("was_to_run", voter_state.was_to_run);
+  visit("leader_ran", voter_state.leader_ran);
+  visit("group_rank", voter_state.group_rank, between(-1, kNodesMax - 1));
+  visit("progress", voter_state.progress);
+  visit("verdict", voter_state.verdict);
 }
 
 void fields(auto& visit, Is<TextLine> auto& line) {
@@ -207,15 +207,15 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit("lease_ns", hello.lease, kNanoseconds);
   visit("has_fence", hello.has_fence);
   visit("trusts_replacement", hello.trusts_replacement);
-  visit("standing", hello.standing);
+  visit("voter_state", hello.voter_state);
   visit("awaits", hello.awaits);
   visit("asks_of_port", hello.asks_of_port, between(1, 65'535));
   visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
 }
 
-void fields(auto& visit, Is<Beat> auto& beat) {
-  visit("number", beat.number, kCount);
-  visit("heard", beat.heard, kCount);
+void fields(auto& visit, Is<Heartbeat> auto& heartbeat) {
+  visit("number", heartbeat.number, kCount);
+  visit("heard", heartbeat.heard, kCount);
 }
 
 void fields(auto& visit, Is<Confirm> auto& confirm) {
@@ -246,22 +246,22 @@ void fields(auto& visit, Is<Leaving> auto& leaving) {
   visit("whole_job", leaving.whole_job);
 }
 
-void fields(auto& visit, Is<Eligible> auto& eligible) {
-  visit("dead", eligible.dead);
-  visit("standing", eligible.standing);
+void fields(auto& visit, Is<PreVote> auto& pre_vote) {
+  visit("dead", pre_vote.dead);
+  visit("voter_state", pre_vote.voter_state);
 }
 
-void fields(auto& visit, Is<Promise> auto& promise) {
-  visit("generation", promise.generation, kCount);
-  visit("dead", promise.dead);
-  visit("standing", promise.standing);
+void fields(auto& visit, Is<Vote> auto& vote) {
+  visit("term", vote.term, kCount);
+  visit("dead", vote.dead);
+  visit("voter_state", vote.voter_state);
 }
 
 void fields(auto& /*visit*/, Is<VerdictHeard> auto& /*heard*/) {}
 
 void fields(auto& visit, Is<Welcome> auto& welcome) {
   visit("instance", welcome.instance);
-  visit("generation", welcome.generation, kCount);
+  visit("term", welcome.term, kCount);
   visit("leader", welcome.leader);
   visit("lease_ns", welcome.lease, kNanoseconds);
   visit("margin_ns", welcome.margin, kNanoseconds);
@@ -270,11 +270,11 @@ void fields(auto& visit, Is<Welcome> auto& welcome) {
   visit("is_full", welcome.is_full);
 }
 
-void fields(auto& visit, Is<Answer> auto& answer) {
+void fields(auto& visit, Is<HeartbeatReply> auto& answer) {
   visit("number", answer.number, kCount);
   visit("grant_ns", answer.grant, kNanoseconds);
-  visit("electorate", answer.electorate);
-  visit("electorate_size", answer.electorate_size, kNodes);
+  visit("round", answer.round);
+  visit("voter_count", answer.voter_count, kNodes);
   visit("next_ns", answer.next, kNanoseconds);
 }
 
@@ -308,8 +308,8 @@ void fields(auto& visit, Is<Wait> auto& wait) {
   visit("loss", wait.loss);
 }
 
-void fields(auto& visit, Is<Ask> auto& ask) {
-  visit("generation", ask.generation, kCount);
+void fields(auto& visit, Is<VoteRequest> auto& ask) {
+  visit("term", ask.term, kCount);
 }
 
 void fields(auto& visit, Is<Place> auto& place) {
@@ -327,7 +327,7 @@ void fields(auto& visit, Is<OfferRound> auto& offer) {
   visit("place", offer.place);
   visit("nodes", offer.nodes, kNodes);
   visit("leader_runs", offer.leader_runs);
-  visit("electorate_size", offer.electorate_size, kNodes);
+  visit("voter_count", offer.voter_count, kNodes);
   visit("master", offer.master);
   visit("successors", offer.successors, kSuccessors);
   visit("hosts", offer.hosts, kHosts);
@@ -351,7 +351,7 @@ void fields(auto& visit, Is<StopRound> auto& stop) {
   visit("pause_ns", stop.pause, kNanoseconds);
 }
 
-void fields(auto& visit, Is<TellVerdict> auto& told) {
+void fields(auto& visit, Is<VerdictNews> auto& told) {
   visit("verdict", told.verdict);
   visit("is_final", told.is_final);
 }
@@ -364,7 +364,7 @@ void fields(auto& visit, Is<Refuse> auto& refuse) {
   visit("is_stranger", refuse.is_stranger);
 }
 
-void fields(auto& visit, Is<LineHello> auto& line) {
+void fields(auto& visit, Is<LifelineHello> auto& line) {
   visit("job", line.job, kJob);
   visit("incarnation", line.node);
   visit("leadership", line.leadership);

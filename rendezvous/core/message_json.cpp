@@ -259,7 +259,7 @@ std::string encode(const Message& message) {
   return writer.take();
 }
 
-std::string encode(const LineHello& hello) {
+std::string encode(const LifelineHello& hello) {
   wire::MessageWriter writer;
   writer.write(hello, "");
   return writer.take();
@@ -290,13 +290,13 @@ Result<Message> decode(std::string_view text) {
       use);
 }
 
-Result<LineHello> decode_line(std::string_view text) {
-  const auto object = parse_object("life line", text);
+Result<LifelineHello> decode_line(std::string_view text) {
+  const auto object = parse_object("lifeline", text);
   if (!object) return object.error();
   JsonReader reader("hello");
-  LineHello hello;
+  LifelineHello hello;
   reader.read(*object, hello, 0);
-  if (!reader.why().empty()) return refused("life line", reader.why());
+  if (!reader.why().empty()) return refused("lifeline", reader.why());
   return hello;
 }
 

@@ -4,7 +4,7 @@
 // message_fields.hpp.
 
 #include "base/error.hpp"
-#include "rendezvous/core/line_hello.hpp"
+#include "rendezvous/core/lifeline_hello.hpp"
 #include "rendezvous/core/messages.hpp"
 
 #include <string>
@@ -16,17 +16,17 @@ namespace ddprun {
 /// HTTP does not wait for more.
 inline constexpr std::string_view kEndOfRequest = "\r\n\r\n";
 
-/// `message` as one JSON object, such as {"type":"ask","generation":3}. Whatever a text holds, the
-/// result can be decoded: what is no UTF-8 and control characters are replaced, and a text that is
-/// too long is cut.
+/// `message` as one JSON object, such as {"type":"vote_request","term":3}. Whatever a text holds,
+/// the result can be decoded: what is no UTF-8 and control characters are replaced, and a text that
+/// is too long is cut.
 std::string encode(const Message& message);
-std::string encode(const LineHello& hello);
+std::string encode(const LifelineHello& hello);
 
 /// What `text` says. Fails with kProtocol, naming the field that is missing, unknown, given twice,
 /// of another type or out of its range. What decodes is within all limits of message_fields.hpp.
 ///
 /// Text as encode() writes it is read in one pass; other JSON of the same meaning is slower.
 Result<Message> decode(std::string_view text);
-Result<LineHello> decode_line(std::string_view text);
+Result<LifelineHello> decode_line(std::string_view text);
 
 }  // namespace ddprun

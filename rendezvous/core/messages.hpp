@@ -22,18 +22,18 @@ namespace ddprun {
 /// nothing that was promised or granted to the earlier life holds for it (E4).
 enum class Incarnation : std::uint64_t {};
 
-/// Rounds are counted through all generations, so a larger number is a later round.
+/// Rounds are counted through all terms, so a larger number is a later round.
 struct RoundId {
-  std::int64_t generation = 0;  // of the leader that offered it; 0: no round
+  std::int64_t term = 0;  // of the leader that offered it; 0: no round
   std::int64_t number = 0;
 
   auto operator<=>(const RoundId&) const = default;
 };
 
-/// One leadership. Two leaders of different instances of a job may have one generation, so whether
+/// One leadership. Two leaders of different instances of a job may have one term, so whether
 /// two are the same is never asked of the number alone.
 struct Leadership {
-  std::int64_t generation = 0;  // 0: none
+  std::int64_t term = 0;  // 0: none
   Incarnation leader{};
 
   bool operator==(const Leadership&) const = default;
@@ -41,13 +41,16 @@ struct Leadership {
 
 /// One course of a job, from one bootstrap leader on, through all later leaders: what was granted
 /// or promised in one means nothing in another. Whoever starts the same job a second time at the
-/// same endpoint begins another instance, with generation 1 again.
+/// same endpoint begins another instance, with term 1 again.
 struct Instance {
-  Incarnation founder{};     // its bootstrap leader; 0: no instance
-  std::int64_t founded = 0;  // ms since 1970 by that node's clock; the later one of two gives way
+  Incarnation bootstrap_leader{};  // its bootstrap leader; 0: no instance
+  std::int64_t bootstrapped_ms =
+      0;  // ms since 1970 by that node's clock; the later one of two gives way
 
-  bool exists() const { return founder != Incarnation{}; }
-  bool operator==(const Instance& other) const { return founder == other.founder; }
+  bool exists() const { return bootstrap_leader != Incarnation{}; }
+  bool operator==(const Instance& other) const {
+    return bootstrap_leader == other.bootstrap_leader;
+  }
 };
 
 /// The machine of an agent, by what its kernel says. Empty: unknown.
@@ -110,7 +113,7 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-/// A node that was proved dead too late to be subtracted from its electorate at once (E9).
+/// A node that was proved dead too late to be subtracted from its voter set at once (E9).
 struct LateDeath {
   Incarnation node{};
   bool is_replaced =
@@ -119,10 +122,10 @@ struct LateDeath {
   bool operator==(const LateDeath&) const = default;
 };
 
-/// Of Electorate::late; more are not told, and count as alive.
+/// Of VoterSet::late; more are not told, and count as alive.
 inline constexpr std::size_t kLateMax = 64;
 
-/// A node of a round's electorate.
+/// A node of a round's voter set.
 struct RoundMember {
   Incarnation node{};
   bool runs = false;  // or is a spare
@@ -132,7 +135,7 @@ struct RoundMember {
 
 /// Who may elect: the nodes of a round and the spares that were there (E1), as one of them knows
 /// it.
-struct Electorate {
+struct VoterSet {
   RoundId round;                // number 0: none yet
   int size = 0;                 // less those who were proved dead and cannot have promised
   bool is_member = false;       // the node that says so belongs to it
@@ -141,12 +144,12 @@ struct Electorate {
   // Some of the others, the first successors, in case that the offer did not reach them.
   std::vector<RoundMember> members;
 
-  bool operator==(const Electorate&) const = default;
+  bool operator==(const VoterSet&) const = default;
 };
 
-/// Of Standing::unsettled. One more comes with each leader that is lost before its first round
+/// Of VoterState::unsettled. One more comes with each leader that is lost before its first round
 /// runs.
-inline constexpr std::size_t kUnsettledMax = 64;
+inline constexpr std::size_t kUndecidedMax = 64;
 
 /// How far the job has come. Travels with every offer, so that whoever leads next knows it.
 struct Progress {
@@ -160,14 +163,14 @@ struct Progress {
 };
 
 /// What a node can tell a successor of the job's past (E5).
-struct Standing {
-  Instance instance;            // of which all of this is; none: it knows nothing
-  std::int64_t generation = 0;  // the newest that it obeyed or promised
-  Leadership obeyed;            // the newest whose leader has welcomed it
-  Electorate committed;         // of the newest round that it knows was started
-  Electorate offered;           // of the newest round that it acknowledged; may be the same
+struct VoterState {
+  Instance instance;      // of which all of this is; none: it knows nothing
+  std::int64_t term = 0;  // the newest that it obeyed or promised
+  Leadership obeyed;      // the newest whose leader has welcomed it
+  VoterSet committed;     // of the newest round that it knows was started
+  VoterSet offered;       // of the newest round that it acknowledged; may be the same
   // Of rounds in between that it acknowledged to other leaders, which may have started them unseen.
-  std::vector<Electorate> unsettled;
+  std::vector<VoterSet> undecided;
   int offered_nodes = 0;    // that were to run in it
   bool was_to_run = false;  // this node is one of those
   bool leader_ran = true;   // so was the leader that offered it; not if it is unfit
@@ -175,17 +178,17 @@ struct Standing {
   Progress progress;        // with the newest round it acknowledged
   std::optional<Verdict> verdict;
 
-  bool operator==(const Standing&) const = default;
+  bool operator==(const VoterState&) const = default;
 };
 
 /// Whether a round of this instance was started, for all that whoever says so knows.
-inline bool has_begun(const Standing& standing) {
-  return standing.committed.round.number != 0;
+inline bool has_begun(const VoterState& voter_state) {
+  return voter_state.committed.round.number != 0;
 }
 
 /// What a node knows of the death of a leader (E6, E9).
 struct LeaderDeath {
-  Leadership of;         // generation 0: it knows of none
+  Leadership of;         // term 0: it knows of none
   bool in_time = false;  // proved before that leader could have led anew by the vote of a tie
   bool is_replaced =
       false;  // another node has taken its name or rank, whether there is a proof or not
@@ -193,21 +196,21 @@ struct LeaderDeath {
   bool operator==(const LeaderDeath&) const = default;
 };
 
-/// Changes each electorate of `standing`.
+/// Changes each voter set of `standing`.
 template <class Change>
-void change_electorates(Standing& standing, const Change& change) {
-  change(standing.committed);
-  change(standing.offered);
-  for (Electorate& electorate : standing.unsettled) {
-    change(electorate);
+void change_voter_sets(VoterState& voter_state, const Change& change) {
+  change(voter_state.committed);
+  change(voter_state.offered);
+  for (VoterSet& voters : voter_state.undecided) {
+    change(voters);
   }
 }
 
-/// The electorates that whoever says so knows of.
-inline std::vector<const Electorate*> electorates_of(const Standing& standing) {
-  std::vector<const Electorate*> known = {&standing.committed, &standing.offered};
-  for (const Electorate& electorate : standing.unsettled) {
-    known.push_back(&electorate);
+/// The voter sets that whoever says so knows of.
+inline std::vector<const VoterSet*> voter_sets_of(const VoterState& voter_state) {
+  std::vector<const VoterSet*> known = {&voter_state.committed, &voter_state.offered};
+  for (const VoterSet& voters : voter_state.undecided) {
+    known.push_back(&voters);
   }
   return known;
 }
@@ -285,7 +288,7 @@ struct Hello {
   Duration lease{};
   bool has_fence = false;  // --fence-dir
   bool trusts_replacement = false;
-  Standing standing;
+  VoterState voter_state;
   // A round of that instance was started, as the caller was told, and none of its nodes is heard:
   // it joins no other one of which no round was. None: it knows of none.
   Instance awaits = {};
@@ -297,17 +300,17 @@ struct Hello {
 };
 
 /// "I am alive." Counted from 1 on each connection.
-struct Beat {
+struct Heartbeat {
   std::int64_t number = 0;
-  std::int64_t heard = 0;  // the newest Answer that arrived here; 0: the Welcome
+  std::int64_t heard = 0;  // the newest HeartbeatReply that arrived here; 0: the Welcome
 
-  bool operator==(const Beat&) const = default;
+  bool operator==(const Heartbeat&) const = default;
 };
 
 /// "That answer arrived", said at once, so that it counts for the leader's own lease (E2) before
-/// the next Beat.
+/// the next Heartbeat.
 struct Confirm {
-  std::int64_t heard = 0;  // the newest Answer that arrived here
+  std::int64_t heard = 0;  // the newest HeartbeatReply that arrived here
   bool operator==(const Confirm&) const = default;
 };
 
@@ -351,20 +354,20 @@ struct Leaving {
 };
 
 /// "I have lost my leader, my workers are stopped: ask me." (E4)
-struct Eligible {
+struct PreVote {
   LeaderDeath dead;  // the newest that this node knows of
-  Standing standing;
+  VoterState voter_state;
 
-  bool operator==(const Eligible&) const = default;
+  bool operator==(const PreVote&) const = default;
 };
 
-/// "I obey nobody older than this generation, and promised it to no other." (E4)
-struct Promise {
-  std::int64_t generation = 0;
-  LeaderDeath dead;   // the newest that this node knows of
-  Standing standing;  // as it was before the promise
+/// "I obey nobody older than this term, and promised it to no other." (E4)
+struct Vote {
+  std::int64_t term = 0;
+  LeaderDeath dead;        // the newest that this node knows of
+  VoterState voter_state;  // as it was before the promise
 
-  bool operator==(const Promise&) const = default;
+  bool operator==(const Vote&) const = default;
 };
 
 /// The verdict is known here.
@@ -377,7 +380,7 @@ struct VerdictHeard {
 /// "You are with me: I lead."
 struct Welcome {
   Instance instance;
-  std::int64_t generation = 0;
+  std::int64_t term = 0;
   NodeInfo leader;
   Duration lease{};
   Duration margin{};
@@ -388,18 +391,18 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
-/// Answers a Beat; the newest one may be answered again when there is more to grant.
-struct Answer {
-  std::int64_t number = 0;  // of the beat
-  Duration grant{};         // the node's workers may run so long from when that beat was sent (E3)
-  RoundId electorate;       // whose size this is
-  int electorate_size = 0;
-  Duration next{};  // from when that beat was sent to when the next one is wanted
+/// Answers a Heartbeat; the newest one may be answered again when there is more to grant.
+struct HeartbeatReply {
+  std::int64_t number = 0;  // of the heartbeat
+  Duration grant{};  // the node's workers may run so long from when that heartbeat was sent (E3)
+  RoundId round;     // whose voter set it is that the next field counts
+  int voter_count = 0;
+  Duration next{};  // from when that heartbeat was sent to when the next one is wanted
 
-  bool operator==(const Answer&) const = default;
+  bool operator==(const HeartbeatReply&) const = default;
 };
 
-/// "The leader of this generation is there." An answer to a hello; or the only message of a call,
+/// "The leader of this term is there." An answer to a hello; or the only message of a call,
 /// by which who leads tells whoever listens at the endpoint now.
 struct Redirect {
   std::string job;
@@ -444,10 +447,10 @@ struct Wait {
 };
 
 /// A successor asks for a promise.
-struct Ask {
-  std::int64_t generation = 0;
+struct VoteRequest {
+  std::int64_t term = 0;
 
-  bool operator==(const Ask&) const = default;
+  bool operator==(const VoteRequest&) const = default;
 };
 
 /// What this node gets in a round.
@@ -463,11 +466,11 @@ struct Place {
 /// A round, before it starts.
 struct OfferRound {
   RoundId round;
-  Electorate committed;        // of the newest round that was started, as far as this node is in it
+  VoterSet committed;          // of the newest round that was started, as far as this node is in it
   std::optional<Place> place;  // none: a spare
   int nodes = 0;               // that run in it
   bool leader_runs = true;     // the leader is one of these
-  int electorate_size = 0;     // those and the spares
+  int voter_count = 0;         // those and the spares
   Endpoint master;             // where the workers meet; host "": where the leader was reached
   std::vector<Successor> successors;  // in the order in which they are tried
   std::string hosts;                  // of the nodes, with commas
@@ -502,11 +505,11 @@ struct StopRound {
 };
 
 /// How the job ends. An agent leaves once it is final, which it is when a majority has heard it.
-struct TellVerdict {
+struct VerdictNews {
   Verdict verdict;
   bool is_final = false;
 
-  bool operator==(const TellVerdict&) const = default;
+  bool operator==(const VerdictNews&) const = default;
 };
 
 /// "Not with me." The agent ends.
@@ -523,25 +526,25 @@ struct Refuse {
 
 using Message = std::variant<
     Hello,
-    Beat,
+    Heartbeat,
     Confirm,
     Acknowledge,
     WorkerNews,
     FailureText,
     Leaving,
-    Eligible,
-    Promise,
+    PreVote,
+    Vote,
     VerdictHeard,
     Welcome,
-    Answer,
+    HeartbeatReply,
     Redirect,
     Survivor,
     Wait,
-    Ask,
+    VoteRequest,
     OfferRound,
     StartRound,
     StopRound,
-    TellVerdict,
+    VerdictNews,
     Refuse>;
 
 }  // namespace ddprun

@@ -36,15 +36,15 @@ struct RendezvousPolicy {
   bool ranks_are_places = true;  // of two nodes with one node rank the second is refused; else a
                                  // rank is a wish
 
-  bool took_part = false;        // it had workers, before it lost its lease in a suspension
-  bool founds = true;            // it leads the first generation, having bound an endpoint
-  std::int64_t founded = 0;      // what Instance::founded is to be, if it does
-  bool hosts_if_called = false;  // it listens on the endpoint's port, and leads the first
-                                 // generation once a call to the endpoint has come here
-  std::string if_unanswered;     // what to do if nobody answers there, for people; may be empty
-  std::string if_alone;          // what to say of it if nobody comes; may be empty
-  std::vector<Endpoint> meet;    // the endpoints, likeliest first; none: nobody else is to come
-  bool meets_by_name = false;    // the name of their host may lead elsewhere for a while
+  bool took_part = false;            // it had workers, before it lost its lease in a suspension
+  bool bootstraps = true;            // it leads the first term, having bound an endpoint
+  std::int64_t bootstrapped_ms = 0;  // what Instance::bootstrapped is to be, if it does
+  bool hosts_if_called = false;      // it listens on the endpoint's port, and leads the first
+                                     // term once a call to the endpoint has come here
+  std::string if_unanswered;         // what to do if nobody answers there, for people; may be empty
+  std::string if_alone;              // what to say of it if nobody comes; may be empty
+  std::vector<Endpoint> meet;        // the endpoints, likeliest first; none: nobody else is to come
+  bool meets_by_name = false;        // the name of their host may lead elsewhere for a while
   // Why this node, which was to host the endpoint, cannot: it tells those who call, and ends.
   // Empty: it can, or was not to.
   std::string cannot_host;
@@ -52,26 +52,27 @@ struct RendezvousPolicy {
   // False: behind the endpoint may be a proxy, which takes connections though no node has come yet.
   bool ends_at_foreign = false;
   // Agents on this node's machine that ran in an instance of the job which has begun. They come
-  // before the endpoint, and who founds all the same starts no round before they had the time to
-  // call.
+  // before the endpoint, and who bootstraps all the same starts no round before they had the time
+  // to call.
   std::vector<Endpoint> survivors;
   Endpoint master;  // where our own store listens, when we lead
 
   Duration lease = std::chrono::seconds(3);
   Duration margin = std::chrono::milliseconds(450);
   bool trusts_reset =
-      true;  // the end of a life line proves a death (--trust-reset=off: it does not)
+      true;  // the end of a lifeline proves a death (--trust-reset=off: it does not)
   // A node that starts under the host name or node rank of another proves that one dead.
   bool trusts_replacement = false;
-  bool has_fence = false;  // half of an electorate may lead that claims its fence (E10)
+  bool has_fence = false;  // half of a voter set may lead that claims its fence (E10)
 
   Duration join_timeout = std::chrono::seconds(600);  // to get MIN nodes
   std::optional<Duration> regather_timeout;  // to get them again, after a round; none: the same
   // For more, before the first round; at least survivors_heard_within().
   Duration last_call = std::chrono::seconds(30);
   Duration expected_wait = std::chrono::seconds(2);  // for all expected, before the first round
-  Duration seek_timeout = std::chrono::seconds(30);  // without any leader, for a node that had one
-  Duration line_patience = std::chrono::seconds(1);  // with a node whose life line does not come
+  Duration search_timeout =
+      std::chrono::seconds(30);                      // without any leader, for a node that had one
+  Duration line_patience = std::chrono::seconds(1);  // with a node whose lifeline does not come
   Duration start_pause = std::chrono::seconds(1);    // after a worker could not be started
   Duration newcomer_pause =
       std::chrono::seconds(1);  // for more newcomers, before a restart for one
@@ -96,18 +97,18 @@ struct RendezvousPolicy {
 inline constexpr int kBlamedMin = 3;
 inline constexpr Duration kBlamedWithin = std::chrono::hours(1);
 
-/// The longest time between two beats of a node: what large jobs have. The leader of a small one
-/// asks for them sooner. docs/rendezvous.md has the sums: a node that was cut off for less than 0.8
-/// leases is to be in time.
-constexpr Duration beat_interval(Duration lease) {
+/// The longest time between two heartbeats of a node: what large jobs have. The leader of a small
+/// one asks for them sooner. docs/rendezvous.md has the sums: a node that was cut off for less than
+/// 0.8 leases is to be in time.
+constexpr Duration heartbeat_interval(Duration lease) {
   return lease / 10;
 }
 
-/// What the leader of so many nodes asks for. Each beat costs it some twenty microseconds, of which
-/// most are the kernel's.
-constexpr Duration beat_interval(Duration lease, std::size_t nodes) {
+/// What the leader of so many nodes asks for. Each heartbeat costs it some twenty microseconds, of
+/// which most are the kernel's.
+constexpr Duration heartbeat_interval(Duration lease, std::size_t nodes) {
   constexpr std::size_t kFew = 64;
-  return nodes <= kFew ? lease / 15 : beat_interval(lease);
+  return nodes <= kFew ? lease / 15 : heartbeat_interval(lease);
 }
 
 /// A network that is slower than this is too slow for the lease; nobody is waited for longer.
@@ -133,9 +134,9 @@ inline constexpr Duration kAnnounceInterval = std::chrono::milliseconds(150);
 
 /// Who is in a round, or was, has called at the endpoint within that long after its machine is up
 /// again, where the network is whole: a leader elsewhere and a survivor that looks for one at the
-/// next interval, a follower once its next beat is refused by a machine that knows nothing of it;
-/// and the call takes three ways of 50 ms at most. No longer than a second, for leases so long that
-/// nobody would wait.
+/// next interval, a follower once its next heartbeat is refused by a machine that knows nothing of
+/// it; and the call takes three ways of 50 ms at most. No longer than a second, for leases so long
+/// that nobody would wait.
 constexpr Duration announced_within(Duration lease) {
   constexpr Duration kCall = std::chrono::milliseconds(150);
   constexpr Duration kMost = std::chrono::milliseconds(850);
@@ -150,13 +151,13 @@ inline constexpr Duration kOverslept = std::chrono::milliseconds(250);
 /// on a second connection, or on the next one if a packet of that is lost; and those who look for a
 /// leader, since of each group one calls there several times as often, whatever else it waits for.
 constexpr Duration survivors_heard_within(Duration lease) {
-  constexpr Duration kWalk = std::chrono::seconds(1);
-  return std::max(kWalk, silence_before_call(lease) + 2 * call_interval(lease));
+  constexpr Duration kSearch = std::chrono::seconds(1);
+  return std::max(kSearch, silence_before_call(lease) + 2 * call_interval(lease));
 }
 
-/// Beats of an interval come in so many flocks: a leader of a thousand nodes wakes for each flock
-/// instead of for every beat. More of them would save less, fewer would keep other messages
-/// waiting.
-inline constexpr int kBeatFlocks = 16;
+/// Heartbeats of an interval come in so many flocks: a leader of a thousand nodes wakes for each
+/// flock instead of for every heartbeat. More of them would save less, fewer would keep other
+/// messages waiting.
+inline constexpr int kHeartbeatSlots = 16;
 
 }  // namespace ddprun

@@ -11,7 +11,7 @@ using Opening = std::pair<std::string_view, Protocol>;
 constexpr std::array<Opening, 12> kOpenings = {{
     {std::string_view("\0", 1), Protocol::kStore},
     {"\xDDRN", Protocol::kAgent},
-    {"\xDDRL", Protocol::kLifeLine},
+    {"\xDDRL", Protocol::kLifeline},
     {"GET ", Protocol::kHttp},
     {"HEAD ", Protocol::kHttp},
     {"POST ", Protocol::kHttp},

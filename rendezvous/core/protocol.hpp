@@ -10,7 +10,7 @@ enum class Protocol : std::uint8_t {
   kUndecided,  // too few bytes yet
   kStore,      // a c10d client: the VALIDATE opcode
   kAgent,      // 0xDD 'R' 'N', then a version
-  kLifeLine,   // 0xDD 'R' 'L', then a version
+  kLifeline,   // 0xDD 'R' 'L', then a version
   kHttp,       // a method of HTTP/1
   kUnknown,    // none of ours
 };

@@ -2,8 +2,8 @@
 
 // Reads a message that stands exactly as MessageWriter writes it, in one pass and without memory of
 // its own; a visitor of message_fields.hpp, for message_json.cpp. It gives no reasons: whatever it
-// does not take is read again by somebody slower. A leader with 1,000 nodes reads 2,000 beats a
-// second.
+// does not take is read again by somebody slower. A leader with 1,000 nodes reads 2,000 heartbeats
+// a second.
 
 #include "rendezvous/core/message_fields.hpp"
 #include "rendezvous/core/message_writer.hpp"

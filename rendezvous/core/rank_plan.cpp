@@ -26,7 +26,7 @@ std::string_view take_number(std::string_view& text) {
   return number;
 }
 
-bool comes_before(const Seat& a, const Seat& b) {
+bool comes_before(const Participant& a, const Participant& b) {
   constexpr int kLast = std::numeric_limits<int>::max();
   const int wish_a = a.node_rank.value_or(kLast);
   const int wish_b = b.node_rank.value_or(kLast);
@@ -53,63 +53,66 @@ bool host_before(std::string_view a, std::string_view b) {
   return a.empty() && !b.empty();
 }
 
-std::vector<Seat> choose_seats(std::vector<Seat> seats, Incarnation leader, int least, int most) {
-  std::ranges::sort(seats, [leader](const Seat& a, const Seat& b) {
-    const auto class_of = [leader](const Seat& seat) {
-      if (seat.is_unfit) return 3;
-      if (seat.node == leader) return 0;
-      return seat.previous >= 0 ? 1 : 2;
+std::vector<Participant> choose_participants(
+    std::vector<Participant> participants, Incarnation leader, int least, int most) {
+  std::ranges::sort(participants, [leader](const Participant& a, const Participant& b) {
+    const auto class_of = [leader](const Participant& participant) {
+      if (participant.is_unfit) return 3;
+      if (participant.node == leader) return 0;
+      return participant.previous >= 0 ? 1 : 2;
     };
     if (class_of(a) != class_of(b)) return class_of(a) < class_of(b);
     if (a.previous != b.previous) return a.previous < b.previous;
     return comes_before(a, b);
   });
-  const auto fit = static_cast<int>(std::ranges::count(seats, false, &Seat::is_unfit));
+  const auto fit =
+      static_cast<int>(std::ranges::count(participants, false, &Participant::is_unfit));
   const int taken = std::clamp(fit, least, most);
-  if (std::ssize(seats) > taken) seats.resize(static_cast<std::size_t>(taken));
-  return seats;
+  if (std::ssize(participants) > taken) participants.resize(static_cast<std::size_t>(taken));
+  return participants;
 }
 
-std::vector<Seated> plan_ranks(std::vector<Seat> seats, Incarnation leader) {
-  std::ranges::sort(seats, comes_before);
-  std::vector<const Seat*> places(seats.size(), nullptr);
-  std::vector<const Seat*> others;
-  DDPRUN_CHECK(!seats.empty());
-  for (const Seat& seat : seats) {
-    if (seat.node == leader) places.front() = &seat;
+std::vector<RankAssignment> plan_ranks(std::vector<Participant> participants, Incarnation leader) {
+  std::ranges::sort(participants, comes_before);
+  std::vector<const Participant*> places(participants.size(), nullptr);
+  std::vector<const Participant*> others;
+  DDPRUN_CHECK(!participants.empty());
+  for (const Participant& participant : participants) {
+    if (participant.node == leader) places.front() = &participant;
   }
 
-  const auto try_place = [&places](const Seat& seat, int at) {
+  const auto try_place = [&places](const Participant& participant, int at) {
     const bool exists = at >= 0 && static_cast<std::size_t>(at) < places.size();
     if (!exists || places[static_cast<std::size_t>(at)] != nullptr) return false;
-    places[static_cast<std::size_t>(at)] = &seat;
+    places[static_cast<std::size_t>(at)] = &participant;
     return true;
   };
-  std::vector<const Seat*> without;
-  for (const Seat& seat : seats) {
-    if (seat.node == leader) continue;
-    if (!try_place(seat, seat.previous)) without.push_back(&seat);
+  std::vector<const Participant*> without;
+  for (const Participant& participant : participants) {
+    if (participant.node == leader) continue;
+    if (!try_place(participant, participant.previous)) without.push_back(&participant);
   }
-  for (const Seat* seat : without) {
-    const bool had_none = seat->previous < 0;
-    if (!had_none || !try_place(*seat, seat->node_rank.value_or(-1))) others.push_back(seat);
+  for (const Participant* participant : without) {
+    const bool had_none = participant->previous < 0;
+    if (!had_none || !try_place(*participant, participant->node_rank.value_or(-1)))
+      others.push_back(participant);
   }
   auto next = others.begin();
-  for (const Seat*& place : places) {
+  for (const Participant*& place : places) {
     if (place == nullptr) place = *next++;
   }
 
-  std::vector<Seated> out;
+  std::vector<RankAssignment> out;
   int first_rank = 0;
-  for (const Seat* seat : places) {
+  for (const Participant* participant : places) {
     Place place;
     place.group_rank = static_cast<int>(out.size());
     place.group_size = static_cast<int>(places.size());
     place.first_rank = first_rank;
-    first_rank += seat->workers;
-    out.push_back({.node = seat->node, .place = place});
+    first_rank += participant->workers;
+    out.push_back({.node = participant->node, .place = place});
   }
-  for (Seated& seated : out) {
+  for (RankAssignment& seated : out) {
     seated.place.world_size = first_rank;
   }
   return out;

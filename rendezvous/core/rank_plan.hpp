@@ -10,7 +10,7 @@
 namespace ddprun {
 
 /// One node that is to get a place.
-struct Seat {
+struct Participant {
   Incarnation node{};
   std::string host;
   std::optional<int> node_rank;  // the place it asks for
@@ -21,7 +21,7 @@ struct Seat {
 };
 
 /// A node and what it gets.
-struct Seated {
+struct RankAssignment {
   Incarnation node{};
   Place place;
 };
@@ -30,12 +30,13 @@ struct Seated {
 /// others in the order of node rank, host and arrival. Those that are unfit, the leader too, come
 /// last, and take part only where there are fewer than `least` others. REQUIRES: 1 <= least <=
 /// most, and there are `least` seats or more.
-std::vector<Seat> choose_seats(std::vector<Seat> seats, Incarnation leader, int least, int most);
+std::vector<Participant> choose_participants(
+    std::vector<Participant> participants, Incarnation leader, int least, int most);
 
 /// Places for all `seats`, in the order of their group ranks (R3). The leader is 0, if it is among
 /// them. Whoever had a place keeps it where it still exists, else whoever asks for one gets it; the
 /// others fill what is free in the order of node rank, host and arrival. REQUIRES: there is a seat.
-std::vector<Seated> plan_ranks(std::vector<Seat> seats, Incarnation leader);
+std::vector<RankAssignment> plan_ranks(std::vector<Participant> participants, Incarnation leader);
 
 /// Whether host `a` comes before host `b`: runs of digits compare as numbers, "n2" before "n10".
 bool host_before(std::string_view a, std::string_view b);

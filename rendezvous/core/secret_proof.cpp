@@ -42,21 +42,21 @@ std::string SecretProof::begin() const {
 
 Result<std::string> SecretProof::answer(std::string_view frame) {
   DDPRUN_CHECK(!is_done_);
-  const std::vector<std::string_view> words = split(frame, ' ');
+  const std::vector<std::string_view> fields = split(frame, ' ');
   const bool is_first = other_nonce_.empty();
-  if (is_first && (words.size() < 2 || !is_nonce(words[1]))) {
+  if (is_first && (fields.size() < 2 || !is_nonce(fields[1]))) {
     return unproved(kNoProof);
   }
-  if (is_first) other_nonce_ = words[1];
-  if (side_ == Side::kCalled && is_first && words[0] == kChallenge && words.size() == 2) {
+  if (is_first) other_nonce_ = fields[1];
+  if (side_ == Side::kCalled && is_first && fields[0] == kChallenge && fields.size() == 2) {
     return fmt::format("{} {} {}", kResponse, nonce_, mac_of("called"));
   }
   const bool has_answered = side_ == Side::kCaller
-                                ? words[0] == kResponse && words.size() == 3
-                                : !is_first && words[0] == kProof && words.size() == 2;
+                                ? fields[0] == kResponse && fields.size() == 3
+                                : !is_first && fields[0] == kProof && fields.size() == 2;
   if (!has_answered) return unproved(kNoProof);
   const std::string_view other = side_ == Side::kCaller ? "called" : "caller";
-  if (!are_equal(words.back(), mac_of(other)))
+  if (!are_equal(fields.back(), mac_of(other)))
     return unproved("the secrets of the two nodes differ");
   is_done_ = true;
   if (side_ == Side::kCalled) return std::string();

@@ -48,10 +48,11 @@ struct JobStatus {
     std::uint64_t incarnation = 0;  // of its agent
     State state = State::kWaiting;
     bool is_leader = false;
-    std::optional<int> group_rank;     // none: a spare
-    std::optional<Duration> beat_age;  // since its last beat came in; none: the leader itself
-    std::string unfit;                 // why it had better run no workers; empty: it may
-    std::vector<Worker> workers;       // of this round, by local rank
+    std::optional<int> group_rank;  // none: a spare
+    std::optional<Duration>
+        heartbeat_age;            // since its last heartbeat came in; none: the leader itself
+    std::string unfit;            // why it had better run no workers; empty: it may
+    std::vector<Worker> workers;  // of this round, by local rank
 
     bool operator==(const Node&) const = default;
   };
@@ -59,7 +60,7 @@ struct JobStatus {
   std::string job;      // its id
   std::string version;  // of the leader's ddprun
   State state = State::kGathering;
-  std::int64_t generation = 0;
+  std::int64_t term = 0;
   std::int64_t round = 0;  // 0: none yet
   int attempt = 0;
   int restarts_used = 0;

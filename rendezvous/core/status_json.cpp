@@ -76,11 +76,11 @@ Json to_value(const JobStatus::Node& node) {
       {"state", name_in(kNodeStates, node.state)},
       {"is_leader", node.is_leader},
       {"group_rank", nullptr},
-      {"beat_age_s", nullptr},
+      {"heartbeat_age_s", nullptr},
       {"unfit", node.unfit},
       {"workers", std::move(workers)}};
   if (node.group_rank) value["group_rank"] = *node.group_rank;
-  if (node.beat_age) value["beat_age_s"] = to_seconds(*node.beat_age);
+  if (node.heartbeat_age) value["heartbeat_age_s"] = to_seconds(*node.heartbeat_age);
   return value;
 }
 
@@ -206,7 +206,7 @@ JobStatus::Node read_node(Reader& reader) {
   node.state = reader.state("state", kNodeStates);
   node.is_leader = reader.boolean("is_leader");
   node.group_rank = reader.number_or_null("group_rank");
-  node.beat_age = reader.seconds_or_null("beat_age_s");
+  node.heartbeat_age = reader.seconds_or_null("heartbeat_age_s");
   node.unfit = reader.text("unfit");
   reader.each("workers", [&](Reader& entry) { node.workers.push_back(read_worker(entry)); });
   return node;
@@ -217,7 +217,7 @@ JobStatus read_job(Reader& reader) {
   status.job = reader.text("job");
   status.version = reader.text("version");
   status.state = reader.state("state", kJobStates);
-  status.generation = reader.number<std::int64_t>("generation", 0);
+  status.term = reader.number<std::int64_t>("term", 0);
   status.round = reader.number<std::int64_t>("round", 0);
   status.attempt = reader.number("attempt", 0);
   status.restarts_used = reader.number("restarts_used", 0);
@@ -242,7 +242,7 @@ std::string to_json(const JobStatus& status) {
       {"job", status.job},
       {"version", status.version},
       {"state", name_in(kJobStates, status.state)},
-      {"generation", status.generation},
+      {"term", status.term},
       {"round", status.round},
       {"attempt", status.attempt},
       {"restarts_used", status.restarts_used},

@@ -92,34 +92,34 @@ std::string long_name(char letter) {
 /// Goes over the words once.
 class Reader {
  public:
-  explicit Reader(const std::vector<std::string>& words) : words_(words) {}
+  explicit Reader(const std::vector<std::string>& arguments) : arguments_(arguments) {}
 
   Result<SbatchCommand> read() {
-    while (next_ < words_.size()) {
-      const std::string& word = words_[next_];
-      const bool is_option = word.size() > 1 && word.starts_with('-');
-      if (!is_option && word != kNextPart) break;
+    while (next_ < arguments_.size()) {
+      const std::string& argument = arguments_[next_];
+      const bool is_option = argument.size() > 1 && argument.starts_with('-');
+      if (!is_option && argument != kNextPart) break;
       ++next_;
-      if (word == "--") break;
-      if (word == kNextPart) {
-        command_.options.push_back({.name = word, .value = {}, .words = {word}});
+      if (argument == "--") break;
+      if (argument == kNextPart) {
+        command_.options.push_back({.name = argument, .value = {}, .arguments = {argument}});
         continue;
       }
-      const auto taken = word.starts_with("--") ? take_long(word) : take_letters(word);
+      const auto taken = argument.starts_with("--") ? take_long(argument) : take_letters(argument);
       if (!taken) return taken.error();
     }
-    command_.rest.assign(words_.begin() + static_cast<std::ptrdiff_t>(next_), words_.end());
+    command_.rest.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_), arguments_.end());
     return std::move(command_);
   }
 
  private:
-  Result<void> take_long(std::string_view word) {
-    const std::size_t equals = word.find('=');
+  Result<void> take_long(std::string_view argument) {
+    const std::size_t equals = argument.find('=');
     const std::string_view name =
-        word.substr(2, equals == std::string_view::npos ? equals : equals - 2);
-    SbatchOption option{.name = long_name(name), .value = {}, .words = {std::string(word)}};
+        argument.substr(2, equals == std::string_view::npos ? equals : equals - 2);
+    SbatchOption option{.name = long_name(name), .value = {}, .arguments = {std::string(argument)}};
     if (equals != std::string_view::npos) {
-      option.value = word.substr(equals + 1);
+      option.value = argument.substr(equals + 1);
     } else if (!is_switch(name)) {
       return take_value_of(std::move(option));
     }
@@ -127,14 +127,14 @@ class Reader {
     return {};
   }
 
-  Result<void> take_letters(std::string_view word) {
-    for (std::size_t at = 1; at < word.size(); ++at) {
-      SbatchOption option{.name = long_name(word[at]), .value = {}, .words = {}};
-      const bool is_last = at + 1 == word.size();
-      const bool has_value = kSwitchLetters.find(word[at]) == std::string_view::npos;
-      if (is_last || has_value) option.words = {std::string(word)};
+  Result<void> take_letters(std::string_view argument) {
+    for (std::size_t at = 1; at < argument.size(); ++at) {
+      SbatchOption option{.name = long_name(argument[at]), .value = {}, .arguments = {}};
+      const bool is_last = at + 1 == argument.size();
+      const bool has_value = kSwitchLetters.find(argument[at]) == std::string_view::npos;
+      if (is_last || has_value) option.arguments = {std::string(argument)};
       if (has_value && is_last) return take_value_of(std::move(option));
-      if (has_value) option.value = word.substr(at + 1);
+      if (has_value) option.value = argument.substr(at + 1);
       command_.options.push_back(std::move(option));
       if (has_value) break;
     }
@@ -142,45 +142,45 @@ class Reader {
   }
 
   Result<void> take_value_of(SbatchOption option) {
-    if (next_ == words_.size()) {
+    if (next_ == arguments_.size()) {
       return make_error(
           Errc::kInvalidArgument,
-          fmt::format("nothing stands behind '{}'", excerpt(option.words.front())));
+          fmt::format("nothing stands behind '{}'", excerpt(option.arguments.front())));
     }
-    option.value = words_[next_];
-    option.words.push_back(words_[next_]);
+    option.value = arguments_[next_];
+    option.arguments.push_back(arguments_[next_]);
     ++next_;
     command_.options.push_back(std::move(option));
     return {};
   }
 
-  const std::vector<std::string>& words_;
+  const std::vector<std::string>& arguments_;
   std::size_t next_ = 0;
   SbatchCommand command_;
 };
 
 /// Words of an #SBATCH line: blanks part them unless quoted, and '#' begins a comment.
 std::vector<std::string> words_of(std::string_view line) {
-  std::vector<std::string> words;
-  bool in_word = false;
+  std::vector<std::string> arguments;
+  bool in_argument = false;
   char quote = 0;
   for (const char byte : line) {
     const bool is_blank = byte == ' ' || byte == '\t' || byte == '\r';
     if (quote == 0 && is_blank) {
-      in_word = false;
+      in_argument = false;
       continue;
     }
-    if (quote == 0 && byte == '#' && !in_word) break;
-    if (!std::exchange(in_word, true)) words.emplace_back();
+    if (quote == 0 && byte == '#' && !in_argument) break;
+    if (!std::exchange(in_argument, true)) arguments.emplace_back();
     if (quote == 0 && (byte == '"' || byte == '\'')) {
       quote = byte;
     } else if (byte == quote) {
       quote = 0;
     } else {
-      words.back() += byte;
+      arguments.back() += byte;
     }
   }
-  return words;
+  return arguments;
 }
 
 }  // namespace
@@ -190,8 +190,8 @@ const SbatchOption* SbatchCommand::find(std::string_view name) const {
   return found == options.rend() ? nullptr : &*found;
 }
 
-Result<SbatchCommand> parse_sbatch(const std::vector<std::string>& words) {
-  return Reader(words).read();
+Result<SbatchCommand> parse_sbatch(const std::vector<std::string>& arguments) {
+  return Reader(arguments).read();
 }
 
 std::size_t first_command(std::string_view script) {

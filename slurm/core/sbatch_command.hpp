@@ -15,7 +15,8 @@ namespace ddprun {
 struct SbatchOption {
   std::string name;   // the long one of those that we know (sbatch_command.cpp); else as given
   std::string value;  // empty: none
-  std::vector<std::string> words;  // as they came; letters in one word: only the last option has it
+  std::vector<std::string>
+      arguments;  // as they came; letters in one word: only the last option has it
 
   bool operator==(const SbatchOption&) const = default;
 };
@@ -33,7 +34,7 @@ struct SbatchCommand {
 /// Reads words as sbatch does: options first, up to the first word that is none, or to "--". An
 /// option that we do not know takes a value, as most do: behind '=', or the next word. Fails with
 /// kInvalidArgument where that word is missing.
-Result<SbatchCommand> parse_sbatch(const std::vector<std::string>& words);
+Result<SbatchCommand> parse_sbatch(const std::vector<std::string>& arguments);
 
 /// The options in the #SBATCH lines of a script, which end at its first command. Fails with
 /// kInvalidArgument, naming the line.

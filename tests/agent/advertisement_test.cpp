@@ -22,7 +22,7 @@ using testing::UnorderedElementsAre;
 AdvertisedJob job_of_this_test() {
   return {
       .id = fmt::format("test of {}", ::getpid()),
-      .meets_at = {.host = "n0", .port = 29'400},
+      .endpoint = {.host = "n0", .port = 29'400},
       .program = "train.py",
       .role = "default"};
 }
@@ -50,7 +50,7 @@ TEST(Advertisement, IsOfItsJobAlone) {
   const auto ours = advertise(job, {.host = "10.0.0.1", .port = 4'711});
   ASSERT_TRUE(ours) << ours.error().detail;
   AdvertisedJob other = job;
-  other.meets_at.port = 29'401;
+  other.endpoint.port = 29'401;
   EXPECT_THAT(advertised(other), IsEmpty());
   other = job;
   other.program = "evaluate.py";

@@ -205,7 +205,7 @@ TEST_F(ConsoleTest, SaysWhatAWorkerSaidBeforeTheReportOfItsEnd) {
     const auto captured = capture(2, "stderr");
     run(kFirst, [] { print(2, "one\nhalf a line"); });
     EXPECT_EQ(streams_->last_lines(kFirst, 1)(), "half a line");
-    consoles_->of(2).value()->say("the report\n");
+    consoles_->of(2).value()->write("the report\n");
     finish();
   }
   EXPECT_EQ(content_of(room_ / "stderr"), "one\nhalf a line\nthe report\n");

@@ -73,8 +73,8 @@ using testing::IsEmpty;
 constexpr auto kInstance = Incarnation{0xabc};
 constexpr char kJob[] = "job7";
 
-effects::ClaimFence claim_of(std::uint64_t node, RoundId electorate = {1, 1}) {
-  return {.instance = kInstance, .electorate = electorate, .node = Incarnation{node}};
+effects::ClaimFence claim_of(std::uint64_t node, RoundId voters = {1, 1}) {
+  return {.instance = kInstance, .round = voters, .node = Incarnation{node}};
 }
 
 class FenceTest : public testing::Test {
@@ -86,8 +86,8 @@ class FenceTest : public testing::Test {
   FenceTest() { fs::create_directory(room_); }
   ~FenceTest() override { fs::remove_all(room_); }
 
-  std::uint64_t claim(std::uint64_t node, RoundId electorate = {1, 1}) const {
-    return static_cast<std::uint64_t>(claim_fence(room_, kJob, claim_of(node, electorate)).value());
+  std::uint64_t claim(std::uint64_t node, RoundId voters = {1, 1}) const {
+    return static_cast<std::uint64_t>(claim_fence(room_, kJob, claim_of(node, voters)).value());
   }
   std::set<std::string> files() const {
     std::set<std::string> names;
@@ -109,9 +109,7 @@ TEST_F(FenceTest, IsTheFileOfAnElectorateWithItsHolder) {
 TEST_F(FenceTest, HasANameThatLeadsNowhereElseAndIsNotTooLong) {
   EXPECT_EQ(fence_file_name("../a b", claim_of(1)), ".._a b-0000000000000abc-1-1.fence");
   const effects::ClaimFence long_one = {
-      .instance = Incarnation{~0ULL},
-      .electorate = {INT64_MAX, INT64_MAX},
-      .node = Incarnation{~0ULL}};
+      .instance = Incarnation{~0ULL}, .round = {INT64_MAX, INT64_MAX}, .node = Incarnation{~0ULL}};
   EXPECT_EQ(claim_fence(room_, std::string(1024, 'j'), long_one).value(), Incarnation{~0ULL});
 }
 
@@ -149,7 +147,7 @@ TEST_F(FenceTest, IsAnotherForEachElectorateAndEachInstance) {
   EXPECT_EQ(claim(2, {1, 2}), 2U);
   EXPECT_EQ(claim(3, {2, 1}), 3U);
   const effects::ClaimFence other = {
-      .instance = Incarnation{0xdef}, .electorate = {1, 1}, .node = Incarnation{4}};
+      .instance = Incarnation{0xdef}, .round = {1, 1}, .node = Incarnation{4}};
   EXPECT_EQ(claim_fence(room_, kJob, other).value(), Incarnation{4});
   EXPECT_EQ(files().size(), 4U);
 }
@@ -245,7 +243,7 @@ class FenceOfAnAgent : public FenceTest {
                room_,
                kJob,
                [this](const effects::ClaimFence& claim, Incarnation holder) {
-                 held_.emplace_back(claim.electorate, holder);
+                 held_.emplace_back(claim.round, holder);
                })
         .value();
   }
@@ -326,7 +324,7 @@ TEST_F(FenceOfAnAgent, MakesAClaimAgainThatFailed) {
 TEST_F(FenceOfAnAgent, KeepsInstancesApart) {
   const auto fence = open();
   fence->claim(claim_of(1));
-  fence->claim({.instance = Incarnation{0xdef}, .electorate = {1, 1}, .node = Incarnation{1}});
+  fence->claim({.instance = Incarnation{0xdef}, .round = {1, 1}, .node = Incarnation{1}});
   context_.run_one();
   context_.run_one();
   EXPECT_EQ(held_.size(), 2U);

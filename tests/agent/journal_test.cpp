@@ -63,21 +63,21 @@ TEST_F(JournalTest, WritesItsLinesInOrder) {
 
 /// Says when it goes, so that a test hears of the end of a thread that nobody joins.
 struct LastBreath {
-  std::promise<void> promise;
+  std::promise<void> vote;
   LastBreath() = default;
   LastBreath(const LastBreath&) = delete;
   LastBreath& operator=(const LastBreath&) = delete;
-  ~LastBreath() { promise.set_value(); }
+  ~LastBreath() { vote.set_value(); }
 };
 
 TEST_F(JournalTest, LeavesADiskThatDoesNotAnswerBehind) {
   auto const disk = std::make_shared<std::promise<void>>();
   auto breath = std::make_shared<LastBreath>();
   auto const began = std::make_shared<std::promise<void>>();
-  const std::future<void> gone = breath->promise.get_future();
+  const std::future<void> gone = breath->vote.get_future();
   {
     const auto journal = open();
-    journal->tell([began, answer = disk->get_future().share(), breath = std::move(breath)] {
+    journal->report([began, answer = disk->get_future().share(), breath = std::move(breath)] {
       began->set_value();
       answer.wait();
       return std::string();
@@ -96,7 +96,7 @@ TEST_F(JournalTest, GoesOnTellingWhereNoFileCanBeWritten) {
   const auto journal = open();
   bool told = false;
   journal->record(entry("job_started"));
-  journal->tell([&told] {
+  journal->report([&told] {
     told = true;
     return std::string();
   });

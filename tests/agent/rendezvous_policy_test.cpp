@@ -17,26 +17,26 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   plan.workers = 4;
   plan.max_restarts = 3;
   plan.restart_window = 60s;
-  plan.meeting.nodes = NodeRange(2, 4);
-  plan.meeting.node_rank = 1;
-  plan.meeting.endpoint = Endpoint{.host = "node0", .port = 29'400};
-  plan.meeting.other_ports = {29'401};
-  plan.meeting.refusal_ports = {12'523};
-  plan.meeting.lease = 1s;
-  plan.meeting.join_timeout = 90s;
-  plan.meeting.last_call = 7s;
-  plan.meeting.trusts_reset = false;
-  plan.meeting.spares = true;
+  plan.rendezvous.nodes = NodeRange(2, 4);
+  plan.rendezvous.node_rank = 1;
+  plan.rendezvous.endpoint = Endpoint{.host = "node0", .port = 29'400};
+  plan.rendezvous.other_ports = {29'401};
+  plan.rendezvous.refusal_ports = {12'523};
+  plan.rendezvous.lease = 1s;
+  plan.rendezvous.join_timeout = 90s;
+  plan.rendezvous.last_call = 7s;
+  plan.rendezvous.trusts_reset = false;
+  plan.rendezvous.spares = true;
   plan.role = "trainer";
   plan.command.name = "train.py";
   plan.command.text = "/x/train.py --name caf\xC3\xA9";
-  plan.meeting.trusts_replacement = true;
-  plan.meeting.fence_directory = "/shared";
+  plan.rendezvous.trusts_replacement = true;
+  plan.rendezvous.fence_directory = "/shared";
   const auto policy = rendezvous_policy(
       plan,
       {.host = "node1",
        .chance = 42,
-       .founds = false,
+       .bootstraps = false,
        .took_part = true,
        .cannot_host = "port 29400 is used by nc (pid 7)",
        .cannot_listen = {},
@@ -63,7 +63,7 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_EQ(policy.nodes.max(), 4);
   EXPECT_EQ(policy.max_restarts, 3);
   EXPECT_EQ(policy.restart_window, 60s);
-  EXPECT_FALSE(policy.founds);
+  EXPECT_FALSE(policy.bootstraps);
   EXPECT_TRUE(policy.spares);
   EXPECT_THAT(policy.meet, ElementsAre(Endpoint{"node0", 29'400}, Endpoint{"node0", 29'401}));
   EXPECT_THAT(policy.refusals, ElementsAre(Endpoint{"node0", 12'523}));
@@ -82,12 +82,12 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
 // A machine that lost power and is back would begin the job anew beside those that still run it.
 TEST(RendezvousPolicy, TheLastCallIsLongEnoughToHearSurvivors) {
   LaunchPlan plan;
-  plan.meeting.last_call = 100ms;
-  plan.meeting.lease = 3s;
+  plan.rendezvous.last_call = 100ms;
+  plan.rendezvous.lease = 3s;
   EXPECT_EQ(rendezvous_policy(plan, {}).last_call, 1050ms);
-  plan.meeting.lease = 1s;
+  plan.rendezvous.lease = 1s;
   EXPECT_EQ(rendezvous_policy(plan, {}).last_call, 1s);
-  plan.meeting.lease = 30s;
+  plan.rendezvous.lease = 30s;
   EXPECT_EQ(rendezvous_policy(plan, {}).last_call, 10'500ms);
 }
 
@@ -95,8 +95,8 @@ TEST(RendezvousPolicy, TheLastCallIsLongEnoughToHearSurvivors) {
 TEST(RendezvousPolicy, HasAHintForWhoeverWaitsAloneAtAnEndpointThatEachMachineHas) {
   for (const std::string host : {"localhost", "127.0.1.1", "::1"}) {
     LaunchPlan plan;
-    plan.meeting.nodes = NodeRange(2, 2);
-    plan.meeting.endpoint = Endpoint{.host = host, .port = 29'400};
+    plan.rendezvous.nodes = NodeRange(2, 2);
+    plan.rendezvous.endpoint = Endpoint{.host = host, .port = 29'400};
     EXPECT_EQ(
         rendezvous_policy(plan, {}).if_alone,
         "; " + host +
@@ -119,7 +119,7 @@ TEST(RendezvousPolicy, StepsOfOneIdAreOneJobOnlyIfTheySayHowManyNodesItHas) {
 
 TEST(RendezvousPolicy, OfOneNodeHasNoUseForAFence) {
   LaunchPlan plan;
-  plan.meeting.fence_directory = "/shared";
+  plan.rendezvous.fence_directory = "/shared";
   EXPECT_FALSE(rendezvous_policy(plan, {}).has_fence);
 }
 

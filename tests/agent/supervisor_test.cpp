@@ -139,11 +139,11 @@ class Node {
   }
 
   void perform(const Supervisor::Leftovers& effect) {
-    const std::map<LeftoverMode, std::string> words = {
+    const std::map<LeftoverMode, std::string> arguments = {
         {LeftoverMode::kKill, "kill leftovers"},
         {LeftoverMode::kWait, "wait for leftovers"},
         {LeftoverMode::kKeep, "keep leftovers"}};
-    done_.push_back(words.at(effect.mode));
+    done_.push_back(arguments.at(effect.mode));
   }
 
   Supervisor supervisor_;
@@ -154,7 +154,7 @@ class Node {
   std::map<int, int> refused_;  // local ranks that cannot be started, and the status
 };
 
-using Words = std::vector<std::string>;
+using Arguments = std::vector<std::string>;
 
 SupervisorPolicy two_workers() {
   SupervisorPolicy policy;
@@ -177,14 +177,14 @@ Node running() {
 TEST(Supervisor, StartsInLocalRankOrderAndSucceedsWhenAllExitedWithZero) {  // R6
   Node node(two_workers());
   node.start();
-  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "running"}));
   node.ends(1, kGood);
-  EXPECT_EQ(node.did(), Words{});  // one rank leaving early is normal
+  EXPECT_EQ(node.did(), Arguments{});  // one rank leaving early is normal
   EXPECT_FALSE(node.has_succeeded());
   node.ends(0, kGood);
   EXPECT_TRUE(node.has_succeeded());
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"look", "succeeded"}));
+  EXPECT_EQ(node.did(), (Arguments{"look", "succeeded"}));
   EXPECT_TRUE(node.news().failures.empty());
 }
 
@@ -192,7 +192,7 @@ TEST(Supervisor, TellsOfTheFirstFailureAtOnceAndStopsTheOthersUnasked) {
   Node node = running();
   node.pass(7s);
   node.ends(1, exited(7));
-  EXPECT_EQ(node.did(), (Words{"failed", "SIGTERM to 0"}));
+  EXPECT_EQ(node.did(), (Arguments{"failed", "SIGTERM to 0"}));
   ASSERT_EQ(node.news().failures.size(), 1U);
   EXPECT_EQ(node.news().failures[0].local_rank, 1);
   EXPECT_EQ(node.news().failures[0].pid, 101);
@@ -200,7 +200,7 @@ TEST(Supervisor, TellsOfTheFirstFailureAtOnceAndStopsTheOthersUnasked) {
   EXPECT_EQ(node.news().ran_for, 7s);
   node.ends(0, killed_by(SIGTERM));
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "stopped"}));
+  EXPECT_EQ(node.did(), (Arguments{"sweep SIGTERM", "stopped"}));
 }
 
 TEST(Supervisor, NamesTheFirstInTimeAsTheCulpritAndMarksWhomItStopped) {
@@ -219,9 +219,9 @@ TEST(Supervisor, NamesTheKilledOneThoughThoseWhoLostItAreReapedFirst) {
   for (const ProcessEnd lost_peer : {exited(kExitTryAgain), exited(1), killed_by(SIGABRT)}) {
     Node node = running();
     node.ends_with_another(0, lost_peer);
-    EXPECT_EQ(node.did(), Words{});
+    EXPECT_EQ(node.did(), Arguments{});
     node.ends(1, killed_by(SIGKILL));
-    EXPECT_EQ(node.did(), (Words{"failed", "sweep SIGTERM"}));
+    EXPECT_EQ(node.did(), (Arguments{"failed", "sweep SIGTERM"}));
     node.alone();
     const auto& failures = node.news().failures;
     ASSERT_EQ(failures.size(), 2U);
@@ -235,16 +235,16 @@ TEST(Supervisor, TellsOfTheFirstThoughOneThatIsEndingDoesNotEnd) {
   node.ends_with_another(0, exited(1));
   EXPECT_EQ(node.due_in(), 1s);
   node.pass(1s);
-  EXPECT_EQ(node.did(), (Words{"failed", "SIGTERM to 1"}));
+  EXPECT_EQ(node.did(), (Arguments{"failed", "SIGTERM to 1"}));
 }
 
 TEST(Supervisor, LeavesThoseAloneWhoMayExplainWhyOneLostItsPeer) {
   Node node = running();
   node.ends(0, exited(kExitTryAgain));
-  EXPECT_EQ(node.did(), Words{"failed"});
+  EXPECT_EQ(node.did(), Arguments{"failed"});
   EXPECT_EQ(node.news().failures.front().local_rank, 0);
   node.ends(1, exited(3));
-  EXPECT_EQ(node.did(), (Words{"failed", "sweep SIGTERM"}));
+  EXPECT_EQ(node.did(), (Arguments{"failed", "sweep SIGTERM"}));
   EXPECT_EQ(node.news().failures.front().local_rank, 1);
 }
 
@@ -263,11 +263,11 @@ TEST(Supervisor, DoesNotCallStoppedWhomAnothersSignalEnded) {
 TEST(Supervisor, StopsARoundWithTheSignalAskedForAndTellsNoFailure) {
   Node node = running();
   node.stop(SIGINT);
-  EXPECT_EQ(node.did(), (Words{"SIGINT to 0", "SIGINT to 1"}));
+  EXPECT_EQ(node.did(), (Arguments{"SIGINT to 0", "SIGINT to 1"}));
   node.ends(0, kGood);
   node.ends(1, exited(1));
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM", "stopped"}));
+  EXPECT_EQ(node.did(), (Arguments{"sweep SIGTERM", "stopped"}));
 }
 
 TEST(Supervisor, IsStoppedWhereAllExitedWithZeroOnlyBecauseTheyWereTold) {  // R6
@@ -286,21 +286,21 @@ TEST(Supervisor, StaysSucceededWhereTheOrderToStopComesAfterTheLastGoodEnd) {
   node.ends(1, kGood);
   node.did();
   node.stop();
-  EXPECT_EQ(node.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+  EXPECT_EQ(node.did(), (Arguments{"kill leftovers", "sweep SIGTERM"}));
   node.alone();
-  EXPECT_EQ(node.did(), Words{"succeeded"});
+  EXPECT_EQ(node.did(), Arguments{"succeeded"});
 }
 
 TEST(Supervisor, DoesNothingWhenToldToStopAgainOrWhenNothingRuns) {
   Node node(two_workers());
   node.stop();
   node.kill();
-  EXPECT_EQ(node.did(), Words{});
+  EXPECT_EQ(node.did(), Arguments{});
   node.start();
   node.ends(0, exited(1));
   node.did();
   node.stop();
-  EXPECT_EQ(node.did(), Words{});
+  EXPECT_EQ(node.did(), Arguments{});
 }
 
 TEST(Supervisor, TellsForWhomItWaitsAndKillsThemWhenTheirGraceIsOver) {
@@ -312,10 +312,10 @@ TEST(Supervisor, TellsForWhomItWaitsAndKillsThemWhenTheirGraceIsOver) {
   node.did();
   EXPECT_EQ(node.due_in(), 1s);
   node.pass(1s);
-  EXPECT_EQ(node.did(), Words{"waits for 1, 29 s"});
+  EXPECT_EQ(node.did(), Arguments{"waits for 1, 29 s"});
   EXPECT_EQ(node.due_in(), 29s);
   node.pass(29s);
-  EXPECT_EQ(node.did(), Words{"SIGKILL to 1"});
+  EXPECT_EQ(node.did(), Arguments{"SIGKILL to 1"});
 }
 
 TEST(Supervisor, TellsThatItWaitsForTheChildOfAWorkerThatHasSaved) {
@@ -329,7 +329,7 @@ TEST(Supervisor, TellsThatItWaitsForTheChildOfAWorkerThatHasSaved) {
   node.did();
   EXPECT_EQ(node.due_in(), 1s);
   node.pass(1s);
-  EXPECT_EQ(node.did(), Words{"waits for children, 29 s"});
+  EXPECT_EQ(node.did(), Arguments{"waits for children, 29 s"});
   node.alone();
   EXPECT_EQ(node.due_in(), std::nullopt);
 }
@@ -345,19 +345,19 @@ TEST(Supervisor, TellsNobodyOfAWaitThatWasShort) {
   node.did();
   node.alone();
   node.pass(2s);
-  EXPECT_EQ(node.did(), Words{"stopped"});
+  EXPECT_EQ(node.did(), Arguments{"stopped"});
 }
 
 TEST(Supervisor, KillsRunningWorkersWithoutAGraceWhenTheLeaseIsOver) {  // R8
   Node node = running();
   node.kill();
-  EXPECT_EQ(node.did(), (Words{"SIGKILL to 0", "SIGKILL to 1"}));
+  EXPECT_EQ(node.did(), (Arguments{"SIGKILL to 0", "SIGKILL to 1"}));
   node.kill();
-  EXPECT_EQ(node.did(), Words{});
+  EXPECT_EQ(node.did(), Arguments{});
   node.ends(0, killed_by(SIGKILL));
   node.ends(1, killed_by(SIGKILL));
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"sweep SIGKILL", "stopped"}));
+  EXPECT_EQ(node.did(), (Arguments{"sweep SIGKILL", "stopped"}));
 }
 
 TEST(Supervisor, KillsWhatWorkersLeftBehindWhenTheLeaseIsOver) {  // R8
@@ -366,7 +366,7 @@ TEST(Supervisor, KillsWhatWorkersLeftBehindWhenTheLeaseIsOver) {  // R8
   node.ends(1, kGood);
   node.did();
   node.kill();
-  EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
+  EXPECT_EQ(node.did(), Arguments{"sweep SIGKILL"});
 }
 
 TEST(Supervisor, GivesUpOnAWorkerThatEvenSigkillDoesNotEndAndNeverSaysItStopped) {  // R2
@@ -375,10 +375,10 @@ TEST(Supervisor, GivesUpOnAWorkerThatEvenSigkillDoesNotEndAndNeverSaysItStopped)
   node.pass(30s);
   node.did();
   node.pass(5s);
-  EXPECT_EQ(node.did(), Words{"give up on 1"});
+  EXPECT_EQ(node.did(), Arguments{"give up on 1"});
   node.ends(1, killed_by(SIGKILL));
   node.alone();
-  EXPECT_EQ(node.did(), Words{});
+  EXPECT_EQ(node.did(), Arguments{});
   EXPECT_FALSE(node.is_idle());
 }
 
@@ -389,7 +389,7 @@ TEST(Supervisor, StartsTheNextRoundAfresh) {
   node.alone();
   node.did();
   node.start();
-  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "running"}));
   EXPECT_EQ(node.due_in(), std::nullopt);
   node.ends(0, kGood);
   node.ends(1, kGood);
@@ -404,15 +404,15 @@ TEST(Supervisor, IsNotStoppedWhileAnythingOfTheRoundIsLeft) {  // R2
   node.ends(1, kGood);
   node.did();
   node.pass(1s);
-  EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
+  EXPECT_EQ(node.did(), Arguments{"sweep SIGKILL"});
   node.alone();
-  EXPECT_EQ(node.did(), Words{"stopped"});
+  EXPECT_EQ(node.did(), Arguments{"stopped"});
 }
 
 TEST(Supervisor, LeavesTheAnswerToTheFirstSignalToOthers) {
   Node node = running();
   node.signalled(SIGINT);
-  EXPECT_EQ(node.did(), Words{});
+  EXPECT_EQ(node.did(), Arguments{});
 }
 
 TEST(Supervisor, KillsAtOnceWhenTheSecondSignalComes) {
@@ -422,10 +422,10 @@ TEST(Supervisor, KillsAtOnceWhenTheSecondSignalComes) {
   node.did();
   node.pass(1s);
   node.signalled(SIGINT);
-  EXPECT_EQ(node.did(), (Words{"SIGKILL to 0", "SIGKILL to 1"}));
+  EXPECT_EQ(node.did(), (Arguments{"SIGKILL to 0", "SIGKILL to 1"}));
   node.ends(0, killed_by(SIGKILL));
   node.ends(1, killed_by(SIGKILL));
-  EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
+  EXPECT_EQ(node.did(), Arguments{"sweep SIGKILL"});
 }
 
 TEST(Supervisor, KillsAtTheSecondSignalThoughNobodyAnsweredTheFirst) {
@@ -433,7 +433,7 @@ TEST(Supervisor, KillsAtTheSecondSignalThoughNobodyAnsweredTheFirst) {
   node.signalled(SIGINT);
   node.pass(1s);
   node.signalled(SIGTERM);
-  EXPECT_EQ(node.did(), (Words{"SIGKILL to 0", "SIGKILL to 1"}));
+  EXPECT_EQ(node.did(), (Arguments{"SIGKILL to 0", "SIGKILL to 1"}));
 }
 
 TEST(Supervisor, TakesOneSignalDeliveredTwiceForOne) {
@@ -443,7 +443,7 @@ TEST(Supervisor, TakesOneSignalDeliveredTwiceForOne) {
   node.did();
   node.pass(199ms);
   node.signalled(SIGTERM);
-  EXPECT_EQ(node.did(), Words{});
+  EXPECT_EQ(node.did(), Arguments{});
   node.signalled(SIGINT);  // another one is another wish
   EXPECT_EQ(node.did().size(), 2U);
 }
@@ -453,7 +453,7 @@ TEST(Supervisor, DoesNotTryTheOthersWhenOneCannotBeExecuted) {
   node.cannot_start(0);
   node.start();
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"spawn 0", "failed", "sweep SIGTERM", "stopped"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "failed", "sweep SIGTERM", "stopped"}));
   ASSERT_EQ(node.news().failures.size(), 1U);
   EXPECT_EQ(node.news().failures[0].start_error, "no such file");
   EXPECT_FALSE(node.news().failures[0].can_be_retried);
@@ -463,7 +463,7 @@ TEST(Supervisor, StopsWhoRunsWhenTheNextOneCannotBeExecuted) {
   Node node(two_workers());
   node.cannot_start(1);
   node.start();
-  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "failed", "SIGTERM to 0"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "failed", "SIGTERM to 0"}));
 }
 
 TEST(Supervisor, LeavesAShellsChildTheGraceOfItsWorker) {
@@ -473,10 +473,10 @@ TEST(Supervisor, LeavesAShellsChildTheGraceOfItsWorker) {
   node.pass(2s);
   node.ends(0, killed_by(SIGTERM), /*leaves_group=*/true);
   node.ends(1, killed_by(SIGTERM));
-  EXPECT_EQ(node.did(), (Words{"sweep SIGTERM but 100"}));
+  EXPECT_EQ(node.did(), (Arguments{"sweep SIGTERM but 100"}));
   EXPECT_EQ(node.due_in(), 28s);
   node.pass(28s);
-  EXPECT_EQ(node.did(), (Words{"sweep SIGKILL"}));
+  EXPECT_EQ(node.did(), (Arguments{"sweep SIGKILL"}));
 }
 
 TEST(Supervisor, GivesWhatAFailedWorkerLeftBehindAShortGrace) {
@@ -503,42 +503,42 @@ Node with_leftovers(LeftoverMode mode) {
 
 TEST(Supervisor, NamesAndKillsWhatASuccessLeavesOnlyAfterAMomentToEndByItself) {
   Node node = with_leftovers(LeftoverMode::kKill);
-  EXPECT_EQ(node.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+  EXPECT_EQ(node.did(), (Arguments{"kill leftovers", "sweep SIGTERM"}));
   node.pass(1s);
-  EXPECT_EQ(node.did(), Words{"sweep SIGKILL"});
+  EXPECT_EQ(node.did(), Arguments{"sweep SIGKILL"});
   node.alone();
-  EXPECT_EQ(node.did(), Words{"succeeded"});
+  EXPECT_EQ(node.did(), Arguments{"succeeded"});
 }
 
 TEST(Supervisor, WaitsForLeftoversUpToItsLimit) {
   Node node = with_leftovers(LeftoverMode::kWait);
-  EXPECT_EQ(node.did(), Words{"wait for leftovers"});
+  EXPECT_EQ(node.did(), Arguments{"wait for leftovers"});
   EXPECT_EQ(node.due_in(), 600s);
   node.pass(600s);
-  EXPECT_EQ(node.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+  EXPECT_EQ(node.did(), (Arguments{"kill leftovers", "sweep SIGTERM"}));
 }
 
 TEST(Supervisor, EndsTheWaitForLeftoversWhenASignalComesOrTheJobIsStopped) {
   Node signalled = with_leftovers(LeftoverMode::kWait);
   signalled.did();
   signalled.signalled(SIGTERM);
-  EXPECT_EQ(signalled.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+  EXPECT_EQ(signalled.did(), (Arguments{"kill leftovers", "sweep SIGTERM"}));
   signalled.alone();
-  EXPECT_EQ(signalled.did(), Words{"succeeded"});
+  EXPECT_EQ(signalled.did(), Arguments{"succeeded"});
   Node stopped = with_leftovers(LeftoverMode::kWait);
   stopped.did();
   stopped.stop();
-  EXPECT_EQ(stopped.did(), (Words{"kill leftovers", "sweep SIGTERM"}));
+  EXPECT_EQ(stopped.did(), (Arguments{"kill leftovers", "sweep SIGTERM"}));
 }
 
 TEST(Supervisor, KillsLeftoversThatItKeptBeforeTheNextRoundStarts) {  // R2
   Node node = with_leftovers(LeftoverMode::kKeep);
-  EXPECT_EQ(node.did(), (Words{"keep leftovers", "succeeded"}));
+  EXPECT_EQ(node.did(), (Arguments{"keep leftovers", "succeeded"}));
   node.start();
-  EXPECT_EQ(node.did(), (Words{"kill leftovers", "sweep SIGKILL"}));
+  EXPECT_EQ(node.did(), (Arguments{"kill leftovers", "sweep SIGKILL"}));
   EXPECT_FALSE(node.has_succeeded());
   node.alone();
-  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "running"}));
   EXPECT_EQ(node.due_in(), std::nullopt);
 }
 
@@ -548,7 +548,7 @@ TEST(Supervisor, StartsNoRoundThatWasStoppedWhileKeptLeftoversEnded) {
   node.stop();
   node.did();
   node.alone();
-  EXPECT_EQ(node.did(), Words{"stopped"});
+  EXPECT_EQ(node.did(), Arguments{"stopped"});
 }
 
 TEST(Supervisor, StartsAtOnceWhereKeptLeftoversHaveEndedByThemselves) {
@@ -556,7 +556,7 @@ TEST(Supervisor, StartsAtOnceWhereKeptLeftoversHaveEndedByThemselves) {
   node.alone();
   node.did();
   node.start();
-  EXPECT_EQ(node.did(), (Words{"spawn 0", "spawn 1", "running"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "running"}));
 }
 
 /// In a Slurm step: nobody here knows how long Slurm leaves.
@@ -572,13 +572,13 @@ Node given_notice() {
 
 TEST(Supervisor, LeavesWorkersAsLongAsTheyNeedAfterANotice) {
   Node node = given_notice();
-  EXPECT_EQ(node.did(), Words({"SIGUSR1 to 0", "SIGUSR1 to 1"}));
+  EXPECT_EQ(node.did(), Arguments({"SIGUSR1 to 0", "SIGUSR1 to 1"}));
   EXPECT_EQ(node.due_in(), kQuiet);
   node.pass(1h);
   node.ends(0, exited(75));
   node.ends(1, kGood);
   node.alone();
-  EXPECT_EQ(node.did(), Words({"sweep SIGTERM", "stopped"}));
+  EXPECT_EQ(node.did(), Arguments({"sweep SIGTERM", "stopped"}));
   EXPECT_TRUE(node.news().has_saved);
   EXPECT_TRUE(node.news().failures.empty());
 }
@@ -591,13 +591,13 @@ TEST(Supervisor, KillsAfterANoticeWhenTheUsersOwnGraceIsOver) {
   node.notice();
   node.did();
   node.pass(10s);
-  EXPECT_EQ(node.did(), Words({"SIGKILL to 0", "SIGKILL to 1"}));
+  EXPECT_EQ(node.did(), Arguments({"SIGKILL to 0", "SIGKILL to 1"}));
 }
 
 TEST(Supervisor, TellsOfAWorkerThatDoesNotSaveAndGivesTheOthersTheGrace) {
   Node node = given_notice();
   node.ends(0, killed_by(SIGUSR1));
-  EXPECT_EQ(node.did(), Words({"SIGUSR1 to 0", "SIGUSR1 to 1", "failed"}));
+  EXPECT_EQ(node.did(), Arguments({"SIGUSR1 to 0", "SIGUSR1 to 1", "failed"}));
   EXPECT_EQ(node.due_in(), 30s);
   node.ends(1, exited(75));
   node.alone();
@@ -621,7 +621,7 @@ TEST(Supervisor, KillsWhoIsLeftAfterAWorkerThatDidNotSaveWhileThereIsTimeToSaySo
   node.ends(0, killed_by(SIGTERM));
   EXPECT_EQ(node.due_in(), 16s);
   node.pass(16s);
-  EXPECT_EQ(node.did(), Words({"failed", "SIGKILL to 1"}));
+  EXPECT_EQ(node.did(), Arguments({"failed", "SIGKILL to 1"}));
 }
 
 TEST(Supervisor, LeavesTheWholeGraceToWhoIsLeftWhereSlurmDidNotKillInItsTime) {
@@ -644,10 +644,10 @@ Node ended_by_notice() {
 
 TEST(Supervisor, LeavesTheOthersAloneUntilItIsKnownWhetherANoticeEndedTheFirst) {
   Node node = ended_by_notice();
-  EXPECT_EQ(node.did(), Words({"failed"}));
+  EXPECT_EQ(node.did(), Arguments({"failed"}));
   EXPECT_EQ(node.due_in(), std::nullopt);
   node.notice(SIGUSR1);
-  EXPECT_EQ(node.did(), Words({"SIGUSR1 to 1"}));
+  EXPECT_EQ(node.did(), Arguments({"SIGUSR1 to 1"}));
   node.ends(1, exited(75));
   node.alone();
   EXPECT_FALSE(node.news().has_saved);
@@ -660,9 +660,9 @@ TEST(Supervisor, TakesAnExitWith75ForSavedThatItSawBeforeTheNotice) {
   node.start();
   node.did();
   node.ends(0, exited(75));
-  EXPECT_EQ(node.did(), Words({"failed"}));
+  EXPECT_EQ(node.did(), Arguments({"failed"}));
   node.notice();
-  EXPECT_EQ(node.did(), Words({"SIGTERM to 1"}));
+  EXPECT_EQ(node.did(), Arguments({"SIGTERM to 1"}));
   node.ends(1, kGood);
   node.alone();
   EXPECT_TRUE(node.news().has_saved);
@@ -675,7 +675,7 @@ TEST(Supervisor, TakesAWorkerThatCouldNotBeStartedForNoneThatHasSaved) {
   Node node(policy);
   node.cannot_start(1, 75);
   node.start();
-  EXPECT_EQ(node.did(), Words({"spawn 0", "spawn 1", "failed", "SIGTERM to 0"}));
+  EXPECT_EQ(node.did(), Arguments({"spawn 0", "spawn 1", "failed", "SIGTERM to 0"}));
   node.notice();
   node.ends(0, kGood);
   node.alone();
@@ -686,16 +686,16 @@ TEST(Supervisor, TakesAWorkerThatCouldNotBeStartedForNoneThatHasSaved) {
 TEST(Supervisor, LooksForNoEndWhileItIsNotKnownWhetherANoticeEndedAll) {
   Node node = ended_by_notice();
   node.ends(1, kGood);
-  EXPECT_EQ(node.did(), Words({"failed"}));
+  EXPECT_EQ(node.did(), Arguments({"failed"}));
   EXPECT_FALSE(node.has_succeeded());
   node.stop();
-  EXPECT_EQ(node.did(), Words({"sweep SIGTERM"}));
+  EXPECT_EQ(node.did(), Arguments({"sweep SIGTERM"}));
 }
 
 TEST(Supervisor, NamesTheFirstWhereOthersFailWhileItIsNotKnownWhetherANoticeEndedIt) {
   Node node = ended_by_notice();
   node.ends(1, exited(1));
-  EXPECT_EQ(node.did(), Words({"failed"}));
+  EXPECT_EQ(node.did(), Arguments({"failed"}));
   node.stop();
   node.alone();
   EXPECT_EQ(node.news().failures.front().end, killed_by(SIGUSR1));
@@ -705,7 +705,7 @@ TEST(Supervisor, HurriesWhenAWorkerOfAnotherNodeDidNotSave) {
   Node node = given_notice();
   node.did();
   node.stop();
-  EXPECT_EQ(node.did(), Words());
+  EXPECT_EQ(node.did(), Arguments());
   EXPECT_EQ(node.due_in(), 30s);
 }
 
@@ -715,9 +715,9 @@ TEST(Supervisor, DoesNotTakeSlurmsRepeatedNoticeForAPersonWhoIsInAHurry) {
   node.repeated(SIGUSR1);
   node.pass(10s);
   node.repeated(SIGTERM);
-  EXPECT_EQ(node.did(), Words());
+  EXPECT_EQ(node.did(), Arguments());
   node.signalled(SIGINT);
-  EXPECT_EQ(node.did(), Words({"SIGKILL to 0", "SIGKILL to 1"}));
+  EXPECT_EQ(node.did(), Arguments({"SIGKILL to 0", "SIGKILL to 1"}));
 }
 
 TEST(Supervisor, TakesNoExitWith75ForSavedWithoutANotice) {

@@ -67,6 +67,7 @@ TEST(WorkerEnvironment, IsTheCompleteListOfTheContract) {
           "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
           "OMP_NUM_THREADS=2",
           "DDPRUN_NODES=n1",
+          "DDPRUN_TERM=1",
           "DDPRUN_GENERATION=1",
           "DDPRUN_ROUND=1"));
 }

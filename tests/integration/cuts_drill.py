@@ -36,7 +36,7 @@ PORT = 29400
 
 # Of the form that Drill needs: LOG STOP NOTES. Stop is a FIFO that nobody writes to.
 WORKER = """#!/bin/sh
-echo "0 $DDPRUN_GENERATION $DDPRUN_ROUND $(uname -n) $RANK $$" >>"$3"
+echo "0 $DDPRUN_TERM $DDPRUN_ROUND $(uname -n) $RANK $$" >>"$3"
 read -r nothing <"$2"
 exit 0
 """

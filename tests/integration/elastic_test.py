@@ -167,7 +167,7 @@ class Elastic(unittest.TestCase):
         batches = {}  # step → those of the last round that came to it
         for line in self.trace.read_text().splitlines():
             batch = json.loads(line)
-            owner = batch["generation"], batch["round"]
+            owner = batch["term"], batch["round"]
             known, _ = batches.get(batch["step"], ((0, 0), []))
             if owner > known:
                 batches[batch["step"]] = owner, []

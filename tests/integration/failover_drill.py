@@ -124,7 +124,7 @@ class Job:
                 events = [json.loads(line) for line in lines]
             ends += [event["boottime_ns"] for event in events
                      if event["event"] == "worker_failed"
-                     and (event["generation"], event["round"]) == key]
+                     and (event["term"], event["round"]) == key]
         return max(ends)
 
     def last_of(self, key, nodes):

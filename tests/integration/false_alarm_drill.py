@@ -24,7 +24,7 @@ ASK_EVERY_S = 2
 
 # Of the form that Drill needs: LOG STOP NOTES. Stop is a FIFO that nobody writes to.
 WORKER = """#!/bin/sh
-echo "0 $DDPRUN_GENERATION $DDPRUN_ROUND n0 $RANK $$" >>"$3"
+echo "0 $DDPRUN_TERM $DDPRUN_ROUND n0 $RANK $$" >>"$3"
 read -r nothing <"$2"
 exit 0
 """
@@ -63,7 +63,7 @@ class FalseAlarm(unittest.TestCase):
         """[(state, seconds since its last sign of life)] of all nodes, by the leader."""
         said = self.machine.run(options.ddpctl, "status", "127.0.0.1:29400", "--json",
                                 "--timeout", "30")
-        return [(node["state"], node["beat_age_s"] or 0) for node in json.loads(said)["nodes"]]
+        return [(node["state"], node["heartbeat_age_s"] or 0) for node in json.loads(said)["nodes"]]
 
     def test_nobody_is_taken_for_lost_while_all_processors_are_busy(self):
         worker = os.path.join(self.room, "worker")
@@ -78,7 +78,7 @@ class FalseAlarm(unittest.TestCase):
                         "--rdzv-endpoint", "127.0.0.1:29400", "--no-python",
                         "--rdzv-conf", f"is_host={'false' if node else 'true'}")
         drill.await_round(workers=AGENTS)
-        drill.await_said(0, "round 1 of generation 1 starts")
+        drill.await_said(0, "round 1 of term 1 starts")
         longest, end = 0, time.monotonic() + options.minutes * 60
         while (now := time.monotonic()) < end:
             states = self.states()

@@ -14,13 +14,13 @@ import re
 _TOKEN = re.compile("[0-9a-f]{16}")
 
 
-class Moment(collections.namedtuple("Moment", "ns generation round node rank pid token",
+class Moment(collections.namedtuple("Moment", "ns term round node rank pid token",
                                     defaults=("",))):
     """One line: this worker ran at this time. Without a token the worker has not found out yet."""
 
     @property
     def key(self):
-        return self.generation, self.round
+        return self.term, self.round
 
     @property
     def process(self):
@@ -28,7 +28,7 @@ class Moment(collections.namedtuple("Moment", "ns generation round node rank pid
 
     def __str__(self):
         return (f"rank {self.rank} on {self.node} (pid {self.pid}) in round {self.round} of "
-                f"generation {self.generation}")
+                f"term {self.term}")
 
 
 def parse(text):
@@ -38,10 +38,10 @@ def parse(text):
     for number, line in enumerate(text.split("\n")[:-1], 1):
         words = line.split()
         try:
-            ns, generation, round_, node, rank, pid, *token = words
+            ns, term, round_, node, rank, pid, *token = words
             if token and not (len(token) == 1 and _TOKEN.fullmatch(token[0])):
                 raise ValueError(f"{token} is no token")
-            moments.append(Moment(int(ns), int(generation), int(round_), node, int(rank), int(pid),
+            moments.append(Moment(int(ns), int(term), int(round_), node, int(rank), int(pid),
                                   *token))
         except ValueError as error:
             raise ValueError(f"line {number} is no moment: {line!r}") from error
@@ -49,7 +49,7 @@ def parse(text):
 
 
 def rounds_of(moments):
-    """{(generation, round): its moments by time}, by time of their beginning."""
+    """{(term, round): its moments by time}, by time of their beginning."""
     rounds = {}
     for moment in sorted(moments):
         rounds.setdefault(moment.key, []).append(moment)

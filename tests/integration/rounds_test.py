@@ -24,8 +24,8 @@ class Judge(unittest.TestCase):
         found = rounds.violations(log(
             "1000000 1 1 n0 0 11", "1000000 1 1 n1 1 21", "2000000 1 2 n0 0 12",
             "3500000 1 1 n1 1 21"))
-        self.assertEqual(["R2: rank 1 on n1 (pid 21) in round 1 of generation 1 still ran 1.500 ms "
-                          "after rank 0 on n0 (pid 12) in round 2 of generation 1 had begun"], found)
+        self.assertEqual(["R2: rank 1 on n1 (pid 21) in round 1 of term 1 still ran 1.500 ms "
+                          "after rank 0 on n0 (pid 12) in round 2 of term 1 had begun"], found)
 
     def test_condemns_the_same_instant(self):
         self.assertEqual(1, len(rounds.violations(log("5 1 1 n0 0 1", "5 1 2 n1 0 2"))))
@@ -33,7 +33,7 @@ class Judge(unittest.TestCase):
     def test_condemns_a_leader_who_goes_on_beside_his_successor(self):
         found = rounds.violations(log("1 1 7 n0 0 1", "2 2 8 n1 0 2", "3 1 7 n0 0 1"))
         self.assertEqual(1, len(found))
-        self.assertIn("generation 1 still ran", found[0])
+        self.assertIn("term 1 still ran", found[0])
 
     def test_condemns_an_overlap_with_a_round_that_is_not_the_next(self):
         found = rounds.violations(log("1 1 1 n0 0 1", "2 1 2 n1 0 2", "3 1 3 n1 0 3", "4 1 1 n0 0 1"))
@@ -57,7 +57,7 @@ class Judge(unittest.TestCase):
             f"1 1 1 n0 0 11 {A}", f"1 1 1 n1 1 21 {A}", f"1000 1 1 n0 0 12 {B}",
             f"1000 1 1 n2 1 31 {B}", f"1000000 1 1 n1 1 21 {A}"))
         self.assertEqual(2, len(found))
-        self.assertIn("R2: rank 1 on n1 (pid 21) in round 1 of generation 1 still ran", found[0])
+        self.assertIn("R2: rank 1 on n1 (pid 21) in round 1 of term 1 still ran", found[0])
         self.assertTrue(found[1].startswith("R1: "), found)
 
     def test_knows_a_worker_by_its_own_words_where_a_process_number_comes_again(self):
@@ -72,8 +72,8 @@ class Judge(unittest.TestCase):
 
     def test_condemns_numbers_that_begin_again(self):
         found = rounds.violations(log(f"1 1 1 n0 0 11 {A}", f"9 1 1 n0 0 12 {B}"))
-        self.assertEqual(["R1: rank 0 on n0 (pid 12) in round 1 of generation 1 began after rank 0 "
-                          "on n0 (pid 11) in round 1 of generation 1"], found)
+        self.assertEqual(["R1: rank 0 on n0 (pid 12) in round 1 of term 1 began after rank 0 "
+                          "on n0 (pid 11) in round 1 of term 1"], found)
 
     def test_counts_a_worker_that_does_not_know_its_round_yet_to_the_nearest(self):
         self.assertEqual([], rounds.violations(log(

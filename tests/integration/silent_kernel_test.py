@@ -2,8 +2,8 @@
 
     silent_kernel_test.py [unittest arguments]
 
-LifeLines::probe (rendezvous/life_lines.hpp) rests on this: a data byte is answered by a reset, also
-while the kernel still waits for its FIN to be confirmed. And LifeLineLimits::unconfirmed: for how long
+Lifelines::probe (rendezvous/lifelines.hpp) rests on this: a data byte is answered by a reset, also
+while the kernel still waits for its FIN to be confirmed. And LifelineLimits::unconfirmed: for how long
 it waits is the user timeout of the socket, though no process holds it any more.
 """
 

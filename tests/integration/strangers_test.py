@@ -147,9 +147,9 @@ class AtThePort(Strangers):
             (b"SSH-2.0-OpenSSH_9.2\r\n", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x16\x03\x01\x02\x00\x01", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x00" * 5, "closed: "),
-            (b"\xddRN\x02" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
-            (b"\xddRN\x02\x00\x00\x00\x02no", "message: it is no JSON"),
-            (b"\xddRL\x02\x00\x00\x00\x02{}", "life line: hello.job is missing"),
+            (b"\xddRN\x03" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
+            (b"\xddRN\x03\x00\x00\x00\x02no", "message: it is no JSON"),
+            (b"\xddRL\x03\x00\x00\x00\x02{}", "lifeline: hello.job is missing"),
         ):
             with self.subTest(words=words):
                 _, who = self.say(words)

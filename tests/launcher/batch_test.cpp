@@ -1,6 +1,6 @@
 #include "launcher/core/checksum.hpp"
 #include "launcher/core/staging.hpp"
-#include "launcher/core/submit_words.hpp"
+#include "launcher/core/submit_arguments.hpp"
 #include "launcher/core/work_tree.hpp"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ TEST(SubmitWords, AreOursAnywhereBeforeTheScriptAndSbatchsOtherwise) {
   EXPECT_TRUE(options.dry_run);
   EXPECT_EQ(options.code_dir, "/c");
   ASSERT_EQ(options.sbatch.options.size(), 1U);
-  EXPECT_EQ(options.sbatch.options.front().words, (std::vector<std::string>{"-N2"}));
+  EXPECT_EQ(options.sbatch.options.front().arguments, (std::vector<std::string>{"-N2"}));
   EXPECT_THAT(options.sbatch.rest, ElementsAre("job.sh", "--dry-run"));
 }
 

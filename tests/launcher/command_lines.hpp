@@ -11,25 +11,25 @@
 
 namespace ddprun {
 
-using Words = std::vector<std::string>;
+using Arguments = std::vector<std::string>;
 
-inline Result<Options> read(const Words& words, const Environment& environment = {}) {
-  const auto line = read_command_line(words, environment);
+inline Result<Options> read(const Arguments& arguments, const Environment& environment = {}) {
+  const auto line = read_command_line(arguments, environment);
   if (!line) return line.error();
   return read_options(*line, environment);
 }
 
 /// The plan of a command line that must be right.
-inline Options options_of(const Words& words, const Environment& environment = {}) {
-  auto options = read(words, environment);
+inline Options options_of(const Arguments& arguments, const Environment& environment = {}) {
+  auto options = read(arguments, environment);
   EXPECT_TRUE(options) << (options ? "" : options.error().detail);
   return options ? *options : Options();
 }
 
 /// What is said about one that must be wrong; the script is appended.
-inline std::string complaint(Words words, const Environment& environment = {}) {
-  words.emplace_back("train.py");
-  const auto options = read(words, environment);
+inline std::string complaint(Arguments arguments, const Environment& environment = {}) {
+  arguments.emplace_back("train.py");
+  const auto options = read(arguments, environment);
   return options ? "accepted" : options.error().detail;
 }
 

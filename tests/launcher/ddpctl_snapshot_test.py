@@ -109,7 +109,7 @@ class DdpctlSnapshot(unittest.TestCase):
     def test_inspect_tells_all_that_is_in_it(self):
         text = self.output("inspect", self.directory)
         for part in (NEW, "step        3", "384 samples and 3 batches", "world       2",
-                     "claim 1, generation 0, round 0", "seed", "conv-net", "model.safetensors",
+                     "claim 1, term 0, round 0", "seed", "conv-net", "model.safetensors",
                      "model: 3 tensors", "conv.weight", "F32 [256]", "I64 []",
                      "optimizer: 2 tensors", "fc.weight.momentum", "parameters: 2, in order",
                      "rank 1: generator of 5056 bytes, loss 1.3"):

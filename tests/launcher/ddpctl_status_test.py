@@ -19,9 +19,9 @@ options = argparse.Namespace()
 PATIENCE_S = 60
 
 NODE = {"host": "n0", "address": "127.0.0.1:1", "incarnation": "00000000000000ff",
-        "state": "running", "is_leader": True, "group_rank": 0, "beat_age_s": None, "unfit": "",
+        "state": "running", "is_leader": True, "group_rank": 0, "heartbeat_age_s": None, "unfit": "",
         "workers": [{"rank": 0, "local_rank": 0, "pid": 812, "state": "running"}]}
-STATUS = {"job": "run7", "version": "0.1.0", "state": "running", "generation": 1, "round": 5,
+STATUS = {"job": "run7", "version": "0.1.0", "state": "running", "term": 1, "round": 5,
           "attempt": 2, "restarts_used": 1, "restarts_max": 3, "nodes_min": 1, "nodes_max": 2,
           "lease_s": 3.0, "reason": "", "exit_status": None, "nodes": [NODE], "later": 1}
 

@@ -47,10 +47,10 @@ TEST(Help, HasExamplesThatCanBeTyped) {
   for (const std::string_view line : split(help, '\n')) {
     const std::size_t at = line.find("ddprun -");
     if (!line.starts_with("  ") || at == std::string_view::npos) continue;
-    std::vector<std::string> words;
+    std::vector<std::string> arguments;
     for (const std::string_view word : split(line.substr(at + sizeof "ddprun"), ' '))
-      words.emplace_back(word);
-    EXPECT_TRUE(read_command_line(words, {})) << line;
+      arguments.emplace_back(word);
+    EXPECT_TRUE(read_command_line(arguments, {})) << line;
     ++examples;
   }
   EXPECT_EQ(examples, 3);

@@ -39,20 +39,21 @@ TEST(CommandLine, DropsADoubleDashBeforeTheScriptOnly) {
 }
 
 TEST(CommandLine, TakesBothSpellingsAndEveryFormOfAValue) {
-  for (const Words& words :
-       {Words{"--max-restarts", "3", "x"},
-        Words{"--max_restarts", "3", "x"},
-        Words{"--max-restarts=3", "x"},
-        Words{"--max_restarts=3", "x"},
-        Words{"--max-r", "3", "x"},
-        Words{"--max_r=3", "x"}}) {
-    EXPECT_EQ(options_of(words).plan.max_restarts, 3) << words.front();
+  for (const Arguments& arguments :
+       {Arguments{"--max-restarts", "3", "x"},
+        Arguments{"--max_restarts", "3", "x"},
+        Arguments{"--max-restarts=3", "x"},
+        Arguments{"--max_restarts=3", "x"},
+        Arguments{"--max-r", "3", "x"},
+        Arguments{"--max_r=3", "x"}}) {
+    EXPECT_EQ(options_of(arguments).plan.max_restarts, 3) << arguments.front();
   }
 }
 
 TEST(CommandLine, TakesAShortFlagInThreeForms) {
-  for (const Words& words : {Words{"-r", "3", "x"}, Words{"-r3", "x"}, Words{"-r=3", "x"}}) {
-    EXPECT_EQ(options_of(words).plan.streams.all.out, StreamMode::kFile) << words.front();
+  for (const Arguments& arguments :
+       {Arguments{"-r", "3", "x"}, Arguments{"-r3", "x"}, Arguments{"-r=3", "x"}}) {
+    EXPECT_EQ(options_of(arguments).plan.streams.all.out, StreamMode::kFile) << arguments.front();
   }
 }
 
@@ -91,8 +92,8 @@ TEST(CommandLine, TakesANegativeNumberAsAValueAndRefusesIt) {
 }
 
 TEST(CommandLine, AsksForHelpOrVersionWhateverElseIsMissing) {
-  EXPECT_EQ(read_command_line(Words{"--nnodes", "9", "-h"}, {})->asks, Asks::kHelp);
-  EXPECT_EQ(read_command_line(Words{"--version"}, {})->asks, Asks::kVersion);
+  EXPECT_EQ(read_command_line(Arguments{"--nnodes", "9", "-h"}, {})->asks, Asks::kHelp);
+  EXPECT_EQ(read_command_line(Arguments{"--version"}, {})->asks, Asks::kVersion);
 }
 
 TEST(Variables, CountWhereTheFlagIsNotGiven) {
@@ -169,7 +170,7 @@ TEST(Options, HaveTorchrunsDefaults) {
 }
 
 struct BadValue {
-  Words words;
+  Arguments arguments;
   std::string why;
 };
 
@@ -245,8 +246,8 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--no-python", "-m"}, "leave one of them out"},
       {{"--run-path", "-m"}, "leave one of them out"},
   };
-  for (const auto& [words, why] : bad) {
-    EXPECT_THAT(complaint(words), AllOf(StartsWith("-"), HasSubstr(why))) << words.front();
+  for (const auto& [arguments, why] : bad) {
+    EXPECT_THAT(complaint(arguments), AllOf(StartsWith("-"), HasSubstr(why))) << arguments.front();
   }
 }
 
@@ -324,7 +325,7 @@ TEST(Options, ReadRendezvousSettingsThatStandInQuotes) {
     const Options options = options_of({"--rdzv-conf", text, "x"});
     EXPECT_THAT(options.warnings, IsEmpty());
     EXPECT_EQ(options.settings.join_timeout, 9s);
-    EXPECT_EQ(options.plan.meeting.last_call, 3s);
+    EXPECT_EQ(options.plan.rendezvous.last_call, 3s);
   }
 }
 
@@ -344,15 +345,15 @@ TEST(Options, HaveTheNamesOfAcceleratesLauncher) {
        "--num_processes",
        "8",
        "main.py"});
-  const MeetingPlan& meeting = options.plan.meeting;
-  EXPECT_EQ(meeting.nodes, NodeRange(2, 2));
-  EXPECT_EQ(meeting.node_rank, 1);
-  EXPECT_EQ(meeting.endpoint, (Endpoint{"10.0.0.1", 1234}));
+  const RendezvousPlan& rendezvous = options.plan.rendezvous;
+  EXPECT_EQ(rendezvous.nodes, NodeRange(2, 2));
+  EXPECT_EQ(rendezvous.node_rank, 1);
+  EXPECT_EQ(rendezvous.endpoint, (Endpoint{"10.0.0.1", 1234}));
   EXPECT_EQ(options.workers.number, 4);
   EXPECT_EQ(options_of({"--num-processes=3", "main.py"}).workers.number, 3);
 
-  const Words two = {"--nnodes=2", "--node-rank=0", "--master-addr=a"};
-  const auto with = [&two](Words more) {
+  const Arguments two = {"--nnodes=2", "--node-rank=0", "--master-addr=a"};
+  const auto with = [&two](Arguments more) {
     more.insert(more.begin(), two.begin(), two.end());
     return complaint(more);
   };
@@ -368,8 +369,8 @@ TEST(Options, HaveTheNamesOfAcceleratesLauncher) {
 TEST(Options, PassTheLocalRankToScriptsThatAreGivenItByTheirLauncher) {
   EXPECT_EQ(
       options_of({"--no-use-env", "train.py", "--epochs=3"}).rest,
-      (Words{"train.py", "--local_rank=${local_rank}", "--epochs=3"}));
-  EXPECT_EQ(options_of({"--use_env", "train.py"}).rest, Words{"train.py"});
+      (Arguments{"train.py", "--local_rank=${local_rank}", "--epochs=3"}));
+  EXPECT_EQ(options_of({"--use_env", "train.py"}).rest, Arguments{"train.py"});
 }
 
 TEST(Options, LetRunPathWinOverNoPython) {
@@ -379,10 +380,10 @@ TEST(Options, LetRunPathWinOverNoPython) {
 }
 
 /// What a job of `workers` is warned of.
-std::vector<std::string> warnings_of(Words words, int workers) {
-  words.emplace_back("train.py");
-  const auto line = read_command_line(words, {});
-  auto options = options_of(words);
+std::vector<std::string> warnings_of(Arguments arguments, int workers) {
+  arguments.emplace_back("train.py");
+  const auto line = read_command_line(arguments, {});
+  auto options = options_of(arguments);
   options.plan.workers = workers;
   if (line) warn_of_no_effect(*line, options);
   return options.warnings;

@@ -26,42 +26,42 @@ Allocation three_nodes() {
   return allocation;
 }
 
-Result<Options> read_in(const Allocation& allocation, Words words) {
-  words.emplace_back("train.py");
-  auto line = read_command_line(words, {});
+Result<Options> read_in(const Allocation& allocation, Arguments arguments) {
+  arguments.emplace_back("train.py");
+  auto line = read_command_line(arguments, {});
   if (!line) return line.error();
   auto const filled = fill_from_slurm(allocation, kCpus, *line);
   if (!filled) return filled.error();
   return read_options(*line, {});
 }
 
-Options options_in(const Allocation& allocation, const Words& words = {}) {
-  auto options = read_in(allocation, words);
+Options options_in(const Allocation& allocation, const Arguments& arguments = {}) {
+  auto options = read_in(allocation, arguments);
   EXPECT_TRUE(options) << (options ? "" : options.error().detail);
   return options ? *options : Options();
 }
 
-std::string complaint_in(const Allocation& allocation, const Words& words) {
-  const auto options = read_in(allocation, words);
+std::string complaint_in(const Allocation& allocation, const Arguments& arguments) {
+  const auto options = read_in(allocation, arguments);
   return options ? "accepted" : options.error().detail;
 }
 
 TEST(SlurmFlags, AllNodesMeetAtTheFirst) {
   const Options options = options_in(three_nodes());
-  const MeetingPlan& meeting = options.plan.meeting;
-  EXPECT_EQ(meeting.nodes, NodeRange(3, 3));
-  EXPECT_EQ(meeting.endpoint, (Endpoint{"node0", 12'523}));
-  EXPECT_EQ(meeting.node_rank, 1);
-  EXPECT_EQ(meeting.founds, Founds::kNo);
+  const RendezvousPlan& rendezvous = options.plan.rendezvous;
+  EXPECT_EQ(rendezvous.nodes, NodeRange(3, 3));
+  EXPECT_EQ(rendezvous.endpoint, (Endpoint{"node0", 12'523}));
+  EXPECT_EQ(rendezvous.node_rank, 1);
+  EXPECT_EQ(rendezvous.bootstraps, Bootstraps::kNo);
   EXPECT_EQ(options.plan.run_id, "7782523");
   EXPECT_EQ(options.workers.number, 4);
 }
 
 TEST(SlurmFlags, OneNodeRunsAndTheOthersStandBy) {
-  const MeetingPlan meeting = options_in(three_nodes(), {"--nnodes", "1"}).plan.meeting;
-  EXPECT_EQ(meeting.nodes, NodeRange(1, 1));
-  EXPECT_EQ(meeting.endpoint, (Endpoint{"node0", 12'523}));
-  EXPECT_EQ(meeting.founds, Founds::kIfItCanBind);
+  const RendezvousPlan rendezvous = options_in(three_nodes(), {"--nnodes", "1"}).plan.rendezvous;
+  EXPECT_EQ(rendezvous.nodes, NodeRange(1, 1));
+  EXPECT_EQ(rendezvous.endpoint, (Endpoint{"node0", 12'523}));
+  EXPECT_EQ(rendezvous.bootstraps, Bootstraps::kIfItCanBind);
 }
 
 TEST(SlurmFlags, ANodesPlaceIsSlurms) {
@@ -73,20 +73,20 @@ TEST(SlurmFlags, ANodesPlaceIsSlurms) {
 
 // Another step of the job may be there: its node is asked, and refuses this one by name.
 TEST(SlurmFlags, TheFirstNodeHostsAPlaceThatWasTypedOnlyIfThatIsItsOwnAndFree) {
-  const auto founds = [](const Words& words) {
+  const auto bootstraps = [](const Arguments& arguments) {
     Allocation first = three_nodes();
     first.node_id = 0;
-    return options_in(first, words).plan.meeting.founds;
+    return options_in(first, arguments).plan.rendezvous.bootstraps;
   };
-  EXPECT_EQ(founds({}), Founds::kYes);
-  EXPECT_EQ(founds({"--master-addr", "node7"}), Founds::kIfItCanBind);
-  EXPECT_EQ(founds({"--master-port", "29500"}), Founds::kIfItCanBind);
+  EXPECT_EQ(bootstraps({}), Bootstraps::kYes);
+  EXPECT_EQ(bootstraps({"--master-addr", "node7"}), Bootstraps::kIfItCanBind);
+  EXPECT_EQ(bootstraps({"--master-port", "29500"}), Bootstraps::kIfItCanBind);
 }
 
 TEST(SlurmFlags, APortThatTheUserGaveIsTheOnlyOne) {
-  const auto others = [](Words words) {
-    words.emplace_back("train.py");
-    auto line = read_command_line(words, {});
+  const auto others = [](Arguments arguments) {
+    arguments.emplace_back("train.py");
+    auto line = read_command_line(arguments, {});
     EXPECT_TRUE(line && fill_from_slurm(three_nodes(), kCpus, *line));
     return line ? other_ports(three_nodes(), *line) : std::vector<std::uint16_t>();
   };
@@ -106,18 +106,18 @@ TEST(SlurmFlags, WhereTheOnlyPortIsTakenTheOthersAreToldAtTwoMadeOfIt) {
 TEST(SlurmFlags, TheFirstNodeFounds) {
   Allocation first = three_nodes();
   first.node_id = 0;
-  EXPECT_EQ(options_in(first).plan.meeting.founds, Founds::kYes);
+  EXPECT_EQ(options_in(first).plan.rendezvous.bootstraps, Bootstraps::kYes);
 }
 
 TEST(SlurmFlags, NodesBeyondThoseThatRunStandBy) {
   Allocation third = three_nodes();
   third.node_id = 2;
-  const MeetingPlan spare = options_in(third, {"--nnodes=2"}).plan.meeting;
+  const RendezvousPlan spare = options_in(third, {"--nnodes=2"}).plan.rendezvous;
   EXPECT_EQ(spare.nodes, NodeRange(2, 2));
   EXPECT_EQ(spare.endpoint, (Endpoint{"node0", 12'523}));
-  EXPECT_EQ(spare.founds, Founds::kIfItCanBind);
+  EXPECT_EQ(spare.bootstraps, Bootstraps::kIfItCanBind);
   EXPECT_EQ(spare.node_rank, std::nullopt);
-  EXPECT_EQ(options_in(third, {"--nnodes=1:3"}).plan.meeting.node_rank, 2);
+  EXPECT_EQ(options_in(third, {"--nnodes=1:3"}).plan.rendezvous.node_rank, 2);
 }
 
 TEST(SlurmFlags, WorkersAreAsManyAsGpus) {
@@ -137,8 +137,8 @@ TEST(SlurmFlags, FlagsWin) {
        "--rdzv-id=mine",
        "--nproc-per-node=1",
        "--rdzv-backend=static"});
-  EXPECT_EQ(options.plan.meeting.endpoint, (Endpoint{"10.0.0.1", 29'500}));
-  EXPECT_EQ(options.plan.meeting.node_rank, 0);
+  EXPECT_EQ(options.plan.rendezvous.endpoint, (Endpoint{"10.0.0.1", 29'500}));
+  EXPECT_EQ(options.plan.rendezvous.node_rank, 0);
   EXPECT_EQ(options.plan.run_id, "mine");
   EXPECT_EQ(options.workers.number, 1);
 }
@@ -154,18 +154,18 @@ Allocation one_node() {
 }
 
 TEST(SlurmFlags, StepsThatCombineHaveNoIdOfSlurms) {
-  const Words two_terminals = {"--nnodes=2", "--node-rank=1", "--master-addr=node0"};
+  const Arguments two_terminals = {"--nnodes=2", "--node-rank=1", "--master-addr=node0"};
   EXPECT_EQ(options_in(one_node(), two_terminals).plan.run_id, "none");
-  const Words elastic = {"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=node0:29400"};
+  const Arguments elastic = {"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=node0:29400"};
   EXPECT_EQ(options_in(one_node(), elastic).plan.run_id, "none");
   // Another job's nodes have nothing to do with a step that has all of its own.
   EXPECT_EQ(options_in(three_nodes(), elastic).plan.run_id, "7782523");
 }
 
 TEST(SlurmFlags, AStepWithoutNnodesIsAWorldOfItsOwn) {
-  const auto is_whole = [](Words words) {
-    words.emplace_back("train.py");
-    auto line = read_command_line(words, {});
+  const auto is_whole = [](Arguments arguments) {
+    arguments.emplace_back("train.py");
+    auto line = read_command_line(arguments, {});
     EXPECT_TRUE(line && fill_from_slurm(three_nodes(), kCpus, *line));
     return line && is_whole_step(*line);
   };
@@ -174,7 +174,7 @@ TEST(SlurmFlags, AStepWithoutNnodesIsAWorldOfItsOwn) {
 }
 
 TEST(SlurmFlags, StandaloneIsEachNodeByItself) {
-  const MeetingPlan alone = options_in(three_nodes(), {"--standalone"}).plan.meeting;
+  const RendezvousPlan alone = options_in(three_nodes(), {"--standalone"}).plan.rendezvous;
   EXPECT_FALSE(alone.has_others());
 }
 
@@ -183,7 +183,7 @@ TEST(SlurmFlags, OneNodeMeetsNobody) {
   one.nodes = {"node1"};
   one.tasks_per_node = {1};
   one.node_id = 0;
-  EXPECT_FALSE(options_in(one).plan.meeting.has_others());
+  EXPECT_FALSE(options_in(one).plan.rendezvous.has_others());
 }
 
 TEST(SlurmFlags, MoreNodesThanTheStepHasAreRefused) {
@@ -202,10 +202,10 @@ TEST(SlurmFlags, SeveralAgentsOnANodeAreRefused) {
 TEST(SlurmFlags, OfSeveralTasksOnANodeTheFirstTakesPartIfNodesAreCountedAndNotTasks) {
   Allocation shared = three_nodes();
   shared.tasks_per_node = {2, 2, 2};
-  const auto is_one_too_many = [&shared](int local_id, Words words) {
+  const auto is_one_too_many = [&shared](int local_id, Arguments arguments) {
     shared.local_id = local_id;
-    words.emplace_back("train.py");
-    const auto line = read_command_line(words, {});
+    arguments.emplace_back("train.py");
+    const auto line = read_command_line(arguments, {});
     EXPECT_TRUE(line);
     return line && is_surplus(shared, *line);
   };

@@ -28,7 +28,7 @@ JobStatus running_job() {
   status.job = "run7";
   status.version = "0.1.0";
   status.state = JobStatus::State::kRunning;
-  status.generation = 1;
+  status.term = 1;
   status.round = 5;
   status.attempt = 2;
   status.restarts_used = 1;
@@ -46,7 +46,7 @@ JobStatus running_job() {
       {.rank = 1, .local_rank = 1, .pid = 813, .state = Worker::State::kSucceeded}};
   Node spare = node_of("n2", "10.0.0.3:29400");
   spare.state = Node::State::kSpare;
-  spare.beat_age = 240ms;
+  spare.heartbeat_age = 240ms;
   status.nodes = {leader, spare};
   return status;
 }
@@ -55,11 +55,11 @@ TEST(StatusText, IsThreeLinesAndOneForEachNode) {
   EXPECT_EQ(
       status_text(running_job()),
       "job run7 runs: round 5, attempt 2, 1 of 3 restarts used\n"
-      "leader n0 (10.0.0.1:29400), generation 1, lease 3 s, ddprun 0.1.0\n"
+      "leader n0 (10.0.0.1:29400), term 1, lease 3 s, ddprun 0.1.0\n"
       "2 nodes of 2 to 4, 1 of them spares\n"
       "the round before ended: rank 1 on n1 exited with status 3\n"
       "\n"
-      " rank  node                     state      last beat  workers (rank:pid)\n"
+      " rank  node                     state      last heartbeat  workers (rank:pid)\n"
       "    0  n0                       running            -  0:812, 1:813 succeeded\n"
       "    -  n2                       spare          0.2 s  -\n");
 }

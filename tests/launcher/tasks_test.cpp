@@ -2,8 +2,8 @@
 
 #include "launcher/core/tasks.hpp"
 
+#include "launcher/core/arguments.hpp"
 #include "launcher/core/independent_flags.hpp"
-#include "launcher/core/words.hpp"
 #include "tests/launcher/command_lines.hpp"
 
 #include <gmock/gmock.h>
@@ -17,11 +17,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<std::string> words_of(std::string_view line) {
-  auto words = split_words(line);
-  return words ? *words : std::vector<std::string>{words.error().detail};
+  auto arguments = split_arguments(line);
+  return arguments ? *arguments : std::vector<std::string>{arguments.error().detail};
 }
 
-TEST(Words, AreSplitAsAShellDoesIt) {
+TEST(Arguments, AreSplitAsAShellDoesIt) {
   EXPECT_THAT(words_of("  a\tb  c "), ElementsAre("a", "b", "c"));
   EXPECT_THAT(words_of("a' b 'c"), ElementsAre("a b c"));
   EXPECT_THAT(words_of(R"("a \"b\" \$c \d" e\ f)"), ElementsAre(R"(a "b" $c \d)", "e f"));
@@ -31,7 +31,7 @@ TEST(Words, AreSplitAsAShellDoesIt) {
   EXPECT_THAT(words_of("  "), IsEmpty());
 }
 
-TEST(Words, NeedAnEndOfEachQuote) {
+TEST(Arguments, NeedAnEndOfEachQuote) {
   EXPECT_THAT(words_of("a 'b"), ElementsAre("a quote (') has no end"));
   EXPECT_THAT(words_of("a \"b\\\""), ElementsAre("a quote (\") has no end"));
   EXPECT_THAT(words_of("a \\"), ElementsAre("nothing follows the last backslash"));
@@ -73,29 +73,29 @@ TEST(Task, IsToldByANumber) {
 
 TEST(Grid, CountsNeitherCommentsNorEmptyLines) {
   constexpr std::string_view kGrid = "# lr\n--lr 0.1\n\n  --lr 0.2 --name 'a b'\r\n--lr 0.3";
-  EXPECT_THAT(*words_of_row(kGrid, 1), ElementsAre("--lr", "0.1"));
-  EXPECT_THAT(*words_of_row(kGrid, 2), ElementsAre("--lr", "0.2", "--name", "a b"));
-  EXPECT_THAT(*words_of_row(kGrid, 3), ElementsAre("--lr", "0.3"));
+  EXPECT_THAT(*arguments_of_row(kGrid, 1), ElementsAre("--lr", "0.1"));
+  EXPECT_THAT(*arguments_of_row(kGrid, 2), ElementsAre("--lr", "0.2", "--name", "a b"));
+  EXPECT_THAT(*arguments_of_row(kGrid, 3), ElementsAre("--lr", "0.3"));
 }
 
 TEST(Grid, MayBeginWithAByteOrderMark) {
-  const auto words = words_of_row("\xEF\xBB\xBF--lr 0.1\n", 1);
-  ASSERT_TRUE(words);
-  EXPECT_THAT(*words, ElementsAre("--lr", "0.1"));
+  const auto arguments = arguments_of_row("\xEF\xBB\xBF--lr 0.1\n", 1);
+  ASSERT_TRUE(arguments);
+  EXPECT_THAT(*arguments, ElementsAre("--lr", "0.1"));
 }
 
 TEST(Grid, IsWrongWhereARowIsMissingOrMakesNoSense) {
-  const auto missing = words_of_row("--lr 1\n", 2);
+  const auto missing = arguments_of_row("--lr 1\n", 2);
   ASSERT_FALSE(missing);
   EXPECT_TRUE(missing.error().is(Errc::kCorrupt));
   EXPECT_EQ(missing.error().detail, "there is no row 2; it has 1 rows");
-  const auto open = words_of_row("a\n'b\n", 2);
+  const auto open = arguments_of_row("a\n'b\n", 2);
   ASSERT_FALSE(open);
   EXPECT_EQ(open.error().detail, "row 2: a quote (') has no end");
 }
 
-std::string independent(const Words& words, const std::optional<Allocation>& step = {}) {
-  auto line = read_command_line(words, {});
+std::string independent(const Arguments& arguments, const std::optional<Allocation>& step = {}) {
+  auto line = read_command_line(arguments, {});
   if (!line) return line.error().detail;
   const auto filled = fill_for_independent(step, *line);
   if (!filled) return filled.error().detail;

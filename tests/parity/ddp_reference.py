@@ -160,7 +160,7 @@ def save(options, epoch, step, net, optimizer):
     return time.monotonic() - began
 
 
-def take_up(options, net, optimizer):
+def resume(options, net, optimizer):
     """As most scripts do. Yields the epoch to go on with, and the steps that are done."""
     if not options.resume:
         return options.first_epoch, 0
@@ -196,7 +196,7 @@ def train(options):
                         pin_memory=device.type == "cuda")
     metrics = Metrics(options.metrics_file)
 
-    first, step = take_up(options, net, optimizer)
+    first, step = resume(options, net, optimizer)
     snapshot_s = 0.0
     for epoch in range(first, options.first_epoch + options.epochs):
         began = time.monotonic()

@@ -27,15 +27,15 @@ Candidate::Setting setting() {
   return out;
 }
 
-constexpr RoundId kStarted{.generation = 1, .number = 5};
-constexpr RoundId kOffered{.generation = 1, .number = 6};
-constexpr Leadership kLeadership{.generation = 1, .leader = Incarnation{9}};
+constexpr RoundId kStarted{.term = 1, .number = 5};
+constexpr RoundId kOffered{.term = 1, .number = 6};
+constexpr Leadership kLeadership{.term = 1, .leader = Incarnation{9}};
 
 Incarnation node(std::uint64_t number) {
   return Incarnation{number};
 }
 
-Electorate electorate(RoundId round, int size) {
+VoterSet voters(RoundId round, int size) {
   return {
       .round = round,
       .size = size,
@@ -45,122 +45,122 @@ Electorate electorate(RoundId round, int size) {
       .members = {}};
 }
 
-/// Of a node that ran round 5 of 5 nodes, the leader of generation 1 among them.
-Promise promise(bool leader_is_dead = false) {
-  Promise out;
-  out.generation = 2;
+/// Of a node that ran round 5 of 5 nodes, the leader of term 1 among them.
+Vote vote(bool leader_is_dead = false) {
+  Vote out;
+  out.term = 2;
   if (leader_is_dead) out.dead = {.of = kLeadership, .in_time = true, .is_replaced = false};
-  out.standing.instance.founder = node(9);
-  out.standing.generation = 1;
-  out.standing.obeyed = kLeadership;
-  out.standing.committed = electorate(kStarted, 5);
-  out.standing.offered = out.standing.committed;
-  out.standing.offered_nodes = 5;
-  out.standing.was_to_run = true;
+  out.voter_state.instance.bootstrap_leader = node(9);
+  out.voter_state.term = 1;
+  out.voter_state.obeyed = kLeadership;
+  out.voter_state.committed = voters(kStarted, 5);
+  out.voter_state.offered = out.voter_state.committed;
+  out.voter_state.offered_nodes = 5;
+  out.voter_state.was_to_run = true;
   return out;
 }
 
 /// Node 1 asks, and these answer; its own promise is among them.
-std::optional<Mandate> mandate_of(
-    const std::map<std::uint64_t, Promise>& promises, const Candidate::Setting& with = setting()) {
+std::optional<ElectionResult> mandate_of(
+    const std::map<std::uint64_t, Vote>& votes, const Candidate::Setting& with = setting()) {
   Candidate candidate(node(1), with);
-  candidate.ask_for(promises.at(1));
-  for (const auto& [number, one] : promises) {
-    if (number != 1) candidate.promised(node(number), one);
+  candidate.ask_for(votes.at(1));
+  for (const auto& [number, one] : votes) {
+    if (number != 1) candidate.voted(node(number), one);
   }
-  return candidate.mandate();
+  return candidate.election_result();
 }
 
 TEST(Candidate, E5_NeedsAMajorityOfTheElectorate) {
-  EXPECT_FALSE(mandate_of({{1, promise()}, {2, promise()}}));
-  const auto mandate = mandate_of({{1, promise()}, {2, promise()}, {3, promise()}});
-  ASSERT_TRUE(mandate);
-  EXPECT_EQ(mandate->generation, 2);
-  EXPECT_EQ(mandate->last_round, 5);
+  EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}}));
+  const auto election_result = mandate_of({{1, vote()}, {2, vote()}, {3, vote()}});
+  ASSERT_TRUE(election_result);
+  EXPECT_EQ(election_result->term, 2);
+  EXPECT_EQ(election_result->last_round, 5);
   EXPECT_THAT(
-      mandate->electorates.front().members, UnorderedElementsAre(node(1), node(2), node(3)));
+      election_result->voter_sets.front().members, UnorderedElementsAre(node(1), node(2), node(3)));
 }
 
 TEST(Candidate, E6_ALeaderThatIsProvedDeadIsSubtractedWhoeverKnowsIt) {
-  Promise four = promise();
-  four.standing.committed.size = 4;
-  EXPECT_FALSE(mandate_of({{1, four}, {2, promise()}}));
-  EXPECT_TRUE(mandate_of({{1, four}, {2, promise(true)}}));
+  Vote four = vote();
+  four.voter_state.committed.size = 4;
+  EXPECT_FALSE(mandate_of({{1, four}, {2, vote()}}));
+  EXPECT_TRUE(mandate_of({{1, four}, {2, vote(true)}}));
 }
 
 TEST(Candidate, E5_NeedsTheElectorateThatWasOfferedLaterAsWell) {
-  Promise later = promise();
-  later.standing.offered = electorate(kOffered, 3);
-  later.standing.offered_nodes = 3;
-  EXPECT_FALSE(mandate_of({{1, later}, {2, promise()}, {3, promise()}}));
-  EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, promise()}}));
+  Vote later = vote();
+  later.voter_state.offered = voters(kOffered, 3);
+  later.voter_state.offered_nodes = 3;
+  EXPECT_FALSE(mandate_of({{1, later}, {2, vote()}, {3, vote()}}));
+  EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, vote()}}));
 }
 
 // Its leader was lost before anybody here heard of the start, and so was the next one's.
 TEST(Candidate, E5_NeedsEveryElectorateThatWasOfferedSince) {
-  constexpr RoundId kLast{.generation = 2, .number = 7};
-  Promise later = promise();
-  later.standing.offered = electorate(kLast, 3);
-  EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, promise()}}));
-  Promise witness = later;
-  witness.standing.unsettled = {electorate(kOffered, 3)};
-  EXPECT_FALSE(mandate_of({{1, witness}, {2, later}, {3, promise()}}));
-  const auto mandate = mandate_of({{1, witness}, {2, witness}, {3, promise()}});
-  ASSERT_TRUE(mandate);
-  EXPECT_THAT(mandate->electorates, SizeIs(3));
+  constexpr RoundId kLast{.term = 2, .number = 7};
+  Vote later = vote();
+  later.voter_state.offered = voters(kLast, 3);
+  EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, vote()}}));
+  Vote witness = later;
+  witness.voter_state.undecided = {voters(kOffered, 3)};
+  EXPECT_FALSE(mandate_of({{1, witness}, {2, later}, {3, vote()}}));
+  const auto election_result = mandate_of({{1, witness}, {2, witness}, {3, vote()}});
+  ASSERT_TRUE(election_result);
+  EXPECT_THAT(election_result->voter_sets, SizeIs(3));
 }
 
-// Its death would be subtracted from an electorate that it is none of: two halves of an even one
+// Its death would be subtracted from a voter set that it is none of: two halves of an even one
 // could then elect a leader each.
 TEST(Candidate, E5_BelongsToEveryElectorateItCounts) {
-  Promise outside = promise();
-  outside.standing.committed.is_member = false;
-  outside.standing.offered = electorate(kOffered, 3);
-  Promise later = promise();
-  later.standing.offered = outside.standing.offered;
-  EXPECT_FALSE(mandate_of({{1, outside}, {2, later}, {3, promise()}, {4, promise()}}));
+  Vote outside = vote();
+  outside.voter_state.committed.is_member = false;
+  outside.voter_state.offered = voters(kOffered, 3);
+  Vote later = vote();
+  later.voter_state.offered = outside.voter_state.offered;
+  EXPECT_FALSE(mandate_of({{1, outside}, {2, later}, {3, vote()}, {4, vote()}}));
 }
 
 // Its leader died while it offered: those that were not told could never be counted.
 TEST(Candidate, E5_ARoundThatOneOfItsNodesNeverAcknowledgedWasNotStarted) {
-  Promise told = promise();
-  told.standing.offered = electorate(kOffered, 5);
-  told.standing.offered.members = {{.node = node(2), .runs = true}};
-  EXPECT_TRUE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
-  told.standing.offered.members.clear();
-  EXPECT_FALSE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
+  Vote told = vote();
+  told.voter_state.offered = voters(kOffered, 5);
+  told.voter_state.offered.members = {{.node = node(2), .runs = true}};
+  EXPECT_TRUE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
+  told.voter_state.offered.members.clear();
+  EXPECT_FALSE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
 }
 
 // The same, where all that were to run were told, and no spare.
 TEST(Candidate, E5_ASpareThatWasNotToldOfItsElectorateHasAVote) {
-  Promise told = promise();
-  told.standing.offered = electorate(kOffered, 3);
-  EXPECT_FALSE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
-  told.standing.offered.members = {{.node = node(2), .runs = false}};
-  EXPECT_TRUE(mandate_of({{1, told}, {2, promise()}, {3, promise()}}));
+  Vote told = vote();
+  told.voter_state.offered = voters(kOffered, 3);
+  EXPECT_FALSE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
+  told.voter_state.offered.members = {{.node = node(2), .runs = false}};
+  EXPECT_TRUE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
 }
 
 TEST(Candidate, E4_APromiseOfAnotherInstanceDoesNotCount) {
-  Promise other = promise();
-  other.standing.instance.founder = node(8);
-  EXPECT_FALSE(mandate_of({{1, promise()}, {2, promise()}, {3, other}}));
+  Vote other = vote();
+  other.voter_state.instance.bootstrap_leader = node(8);
+  EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}, {3, other}}));
 }
 
-// A leader that forgot begins with generation 1 again; its death is none of the other's.
+// A leader that forgot begins with term 1 again; its death is none of the other's.
 TEST(Candidate, E6_TheDeathOfAnotherLeaderOfAnEarlierGenerationIsNotSubtracted) {
-  Promise later = promise(true);
-  later.standing.obeyed = {.generation = 2, .leader = node(7)};
-  later.standing.committed = electorate({.generation = 2, .number = 6}, 3);
-  later.standing.offered = later.standing.committed;
+  Vote later = vote(true);
+  later.voter_state.obeyed = {.term = 2, .leader = node(7)};
+  later.voter_state.committed = voters({.term = 2, .number = 6}, 3);
+  later.voter_state.offered = later.voter_state.committed;
   EXPECT_FALSE(mandate_of({{1, later}}));
 }
 
-/// Of an electorate of `size` nodes whose leader died too late.
-Promise too_late(int size) {
-  Promise out = promise(true);
+/// Of a voter set of `size` nodes whose leader died too late.
+Vote too_late(int size) {
+  Vote out = vote(true);
   out.dead.in_time = false;
-  out.standing.committed.size = size;
-  out.standing.offered.size = size;
+  out.voter_state.committed.size = size;
+  out.voter_state.offered.size = size;
   return out;
 }
 
@@ -175,7 +175,7 @@ TEST(Candidate, E9_ALateProofDoesNotCountWhereTheDeadLeaderCouldBreakATie) {
   Candidate::Setting elastic = setting();
   elastic.rule.nodes = NodeRange(1, 2);
   EXPECT_FALSE(mandate_of({{1, too_late(2)}}, elastic));
-  Promise vouched = too_late(2);
+  Vote vouched = too_late(2);
   vouched.dead.is_replaced = true;
   EXPECT_TRUE(mandate_of({{1, vouched}}, elastic)) << "all others are replaced";
   elastic.rule.nodes = NodeRange(1, 3);
@@ -183,12 +183,12 @@ TEST(Candidate, E9_ALateProofDoesNotCountWhereTheDeadLeaderCouldBreakATie) {
 }
 
 TEST(Candidate, E8_TheLeaderOfTheRoundBreaksATieIfHalfOfTheNodesMayRun) {
-  Promise led = promise();
-  led.standing.committed = electorate(kStarted, 4);
-  led.standing.committed.is_leader = true;
-  led.standing.offered = led.standing.committed;
-  Promise followed = led;
-  followed.standing.committed.is_leader = followed.standing.offered.is_leader = false;
+  Vote led = vote();
+  led.voter_state.committed = voters(kStarted, 4);
+  led.voter_state.committed.is_leader = true;
+  led.voter_state.offered = led.voter_state.committed;
+  Vote followed = led;
+  followed.voter_state.committed.is_leader = followed.voter_state.offered.is_leader = false;
   Candidate::Setting elastic = setting();
   elastic.rule.nodes = NodeRange(2, 4);
   EXPECT_TRUE(mandate_of({{1, led}, {2, followed}}, elastic));
@@ -200,56 +200,55 @@ TEST(Candidate, E8_TheLeaderOfTheRoundBreaksATieIfHalfOfTheNodesMayRun) {
 }
 
 TEST(Candidate, E10_EitherHalfMayLeadThatHoldsTheFence) {
-  Promise followed = promise();
-  followed.standing.committed = electorate(kStarted, 2);
-  followed.standing.offered = followed.standing.committed;
+  Vote followed = vote();
+  followed.voter_state.committed = voters(kStarted, 2);
+  followed.voter_state.offered = followed.voter_state.committed;
   Candidate::Setting fenced = setting();
   fenced.rule = {.nodes = NodeRange(1, 2), .has_fence = true};
   Candidate candidate(node(1), fenced);
   candidate.ask_for(followed);
-  EXPECT_FALSE(candidate.mandate());
+  EXPECT_FALSE(candidate.election_result());
   EXPECT_THAT(candidate.fences_wanted(), ElementsAre(kStarted));
   fenced.fences = {kStarted};
   candidate.update(fenced);
-  EXPECT_TRUE(candidate.mandate());
+  EXPECT_TRUE(candidate.election_result());
   fenced.fences = {};
   fenced.fences_of_others = {kStarted};
   candidate.update(fenced);
-  EXPECT_FALSE(candidate.mandate());
+  EXPECT_FALSE(candidate.election_result());
   EXPECT_THAT(candidate.fences_wanted(), IsEmpty());
 }
 
 TEST(Candidate, E4_APromiseOfAnotherGenerationDoesNotCount) {
-  Promise earlier = promise();
-  earlier.generation = 1;
-  EXPECT_FALSE(mandate_of({{1, promise()}, {2, promise()}, {3, earlier}}));
+  Vote earlier = vote();
+  earlier.term = 1;
+  EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}, {3, earlier}}));
 }
 
 // Who promised itself on proof may do so while a node that nobody has heard of keeps its lease.
 TEST(Candidate, R2_WaitsForThoseItHasNotHeardOf) {
-  const auto on_proof = mandate_of({{1, promise(true)}, {2, promise(true)}, {3, promise(true)}});
+  const auto on_proof = mandate_of({{1, vote(true)}, {2, vote(true)}, {3, vote(true)}});
   ASSERT_TRUE(on_proof);
   EXPECT_EQ(on_proof->unheard, 1);
   EXPECT_EQ(on_proof->wait, 3500ms);
 
-  const auto all =
-      mandate_of({{1, promise(true)}, {2, promise(true)}, {3, promise(true)}, {4, promise(true)}});
+  const auto all = mandate_of({{1, vote(true)}, {2, vote(true)}, {3, vote(true)}, {4, vote(true)}});
   ASSERT_TRUE(all);
   EXPECT_EQ(all->unheard, 0);
   EXPECT_EQ(all->wait, 0s);
 
-  const auto after_silence = mandate_of({{1, promise()}, {2, promise()}, {3, promise()}});
+  const auto after_silence = mandate_of({{1, vote()}, {2, vote()}, {3, vote()}});
   ASSERT_TRUE(after_silence);
   EXPECT_EQ(after_silence->unheard, 1) << "the leader that is silent is not waited for";
   EXPECT_EQ(after_silence->wait, 400ms);
 }
 
 TEST(Candidate, R6_TheVerdictOfWhoeverHeardItHolds) {
-  Promise told = promise();
-  told.standing.verdict = Verdict{.exit_status = 3, .why = "rank 2 failed"};
-  const auto mandate = mandate_of({{1, promise()}, {2, told}, {3, promise()}});
-  ASSERT_TRUE(mandate && mandate->verdict);
-  EXPECT_EQ(mandate->verdict->exit_status, 3);
+  Vote told = vote();
+  told.voter_state.verdict = Verdict{.exit_status = 3, .why = "rank 2 failed"};
+  const auto election_result = mandate_of({{1, vote()}, {2, told}, {3, vote()}});
+  ASSERT_TRUE(election_result && election_result->verdict);
+  EXPECT_EQ(election_result->verdict->exit_status, 3);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(report["stop_orders"], 3 * 50)
         self.assertEqual(report["losses"], 3)
         for figure in ("ranked_ms", "stop_p99_ms", "restarted_p50_ms", "reranked_p50_ms",
-                       "beats_answered", "beat_p99_ms", "server_cpu_percent",
+                       "heartbeats_answered", "heartbeat_p99_ms", "server_cpu_percent",
                        "floor_cpu_percent", "server_rss_mib", "gloo_s"):
             self.assertGreater(report[figure], 0, figure)
 

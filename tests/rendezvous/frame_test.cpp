@@ -59,7 +59,7 @@ TEST(Frame, IsRefusedWhenALengthIsReadThatIsTooLarge) {
 }
 
 TEST(Frame, AnOpeningIsTakenWhenItIsWhole) {
-  for (const Protocol protocol : {Protocol::kAgent, Protocol::kLifeLine}) {
+  for (const Protocol protocol : {Protocol::kAgent, Protocol::kLifeline}) {
     const std::string_view opening = opening_of(protocol);
     EXPECT_EQ(detect(opening), protocol);
     EXPECT_EQ(check_opening(opening.substr(0, 3)).value(), false);

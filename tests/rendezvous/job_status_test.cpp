@@ -1,6 +1,6 @@
 #include "rendezvous/core/job_status.hpp"
 
-#include "rendezvous/core/peer.hpp"
+#include "rendezvous/core/rendezvous_node.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,11 +36,11 @@ RendezvousPolicy policy_of_leader() {
 /// A leader of two nodes with two workers each, and a spare.
 class LeaderOfTwo : public testing::Test {
  protected:
-  LeaderOfTwo() { tell(Peer::Begin{}); }
+  LeaderOfTwo() { tell(RendezvousNode::Begin{}); }
 
-  void tell(const Peer::Event& event) { leader_.apply(event, now_, out_); }
+  void tell(const RendezvousNode::Event& event) { leader_.apply(event, now_, out_); }
   void say(Link link, Message message) {
-    tell(Peer::Received{.link = link, .message = std::move(message)});
+    tell(RendezvousNode::Received{.link = link, .message = std::move(message)});
   }
 
   void join(Link link, std::uint64_t incarnation, const std::string& host) {
@@ -56,10 +56,9 @@ class LeaderOfTwo : public testing::Test {
     hello.lease = 3s;
     say(link, hello);
     say(link, WorkerNews());  // none runs
-    say(link, Beat{.number = 1, .heard = 0});
-    tell(Peer::LineOpened{
-        .node = Incarnation{incarnation},
-        .leadership = {.generation = 1, .leader = Incarnation{1}}});
+    say(link, Heartbeat{.number = 1, .heard = 0});
+    tell(RendezvousNode::LifelineOpened{
+        .node = Incarnation{incarnation}, .leadership = {.term = 1, .leader = Incarnation{1}}});
   }
 
   /// The round that was offered last.
@@ -75,9 +74,9 @@ class LeaderOfTwo : public testing::Test {
 
   void run_workers(Link link) {
     now_ += announced_within(3s);
-    tell(Peer::Tick{});
+    tell(RendezvousNode::Tick{});
     say(link, Acknowledge{.round = offered()});
-    tell(Peer::Workers{news(WorkersState::kRunning, {11, 12})});
+    tell(RendezvousNode::Workers{news(WorkersState::kRunning, {11, 12})});
     say(link, news(WorkersState::kRunning, {21, 0}));
   }
 
@@ -95,13 +94,13 @@ class LeaderOfTwo : public testing::Test {
 
   TimePoint now_ = TimePoint() + 1000s;
   Effects out_;
-  Peer leader_{policy_of_leader()};
+  RendezvousNode leader_{policy_of_leader()};
 };
 
 TEST_F(LeaderOfTwo, WaitsForNodes) {
   const JobStatus waiting = status();
   EXPECT_EQ(waiting.state, JobStatus::State::kGathering);
-  EXPECT_EQ(waiting.generation, 1);
+  EXPECT_EQ(waiting.term, 1);
   EXPECT_EQ(waiting.round, 0);
   EXPECT_EQ(waiting.job, "run7");
   EXPECT_EQ(waiting.version, "1.2");
@@ -112,7 +111,7 @@ TEST_F(LeaderOfTwo, WaitsForNodes) {
   EXPECT_EQ(waiting.nodes[0].state, Node::State::kWaiting);
   EXPECT_TRUE(waiting.nodes[0].is_leader);
   EXPECT_EQ(waiting.nodes[0].address, "n0:29400");
-  EXPECT_EQ(waiting.nodes[0].beat_age, std::nullopt);
+  EXPECT_EQ(waiting.nodes[0].heartbeat_age, std::nullopt);
 }
 
 TEST_F(LeaderOfTwo, NamesNodesAndWorkersOfTheRoundThatRuns) {
@@ -131,7 +130,7 @@ TEST_F(LeaderOfTwo, NamesNodesAndWorkersOfTheRoundThatRuns) {
   EXPECT_EQ(other.host, "n1");
   EXPECT_EQ(other.address, "10.0.0.7:5");
   EXPECT_EQ(other.incarnation, 7U);
-  EXPECT_EQ(other.beat_age, 250ms);
+  EXPECT_EQ(other.heartbeat_age, 250ms);
   EXPECT_THAT(
       other.workers,
       ElementsAre(
@@ -144,7 +143,7 @@ TEST_F(LeaderOfTwo, NamesNodesAndWorkersOfTheRoundThatRuns) {
 TEST_F(LeaderOfTwo, TellsOfANodeThatItHasLostSightOf) {
   join(Link{2}, 7, "n1");
   run_workers(Link{2});
-  tell(Peer::Closed{.link = Link{2}, .why = {}});
+  tell(RendezvousNode::Closed{.link = Link{2}, .why = {}});
   const JobStatus seen = status();
   EXPECT_EQ(seen.state, JobStatus::State::kRunning);  // it may come back
   ASSERT_THAT(seen.nodes, SizeIs(2));
@@ -179,7 +178,7 @@ TEST_F(LeaderOfTwo, TellsOfAPauseBeforeTheNextAttempt) {
   failed.failure->needs_pause = true;
   say(Link{2}, failed);
   const WorkerNews stopped = news(WorkersState::kStopped, {});
-  tell(Peer::Workers{stopped});
+  tell(RendezvousNode::Workers{stopped});
   say(Link{2}, stopped);
   EXPECT_EQ(status().state, JobStatus::State::kPausing);
   now_ += leader_.policy().start_pause;

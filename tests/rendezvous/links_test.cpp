@@ -26,7 +26,7 @@ namespace {
 Redirect redirect() {
   Redirect out;
   out.job = "j";
-  out.leadership.generation = 2;
+  out.leadership.term = 2;
   out.leader = {.host = "", .port = 7};
   return out;
 }
@@ -102,7 +102,7 @@ TEST_F(LinksTest, WhatWasSentBeforeACloseArrives) {
   leader_.run([&](Links& links) {
     links.send(caller_, Refuse{.job = {}, .exit_status = 2, .why = std::string(4'000, 'x')});
     links.close(caller_);
-    links.send(caller_, Ask{.generation = 1});  // too late
+    links.send(caller_, VoteRequest{.term = 1});  // too late
   });
   EXPECT_EQ(member_.hears<Refuse>().exit_status, 2);
   EXPECT_EQ(member_.next_is<Links::Closed>(), kCall);
@@ -121,9 +121,9 @@ TEST_F(LinksTest, TheEndOfALinkIsToldOnceAndToTheOtherSideAlone) {
 }
 
 TEST_F(LinksTest, WhatWasSentBeforeLeavingArrives) {
-  leader_.run([&](Links& links) { links.send(caller_, Ask{.generation = 7}); });
+  leader_.run([&](Links& links) { links.send(caller_, VoteRequest{.term = 7}); });
   leader_.stop();
-  EXPECT_EQ(member_.hears<Ask>().generation, 7);
+  EXPECT_EQ(member_.hears<VoteRequest>().term, 7);
   EXPECT_EQ(member_.next_is<Links::Closed>(), kCall);
 }
 
@@ -146,7 +146,7 @@ TEST_F(LinksTest, WhoLeadsMayCallToSayOnlyWhereItIs) {
     links.close(Link{3});
   });
   const auto told = leader_.hears<Redirect>();
-  EXPECT_EQ(told.leadership.generation, 2);
+  EXPECT_EQ(told.leadership.term, 2);
   EXPECT_EQ(told.leader, (Endpoint{.host = "127.0.0.1", .port = 7}));
 }
 
@@ -193,19 +193,19 @@ TEST(Links, OneMayAnswerWhileItIsTold) {
   RunningAgent leader({}, [](Links& links, const Links::Event& event) {
     const auto* const received = std::get_if<Links::Received>(&event);
     if (received == nullptr) return;
-    links.send(received->link, Ask{.generation = 1});
-    links.send(received->link, Ask{.generation = 2});
+    links.send(received->link, VoteRequest{.term = 1});
+    links.send(received->link, VoteRequest{.term = 2});
     links.close(received->link);
   });
   RawAgent caller(leader);
-  caller.say_bytes(RawAgent::framed(encode(hello_of())) + RawAgent::framed(encode(Beat())));
-  EXPECT_EQ(std::get<Ask>(caller.hear().value()).generation, 1);
-  EXPECT_EQ(std::get<Ask>(caller.hear().value()).generation, 2);
+  caller.say_bytes(RawAgent::framed(encode(hello_of())) + RawAgent::framed(encode(Heartbeat())));
+  EXPECT_EQ(std::get<VoteRequest>(caller.hear().value()).term, 1);
+  EXPECT_EQ(std::get<VoteRequest>(caller.hear().value()).term, 2);
   EXPECT_TRUE(caller.is_closed());
   leader.hears<Hello>();
   RawAgent next(leader);
   next.say(hello_of());
-  leader.hears<Hello>();  // and not the beat, since that link was closed
+  leader.hears<Hello>();  // and not the heartbeat, since that link was closed
 }
 
 TEST(Links, AStreamMayBeCutAnywhere) {
@@ -213,12 +213,12 @@ TEST(Links, AStreamMayBeCutAnywhere) {
   RawAgent caller(leader, "");
   const std::string stream = std::string(opening_of(Protocol::kAgent)) +
                              RawAgent::framed(encode(hello_of("n1"))) +
-                             RawAgent::framed(encode(Beat{.number = 1, .heard = 0}));
+                             RawAgent::framed(encode(Heartbeat{.number = 1, .heard = 0}));
   for (const char byte : stream) {
     caller.say_bytes(std::string_view(&byte, 1));
   }
   EXPECT_EQ(leader.hears<Hello>().node.listens.host, "n1");
-  EXPECT_EQ(leader.hears<Beat>().number, 1);
+  EXPECT_EQ(leader.hears<Heartbeat>().number, 1);
 }
 
 /// More than is read at once, with the end behind it: a ready connection is reported only once.
@@ -226,7 +226,7 @@ TEST(Links, AFloodAndTheEndOfItsLinkAreReadToTheLast) {
   constexpr std::int64_t kBeats = 10'000;
   std::string flood = RawAgent::framed(encode(hello_of("n1")));
   for (std::int64_t number = 1; number <= kBeats; ++number) {
-    flood += RawAgent::framed(encode(Beat{.number = number, .heard = 0}));
+    flood += RawAgent::framed(encode(Heartbeat{.number = number, .heard = 0}));
   }
   RunningAgent leader;
   {
@@ -236,7 +236,7 @@ TEST(Links, AFloodAndTheEndOfItsLinkAreReadToTheLast) {
   Link link{};
   leader.hears<Hello>(&link);
   for (std::int64_t number = 1; number <= kBeats; ++number) {
-    ASSERT_EQ(leader.hears<Beat>().number, number);
+    ASSERT_EQ(leader.hears<Heartbeat>().number, number);
   }
   EXPECT_EQ(leader.next_is<Links::Closed>(), link);
 }
@@ -261,8 +261,8 @@ TEST(Links, WithTheSameSecretAgentsMeet) {
   member.send(kCall, hello_of());
   Link link{};
   EXPECT_EQ(leader.hears<Hello>(&link).job, "j");
-  leader.send(link, Ask{.generation = 3});
-  EXPECT_EQ(member.hears<Ask>().generation, 3);
+  leader.send(link, VoteRequest{.term = 3});
+  EXPECT_EQ(member.hears<VoteRequest>().term, 3);
 }
 
 /// What an agent with the secret `ours` is told that calls one with the secret `theirs`.
@@ -318,7 +318,7 @@ TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
   int at_once = -1;
   int when_asked = -1;
   const auto on_event = [&](const Links::Event& event) {
-    links->send(std::get<Links::Received>(event).link, Ask{.generation = 3});
+    links->send(std::get<Links::Received>(event).link, VoteRequest{.term = 3});
     at_once = poll(&arrived, 1, 0);
     links->send_written();
     when_asked = poll(&arrived, 1, 1'000);
@@ -346,7 +346,7 @@ TEST(Links, AStrangerIsClosedAndTheOthersAreUnharmed) {
   leader.hears<Hello>(&link);
   for (const std::string& bytes :
        {RawAgent::framed("no JSON"),
-        RawAgent::framed(encode(Beat())),
+        RawAgent::framed(encode(Heartbeat())),
         RawAgent::framed(R"({"type":"hello"})"),
         std::string("\xFF\xFF\xFF\xFF"),
         std::string("GET / HTTP/1.1\r\n\r\n")}) {
@@ -354,8 +354,8 @@ TEST(Links, AStrangerIsClosedAndTheOthersAreUnharmed) {
     stranger.say_bytes(bytes);
     while (stranger.hear()) {}  // a refusal, perhaps
   }
-  leader.send(link, Ask{.generation = 3});
-  EXPECT_EQ(std::get<Ask>(member.hear().value()).generation, 3);
+  leader.send(link, VoteRequest{.term = 3});
+  EXPECT_EQ(std::get<VoteRequest>(member.hear().value()).term, 3);
 }
 
 TEST(Links, WhoNeverSaysHelloIsClosed) {
@@ -401,8 +401,8 @@ TEST(Links, MoreThanTheLimitAreTurnedAway) {
   leader.hears<Hello>(&link);
   RawAgent second(leader);
   EXPECT_TRUE(second.is_closed());
-  leader.send(link, Ask{.generation = 3});
-  EXPECT_EQ(std::get<Ask>(first.hear().value()).generation, 3);
+  leader.send(link, VoteRequest{.term = 3});
+  EXPECT_EQ(std::get<VoteRequest>(first.hear().value()).term, 3);
 }
 
 TEST(Links, WhatIsNoAgentAtTheEndpointIsNotTakenForOne) {

@@ -78,67 +78,69 @@ TEST(MessageJson, AnyOtherFieldMustBeThere) {
 }
 
 TEST(MessageJson, LooksOnTheWireAsTheDocumentSays) {
-  EXPECT_EQ(encode(Beat{.number = 17, .heard = 16}), R"({"type":"beat","number":17,"heard":16})");
+  EXPECT_EQ(
+      encode(Heartbeat{.number = 17, .heard = 16}),
+      R"({"type":"heartbeat","number":17,"heard":16})");
   EXPECT_EQ(encode(Confirm{.heard = 17}), R"({"type":"confirm","heard":17})");
   EXPECT_EQ(
-      encode(Answer{
+      encode(HeartbeatReply{
           .number = 17,
           .grant = std::chrono::seconds(3),
-          .electorate = {.generation = 4, .number = 10},
-          .electorate_size = 5,
+          .round = {.term = 4, .number = 10},
+          .voter_count = 5,
           .next = std::chrono::milliseconds(600)}),
-      R"({"type":"answer","number":17,"grant_ns":3000000000,)"
-      R"("electorate":{"generation":4,"number":10},"electorate_size":5,"next_ns":600000000})");
+      R"({"type":"heartbeat_reply","number":17,"grant_ns":3000000000,)"
+      R"("round":{"term":4,"number":10},"voter_count":5,"next_ns":600000000})");
   EXPECT_EQ(encode(VerdictHeard{}), R"({"type":"verdict_heard"})");
   EXPECT_EQ(
-      encode(LineHello{
+      encode(LifelineHello{
           .job = "j",
           .node = Incarnation{0xA1},
-          .leadership = {.generation = 4, .leader = Incarnation{0xB2}},
+          .leadership = {.term = 4, .leader = Incarnation{0xB2}},
           .proof = "f0"}),
       R"({"job":"j","incarnation":"00000000000000a1",)"
-      R"("leadership":{"generation":4,"leader":"00000000000000b2"},"proof":"f0"})");
+      R"("leadership":{"term":4,"leader":"00000000000000b2"},"proof":"f0"})");
 }
 
 TEST(MessageJson, RefusesByTheNameOfTheField) {
   EXPECT_EQ(
-      refusal(R"({"type":"ask","generation":-1})"),
-      "message: ask.generation is -1; expected 0 to 1000000000000000");
-  EXPECT_EQ(refusal(R"({"type":"ask"})"), "message: ask.generation is missing");
+      refusal(R"({"type":"vote_request","term":-1})"),
+      "message: vote_request.term is -1; expected 0 to 1000000000000000");
+  EXPECT_EQ(refusal(R"({"type":"vote_request"})"), "message: vote_request.term is missing");
   EXPECT_EQ(
-      refusal(R"({"type":"ask","generation":"1"})"), "message: ask.generation is no whole number");
+      refusal(R"({"type":"vote_request","term":"1"})"),
+      "message: vote_request.term is no whole number");
   EXPECT_EQ(
-      refusal(R"({"type":"ask","generation":1.0})"), "message: ask.generation is no whole number");
+      refusal(R"({"type":"vote_request","term":1.0})"),
+      "message: vote_request.term is no whole number");
   EXPECT_EQ(
-      refusal(R"({"type":"ask","generation":18446744073709551615})"),
-      "message: ask.generation is 18446744073709551615; expected 0 to 1000000000000000");
+      refusal(R"({"type":"vote_request","term":18446744073709551615})"),
+      "message: vote_request.term is 18446744073709551615; expected 0 to 1000000000000000");
   EXPECT_EQ(
-      refusal(R"({"type":"ask","generation":1,"colour":2})"),
-      "message: ask.\"colour\" is no field of it");
+      refusal(R"({"type":"vote_request","term":1,"colour":2})"),
+      "message: vote_request.\"colour\" is no field of it");
   EXPECT_EQ(
-      refusal(R"({"type":"ask","generation":1,"generation":2})"),
-      "message: \"generation\" is given twice");
+      refusal(R"({"type":"vote_request","term":1,"term":2})"), "message: \"term\" is given twice");
   EXPECT_EQ(
       refusal(R"({"type":"leaving","signal":15,"whole_job":1})"),
       "message: leaving.whole_job is neither true nor false");
   EXPECT_EQ(
-      refusal(R"({"type":"start_round","round":{"generation":1}})"),
+      refusal(R"({"type":"start_round","round":{"term":1}})"),
       "message: start_round.round.number is missing");
   EXPECT_EQ(
       refusal(R"({"type":"start_round","round":7})"), "message: start_round.round is no object");
   EXPECT_EQ(
-      refusal(
-          R"({"type":"workers","round":{"generation":1,"number":1},"state":"asleep","pids":[]})"),
+      refusal(R"({"type":"workers","round":{"term":1,"number":1},"state":"asleep","pids":[]})"),
       "message: workers.state is '\"asleep\"'");
   EXPECT_EQ(
-      refusal(
-          R"({"type":"workers","round":{"generation":1,"number":1},"state":"failed","pids":[1,-2]})"),
+      refusal(R"({"type":"workers","round":{"term":1,"number":1},"state":"failed","pids":[1,-2]})"),
       "message: workers.pids is -2; expected 0 to 4194304");
   EXPECT_EQ(
-      refusal(R"({"type":"redirect","job":"j","program":"a","role":"b",)"
-              R"("instance":{"founder":"0000000000000001","founded_ms":1},"has_begun":true,)"
-              R"("leadership":{"generation":1,"leader":"0000000000000001"},)"
-              R"("leader":{"host":"a b","port":1}})"),
+      refusal(
+          R"({"type":"redirect","job":"j","program":"a","role":"b",)"
+          R"("instance":{"bootstrap leader":"0000000000000001","founded_ms":1},"has_begun":true,)"
+          R"("leadership":{"term":1,"leader":"0000000000000001"},)"
+          R"("leader":{"host":"a b","port":1}})"),
       "message: redirect.leader cannot be: its host is neither a name nor an address");
 }
 
@@ -146,10 +148,10 @@ TEST(MessageJson, RefusesWhatIsNoMessage) {
   EXPECT_EQ(refusal(""), "message: it is no JSON");
   EXPECT_EQ(refusal("\xFF\xFE"), "message: it is no JSON");
   EXPECT_EQ(
-      refusal(R"({"type":"ask","generation":1} )"
+      refusal(R"({"type":"vote_request","term":1} )"
               "x"),
       "message: it is no JSON");
-  EXPECT_EQ(refusal(R"({"type":"ask","generation":1)"), "message: it is no JSON");
+  EXPECT_EQ(refusal(R"({"type":"vote_request","term":1)"), "message: it is no JSON");
   EXPECT_EQ(refusal("[]"), "message: it is no JSON object");
   EXPECT_EQ(refusal("{}"), "message: it has no type");
   EXPECT_EQ(refusal(R"({"type":7})"), "message: it has no type");
@@ -175,8 +177,8 @@ TEST(MessageJson, RefusesWhatIsTooLongOrUnprintable) {
   }
   EXPECT_EQ(
       refusal(
-          R"({"type":"workers","round":{"generation":1,"number":1},"state":"running","pids":[)" +
-          pids + "]}"),
+          R"({"type":"workers","round":{"term":1,"number":1},"state":"running","pids":[)" + pids +
+          "]}"),
       "message: workers.pids has 4097 items; at most 4096");
 }
 
@@ -221,26 +223,26 @@ TEST(MessageJson, TheLargestMessageFitsInAFrame) {
 }
 
 TEST(MessageJson, WhatEndsARequestOfHttpMayStandBehindIt) {
-  const Message message = Acknowledge{.round = {.generation = 1, .number = 2}};
+  const Message message = Acknowledge{.round = {.term = 1, .number = 2}};
   const auto decoded = decode(encode(message) + std::string(kEndOfRequest));
   ASSERT_TRUE(decoded);
   EXPECT_EQ(std::get<Acknowledge>(*decoded), std::get<Acknowledge>(message));
 }
 
 TEST(MessageJson, AHelloOfALifeLineComesBackAsItWent) {
-  const LineHello hello{
+  const LifelineHello hello{
       .job = "j\xC3\xA9",
       .node = Incarnation{UINT64_MAX},
-      .leadership = {.generation = 7, .leader = Incarnation{1}},
+      .leadership = {.term = 7, .leader = Incarnation{1}},
       .proof = "ab"};
   EXPECT_EQ(decode_line(encode(hello)).value(), hello);
   EXPECT_EQ(
       decode_line(
-          R"({"job":"j","incarnation":"A1","leadership":{"generation":7,"leader":"00000000000000b2"},"proof":""})")
+          R"({"job":"j","incarnation":"A1","leadership":{"term":7,"leader":"00000000000000b2"},"proof":""})")
           .error()
           .detail,
-      "life line: hello.incarnation is not 16 small hex digits");
-  EXPECT_EQ(decode_line("no").error().detail, "life line: it is no JSON");
+      "lifeline: hello.incarnation is not 16 small hex digits");
+  EXPECT_EQ(decode_line("no").error().detail, "lifeline: it is no JSON");
 }
 
 }  // namespace

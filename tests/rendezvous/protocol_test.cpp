@@ -9,7 +9,7 @@ TEST(Protocol, IsToldByTheFirstBytes) {
   EXPECT_EQ(detect(std::string_view("\0", 1)), Protocol::kStore);
   EXPECT_EQ(detect("GET /healthz HTTP/1.1"), Protocol::kHttp);
   EXPECT_EQ(detect("\xDDRN\x01"), Protocol::kAgent);
-  EXPECT_EQ(detect("\xDDRL\x01"), Protocol::kLifeLine);
+  EXPECT_EQ(detect("\xDDRL\x01"), Protocol::kLifeline);
 }
 
 TEST(Protocol, WaitsWhileItCouldStillBeOneOfOurs) {

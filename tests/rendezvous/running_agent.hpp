@@ -1,13 +1,13 @@
 #pragma once
 
-// The connections and life lines of one agent behind a real port of loopback, served by a thread of
+// The connections and lifelines of one agent behind a real port of loopback, served by a thread of
 // its own; its events are kept for the test to read.
 
 #include "base/task_scope.hpp"
 #include "rendezvous/connect.hpp"
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/message_json.hpp"
-#include "rendezvous/life_lines.hpp"
+#include "rendezvous/lifelines.hpp"
 #include "rendezvous/links.hpp"
 #include "rendezvous/load_mac.hpp"
 #include "rendezvous/store_server.hpp"
@@ -64,16 +64,16 @@ class EventQueue {
   std::deque<Event> events_;
 };
 
-/// A front for life lines: whatever it holds stays open until it is let go.
+/// A guard for lifelines: whatever it holds stays open until it is let go.
 class Holder {
  public:
   enum class Deed : std::uint8_t { kHeldLine, kHeldEnd, kLetGo };
 
-  LifeLines::Holders holders() {
+  Lifelines::Holders holders() {
     return {
         .hold_line =
             [this](int line) {
-              if (refuses_) return Result<void>(make_error(Errc::kIo, "the front is stopped"));
+              if (refuses_) return Result<void>(make_error(Errc::kIo, "the guard is stopped"));
               hold(line, Deed::kHeldLine);
               return Result<void>();
             },
@@ -86,10 +86,10 @@ class Holder {
             }};
   }
 
-  /// Says farewell on all that is held.
-  void say_farewell() {
+  /// Says goodbye on all that is held.
+  void send_goodbye() {
     for (const auto& [name, copy] : held_) {
-      EXPECT_EQ(::write(copy.get(), &kFarewell, 1), 1);
+      EXPECT_EQ(::write(copy.get(), &kGoodbye, 1), 1);
     }
   }
 
@@ -124,16 +124,16 @@ class RunningAgent {
     };
     const Mac mac = load_mac(secret).value();
     links_ = Links::open(context_, limits, on_event, mac).value();
-    LifeLines::Options lines{
+    Lifelines::Options lines{
         .job = "j",
         .mac = mac,
         .trusts_end = trusts_end,
         .limits = {},
-        .holders = front_.holders(),
+        .holders = guard_.holders(),
         .on_event = {}};
     lines.limits.handshake = limits.handshake;
-    lines.on_event = [this](const LifeLines::Event& event) { line_events_.push(event); };
-    lines_ = LifeLines::open(context_, std::move(lines)).value();
+    lines.on_event = [this](const Lifelines::Event& event) { line_events_.push(event); };
+    lines_ = Lifelines::open(context_, std::move(lines)).value();
     StoreServerOptions options;
     options.endpoint = {.host = "127.0.0.1", .port = 0};
     options.for_agents = [this](Protocol protocol, Descriptor socket, const std::string& received) {
@@ -172,8 +172,8 @@ class RunningAgent {
   void run(const std::function<void(Links&)>& deed) {
     on_thread([&] { deed(*links_); });
   }
-  void run_lines(const std::function<void(LifeLines&, Holder&)>& deed) {
-    on_thread([&] { deed(*lines_, front_); });
+  void run_lines(const std::function<void(Lifelines&, Holder&)>& deed) {
+    on_thread([&] { deed(*lines_, guard_); });
   }
 
   void send(Link link, const Message& message) {
@@ -187,8 +187,8 @@ class RunningAgent {
   }
 
   std::optional<Links::Event> next() { return events_.next(); }
-  std::optional<LifeLines::Event> next_of_lines() { return line_events_.next(); }
-  std::optional<Holder::Deed> next_of_front() { return front_.next(); }
+  std::optional<Lifelines::Event> next_of_lines() { return line_events_.next(); }
+  std::optional<Holder::Deed> next_of_front() { return guard_.next(); }
 
   /// The link of the next event, which has to be an E.
   template <class E>
@@ -237,13 +237,13 @@ class RunningAgent {
 
   Answers answers_;
   EventQueue<Links::Event> events_;
-  EventQueue<LifeLines::Event> line_events_;
+  EventQueue<Lifelines::Event> line_events_;
 
   asio::io_context context_{1};
   Timer stop_;
   std::unique_ptr<Links> links_;
-  Holder front_;
-  std::unique_ptr<LifeLines> lines_;
+  Holder guard_;
+  std::unique_ptr<Lifelines> lines_;
   std::unique_ptr<StoreServer> server_;
   std::atomic<int> wake_ups_ = 0;
   std::thread thread_;

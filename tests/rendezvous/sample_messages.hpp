@@ -37,7 +37,7 @@ inline FailureNews sample_failure() {
       .last_line = TextLine{.text = "NameError: name 'x' is not defined"}};
 }
 
-inline Electorate electorate(RoundId round, int size) {
+inline VoterSet voters(RoundId round, int size) {
   return {
       .round = round,
       .size = size,
@@ -48,24 +48,23 @@ inline Electorate electorate(RoundId round, int size) {
 }
 
 inline LeaderDeath sample_death() {
-  return {
-      .of = {.generation = 4, .leader = Incarnation{0xA4}}, .in_time = true, .is_replaced = false};
+  return {.of = {.term = 4, .leader = Incarnation{0xA4}}, .in_time = true, .is_replaced = false};
 }
 
-inline Standing sample_standing() {
+inline VoterState sample_standing() {
   return {
-      .instance = {.founder = Incarnation{0xF0}, .founded = 1'700'000'000'000},
-      .generation = 4,
-      .obeyed = {.generation = 3, .leader = Incarnation{0xA3}},
+      .instance = {.bootstrap_leader = Incarnation{0xF0}, .bootstrapped_ms = 1'700'000'000'000},
+      .term = 4,
+      .obeyed = {.term = 3, .leader = Incarnation{0xA3}},
       .committed =
-          {.round = {.generation = 3, .number = 9},
+          {.round = {.term = 3, .number = 9},
            .size = 5,
            .is_member = true,
            .is_leader = true,
            .late = {{.node = Incarnation{0xB7}, .is_replaced = true}},
            .members = {{.node = Incarnation{0xC8}, .runs = true}}},
-      .offered = electorate({.generation = 4, .number = 10}, 4),
-      .unsettled = {electorate({.generation = 3, .number = 10}, 3)},
+      .offered = voters({.term = 4, .number = 10}, 4),
+      .undecided = {voters({.term = 3, .number = 10}, 3)},
       .offered_nodes = 4,
       .was_to_run = true,
       .leader_ran = false,
@@ -80,7 +79,7 @@ inline Standing sample_standing() {
 }
 
 inline std::vector<Message> sample_messages() {
-  const RoundId round{.generation = 4, .number = 10};
+  const RoundId round{.term = 4, .number = 10};
   return {
       Hello{
           .job = "job 7",
@@ -92,9 +91,9 @@ inline std::vector<Message> sample_messages() {
           .lease = std::chrono::seconds(3),
           .has_fence = true,
           .trusts_replacement = true,
-          .standing = sample_standing(),
-          .awaits = {.founder = Incarnation{0xD9}, .founded = 7}},
-      Beat{.number = 17, .heard = 16},
+          .voter_state = sample_standing(),
+          .awaits = {.bootstrap_leader = Incarnation{0xD9}, .bootstrapped_ms = 7}},
+      Heartbeat{.number = 17, .heard = 16},
       Confirm{.heard = 17},
       Acknowledge{.round = round},
       WorkerNews{
@@ -107,21 +106,21 @@ inline std::vector<Message> sample_messages() {
       FailureText{
           .round = round, .rank = 13, .lines = {{.text = "Traceback:"}, {.text = "  \"x\""}}},
       Leaving{.signal = 15, .whole_job = true},
-      Eligible{.dead = sample_death(), .standing = sample_standing()},
-      Promise{.generation = 5, .dead = sample_death(), .standing = sample_standing()},
+      PreVote{.dead = sample_death(), .voter_state = sample_standing()},
+      Vote{.term = 5, .dead = sample_death(), .voter_state = sample_standing()},
       VerdictHeard{},
       Welcome{
           .instance = sample_standing().instance,
-          .generation = 4,
+          .term = 4,
           .leader = sample_node(),
           .lease = std::chrono::seconds(3),
           .margin = std::chrono::milliseconds(500),
           .successors = {{.node = Incarnation{1}, .at = {.host = "n2", .port = 1}}}},
-      Answer{
+      HeartbeatReply{
           .number = 17,
           .grant = std::chrono::nanoseconds(2'999'999'999),
-          .electorate = round,
-          .electorate_size = 5,
+          .round = round,
+          .voter_count = 5,
           .next = std::chrono::milliseconds(600)},
       Redirect{
           .job = "job 7",
@@ -129,7 +128,7 @@ inline std::vector<Message> sample_messages() {
           .role = "default",
           .instance = sample_standing().instance,
           .has_begun = true,
-          .leadership = {.generation = 5, .leader = Incarnation{0xA5}},
+          .leadership = {.term = 5, .leader = Incarnation{0xA5}},
           .leader = {.host = "10.0.0.7", .port = 4'000}},
       Survivor{
           .job = "job 7",
@@ -142,14 +141,14 @@ inline std::vector<Message> sample_messages() {
           .at = {.host = "10.0.0.7", .port = 4'000},
           .elsewhere = true,
           .loss = {.why = "n1 is silent", .ends = "it is heard again"}},
-      Ask{.generation = 6},
+      VoteRequest{.term = 6},
       OfferRound{
           .round = round,
-          .committed = electorate({.generation = 3, .number = 9}, 5),
+          .committed = voters({.term = 3, .number = 9}, 5),
           .place = Place{.group_rank = 1, .group_size = 2, .first_rank = 8, .world_size = 16},
           .nodes = 2,
           .leader_runs = false,
-          .electorate_size = 3,
+          .voter_count = 3,
           .master = {.host = "10.0.0.1", .port = 29'500},
           .successors =
               {{.node = Incarnation{1}, .at = {.host = "10.0.0.2", .port = 1}},
@@ -167,12 +166,12 @@ inline std::vector<Message> sample_messages() {
           .crashes = 3,
           .repeats = true,
           .pause = std::chrono::seconds(2)},
-      TellVerdict{.verdict = {.exit_status = 1, .why = "rank 13 failed"}, .is_final = true},
+      VerdictNews{.verdict = {.exit_status = 1, .why = "rank 13 failed"}, .is_final = true},
       Refuse{
           .job = "a",
           .exit_status = 2,
           .why = "--node-rank 1 is taken by n3",
-          .instance = Instance{.founder = Incarnation{0xC8}, .founded = 1}}};
+          .instance = Instance{.bootstrap_leader = Incarnation{0xC8}, .bootstrapped_ms = 1}}};
 }
 
 }  // namespace ddprun::testing

@@ -27,7 +27,7 @@ JobStatus ended_job() {
   status.job = "run\n7";
   status.version = "1.2.3";
   status.state = JobStatus::State::kEnded;
-  status.generation = 2;
+  status.term = 2;
   status.round = 5;
   status.attempt = 4;
   status.restarts_used = 3;
@@ -47,7 +47,7 @@ JobStatus ended_job() {
       {.rank = 1, .local_rank = 1, .pid = 813, .state = Worker::State::kStopped}};
   Node spare = node_of("n1", "10.0.0.2:1");
   spare.state = Node::State::kSpare;
-  spare.beat_age = 250ms;
+  spare.heartbeat_age = 250ms;
   spare.unfit = "its check failed";
   status.nodes = {leader, spare};
   return status;
@@ -83,10 +83,10 @@ TEST(StatusJson, HasTheFieldsOfTheManual) {
   status.nodes[0].workers.push_back({});
   EXPECT_EQ(
       to_json(status),
-      R"({"job":"a","version":"b","state":"gathering","generation":0,"round":0,"attempt":0,)"
+      R"({"job":"a","version":"b","state":"gathering","term":0,"round":0,"attempt":0,)"
       R"("restarts_used":0,"restarts_max":0,"nodes_min":1,"nodes_max":1,"lease_s":0.0,"reason":"",)"
       R"("exit_status":null,"nodes":[{"host":"n","address":"h:1","incarnation":"000000000000000f",)"
-      R"("state":"waiting","is_leader":false,"group_rank":null,"beat_age_s":null,)"
+      R"("state":"waiting","is_leader":false,"group_rank":null,"heartbeat_age_s":null,)"
       R"("unfit":"",)"
       R"("workers":[{"rank":0,"local_rank":0,"pid":0,"state":"running"}]}]})"
       "\n");

@@ -11,21 +11,21 @@ namespace {
 
 constexpr TimePoint kNow = TimePoint() + std::chrono::seconds(1000);
 
-RendezvousPolicy policy_of(bool founds) {
+RendezvousPolicy policy_of(bool bootstraps) {
   RendezvousPolicy policy;
   policy.job = "run7";
   policy.node.incarnation = Incarnation{1};
   policy.node.host = "n0";
   policy.nodes = NodeRange(2, 2);
-  policy.founds = founds;
+  policy.bootstraps = bootstraps;
   policy.meet = {Endpoint{.host = "10.0.0.9", .port = 29400}};
   return policy;
 }
 
 TEST(StatusPage, OfTheLeaderIsTheStatus) {
-  Peer peer(policy_of(true));
+  RendezvousNode peer(policy_of(true));
   Effects out;
-  peer.apply(Peer::Begin{}, kNow, out);
+  peer.apply(RendezvousNode::Begin{}, kNow, out);
   const HttpPage page = status_page(peer, "1.2", kNow);
   EXPECT_EQ(page.status, "200 OK");
   EXPECT_EQ(page.content_type, "application/json");
@@ -36,9 +36,9 @@ TEST(StatusPage, OfTheLeaderIsTheStatus) {
 }
 
 TEST(StatusPage, OfAnotherNodeIsTheWayToTheLeader) {
-  Peer peer(policy_of(false));
+  RendezvousNode peer(policy_of(false));
   Effects out;
-  peer.apply(Peer::Begin{}, kNow, out);
+  peer.apply(RendezvousNode::Begin{}, kNow, out);
   EXPECT_EQ(status_page(peer, "1.2", kNow).status, "503 Service Unavailable");
 
   ASSERT_FALSE(out.empty());
@@ -47,12 +47,12 @@ TEST(StatusPage, OfAnotherNodeIsTheWayToTheLeader) {
     if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
   }
   Welcome welcome;
-  welcome.generation = 1;
+  welcome.term = 1;
   welcome.leader.incarnation = Incarnation{7};
   welcome.leader.listens = {.host = "10.0.0.9", .port = 29400};
   welcome.lease = std::chrono::seconds(3);
-  peer.apply(Peer::Connected{.link = called}, kNow, out);
-  peer.apply(Peer::Received{.link = called, .message = welcome}, kNow, out);
+  peer.apply(RendezvousNode::Connected{.link = called}, kNow, out);
+  peer.apply(RendezvousNode::Received{.link = called, .message = welcome}, kNow, out);
   const HttpPage page = status_page(peer, "1.2", kNow);
   EXPECT_EQ(page.status, "307 Temporary Redirect");
   EXPECT_EQ(page.location, "http://10.0.0.9:29400/status");

@@ -289,7 +289,7 @@ TEST(Store, ABarrierReleasesAllWhenTheLastArrives) {
   for (int who = 1; who <= 64; ++who) {
     EXPECT_EQ(world.hear(who), kStop) << who;
   }
-  EXPECT_EQ(world.ask(1, barrier("b", 64)), kStop);  // no generations: it stays open
+  EXPECT_EQ(world.ask(1, barrier("b", 64)), kStop);  // no terms: it stays open
 }
 
 TEST(Store, WhoLeavesABarrierStaysCounted) {

@@ -116,8 +116,8 @@ void Cluster::start(int index) {
   policy.notice_status = kSavedStatus;
   policy.notice_delay = 200ms;
   policy.spares = true;
-  policy.founds = index == 0;  // whatever it forgot
-  policy.founded = (world_.now() + world_.between(-300ms, 300ms)).time_since_epoch() / 1ms;
+  policy.bootstraps = index == 0;  // whatever it forgot
+  policy.bootstrapped_ms = (world_.now() + world_.between(-300ms, 300ms)).time_since_epoch() / 1ms;
   policy.trusts_replacement = setting_.trusts_replacement;
   policy.has_fence = setting_.has_fence;
   policy.meet = {endpoint_of(0)};
@@ -126,36 +126,37 @@ void Cluster::start(int index) {
   policy.join_timeout = 60s;
   policy.last_call = setting_.last_call;
   policy.seed = world_.number();
-  node.peer = std::make_unique<Peer>(std::move(policy));
+  node.rendezvous = std::make_unique<RendezvousNode>(std::move(policy));
   note(index, fmt::format("starts, incarnation {:x}", incarnation));
-  feed(index, Peer::Begin{.unfit = check(index)});
+  feed(index, RendezvousNode::Begin{.unfit = check(index)});
 }
 
-void Cluster::feed(int index, const Peer::Event& event) {
+void Cluster::feed(int index, const RendezvousNode::Event& event) {
   Node& node = nodes_[at(index)];
   if (!node.agent_up) return;
   if (node.frozen) {
     node.missed.push_back(event);
     return;
   }
-  if (const auto* opened = std::get_if<Peer::LineOpened>(&event)) keep(index, *opened);
+  if (const auto* opened = std::get_if<RendezvousNode::LifelineOpened>(&event))
+    keep(index, *opened);
   // Effects never lead back here at once: whatever they cause happens later.
   Effects effects;
-  const Incarnation before = node.peer->member().node().incarnation;
+  const Incarnation before = node.rendezvous->member().node().incarnation;
   const Incarnation instance = instance_of(index);
-  const bool had_begun = has_begun(node.peer->member().standing());
-  node.peer->apply(event, local(node, world_.now()), effects);
-  const bool is_same = node.peer->member().node().incarnation == before;
+  const bool had_begun = has_begun(node.rendezvous->member().voter_state());
+  node.rendezvous->apply(event, local(node, world_.now()), effects);
+  const bool is_same = node.rendezvous->member().node().incarnation == before;
   if (is_same && had_begun && instance_of(index) != instance) {
     violated("R1", "a node of an instance that has begun follows another one");
   }
-  const Member& member = node.peer->member();
+  const Member& member = node.rendezvous->member();
   if (member.follows_another() && member.knows_that_it_has_begun()) {
     node.began = instance_of(index);
-    node.began_until = world_.now() + node.peer->policy().seek_timeout / 2;
+    node.began_until = world_.now() + node.rendezvous->policy().search_timeout / 2;
   }
-  const bool leads = node.peer->member().leads();
-  const bool follows = node.peer->member().leader().has_value() && !leads;
+  const bool leads = node.rendezvous->member().leads();
+  const bool follows = node.rendezvous->member().leader().has_value() && !leads;
   if (leads != node.led || follows != node.follows) node.calls_since = world_.now();
   node.led = leads;
   node.follows = follows;
@@ -173,7 +174,7 @@ void Cluster::feed(int index, const Peer::Event& event) {
 void Cluster::arm(int index) {
   Node& node = nodes_[at(index)];
   if (!node.agent_up) return;
-  const auto deadline = node.peer->next_deadline();
+  const auto deadline = node.rendezvous->next_deadline();
   if (!deadline) return;
   // A real timer is late by a little, and so never early.
   const TimePoint due = global(node, *deadline) + 20us;
@@ -184,7 +185,7 @@ void Cluster::arm(int index) {
     if (mine.life != life || mine.tick_at != when) return;
     mine.tick_at = kNever;
     if (mine.frozen) mine.overslept_since = std::min(mine.overslept_since, world_.now());
-    feed(index, Peer::Tick{});
+    feed(index, RendezvousNode::Tick{});
   });
 }
 
@@ -205,7 +206,7 @@ void Cluster::freeze(int index, Duration for_how_long) {
     for (const auto& event : std::exchange(thawed.missed, {})) {
       feed(index, event);
     }
-    feed(index, Peer::Tick{});
+    feed(index, RendezvousNode::Tick{});
   });
 }
 
@@ -221,12 +222,12 @@ void Cluster::kill_agent(int index) {
     end_kept(index);
     return end_lines(index);
   }
-  // The guard ends what is left, says farewell, and goes.
+  // The guard ends what is left, says goodbye, and goes.
   world_.in(world_.between(100us, 20ms), [this, index, life = node.life] {
     Node& mine = nodes_[at(index)];
     if (mine.life != life || !mine.guard_up) return;
     if (mine.runs) workers_ended(index, mine.run, WorkersEnd::kStopped);
-    say_farewell(index);
+    send_goodbye(index);
     mine.guard_up = false;
     end_lines(index);
   });
@@ -248,7 +249,7 @@ void Cluster::kill_guard(int index) {
     const Node& mine = nodes_[at(index)];
     if (mine.life != life || !mine.agent_up || mine.frozen) return;
     if (mine.runs) workers_ended(index, mine.run, WorkersEnd::kStopped);
-    say_farewell(index);
+    send_goodbye(index);
     agent_gone(index);
     end_lines(index);
   });
@@ -307,8 +308,8 @@ void Cluster::agent_gone(int index) {
   }
 }
 
-/// From here on the guard can say farewell on it: an agent that is frozen has not told it yet.
-void Cluster::keep(int leader, const Peer::LineOpened& opened) {
+/// From here on the guard can say goodbye on it: an agent that is frozen has not told it yet.
+void Cluster::keep(int leader, const RendezvousNode::LifelineOpened& opened) {
   const auto is_it = [&](const auto& line) {
     return line->leader == leader && line->leader_life == nodes_[at(leader)].life &&
            line->incarnation == opened.node && line->leadership == opened.leadership;
@@ -348,7 +349,7 @@ void Cluster::end_of_leader(const std::shared_ptr<Line>& line) {
   network_.send(line->to_member, [this, line] {
     const Node& member = nodes_[at(line->member)];
     if (member.life != line->member_life || !line->is_known_held) return;
-    feed(line->member, Peer::Farewell{.leadership = line->leadership});
+    feed(line->member, RendezvousNode::Goodbye{.leadership = line->leadership});
   });
 }
 
@@ -357,7 +358,7 @@ void Cluster::end_of_member(const std::shared_ptr<Line>& line) {
   network_.send(line->to_leader, [this, line] {
     const Node& leader = nodes_[at(line->leader)];
     if (line->is_open && leader.life == line->leader_life) {
-      feed(line->leader, Peer::LineEnded{.node = line->incarnation});
+      feed(line->leader, RendezvousNode::LifelineEnded{.node = line->incarnation});
     }
   });
 }
@@ -389,30 +390,29 @@ void Cluster::perform(int index, const effects::ProbeLines& probe) {
 /// As a file system does that all nodes share: whoever comes first.
 void Cluster::perform(int index, const effects::ClaimFence& claim) {
   world_.in(world_.between(1ms, 300ms), [this, index, claim, life = nodes_[at(index)].life] {
-    const auto [held, is_new] =
-        fences_.emplace(std::pair(claim.instance, claim.electorate), claim.node);
+    const auto [held, is_new] = fences_.emplace(std::pair(claim.instance, claim.round), claim.node);
     if (nodes_[at(index)].life != life) return;
     feed(
         index,
-        Peer::FenceHeld{
-            .instance = claim.instance, .electorate = claim.electorate, .holder = held->second});
+        RendezvousNode::FenceHeld{
+            .instance = claim.instance, .round = claim.round, .holder = held->second});
   });
 }
 
 /// By whoever is left of the node of a leader, when none of its workers runs.
-void Cluster::say_farewell(int index) {
+void Cluster::send_goodbye(int index) {
   for (const auto& line : nodes_[at(index)].kept) {
     network_.send(line->to_member, [this, line] {
       const Node& member = nodes_[at(line->member)];
       if (member.life == line->member_life) {
-        feed(line->member, Peer::Farewell{.leadership = line->leadership});
+        feed(line->member, RendezvousNode::Goodbye{.leadership = line->leadership});
       }
     });
   }
   nodes_[at(index)].kept.clear();
 }
 
-/// The last holder of the node's life lines is gone.
+/// The last holder of the node's lifelines is gone.
 void Cluster::end_lines(int index) {
   Node& node = nodes_[at(index)];
   end_kept(index);
@@ -444,7 +444,9 @@ void Cluster::perform(int index, const effects::OpenLine& open) {
     const Node& there = nodes_[at(line->leader)];
     if (!there.agent_up || there.life != line->leader_life) return;
     line->is_open = true;
-    feed(line->leader, Peer::LineOpened{.node = line->incarnation, .leadership = line->leadership});
+    feed(
+        line->leader,
+        RendezvousNode::LifelineOpened{.node = line->incarnation, .leadership = line->leadership});
   });
 }
 
@@ -477,10 +479,11 @@ void Cluster::accept(const std::shared_ptr<Connection>& connection) {
   network_.send(connection->back, [this, connection, listens] {
     Node& caller = nodes_[at(connection->caller)];
     if (!connection->caller_open || caller.life != connection->caller_life) return;
-    if (listens) return feed(connection->caller, Peer::Connected{.link = connection->caller_link});
+    if (listens)
+      return feed(connection->caller, RendezvousNode::Connected{.link = connection->caller_link});
     connection->caller_open = false;
     caller.ends.erase(connection->caller_link);
-    feed(connection->caller, Peer::Closed{.link = connection->caller_link, .why = {}});
+    feed(connection->caller, RendezvousNode::Closed{.link = connection->caller_link, .why = {}});
   });
 }
 
@@ -490,9 +493,9 @@ void Cluster::perform(int index, const effects::Send& send) {
   if (found == node.ends.end()) return;
   const auto connection = found->second.connection;
   const bool to_callee = found->second.is_caller;
-  const bool is_beat =
-      std::holds_alternative<Beat>(send.message) || std::holds_alternative<Answer>(send.message);
-  if (tells_calls && !is_beat) {
+  const bool is_heartbeat = std::holds_alternative<Heartbeat>(send.message) ||
+                            std::holds_alternative<HeartbeatReply>(send.message);
+  if (tells_calls && !is_heartbeat) {
     note(
         index,
         fmt::format(
@@ -518,7 +521,7 @@ void Cluster::deliver(
   if (is_open && nodes_[at(to)].life != life) return close_end(connection, to_callee);
   if (!is_open) return;
   const Link link = to_callee ? connection->callee_link : connection->caller_link;
-  feed(to, Peer::Received{.link = link, .message = message});
+  feed(to, RendezvousNode::Received{.link = link, .message = message});
 }
 
 void Cluster::perform(int index, const effects::Close& close) {
@@ -542,7 +545,7 @@ void Cluster::close_end(const std::shared_ptr<Connection>& connection, bool at_c
     Node& node = nodes_[at(other)];
     if (node.life != life) return;
     node.ends.erase(link);
-    feed(other, Peer::Closed{.link = link, .why = {}});
+    feed(other, RendezvousNode::Closed{.link = link, .why = {}});
   });
 }
 
@@ -559,14 +562,13 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
   const auto nodes = static_cast<int>(store.nodes.size());
   note(
       index,
-      fmt::format(
-          "begins round {}/{} of {} nodes", store.round.generation, store.round.number, nodes));
+      fmt::format("begins round {}/{} of {} nodes", store.round.term, store.round.number, nodes));
   const Incarnation instance = instance_of(index);
   round_nodes_[{.instance = instance, .round = store.round}] = nodes;
   if (!newest_.contains(instance)) begin_instance(index);
-  const Coordinator* const leads = nodes_[at(index)].peer->coordinator();
+  const Coordinator* const leads = nodes_[at(index)].rendezvous->coordinator();
   if (leads == nullptr) return violated("R1", "a round begins without a leader");
-  electorate_ = leads->round()->electorate.members;
+  voters_ = leads->round()->voters.members;
   check_places(*leads);
   if (strikes_at_starts && world_.chance(10)) cut_off_some(index);
   if (nodes < setting_.range.min() || nodes > setting_.range.max()) {
@@ -578,7 +580,7 @@ void Cluster::perform(int index, const effects::BeginStore& store) {
 }
 
 Incarnation Cluster::instance_of(int index) const {
-  return nodes_[at(index)].peer->member().instance().founder;
+  return nodes_[at(index)].rendezvous->member().instance().bootstrap_leader;
 }
 
 /// Two instances of which the later one was begun while nobody of the other could be heard: it ends
@@ -587,70 +589,74 @@ bool Cluster::is_excused(Incarnation a, Incarnation b) const {
   return a != b && (doubles_.contains(a) || doubles_.contains(b));
 }
 
-bool Cluster::could_be_heard(int founder, int survivor) const {
+bool Cluster::could_be_heard(int bootstrap_leader, int survivor) const {
   constexpr auto kLongEnough = 10s;
   const Node& there = nodes_[at(survivor)];
   const TimePoint now = world_.now();
   // Who follows leaves it to its leader to tell who came back.
   if (there.follows || there.calls_since + kLongEnough >= now) return false;
-  return network_.whole_since(founder, survivor) + kLongEnough < now &&
-         there.up_since + kLongEnough < now && nodes_[at(founder)].up_since + kLongEnough < now;
+  return network_.whole_since(bootstrap_leader, survivor) + kLongEnough < now &&
+         there.up_since + kLongEnough < now &&
+         nodes_[at(bootstrap_leader)].up_since + kLongEnough < now;
 }
 
 /// Who leads elsewhere has told whoever is up there now: to connect takes two ways, and the word a
 /// third. One that thaws before it can know that it slept may look at its clock before it hears
 /// what has come.
-bool Cluster::has_called(int leader, int founder) const {
-  const TimePoint up_since = nodes_[at(founder)].up_since;
-  if (up_since != nodes_[at(founder)].listens_since) return false;
+bool Cluster::has_called(int leader, int bootstrap_leader) const {
+  const TimePoint up_since = nodes_[at(bootstrap_leader)].up_since;
+  if (up_since != nodes_[at(bootstrap_leader)].listens_since) return false;
   const Duration within = announced_within(setting_.lease);
   const bool is_fast = kAnnounceInterval + 3 * network_.slowest < within;
   return is_fast && nodes_[at(leader)].calls_since + within < world_.now() &&
-         network_.whole_since(founder, leader) <= up_since;
+         network_.whole_since(bootstrap_leader, leader) <= up_since;
 }
 
 /// A leader takes over that was in no round of the one which began `round`, and nobody lives who
 /// was: what only a machine knew that has lost its memory is lost with it.
 bool Cluster::is_forgotten(RoundId round, RoundId by) const {
-  if (round.generation >= by.generation) return false;
+  if (round.term >= by.term) return false;
   return std::ranges::none_of(nodes_, [&](const Node& node) {
     if (!node.agent_up) return false;
     const auto later = node.ran.lower_bound(round);
-    return later != node.ran.end() && later->generation < by.generation;
+    return later != node.ran.end() && later->term < by.term;
   });
 }
 
-/// R2 across instances: nobody founds a job anew who could have heard of it.
-void Cluster::begin_instance(int founder) {
-  const Incarnation instance = instance_of(founder);
+/// R2 across instances: nobody bootstraps a job anew who could have heard of it.
+void Cluster::begin_instance(int bootstrap_leader) {
+  const Incarnation instance = instance_of(bootstrap_leader);
   bool has_survivors = false;
   for (int other = 0; other < setting_.nodes; ++other) {
     const Node& node = nodes_[at(other)];
-    if (!node.agent_up || other == founder) continue;
-    const Member& member = node.peer->member();
+    if (!node.agent_up || other == bootstrap_leader) continue;
+    const Member& member = node.rendezvous->member();
     // One that was elected leads what may have begun unseen.
-    const Coordinator* const leads = node.peer->coordinator();
-    const bool knows = has_begun(member.standing()) || (leads != nullptr && leads->has_begun());
+    const Coordinator* const leads = node.rendezvous->coordinator();
+    const bool knows = has_begun(member.voter_state()) || (leads != nullptr && leads->has_begun());
     const bool is_other = member.instance().exists() && instance_of(other) != instance;
     const bool was_told = node.began != Incarnation{} && world_.now() < node.began_until;
     if (!is_other && member.instance().exists() && was_told && node.began != instance) {
       violated(
-          "R1", fmt::format("n{} begins the job again with n{}, a spare of it", founder, other));
+          "R1",
+          fmt::format("n{} begins the job again with n{}, a spare of it", bootstrap_leader, other));
     }
     // The start of the round that it was offered may be under way from a leader that is dead.
-    const bool may_start =
-        is_other && member.standing().offered.round.number != 0 && !could_be_heard(founder, other);
+    const bool may_start = is_other && member.voter_state().offered.round.number != 0 &&
+                           !could_be_heard(bootstrap_leader, other);
     has_survivors |= may_start || (is_other && knows);
     if (!is_other || !knows) continue;
-    const bool is_told = leads != nullptr && has_called(other, founder);
-    if (!node.frozen && (could_be_heard(founder, other) || is_told)) {
-      violated("R2", fmt::format("n{} begins the job again, though n{} knows it", founder, other));
+    const bool is_told = leads != nullptr && has_called(other, bootstrap_leader);
+    if (!node.frozen && (could_be_heard(bootstrap_leader, other) || is_told)) {
+      violated(
+          "R2",
+          fmt::format("n{} begins the job again, though n{} knows it", bootstrap_leader, other));
     }
   }
   const bool others_run = std::ranges::any_of(
       nodes_, [instance](const Node& node) { return node.runs && node.instance != instance; });
   if (!has_survivors && !others_run) return;
-  note(founder, "begins the job a second time, unheard");
+  note(bootstrap_leader, "begins the job a second time, unheard");
   doubles_.insert(instance);
   has_to_go_on_ = false;
 }
@@ -682,7 +688,7 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
       index,
       fmt::format(
           "starts workers of {}/{}, attempt {}: {}",
-          start.round.generation,
+          start.round.term,
           start.round.number,
           start.progress.attempt,
           start.progress.reason));
@@ -695,10 +701,10 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
           fmt::format(
               "n{} starts round {}/{} while n{} runs {}/{}",
               index,
-              start.round.generation,
+              start.round.term,
               start.round.number,
               other,
-              running.round.generation,
+              running.round.term,
               running.round.number));
     }
   }
@@ -714,7 +720,7 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
   if (start.progress.reason.starts_with("rank ")) paid.insert(start.round);
   node.ran.insert(start.round);
   if (static_cast<int>(paid.size()) > setting_.max_restarts) violated("R5", "too many restarts");
-  newest_generation_ = std::max(newest_generation_, start.round.generation);
+  newest_term_ = std::max(newest_term_, start.round.term);
 
   node.instance = instance;
   node.round = start.round;
@@ -734,7 +740,7 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
     WorkerNews news;
     news.round = round;
     news.state = WorkersState::kRunning;
-    feed(index, Peer::Workers{.news = news});
+    feed(index, RendezvousNode::Workers{.news = news});
   });
   world_.in(setting_.work + world_.between(0s, 200ms), [this, index, run] {
     const Node& mine = nodes_[at(index)];
@@ -757,7 +763,7 @@ void Cluster::guard_minds_lease(int index, int life, int run) {
     note(index, "the guard ends all: the lease is over");
     agent_gone(index);
     workers_ended(index, run, WorkersEnd::kStopped);
-    say_farewell(index);
+    send_goodbye(index);
     mine.guard_up = false;
     end_lines(index);
   });
@@ -784,7 +790,7 @@ void Cluster::end_by_notice(int index) {
   world_.in(world_.between(0s, 5ms), [this, index, run, news] {
     const Node& node = nodes_[at(index)];
     if (node.run != run || !node.runs || !node.agent_up) return;
-    feed(index, Peer::Workers{.news = news});
+    feed(index, RendezvousNode::Workers{.news = news});
     end_workers(index, world_.between(1ms, 500ms), WorkersEnd::kStopped);
   });
 }
@@ -836,7 +842,7 @@ void Cluster::workers_ended(int index, int run, WorkersEnd how) {
   news.has_saved = how == WorkersEnd::kSaved;
   if (!well) news.unfit = check(index);
   if (!well && setting_.reads_last_lines) news.failure = node.failure;
-  feed(index, Peer::Workers{.news = news});
+  feed(index, RendezvousNode::Workers{.news = news});
   if (setting_.has_own_console && node.has_failed) read_failure(index, run);
 }
 
@@ -845,14 +851,16 @@ void Cluster::read_failure(int index, int run) {
   world_.in(world_.between(0s, 1500ms), [this, index, run, round = nodes_[at(index)].round] {
     const Node& node = nodes_[at(index)];
     if (node.run != run || !node.agent_up || node.frozen) return;
-    feed(index, Peer::FailureRead{.text = {.round = round, .rank = 0, .lines = {{.text = "x"}}}});
+    feed(
+        index,
+        RendezvousNode::FailureRead{.text = {.round = round, .rank = 0, .lines = {{.text = "x"}}}});
   });
 }
 
 /// What a check of this node finds: by its life and round, so that no schedule without is changed.
 std::string Cluster::check(int index) const {
   const Node& node = nodes_[at(index)];
-  const auto life = static_cast<std::uint64_t>(node.peer->policy().node.incarnation);
+  const auto life = static_cast<std::uint64_t>(node.rendezvous->policy().node.incarnation);
   const auto round = static_cast<std::uint64_t>(node.round.number) + 1;
   constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15;
   const auto dice = static_cast<int>(((life ^ (round * kMix)) * kMix >> 32U) % 100);
@@ -867,7 +875,7 @@ void Cluster::check_places(const Coordinator& leads) {
   };
   const Coordinator::Round& round = *leads.round();
   if (std::ranges::none_of(round.to_run, unfit)) return;
-  for (const Incarnation member : round.electorate.members) {
+  for (const Incarnation member : round.voters.members) {
     if (!round.runs.contains(member) && !unfit(member)) {
       violated("R11", "an unfit node runs workers in the place of another");
     }
@@ -900,7 +908,7 @@ void Cluster::fail(int index, FailureNews first) {
   node.failure = news.failure;
   node.failure->last_line = TextLine{.text = "the same each time"};
   end_workers(index, world_.between(1ms, 500ms), WorkersEnd::kStopped);
-  feed(index, Peer::Workers{.news = news});
+  feed(index, RendezvousNode::Workers{.news = news});
 }
 
 void Cluster::end_worker_by_notice(int index) {
@@ -908,7 +916,7 @@ void Cluster::end_worker_by_notice(int index) {
   if (!node.agent_up || !node.runs || node.stopping || node.frozen) return;
   note(index, "a worker is ended by SIGTERM");
   node.has_failed = true;  // the other workers run on, until they are told
-  feed(index, Peer::Workers{.news = failure(index, ended_by_term())});
+  feed(index, RendezvousNode::Workers{.news = failure(index, ended_by_term())});
 }
 
 void Cluster::lose_peer(int index) {
@@ -918,9 +926,9 @@ void Cluster::lose_peer(int index) {
   failure.pid = 1;
   failure.how = "exited with status 75";
   failure.exit_status = 75;
-  note(index, "a worker has lost a peer");
+  note(index, "a worker has lost a rendezvous");
   node.has_failed = true;  // the other workers run on, until they are told
-  feed(index, Peer::Workers{.news = this->failure(index, std::move(failure))});
+  feed(index, RendezvousNode::Workers{.news = this->failure(index, std::move(failure))});
 }
 
 void Cluster::succeed(int index) {
@@ -934,14 +942,14 @@ void Cluster::tell_to_stop(int index) {
   note(index, "is told to stop");
   if (node.runs && !std::exchange(node.stopping, true))
     end_workers(index, world_.between(1ms, 300ms), WorkersEnd::kStopped);
-  feed(index, Peer::Signalled{.signal = 15, .whole_job = false});
+  feed(index, RendezvousNode::Signalled{.signal = 15, .whole_job = false});
 }
 
 void Cluster::give_notice(int index) {
   const Node& node = nodes_[at(index)];
   if (!node.agent_up || node.frozen) return;
   note(index, "is given notice");
-  feed(index, Peer::Signalled{.signal = 15, .whole_job = true});
+  feed(index, RendezvousNode::Signalled{.signal = 15, .whole_job = true});
 }
 
 // The end. -------------------------------------------------------------------------------------
@@ -986,19 +994,19 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   }
   if (!is_refused || may_end_all) finished_[index] = finish.exit_status;
   // Who came back knows only the endpoint, and nobody may be there to say where the leader is.
-  const Coordinator* const leads = node.peer->coordinator();
-  const bool founds = leads != nullptr && !leads->has_begun();
-  const bool had_leader = node.peer->member().standing().obeyed.generation != 0 && !founds;
+  const Coordinator* const leads = node.rendezvous->coordinator();
+  const bool bootstraps = leads != nullptr && !leads->has_begun();
+  const bool had_leader = node.rendezvous->member().voter_state().obeyed.term != 0 && !bootstraps;
   if (has_to_go_on_ && had_leader && finish.exit_status == 75) {
     // Its patience may have been used up by the troubles; then the others may lack its vote.
-    const Member& member = node.peer->member();
-    const RendezvousPolicy& policy = node.peer->policy();
+    const Member& member = node.rendezvous->member();
+    const RendezvousPolicy& policy = node.rendezvous->policy();
     const Duration patience =
         std::max(member.wait_for_leader(), policy.regather_timeout.value_or(policy.join_timeout));
     has_to_go_on_ = world_.now() > quiet_since_ + patience - 1s;
     if (has_to_go_on_) violated("R4", "given up without a reason");
   }
-  say_farewell(index);
+  send_goodbye(index);
   agent_gone(index);
   node.guard_up = false;
   end_lines(index);
@@ -1052,18 +1060,18 @@ void Cluster::check_leaders() {
   for (int index = 0; index < setting_.nodes; ++index) {
     const Node& node = nodes_[at(index)];
     if (!node.agent_up || node.frozen) continue;
-    const Coordinator* const coordinator = node.peer->coordinator();
+    const Coordinator* const coordinator = node.rendezvous->coordinator();
     if (coordinator == nullptr) continue;
-    const Incarnation instance = coordinator->instance().founder;
+    const Incarnation instance = coordinator->instance().bootstrap_leader;
     const auto [found, is_new] = led_by_.try_emplace(
-        std::pair(instance, coordinator->generation()), node.peer->member().node().incarnation);
+        std::pair(instance, coordinator->term()), node.rendezvous->member().node().incarnation);
     if (is_new) leader_ = index;
-    if (found->second != node.peer->member().node().incarnation) {
+    if (found->second != node.rendezvous->member().node().incarnation) {
       violated(
           "R1",
           fmt::format(
-              "two lead generation {}: n{} and {:x}",
-              coordinator->generation(),
+              "two lead term {}: n{} and {:x}",
+              coordinator->term(),
               index,
               static_cast<std::uint64_t>(found->second)));
     }
@@ -1103,7 +1111,7 @@ void Cluster::check_rounds() {
 }
 
 /// Whether somebody knows of a round that was offered later than any was started, whose leader is
-/// gone: for all those alive know it may have been started, so its electorate is needed as well.
+/// gone: for all those alive know it may have been started, so its voter set is needed as well.
 bool Cluster::lacks_votes_of_an_offer() const {
   struct Offer {
     int size = 0;
@@ -1113,19 +1121,20 @@ bool Cluster::lacks_votes_of_an_offer() const {
   std::set<Incarnation> alive;
   for (const Node& node : nodes_) {
     if (!node.agent_up) continue;
-    alive.insert(node.peer->member().node().incarnation);
-    const Standing& standing = node.peer->member().standing();
-    const auto newest = newest_.find(standing.instance.founder);
-    for (const Electorate* told : electorates_of(standing)) {
+    alive.insert(node.rendezvous->member().node().incarnation);
+    const VoterState& voter_state = node.rendezvous->member().voter_state();
+    const auto newest = newest_.find(voter_state.instance.bootstrap_leader);
+    for (const VoterSet* told : voter_sets_of(voter_state)) {
       if (newest != newest_.end() && told->round <= newest->second) continue;
-      Offer& offer = offers[{.instance = standing.instance.founder, .round = told->round}];
+      Offer& offer =
+          offers[{.instance = voter_state.instance.bootstrap_leader, .round = told->round}];
       offer.size = told->size;
       if (told->is_member) ++offer.voters;
     }
   }
   return std::ranges::any_of(offers, [&](const auto& entry) {
     const auto& [key, offer] = entry;
-    const auto led = led_by_.find(std::pair(key.instance, key.round.generation));
+    const auto led = led_by_.find(std::pair(key.instance, key.round.term));
     const bool has_leader = led != led_by_.end() && alive.contains(led->second);
     return !has_leader && !is_majority(offer.voters, offer.size);
   });
@@ -1138,15 +1147,15 @@ void Cluster::begin_quiet() {
   bool is_known = false;  // to anybody alive, that the newest round was started
   for (const Node& node : nodes_) {
     if (!node.agent_up) continue;
-    if (node.peer->member().standing().obeyed.generation != 0) ++alive;
-    if (electorate_.contains(node.peer->member().node().incarnation)) ++voters;
-    const Standing& standing = node.peer->member().standing();
-    const auto newest = newest_.find(standing.instance.founder);
-    is_known |= newest != newest_.end() && newest->second == standing.committed.round;
+    if (node.rendezvous->member().voter_state().obeyed.term != 0) ++alive;
+    if (voters_.contains(node.rendezvous->member().node().incarnation)) ++voters;
+    const VoterState& voter_state = node.rendezvous->member().voter_state();
+    const auto newest = newest_.find(voter_state.instance.bootstrap_leader);
+    is_known |= newest != newest_.end() && newest->second == voter_state.committed.round;
   }
-  // Else the electorate before is needed as well.
+  // Else the voter set before is needed as well.
   has_to_go_on_ = is_known && finished_.empty() && alive >= setting_.range.min() &&
-                  !electorate_.empty() && 2 * voters > static_cast<int>(electorate_.size());
+                  !voters_.empty() && 2 * voters > static_cast<int>(voters_.size());
   if (!doubles_.empty() || lacks_votes_of_an_offer()) has_to_go_on_ = false;
   if (has_to_go_on_) note(-1, "quiet: the job has to go on");
   mind_quiet();
@@ -1157,7 +1166,7 @@ void Cluster::begin_quiet() {
 void Cluster::check_led() {
   if (!has_to_go_on_ || any_finished()) return;
   const bool is_led = std::ranges::any_of(nodes_, [this](const Node& node) {
-    const Coordinator* const leads = node.agent_up ? node.peer->coordinator() : nullptr;
+    const Coordinator* const leads = node.agent_up ? node.rendezvous->coordinator() : nullptr;
     return leads != nullptr && leads->has_begun() && !leads->is_fenced() &&
            local(node, world_.now()) < leads->leads_until();
   });
@@ -1170,9 +1179,9 @@ void Cluster::mind_quiet() {
   for (int index = 0; index < setting_.nodes; ++index) {
     Node& node = nodes_[at(index)];
     const bool is_led = std::ranges::any_of(nodes_, [&node](const Node& other) {
-      const Coordinator* const leads = other.agent_up ? other.peer->coordinator() : nullptr;
+      const Coordinator* const leads = other.agent_up ? other.rendezvous->coordinator() : nullptr;
       const Coordinator::Round* const round = leads == nullptr ? nullptr : leads->round();
-      return round != nullptr && leads->instance().founder == node.instance &&
+      return round != nullptr && leads->instance().bootstrap_leader == node.instance &&
              round->id == node.round;
     });
     if (!node.runs || is_led) {
@@ -1192,8 +1201,7 @@ void Cluster::check_settled() {
     if (!node.agent_up) continue;
     violated(
         "R4",
-        fmt::format(
-            "n{} is left in between (generation {})", index, node.peer->member().generation()));
+        fmt::format("n{} is left in between (term {})", index, node.rendezvous->member().term()));
   }
 }
 

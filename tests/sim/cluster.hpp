@@ -1,10 +1,10 @@
 #pragma once
 
-// A cluster in one thread: the real Peer of every node, and around it what the real shell, kernel,
-// guard and workers would do, at the mercy of the dice. Every rule that can be seen from outside is
-// checked as things happen.
+// A cluster in one thread: the real RendezvousNode of every node, and around it what the real
+// shell, kernel, guard and workers would do, at the mercy of the dice. Every rule that can be seen
+// from outside is checked as things happen.
 
-#include "rendezvous/core/peer.hpp"
+#include "rendezvous/core/rendezvous_node.hpp"
 #include "tests/sim/network.hpp"
 #include "tests/sim/world.hpp"
 
@@ -58,12 +58,12 @@ class Cluster {
 
   // What may happen to a node. All of them do nothing where it makes no sense.
   void start(int node);
-  void kill_agent(int node);         // the guard ends the workers, then says farewell
-  void kill_agent_in_act(int node);  // the same, between two effects
-  void kill_guard(int node);         // the agent ends everything
-  void kill_both(int node);          // the kernel ends the workers; nobody says farewell
-  void kill_all(int node);           // these and the workers at one blow
-  void power_off(int node);          // its kernel forgets everything
+  void kill_agent(int node);                     // the guard ends the workers, then says goodbye
+  void kill_agent_in_act(int node);              // the same, between two effects
+  void kill_guard(int node);                     // the agent ends everything
+  void kill_both(int node);                      // the kernel ends the workers; nobody says goodbye
+  void kill_all(int node);                       // these and the workers at one blow
+  void power_off(int node);                      // its kernel forgets everything
   void freeze(int node, Duration for_how_long);  // the agent alone
   void fail_worker(int node);
   void cannot_start_worker(int node);   // for now
@@ -76,14 +76,14 @@ class Cluster {
 
   /// The other node of its rank, if there is one.
   std::optional<int> twin(int node) const;
-  /// Whoever leads the newest generation, or did so last.
+  /// Whoever leads the newest term, or did so last.
   int leader() const { return leader_; }
   int nodes() const { return setting_.nodes; }
   bool is_alive(int node) const { return nodes_[at(node)].agent_up; }
   bool all_ended() const;
   bool any_finished() const { return !finished_.empty(); }
 
-  /// From now on nothing more is done to anybody. With a majority of the newest electorate alive
+  /// From now on nothing more is done to anybody. With a majority of the newest voter set alive
   /// and enough nodes, the job has to go on (R4).
   void begin_quiet();
 
@@ -99,7 +99,7 @@ class Cluster {
 
   // What was seen, for statistics.
   int rounds_started() const { return static_cast<int>(places_.size()); }
-  std::int64_t newest_generation() const { return newest_generation_; }
+  std::int64_t newest_term() const { return newest_term_; }
   const std::map<int, int>& finished() const { return finished_; }  // node → exit status
   /// Who runs now, by group rank; empty: nobody.
   std::vector<int> running() const;
@@ -109,7 +109,7 @@ class Cluster {
   bool is_whole() const;
   /// The places of a round, by node.
   const std::map<int, Place>& places(RoundId round) const;
-  Peer& peer(int node) { return *nodes_[at(node)].peer; }
+  RendezvousNode& rendezvous(int node) { return *nodes_[at(node)].rendezvous; }
 
  private:
   enum class WorkersEnd : std::uint8_t { kStopped, kSaved, kSucceeded };
@@ -138,8 +138,8 @@ class Cluster {
     bool agent_up = false;
     bool guard_up = false;
     bool frozen = false;
-    std::deque<Peer::Event> missed;  // while frozen
-    std::unique_ptr<Peer> peer;
+    std::deque<RendezvousNode::Event> missed;  // while frozen
+    std::unique_ptr<RendezvousNode> rendezvous;
     double rate = 1;  // of its clock
     int boots = 0;
     std::set<RoundId> ran;      // in this life
@@ -188,7 +188,7 @@ class Cluster {
   TimePoint local(const Node& node, TimePoint at) const;
   TimePoint global(const Node& node, TimePoint at) const;
 
-  void feed(int node, const Peer::Event& event);
+  void feed(int node, const RendezvousNode::Event& event);
   void arm(int node);
   void perform(int node, const effects::Call& call);
   void perform(int node, const effects::Send& send);
@@ -211,8 +211,8 @@ class Cluster {
       const std::shared_ptr<Connection>& connection, bool to_callee, const Message& message);
   void close_end(const std::shared_ptr<Connection>& connection, bool at_callee);
   void agent_gone(int node);
-  void keep(int leader, const Peer::LineOpened& opened);
-  void say_farewell(int node);
+  void keep(int leader, const RendezvousNode::LifelineOpened& opened);
+  void send_goodbye(int node);
   void say_held(int node);
   void end_kept(int node);
   void end_of_leader(const std::shared_ptr<Line>& line);
@@ -221,15 +221,15 @@ class Cluster {
   bool holds_kept(const Line& line) const;
   Incarnation instance_of(int node) const;
   bool is_excused(Incarnation a, Incarnation b) const;
-  bool has_called(int leader, int founder) const;
-  void begin_instance(int founder);
+  bool has_called(int leader, int bootstrap_leader) const;
+  void begin_instance(int bootstrap_leader);
   std::string check(int node) const;
   void check_places(const Coordinator& leads);
   bool is_forgotten(RoundId round, RoundId by) const;
   bool lacks_votes_of_an_offer() const;
   void check_led();
   void mind_quiet();
-  bool could_be_heard(int founder, int survivor) const;
+  bool could_be_heard(int bootstrap_leader, int survivor) const;
   void end_lines(int node);
   void end_workers(int node, Duration after, WorkersEnd how);
   void workers_ended(int node, int run, WorkersEnd how);
@@ -250,7 +250,7 @@ class Cluster {
   Network network_;
   std::vector<Node> nodes_;
   std::set<std::uint64_t> incarnations_;
-  std::map<std::pair<Incarnation, std::int64_t>, Incarnation> led_by_;  // by generation
+  std::map<std::pair<Incarnation, std::int64_t>, Incarnation> led_by_;  // by term
   int leader_ = 0;                                                      // that began last
   std::map<RoundKey, std::map<int, Place>> places_;
   std::map<RoundKey, std::set<int>> succeeded_;
@@ -261,9 +261,9 @@ class Cluster {
   // Instances that were begun while no node of an earlier one could be heard: the later one ends.
   std::set<Incarnation> doubles_;
   std::map<std::pair<Incarnation, RoundId>, Incarnation> fences_;  // as a file system keeps them
-  std::int64_t newest_generation_ = 0;
+  std::int64_t newest_term_ = 0;
   std::map<int, int> finished_;
-  boost::container::flat_set<Incarnation> electorate_;  // of the newest round
+  boost::container::flat_set<Incarnation> voters_;  // of the newest round
   bool has_to_go_on_ = false;
   TimePoint quiet_since_;
   std::set<Incarnation> done_;  // instances of which an agent has ended with the news of success

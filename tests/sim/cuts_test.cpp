@@ -1,7 +1,7 @@
 // What `--lease` promises, in virtual time: whoever was cut off for less than 0.8 leases, several
 // times in a row or once, is in time. Every cut begins at another point between two heartbeats.
 
-#include "tests/sim/story.hpp"
+#include "tests/sim/scenario.hpp"
 
 #include <gtest/gtest.h>
 

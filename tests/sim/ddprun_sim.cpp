@@ -54,8 +54,8 @@ bool try_seed(std::uint64_t seed, Totals& totals) {
   ++totals.schedules;
   totals.happenings += outcome.happenings;
   totals.rounds += static_cast<std::uint64_t>(outcome.rounds);
-  if (outcome.generations > 1) {
-    totals.failovers += static_cast<std::uint64_t>(outcome.generations - 1);
+  if (outcome.terms > 1) {
+    totals.failovers += static_cast<std::uint64_t>(outcome.terms - 1);
   }
   totals.jobs_done += outcome.succeeded > 0 ? 1 : 0;
   totals.jobs_lost += outcome.succeeded == 0 && outcome.gave_up > 0 ? 1 : 0;

@@ -1,7 +1,7 @@
 // How long the job stands still once its leader is lost, in virtual time, for a few hundred orders
 // of events each: the nodes that are left run the next round, all of them at once.
 
-#include "tests/sim/story.hpp"
+#include "tests/sim/scenario.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@ constexpr std::uint64_t kSeeds = 600;
 constexpr Duration kLease = 3s;
 const Duration kMargin = RendezvousPolicy().margin;
 
-// A walk's first call that nobody takes, or the beat within which the others miss the leader.
+// A walk's first call that nobody takes, or the heartbeat within which the others miss the leader.
 constexpr Duration kUnreachable = 700ms;
 // A few messages of at most 2 ms each, workers that take 20 ms to end, 60 ms if they are killed.
 constexpr Duration kPrompt = 150ms;
 
 class Failover : public testing::Test {
  protected:
-  /// Lets `fault` happen at another point between two beats for each seed. `left` run the next
+  /// Lets `fault` happen at another point between two heartbeats for each seed. `left` run the next
   /// round, no later than `limit` after it.
   static void expect_round(
       const Setting& setting,
@@ -80,7 +80,7 @@ TEST_F(Failover, TheLeaderIsKilled) {
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {1, 2, 3, 4}, kPrompt);
 }
 
-// Its life lines have only just been opened: a round has to wait for them.
+// Its lifelines have only just been opened: a round has to wait for them.
 TEST_F(Failover, TheNextLeaderIsKilledAsSoonAsItsRoundRuns) {
   const auto fault = [](Story& story) {
     expect_round(

@@ -35,12 +35,12 @@ MUTANTS = {
     "lease counted from receipt": [
         ("member.cpp", "const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);",
          "const TimePoint until = now + std::min(answer.grant, lease_);")],
-    "promise without expiry": [
+    "vote without expiry": [
         ("member.cpp", "is_leader_dead() || now >= hold_until_;",
          "is_leader_dead() || now >= hold_until_ - lease_;")],
     "proof without majority": [
         ("candidate.cpp", "    if (!by_majority && !(by_half && setting_.may_use_half)) continue;",
-         "    const bool has_proof = newest_dead().newest.generation != 0;\n"
+         "    const bool has_proof = newest_dead().newest.term != 0;\n"
          "    if (!has_proof && !by_majority && !(by_half && setting_.may_use_half)) continue;")],
     "leader without majority": [
         ("leader_lease.cpp", "  until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
@@ -49,19 +49,19 @@ MUTANTS = {
         ("coordinator.cpp", "  if (round_.acknowledged.size() < round_.to_run.size()) return false;\n",
          "  if (phase_ == Phase::kOffered) return lease_.until() > now;\n")],
     "a thawed agent that spawns": [
-        ("member.cpp", "  if (now >= lease_until_) return tell_workers(out);\n", ""),
+        ("member.cpp", "  if (now >= lease_until_) return report_workers(out);\n", ""),
         ("member.cpp", "  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;",
          "  if (!runs_workers() || now < lease_until_ + 2 * lease_ || std::exchange(killed_, true)) return;")],
     "a voter restarted with its vote": [
-        ("member.cpp", "  if (newest.number == 0) return standing_.offered.is_member;\n", "  return true;\n"),
-        ("candidate.cpp", "  if (promise.standing.instance != promises_.at(self_).standing.instance) return;\n", ""),
-        ("candidate.cpp", "    for (const Electorate* told : electorates_of(promise.standing)) {\n      if (told->round != round",
-         "    if (promise.standing.committed.size == 0) found.members.insert(node);\n"
-         "    for (const Electorate* told : electorates_of(promise.standing)) {\n      if (told->round != round")],
+        ("member.cpp", "  if (newest.number == 0) return voter_state_.offered.is_member;\n", "  return true;\n"),
+        ("candidate.cpp", "  if (vote.voter_state.instance != votes_.at(self_).voter_state.instance) return;\n", ""),
+        ("candidate.cpp", "    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {\n      if (told->round != round",
+         "    if (vote.voter_state.committed.size == 0) found.members.insert(node);\n"
+         "    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {\n      if (told->round != round")],
     "budget forgotten": [
-        ("coordinator.cpp", "std::min(policy.max_restarts, mandate.progress.restarts_used)", "0")],
+        ("coordinator.cpp", "std::min(policy.max_restarts, election_result.progress.restarts_used)", "0")],
     "verdict not repeated": [
-        ("candidate.cpp", "    if (standing.verdict) mandate.verdict = standing.verdict;\n", "")],
+        ("candidate.cpp", "    if (voter_state.verdict) result.verdict = voter_state.verdict;\n", "")],
     "saved though not all have": [
         ("coordinator.cpp", "  if (!std::ranges::all_of(round_.to_run, has_saved)) return ending;\n", "")],
     "a round while an old one may run": [
@@ -73,48 +73,48 @@ MUTANTS = {
     "a successor that does not wait for leases": [
         ("candidate.cpp", "on_proof ? setting_.lease + setting_.margin : setting_.regroup;",
          "on_proof ? Duration::zero() : setting_.regroup;")],
-    "an electorate that was not started, left out": [
+    "a voter set that was not started, left out": [
         ("candidate.cpp", "  known.insert(committed);\n", "  known = {committed};\n")],
     "grants beyond what the leader's majority holds": [
-        ("leader_lease.cpp", "  const bool is_limited = until < confirmed.beat_at + timing_.lease;",
+        ("leader_lease.cpp", "  const bool is_limited = until < confirmed.heartbeat_at + timing_.lease;",
          "  const bool is_limited = false;")],
     "a deposed leader that does not wait for what it granted": [
-        ("member.cpp", "  may_promise_at_ = std::max(now, past_.granted_until) + margin_;",
-         "  may_promise_at_ = now;")],
+        ("member.cpp", "  may_vote_at_ = std::max(now, past_.granted_until) + margin_;",
+         "  may_vote_at_ = now;")],
     "a survivor that joins a bootstrap leader": [
         ("member.cpp", "  const bool is_ours = may_join(welcome.instance, welcome.has_begun);",
          "  const bool is_ours = true;"),
-        ("peer.cpp", "  if (theirs.exists() && theirs != leads.instance()) {", "  if (false) {"),
-        ("peer.cpp", "  if (!is_ours || !is_founder) return;", "  return;"),
-        ("peer.cpp", "  const bool is_ours = hello.standing.obeyed == ours;",
-         "  const bool is_ours = hello.standing.obeyed.generation == ours.generation;")],
+        ("rendezvous_node.cpp", "  if (theirs.exists() && theirs != leads.instance()) {", "  if (false) {"),
+        ("rendezvous_node.cpp", "  if (!is_ours || !is_founder) return;", "  return;"),
+        ("rendezvous_node.cpp", "  const bool is_ours = hello.voter_state.obeyed == ours;",
+         "  const bool is_ours = hello.voter_state.obeyed.term == ours.term;")],
     "a spare that joins a bootstrap leader": [
         ("member.cpp", "  if (!is_other || knows_that_it_has_begun() || runs_workers()) return false;",
-         "  if (!is_other || has_begun(standing_) || runs_workers()) return false;"),
+         "  if (!is_other || has_begun(voter_state_) || runs_workers()) return false;"),
         ("member.cpp", "  return has_begun_there || !begun_.exists() || begun_ == instance;", "  return true;"),
-        ("member.cpp", "      .awaits = standing_.instance.exists() ? Instance() : begun_};", "      .awaits = {}};")],
-    "a leadership known by its generation alone": [
-        ("member.cpp", "  const bool is_ours = leadership == standing_.obeyed;\n  // A lifeline",
-         "  const bool is_ours = leadership.generation == standing_.obeyed.generation;\n  // A lifeline")],
-    "its own generation again": [
-        ("peer.cpp", "member_.promise_to_itself(newest + step, now)", "member_.promise_to_itself(newest, now)")],
+        ("member.cpp", "      .awaits = voter_state_.instance.exists() ? Instance() : begun_};", "      .awaits = {}};")],
+    "a leadership known by its term alone": [
+        ("member.cpp", "  const bool is_ours = leadership == voter_state_.obeyed;\n  // A lifeline",
+         "  const bool is_ours = leadership.term == voter_state_.obeyed.term;\n  // A lifeline")],
+    "its own term again": [
+        ("rendezvous_node.cpp", "member_.vote_for_itself(newest + step, now)", "member_.vote_for_itself(newest, now)")],
     "late proofs whoever may have led": [
-        ("quorum.hpp", "  const bool counts = is_nobody_elsewhere(rule, votes) || !others_may_lead(rule, votes);",
+        ("quorum.hpp", "  const bool counts = is_nobody_elsewhere(rule, tally) || !others_may_lead(rule, tally);",
          "  const bool counts = true;")],
     "a replaced leader that may have led on with others": [
-        ("quorum.hpp", "  return all_wait && votes.size >= rule.nodes.max();", "  return all_wait;")],
+        ("quorum.hpp", "  return all_wait && tally.size >= rule.nodes.max();", "  return all_wait;")],
     "a casting vote that keeps a round": [
-        ("leader_lease.cpp", "  electorates_.push_back(*std::move(begun));",
-         "  begun->half_suffices = begun->size % 2 == 0;\n  electorates_.push_back(*std::move(begun));")],
+        ("leader_lease.cpp", "  voter_sets_.push_back(*std::move(begun));",
+         "  begun->half_suffices = begun->size % 2 == 0;\n  voter_sets_.push_back(*std::move(begun));")],
     "a casting vote at once": [
         ("coordinator.cpp", "  past.over_for_all_at = lease_.spoke_at() + policy_.lease + policy_.margin * 5 / 4;",
          "  past.over_for_all_at = {};")],
     "a casting vote counted twice": [
-        ("quorum.hpp", "votes.has_leader && is_half(votes.given, size)",
-         "votes.has_leader && is_half(votes.given + 1, size)")],
+        ("quorum.hpp", "tally.has_leader && is_half(tally.given, size)",
+         "tally.has_leader && is_half(tally.given + 1, size)")],
     "a fence for each node": [
-        ("tests/sim/cluster.cpp", "fences_.emplace(std::pair(claim.instance, claim.electorate), claim.node);",
-         "fences_.emplace(std::pair(claim.node, claim.electorate), claim.node);")],
+        ("tests/sim/cluster.cpp", "fences_.emplace(std::pair(claim.instance, claim.round), claim.node);",
+         "fences_.emplace(std::pair(claim.node, claim.round), claim.node);")],
     "a place given away under a lease": [
         ("coordinator.cpp", "  if (holder == nullptr) return false;\n  postponed_",
          "  if (holder != nullptr && holder->info.incarnation != self()) {\n"
@@ -127,7 +127,7 @@ MUTANTS = {
     "a leader that ran no workers is counted among those that did": [
         ("candidate.cpp", "(leader_is_dead && newest.leader_ran ? 1 : 0)", "(leader_is_dead ? 1 : 0)")],
     "an unfit node in the place of another": [
-        ("rank_plan.cpp", "      if (seat.is_unfit) return 3;\n", "")],
+        ("rank_plan.cpp", "      if (participant.is_unfit) return 3;\n", "")],
     "one that slept begins at once": [
         ("coordinator.cpp", "  if (now - kOverslept > due_) {", "  if (false) {")],
     "an end without H taken for a proof": [

@@ -193,7 +193,7 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   outcome.log = cluster.log();
   outcome.happenings = world.happened();
   outcome.rounds = cluster.rounds_started();
-  outcome.generations = cluster.newest_generation();
+  outcome.terms = cluster.newest_term();
   for (const auto& [node, status] : cluster.finished()) {
     if (status == 0) ++outcome.succeeded;
     if (status == 75) ++outcome.gave_up;

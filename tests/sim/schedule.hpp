@@ -16,7 +16,7 @@ struct Outcome {
   std::vector<std::string> log;         // if it was asked for
   std::uint64_t happenings = 0;
   int rounds = 0;
-  std::int64_t generations = 0;
+  std::int64_t terms = 0;
   int succeeded = 0;  // agents that ended with 0
   int gave_up = 0;    // with 75
 };

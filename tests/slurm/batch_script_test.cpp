@@ -58,9 +58,11 @@ TEST(BatchScript, DoesNotSayItselfWhereItRuns) {
 
 class Output : public testing::Test {
  protected:
-  void type(const std::vector<std::string>& words) { sources_.typed = parse_sbatch(words).value(); }
-  void write(const std::vector<std::string>& words) {
-    sources_.lines = parse_sbatch(words).value();
+  void type(const std::vector<std::string>& arguments) {
+    sources_.typed = parse_sbatch(arguments).value();
+  }
+  void write(const std::vector<std::string>& arguments) {
+    sources_.lines = parse_sbatch(arguments).value();
   }
   void set(const char* name, const char* value) { sources_.environment[name] = value; }
 
@@ -118,8 +120,8 @@ TEST_F(Output, HasAFolderNamedByTheJobMadeOnceTheIdIsKnown) {
 }
 
 TEST_F(Output, IsRefusedInAFolderThatCannotBeMadeInTime) {
-  const auto complaint = [this](const std::vector<std::string>& words) {
-    write(words);
+  const auto complaint = [this](const std::vector<std::string>& arguments) {
+    write(arguments);
     const auto made = folders();
     return made ? "accepted" : made.error().detail;
   };

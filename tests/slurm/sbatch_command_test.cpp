@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-using Words = std::vector<std::string>;
+using Arguments = std::vector<std::string>;
 
 std::string value_of(const SbatchCommand& command, const char* name) {
   const SbatchOption* const option = command.find(name);
@@ -24,9 +24,10 @@ TEST(SbatchCommand, BeginsWithOptionsAndEndsAtTheScript) {
   const auto command = parse_sbatch({"-N2", "--time", "10", "job.sh", "-N", "--dry-run"}).value();
   EXPECT_THAT(command.rest, ElementsAre("job.sh", "-N", "--dry-run"));
   ASSERT_EQ(command.options.size(), 2U);
-  EXPECT_EQ(command.options[0], (SbatchOption{.name = "N", .value = "2", .words = {"-N2"}}));
+  EXPECT_EQ(command.options[0], (SbatchOption{.name = "N", .value = "2", .arguments = {"-N2"}}));
   EXPECT_EQ(
-      command.options[1], (SbatchOption{.name = "time", .value = "10", .words = {"--time", "10"}}));
+      command.options[1],
+      (SbatchOption{.name = "time", .value = "10", .arguments = {"--time", "10"}}));
 }
 
 TEST(SbatchCommand, KnowsWhichOptionsTakeNoValue) {
@@ -58,10 +59,15 @@ TEST(SbatchCommand, GivesAValueToAnyOtherOption) {
 }
 
 TEST(SbatchCommand, CallsAnOptionByItsLongNameHoweverItIsWritten) {
-  for (const Words& words :
-       {Words{"-o", "x"}, {"-ox"}, {"--output", "x"}, {"--output=x"}, {"--out", "x"}, {"-Hox"}}) {
-    SCOPED_TRACE(words.front());
-    EXPECT_EQ(value_of(parse_sbatch(words).value(), "output"), "x");
+  for (const Arguments& arguments :
+       {Arguments{"-o", "x"},
+        {"-ox"},
+        {"--output", "x"},
+        {"--output=x"},
+        {"--out", "x"},
+        {"-Hox"}}) {
+    SCOPED_TRACE(arguments.front());
+    EXPECT_EQ(value_of(parse_sbatch(arguments).value(), "output"), "x");
   }
   EXPECT_EQ(value_of(parse_sbatch({"-D", "/x"}).value(), "chdir"), "/x");
   EXPECT_EQ(
@@ -73,12 +79,12 @@ TEST(SbatchCommand, HasTheLastOfSeveralOptions) {
 }
 
 TEST(SbatchCommand, HandsOnEachWordOnce) {
-  const Words words{"-Hv", "-QJ", "name", ":", "--nodes=2", "-p", "batch"};
-  Words handed_on;
-  for (const SbatchOption& option : parse_sbatch(words).value().options) {
-    handed_on.insert(handed_on.end(), option.words.begin(), option.words.end());
+  const Arguments arguments{"-Hv", "-QJ", "name", ":", "--nodes=2", "-p", "batch"};
+  Arguments handed_on;
+  for (const SbatchOption& option : parse_sbatch(arguments).value().options) {
+    handed_on.insert(handed_on.end(), option.arguments.begin(), option.arguments.end());
   }
-  EXPECT_EQ(handed_on, words);
+  EXPECT_EQ(handed_on, arguments);
 }
 
 TEST(SbatchCommand, EndsItsOptionsAtTwoDashes) {

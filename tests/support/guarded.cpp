@@ -1,9 +1,9 @@
-// The front and what an agent tells it, without an agent's decisions: the agent of this program
+// The guard and what an agent tells it, without an agent's decisions: the agent of this program
 // does what its arguments say, word by word, from left to right, and then waits for its end.
 //
-//   worker PROGRAM WORD… ;   starts a worker, which inherits the life line
-//   line PORT                connects to 127.0.0.1:PORT, and holds that as this node's life line
-//   ends PORT N              connects N times, and holds those as life lines of other nodes
+//   worker PROGRAM WORD… ;   starts a worker, which inherits the lifeline
+//   line PORT                connects to 127.0.0.1:PORT, and holds that as this node's lifeline
+//   ends PORT N              connects N times, and holds those as lifelines of other nodes
 //   drop                     lets the oldest of these connections go, and closes it
 //   lease MS                 processes may run so long from now, until what is printed (boot time
 //   in
@@ -13,7 +13,7 @@
 //   stop                     stops itself, as a debugger would
 //   exit N                   ends with status N
 
-#include "agent/front.hpp"
+#include "agent/guard_client.hpp"
 #include "agent/process.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/listener.hpp"
@@ -54,7 +54,8 @@ std::vector<std::string> environment() {
 
 class Script {
  public:
-  Script(Front& front, int argc, char** argv) : front_(front), words_(argv + 1, argv + argc) {}
+  Script(GuardClient& guard, int argc, char** argv)
+      : guard_(guard), words_(argv + 1, argv + argc) {}
 
   asio::awaitable<void> play() {
     while (next_ < words_.size()) {
@@ -71,20 +72,20 @@ class Script {
     if (what == "worker") {
       start_worker();
     } else if (what == "line") {
-      if (!front_.hold_line(connect_to(word()))) std::abort();
+      if (!guard_.hold_line(connect_to(word()))) std::abort();
       line_ = lines_.back().get();
     } else if (what == "ends") {
       const std::string& port = word();
       for (int left = number(); left > 0; --left) {
-        front_.hold_end(connect_to(port));
+        guard_.hold_end(connect_to(port));
       }
     } else if (what == "drop") {
-      front_.let_go(lines_.front().get());
+      guard_.let_go(lines_.front().get());
       lines_.pop_front();
     } else if (what == "lease") {
       allow(word());
     } else if (what == "running") {
-      front_.workers_run(number() != 0);
+      guard_.workers_run(number() != 0);
     } else if (what == "read") {
       read_byte(word());
     } else if (what == "stop") {
@@ -108,11 +109,11 @@ class Script {
   }
 
   void allow(const std::string& ms) {
-    if (ms == "none") return front_.allow_until(kNever);
+    if (ms == "none") return guard_.allow_until(kNever);
     const TimePoint until = Clock::now() + std::chrono::milliseconds(std::atoi(ms.c_str()));
     std::printf("%lld\n", static_cast<long long>(until.time_since_epoch().count()));
     std::fflush(stdout);
-    front_.allow_until(until);
+    guard_.allow_until(until);
   }
 
   static void read_byte(const std::string& path) {
@@ -134,7 +135,7 @@ class Script {
     workers_.push_back(*std::move(worker));
   }
 
-  Front& front_;
+  GuardClient& guard_;
   std::vector<std::string> words_;
   std::size_t next_ = 0;
   int line_ = -1;
@@ -142,10 +143,10 @@ class Script {
   std::vector<Process> workers_;
 };
 
-asio::awaitable<void> be_the_agent(Front& front, Script& script) {
+asio::awaitable<void> be_the_agent(GuardClient& guard, Script& script) {
   TaskScope all(co_await asio::this_coro::executor);
-  all.spawn(front.serve());
-  all.spawn(front.end_with_it());
+  all.spawn(guard.serve());
+  all.spawn(guard.end_with_it());
   all.spawn(script.play());
   co_await all.join();
 }
@@ -159,13 +160,13 @@ int run(int argc, char** argv) {
   ::sigaddset(&blocked, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
   auto process = fork_agent(signals);
-  if (const auto* front = std::get_if<FrontEnded>(&process)) return front->exit_status;
-  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);  // the front's alone to heed
+  if (const auto* guard = std::get_if<GuardEnded>(&process)) return guard->exit_status;
+  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);  // the guard's alone to heed
   raise_descriptor_limit();
   asio::io_context context(1);
-  Front front(context, std::move(std::get<AgentBegins>(process)));
-  Script script(front, argc, argv);
-  asio::co_spawn(context, be_the_agent(front, script), [](const std::exception_ptr&) {});
+  GuardClient guard(context, std::move(std::get<AgentBegins>(process)));
+  Script script(guard, argc, argv);
+  asio::co_spawn(context, be_the_agent(guard, script), [](const std::exception_ptr&) {});
   context.run();
   return 0;
 }

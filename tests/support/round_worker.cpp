@@ -81,7 +81,7 @@ void tell(int file, const std::string& who, long long ns = boottime_ns()) {
 std::string who_we_are() {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
-  return " " + variable("DDPRUN_GENERATION") + " " + variable("DDPRUN_ROUND") + " " + host + " " +
+  return " " + variable("DDPRUN_TERM") + " " + variable("DDPRUN_ROUND") + " " + host + " " +
          variable("RANK") + " " + std::to_string(::getpid());
 }
 

@@ -11,7 +11,7 @@ const std::string kSum(64, 'a');
 
 Manifest example() {
   return {
-      .name = {.claim = 7, .step = 150, .generation = 1, .round = 3},
+      .name = {.claim = 7, .step = 150, .term = 1, .round = 3},
       .epoch = 2,
       .consumed = 6400,
       .batches = 50,

@@ -46,12 +46,12 @@ TEST(SampleRecord, SaysWhoSawWhichSamplesWhen) {
   WorkerPlace place;
   place.rank = 2;
   place.world = 3;
-  place.generation = 4;
+  place.term = 4;
   place.round = 5;
   constexpr std::array<std::int64_t, 2> kSamples{59'999, 0};
   EXPECT_EQ(
       sample_record({.epoch = 1, .step = 7}, place, kSamples),
-      "{\"generation\":4,\"round\":5,\"world\":3,\"rank\":2,\"epoch\":1,\"step\":7,"
+      "{\"term\":4,\"round\":5,\"world\":3,\"rank\":2,\"epoch\":1,\"step\":7,"
       "\"samples\":[59999,0]}\n");
 }
 

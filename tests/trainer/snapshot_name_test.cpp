@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr SnapshotName kName = {.claim = 7, .step = 150, .generation = 1, .round = 3};
+constexpr SnapshotName kName = {.claim = 7, .step = 150, .term = 1, .round = 3};
 
 SnapshotName saved(std::uint64_t claim, std::int64_t step) {
   return {.claim = claim, .step = step};
@@ -21,7 +21,7 @@ TEST(SnapshotName, CarriesGenerationAndRound) {
 TEST(SnapshotName, ReadsWhatItWrites) {
   EXPECT_EQ(SnapshotName::parse(kName.to_string()), kName);
   constexpr SnapshotName kLarge = {
-      .claim = 18446744073709551615U, .step = 9223372036854775807, .generation = 1'000'000};
+      .claim = 18446744073709551615U, .step = 9223372036854775807, .term = 1'000'000};
   EXPECT_EQ(SnapshotName::parse(kLarge.to_string()), kLarge);
 }
 

@@ -236,7 +236,7 @@ TEST_F(Snapshots, R10AnOlderRoundCanSaveNoMore) {
   const auto refused = older->write(TrainingState(2, kBytes).state());
   ASSERT_FALSE(refused);
   EXPECT_TRUE(refused.error().is(Errc::kCancelled));
-  EXPECT_THAT(refused.error().detail, HasSubstr("run_id=job generation=0 round=2"));
+  EXPECT_THAT(refused.error().detail, HasSubstr("run_id=job term=0 round=2"));
   EXPECT_EQ(taken_up(*newer), 1);
   EXPECT_EQ(count("partial-"), 0U);
 }

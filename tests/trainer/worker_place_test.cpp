@@ -34,7 +34,7 @@ TEST(WorkerPlace, IsWhatTheAgentSaid) {
        {"TORCHELASTIC_USE_AGENT_STORE", "True"},
        {"TORCHELASTIC_RUN_ID", "job"},
        {"TORCHELASTIC_RESTART_COUNT", "2"},
-       {"DDPRUN_GENERATION", "5"},
+       {"DDPRUN_TERM", "5"},
        {"DDPRUN_ROUND", "6"}});
   ASSERT_TRUE(place);
   const WorkerPlace expected{
@@ -45,7 +45,7 @@ TEST(WorkerPlace, IsWhatTheAgentSaid) {
       .search = std::nullopt,
       .run_id = "job",
       .attempt = 2,
-      .generation = 5,
+      .term = 5,
       .round = 6};
   EXPECT_EQ(*place, expected);
 }

@@ -180,7 +180,7 @@ std::string manifest_json(const Manifest& manifest) {
   json["format"] = kFormatName;
   json["format_version"] = Manifest::kFormat;
   json["claim"] = manifest.name.claim;
-  json["generation"] = manifest.name.generation;
+  json["generation"] = manifest.name.term;
   json["round"] = manifest.name.round;
   json["step"] = manifest.name.step;
   json["epoch"] = manifest.epoch;
@@ -220,7 +220,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   }
   Manifest manifest;
   manifest.name.claim = fields.number("claim", kMax);
-  manifest.name.generation = fields.number("generation", kMax);
+  manifest.name.term = fields.number("generation", kMax);
   manifest.name.round = fields.number("round", kMax);
   manifest.name.step = fields.count("step");
   manifest.epoch = fields.count("epoch");

@@ -87,7 +87,7 @@ std::string final_record(
 std::string sample_record(
     Progress at, const WorkerPlace& place, std::span<const std::int64_t> samples) {
   return line(
-      {{"generation", place.generation},
+      {{"term", place.term},
        {"round", place.round},
        {"world", place.world},
        {"rank", place.rank},

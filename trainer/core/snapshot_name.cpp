@@ -38,18 +38,18 @@ std::optional<std::string_view> behind(std::string_view prefix, std::string_view
 }  // namespace
 
 std::string SnapshotName::to_string() const {
-  return fmt::format("snapshot-c{:06}-g{:06}-r{:06}-s{:012}", claim, generation, round, step);
+  return fmt::format("snapshot-c{:06}-g{:06}-r{:06}-s{:012}", claim, term, round, step);
 }
 
 std::optional<SnapshotName> SnapshotName::parse(std::string_view text) {
   const auto parts = split(text, '-');
   if (parts.size() != 5 || parts[0] != "snapshot") return std::nullopt;
   const auto claim = read_padded<std::uint64_t>(parts[1], 'c', 6);
-  const auto generation = read_padded<std::uint64_t>(parts[2], 'g', 6);
+  const auto term = read_padded<std::uint64_t>(parts[2], 'g', 6);
   const auto round = read_padded<std::uint64_t>(parts[3], 'r', 6);
   const auto step = read_padded<std::int64_t>(parts[4], 's', 12);
-  if (!claim || !generation || !round || !step) return std::nullopt;
-  return SnapshotName{.claim = *claim, .step = *step, .generation = *generation, .round = *round};
+  if (!claim || !term || !round || !step) return std::nullopt;
+  return SnapshotName{.claim = *claim, .step = *step, .term = *term, .round = *round};
 }
 
 std::string claim_name(std::uint64_t claim) {

@@ -3,7 +3,7 @@
 // What lies in a directory of snapshots, by name, and the choice of the snapshot that is taken up.
 //
 // Order among rounds (R10). The round that starts to use a directory first makes a claim there: a
-// number larger than all before. Claims, not clocks, order what different rounds wrote; generation
+// number larger than all before. Claims, not clocks, order what different rounds wrote; term
 // and round alone could not, since a job that is submitted again counts them from the start.
 
 #include <compare>
@@ -20,7 +20,7 @@ namespace ddprun {
 struct SnapshotName {
   std::uint64_t claim = 0;  // of the round that wrote it
   std::int64_t step = 0;
-  std::uint64_t generation = 0;
+  std::uint64_t term = 0;  // "g" in the name and "generation" in the manifest, as of format 1
   std::uint64_t round = 0;
 
   /// "snapshot-c000007-g000001-r000003-s000000000150": sorts by age as text, too, as long as no

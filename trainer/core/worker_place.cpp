@@ -79,8 +79,8 @@ Result<WorkerPlace> parse_worker_place(const FilledEnvironment& environment) {
   if (!local_world) return local_world.error();
   const auto attempt = number(environment, contract::kRestartCount, 0, {.min = 0, .max = kAny});
   if (!attempt) return attempt.error();
-  const auto generation = number(environment, contract::kGeneration, 0, {.min = 0, .max = kAny});
-  if (!generation) return generation.error();
+  const auto term = number(environment, contract::kTerm, 0, {.min = 0, .max = kAny});
+  if (!term) return term.error();
   const auto round = number(environment, contract::kRound, 0, {.min = 0, .max = kAny});
   if (!round) return round.error();
 
@@ -94,7 +94,7 @@ Result<WorkerPlace> parse_worker_place(const FilledEnvironment& environment) {
       .search = std::nullopt,
       .run_id = environment.find(contract::kRunId).value_or(environment.run_name.value_or("none")),
       .attempt = *attempt,
-      .generation = static_cast<std::uint64_t>(*generation),
+      .term = static_cast<std::uint64_t>(*term),
       .round = static_cast<std::uint64_t>(*round)};
   if (place.world == 1) return place;
   auto store = store_endpoint(environment);

@@ -25,7 +25,7 @@ struct WorkerPlace {
   std::optional<StoreSearch> search;  // the port of `store` is only the first to try
   std::string run_id;                 // the job's name, for messages
   std::int64_t attempt = 0;           // how often the workers were restarted
-  std::uint64_t generation = 0;       // with `round`, the owner of what is written (R10)
+  std::uint64_t term = 0;             // with `round`, the owner of what is written (R10)
   std::uint64_t round = 0;
 
   bool operator==(const WorkerPlace&) const = default;

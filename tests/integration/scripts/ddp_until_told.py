@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 LOG, STOP, NOTES = sys.argv[1:4]
-WHO = " ".join(["", os.environ["DDPRUN_GENERATION"], os.environ["DDPRUN_ROUND"],
+WHO = " ".join(["", os.environ["DDPRUN_TERM"], os.environ["DDPRUN_ROUND"],
                 socket.gethostname(), os.environ["RANK"], str(os.getpid())])
 
 

@@ -20,7 +20,7 @@ JOB = ["--dataset", "fake", "--fake-train-samples", "40", "--fake-test-samples",
 
 def tell(pid):
     notes = os.open(NOTES, os.O_WRONLY)
-    who = " ".join([os.environ["DDPRUN_GENERATION"], os.environ["DDPRUN_ROUND"], socket.gethostname(),
+    who = " ".join([os.environ["DDPRUN_TERM"], os.environ["DDPRUN_ROUND"], socket.gethostname(),
                     os.environ["RANK"], str(pid)])
     os.write(notes, f"{time.clock_gettime_ns(time.CLOCK_BOOTTIME)} {who}\n".encode())
 

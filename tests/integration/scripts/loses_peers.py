@@ -13,7 +13,7 @@ import sys
 import time
 
 LOG, STOP, NOTES = sys.argv[1:4]
-ROUND = [os.environ[name] for name in ("DDPRUN_GENERATION", "DDPRUN_ROUND")]
+ROUND = [os.environ[name] for name in ("DDPRUN_TERM", "DDPRUN_ROUND")]
 RANK, WORLD = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
 LOST_PEER = 75
 

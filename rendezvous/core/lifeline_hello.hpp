@@ -1,0 +1,48 @@
+#pragma once
+
+// A lifeline: a second, silent connection of each node to its leader, whose descriptor on the
+// node's side is held by its guard, its agent and every worker. The kernel closes it when the last
+// of them has ended, so its end proves that nothing of that node runs. The leader's side proves the
+// same of the leader: by a byte (kGoodbye) on every line, and by the end of those few that its
+// workers hold as well (kHeld); all its ends would be too many for them.
+
+#include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/secret_proof.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun {
+
+/// The first words on a lifeline: whose life it is. Silence follows.
+struct LifelineHello {
+  std::string job;
+  Incarnation node{};
+  Leadership leadership;  // that it is opened to
+  std::string proof;      // of the job's secret, for this very line; empty: there is none
+
+  bool operator==(const LifelineHello&) const = default;
+};
+
+/// What LifelineHello::proof is to be. Without it a stranger who has read an incarnation from
+/// /status could open a line in that node's name, and prove its death by closing it.
+std::string line_proof(const Mac& mac, const LifelineHello& hello);
+
+// The bytes that are said after that. Whoever hears another one ignores it.
+
+/// By the leader's side, the last one: "Nothing of this node runs any more."
+inline constexpr char kGoodbye = 'F';
+
+/// By the leader's side: "My guard, my agent and each of my workers, also those that I start later,
+/// hold this end." From then on its end says what kGoodbye says.
+inline constexpr char kHeld = 'H';
+
+/// By either side, to a node that fell silent: "Does your kernel still know this line?" A data
+/// byte, since a kernel that keeps a closed socket until its FIN is confirmed answers a keepalive
+/// probe with an ACK, but resets a socket that is sent data which nobody can read any more.
+inline constexpr char kProbe = '?';
+
+/// How many of a leader's ends its workers hold: those of its first successors.
+inline constexpr int kHeldEndsMax = 8;
+
+}  // namespace ddprun

@@ -1,0 +1,451 @@
+// Lifelines over real sockets: what their end proves, and what it does not.
+
+#include "rendezvous/lifelines.hpp"
+
+#include "tests/rendezvous/running_agent.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+namespace ddprun {
+namespace {
+
+using namespace testing;  // NOLINT(google-build-using-namespace): the verbs of this test
+using namespace std::chrono_literals;
+using Deed = Holder::Deed;
+
+constexpr Incarnation kNode{0xA1};
+constexpr Incarnation kMarker{0xFF};
+constexpr Leadership kLeadership{.term = 4, .leader = Incarnation{0x1EAD}};
+constexpr Leadership kNext{.term = 5, .leader = Incarnation{0x1EAF}};
+
+/// What one says who opens a line.
+std::string opening_by(
+    Incarnation node, const std::string& job = "j", const std::string& proof = "") {
+  return std::string(opening_of(Protocol::kLifeline)) +
+         RawAgent::framed(encode(
+             LifelineHello{.job = job, .node = node, .leadership = kLeadership, .proof = proof}));
+}
+
+/// Leaves nothing of `socket` in the kernel, and sends nothing: as a machine that lost its power.
+/// False where that is not allowed.
+bool lose_power(const Descriptor& socket) {
+  const int on = 1;
+  return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)) == 0;
+}
+
+void expect_farewell(RunningAgent& node, const Leadership& leadership) {
+  const auto event = node.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<Lifelines::Goodbye>(*event));
+  EXPECT_EQ(std::get<Lifelines::Goodbye>(*event).leadership, leadership);
+}
+
+/// The leader holds this line, and has told so.
+void expect_opened(
+    RunningAgent& leader, Incarnation node, const Leadership& leadership = kLeadership) {
+  EXPECT_EQ(leader.next_of_front(), Deed::kHeldEnd);
+  const auto event = leader.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineOpened>(*event));
+  EXPECT_EQ(std::get<Lifelines::LifelineOpened>(*event).node, node);
+  EXPECT_EQ(std::get<Lifelines::LifelineOpened>(*event).leadership, leadership);
+}
+
+/// The newest line of `node` as a worker of it inherits it.
+Descriptor inherited_line(RunningAgent& node) {
+  Descriptor copy;
+  node.run_lines(
+      [&](Lifelines& lines, Holder&) { copy = Descriptor(::dup(lines.lines().back())); });
+  EXPECT_TRUE(copy);
+  return copy;
+}
+
+/// An agent that has nothing to do but what it is asked.
+void expect_idle(RunningAgent& agent) {
+  constexpr int kQuestions = 200;
+  const int before = agent.wake_ups();
+  for (int i = 0; i < kQuestions; ++i) {
+    agent.run_lines([](Lifelines&, Holder&) {});
+  }
+  EXPECT_LT(agent.wake_ups() - before, kQuestions + kQuestions / 4);
+}
+
+/// A leader, and a node whose line has been opened to it and is held at both sides.
+class LifeLinesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    open(kLeadership);
+    EXPECT_EQ(node_->next_of_front(), Deed::kHeldLine);
+    expect_opened(leader_, kNode);
+  }
+
+  void open(const Leadership& leadership, Incarnation node = kNode) {
+    node_->run_lines(
+        [&](Lifelines& lines, Holder&) { lines.open_line(leader_.endpoint(), leadership, node); });
+  }
+
+  void expect_ended(Incarnation node) {
+    const auto event = leader_.next_of_lines();
+    ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineEnded>(*event));
+    EXPECT_EQ(std::get<Lifelines::LifelineEnded>(*event).node, node);
+    EXPECT_EQ(std::get<Lifelines::LifelineEnded>(*event).leadership, kLeadership);
+  }
+
+  /// Whatever had been told before would stand before the end of this other line.
+  void expect_nothing_told() {
+    RawAgent marker(leader_, opening_by(kMarker));
+    expect_opened(leader_, kMarker);
+    marker.leave();
+    expect_ended(kMarker);
+    EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
+  }
+
+  RunningAgent leader_;
+  std::unique_ptr<RunningAgent> node_ = std::make_unique<RunningAgent>();
+};
+
+TEST_F(LifeLinesTest, R2ALineEndsWhenTheLastProcessThatHoldsItHasEnded) {
+  Descriptor worker = inherited_line(*node_);
+  node_.reset();  // agent and guard
+  expect_nothing_told();
+  worker.reset();
+  expect_ended(kNode);
+  EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
+}
+
+TEST_F(LifeLinesTest, AResetIsAnEndToo) {
+  const linger abrupt{.l_onoff = 1, .l_linger = 0};
+  Descriptor worker = inherited_line(*node_);
+  ::setsockopt(worker.get(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
+  node_.reset();
+  worker.reset();
+  expect_ended(kNode);
+}
+
+TEST_F(LifeLinesTest, OneLineIsOpenedForEachLeadershipAndEarlierOnesStay) {
+  open(kLeadership);
+  open(kLeadership);
+  node_->run_lines([](Lifelines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
+  open(kNext);
+  expect_opened(leader_, kNode, kNext);
+  node_->run_lines([](Lifelines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 2U); });
+  expect_nothing_told();
+}
+
+TEST_F(LifeLinesTest, ANodeThatBeginsAnewOpensALineOfItsOwnToTheSameLeader) {
+  constexpr Incarnation kAnew{0xA0};
+  open(kLeadership, kAnew);
+  expect_opened(leader_, kAnew);
+  node_.reset();
+  std::set<Incarnation> ended;
+  for (int line = 0; line < 2; ++line) {
+    const auto event = leader_.next_of_lines();
+    ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineEnded>(*event));
+    ended.insert(std::get<Lifelines::LifelineEnded>(*event).node);
+  }
+  EXPECT_EQ(ended, (std::set<Incarnation>{kNode, kAnew}));
+}
+
+TEST_F(LifeLinesTest, TheKernelOfANodeKeepsItsLineForSoLongAsItIsTold) {
+  const Descriptor line = inherited_line(*node_);
+  int keepalive = -1;
+  int timeout_ms = -1;
+  socklen_t size = sizeof(int);
+  EXPECT_EQ(::getsockopt(line.get(), SOL_SOCKET, SO_KEEPALIVE, &keepalive, &size), 0);
+  EXPECT_EQ(::getsockopt(line.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &size), 0);
+  EXPECT_EQ(keepalive, 0);
+  EXPECT_EQ(std::chrono::milliseconds(timeout_ms), LifelineLimits().unconfirmed);
+}
+
+TEST_F(LifeLinesTest, ANodeIsDeadWhenTheLastOfItsLinesHasEnded) {
+  RawAgent other(leader_, opening_by(kNode));
+  expect_opened(leader_, kNode);
+  other.leave();
+  EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
+  expect_nothing_told();
+  node_.reset();
+  expect_ended(kNode);
+}
+
+TEST_F(LifeLinesTest, AFarewellIsToldToTheNode) {
+  leader_.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
+  const auto event = node_->next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<Lifelines::Goodbye>(*event));
+  EXPECT_EQ(std::get<Lifelines::Goodbye>(*event).leadership, kLeadership);
+}
+
+TEST(Lifelines, ALineThatTheLeaderClosesWithoutFarewellProvesNothing) {
+  RunningAgent node;
+  const auto open_to = [&](const RunningAgent& leader, const Leadership& leadership) {
+    node.run_lines(
+        [&](Lifelines& lines, Holder&) { lines.open_line(leader.endpoint(), leadership, kNode); });
+    EXPECT_EQ(node.next_of_front(), Deed::kHeldLine);
+  };
+  {
+    RunningAgent killed;
+    open_to(killed, kLeadership);
+    expect_opened(killed, kNode);
+  }
+  EXPECT_EQ(node.next_of_front(), Deed::kLetGo);
+  RunningAgent leaves;
+  open_to(leaves, kNext);
+  expect_opened(leaves, kNode, kNext);
+  leaves.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
+  // The first thing that is told at all.
+  const auto event = node.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<Lifelines::Goodbye>(*event));
+  EXPECT_EQ(std::get<Lifelines::Goodbye>(*event).leadership, kNext);
+}
+
+/// A leader that says which ends it holds, and a node with a line to it.
+class HeldLines : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    open(*leader_, kLeadership);
+    expect_opened(*leader_, kNode);
+  }
+
+  void open(const RunningAgent& leader, const Leadership& leadership) {
+    node_.run_lines(
+        [&](Lifelines& lines, Holder&) { lines.open_line(leader.endpoint(), leadership, kNode); });
+    EXPECT_EQ(node_.next_of_front(), Deed::kHeldLine);
+  }
+
+  /// The ends that the leader gives to its workers, as one of them inherits them.
+  std::vector<Descriptor> hold_ends(const std::vector<Incarnation>& successors) {
+    std::vector<Descriptor> copies;
+    leader_->run_lines([&](Lifelines& lines, Holder&) {
+      for (const int end : lines.hold_ends(successors)) {
+        copies.emplace_back(::dup(end));
+      }
+    });
+    return copies;
+  }
+
+  /// Whatever had been told before would stand before the goodbye of this other leader.
+  void expect_nothing_told() {
+    RunningAgent leaves;
+    open(leaves, kNext);
+    expect_opened(leaves, kNode, kNext);
+    leaves.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
+    expect_farewell(node_, kNext);
+  }
+
+  std::unique_ptr<RunningAgent> leader_ = std::make_unique<RunningAgent>();
+  RunningAgent node_;
+};
+
+TEST_F(HeldLines, R2TheEndOfOneIsAFarewellOnceTheLastWorkerHasEnded) {
+  std::vector<Descriptor> worker = hold_ends({kNode});
+  ASSERT_EQ(worker.size(), 1U);
+  leader_.reset();  // agent and guard
+  expect_nothing_told();
+  worker.clear();
+  expect_farewell(node_, kLeadership);
+}
+
+TEST_F(HeldLines, TheEndOfOneProvesNothingWhereResetsAreNotTrusted) {
+  RunningAgent wary({}, {}, {}, false);
+  const auto open_from_wary = [&](const RunningAgent& leader, const Leadership& leadership) {
+    wary.run_lines([&](Lifelines& lines, Holder&) {
+      lines.open_line(leader.endpoint(), leadership, kMarker);
+    });
+    EXPECT_EQ(wary.next_of_front(), Deed::kHeldLine);
+  };
+  open_from_wary(*leader_, kLeadership);
+  expect_opened(*leader_, kMarker);
+  EXPECT_EQ(hold_ends({kMarker}).size(), 1U);
+  leader_.reset();
+  EXPECT_EQ(wary.next_of_front(), Deed::kLetGo);
+  RunningAgent leaves;
+  open_from_wary(leaves, kNext);
+  expect_opened(leaves, kMarker, kNext);
+  leaves.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
+  expect_farewell(wary, kNext);  // the first thing that is told at all
+}
+
+TEST_F(HeldLines, AWorkerThatIsStartedLaterGetsThemToo) {
+  hold_ends({kNode});
+  EXPECT_EQ(hold_ends({}).size(), 1U);
+}
+
+TEST_F(HeldLines, AnEndThatTheFrontDoesNotHoldIsNotClaimed) {
+  leader_->run_lines([](Lifelines&, Holder& guard) { guard.refuse(); });
+  EXPECT_TRUE(hold_ends({kNode}).empty());
+  leader_.reset();
+  EXPECT_EQ(node_.next_of_front(), Deed::kLetGo);
+  expect_nothing_told();
+}
+
+TEST_F(HeldLines, OnlyThoseOfTheFirstSuccessorsAreHeld) {
+  std::vector<Incarnation> successors;
+  std::vector<std::unique_ptr<RawAgent>> nodes;
+  for (std::uint64_t i = 0; i < kHeldEndsMax; ++i) {
+    const Incarnation successor{0xB0 + i};
+    nodes.push_back(std::make_unique<RawAgent>(*leader_, opening_by(successor)));
+    expect_opened(*leader_, successor);
+    successors.push_back(successor);
+  }
+  successors.push_back(kNode);
+  EXPECT_EQ(hold_ends(successors).size(), std::size_t{kHeldEndsMax});
+  for (const auto& node : nodes) {
+    EXPECT_EQ(node->hear_byte(), kHeld);
+  }
+  leader_.reset();
+  EXPECT_EQ(node_.next_of_front(), Deed::kLetGo);
+  expect_nothing_told();
+}
+
+TEST_F(HeldLines, OneIsNotClosedByALeaderThatLives) {
+  RawAgent speaker(*leader_, opening_by(kMarker));
+  expect_opened(*leader_, kMarker);
+  std::vector<Descriptor> worker = hold_ends({kMarker});
+  EXPECT_EQ(speaker.hear_byte(), kHeld);
+  worker.clear();
+  speaker.say_bytes("hello");
+  leader_->run_lines([](Lifelines& lines, Holder&) { lines.probe(kMarker); });
+  EXPECT_EQ(speaker.hear_byte(), kProbe);
+  speaker.leave();  // and proves nothing by it
+  EXPECT_EQ(leader_->next_of_front(), Deed::kLetGo);
+  const RawAgent other(*leader_, opening_by(kNext.leader));
+  expect_opened(*leader_, kNext.leader);
+}
+
+TEST_F(HeldLines, AnAgentDoesNotSpinWhileItsWorkersHoldTheLineToALeaderThatHasGone) {
+  const Descriptor worker = inherited_line(node_);
+  leader_->run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
+  leader_.reset();
+  expect_farewell(node_, kLeadership);
+  EXPECT_EQ(node_.next_of_front(), Deed::kLetGo);
+  expect_idle(node_);
+}
+
+TEST_F(HeldLines, ALeaderDoesNotSpinWhileItsWorkersHoldTheLineOfANodeThatHasGone) {
+  RawAgent gone(*leader_, opening_by(kMarker));
+  expect_opened(*leader_, kMarker);
+  const std::vector<Descriptor> worker = hold_ends({kMarker});
+  EXPECT_EQ(gone.hear_byte(), kHeld);
+  gone.leave();
+  EXPECT_EQ(leader_->next_of_front(), Deed::kLetGo);
+  expect_idle(*leader_);
+}
+
+TEST_F(HeldLines, AProbeIsIgnoredByWhoLives) {
+  hold_ends({kNode});
+  leader_->run_lines([](Lifelines& lines, Holder&) { lines.probe(kNode); });
+  node_.run_lines([](Lifelines& lines, Holder&) { lines.probe(kLeadership.leader); });
+  expect_nothing_told();
+  // A line of another node's, as the next thing that the leader tells at all.
+  const RawAgent other(*leader_, opening_by(kMarker));
+  expect_opened(*leader_, kMarker);
+  leader_->run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
+  expect_farewell(node_, kLeadership);
+}
+
+TEST_F(HeldLines, AProbeFindsALeaderWhoseKernelKnowsNothing) {
+  std::vector<Descriptor> worker = hold_ends({kNode});
+  if (!lose_power(worker.at(0))) GTEST_SKIP() << "TCP_REPAIR needs CAP_NET_ADMIN";
+  leader_.reset();
+  worker.clear();
+  expect_nothing_told();
+  node_.run_lines([](Lifelines& lines, Holder&) { lines.probe(kLeadership.leader); });
+  expect_farewell(node_, kLeadership);
+}
+
+TEST_F(LifeLinesTest, AProbeFindsANodeWhoseKernelKnowsNothing) {
+  Descriptor worker = inherited_line(*node_);
+  if (!lose_power(worker)) GTEST_SKIP() << "TCP_REPAIR needs CAP_NET_ADMIN";
+  node_.reset();
+  worker.reset();
+  expect_nothing_told();
+  leader_.run_lines([](Lifelines& lines, Holder&) { lines.probe(kNode); });
+  expect_ended(kNode);
+}
+
+TEST_F(LifeLinesTest, WordsOnALineProveNothing) {
+  RawAgent speaker(leader_, opening_by(kMarker) + "hello");
+  expect_opened(leader_, kMarker);
+  EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
+  EXPECT_TRUE(speaker.is_closed());
+  expect_nothing_told();
+}
+
+TEST_F(LifeLinesTest, AStrangersLineIsClosed) {
+  for (const std::string& opening :
+       {opening_by(kNode, "another job"),
+        std::string("\xDDRL\x01"),
+        std::string(opening_of(Protocol::kLifeline)) + RawAgent::framed("{}"),
+        std::string(opening_of(Protocol::kLifeline)) + std::string(4, '\xFF')}) {
+    EXPECT_TRUE(RawAgent(leader_, opening).is_closed());
+  }
+  expect_nothing_told();
+}
+
+TEST_F(LifeLinesTest, ALineThatTheFrontDoesNotHoldIsNotOpened) {
+  node_->run_lines([](Lifelines&, Holder& guard) { guard.refuse(); });
+  open(kNext);
+  node_->run_lines([](Lifelines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
+  expect_nothing_told();
+}
+
+TEST_F(LifeLinesTest, ALineToNobodyIsGivenUp) {
+  const Endpoint gone = [] {
+    const RunningAgent other;
+    return other.endpoint();
+  }();
+  node_->run_lines([&](Lifelines& lines, Holder&) { lines.open_line(gone, kNext, kNode); });
+  EXPECT_EQ(node_->next_of_front(), Deed::kHeldLine);
+  EXPECT_EQ(node_->next_of_front(), Deed::kLetGo);
+  node_->run_lines([](Lifelines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
+}
+
+// Incarnations stand in /status for everybody to read. A line in the name of a node whose own one
+// was not open at that moment made its end a proof of a death that never was.
+TEST(Lifelines, AStrangerWithoutTheSecretCannotFakeADeath) {
+  const std::string secret = "sixteen bytes or more";
+  RunningAgent leader({}, {}, secret);
+  const LifelineHello genuine{.job = "j", .node = kNode, .leadership = kLeadership, .proof = {}};
+  const std::string guessed = line_proof(load_mac("another secret, as long").value(), genuine);
+  LifelineHello earlier = genuine;
+  earlier.leadership.term -= 1;
+  const Mac mac = load_mac(secret).value();
+  for (const std::string& proof : {std::string(), guessed, line_proof(mac, earlier)}) {
+    EXPECT_TRUE(RawAgent(leader, opening_by(kMarker, "j", proof)).is_closed());
+    EXPECT_TRUE(RawAgent(leader, opening_by(kNode, "j", proof)).is_closed());
+  }
+  {
+    RunningAgent node({}, {}, secret);
+    node.run_lines(
+        [&](Lifelines& lines, Holder&) { lines.open_line(leader.endpoint(), kLeadership, kNode); });
+    expect_opened(leader, kNode);  // the first thing at all
+  }
+  const auto event = leader.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineEnded>(*event));
+  EXPECT_EQ(std::get<Lifelines::LifelineEnded>(*event).node, kNode);
+}
+
+TEST(Lifelines, WhoSaysNothingIsClosed) {
+  const RunningAgent leader({.handshake = 50ms});
+  RawAgent silent(leader, opening_of(Protocol::kLifeline));
+  EXPECT_TRUE(silent.is_closed());
+}
+
+TEST(Lifelines, ManyHellosCutAnywhereAreTold) {
+  RunningAgent leader;
+  const std::string opening = opening_by(kNode);
+  for (std::size_t cut = 1; cut < opening.size(); ++cut) {
+    RawAgent line(leader, opening.substr(0, cut));
+    line.say_bytes(opening.substr(cut));
+    expect_opened(leader, kNode);
+    line.leave();
+    EXPECT_TRUE(leader.next_of_lines().has_value());
+    EXPECT_EQ(leader.next_of_front(), Deed::kLetGo);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun
