@@ -175,12 +175,12 @@ asio::awaitable<int> Agent::run() {
     tasks_.spawn(timers_->serve());
     tasks_.spawn(timers_->keep_time());
   }
-  tasks_.spawn(do_the_job(std::move(unfit)));
+  tasks_.spawn(run_job(std::move(unfit)));
   co_await tasks_.join();  // throws what one of them threw; the kernel then ends the workers
   co_return exit_status_ ? wind_up(*exit_status_) : kExitDefect;
 }
 
-asio::awaitable<void> Agent::do_the_job(std::string unfit) {
+asio::awaitable<void> Agent::run_job(std::string unfit) {
   JournalEntry started = workers_.entry("job_started");
   started.text = plan_.command.title;
   started.host = host_;

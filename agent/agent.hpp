@@ -89,7 +89,7 @@ class Agent {
       Inherited inherited,
       Opened opened);
 
-  asio::awaitable<void> do_the_job(std::string unfit);
+  asio::awaitable<void> run_job(std::string unfit);
   asio::awaitable<std::string> check_node();
   asio::awaitable<void> keep_time();
   asio::awaitable<void> heed_resumption();

@@ -2,7 +2,7 @@
 
 // The processes of one node's workers: started, watched, signalled and reaped here, and all of it
 // on the main thread, so that no signal can reach a stranger with a reaped worker's number. What to
-// do and when is decided by Supervisor; agent.cpp hands it on.
+// do and when is decided by Supervisor; local_workers.cpp hands it on.
 
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/process_end.hpp"

@@ -4,6 +4,9 @@
 // do not are built without it. Each refusal tells the value and what is allowed; CLI11 puts the
 // flag before it.
 
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "base/nearest.hpp"
 #include "base/parse.hpp"
 
 #include <CLI/CLI.hpp>
@@ -91,7 +94,7 @@ inline CLI::Validator not_empty() {
       ""};
 }
 
-/// Accepts these words alone, and tells all of them in --help and in a refusal. CLI11's own
+/// Accepts these choices alone, and tells all of them in --help and in a refusal. CLI11's own
 /// CheckedTransformer garbles both for an enum.
 inline CLI::Validator one_of(std::vector<std::string> choices) {
   std::string description = fmt::format("{{{}}}", fmt::join(choices, ","));
@@ -103,15 +106,49 @@ inline CLI::Validator one_of(std::vector<std::string> choices) {
       std::move(description)};
 }
 
-/// The words that `kinds` gives a meaning to.
+/// The choices that `kinds` gives a meaning to.
 template <class Kind>
-std::vector<std::string> words_of(const std::map<std::string, Kind>& kinds) {
+std::vector<std::string> choices_of(const std::map<std::string, Kind>& kinds) {
   std::vector<std::string> choices;
   choices.reserve(kinds.size());
   for (const auto& [choice, kind] : kinds) {
     choices.push_back(choice);
   }
   return choices;
+}
+
+/// The subcommands and flags of `app` and of what was chosen below it.
+inline void collect_known(const CLI::App& app, std::vector<std::string>& known) {
+  for (const CLI::Option* option : app.get_options()) {
+    known.push_back(option->get_name());
+  }
+  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(below->get_name());
+    if (below->parsed()) collect_known(*below, known);
+  }
+}
+
+/// What CLI11 says, as one line. An argument that is unknown comes first: CLI11 would rather report
+/// the subcommand that is missing because of it.
+inline std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
+  std::string text = error.what();
+  if (const auto unknown = app.remaining(/*recurse=*/true); !unknown.empty()) {
+    std::vector<std::string> known;
+    collect_known(app, known);
+    text = fmt::format("unknown argument '{}'", unknown.front());
+    const auto meant = nearest(unknown.front(), known);
+    if (meant) text += fmt::format("; did you mean {}?", *meant);
+  }
+  return fmt::format("{}; see {} --help", text, app.get_name());
+}
+
+/// The address of a server, which has a port: "HOST:PORT". Fails with kInvalidArgument, naming
+/// `flag`.
+inline Result<Endpoint> endpoint_with_port(const char* flag, const std::string& text) {
+  auto parsed = Endpoint::parse(text, 0);
+  if (!parsed) return with_context(flag, parsed.error());
+  if (parsed->port != 0) return parsed;
+  return make_error(Errc::kInvalidArgument, fmt::format("{} '{}': give HOST:PORT", flag, text));
 }
 
 }  // namespace ddprun

@@ -4,10 +4,10 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/standard_streams.hpp"
-#include "launcher/core/completion.hpp"
-#include "launcher/independent.hpp"
-#include "launcher/options.hpp"
-#include "launcher/run.hpp"
+#include "launcher/flags/core/completion.hpp"
+#include "launcher/flags/options.hpp"
+#include "launcher/run/independent.hpp"
+#include "launcher/run/run.hpp"
 
 #include <fmt/format.h>
 

@@ -25,7 +25,7 @@ done
 "$ddprun_root/scripts/setup.sh"
 step "Building"
 configure release -DDDPRUN_TRAINER=ON
-build release
+build release all ddpbench
 
 cd "$ddprun_root"
 out="$ddprun_root/build/bench"

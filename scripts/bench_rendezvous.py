@@ -3,7 +3,7 @@
 
     bench_rendezvous.py --programs build/release/bin --out build/bench [--runs 3] [--repeats 20]
 
-Prints Markdown tables and writes rendezvous.json: `ddpctl rendezvous bench` with 16, 64 and 1,000
+Prints Markdown tables and writes rendezvous.json: `ddpbench rendezvous` with 16, 64 and 1,000
 agents, with its floor; torch's elastic rendezvous with 16 and 64, which is the peer; and, where this
 runs as root, the drills of tests/integration/failover_drill.py with real nodes in network namespaces.
 """
@@ -67,7 +67,7 @@ def measure_agents(options):
     peers = {agents: [] for agents in PEERS}
     for _ in range(options.runs):
         for agents in AGENTS:
-            command = [f"{options.programs}/ddpctl", "rendezvous", "bench", "--agents", str(agents),
+            command = [f"{options.programs}/ddpbench", "rendezvous", "--agents", str(agents),
                        "--repeats", str(options.repeats), "--workers", "1024", "--json"]
             ours[agents].append(json.loads(output_of(command)))
         for agents in PEERS:

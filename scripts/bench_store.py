@@ -62,9 +62,9 @@ class Server:
         self.process.wait()
 
 
-def measure(ddpctl, server, workload, clients, depth, operations):
+def measure(ddpbench, server, workload, clients, depth, operations):
     done = subprocess.run(
-        [ddpctl, "store", "bench", "--endpoint", f"127.0.0.1:{server.port}", "--workload", workload,
+        [ddpbench, "store", "--endpoint", f"127.0.0.1:{server.port}", "--workload", workload,
          "--clients", str(clients), "--depth", str(depth), "--ops", str(operations), "--json",
          "--server-pid", str(server.process.pid)],
         capture_output=True, text=True)
@@ -85,7 +85,7 @@ def run_case(programs, servers, case, runs, scale):
         bare = Server("bare", [str(programs / "bare_store"), workload, str(clients), str(depth)])
         for server in [*servers, bare]:
             reports[server.name].append(
-                measure(str(programs / "ddpctl"), server, workload, clients, depth,
+                measure(str(programs / "ddpbench"), server, workload, clients, depth,
                         max(clients, int(operations * scale))))
         bare.stop()
     return {name: medians(each) for name, each in reports.items()}

@@ -72,7 +72,7 @@ void add_launch_flags(CLI::App& app, RawOptions& raw) {
 void add_data_flags(CLI::App& app, RawOptions& raw) {
   DataOptions& data = raw.options.data;
   app.add_option("--dataset", raw.dataset, "The samples")
-      ->check(one_of(words_of(dataset_words())))
+      ->check(one_of(choices_of(dataset_words())))
       ->trigger_on_parse();
   add_choice(app, "--use-fake-data", raw.dataset, name_of(DatasetKind::kFake), "--dataset fake");
   app.add_option(
@@ -112,7 +112,7 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
 void add_model_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
   app.add_option("--model,--model-name", raw.model, "The net")
-      ->check(one_of(words_of(model_words())));
+      ->check(one_of(choices_of(model_words())));
   app.add_option("--classes", raw.classes, "How many the model tells apart")
       ->transform(count(1, 1'000'000));
   app.add_option("--image-size", raw.image_side, "Side of the images, pixels")
@@ -152,7 +152,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--clip-norm", options.clip_norm, "Largest norm of the gradients")
       ->check(between(1e-12, 1e12));
   app.add_option("--amp", raw.precision, "Autocast of the forward pass")
-      ->check(one_of(words_of(precision_words())))
+      ->check(one_of(choices_of(precision_words())))
       ->trigger_on_parse();
   add_choice(app, "--use-amp", raw.precision, name_of(Precision::kBFloat16), "--amp bf16");
   app.add_option("--seed,--random-seed", options.seed, "Of weights and dropout")
@@ -163,7 +163,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
       ->transform(count(1, kThreadsMax));
   app.add_option("--device", raw.device, "Where to train; auto: on GPUs if there are enough")
-      ->check(one_of(words_of(device_words())));
+      ->check(one_of(choices_of(device_words())));
   app.add_flag(
       "--deterministic",
       options.numerics.is_deterministic,
@@ -184,7 +184,7 @@ void add_optimizer_flags(CLI::App& app, RawOptions& raw) {
   OptimizerOptions& optimizer = raw.options.optimizer;
   ScheduleOptions& schedule = raw.options.schedule;
   app.add_option("--optimizer", raw.optimizer, "The rule of updates")
-      ->check(one_of(words_of(optimizer_words())));
+      ->check(one_of(choices_of(optimizer_words())));
   app.add_option(
          "--learning-rate,--lr", optimizer.learning_rate, "Of the first step behind warm-up")
       ->check(between(0, 1e6));
@@ -192,7 +192,7 @@ void add_optimizer_flags(CLI::App& app, RawOptions& raw) {
   app.add_flag("--nesterov", optimizer.is_nesterov, "Of SGD with momentum");
   app.add_option("--weight-decay", raw.weight_decay, "Of all weights")->check(between(0, 1e6));
   app.add_option("--schedule", raw.schedule, "Of the learning rate")
-      ->check(one_of(words_of(schedule_words())));
+      ->check(one_of(choices_of(schedule_words())));
   app.add_option("--step-size", schedule.step_epochs, "Epochs between drops of --schedule step")
       ->transform(count(1, kCountMax));
   app.add_option("--gamma", schedule.gamma, "Factor of each drop")->check(between(0, 1e6));
@@ -207,7 +207,7 @@ void add_ddp_flags(CLI::App& app, RawOptions& raw) {
   app.add_flag("--find-unused", ddp.finds_unused, "Some parameters have no gradient in a step");
   app.add_flag("--static-graph", ddp.has_static_graph, "Every step uses the same parameters");
   app.add_option("--compress", raw.compression, "Gradients on their way between ranks")
-      ->check(one_of(words_of(compression_words())));
+      ->check(one_of(choices_of(compression_words())));
   app.add_option("--pg-timeout", raw.peer_timeout_s, "Seconds that a rank waits for the others")
       ->transform(count(1, 1'000'000));
   app.add_option(

@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -34,13 +33,10 @@ std::vector<std::uint16_t> ports_of(const WorkerPlace& place) {
 
 /// Whether `mark` is in the store at `endpoint`.
 Result<bool> has_mark(const Endpoint& endpoint, const std::string& mark, TimePoint deadline) {
-  const StoreClient::Options options{
-      .dialect = StoreDialect::kTorch28, .answer_timeout = kPatience};
   const auto limit = std::min(deadline, Clock::now() + kPatience);
-  const auto store = StoreClient::connect(endpoint, options, limit);
+  auto store = StoreClient::connect(endpoint, limit);
   if (!store) return store.error();
-  const std::array<std::string, 1> keys = {mark};
-  return (*store)->check(keys);
+  return store->has(mark, Clock::now() + kPatience);
 }
 
 }  // namespace

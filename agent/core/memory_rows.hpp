@@ -1,7 +1,8 @@
 #pragma once
 
 // The files of --memory-log: their names, and the text of their rows. Names and columns of memory
-// are those of KAUST's workshop on distributed training; launcher/core/memory_log.hpp reads them.
+// are those of KAUST's workshop on distributed training; launcher/ctl/reports/core/memory_log.hpp
+// reads them.
 //
 //   DIR/gpu_memory/JOB/gpu_memory_log.csv    MiB of each GPU
 //   DIR/gpu_usage/JOB/gpu_usage_log.csv      temperature, power and utilisation of each GPU

@@ -14,7 +14,8 @@
 // *sweeping* ends what the workers left behind (children of their own, in any session): no process
 // of one round lives on into the next (R2). After a success they have a moment to end by
 // themselves; then --leftover decides. Those that are kept are killed before the next round starts.
-// agent/agent.cpp performs the effects in order and keeps one timer, set to next_deadline().
+// agent/local_workers.cpp performs the effects in order and keeps one timer, set to
+// next_deadline().
 
 #include "agent/core/leftovers.hpp"
 #include "agent/core/process_end.hpp"

@@ -15,10 +15,7 @@ enum class Protocol : std::uint8_t {
   kUnknown,    // none of ours
 };
 
-/// Enough bytes for detect() to decide.
-inline constexpr std::size_t kDetectBytesMax = 8;
-
-/// Tells by the first bytes of a connection; needs at most kDetectBytesMax of them.
+/// Tells by the first bytes of a connection; needs at most 8 of them.
 Protocol detect(std::string_view first_bytes);
 
 }  // namespace ddprun

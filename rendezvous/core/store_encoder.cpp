@@ -7,12 +7,12 @@ namespace ddprun {
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
 void StoreEncoder::validate() {
-  bare(StoreOp::kValidate);
+  put_op(StoreOp::kValidate);
   put_raw(&kStoreMagic, sizeof(kStoreMagic));
 }
 
 void StoreEncoder::ping(std::uint32_t nonce) {
-  bare(StoreOp::kPing);
+  put_op(StoreOp::kPing);
   put_raw(&nonce, sizeof(nonce));
 }
 
@@ -21,14 +21,8 @@ void StoreEncoder::add(std::string_view key, std::int64_t delta) {
   put_raw(&delta, sizeof(delta));
 }
 
-void StoreEncoder::compare_set(
-    std::string_view key, std::string_view expected, std::string_view desired) {
-  valued(StoreOp::kCompareSet, key, expected);
-  put_string(desired);
-}
-
 void StoreEncoder::multi_set(std::span<const std::pair<std::string, std::string>> pairs) {
-  bare(StoreOp::kMultiSet);
+  put_op(StoreOp::kMultiSet);
   const auto count = static_cast<std::int64_t>(pairs.size());
   put_raw(&count, sizeof(count));
   for (const auto& [key, value] : pairs) {
@@ -38,7 +32,7 @@ void StoreEncoder::multi_set(std::span<const std::pair<std::string, std::string>
 }
 
 void StoreEncoder::named(StoreOp op, std::string_view key) {
-  bare(op);
+  put_op(op);
   put_string(key);
 }
 
@@ -48,7 +42,7 @@ void StoreEncoder::valued(StoreOp op, std::string_view key, std::string_view val
 }
 
 void StoreEncoder::listed(StoreOp op, std::span<const std::string> keys) {
-  bare(op);
+  put_op(op);
   const std::uint64_t count = keys.size();
   put_raw(&count, sizeof(count));
   for (const std::string& key : keys) {
@@ -56,7 +50,7 @@ void StoreEncoder::listed(StoreOp op, std::span<const std::string> keys) {
   }
 }
 
-void StoreEncoder::bare(StoreOp op) {
+void StoreEncoder::put_op(StoreOp op) {
   bytes_.push_back(static_cast<char>(op));
 }
 

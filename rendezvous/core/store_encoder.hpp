@@ -18,7 +18,6 @@ class StoreEncoder {
   void validate();
   void ping(std::uint32_t nonce);
   void add(std::string_view key, std::int64_t delta);
-  void compare_set(std::string_view key, std::string_view expected, std::string_view desired);
   void multi_set(std::span<const std::pair<std::string, std::string>> pairs);
 
   /// Opcode and key: GET, DELETE_KEY, QUEUE_POP, QUEUE_LEN.
@@ -27,12 +26,11 @@ class StoreEncoder {
   void valued(StoreOp op, std::string_view key, std::string_view value);
   /// Opcode and list of keys: CHECK, WAIT, MULTI_GET.
   void listed(StoreOp op, std::span<const std::string> keys);
-  /// The opcode alone: GETNUMKEYS, CANCEL_WAIT, LIST_KEYS.
-  void bare(StoreOp op);
 
   const std::string& bytes() const { return bytes_; }
 
  private:
+  void put_op(StoreOp op);
   void put_raw(const void* data, std::size_t size);
   void put_string(std::string_view text);
 

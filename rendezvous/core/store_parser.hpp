@@ -45,9 +45,6 @@ class StoreParser {
 
   bool validated() const { return validated_; }
 
-  /// Whether a request has begun and is not complete.
-  bool in_request() const { return in_request_; }
-
  private:
   enum class Field : std::uint8_t;
   using Fields = std::array<Field, 4>;

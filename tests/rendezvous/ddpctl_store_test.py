@@ -1,7 +1,7 @@
-"""`ddpctl store` as a program: its command line, its exit codes, and what it does when descriptors
+"""`ddpctl store serve` and `ddpbench store` as programs: their command line, exit codes, and what happens when descriptors
 run out or thousands of clients come at once.
 
-    ddpctl_store_test.py --ddpctl PROGRAM [unittest arguments]
+    ddpctl_store_test.py --ddpctl PROGRAM --ddpbench PROGRAM [unittest arguments]
 """
 
 import argparse
@@ -22,9 +22,16 @@ VALIDATE = bytes.fromhex("00CEF7853C")
 PATIENCE_S = 60
 
 
+def run(program, *arguments):
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
+
+
 def ddpctl(*arguments):
-    return subprocess.run([options.ddpctl, *arguments], capture_output=True, text=True,
-                          timeout=PATIENCE_S)
+    return run(options.ddpctl, *arguments)
+
+
+def bench(*arguments):
+    return run(options.ddpbench, "store", *arguments)
 
 
 @contextlib.contextmanager
@@ -96,14 +103,22 @@ class Serve(unittest.TestCase):
     def test_refuses_bad_usage_in_one_line(self):
         for arguments in (["store", "serve", "--port", "70000"], ["store", "serve", "--prot", "1"],
                           ["store"], ["stroe"], ["store", "bench"],
-                          ["store", "bench", "--endpoint", "h"],
                           ["store", "serve", "--host", ""],
                           ["store", "serve", "--port-file", ""],
-                          ["store", "serve", "--host", "no.such.host.invalid"],
-                          ["store", "bench", "--endpoint", "h:1", "--workload", "x"]):
+                          ["store", "serve", "--host", "no.such.host.invalid"]):
             refused = ddpctl(*arguments)
             self.assertEqual(refused.returncode, 2, arguments)
             self.assertEqual(refused.stderr.count("\n"), 1, refused.stderr)
+        for arguments in ([], ["--endpoint", "h"], ["--endpoint", "h:1", "--workload", "x"]):
+            refused = bench(*arguments)
+            self.assertEqual(refused.returncode, 2, arguments)
+            self.assertEqual(refused.stderr.count("\n"), 1, refused.stderr)
+
+    def test_says_where_the_benchmarks_are_now(self):
+        for of in ("store", "rendezvous"):
+            refused = ddpctl(of, "bench", "--json")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(f"call ddpbench {of}", refused.stderr)
 
     def test_refuses_with_its_status_where_stderr_is_closed(self):
         for arguments, status in ((["stroe"], 2),
@@ -134,13 +149,12 @@ class Serve(unittest.TestCase):
         self.assertIn("unknown argument '--prot'; did you mean --port?", refused)
 
     def test_tells_the_flag_the_value_and_what_is_allowed(self):
-        bench = ["store", "bench", "--endpoint", "h:1"]
-        refused = ddpctl(*bench, "--workload", "foo").stderr
+        refused = bench("--endpoint", "h:1", "--workload", "foo").stderr
         self.assertIn("--workload: 'foo' is not one of ping, set, get, add, check, multi_get, "
                       "multi_set, set64k, get64k, value64k, wait_fanout, gloo", refused)
-        refused = ddpctl(*bench, "--ops", "x").stderr
+        refused = bench("--endpoint", "h:1", "--ops", "x").stderr
         self.assertIn("--ops: 'x' is not a whole number from 1 to 1000000000000;", refused)
-        self.assertIn("value64k, wait_fanout, gloo", ddpctl("store", "bench", "--help").stdout)
+        self.assertIn("value64k, wait_fanout, gloo", bench("--help").stdout)
 
     def test_survives_running_out_of_descriptors(self):
         """G1: old clients are served meanwhile, new ones once some have gone."""
@@ -183,8 +197,7 @@ class Bench(unittest.TestCase):
         with serve("--host", "127.0.0.1") as server:
             for workload in ("ping", "set", "get", "add", "check", "multi_get", "multi_set",
                              "set64k", "get64k", "value64k", "wait_fanout", "gloo"):
-                done = ddpctl("store", "bench", "--endpoint", f"127.0.0.1:{server.port}",
-                              "--clients", "4", "--ops", "64", "--depth", "4", "--workload",
+                done = bench("--endpoint", f"127.0.0.1:{server.port}", "--clients", "4", "--ops", "64", "--depth", "4", "--workload",
                               workload, "--json", "--server-pid", str(server.pid))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 report = json.loads(done.stdout)
@@ -197,7 +210,7 @@ class Bench(unittest.TestCase):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         clients = min(4096, hard - 100)
         with serve("--host", "127.0.0.1") as server:
-            done = ddpctl("store", "bench", "--endpoint", f"127.0.0.1:{server.port}", "--clients",
+            done = bench("--endpoint", f"127.0.0.1:{server.port}", "--clients",
                           str(clients), "--ops", str(clients), "--workload", "ping", "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(done.stdout)["operations"], clients)
@@ -205,7 +218,7 @@ class Bench(unittest.TestCase):
     def test_says_who_does_not_answer(self):
         with socket.create_server(("127.0.0.1", 0)) as nobody:
             port = nobody.getsockname()[1]
-        refused = ddpctl("store", "bench", "--endpoint", f"127.0.0.1:{port}", "--ops", "1")
+        refused = bench("--endpoint", f"127.0.0.1:{port}", "--ops", "1")
         self.assertEqual(refused.returncode, 75)
         self.assertIn(f"127.0.0.1:{port}", refused.stderr)
 
@@ -213,6 +226,7 @@ class Bench(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--ddpctl", required=True)
+    parser.add_argument("--ddpbench", required=True)
     _, rest = parser.parse_known_args(namespace=options)
     # Clients that a test leaves open end with it.
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2, warnings="ignore")

@@ -1,9 +1,9 @@
-// bare_store WORKLOAD CLIENTS DEPTH: takes as many bytes as a request of `ddpctl store bench` has
+// bare_store WORKLOAD CLIENTS DEPTH: takes as many bytes as a request of `ddpbench store` has
 // and sends as many as its reply has, from one thread with epoll, and does nothing else. It is the
 // least that any server can do for that load, and so the floor under the store's figures. Prints
 // its port.
 
-#include "launcher/store_workload.hpp"
+#include "bench/store_workload.hpp"
 
 #include <array>
 #include <cstdio>

@@ -3,7 +3,7 @@
 
 #include "base/log.hpp"
 #include "base/parse.hpp"
-#include "launcher/run.hpp"
+#include "launcher/run/run.hpp"
 
 #include <cstdio>
 #include <cstdlib>

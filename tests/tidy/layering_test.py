@@ -11,6 +11,7 @@ ALLOWED_ROOMS = {
     "slurm": [r"base/"],
     "rendezvous": [r"base/"],
     "agent": [r"base/", r"rendezvous/"],
+    "bench": [r"base/", r"rendezvous/"],
     "trainer": [r"base/", r"slurm/core/", r"rendezvous/(listener|(core/)?store_(client|protocol|wire))"],
     # Of the trainer the snapshots alone, which need no torch: `ddpctl snapshot` looks into them.
     "launcher": [r"base/", r"rendezvous/", r"agent/", r"slurm/",
@@ -34,7 +35,7 @@ LIBRARIES = {
     "CLI11": (r"CLI/", r".*/(\w+_)?options\.cpp$|base/flag_checks\.hpp$"),
     "libjpeg": (r"(jpeglib|jerror)\.h$", r"trainer/data/jpeg\.cpp$"),
     "libpng": (r"png\.h$", r"trainer/data/png\.cpp$"),
-    "libarchive": (r"archive(_entry)?\.h$", r"launcher/archive_library\.hpp$"),
+    "libarchive": (r"archive(_entry)?\.h$", r"launcher/ctl/stage/archive_library\.hpp$"),
     "spdlog": (r"spdlog/", r"(?!.*/core/)"),
 }
 
@@ -103,15 +104,15 @@ class TheRuleItself(unittest.TestCase):
     def test_refuses_an_edge_that_is_not_in_the_table(self):
         self.assert_refused("base/error.cpp", '"agent/streams.hpp"')
         self.assert_refused("agent/worker.cpp", '"trainer/ddp.hpp"')
-        self.assert_refused("agent/worker.cpp", '"launcher/options.hpp"')
+        self.assert_refused("agent/worker.cpp", '"launcher/flags/options.hpp"')
         self.assert_refused("trainer/ddp.cpp", '"agent/streams.hpp"')
         self.assert_refused("trainer/ddp.cpp", '"rendezvous/store_server.hpp"')
         self.assert_refused("rendezvous/store_server.cpp", '"agent/streams.hpp"')
-        self.assert_refused("slurm/core/allocation.cpp", '"launcher/core/flags.hpp"')
+        self.assert_refused("slurm/core/allocation.cpp", '"launcher/flags/core/flags.hpp"')
         self.assert_refused("agent/agent.cpp", '"slurm/core/allocation.hpp"')
         self.assert_refused("slurm/core/allocation.cpp", '"trainer/core/options.hpp"')
-        self.assert_refused("launcher/snapshot_list.cpp", '"trainer/snapshots.hpp"')
-        self.assert_refused("launcher/run.cpp", '"trainer/core/options.hpp"')
+        self.assert_refused("launcher/ctl/snapshot/list.cpp", '"trainer/snapshots.hpp"')
+        self.assert_refused("launcher/run/run.cpp", '"trainer/core/options.hpp"')
 
     def test_refuses_io_in_a_core(self):
         for header in ("<boost/asio/io_context.hpp>", "<thread>", "<sstream>", "<sys/socket.h>",
@@ -129,7 +130,7 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("agent/agent.cpp", "<boost/process/v2.hpp>")
         self.assert_refused("agent/events.hpp", "<nlohmann/json.hpp>")
         self.assert_refused("launcher/ddprun.cpp", "<CLI/CLI.hpp>")
-        self.assert_refused("launcher/stage.cpp", "<archive.h>")
+        self.assert_refused("launcher/ctl/stage/stage.cpp", "<archive.h>")
         self.assert_refused("trainer/data/transform.cpp", "<jpeglib.h>")
         self.assert_refused("base/error.hpp", "<boost/asio/io_context.hpp>")
 
@@ -138,8 +139,8 @@ class TheRuleItself(unittest.TestCase):
         self.assert_allowed("agent/core/supervisor.cpp", '"agent/core/launch_plan.hpp"')
         self.assert_allowed("agent/core/supervisor.cpp", '"base/error.hpp"')
         self.assert_allowed("trainer/ddp.cpp", "<torch/torch.h>")
-        self.assert_allowed("launcher/snapshot_list.cpp", '"trainer/snapshot_store.hpp"')
-        self.assert_allowed("tests/agent/agent_test.cpp", '"launcher/options.hpp"')
+        self.assert_allowed("launcher/ctl/snapshot/list.cpp", '"trainer/snapshot_store.hpp"')
+        self.assert_allowed("tests/agent/agent_test.cpp", '"launcher/flags/options.hpp"')
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-ROOMS = ("base", "slurm", "rendezvous", "agent", "launcher", "trainer")
+ROOMS = ("base", "slurm", "rendezvous", "agent", "launcher", "bench", "trainer")
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 _NOT_CODE = re.compile(

@@ -3,7 +3,6 @@
 #include "trainer/store_search.hpp"
 
 #include "rendezvous/listener.hpp"
-#include "rendezvous/store_client.hpp"
 #include "tests/rendezvous/running_store.hpp"
 
 #include <fmt/format.h>
@@ -40,9 +39,9 @@ class MuteListener {
 };
 
 void mark(const RunningStore& store, const char* key) {
-  const auto client = StoreClient::connect(store.endpoint(), {}, Clock::now() + kPatience).value();
-  ASSERT_TRUE(client->set(key, "1"));
-  ASSERT_TRUE(client->check(std::vector<std::string>{key}).value());
+  RawClient client(store);
+  client.say(set(fmt::format("/{}", key), "1"));
+  ASSERT_EQ(client.ask(get(fmt::format("/{}", key)), 9), str("1"));
 }
 
 std::uint16_t found_port(const WorkerPlace& place) {

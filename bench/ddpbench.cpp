@@ -1,0 +1,54 @@
+// ddpbench: load generators for the store and the rendezvous. Built on demand, never installed.
+
+#include "base/descriptor.hpp"
+#include "base/exit_status.hpp"
+#include "base/log.hpp"
+#include "base/standard_streams.hpp"
+#include "bench/options.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+#include <variant>
+
+namespace ddprun {
+namespace {
+
+int fail(const Error& error) {
+  write_stderr(fmt::format("ddpbench: {}\n", error.detail));
+  return error.is(Errc::kInvalidArgument) ? kExitUsage : kExitTryAgain;
+}
+
+struct Run {
+  Result<void> operator()(const ShowBenchText& show) const { return write_stdout(show.text); }
+  Result<void> operator()(const StoreBenchOptions& options) const { return bench_store(options); }
+  Result<void> operator()(const RendezvousBenchOptions& options) const {
+    return bench_rendezvous(options);
+  }
+};
+
+int run(int argc, char* const* argv) {
+  const char* const level = std::getenv("LOGLEVEL");
+  if (const auto started = start_log("ddpbench", level == nullptr ? "" : level); !started) {
+    return fail(started.error());
+  }
+  const auto command = parse_ddpbench(argc, argv);
+  if (!command) return fail(command.error());
+  const auto done = std::visit(Run{}, *command);
+  return done ? kExitOk : fail(done.error());
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char* const* argv) {
+  ddprun::fill_closed_streams();
+  try {
+    return ddprun::run(argc, argv);
+  } catch (const std::exception& defect) {
+    ddprun::write_stderr(fmt::format(
+        "ddpbench: this is a defect of ddprun, please report it: {}\n", defect.what()));
+    return ddprun::kExitDefect;
+  }
+}

@@ -1,0 +1,129 @@
+#include "bench/leader.hpp"
+
+#include <utility>
+#include <variant>
+
+namespace ddprun {
+
+Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
+    asio::io_context& context, RendezvousPolicy policy) {
+  std::unique_ptr<BenchLeader> leader(new BenchLeader(context));
+  BenchLeader* const self = leader.get();
+  auto links = Links::open(context, {}, [self](Links::Event event) {
+    std::visit([self](auto& what) { self->on(std::move(what)); }, event);
+  });
+  if (!links) return links.error();
+  leader->links_ = *std::move(links);
+  Lifelines::Options lining;
+  lining.job = policy.job;
+  lining.holders = {
+      .hold_line = [](int) { return Result<void>(); },
+      .hold_end = [](int) {},
+      .holds_end = [](int) { return true; },
+      .let_go = [](int) {}};
+  lining.on_event = [self](const Lifelines::Event& event) {
+    if (const auto* opened = std::get_if<Lifelines::LifelineOpened>(&event)) {
+      self->feed(
+          RendezvousNode::LifelineOpened{.node = opened->node, .leadership = opened->leadership});
+    } else if (const auto* ended = std::get_if<Lifelines::LifelineEnded>(&event)) {
+      self->feed(RendezvousNode::LifelineEnded{.node = ended->node});
+    }
+  };
+  auto lines = Lifelines::open(context, std::move(lining));
+  if (!lines) return lines.error();
+  leader->lines_ = *std::move(lines);
+  StoreServerOptions serving;
+  serving.endpoint = {.host = "127.0.0.1", .port = 0};
+  serving.for_agents = [self](Protocol protocol, Descriptor socket, const std::string& received) {
+    if (protocol == Protocol::kAgent) return self->links_->adopt(std::move(socket), received);
+    self->lines_->adopt(std::move(socket), received);
+  };
+  auto server = StoreServer::listen(context, serving);
+  if (!server) return server.error();
+  leader->server_ = *std::move(server);
+  policy.bootstraps = true;
+  policy.master = {.host = "127.0.0.1", .port = leader->port()};
+  policy.node.listens = policy.master;
+  policy.meet = {policy.master};
+  leader->node_ = std::make_unique<RendezvousNode>(std::move(policy));
+  return leader;
+}
+
+asio::awaitable<void> BenchLeader::serve() {
+  TaskScope tasks(co_await asio::this_coro::executor);
+  tasks.spawn(server_->serve());
+  tasks.spawn(links_->serve());
+  tasks.spawn(lines_->serve());
+  tasks.spawn(keep_time());
+  feed(RendezvousNode::Begin{});
+  co_await tasks.join();
+}
+
+asio::awaitable<void> BenchLeader::keep_time() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  for (;;) {
+    timer_.expires_at(node_->next_deadline().value_or(kNever));
+    const auto [re_armed] = co_await timer_.async_wait(kTuple);
+    const auto state = co_await asio::this_coro::cancellation_state;
+    if (state.cancelled() != asio::cancellation_type::none) co_return;
+    if (!re_armed) feed(RendezvousNode::Tick{});
+  }
+}
+
+void BenchLeader::on(Links::Connected event) {
+  feed(RendezvousNode::Connected{.link = event.link});
+}
+
+void BenchLeader::on(Links::Received event) {
+  feed(RendezvousNode::Received{.link = event.link, .message = std::move(event.message)});
+}
+
+void BenchLeader::on(Links::Closed event) {
+  feed(RendezvousNode::Closed{.link = event.link, .why = std::move(event.why.detail)});
+}
+
+/// Events that arise while effects are performed wait their turn, so the core sees one at a time.
+void BenchLeader::feed(RendezvousNode::Event event) {
+  if (std::exchange(is_feeding_, true)) {
+    events_.push_back(std::move(event));
+    return;
+  }
+  advance(event);
+  while (!events_.empty()) {
+    const auto next = std::move(events_.front());
+    events_.pop_front();
+    advance(next);
+  }
+  is_feeding_ = false;
+  const TimePoint next = node_->next_deadline().value_or(kNever);
+  if (next < timer_.expiry()) timer_.expires_at(next);
+}
+
+void BenchLeader::advance(const RendezvousNode::Event& event) {
+  effects_.clear();
+  node_->apply(event, Clock::now(), effects_);
+  for (const auto& effect : effects_) {
+    std::visit([this](const auto& what) { perform(what); }, effect);
+  }
+}
+
+void BenchLeader::workers(RoundId round, WorkersState state) {
+  WorkerNews news;
+  news.round = round;
+  news.state = state;
+  feed(RendezvousNode::Workers{.news = news});
+}
+
+void BenchLeader::perform(const effects::BeginStore& /*effect*/) {
+  server_->begin_round();
+}
+
+void BenchLeader::perform(const effects::StartWorkers& effect) {
+  workers(effect.round, WorkersState::kRunning);
+}
+
+void BenchLeader::perform(const effects::StopWorkers& effect) {
+  workers(effect.order.round, WorkersState::kStopped);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,172 @@
+#include "launcher/ctl/ddpctl_options.hpp"
+
+#include "base/flag_checks.hpp"
+#include "launcher/ctl/doctor/options.hpp"
+#include "launcher/ctl/reports/options.hpp"
+#include "launcher/ctl/snapshot/options.hpp"
+#include "launcher/ctl/stage/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+constexpr int kPortMax = 65'535;
+constexpr double kTimeoutMaxS = 3'600;
+
+void add_serve(CLI::App& store, StoreServeOptions& options) {
+  CLI::App* const serve = store.add_subcommand("serve", "Serve a store until SIGTERM or SIGINT");
+  serve->add_option("--host", options.endpoint.host, "Address to listen on (default: all)")
+      ->check(not_empty());
+  serve->add_option("--port", options.endpoint.port, "Port to listen on; 0: any free one")
+      ->transform(count(0, kPortMax))
+      ->capture_default_str();
+  serve->add_option("--port-file", options.port_file, "Write the port to this file once it listens")
+      ->check(not_empty());
+}
+
+/// The flags of `status` before they are parsed further.
+struct RawStatus {
+  StatusOptions options;
+  std::string endpoint;
+};
+
+void add_status(CLI::App& app, RawStatus& raw) {
+  CLI::App* const status = app.add_subcommand("status", "Ask a job what it does");
+  status->add_option(
+      "endpoint",
+      raw.endpoint,
+      "HOST:PORT of any node of the job; without it, your jobs on this host are listed");
+  status->add_option("--timeout", raw.options.timeout_s, "Seconds for all of it")
+      ->check(between(0.01, kTimeoutMaxS))
+      ->capture_default_str();
+  status->add_flag("--json", raw.options.json, "Print what the leader sent: one JSON object");
+}
+
+void add_hostlist(CLI::App& app, HostlistOptions& options) {
+  CLI::App* const hostlist = app.add_subcommand(
+      "hostlist", "Expand LIST..., such as 'gpu-a[01-03],b7': Slurm's names for many hosts");
+  // No positionals: CLI11 would take "[1-2]" for a vector of its own, and its brackets away.
+  hostlist->allow_extras();
+  hostlist->add_flag("--fold", options.fold, "Print one list for all of them, not a host a line");
+}
+
+Result<DdpctlCommand> checked(RawStatus raw) {
+  if (raw.endpoint.empty()) return {raw.options};
+  auto endpoint = endpoint_with_port("status", raw.endpoint);
+  if (!endpoint) return endpoint.error();
+  raw.options.endpoint = *std::move(endpoint);
+  return {raw.options};
+}
+
+Result<DdpctlCommand> checked(HostlistOptions options, std::vector<std::string> lists) {
+  for (const std::string& list : lists) {
+    if (list.starts_with('-')) {
+      return make_error(
+          Errc::kInvalidArgument,
+          fmt::format("unknown argument '{}'; see ddpctl hostlist --help", list));
+    }
+  }
+  if (lists.empty()) {
+    return make_error(Errc::kInvalidArgument, "LIST is required; see ddpctl hostlist --help");
+  }
+  options.lists = std::move(lists);
+  return {options};
+}
+
+/// The words behind `ddpctl submit`, which are sbatch's and no business of CLI11's.
+Result<DdpctlCommand> parsed_submit(std::span<const char* const> arguments) {
+  auto options = parse_submit({arguments.begin(), arguments.end()});
+  if (!options) return options.error();
+  if (options->asks_help) return ShowText{std::string(submit_help())};
+  return *std::move(options);
+}
+
+/// What the subcommands of the command line are read into.
+struct RawCommands {
+  StoreServeOptions serve;
+  RawStatus status;
+  HostlistOptions hostlist;
+  MemoryOptions memory;
+  ScalingOptions scaling;
+  RawDoctor doctor;
+  RawStage stage;
+  RawSnapshot snapshot;
+};
+
+void add_commands(CLI::App& app, RawCommands& raw) {
+  app.require_subcommand(1);
+  add_status(app, raw.status);
+  add_hostlist(app, raw.hostlist);
+  add_memory(app, raw.memory);
+  add_scaling(app, raw.scaling);
+  add_doctor(app, raw.doctor);
+  app.add_subcommand("submit", "Submit a batch script whose job runs the code of the commit");
+  add_stage(app, raw.stage);
+  add_snapshot(app, raw.snapshot);
+  CLI::App* const store = app.add_subcommand("store", "The c10d key-value store");
+  store->require_subcommand(1);
+  add_serve(*store, raw.serve);
+}
+
+template <class Options>
+Result<DdpctlCommand> as_command(Result<Options> options) {
+  if (!options) return options.error();
+  return *std::move(options);
+}
+
+/// The one that was given, checked.
+Result<DdpctlCommand> given_command(const CLI::App& app, RawCommands raw) {
+  if (app.got_subcommand("status")) return checked(std::move(raw.status));
+  if (app.got_subcommand("hostlist")) {
+    return checked(raw.hostlist, app.get_subcommand("hostlist")->remaining());
+  }
+  if (app.got_subcommand("analyze-memory")) return raw.memory;
+  if (app.got_subcommand("scaling-report")) return raw.scaling;
+  if (app.got_subcommand("doctor")) return as_command(checked(raw.doctor));
+  if (app.got_subcommand("stage")) return as_command(checked(raw.stage));
+  if (app.got_subcommand("snapshot")) return as_command(checked(app, raw.snapshot));
+  return raw.serve;
+}
+
+}  // namespace
+
+Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
+  const std::span arguments(argv, static_cast<std::size_t>(argc));
+  const std::string_view first(argc > 1 ? arguments[1] : "");
+  if (first == "submit") return parsed_submit(arguments.subspan(2));
+  const bool is_benched = first == "store" || first == "rendezvous";
+  if (is_benched && argc > 2 && arguments[2] == std::string_view("bench")) {
+    return make_error(
+        Errc::kInvalidArgument,
+        fmt::format(
+            "'{0} bench' has moved: build ddpbench (docs/development.md) and call ddpbench {0}",
+            first));
+  }
+
+  CLI::App app("ddpctl: the operator's tool of ddprun", "ddpctl");
+  app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
+  RawCommands raw;
+  add_commands(app, raw);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    return ShowText{fmt::format("{}\n", version.what())};
+  } catch (const CLI::CallForHelp&) {
+    return ShowText{app.help()};
+  } catch (const CLI::ParseError& error) {
+    return make_error(Errc::kInvalidArgument, refusal(app, error));
+  }
+  return given_command(app, std::move(raw));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,42 @@
+#pragma once
+
+// The command line of ddpctl, parsed.
+
+#include "base/endpoint.hpp"
+#include "base/error.hpp"
+#include "launcher/ctl/doctor/doctor.hpp"
+#include "launcher/ctl/hostlist.hpp"
+#include "launcher/ctl/reports/memory_report.hpp"
+#include "launcher/ctl/reports/scaling_report.hpp"
+#include "launcher/ctl/snapshot/verbs.hpp"
+#include "launcher/ctl/stage/stage.hpp"
+#include "launcher/ctl/status/status.hpp"
+#include "launcher/ctl/store_serve.hpp"
+#include "launcher/ctl/submit/core/arguments.hpp"
+
+#include <string>
+#include <variant>
+
+namespace ddprun {
+
+/// `--help` or `--version`: what to print before a successful end.
+struct ShowText {
+  std::string text;
+};
+
+using DdpctlCommand = std::variant<
+    ShowText,
+    StatusOptions,
+    HostlistOptions,
+    DoctorOptions,
+    MemoryOptions,
+    ScalingOptions,
+    SubmitOptions,
+    StageOptions,
+    SnapshotCommand,
+    StoreServeOptions>;
+
+/// Fails with kInvalidArgument: bad usage, in one line.
+Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv);
+
+}  // namespace ddprun

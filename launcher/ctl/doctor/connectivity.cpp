@@ -1,0 +1,285 @@
+#include "launcher/ctl/doctor/connectivity.hpp"
+
+#include "base/deadline.hpp"
+#include "base/task_scope.hpp"
+#include "rendezvous/dial.hpp"
+#include "rendezvous/listener.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <deque>
+#include <exception>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <fcntl.h>
+
+namespace ddprun {
+namespace {
+
+// As many names as the name service looks up at once.
+constexpr std::size_t kProbesAtOnceMax = 16;
+constexpr std::size_t kCallersMax = 256;
+// The others are for a node that did not listen when the first came: one when half of the time is
+// over, one when it comes here.
+constexpr int kProbesMax = 3;
+
+using Stream = asio::posix::stream_descriptor;
+using Transferred = std::tuple<boost::system::error_code, std::size_t>;
+
+/// The clock that people read, in nanoseconds since 1970.
+std::int64_t wall_clock_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  return now.tv_sec * kSecond + now.tv_nsec;
+}
+
+asio::awaitable<Transferred> receive(Stream& stream, std::string& line) {
+  co_return co_await asio::async_read_until(
+      stream, asio::dynamic_buffer(line, Greeting::kBytesMax), '\n', kTuple);
+}
+
+asio::awaitable<Transferred> send(Stream& stream, const std::string& line) {
+  co_return co_await asio::async_write(stream, asio::buffer(line), kTuple);
+}
+
+/// What came of a read or a write with a deadline.
+Result<void> outcome(const Result<Transferred>& ended) {
+  if (!ended) return ended.error();
+  const boost::system::error_code error = std::get<0>(*ended);
+  if (!error) return {};
+  return make_error(Errc::kProtocol, "what listens there hung up; it is not ddpctl doctor");
+}
+
+/// What a visit tells of the other's clock.
+struct Clocks {
+  Duration ahead{};  // of the other's
+  Duration doubt{};
+};
+
+/// The other read its clock somewhere between our two readings.
+Clocks compare(std::int64_t sent_ns, std::int64_t other_ns, std::int64_t received_ns) {
+  const std::int64_t half_ns = (received_ns - sent_ns) / 2;
+  return {
+      .ahead = std::chrono::nanoseconds(other_ns - (sent_ns + half_ns)),
+      .doubt = std::chrono::nanoseconds(half_ns)};
+}
+
+struct Peer {
+  Encounter met;
+  int probes = 0;
+  bool is_due = true;  // or being visited
+
+  bool has_met() const { return !met.error && met.was_heard; }
+
+  /// Another visit may end better than the last.
+  bool may_be_probed_again() const { return met.error && probes < kProbesMax && !is_due; }
+};
+
+class ConnectivityCheck {
+ public:
+  ConnectivityCheck(
+      asio::io_context& context,
+      const Allocation& allocation,
+      std::uint16_t port,
+      ConnectivityLimits limits);
+
+  asio::awaitable<void> run(const std::vector<Descriptor>& listening);
+
+  std::vector<Encounter> encounters() const;
+
+ private:
+  asio::awaitable<void> probe_due_nodes();
+  asio::awaitable<Result<Clocks>> probe(Endpoint endpoint);
+  asio::awaitable<void> accept_callers(int listening, TaskScope& scope);
+  asio::awaitable<void> serve_caller(Descriptor socket);
+  void probe_again(std::size_t node);
+  void take_news_of(std::size_t node);
+  bool have_all_met() const;
+  Greeting greeting(std::int64_t clock_ns) const;
+
+  asio::io_context& context_;
+  std::string step_;
+  std::size_t own_id_;
+  std::uint16_t port_;
+  ConnectivityLimits limits_;
+  NameService names_;
+  std::vector<Peer> peers_;      // by node id; our own has nothing to tell
+  std::deque<std::size_t> due_;  // to be visited
+  Timer someone_is_due_;         // never expires; cancelled to wake those who wait
+  Timer end_;                    // cancelled when all have met
+  bool is_over_ = false;
+};
+
+ConnectivityCheck::ConnectivityCheck(
+    asio::io_context& context,
+    const Allocation& allocation,
+    std::uint16_t port,
+    ConnectivityLimits limits)
+    : context_(context),
+      step_(allocation.name()),
+      own_id_(allocation.node_id),
+      port_(port),
+      limits_(limits),
+      someone_is_due_(context, kNever),
+      end_(context, kNever) {
+  const Error untried = make_error(Errc::kTimedOut, "no time was left to connect to it");
+  for (const std::string& node : allocation.nodes) {
+    if (peers_.size() != own_id_) due_.push_back(peers_.size());
+    peers_.push_back({.met = {.node = node, .error = untried}});
+  }
+}
+
+asio::awaitable<void> ConnectivityCheck::run(const std::vector<Descriptor>& listening) {
+  TaskScope scope(context_.get_executor());
+  for (const Descriptor& socket : listening) {
+    scope.spawn(accept_callers(socket.get(), scope));
+  }
+  for (std::size_t i = 0; i < std::min(kCallersMax, due_.size()); ++i) {
+    scope.spawn(probe_due_nodes());
+  }
+  const TimePoint begin = Clock::now();
+  end_.expires_at(begin + limits_.all / 2);
+  co_await end_.async_wait(kTuple);
+  if (!have_all_met()) {
+    // Where only the way here is closed, a node whose doctor started late is never heard.
+    for (std::size_t node = 0; node < peers_.size(); ++node) {
+      probe_again(node);
+    }
+    end_.expires_at(begin + limits_.all);
+    co_await end_.async_wait(kTuple);
+  }
+  is_over_ = true;
+  scope.cancel();
+  co_await scope.join();
+}
+
+std::vector<Encounter> ConnectivityCheck::encounters() const {
+  std::vector<Encounter> met;
+  for (std::size_t node = 0; node < peers_.size(); ++node) {
+    if (node != own_id_) met.push_back(peers_[node].met);
+  }
+  return met;
+}
+
+asio::awaitable<void> ConnectivityCheck::probe_due_nodes() {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  while (!is_over_) {
+    if (due_.empty()) {
+      co_await someone_is_due_.async_wait(kTuple);
+      continue;
+    }
+    const std::size_t node = due_.front();
+    due_.pop_front();
+    Peer& peer = peers_[node];
+    ++peer.probes;
+    const Endpoint endpoint{.host = peer.met.node, .port = port_};
+    const auto clocks = co_await probe(endpoint);
+    // One that the end cut short tells nothing; of the one before there is something to tell.
+    if (is_over_ && !clocks) co_return;
+    peer.is_due = false;
+    peer.met.error = clocks ? std::nullopt : std::optional(clocks.error());
+    if (clocks) peer.met.ahead = clocks->ahead;
+    if (clocks) peer.met.doubt = clocks->doubt;
+    take_news_of(node);
+  }
+}
+
+asio::awaitable<Result<Clocks>> ConnectivityCheck::probe(Endpoint endpoint) {
+  Timer limit(context_, Clock::now() + limits_.probe);
+  auto socket = co_await dial(endpoint, names_, limit);
+  if (!socket) co_return socket.error();
+  Stream stream(context_, socket->release());
+  const Greeting ours = greeting(wall_clock_ns());
+  const std::string told = ours.to_line();
+  const auto sent = co_await before(limit.expiry(), send(stream, told));
+  std::string line;
+  const auto received = co_await before(limit.expiry(), receive(stream, line));
+  const auto talked = outcome(sent) ? outcome(received) : outcome(sent);
+  if (!talked) co_return talked.error();
+  const auto theirs = Greeting::parse(line);
+  if (!theirs) co_return theirs.error();
+  co_return compare(ours.clock_ns, theirs->clock_ns, wall_clock_ns());
+}
+
+asio::awaitable<void> ConnectivityCheck::accept_callers(int listening, TaskScope& scope) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  Stream waiting(context_, ::fcntl(listening, F_DUPFD_CLOEXEC, 0));
+  Acceptor acceptor;
+  while (!is_over_) {
+    const auto [error] = co_await waiting.async_wait(Stream::wait_read, kTuple);
+    if (error) co_return;
+    Descriptor socket;
+    while (acceptor.accept(listening, socket) == Acceptor::Outcome::kAccepted) {
+      if (scope.size() < kCallersMax) scope.spawn(serve_caller(std::move(socket)));
+    }
+  }
+}
+
+asio::awaitable<void> ConnectivityCheck::serve_caller(Descriptor socket) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  Stream stream(context_, socket.release());
+  const TimePoint limit = Clock::now() + limits_.probe;
+  std::string line;
+  const auto received = co_await before(limit, receive(stream, line));
+  if (!outcome(received)) co_return;
+  const auto theirs = Greeting::parse(line);
+  const bool is_peer = theirs && theirs->step == step_ && theirs->node_id < peers_.size();
+  if (!is_peer || theirs->node_id == own_id_) co_return;
+  const std::string told = greeting(wall_clock_ns()).to_line();
+  const auto sent = co_await before(limit, send(stream, told));
+  if (!outcome(sent)) co_return;
+  peers_[theirs->node_id].met.was_heard = true;
+  take_news_of(theirs->node_id);
+}
+
+void ConnectivityCheck::probe_again(std::size_t node) {
+  Peer& peer = peers_[node];
+  if (!peer.may_be_probed_again()) return;
+  peer.is_due = true;
+  due_.push_back(node);
+  someone_is_due_.cancel();
+}
+
+void ConnectivityCheck::take_news_of(std::size_t node) {
+  if (peers_[node].met.was_heard) probe_again(node);
+  if (have_all_met()) end_.cancel();
+}
+
+bool ConnectivityCheck::have_all_met() const {
+  const auto have_met = std::ranges::count_if(peers_, &Peer::has_met);
+  return std::cmp_equal(have_met + 1, peers_.size());
+}
+
+Greeting ConnectivityCheck::greeting(std::int64_t clock_ns) const {
+  return {.step = step_, .node_id = own_id_, .clock_ns = clock_ns};
+}
+
+}  // namespace
+
+std::vector<Encounter> check_connectivity(
+    const Allocation& allocation,
+    std::uint16_t port,
+    const std::vector<Descriptor>& listening,
+    ConnectivityLimits limits) {
+  asio::io_context context(1);
+  ConnectivityCheck probes(context, allocation, port, limits);
+  std::exception_ptr thrown;
+  asio::co_spawn(
+      context, probes.run(listening), [&thrown](const std::exception_ptr& what) { thrown = what; });
+  context.run();
+  if (thrown) std::rethrow_exception(thrown);
+  return probes.encounters();
+}
+
+}  // namespace ddprun

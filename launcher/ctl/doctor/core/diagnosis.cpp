@@ -1,0 +1,334 @@
+#include "launcher/ctl/doctor/core/diagnosis.hpp"
+
+#include "base/parse.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1024} * 1024;
+constexpr std::uint64_t kShmBytesMin = 512 * kMiB;
+constexpr std::uint64_t kInodesMin = 1'000;
+constexpr std::uint64_t kOpenFilesMin = 1'024;
+// A leader holds two connections to each node, and its workers' at the store.
+constexpr std::uint64_t kOpenFilesPerNode = 4;
+// Eight workers with a hundred threads each, and some to spare.
+constexpr std::uint64_t kProcessesMin = 1'024;
+
+constexpr char kMakeRoom[] = "make room there, or choose another place";
+
+/// Why a directory takes nothing, as (cause, remedy).
+std::pair<std::string, std::string> told_of(const Disk& disk) {
+  switch (disk.error) {
+    case ENOENT:
+      return {"it is not there", "make it (mkdir -p), or mount what it is on"};
+    case ENOTDIR:
+      return {"it is no directory", "name a directory"};
+    case EROFS:
+      return {"it is mounted read-only", "choose another place, or have it mounted for writing"};
+    case EACCES:
+    case EPERM:
+      return {"this user may not write there", "choose another place, or have its rights changed"};
+    case EDQUOT:
+      return {"this user's quota is used up", kMakeRoom};
+    case ENOSPC:
+      return {
+          disk.inodes > 0 && disk.inodes_free == 0 ? "no inode is left" : "it is full", kMakeRoom};
+    default:
+      return {std::strerror(disk.error), "see to that disk, or choose another place"};
+  }
+}
+
+std::string limit_text(std::optional<std::uint64_t> limit) {
+  return limit ? fmt::to_string(*limit) : "unlimited";
+}
+
+bool is_below(std::optional<std::uint64_t> limit, std::uint64_t min) {
+  return limit && *limit < min;
+}
+
+Finding judge_open_files(const Limits& limits) {
+  const std::uint64_t min = std::max(kOpenFilesMin, kOpenFilesPerNode * limits.nodes);
+  Finding finding{
+      .subject = "limit nofile",
+      .seen = fmt::format(
+          "{} open files, {} at most",
+          limit_text(limits.open_files),
+          limit_text(limits.open_files_hard)),
+      .remedy = ""};
+  if (is_below(limits.open_files_hard, min)) {
+    finding.remedy = fmt::format(
+        "{} are needed: have the hard limit raised (ulimit -Hn), or submit from a shell with a "
+        "higher one",
+        min);
+  } else if (is_below(limits.open_files, min)) {
+    finding.remedy = fmt::format("{} are needed: ulimit -n {}", min, min);
+  }
+  return finding;
+}
+
+/// The entries of CUDA_VISIBLE_DEVICES that CUDA takes: those before the first that is no device.
+int entries_of(std::string_view list, int devices_max) {
+  int entries = 0;
+  for (const std::string_view piece : split(list, ',')) {
+    const std::string_view id = trim(piece);
+    const auto number = parse_int<int>(id);
+    const bool is_device = !number || (*number >= 0 && *number < devices_max);
+    if (id.empty() || id == "NoDevFiles" || !is_device) break;
+    ++entries;
+  }
+  return entries;
+}
+
+/// The oldest driver that runs programs built for this CUDA, by NVIDIA's table of minor version
+/// compatibility; 0 for one that is older than the table.
+int driver_for(std::string_view cuda) {
+  const auto major = parse_int<int>(cuda.substr(0, cuda.find('.')));
+  if (!major || *major < 11) return 0;
+  if (*major == 11) return 450;
+  return *major == 12 ? 525 : 580;
+}
+
+Finding judge_mask(const Gpus& gpus, const std::string& list) {
+  Finding finding{.subject = "gpus", .seen = "", .remedy = ""};
+  const std::string told = fmt::format("CUDA_VISIBLE_DEVICES is '{}'", list);
+  const int named = static_cast<int>(std::ranges::count(list, ',')) + 1;
+  const int visible = entries_of(list, gpus.permitted);
+  finding.seen = fmt::format("{} of {} are visible: {}", visible, gpus.devices, told);
+  if (visible == 0 && entries_of(list, std::numeric_limits<int>::max()) == 0) {
+    finding.seen = fmt::format("{}, which hides all {}", told, gpus.devices);
+    finding.remedy = "unset it, or ask Slurm for GPUs (--gpus-per-node)";
+  } else if (visible < named) {
+    finding.seen =
+        fmt::format("{}, but there are {} here: CUDA takes {}", told, gpus.permitted, visible);
+    finding.remedy = "name those that there are, from 0 on, or unset it";
+  }
+  return finding;
+}
+
+}  // namespace
+
+Finding refused(std::string subject, const Error& error, std::string_view remedy) {
+  const std::string& told = error.detail;
+  const std::size_t at = told.rfind("; ");
+  const bool has_remedy = at != std::string::npos;
+  return {
+      .subject = std::move(subject),
+      .seen = told.substr(0, at),
+      .remedy = has_remedy ? told.substr(at + 2) : std::string(remedy)};
+}
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  auto number = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; number >= 1024 && unit + 1 < kUnits.size(); ++unit) {
+    number /= 1024;
+  }
+  return fmt::format("{:.{}f} {}", number, unit == 0 ? 0 : 1, kUnits.at(unit));
+}
+
+Result<std::uint64_t> parse_size(std::string_view text) {
+  constexpr std::string_view kUnits = "KMGT";
+  constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 60U;
+  const std::size_t unit = text.empty() ? std::string_view::npos : kUnits.find(text.back());
+  const bool has_unit = unit != std::string_view::npos;
+  const std::uint64_t one = has_unit ? std::uint64_t{1024} << (10 * unit) : 1;
+  const auto number = parse_int<std::uint64_t>(text.substr(0, text.size() - (has_unit ? 1 : 0)));
+  if (number && *number <= kBytesMax / one) return *number * one;
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format("'{}' is not a number of bytes, such as 500M or 2G (K, M, G, T)", text));
+}
+
+Finding judge_disk(const Disk& disk, std::uint64_t bytes_min) {
+  Finding finding{.subject = "disk " + disk.path, .seen = "", .remedy = ""};
+  if (disk.error != 0) {
+    std::tie(finding.seen, finding.remedy) = told_of(disk);
+    return finding;
+  }
+  finding.seen =
+      fmt::format("{} of {} are free", size_text(disk.bytes_free), size_text(disk.bytes));
+  if (disk.bytes_free < bytes_min) {
+    finding.seen += fmt::format(", less than {}", size_text(bytes_min));
+    finding.remedy = fmt::format("{}, or ask for less (--min-free)", kMakeRoom);
+  } else if (disk.inodes > 0 && disk.inodes_free < kInodesMin) {
+    finding.seen = fmt::format("{} of {} inodes are free", disk.inodes_free, disk.inodes);
+    finding.remedy = "delete small files there, or choose another place";
+  }
+  return finding;
+}
+
+Finding judge_shm(const Disk& disk) {
+  Finding finding{.subject = "shm", .seen = "", .remedy = ""};
+  if (disk.error != 0 && disk.error != ENOSPC) {
+    finding.seen = "/dev/shm: " + told_of(disk).first;
+    finding.remedy = "mount a tmpfs there that all may write to";
+    return finding;
+  }
+  finding.seen =
+      fmt::format("{} of {} are free", size_text(disk.bytes_free), size_text(disk.bytes));
+  if (disk.bytes < kShmBytesMin) {
+    finding.seen = fmt::format("/dev/shm has {} in all", size_text(disk.bytes));
+    finding.remedy = "start the container with more (--shm-size=8g, --ipc=host)";
+  } else if (disk.bytes_free < kShmBytesMin) {
+    finding.remedy = "delete in /dev/shm what ended processes have left";
+  }
+  return finding;
+}
+
+Finding judge_data(const DataPath& data) {
+  Finding finding{.subject = "data " + data.path, .seen = "", .remedy = ""};
+  if (data.error == ENOENT && !data.link_target.empty()) {
+    finding.seen = fmt::format("it is a link to {}, which is not there", data.link_target);
+    finding.remedy = "stage the data again, or mount what the link leads to";
+  } else if (data.error == ENOENT || data.error == ENOTDIR) {
+    finding.seen = "it is not there";
+    finding.remedy = "correct the path, stage the data, or mount its disk on this node";
+  } else if (data.error == EACCES || data.error == EPERM) {
+    finding.seen = "this user may not read it";
+    finding.remedy = "have its rights changed (chmod a+rX), those of the directories above too";
+  } else if (data.error != 0) {
+    finding.seen = std::strerror(data.error);
+    finding.remedy = "see to the disk it is on, or leave this node out";
+  } else if (data.is_empty) {
+    finding.seen = data.is_directory ? "it is a directory without entries" : "it has no bytes";
+    finding.remedy = "stage the data again, or mount its disk on this node";
+  } else {
+    finding.seen = data.is_directory ? "a directory" : "a file of " + size_text(data.bytes);
+  }
+  return finding;
+}
+
+Findings judge_limits(const Limits& limits) {
+  Findings findings = {judge_open_files(limits)};
+  findings.push_back(
+      {.subject = "limit nproc",
+       .seen = fmt::format(
+           "{} processes and threads for all jobs of this user", limit_text(limits.processes)),
+       .remedy = is_below(limits.processes, kProcessesMin)
+                     ? fmt::format("{} are needed: ulimit -u {}", kProcessesMin, kProcessesMin)
+                     : ""});
+  Finding memory{.subject = "limit memlock", .seen = "unlimited", .remedy = ""};
+  if (limits.locked_bytes) {
+    memory.seen = fmt::format("{} of locked memory", size_text(*limits.locked_bytes));
+    if (limits.has_infiniband) {
+      memory.seen += ", and InfiniBand locks what it sends";
+      memory.remedy = "ulimit -l unlimited, and srun --propagate=NONE where nodes allow more";
+    }
+  }
+  findings.push_back(std::move(memory));
+  const bool has_cores = limits.core_bytes.value_or(1) > 0;
+  findings.push_back(
+      {.subject = "limit core",
+       .seen = has_cores ? "a crash may leave a core dump of " +
+                               (limits.core_bytes ? size_text(*limits.core_bytes) : "any size")
+                         : "a crash leaves no core dump (ulimit -c)",
+       .remedy = ""});
+  return findings;
+}
+
+Finding judge_gpus(const Gpus& gpus) {
+  Finding finding{.subject = "gpus", .seen = "none of NVIDIA's here", .remedy = ""};
+  const int of_step = gpus.of_step.value_or(0);
+  const int named =
+      gpus.visible ? entries_of(*gpus.visible, std::numeric_limits<int>::max()) : of_step;
+  if (gpus.visible && named > 0 && named < of_step) {
+    finding.seen = fmt::format(
+        "this task sees {} of the step's {} on this node (CUDA_VISIBLE_DEVICES is '{}'), and its "
+        "peers are masked",
+        named,
+        of_step,
+        *gpus.visible);
+    finding.remedy = "give srun --gpus-per-node instead of --gpus-per-task, or --gpu-bind=none";
+  } else if (gpus.devices == 0 && named > 0) {
+    finding.seen = fmt::format(
+        "{} named by {}, but there is no /dev/nvidia0",
+        named,
+        gpus.visible ? "CUDA_VISIBLE_DEVICES" : "SLURM_GPUS_ON_NODE");
+    finding.remedy = "load the driver, or start the container with its GPUs (--nv, --gpus all)";
+  } else if (gpus.devices > 0 && gpus.permitted == 0) {
+    finding.seen = fmt::format("this process may open none of {}", gpus.devices);
+    finding.remedy = "ask Slurm for GPUs (--gpus-per-node)";
+  } else if (gpus.devices > 0 && gpus.visible) {
+    return judge_mask(gpus, *gpus.visible);
+  } else if (gpus.devices > 0) {
+    finding.seen = fmt::format("{} of {} are visible", gpus.permitted, gpus.devices);
+  }
+  return finding;
+}
+
+Finding judge_python(const PythonInstallation& python) {
+  constexpr char kInstall[] = "install torch there, or set PYTHON_EXEC to a Python that has it";
+  if (python.error) {
+    Finding finding = refused("python", *python.error, kInstall);
+    finding.is_warning = true;
+    return finding;
+  }
+  Finding finding{.subject = "python", .seen = python.program, .remedy = ""};
+  if (python.untold) {
+    finding.seen +=
+        " is a script, and which Python it starts is not known: " + python.untold->detail;
+    finding.remedy = "run it, or set PYTHON_EXEC to that Python; a slow one needs a longer --limit";
+    finding.is_warning = true;
+    return finding;
+  }
+  if (!python.starts.empty()) finding.seen += ", which starts " + python.starts;
+  if (!python.version.empty()) finding.seen += fmt::format(" ({})", python.version);
+  if (python.torch.empty()) {
+    finding.seen += " has no torch";
+    finding.remedy = kInstall;
+    finding.is_warning = true;
+    return finding;
+  }
+  finding.seen += fmt::format(", torch {}", python.torch);
+  if (python.cuda.empty()) {
+    if (python.gpus == 0) return finding;
+    finding.seen += fmt::format(", which is built without CUDA; GPUs here: {}", python.gpus);
+    finding.remedy = "install a build of torch with CUDA";
+    return finding;
+  }
+  finding.seen += fmt::format(", CUDA {}", python.cuda);
+  if (!python.nccl.empty()) finding.seen += fmt::format(", NCCL {}", python.nccl);
+  const int driver_min = driver_for(python.cuda);
+  if (python.gpus > 0 && python.driver && *python.driver < driver_min) {
+    finding.seen += fmt::format(", but the driver is {}", *python.driver);
+    finding.remedy =
+        fmt::format("have a driver from {} on installed, or a torch for an older CUDA", driver_min);
+  }
+  return finding;
+}
+
+Finding judge_port(const Port& port) {
+  std::string subject = fmt::format("port {}", port.number);
+  constexpr char kOther[] = "choose another port (--master-port)";
+  if (!port.error) return {.subject = std::move(subject), .seen = "free", .remedy = ""};
+  if (port.owner.empty()) return refused(std::move(subject), *port.error, kOther);
+  return {
+      .subject = std::move(subject),
+      .seen = "taken by " + port.owner,
+      .remedy = fmt::format("end that, or {}", kOther)};
+}
+
+Finding judge_clock(const KernelClock& clock) {
+  Finding finding{.subject = "clock", .seen = "", .remedy = ""};
+  if (clock.is_synchronised) {
+    finding.seen = fmt::format("synchronised, within {:.3f} s", clock.error_s);
+  } else {
+    finding.seen = "the kernel says that nothing synchronises it";
+    finding.remedy = "have chronyd, ntpd or systemd-timesyncd run on this machine";
+    finding.is_warning = true;
+  }
+  return finding;
+}
+
+}  // namespace ddprun

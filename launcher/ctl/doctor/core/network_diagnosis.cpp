@@ -1,0 +1,266 @@
+#include "launcher/ctl/doctor/core/network_diagnosis.hpp"
+
+#include "base/nearest.hpp"
+#include "base/parse.hpp"
+#include "slurm/core/hostlist.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr double kApartMaxS = 1.0;
+constexpr std::string_view kGreeting = "ddprun-doctor-1";
+// Until the year 2116; the difference of two of them fits.
+constexpr std::int64_t kClockMaxNs = std::int64_t{1} << 62U;
+
+std::string_view name_of(NamedBy by) {
+  switch (by) {
+    case NamedBy::kFlag:
+      return "--interface";
+    case NamedBy::kGloo:
+      return "GLOO_SOCKET_IFNAME";
+    case NamedBy::kNccl:
+      return "NCCL_SOCKET_IFNAME";
+  }
+  return "";
+}
+
+std::vector<std::string> names_of(std::span<const Interface> interfaces) {
+  std::vector<std::string> names;
+  names.reserve(interfaces.size());
+  for (const Interface& interface : interfaces) {
+    names.push_back(interface.name);
+  }
+  return names;
+}
+
+bool is_usable(const Interface& interface) {
+  return interface.is_up && interface.has_carrier && !interface.addresses.empty();
+}
+
+std::string shown(const Interface& interface) {
+  return fmt::format("{} ({})", interface.name, fmt::join(interface.addresses, ", "));
+}
+
+std::string shown(const std::vector<Interface>& interfaces) {
+  std::vector<std::string> texts;
+  texts.reserve(interfaces.size());
+  for (const Interface& interface : interfaces) {
+    texts.push_back(shown(interface));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// What is wrong with one that was named exactly, as cause and remedy in `finding`; else what it
+/// is.
+void judge_named(const std::string& name, std::span<const Interface> interfaces, Finding& finding) {
+  const auto found = std::ranges::find(interfaces, name, &Interface::name);
+  if (found == interfaces.end()) {
+    const auto names = names_of(interfaces);
+    const auto meant = nearest(name, names);
+    finding.seen = fmt::format("there is no '{}' here, only {}", name, fmt::join(names, ", "));
+    finding.remedy = meant ? fmt::format("did you mean {}?", *meant) : "name one of these";
+  } else if (!found->is_up) {
+    finding.seen = fmt::format("{} is down", name);
+    finding.remedy = fmt::format("ip link set {} up, or name another", name);
+  } else if (!found->has_carrier) {
+    finding.seen = fmt::format("{} has no carrier", name);
+    finding.remedy = "see to its cable and switch, or name another";
+  } else if (found->addresses.empty()) {
+    finding.seen = fmt::format("{} has no address that other machines can use", name);
+    finding.remedy = "give it one, or name another";
+  } else {
+    finding.seen += (finding.seen.empty() ? "" : ", ") + shown(*found);
+  }
+}
+
+/// Whether NCCL would take it for `list`.
+bool is_named(const Interface& interface, std::string_view list) {
+  const bool is_negated = list.starts_with('^');
+  if (is_negated) list.remove_prefix(1);
+  const bool is_exact = list.starts_with('=');
+  if (is_exact) list.remove_prefix(1);
+  const auto pieces = split(list, ',');
+  const bool is_listed = std::ranges::any_of(pieces, [&](std::string_view piece) {
+    return is_exact ? interface.name == piece : interface.name.starts_with(piece);
+  });
+  return is_listed != is_negated;
+}
+
+/// Cause and remedy for one node; both empty: all is well.
+std::pair<std::string, std::string> told_of(const Encounter& met, std::uint16_t port) {
+  const std::string leave_out = "or leave it out (--exclude)";
+  if (!met.error && met.was_heard) return {};
+  if (!met.error) {
+    return {
+        "it was reached, but did not reach this node",
+        fmt::format(
+            "see what its firewall, its routes and its look-up of this node's name do with "
+            "TCP port {}, {}",
+            port,
+            leave_out)};
+  }
+  const std::string why = met.error->detail.substr(0, met.error->detail.rfind("; "));
+  const std::string seen =
+      fmt::format("{}{}", why, met.was_heard ? ", though it reached this node" : "");
+  if (met.error->is(Errc::kInvalidArgument)) {
+    return {seen, "have the name in /etc/hosts or DNS of this node, " + leave_out};
+  }
+  if (met.error->is(Errc::kProtocol)) {
+    return {seen, fmt::format("end what listens there, or choose another port (--port)")};
+  }
+  return {
+      seen,
+      fmt::format(
+          "see whether ddpctl runs there, which interface leads there, and that no firewall is in "
+          "the way of TCP port {}, {}",
+          port,
+          leave_out)};
+}
+
+Finding judge_clocks(std::span<const Encounter> encounters) {
+  std::vector<std::string> nodes;
+  std::vector<std::string> wrong;
+  double largest_s = 0;
+  for (const Encounter& met : encounters) {
+    if (met.error) continue;
+    nodes.push_back(met.node);
+    const double ahead_s = to_seconds(met.ahead);
+    const double apart_s = std::abs(ahead_s);
+    largest_s = std::max(largest_s, apart_s);
+    if (apart_s - to_seconds(met.doubt) <= kApartMaxS) continue;
+    wrong.push_back(fmt::format(
+        "that of {} is {:.1f} s {}", met.node, apart_s, ahead_s > 0 ? "ahead" : "behind"));
+  }
+  Finding finding{.subject = "", .seen = "", .remedy = ""};
+  if (nodes.empty()) return finding;
+  finding.subject = fmt::format("clock of {}", fold_hostlist(nodes));
+  finding.seen = fmt::format("{:.3f} s from this node's at most", largest_s);
+  if (!wrong.empty()) {
+    constexpr std::size_t kToldMax = 4;
+    const std::size_t told = std::min(wrong.size(), kToldMax);
+    finding.seen = fmt::format(
+        "{}{}",
+        fmt::join(std::span(wrong).first(told), ", "),
+        wrong.size() > told ? fmt::format(" and {} others", wrong.size() - told) : "");
+    finding.remedy = "have chronyd, ntpd or systemd-timesyncd run on each of them";
+  }
+  return finding;
+}
+
+}  // namespace
+
+Finding judge_interface(
+    NamedBy by, const std::string& named, std::span<const Interface> interfaces) {
+  Finding finding{
+      .subject = fmt::format("interface {} {}", name_of(by), named), .seen = "", .remedy = ""};
+  if (by != NamedBy::kNccl) {
+    for (const std::string_view piece : split(named, ',')) {
+      if (finding.is_well()) judge_named(std::string(trim(piece)), interfaces, finding);
+    }
+    return finding;
+  }
+  std::vector<Interface> fit;
+  for (const Interface& interface : interfaces) {
+    if (is_usable(interface) && is_named(interface, named)) fit.push_back(interface);
+  }
+  finding.seen = shown(fit);
+  if (fit.empty()) {
+    finding.seen = fmt::format(
+        "it stands for none of {} that is up and has an address",
+        fmt::join(names_of(interfaces), ", "));
+    finding.remedy = "name one of these, or unset it";
+  }
+  return finding;
+}
+
+Finding judge_route(
+    std::span<const Interface> interfaces, const std::string& chosen, bool has_others) {
+  Finding finding{.subject = "interface", .seen = "", .remedy = ""};
+  std::vector<Interface> usable;
+  for (const Interface& interface : interfaces) {
+    if (is_usable(interface) && !interface.is_loopback) usable.push_back(interface);
+  }
+  finding.seen = shown(usable);
+  if (usable.empty()) {
+    finding.seen = "none is up but the loopback";
+    if (has_others)
+      finding.remedy = "set up one that leads to the other nodes, or exclude this one";
+  } else if (chosen.empty()) {
+    finding.seen += "; no route leads from here to other machines";
+    if (has_others) finding.remedy = "have routes set, or leave this node out (--exclude)";
+  } else if (usable.size() > 1) {
+    const auto leaves = std::ranges::find_if(usable, [&chosen](const Interface& interface) {
+      return std::ranges::find(interface.addresses, chosen) != interface.addresses.end();
+    });
+    const std::string by = leaves == usable.end() ? chosen : leaves->name;
+    finding.seen += fmt::format("; {} is taken unless one is named (--local-addr)", by);
+  }
+  return finding;
+}
+
+Finding judge_host_name(
+    const std::string& name, const Result<std::vector<std::string>>& addresses, Others others) {
+  Finding finding{.subject = "name " + name, .seen = "", .remedy = ""};
+  finding.is_warning = others == Others::kNotKnown;
+  constexpr char kRemedy[] =
+      "set GLOO_SOCKET_IFNAME to the interface that leads to the others, or have the name of this "
+      "node in DNS or /etc/hosts";
+  if (!addresses) {
+    finding.seen = addresses.error().detail;
+    if (others != Others::kNo) finding.remedy = kRemedy;
+    return finding;
+  }
+  finding.seen = fmt::format("{}", fmt::join(*addresses, ", "));
+  const bool is_loopback = std::ranges::all_of(*addresses, [](const std::string& address) {
+    return address.starts_with("127.") || address == "::1";
+  });
+  if (is_loopback && others != Others::kNo) {
+    finding.seen += ", which is each node itself: peers that are told so look for it at home";
+    finding.remedy = kRemedy;
+  }
+  return finding;
+}
+
+Findings judge_encounters(std::span<const Encounter> encounters, std::uint16_t port) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> nodes_by_told;
+  for (const Encounter& met : encounters) {
+    nodes_by_told[told_of(met, port)].push_back(met.node);
+  }
+  Findings findings;
+  for (const auto& [told, nodes] : nodes_by_told) {
+    const bool is_well = told.first.empty();
+    findings.push_back(
+        {.subject = "reach " + fold_hostlist(nodes),
+         .seen = is_well ? fmt::format("met both ways at TCP port {}", port) : told.first,
+         .remedy = told.second});
+  }
+  if (Finding clocks = judge_clocks(encounters); !clocks.subject.empty()) {
+    findings.push_back(std::move(clocks));
+  }
+  return findings;
+}
+
+std::string Greeting::to_line() const {
+  return fmt::format("{} {} {} {}\n", kGreeting, step, node_id, clock_ns);
+}
+
+Result<Greeting> Greeting::parse(std::string_view line) {
+  const auto fields = split(trim(line), ' ');
+  const bool is_ours = line.ends_with('\n') && fields.size() == 4 && fields[0] == kGreeting;
+  const auto node = is_ours ? parse_int<std::size_t>(fields[2]) : std::nullopt;
+  const auto clock = is_ours ? parse_int<std::int64_t>(fields[3]) : std::nullopt;
+  if (!node || *node >= kHostsMax || !clock || *clock < 0 || *clock > kClockMaxNs) {
+    return make_error(Errc::kProtocol, "something else than ddpctl doctor listens there");
+  }
+  return Greeting{.step = std::string(fields[1]), .node_id = *node, .clock_ns = *clock};
+}
+
+}  // namespace ddprun

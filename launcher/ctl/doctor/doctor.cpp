@@ -1,0 +1,250 @@
+// What is looked at, in which order, and with which remedy if it does not answer. Judging is done
+// by launcher/core/*diagnosis.cpp, looking by launcher/doctor_*.cpp.
+
+#include "launcher/ctl/doctor/doctor.hpp"
+
+#include "base/descriptor.hpp"
+#include "base/environment.hpp"
+#include "base/standard_streams.hpp"
+#include "launcher/ctl/doctor/connectivity.hpp"
+#include "launcher/ctl/doctor/core/findings_text.hpp"
+#include "launcher/ctl/doctor/core/slurm_diagnosis.hpp"
+#include "launcher/ctl/doctor/machine.hpp"
+#include "launcher/ctl/doctor/network.hpp"
+#include "launcher/ctl/doctor/probe.hpp"
+#include "rendezvous/interfaces.hpp"
+#include "rendezvous/listener.hpp"
+#include "rendezvous/port_owner.hpp"
+#include "slurm/core/allocation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr char kTryAgain[] = "try again, and see how busy this machine is";
+constexpr char kNameService[] = "see to the name service (/etc/resolv.conf) of this machine";
+constexpr char kDeadDisk[] = "its disk does not answer: see to its server, or leave this node out";
+// Reserved for documentation (RFC 5737): where a packet to nobody in particular would go.
+constexpr char kAnywhere[] = "192.0.2.1";
+
+std::string word_of(const Finding& finding) {
+  return finding.subject.substr(0, finding.subject.find(' '));
+}
+
+Duration seconds(double number) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(number));
+}
+
+class Examination {
+ public:
+  Examination(const DoctorOptions& options, std::map<std::string, std::string> environment)
+      : options_(options), environment_(std::move(environment)), limit_(seconds(options.limit_s)) {
+    auto allocation = find_allocation(environment_);
+    if (allocation) step_ = *std::move(allocation);  // else the look at Slurm tells why
+    port_ = options_.port;
+    if (port_ == 0 && step_) port_ = step_->ports().front();
+  }
+
+  Findings run() {
+    add("slurm", kTryAgain, [this] { return judge_slurm(environment_); });
+    add_network();
+    add("clock", kTryAgain, [] { return Findings{judge_clock(probe_clock())}; });
+    add_disks();
+    for (const std::string& path : options_.data) {
+      add("data " + path, kDeadDisk, [path] { return Findings{judge_data(probe_data(path))}; });
+    }
+    add("gpus", kTryAgain, [this] { return Findings{judge_gpus(probe_gpus(environment_))}; });
+    add("python", kDeadDisk, [this] {
+      // A little less, as above.
+      return Findings{judge_python(probe_python(environment_, Clock::now() + limit_ * 9 / 10))};
+    });
+    add("limit", kTryAgain, [this] {
+      return judge_limits(probe_limits(step_ ? step_->nodes.size() : 1));
+    });
+    Findings findings = run_probes(probes_);
+    std::erase_if(findings, [this](const Finding& finding) { return is_left_out(finding); });
+    return findings;
+  }
+
+  /// Of this node, for its lines; empty where there is one node.
+  std::string label() const { return step_ && has_others() ? step_->node_name() : ""; }
+
+ private:
+  bool has_others() const { return step_ && step_->nodes.size() > 1; }
+
+  bool is_left_out(const Finding& finding) const {
+    return std::ranges::find(options_.skip, word_of(finding)) != options_.skip.end();
+  }
+
+  std::string value_of(const char* name) const {
+    const auto found = environment_.find(name);
+    return found == environment_.end() ? "" : found->second;
+  }
+
+  void add(
+      std::string subject,
+      std::string remedy,
+      std::function<Findings()> take,
+      Duration more = Duration::zero()) {
+    Probe probe{
+        .subject = std::move(subject),
+        .remedy = std::move(remedy),
+        .take = std::move(take),
+        .limit = limit_ + more};
+    if (!is_left_out({.subject = probe.subject, .seen = "", .remedy = ""})) {
+      probes_.push_back(std::move(probe));
+    }
+  }
+
+  void add_network();
+  void add_interfaces();
+  void add_port();
+  void add_disks();
+
+  const DoctorOptions& options_;
+  std::map<std::string, std::string> environment_;
+  Duration limit_;
+  std::optional<Allocation> step_;
+  std::uint16_t port_ = 0;
+  std::vector<Descriptor> listening_;  // on port_, from before the looks begin
+  std::vector<Probe> probes_;
+};
+
+void Examination::add_network() {
+  const std::string host = host_name();
+  add("name " + host, kNameService, [this, host] {
+    const Others others = !step_ ? Others::kNotKnown : has_others() ? Others::kYes : Others::kNo;
+    return Findings{judge_host_name(host, addresses_of(host), others)};
+  });
+  add_interfaces();
+  // Of several tasks on a node one would take the port of the other.
+  const bool is_first_here = !step_ || step_->local_id == 0;
+  if (port_ != 0 && is_first_here) add_port();
+  for (const Endpoint& endpoint : options_.reach) {
+    const std::string subject = "reach " + endpoint.to_string();
+    add(subject, kNameService, [this, endpoint, subject] {
+      // A little less, so that the cause is told and not only that there was no answer.
+      const auto reached = try_to_reach(endpoint, Clock::now() + limit_ * 9 / 10);
+      if (reached) return Findings{{.subject = subject, .seen = "connected", .remedy = ""}};
+      return Findings{refused(
+          subject,
+          reached.error(),
+          "see whether it listens, which interface leads there, and that no firewall is in the "
+          "way")};
+    });
+  }
+}
+
+void Examination::add_interfaces() {
+  const auto add_named = [this](NamedBy by, const std::string& names) {
+    if (names.empty()) return;
+    add("interface " + names, kTryAgain, [by, names] {
+      const auto interfaces = own_interfaces();
+      if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
+      return Findings{judge_interface(by, names, *interfaces)};
+    });
+  };
+  add_named(NamedBy::kFlag, options_.interface);
+  add_named(NamedBy::kGloo, value_of("GLOO_SOCKET_IFNAME"));
+  add_named(NamedBy::kNccl, value_of("NCCL_SOCKET_IFNAME"));
+  std::string other = kAnywhere;
+  if (step_ && has_others()) other = step_->nodes[step_->node_id == 0 ? 1 : 0];
+  add("interface", kNameService, [this, other] {
+    const auto interfaces = own_interfaces();
+    if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
+    // A name that is not known says nothing of routes; the look at the names tells of it.
+    const std::string towards = addresses_of(other) ? other : kAnywhere;
+    return Findings{judge_route(*interfaces, source_address(towards), has_others())};
+  });
+}
+
+/// Is it free? If so, the doctors of the other nodes are met there.
+void Examination::add_port() {
+  auto listening = listen_on({.host = "", .port = port_});
+  Port port{.number = port_, .error = {}, .owner = ""};
+  if (!listening) port.error = listening.error();
+  if (listening) listening_ = *std::move(listening);
+  add(fmt::format("port {}", port_), kTryAgain, [port]() mutable {
+    const auto owner = port.error ? owner_of(port.number) : std::nullopt;
+    if (owner) port.owner = owner->to_string();
+    return Findings{judge_port(port)};
+  });
+  if (!has_others()) return;
+  const Duration wait = seconds(options_.wait_s);
+  add(
+      "reach",
+      kTryAgain,
+      [this, wait] {
+        if (listening_.empty()) {
+          return Findings{
+              {.subject = "reach",
+               .seen = "the other nodes were not visited, for want of the port",
+               .remedy = "look again when it is free, or with another one (--port)"}};
+        }
+        const ConnectivityLimits limits{.probe = limit_, .all = wait};
+        return judge_encounters(check_connectivity(*step_, port_, listening_, limits), port_);
+      },
+      wait);
+}
+
+void Examination::add_disks() {
+  std::error_code gone;
+  const std::string temporary = value_of("TMPDIR");
+  std::vector<std::string> directories = {std::filesystem::current_path(gone)};
+  if (gone) directories = {"."};
+  directories.push_back(temporary.empty() ? "/tmp" : temporary);
+  std::string logs = options_.log_directory;
+  if (logs.empty()) logs = value_of("PET_LOG_DIR");
+  if (!logs.empty()) directories.push_back(logs);
+  std::ranges::sort(directories);
+  const auto twice = std::ranges::unique(directories);
+  directories.erase(twice.begin(), twice.end());
+  const std::uint64_t min = options_.bytes_free_min;
+  for (const std::string& path : directories) {
+    add("disk " + path, kDeadDisk, [path, min] {
+      return Findings{judge_disk(probe_disk(path), min)};
+    });
+  }
+  add("shm", kTryAgain, [] { return Findings{judge_shm(probe_disk("/dev/shm"))}; });
+}
+
+}  // namespace
+
+const std::vector<std::string>& doctor_words() {
+  static const std::vector<std::string> words = {
+      "slurm",
+      "hostlist",
+      "name",
+      "interface",
+      "port",
+      "reach",
+      "clock",
+      "disk",
+      "shm",
+      "data",
+      "gpus",
+      "python",
+      "limit"};
+  return words;
+}
+
+Result<bool> examine(const DoctorOptions& options) {
+  Examination examination(options, current_environment());
+  const Findings findings = examination.run();
+  const std::string node = examination.label();
+  const auto told = write_stdout(
+      options.json ? findings_json(findings, node.empty() ? host_name() : node)
+                   : findings_text(findings, node));
+  if (!told) return told.error();
+  return std::ranges::all_of(findings, &Finding::is_well);
+}
+
+}  // namespace ddprun

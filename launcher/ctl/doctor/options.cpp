@@ -1,0 +1,62 @@
+#include "launcher/ctl/doctor/options.hpp"
+
+#include "base/flag_checks.hpp"
+#include "launcher/ctl/doctor/core/diagnosis.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr int kPortMax = 65'535;
+constexpr double kTimeoutMaxS = 3'600;
+
+}  // namespace
+
+void add_doctor(CLI::App& app, RawDoctor& raw) {
+  DoctorOptions& options = raw.options;
+  CLI::App* const doctor = app.add_subcommand(
+      "doctor", "Look for what would stop a job here; by srun, between its nodes too");
+  const auto add = [doctor](const char* flag, auto& value, const char* help) {
+    return doctor->add_option(flag, value, help)->check(not_empty())->allow_extra_args(false);
+  };
+  add("--data", options.data, "A file or directory that the job will read; may be repeated");
+  add("--interface", options.interface, "The network interface that the job will use");
+  add("--log-dir", options.log_directory, "The job's log directory (default: PET_LOG_DIR)");
+  add("--min-free", raw.min_free, "What each disk should have free: bytes, or with K, M, G or T")
+      ->capture_default_str();
+  add("--reach", raw.reach, "HOST:PORT that should answer; may be repeated");
+  doctor->add_option("--port", options.port, "That the job will listen on (in a step: Slurm's)")
+      ->transform(count(1, kPortMax));
+  doctor->add_option("--limit", options.limit_s, "Seconds for each look")
+      ->check(between(0.1, kTimeoutMaxS))
+      ->capture_default_str();
+  doctor
+      ->add_option("--wait", options.wait_s, "Seconds in which the step's other nodes should come")
+      ->check(between(0.1, kTimeoutMaxS))
+      ->capture_default_str();
+  doctor->add_option("--skip", options.skip, "What not to look at; may be repeated")
+      ->check(one_of(doctor_words()))
+      ->allow_extra_args(false);
+  doctor->add_flag("--json", options.json, "Print one JSON object");
+}
+
+Result<DoctorOptions> checked(const RawDoctor& raw) {
+  DoctorOptions options = raw.options;
+  const auto bytes = parse_size(raw.min_free);
+  if (!bytes) return with_context("--min-free", bytes.error());
+  options.bytes_free_min = *bytes;
+  for (const std::string& text : raw.reach) {
+    auto endpoint = Endpoint::parse(text, 0);
+    if (!endpoint) return with_context("--reach", endpoint.error());
+    if (endpoint->port == 0) {
+      return make_error(Errc::kInvalidArgument, fmt::format("--reach '{}': give HOST:PORT", text));
+    }
+    options.reach.push_back(*std::move(endpoint));
+  }
+  return options;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,88 @@
+#include "base/exit_status.hpp"
+#include "base/standard_streams.hpp"
+#include "launcher/ctl/snapshot/place.hpp"
+#include "launcher/ctl/snapshot/verbs.hpp"
+#include "trainer/core/python_import.hpp"
+#include "trainer/snapshot_files.hpp"
+#include "trainer/weights_file.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A directory that somebody uses is left to him: to claim it would end his job.
+Result<void> check_unused(const fs::path& directory) {
+  if (std::error_code ignored; !fs::exists(directory, ignored)) return {};
+  const auto entries = list_snapshots(directory);
+  if (!entries) return entries.error();
+  if (entries->claim_max == 0 && entries->snapshots.empty()) return {};
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format(
+          "--to {}: snapshots are or were kept there; name a new directory", directory.string()));
+}
+
+/// What is wrong with a file is its own fault, not the command line's.
+Error of_file(const std::string& path, const Error& error) {
+  const Error told = with_context(path, error);
+  return error.is(Errc::kInvalidArgument) ? make_error(Errc::kCorrupt, told.detail) : told;
+}
+
+std::string summary_of(const fs::path& path, const SnapshotState& state) {
+  const auto kind = state.arguments.find("--optimizer");
+  std::string optimizer;
+  if (!state.optimizer.empty()) {
+    optimizer = fmt::format(
+        ", {} of the optimizer ({})",
+        state.optimizer.size(),
+        kind == state.arguments.end() ? "Adam or AdamW" : std::string_view(kind->second));
+  }
+  return fmt::format(
+      "{}: epoch {} comes next, {} steps are done; {} tensors of the model{}\n",
+      path.string(),
+      state.epoch,
+      state.step,
+      state.model.size(),
+      optimizer);
+}
+
+}  // namespace
+
+Result<int> import_snapshot(const ImportSnapshot& options) {
+  const auto unused = check_unused(options.to);
+  if (!unused) return unused.error();
+  const auto file = read_weights_file(options.path);
+  if (!file) {
+    const Error& error = file.error();  // it names the path
+    return error.is(Errc::kInvalidArgument) ? make_error(Errc::kCorrupt, error.detail) : error;
+  }
+  const auto imported = import_checkpoint(
+      (*file)->root(),
+      (*file)->weights(),
+      options.path,
+      {.epoch = options.epoch, .step = options.step, .weights_only = options.weights_only});
+  if (!imported) return of_file(options.path, imported.error());
+
+  auto store = SnapshotStore::claim({.directory = options.to, .run_id = "ddpctl-snapshot-import"});
+  if (!store) return store.error();
+  const auto name = (*store)->write(imported->state);
+  if (!name) {
+    remove_tree(fs::path(options.to) / claim_name((*store)->claim_number()));  // to be tried again
+    return with_context("--to", name.error());
+  }
+  for (const std::string& note : imported->notes) {
+    write_stderr(fmt::format("ddpctl: {}: {}\n", options.path, note));
+  }
+  auto const told = write_stdout(summary_of((*store)->path_of(*name), imported->state));
+  if (!told) return told.error();
+  return kExitOk;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,140 @@
+#include "launcher/ctl/status/core/status_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+using Node = JobStatus::Node;
+using Worker = JobStatus::Worker;
+
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, '?');
+  return text;
+}
+
+std::string_view name_of(JobStatus::State state) {
+  switch (state) {
+    case JobStatus::State::kGathering:
+      return "waits for nodes";
+    case JobStatus::State::kPausing:
+      return "pauses before the next attempt";
+    case JobStatus::State::kRunning:
+      return "runs";
+    case JobStatus::State::kStopping:
+      return "is being stopped";
+    case JobStatus::State::kEnded:
+      return "has ended";
+  }
+  return "";
+}
+
+std::string_view name_of(Node::State state) {
+  switch (state) {
+    case Node::State::kWaiting:
+      return "waiting";
+    case Node::State::kRunning:
+      return "running";
+    case Node::State::kFailed:
+      return "failed";
+    case Node::State::kStopped:
+      return "stopped";
+    case Node::State::kSucceeded:
+      return "succeeded";
+    case Node::State::kSpare:
+      return "spare";
+    case Node::State::kSuspected:
+      return "suspected";
+  }
+  return "";
+}
+
+std::string_view note_on(Worker::State state) {
+  switch (state) {
+    case Worker::State::kRunning:
+      return "";
+    case Worker::State::kSucceeded:
+      return " succeeded";
+    case Worker::State::kFailed:
+      return " failed";
+    case Worker::State::kStopped:
+      return " stopped";
+  }
+  return "";
+}
+
+std::string workers_of(const Node& node) {
+  std::string text;
+  for (const Worker& worker : node.workers) {
+    text += fmt::format(
+        "{}{}:{}{}", text.empty() ? "" : ", ", worker.rank, worker.pid, note_on(worker.state));
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::string row(
+    std::string_view rank,
+    std::string_view host,
+    std::string_view state,
+    std::string_view heartbeat,
+    std::string_view workers) {
+  return fmt::format("{:>5}  {:<24} {:<10} {:>9}  {}\n", rank, host, state, heartbeat, workers);
+}
+
+std::string row_of(const Node& node) {
+  return row(
+      node.group_rank ? fmt::to_string(*node.group_rank) : "-",
+      printable(node.host),
+      name_of(node.state),
+      node.heartbeat_age ? fmt::format("{:.1f} s", to_seconds(*node.heartbeat_age)) : "-",
+      workers_of(node));
+}
+
+std::string leader_of(const JobStatus& status) {
+  const auto leader = std::ranges::find_if(status.nodes, &Node::is_leader);
+  if (leader == status.nodes.end()) return "unknown";
+  return printable(fmt::format("{} ({})", leader->host, leader->address));
+}
+
+}  // namespace
+
+std::string status_text(const JobStatus& status) {
+  const auto spares = std::ranges::count(status.nodes, Node::State::kSpare, &Node::state);
+  std::string text = fmt::format(
+      "job {} {}{}: round {}, attempt {}, {} of {} restarts used\n"
+      "leader {}, term {}, lease {} s, ddprun {}\n"
+      "{} nodes of {} to {}, {} of them spares\n",
+      printable(status.job),
+      name_of(status.state),
+      status.exit_status ? fmt::format(" with status {}", *status.exit_status) : "",
+      status.round,
+      status.attempt,
+      status.restarts_used,
+      status.restarts_max,
+      leader_of(status),
+      status.term,
+      to_seconds(status.lease),
+      printable(status.version),
+      status.nodes.size(),
+      status.nodes_min,
+      status.nodes_max,
+      spares);
+  if (!status.reason.empty()) {
+    text += fmt::format("the round before ended: {}\n", printable(status.reason));
+  }
+  text += "\n" + row("rank", "node", "state", "last heartbeat", "workers (rank:pid)");
+  for (const Node& node : status.nodes) {
+    text += row_of(node);
+  }
+  for (const Node& node : status.nodes) {
+    if (node.unfit.empty()) continue;
+    text += fmt::format("not fit: {}: {}\n", printable(node.host), printable(node.unfit));
+  }
+  return text;
+}
+
+}  // namespace ddprun

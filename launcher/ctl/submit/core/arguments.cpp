@@ -1,0 +1,59 @@
+#include "launcher/ctl/submit/core/arguments.hpp"
+
+#include "slurm/core/batch_script.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+Error refused(std::string_view why) {
+  return make_error(Errc::kInvalidArgument, fmt::format("{}; see ddpctl submit --help", why));
+}
+
+}  // namespace
+
+Result<SubmitOptions> parse_submit(const std::vector<std::string>& arguments) {
+  auto command = parse_sbatch(arguments);
+  if (!command) return refused(command.error().detail);
+  SubmitOptions options;
+  for (SbatchOption& option : std::exchange(command->options, {})) {
+    if (option.name == "help" || option.name == "h") {
+      options.asks_help = true;
+    } else if (option.name == "dry-run") {
+      if (!option.value.empty()) return refused("--dry-run takes no value");
+      options.dry_run = true;
+    } else if (option.name == "code-dir") {
+      if (option.value.empty()) return refused("--code-dir '' names nothing");
+      options.code_dir = std::move(option.value);
+    } else {
+      command->options.push_back(std::move(option));
+    }
+  }
+  options.sbatch = *std::move(command);
+  if (options.asks_help) return options;
+  const bool is_wrapped = options.sbatch.find("wrap") != nullptr;
+  if (is_wrapped && !options.sbatch.rest.empty())
+    return refused("give a SCRIPT or --wrap, not both");
+  if (!is_wrapped && options.sbatch.rest.empty()) return refused("SCRIPT is required");
+  if (const auto fits = check_place(options.sbatch); !fits) return fits.error();
+  return options;
+}
+
+std::string_view submit_help() {
+  return "Submit a batch script whose job runs the code of the commit, whatever is edited later.\n"
+         "A work tree with changes is refused, and sbatch not called.\n"
+         "Usage: ddpctl submit [OPTIONS] [options of sbatch] SCRIPT [ARGUMENTS...]\n\n"
+         "Options:\n"
+         "  -h,--help                   Print this help message and exit\n"
+         "  --dry-run                   Print the script that the job would run, and what sbatch\n"
+         "                              would be called with; make and submit nothing\n"
+         "  --code-dir DIR              Where the code of commits is kept for jobs, a folder for\n"
+         "                              each; every node has to see it (default: ddprun-code in "
+         "the\n"
+         "                              repository's .git)\n";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,70 @@
+// What the flags may say about how workers are begun, and how many runs there are.
+
+#include "agent/core/wrap.hpp"
+#include "base/parse.hpp"
+#include "launcher/flags/core/arguments.hpp"
+#include "launcher/flags/core/options.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <utility>
+
+namespace ddprun::setters {
+namespace {
+
+Error refused(std::string why) {
+  return make_error(Errc::kInvalidArgument, std::move(why));
+}
+
+}  // namespace
+
+Result<void> wrap(const Given& given, Options& options) {
+  auto arguments = split_arguments(given.text);
+  if (!arguments) return arguments.error();
+  if (arguments->empty() || arguments->front().empty()) {
+    return refused("expected a program and its arguments, such as 'numactl --cpunodebind=%l'");
+  }
+  if (arguments->front().find('%') != std::string::npos) {
+    return refused("the program is the same for all ranks; use % in its arguments only");
+  }
+  for (const std::string& argument : *arguments) {
+    if (const auto unknown = unknown_placeholder(argument)) {
+      return refused(fmt::format(
+          "'{}' stands for nothing; there are %n node rank, %r rank, %l local rank, %w world size, "
+          "%j job id, and %% for a percent sign",
+          *unknown));
+    }
+  }
+  options.plan.command.wrap = *std::move(arguments);
+  return {};
+}
+
+Result<void> no_use_env(const Given& /*given*/, Options& options) {
+  options.passes_local_rank = true;
+  return {};
+}
+
+Result<void> debug_rank(const Given& given, Options& options) {
+  const auto rank = parse_int<int>(given.text);
+  if (!rank || *rank < 0) return refused("expected a rank, a number from 0 on");
+  options.plan.debug_rank = rank;
+  return {};
+}
+
+Result<void> grid(const Given& given, Options& options) {
+  if (given.text.empty()) return refused("a file needs a name; leave it out for no grid");
+  options.grid = given;
+  return {};
+}
+
+Result<void> independent(const Given& given, Options& options) {
+  const auto number = parse_int<int>(given.text);
+  if (!number || *number < 1 || *number > WorkerCount::kMax) {
+    return refused(fmt::format("expected a number from 1 to {}", WorkerCount::kMax));
+  }
+  options.independent = *number;
+  return {};
+}
+
+}  // namespace ddprun::setters

@@ -1,0 +1,31 @@
+#pragma once
+
+// From argv and the environment to a plan that can be carried out.
+
+#include "agent/core/launch_plan.hpp"
+#include "base/error.hpp"
+#include "launcher/flags/core/flags.hpp"
+#include "launcher/run/requeue.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// What main is to do.
+struct Request {
+  Asks asks = Asks::kRun;
+  std::string shell;                  // when asks == kCompletion
+  std::vector<LaunchPlan> plans;      // when asks == kRun: one, or those of --independent
+  RequeuePlan requeue;                // the same
+  std::vector<std::string> warnings;  // one line each
+};
+
+/// Reads flags and PET_ variables, looks at the machine, finds the program. Starts nothing. Fails
+/// with kInvalidArgument (exit status 2), kNotFound (127), kNotExecutable (126), or kCorrupt where
+/// the grid file is wrong (78), in one clause with value, reason and remedy.
+Result<Request> read_request(
+    std::span<const std::string> arguments, const Environment& environment);
+
+}  // namespace ddprun

@@ -1,0 +1,66 @@
+#include "launcher/flags/secret.hpp"
+
+#include "base/file.hpp"
+#include "base/worker_contract.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// A secret that can be guessed is none: whoever sees the proof can try guesses without asking us.
+constexpr std::size_t kBytesMin = 16;
+constexpr std::size_t kBytesMax = 4096;
+
+Error refused(std::string detail) {
+  return make_error(Errc::kInvalidArgument, std::move(detail));
+}
+
+/// Never tells the secret.
+Result<std::string> checked(std::string secret, const std::string& source) {
+  if (secret.size() >= kBytesMin && secret.size() <= kBytesMax) return secret;
+  return refused(fmt::format(
+      "{}: the secret has {} bytes, and needs {} to {}; make one with openssl rand -hex 32",
+      source,
+      secret.size(),
+      kBytesMin,
+      kBytesMax));
+}
+
+Result<std::string> from_file(const Given& file) {
+  const std::string source = fmt::format("{} '{}'", file.source, file.text);
+  // One byte more, for the end of the line.
+  auto content = read_file(file.text, kBytesMax + 1);
+  if (!content) {
+    return refused(fmt::format(
+        "{}: {}; name a file with the secret of the job", file.source, content.error().detail));
+  }
+  if (content->ends_with('\n')) content->pop_back();
+  return checked(*std::move(content), source);
+}
+
+std::optional<std::string> variable(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  if (found == environment.end() || found->second.empty()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace
+
+Result<std::string> read_secret(const Options& options, const Environment& environment) {
+  if (options.secret_file) return from_file(*options.secret_file);
+  const auto file = variable(environment, contract::kSecretFile);
+  const auto secret = variable(environment, contract::kSecret);
+  if (file && secret) {
+    return refused(fmt::format(
+        "{} and {} are both set; unset one of them", contract::kSecret, contract::kSecretFile));
+  }
+  if (file) return from_file({.text = *file, .source = contract::kSecretFile});
+  if (secret) return checked(*secret, contract::kSecret);
+  return std::string();
+}
+
+}  // namespace ddprun
