@@ -73,6 +73,6 @@ function(ddprun_torch_target target)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
   if(DDPRUN_CCACHE)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${DDPRUN_CCACHE}")
+      "${PROJECT_SOURCE_DIR}/cmake/ccache_torch.sh;${DDPRUN_CCACHE}")
   endif()
 endfunction()

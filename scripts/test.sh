@@ -26,7 +26,7 @@ esac
 # What the preset release does as well, and more of it.
 left_to_release=()
 if [[ $with_torch == yes ]]; then
-  left_to_release=(-LE '^torch$' -E '^(sim_fresh|sim_stories)$')
+  left_to_release=(-LE '^torch$' -E '^(sim_fresh|sim_scenarios)$')
 fi
 
 # run_tests PRESET JOBS [CTEST ARGUMENT...]: so many at a time.

@@ -96,7 +96,7 @@ void fields(auto& visit, Is<Leadership> auto& leadership) {
 
 void fields(auto& visit, Is<Instance> auto& instance) {
   visit("bootstrap_leader", instance.bootstrap_leader);
-  visit("founded_ms", instance.bootstrapped_ms, kCount);
+  visit("bootstrapped_ms", instance.bootstrapped_ms, kCount);
 }
 
 void fields(auto& visit, Is<Machine> auto& machine) {

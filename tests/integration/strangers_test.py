@@ -167,7 +167,7 @@ class AtThePort(Strangers):
         answer, who = self.say(b"\xddRN\x07")
         refusal = json.loads(answer[4:])
         self.assertEqual(("refuse", USAGE), (refusal["type"], refusal["exit_status"]))
-        why = ("the caller speaks version 7 of the agents' protocol, and who was called version 2; "
+        why = ("the caller speaks version 7 of the agents' protocol, and who was called version 3; "
                "start the same ddprun on every node")
         self.assertEqual(why, refusal["why"])
         self.expect_line(who, why)

@@ -246,8 +246,8 @@ TEST(Links, AnotherVersionIsToldBothVersions) {
   RawAgent other(leader, "\xDDRN\x01");
   const auto answer = other.hear();
   ASSERT_TRUE(answer);
-  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 2"));
-  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 2"));
+  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 3"));
+  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 1"));
   EXPECT_TRUE(other.is_closed());
 }
 

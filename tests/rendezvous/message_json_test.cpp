@@ -138,7 +138,7 @@ TEST(MessageJson, RefusesByTheNameOfTheField) {
   EXPECT_EQ(
       refusal(
           R"({"type":"redirect","job":"j","program":"a","role":"b",)"
-          R"("instance":{"bootstrap leader":"0000000000000001","founded_ms":1},"has_begun":true,)"
+          R"("instance":{"bootstrap_leader":"0000000000000001","bootstrapped_ms":1},"has_begun":true,)"
           R"("leadership":{"term":1,"leader":"0000000000000001"},)"
           R"("leader":{"host":"a b","port":1}})"),
       "message: redirect.leader cannot be: its host is neither a name nor an address");

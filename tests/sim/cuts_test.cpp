@@ -25,10 +25,10 @@ Setting job_of(int nodes, Duration lease) {
   return setting;
 }
 
-void cut_off(Story& story, int victim, Duration length) {
-  story.isolate({victim});
-  story.after(length);
-  story->network().mend_all();
+void cut_off(Scenario& scenario, int victim, Duration length) {
+  scenario.isolate({victim});
+  scenario.after(length);
+  scenario->network().mend_all();
 }
 
 class Cuts : public testing::TestWithParam<int> {
@@ -39,13 +39,13 @@ class Cuts : public testing::TestWithParam<int> {
       for (int phase = 0; phase < kPhases && !testing::Test::HasFailure(); ++phase) {
         const auto seed =
             static_cast<std::uint64_t>(length) * kPhases + static_cast<std::uint64_t>(phase);
-        Story story(job_of(nodes, lease), seed);
-        story.after(5s + lease * phase / (10 * kPhases));
-        const RoundId before = story->round();
-        ASSERT_TRUE(story->is_whole());
-        cut(story, victim, lease * length / 10);
-        story.after(2 * lease);
-        EXPECT_TRUE(story->round() == before && story->is_whole());
+        Scenario scenario(job_of(nodes, lease), seed);
+        scenario.after(5s + lease * phase / (10 * kPhases));
+        const RoundId before = scenario->round();
+        ASSERT_TRUE(scenario->is_whole());
+        cut(scenario, victim, lease * length / 10);
+        scenario.after(2 * lease);
+        EXPECT_TRUE(scenario->round() == before && scenario->is_whole());
         if (HasFailure()) {
           std::cerr << "nodes " << nodes << ", lease " << to_seconds(lease) << ", node " << victim
                     << " cut off for 0." << length << " leases, seed " << seed << "\n";
@@ -64,10 +64,10 @@ TEST_P(Cuts, OneThatIsShortLosesNobody) {
 }
 
 TEST_P(Cuts, SeveralInARowCountAsOne) {
-  const auto cut_twice = [](Story& story, int victim, Duration length) {
-    cut_off(story, victim, length * 3 / 8);
-    story.after(length / 8);
-    cut_off(story, victim, length / 2);
+  const auto cut_twice = [](Scenario& scenario, int victim, Duration length) {
+    cut_off(scenario, victim, length * 3 / 8);
+    scenario.after(length / 8);
+    cut_off(scenario, victim, length / 2);
   };
   for (const int victim : {0, 1}) {
     expect_nothing_lost(GetParam(), 3s, victim, cut_twice);

@@ -37,85 +37,85 @@ class Failover : public testing::Test {
   /// round, no later than `limit` after it.
   static void expect_round(
       const Setting& setting,
-      const std::function<void(Story&)>& fault,
+      const std::function<void(Scenario&)>& fault,
       const std::vector<int>& left,
       Duration limit) {
     for (std::uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) {
-      Story story(setting, seed);
-      story.after(5s + std::chrono::milliseconds(seed * 7 % 600));
-      expect_round(story, fault, left, limit);
+      Scenario scenario(setting, seed);
+      scenario.after(5s + std::chrono::milliseconds(seed * 7 % 600));
+      expect_round(scenario, fault, left, limit);
       if (HasFailure()) std::cerr << "seed " << seed << "\n";
     }
   }
 
   /// As expect_round, whoever runs it.
   static void expect_next_round(
-      const Setting& setting, const std::function<void(Story&)>& fault, Duration limit) {
+      const Setting& setting, const std::function<void(Scenario&)>& fault, Duration limit) {
     for (std::uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) {
-      Story story(setting, seed);
-      story.after(5s + std::chrono::milliseconds(seed * 7 % 600));
-      const RoundId before = story->round();
-      fault(story);
-      EXPECT_THAT(story.until_round_after(before, limit), Not(IsEmpty()));
+      Scenario scenario(setting, seed);
+      scenario.after(5s + std::chrono::milliseconds(seed * 7 % 600));
+      const RoundId before = scenario->round();
+      fault(scenario);
+      EXPECT_THAT(scenario.until_round_after(before, limit), Not(IsEmpty()));
       if (HasFailure()) std::cerr << "seed " << seed << "\n";
     }
   }
 
   static void expect_round(
-      Story& story,
-      const std::function<void(Story&)>& fault,
+      Scenario& scenario,
+      const std::function<void(Scenario&)>& fault,
       const std::vector<int>& left,
       Duration limit) {
-    fault(story);
-    const RoundId before = story->round();
-    const TimePoint since = story.now();
-    EXPECT_THAT(story.until_round_after(before, 20s), UnorderedElementsAreArray(left));
-    EXPECT_LE(to_seconds(story.now() - since), to_seconds(limit));
+    fault(scenario);
+    const RoundId before = scenario->round();
+    const TimePoint since = scenario.now();
+    EXPECT_THAT(scenario.until_round_after(before, 20s), UnorderedElementsAreArray(left));
+    EXPECT_LE(to_seconds(scenario.now() - since), to_seconds(limit));
   }
 };
 
 TEST_F(Failover, TheLeaderIsKilled) {
-  const auto fault = [](Story& story) { story->kill_agent(0); };
+  const auto fault = [](Scenario& scenario) { scenario->kill_agent(0); };
   expect_round(cluster_of(3, NodeRange(1, 3)), fault, {1, 2}, kPrompt);
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {1, 2, 3, 4}, kPrompt);
 }
 
 // Its lifelines have only just been opened: a round has to wait for them.
 TEST_F(Failover, TheNextLeaderIsKilledAsSoonAsItsRoundRuns) {
-  const auto fault = [](Story& story) {
+  const auto fault = [](Scenario& scenario) {
     expect_round(
-        story, [](Story& first) { first->kill_agent(0); }, {1, 2}, kPrompt);
-    story->kill_agent(1);
+        scenario, [](Scenario& first) { first->kill_agent(0); }, {1, 2}, kPrompt);
+    scenario->kill_agent(1);
   };
   expect_round(cluster_of(3, NodeRange(1, 3)), fault, {2}, kPrompt);
 }
 
 TEST_F(Failover, TheLeaderIsIsolated) {
-  const auto fault = [](Story& story) { story.isolate({0}); };
+  const auto fault = [](Scenario& scenario) { scenario.isolate({0}); };
   const Duration limit = kLease + kMargin + kPrompt;
   expect_round(cluster_of(3, NodeRange(2, 3)), fault, {1, 2}, limit);
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {1, 2, 3, 4}, limit);
 }
 
 TEST_F(Failover, TheNextLeaderIsIsolatedAsWell) {
-  const auto fault = [](Story& story) {
-    const auto first = [](Story& one) { one.isolate({0}); };
-    expect_round(story, first, {1, 2, 3, 4}, kLease + kMargin + kPrompt);
-    story.after(5s);
-    story.isolate({1});
+  const auto fault = [](Scenario& scenario) {
+    const auto first = [](Scenario& one) { one.isolate({0}); };
+    expect_round(scenario, first, {1, 2, 3, 4}, kLease + kMargin + kPrompt);
+    scenario.after(5s);
+    scenario.isolate({1});
   };
   const Duration limit = kLease + kMargin + kPrompt;
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
 }
 
 TEST_F(Failover, TheLeaderAndTheNextAreCutOffTogether) {
-  const auto fault = [](Story& story) { story.isolate({0, 1}); };
+  const auto fault = [](Scenario& scenario) { scenario.isolate({0, 1}); };
   const Duration limit = kLease + kMargin + kUnreachable;
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
 }
 
 TEST_F(Failover, TheLeaderAndTheNextAreNotHeard) {
-  const auto fault = [](Story& story) { story.silence({0, 1}); };
+  const auto fault = [](Scenario& scenario) { scenario.silence({0, 1}); };
   const Duration limit = kLease + kMargin + kUnreachable;
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
 }
@@ -123,30 +123,30 @@ TEST_F(Failover, TheLeaderAndTheNextAreNotHeard) {
 // Nodes that wait for each other, or have just left where others come to meet them.
 TEST_F(Failover, MessagesTakeAMoment) {
   constexpr Duration kSlow = 10s;  // a few tries of a few messages each
-  const auto slow_down = [](Story& story) {
-    story->network().slowest = 150ms;
-    story.after(2s);
+  const auto slow_down = [](Scenario& scenario) {
+    scenario->network().slowest = 150ms;
+    scenario.after(2s);
   };
-  const auto kill = [&](Story& story) {
-    slow_down(story);
-    story->kill_agent(0);
+  const auto kill = [&](Scenario& scenario) {
+    slow_down(scenario);
+    scenario->kill_agent(0);
   };
   expect_next_round(cluster_of(5, NodeRange(2, 5)), kill, kSlow);
-  const auto kill_and_isolate = [&](Story& story) {
-    kill(story);
-    story.isolate({1});
+  const auto kill_and_isolate = [&](Scenario& scenario) {
+    kill(scenario);
+    scenario.isolate({1});
   };
   expect_next_round(cluster_of(5, NodeRange(2, 5)), kill_and_isolate, kLease + kMargin + kSlow);
-  const auto isolate = [&](Story& story) {
-    slow_down(story);
-    story.isolate({0, 1, 2});
+  const auto isolate = [&](Scenario& scenario) {
+    slow_down(scenario);
+    scenario.isolate({0, 1, 2});
   };
   expect_next_round(cluster_of(7, NodeRange(2, 7)), isolate, kLease + kMargin + kSlow);
 }
 
 // It may have something to say until its own lease is over.
 TEST_F(Failover, TheLeaderAndTheNextHearNobody) {
-  const auto fault = [](Story& story) { story.deafen({0, 1}); };
+  const auto fault = [](Scenario& scenario) { scenario.deafen({0, 1}); };
   const Duration limit = kLease + kLease + kMargin + kUnreachable;
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
 }

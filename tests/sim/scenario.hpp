@@ -1,7 +1,7 @@
 #pragma once
 
-// One story: a cluster that somebody tells what happens to it, fault by fault. What was violated is
-// a failure of the test, and then the whole story is printed.
+// One scenario: a cluster that somebody tells what happens to it, fault by fault. What was violated
+// is a failure of the test, and then the whole scenario is printed.
 
 #include "tests/sim/cluster.hpp"
 
@@ -18,7 +18,7 @@
 
 namespace ddprun::sim {
 
-/// Workers end as soon as they are told, and have more to do than any story takes.
+/// Workers end as soon as they are told, and have more to do than any scenario takes.
 inline Setting cluster_of(
     int nodes, NodeRange range, int max_restarts = 3, Duration work = std::chrono::hours(1)) {
   Setting setting;
@@ -30,10 +30,10 @@ inline Setting cluster_of(
   return setting;
 }
 
-class Story {
+class Scenario {
  public:
   /// All nodes start, one shortly after the other.
-  explicit Story(const Setting& setting, std::uint64_t seed = 1)
+  explicit Scenario(const Setting& setting, std::uint64_t seed = 1)
       : world_(seed), cluster_(world_, setting) {
     cluster_.keeps_log = true;
     cluster_.tells_calls = std::getenv("DDPRUN_SIM_CALLS") != nullptr;
@@ -43,15 +43,15 @@ class Story {
     }
   }
 
-  ~Story() {
+  ~Scenario() {
     EXPECT_THAT(cluster_.violations(), testing::IsEmpty());
     if (!testing::Test::HasFailure()) return;
     for (const auto& line : cluster_.log()) {
       std::cerr << line << "\n";
     }
   }
-  Story(const Story&) = delete;
-  Story& operator=(const Story&) = delete;
+  Scenario(const Scenario&) = delete;
+  Scenario& operator=(const Scenario&) = delete;
 
   Cluster* operator->() { return &cluster_; }
   TimePoint now() const { return world_.now(); }

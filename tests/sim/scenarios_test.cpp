@@ -1,5 +1,5 @@
-// The rules of docs/rendezvous.md as stories of one fault each, in virtual time, on the cores
-// themselves. The random schedules (ddprun_sim) tell the stories that nobody thought of.
+// The rules of docs/rendezvous.md as scenarios of one fault each, in virtual time, on the cores
+// themselves. The random schedules (ddprun_sim) are the scenarios that nobody thought of.
 
 #include "tests/sim/scenario.hpp"
 
@@ -28,203 +28,203 @@ using testing::Pair;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
-TEST(Stories, ANoticeToOneNodeEndsTheJobOnceAllHaveSaved) {
+TEST(Scenarios, ANoticeToOneNodeEndsTheJobOnceAllHaveSaved) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
   setting.forgetful_workers = 0;
-  Story story(setting);
-  story.after(1s);
-  story->give_notice(1);
-  story.after(10s);
+  Scenario scenario(setting);
+  scenario.after(1s);
+  scenario->give_notice(1);
+  scenario.after(10s);
   EXPECT_THAT(
-      story->finished(),
+      scenario->finished(),
       UnorderedElementsAre(Pair(0, kSavedStatus), Pair(1, kSavedStatus), Pair(2, kSavedStatus)));
 }
 
-TEST(Stories, R6_AWorkerThatANoticeEndsBeforeItsAgentHearsOfItIsNoFailure) {
-  Story story(cluster_of(3, NodeRange(3, 3)));
-  story.after(1s);
-  story->end_worker_by_notice(2);
-  story.after(100ms);
-  story->give_notice(0);
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143), Pair(2, 143)));
-  EXPECT_EQ(story->rounds_started(), 1);
+TEST(Scenarios, R6_AWorkerThatANoticeEndsBeforeItsAgentHearsOfItIsNoFailure) {
+  Scenario scenario(cluster_of(3, NodeRange(3, 3)));
+  scenario.after(1s);
+  scenario->end_worker_by_notice(2);
+  scenario.after(100ms);
+  scenario->give_notice(0);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143), Pair(2, 143)));
+  EXPECT_EQ(scenario->rounds_started(), 1);
 }
 
-TEST(Stories, R6_AJobWhoseWorkersHaveSavedBeforeTheirAgentsHearOfTheNoticeIsNotDone) {
-  Story story(cluster_of(3, NodeRange(3, 3)));
-  story.after(1s);
+TEST(Scenarios, R6_AJobWhoseWorkersHaveSavedBeforeTheirAgentsHearOfTheNoticeIsNotDone) {
+  Scenario scenario(cluster_of(3, NodeRange(3, 3)));
+  scenario.after(1s);
   for (const int node : {0, 1, 2}) {
-    story->succeed(node);
+    scenario->succeed(node);
   }
-  story.after(100ms);
-  story->give_notice(0);
-  story.after(10s);
+  scenario.after(100ms);
+  scenario->give_notice(0);
+  scenario.after(10s);
   EXPECT_THAT(
-      story->finished(),
+      scenario->finished(),
       UnorderedElementsAre(Pair(0, kSavedStatus), Pair(1, kSavedStatus), Pair(2, kSavedStatus)));
 }
 
-TEST(Stories, R5_AWorkerEndedByASignalThatIsNoNoticeIsReplacedAfterAMoment) {
-  Story story(cluster_of(3, NodeRange(3, 3)));
-  story.after(1s);
-  const RoundId before = story->round();
-  story->end_worker_by_notice(2);
-  EXPECT_THAT(story.until_round_after(before, 150ms), IsEmpty());
-  EXPECT_THAT(story.until_round_after(before, 1s), SizeIs(3));
+TEST(Scenarios, R5_AWorkerEndedByASignalThatIsNoNoticeIsReplacedAfterAMoment) {
+  Scenario scenario(cluster_of(3, NodeRange(3, 3)));
+  scenario.after(1s);
+  const RoundId before = scenario->round();
+  scenario->end_worker_by_notice(2);
+  EXPECT_THAT(scenario.until_round_after(before, 150ms), IsEmpty());
+  EXPECT_THAT(scenario.until_round_after(before, 1s), SizeIs(3));
 }
 
-TEST(Stories, R5_AWorkerThatCouldNotBeStartedWaitsForNoNotice) {
+TEST(Scenarios, R5_AWorkerThatCouldNotBeStartedWaitsForNoNotice) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
   setting.slow_workers = 0;
-  Story story(setting);
-  story.after(1s);
-  story->cannot_start_worker(2);
-  story.after(100ms);
-  EXPECT_THAT(story->running(), Not(Contains(0)));
+  Scenario scenario(setting);
+  scenario.after(1s);
+  scenario->cannot_start_worker(2);
+  scenario.after(100ms);
+  EXPECT_THAT(scenario->running(), Not(Contains(0)));
 }
 
-TEST(Stories, R5_AWorkerThatLostItsPeerIsNotTheCulpritWhereAnotherNodeTellsOfOne) {
-  Story story(cluster_of(3, NodeRange(3, 3), 0));
-  story.after(1s);
-  story->lose_peer(0);
-  story.after(100ms);
-  story->fail_worker(1);
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 3), Pair(1, 3), Pair(2, 3)));
+TEST(Scenarios, R5_AWorkerThatLostItsPeerIsNotTheCulpritWhereAnotherNodeTellsOfOne) {
+  Scenario scenario(cluster_of(3, NodeRange(3, 3), 0));
+  scenario.after(1s);
+  scenario->lose_peer(0);
+  scenario.after(100ms);
+  scenario->fail_worker(1);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 3), Pair(1, 3), Pair(2, 3)));
 }
 
-TEST(Stories, R5_AWorkerThatLostItsPeerPaysNotForTheNodeThatIsLost) {
-  Story story(cluster_of(3, NodeRange(2, 3), 0));
-  story.after(1s);
-  story->lose_peer(0);
-  story->kill_both(2);
-  story.after(10s);
-  EXPECT_THAT(story->running(), SizeIs(2));
+TEST(Scenarios, R5_AWorkerThatLostItsPeerPaysNotForTheNodeThatIsLost) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 3), 0));
+  scenario.after(1s);
+  scenario->lose_peer(0);
+  scenario->kill_both(2);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->running(), SizeIs(2));
 }
 
-TEST(Stories, R5_AWorkerThatLostItsPeerIsTheCulpritWhereNothingExplainsIt) {
-  Story story(cluster_of(3, NodeRange(3, 3), 0));
-  story.after(1s);
-  story->lose_peer(0);
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 75), Pair(1, 75), Pair(2, 75)));
+TEST(Scenarios, R5_AWorkerThatLostItsPeerIsTheCulpritWhereNothingExplainsIt) {
+  Scenario scenario(cluster_of(3, NodeRange(3, 3), 0));
+  scenario.after(1s);
+  scenario->lose_peer(0);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 75), Pair(1, 75), Pair(2, 75)));
 }
 
-TEST(Stories, R5_ANoticeToOneNodePaysForNoFailureOfAnother) {
-  Story story(cluster_of(3, NodeRange(2, 3), 0));
-  story.after(5s);
-  story->tell_to_stop(2);
-  story.after(200ms);
-  story->end_worker_by_notice(1);
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143), Pair(2, 143)));
+TEST(Scenarios, R5_ANoticeToOneNodePaysForNoFailureOfAnother) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 3), 0));
+  scenario.after(5s);
+  scenario->tell_to_stop(2);
+  scenario.after(200ms);
+  scenario->end_worker_by_notice(1);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143), Pair(2, 143)));
 }
 
-TEST(Stories, R6_AJobIsNotSavedWhereTheWorkersOfOneNodeWereLost) {
+TEST(Scenarios, R6_AJobIsNotSavedWhereTheWorkersOfOneNodeWereLost) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
   setting.forgetful_workers = 0;
-  Story story(setting);
-  story.after(1s);
-  story->kill_both(2);
-  story->give_notice(1);
-  story.after(20s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143)));
+  Scenario scenario(setting);
+  scenario.after(1s);
+  scenario->kill_both(2);
+  scenario->give_notice(1);
+  scenario.after(20s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143)));
 }
 
-TEST(Stories, R3_ALateFounderLeadsAndTheOthersAreOrderedByHost) {
-  Story story(cluster_of(3, NodeRange(3, 3)));
-  story.after(1s);
-  EXPECT_THAT(story->running(), ElementsAre(0, 1, 2));
-  const auto& places = story->places(story->round());
+TEST(Scenarios, R3_ALateFounderLeadsAndTheOthersAreOrderedByHost) {
+  Scenario scenario(cluster_of(3, NodeRange(3, 3)));
+  scenario.after(1s);
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 1, 2));
+  const auto& places = scenario->places(scenario->round());
   EXPECT_EQ(places.at(0).first_rank, 0);
   EXPECT_EQ(places.at(1).first_rank, 1);  // n0 has one worker, n1 has two
   EXPECT_EQ(places.at(2).first_rank, 3);
   EXPECT_EQ(places.at(2).world_size, 4);
 }
 
-TEST(Stories, R9_LessThanMaxWaitForTheLastCall) {
-  Story story(cluster_of(3, NodeRange(2, 4)));
-  story.after(1s);
-  EXPECT_THAT(story->running(), IsEmpty());
-  story.after(3s);
-  EXPECT_THAT(story->running(), SizeIs(3));
+TEST(Scenarios, R9_LessThanMaxWaitForTheLastCall) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 4)));
+  scenario.after(1s);
+  EXPECT_THAT(scenario->running(), IsEmpty());
+  scenario.after(3s);
+  EXPECT_THAT(scenario->running(), SizeIs(3));
 }
 
-TEST(Stories, R9_WhoComesWhenAllPlacesAreTakenStandsBy) {
-  Story story(cluster_of(4, NodeRange(3, 3)));
-  story.after(5s);
-  EXPECT_THAT(story->running(), SizeIs(3));
-  EXPECT_EQ(story->rounds_started(), 1);
+TEST(Scenarios, R9_WhoComesWhenAllPlacesAreTakenStandsBy) {
+  Scenario scenario(cluster_of(4, NodeRange(3, 3)));
+  scenario.after(5s);
+  EXPECT_THAT(scenario->running(), SizeIs(3));
+  EXPECT_EQ(scenario->rounds_started(), 1);
 }
 
-TEST(Stories, R5_AFailureBeyondTheBudgetEndsTheJobWithTheWorkersStatusOnEveryNode) {
-  Story story(cluster_of(3, NodeRange(3, 3), 1));
-  story.after(1s);
-  story->fail_worker(1);
-  story.after(10s);
-  EXPECT_THAT(story->running(), SizeIs(3));
-  story->fail_worker(2);
-  story.after(20s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 3), Pair(1, 3), Pair(2, 3)));
+TEST(Scenarios, R5_AFailureBeyondTheBudgetEndsTheJobWithTheWorkersStatusOnEveryNode) {
+  Scenario scenario(cluster_of(3, NodeRange(3, 3), 1));
+  scenario.after(1s);
+  scenario->fail_worker(1);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->running(), SizeIs(3));
+  scenario->fail_worker(2);
+  scenario.after(20s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 3), Pair(1, 3), Pair(2, 3)));
 }
 
 /// Workers end with their node's lease, and their peers on other nodes are the first to say so.
-TEST(Stories, R5_AFailureWhileAnotherNodeIsSilentUsesNothingUp) {
-  Story story(cluster_of(3, NodeRange(2, 3), 0));
-  story.after(5s);
-  story.isolate({2});
-  story.after(2s);
-  story->fail_worker(1);
-  story.after(10s);
-  EXPECT_THAT(story->running(), ElementsAre(0, 1));
+TEST(Scenarios, R5_AFailureWhileAnotherNodeIsSilentUsesNothingUp) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 3), 0));
+  scenario.after(5s);
+  scenario.isolate({2});
+  scenario.after(2s);
+  scenario->fail_worker(1);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 1));
 }
 
-TEST(Stories, R5_TheBudgetOutlivesTheLeader) {
-  Story story(cluster_of(3, NodeRange(2, 3), 1));
-  story.after(1s);
-  story->fail_worker(1);
-  story.after(10s);
-  story->kill_agent(0);
-  story.after(10s);
-  EXPECT_EQ(story->newest_term(), 2);
-  story->fail_worker(2);
-  story.after(20s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(1, 3), Pair(2, 3)));
+TEST(Scenarios, R5_TheBudgetOutlivesTheLeader) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 3), 1));
+  scenario.after(1s);
+  scenario->fail_worker(1);
+  scenario.after(10s);
+  scenario->kill_agent(0);
+  scenario.after(10s);
+  EXPECT_EQ(scenario->newest_term(), 2);
+  scenario->fail_worker(2);
+  scenario.after(20s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(1, 3), Pair(2, 3)));
 }
 
-TEST(Stories, R6_AJobThatSucceedsEndsWithZeroEverywhere) {
-  Story story(cluster_of(3, NodeRange(3, 3), 0, 5s));
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 0)));
+TEST(Scenarios, R6_AJobThatSucceedsEndsWithZeroEverywhere) {
+  Scenario scenario(cluster_of(3, NodeRange(3, 3), 0, 5s));
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 0)));
 }
 
-TEST(Stories, R6_ANodeLostAfterItSucceededIsNoFailure) {
-  Story story(cluster_of(2, NodeRange(2, 2), 0, 5s));
-  story.after(1s);
-  story->succeed(1);
-  story.after(100ms);
-  story->kill_agent(1);
-  story.after(20s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 0)));
-  EXPECT_EQ(story->rounds_started(), 1);
+TEST(Scenarios, R6_ANodeLostAfterItSucceededIsNoFailure) {
+  Scenario scenario(cluster_of(2, NodeRange(2, 2), 0, 5s));
+  scenario.after(1s);
+  scenario->succeed(1);
+  scenario.after(100ms);
+  scenario->kill_agent(1);
+  scenario.after(20s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 0)));
+  EXPECT_EQ(scenario->rounds_started(), 1);
 }
 
 // Those who were told have left, and with them the majority that the leader had.
-TEST(Stories, R6_TheLastToHearOfTheEndIsTold) {
-  Story story(cluster_of(4, NodeRange(2, 2), 3, 10s));
-  story.after(1s);
-  story->kill_agent(1);  // the next round, of ten seconds, has a spare that votes
-  story.after(9s);
-  story.isolate({3});
-  story.after(2800ms);
-  story->network().mend_all();
-  story.after(20s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 0), Pair(2, 0), Pair(3, 0)));
+TEST(Scenarios, R6_TheLastToHearOfTheEndIsTold) {
+  Scenario scenario(cluster_of(4, NodeRange(2, 2), 3, 10s));
+  scenario.after(1s);
+  scenario->kill_agent(1);  // the next round, of ten seconds, has a spare that votes
+  scenario.after(9s);
+  scenario.isolate({3});
+  scenario.after(2800ms);
+  scenario->network().mend_all();
+  scenario.after(20s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 0), Pair(2, 0), Pair(3, 0)));
 }
 
 // Whoever goes on is done long before the network heals, and has no voter left to tell.
-TEST(Stories, R6_ANodeThatWasCutOffAsLongAsItLooksForALeaderHearsOfTheEnd) {
+TEST(Scenarios, R6_ANodeThatWasCutOffAsLongAsItLooksForALeaderHearsOfTheEnd) {
   struct Cut {
     int nodes;
     NodeRange range;
@@ -237,179 +237,179 @@ TEST(Stories, R6_ANodeThatWasCutOffAsLongAsItLooksForALeaderHearsOfTheEnd) {
       {.nodes = 5, .range = NodeRange(2, 5), .off = {0, 1}}};
   for (const Cut& cut : cuts) {
     for (std::uint64_t seed = 1; seed <= 20 && !testing::Test::HasFailure(); ++seed) {
-      Story story(cluster_of(cut.nodes, cut.range, 3, 5s), seed);
-      story.after(3s);
-      story.isolate(cut.off);
-      story.after(30s);
-      story->network().mend_all();
-      story.after(40s);
+      Scenario scenario(cluster_of(cut.nodes, cut.range, 3, 5s), seed);
+      scenario.after(3s);
+      scenario.isolate(cut.off);
+      scenario.after(30s);
+      scenario->network().mend_all();
+      scenario.after(40s);
       // The cluster's own dice may strike a leader whose workers are done.
       int killed = 0;
       for (int node = 0; node < cut.nodes; ++node) {
-        if (!story->finished().contains(node) && !story->is_alive(node)) ++killed;
+        if (!scenario->finished().contains(node) && !scenario->is_alive(node)) ++killed;
       }
       if (killed > 0) continue;
-      EXPECT_THAT(story->finished(), AllOf(SizeIs(cut.nodes), Each(Pair(_, 0))))
+      EXPECT_THAT(scenario->finished(), AllOf(SizeIs(cut.nodes), Each(Pair(_, 0))))
           << cut.nodes << " nodes, seed " << seed;
     }
   }
 }
 
-TEST(Stories, R6_ALeaderWaitsForNobodyWhoIsBackOrIsKnownToBeDead) {
-  Story story(cluster_of(4, NodeRange(2, 4), 3, 5s));
-  story.after(1s);
-  story->kill_agent(3);
-  story.after(1s);
-  story.isolate({2});
-  story.after(4s);
-  story->network().mend_all();
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 0)));
+TEST(Scenarios, R6_ALeaderWaitsForNobodyWhoIsBackOrIsKnownToBeDead) {
+  Scenario scenario(cluster_of(4, NodeRange(2, 4), 3, 5s));
+  scenario.after(1s);
+  scenario->kill_agent(3);
+  scenario.after(1s);
+  scenario.isolate({2});
+  scenario.after(4s);
+  scenario->network().mend_all();
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 0)));
 }
 
 // The leader hears that all have succeeded, and nobody hears the leader. It is in the next round as
 // well, and then alone.
-TEST(Stories, R6_AnEndThatNobodyHeardOfIsForgottenInTheNextRound) {
-  Story story(cluster_of(5, NodeRange(3, 5), 3, 10s), 3);
-  story.after(9s + announced_within(3s));
-  story.silence({0});
-  story.after(5s);
-  ASSERT_THAT(story->running(), UnorderedElementsAre(1, 2, 3, 4));
-  story->network().mend_all();
-  story.after(2s);
-  ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1, 2, 3, 4));
-  story.isolate({0});
-  story.after(60s);
+TEST(Scenarios, R6_AnEndThatNobodyHeardOfIsForgottenInTheNextRound) {
+  Scenario scenario(cluster_of(5, NodeRange(3, 5), 3, 10s), 3);
+  scenario.after(9s + announced_within(3s));
+  scenario.silence({0});
+  scenario.after(5s);
+  ASSERT_THAT(scenario->running(), UnorderedElementsAre(1, 2, 3, 4));
+  scenario->network().mend_all();
+  scenario.after(2s);
+  ASSERT_THAT(scenario->running(), UnorderedElementsAre(0, 1, 2, 3, 4));
+  scenario.isolate({0});
+  scenario.after(60s);
   EXPECT_THAT(
-      story->finished(),
+      scenario->finished(),
       UnorderedElementsAre(Pair(0, 75), Pair(1, 0), Pair(2, 0), Pair(3, 0), Pair(4, 0)));
 }
 
 // It waits at home for its own turn, where nobody can reach it until then.
-TEST(Stories, ANewLeaderCallsThoseWhoHaveNotCome) {
-  Story story(cluster_of(5, NodeRange(3, 5)));
-  story.after(5s);
+TEST(Scenarios, ANewLeaderCallsThoseWhoHaveNotCome) {
+  Scenario scenario(cluster_of(5, NodeRange(3, 5)));
+  scenario.after(5s);
   for (const int other : {1, 2, 3}) {
-    story->network().cut(4, other);
-    story->network().cut(other, 4);
+    scenario->network().cut(4, other);
+    scenario->network().cut(other, 4);
   }
-  const RoundId before = story->round();
-  story->kill_agent(0);
-  story.after(1s);
-  story->network().mend_all();
-  EXPECT_THAT(story.until_round_after(before, 1s), UnorderedElementsAre(1, 2, 3, 4));
+  const RoundId before = scenario->round();
+  scenario->kill_agent(0);
+  scenario.after(1s);
+  scenario->network().mend_all();
+  EXPECT_THAT(scenario.until_round_after(before, 1s), UnorderedElementsAre(1, 2, 3, 4));
 }
 
 // The spare comes back just when the leader has lost the node that runs, whose workers take a
 // moment to end.
-TEST(Stories, R2_ALeaderWithoutAMajorityWaitsForWhatItGranted) {
+TEST(Scenarios, R2_ALeaderWithoutAMajorityWaitsForWhatItGranted) {
   for (std::uint64_t seed = 1; seed <= 600 && !testing::Test::HasFailure(); ++seed) {
-    Story story(cluster_of(4, NodeRange(2, 2)), seed);
-    story.after(1s);
-    story->kill_agent(1);  // the next round has a spare that votes
-    story.after(1s);
-    ASSERT_THAT(story->running(), ElementsAre(0, 2));
-    story.isolate({3});
-    story.after(5s);
-    story.isolate({2});
-    story.after(2400ms + std::chrono::milliseconds(seed));
-    story->network().mend(0, 3);
-    story->network().mend(3, 0);
-    story.after(10s);
-    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 3));
+    Scenario scenario(cluster_of(4, NodeRange(2, 2)), seed);
+    scenario.after(1s);
+    scenario->kill_agent(1);  // the next round has a spare that votes
+    scenario.after(1s);
+    ASSERT_THAT(scenario->running(), ElementsAre(0, 2));
+    scenario.isolate({3});
+    scenario.after(5s);
+    scenario.isolate({2});
+    scenario.after(2400ms + std::chrono::milliseconds(seed));
+    scenario->network().mend(0, 3);
+    scenario->network().mend(3, 0);
+    scenario.after(10s);
+    EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 3));
   }
 }
 
-TEST(Stories, E6_ASpareTakesOverAfterAKill) {
-  Story story(cluster_of(4, NodeRange(3, 3)));
-  story.after(1s);
-  story->kill_agent(2);
-  story.after(500ms);
-  EXPECT_THAT(story->running(), ElementsAre(0, 1, 3));
+TEST(Scenarios, E6_ASpareTakesOverAfterAKill) {
+  Scenario scenario(cluster_of(4, NodeRange(3, 3)));
+  scenario.after(1s);
+  scenario->kill_agent(2);
+  scenario.after(500ms);
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 1, 3));
 }
 
-TEST(Stories, E6_AJobShrinksToItsLastNodeAsLongAsDeathsAreProved) {
-  Story story(cluster_of(4, NodeRange(1, 4)));
-  story.after(5s);
+TEST(Scenarios, E6_AJobShrinksToItsLastNodeAsLongAsDeathsAreProved) {
+  Scenario scenario(cluster_of(4, NodeRange(1, 4)));
+  scenario.after(5s);
   for (const int victim : {0, 1, 2}) {
-    story->kill_agent(victim);
-    story.after(10s);
+    scenario->kill_agent(victim);
+    scenario.after(10s);
   }
-  EXPECT_THAT(story->running(), ElementsAre(3));
+  EXPECT_THAT(scenario->running(), ElementsAre(3));
 }
 
-TEST(Stories, E7_TwoFixedNodesOfWhichOneIsSilentEndWithoutAMajority) {
-  Story story(cluster_of(2, NodeRange(2, 2)));
-  story.after(5s);
-  story.isolate({1});
-  story.after(90s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 75), Pair(1, 75)));
+TEST(Scenarios, E7_TwoFixedNodesOfWhichOneIsSilentEndWithoutAMajority) {
+  Scenario scenario(cluster_of(2, NodeRange(2, 2)));
+  scenario.after(5s);
+  scenario.isolate({1});
+  scenario.after(90s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 75), Pair(1, 75)));
 }
 
-TEST(Stories, E8_OfTwoNodesTheLeaderGoesOnAloneWhereOneMayRun) {
-  Story story(cluster_of(2, NodeRange(1, 2)));
-  story.after(5s);
-  const RoundId before = story->round();
-  story.isolate({1});
-  EXPECT_THAT(story.until_round_after(before, 4s), ElementsAre(0));
-  story.after(60s);
-  EXPECT_THAT(story->running(), ElementsAre(0));
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(1, 75)));
+TEST(Scenarios, E8_OfTwoNodesTheLeaderGoesOnAloneWhereOneMayRun) {
+  Scenario scenario(cluster_of(2, NodeRange(1, 2)));
+  scenario.after(5s);
+  const RoundId before = scenario->round();
+  scenario.isolate({1});
+  EXPECT_THAT(scenario.until_round_after(before, 4s), ElementsAre(0));
+  scenario.after(60s);
+  EXPECT_THAT(scenario->running(), ElementsAre(0));
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(1, 75)));
 }
 
 // Half of four can lead only when nobody can take the leader for dead in time any more. The
 // follower that is left has called the leader back by then, was told to wait there, and must not
 // try those that are lost first.
-TEST(Stories, E8_OfFourNodesTheLeaderGoesOnWithOneAsSoonAsHalfMay) {
+TEST(Scenarios, E8_OfFourNodesTheLeaderGoesOnWithOneAsSoonAsHalfMay) {
   constexpr auto kHalfMay =
       3000ms + 3000ms + 450ms * 5 / 4;  // its lease, then until it is forgotten
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    Story story(cluster_of(4, NodeRange(2, 4)), seed);
-    story.after(5s);
-    const RoundId before = story->round();
-    story.isolate({1});
-    story.isolate({2});
-    EXPECT_THAT(story.until_round_after(before, kHalfMay + 150ms), UnorderedElementsAre(0, 3))
+    Scenario scenario(cluster_of(4, NodeRange(2, 4)), seed);
+    scenario.after(5s);
+    const RoundId before = scenario->round();
+    scenario.isolate({1});
+    scenario.isolate({2});
+    EXPECT_THAT(scenario.until_round_after(before, kHalfMay + 150ms), UnorderedElementsAre(0, 3))
         << seed;
   }
 }
 
 /// A machine loses power, and the same command line runs there again after `silence`.
-void reset(Story& story, int node, Duration silence) {
-  story->power_off(node);
-  story.after(silence);
-  story->network().set_up(node, true);
-  story->start(node);
+void reset(Scenario& scenario, int node, Duration silence) {
+  scenario->power_off(node);
+  scenario.after(silence);
+  scenario->network().set_up(node, true);
+  scenario->start(node);
 }
 
-TEST(Stories, ALeaderThatForgotJoinsTheJobThatItBegan) {
+TEST(Scenarios, ALeaderThatForgotJoinsTheJobThatItBegan) {
   for (const Duration silence : {100ms, 300ms, 900ms, 3000ms, 20'000ms}) {
-    Story story(cluster_of(3, NodeRange(2, 3)));
-    story.after(15s);
-    const Incarnation instance = story->rendezvous(1).member().instance().bootstrap_leader;
-    reset(story, 0, silence);
-    story.after(6s);
-    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1, 2)) << to_seconds(silence);
-    EXPECT_EQ(story->rendezvous(0).member().instance().bootstrap_leader, instance);
-    EXPECT_EQ(story->round().term, 2);
+    Scenario scenario(cluster_of(3, NodeRange(2, 3)));
+    scenario.after(15s);
+    const Incarnation instance = scenario->rendezvous(1).member().instance().bootstrap_leader;
+    reset(scenario, 0, silence);
+    scenario.after(6s);
+    EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1, 2)) << to_seconds(silence);
+    EXPECT_EQ(scenario->rendezvous(0).member().instance().bootstrap_leader, instance);
+    EXPECT_EQ(scenario->round().term, 2);
   }
 }
 
 // A pod that is lost is started under another address, where no kernel can be asked after it.
-TEST(Stories, ASpareJoinsNoFounderOfTheJobThatItStandsByFor) {
+TEST(Scenarios, ASpareJoinsNoFounderOfTheJobThatItStandsByFor) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     for (const Duration back : {50ms, 200ms, 400ms, 600ms, 1000ms, 2000ms}) {
       SCOPED_TRACE(fmt::format("seed {}, back after {} s", seed, to_seconds(back)));
-      Story story(cluster_of(3, NodeRange(2, 2)), seed);
-      story.after(5s);
-      ASSERT_THAT(story->running(), ElementsAre(0, 1));
-      story->power_off(0);
-      story.after(back);
-      story->network().set_up(0, true);
-      story->start(0);
-      story.after(15s);
-      EXPECT_THAT(story->running(), SizeIs(2));
-      EXPECT_THAT(story->finished(), IsEmpty());
+      Scenario scenario(cluster_of(3, NodeRange(2, 2)), seed);
+      scenario.after(5s);
+      ASSERT_THAT(scenario->running(), ElementsAre(0, 1));
+      scenario->power_off(0);
+      scenario.after(back);
+      scenario->network().set_up(0, true);
+      scenario->start(0);
+      scenario.after(15s);
+      EXPECT_THAT(scenario->running(), SizeIs(2));
+      EXPECT_THAT(scenario->finished(), IsEmpty());
       if (HasFailure()) return;
     }
   }
@@ -417,99 +417,99 @@ TEST(Stories, ASpareJoinsNoFounderOfTheJobThatItStandsByFor) {
 
 // It knows that the job has begun, and calls several times a second at the one that bootstrapped it
 // anew, which has nobody else to wait for. Once that one has begun, the spare is one of it.
-TEST(Stories, ASpareThatIsLeftKeepsNobodyFromBeginningAnew) {
+TEST(Scenarios, ASpareThatIsLeftKeepsNobodyFromBeginningAnew) {
   for (const NodeRange& nodes : {NodeRange(2, 2), NodeRange(1, 2)}) {
     for (const Duration apart : {0ms, 20ms, 500ms, 2000ms}) {
       SCOPED_TRACE(fmt::format("{} nodes at least, {} s apart", nodes.min(), to_seconds(apart)));
-      Story story(cluster_of(3, nodes));
-      story.after(5s);
-      story->kill_agent(2);
-      story.after(1s);
-      story->start(2);  // behind the first round, so that it has no vote
-      story.after(15s);
-      ASSERT_THAT(story->running(), ElementsAre(0, 1));
-      story->power_off(0);
-      story->power_off(1);
-      story.after(1s);
+      Scenario scenario(cluster_of(3, nodes));
+      scenario.after(5s);
+      scenario->kill_agent(2);
+      scenario.after(1s);
+      scenario->start(2);  // behind the first round, so that it has no vote
+      scenario.after(15s);
+      ASSERT_THAT(scenario->running(), ElementsAre(0, 1));
+      scenario->power_off(0);
+      scenario->power_off(1);
+      scenario.after(1s);
       for (const int node : {0, 1}) {
-        story->network().set_up(node, true);
-        story->start(node);
-        story.after(apart);
+        scenario->network().set_up(node, true);
+        scenario->start(node);
+        scenario.after(apart);
       }
-      story.after(10s);
-      EXPECT_THAT(story->running(), ElementsAre(0, 1));
-      story->kill_agent(1);
-      story.after(1s);
-      EXPECT_THAT(story->running(), ElementsAre(0, 2));
+      scenario.after(10s);
+      EXPECT_THAT(scenario->running(), ElementsAre(0, 1));
+      scenario->kill_agent(1);
+      scenario.after(1s);
+      EXPECT_THAT(scenario->running(), ElementsAre(0, 2));
     }
   }
 }
 
-TEST(Stories, R6_ALeaderWaitsForNobodyWhoseNodeWasStartedAgain) {
+TEST(Scenarios, R6_ALeaderWaitsForNobodyWhoseNodeWasStartedAgain) {
   for (const int nodes : {2, 3}) {
     for (int lost = 0; lost < nodes; ++lost) {
       for (const Duration silence : {500ms, 5000ms}) {
         Setting setting = cluster_of(nodes, NodeRange(1, nodes), 3, 8s);
         setting.moves = true;
         setting.has_fence = true;
-        Story story(setting);
-        story.after(1s);
-        reset(story, lost, silence);
-        story.after(16s);
-        EXPECT_THAT(story->finished(), AllOf(SizeIs(nodes), Each(Pair(_, 0))))
+        Scenario scenario(setting);
+        scenario.after(1s);
+        reset(scenario, lost, silence);
+        scenario.after(16s);
+        EXPECT_THAT(scenario->finished(), AllOf(SizeIs(nodes), Each(Pair(_, 0))))
             << "node " << lost << " of " << nodes << ", silent for " << to_seconds(silence) << " s";
       }
     }
   }
 }
 
-TEST(Stories, E9_OfTwoFixedNodesEitherComesBackAfterAnyTime) {
+TEST(Scenarios, E9_OfTwoFixedNodesEitherComesBackAfterAnyTime) {
   for (const int node : {0, 1}) {
     for (const Duration silence : {100ms, 1000ms, 3000ms, 20'000ms}) {
-      Story story(cluster_of(2, NodeRange(2, 2)));
-      story.after(5s);
-      reset(story, node, silence);
-      story.after(2s);
-      EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1)) << node << to_seconds(silence);
+      Scenario scenario(cluster_of(2, NodeRange(2, 2)));
+      scenario.after(5s);
+      reset(scenario, node, silence);
+      scenario.after(2s);
+      EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1)) << node << to_seconds(silence);
     }
   }
 }
 
 // Node 2 comes to node 1 when the leader is missed, and loses power before it promises anything. As
 // long as node 1 waited for that promise it called nobody, and the others began the job anew.
-TEST(Stories, R2_ANodeThatDiesWhileItWaitsKeepsNobodyFromTellingOfTheJob) {
+TEST(Scenarios, R2_ANodeThatDiesWhileItWaitsKeepsNobodyFromTellingOfTheJob) {
   for (int ms = 0; ms < 150; ms += 6) {
     Setting setting = cluster_of(3, NodeRange(2, 3));
     setting.last_call = 12s;
-    Story story(setting);
-    story.after(15s);
-    story->power_off(0);
-    story.after(3380ms + std::chrono::milliseconds(ms));
-    story->power_off(2);
-    story.after(1s);
+    Scenario scenario(setting);
+    scenario.after(15s);
+    scenario->power_off(0);
+    scenario.after(3380ms + std::chrono::milliseconds(ms));
+    scenario->power_off(2);
+    scenario.after(1s);
     for (const int node : {0, 2}) {
-      story->network().set_up(node, true);
-      story->start(node);
+      scenario->network().set_up(node, true);
+      scenario->start(node);
     }
-    story.after(20s);
-    const std::vector<int> running = story->running();
-    const bool has_led = story->newest_term() > 1;
+    scenario.after(20s);
+    const std::vector<int> running = scenario->running();
+    const bool has_led = scenario->newest_term() > 1;
     EXPECT_THAT(running, SizeIs(has_led ? 3 : 0)) << ms;
   }
 }
 
 /// What node `asked` says of the wait while those of `lost` have no power.
 QuorumLoss loss_of(const Setting& setting, const std::set<int>& lost, int asked) {
-  Story story(setting);
-  story.after(5s);
+  Scenario scenario(setting);
+  scenario.after(5s);
   for (const int node : lost)
-    story->power_off(node);
-  story.after(7s);
-  EXPECT_THAT(story->running(), IsEmpty());
-  return story->rendezvous(asked).member().loss();
+    scenario->power_off(node);
+  scenario.after(7s);
+  EXPECT_THAT(scenario->running(), IsEmpty());
+  return scenario->rendezvous(asked).member().loss();
 }
 
-TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
+TEST(Scenarios, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
   const std::string n0_of_two =
       "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go on without it";
   // Its kernel can be asked, since half of a fixed world blocks every quorum.
@@ -543,369 +543,370 @@ TEST(Stories, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
 }
 
 // It hears its followers, who may promise it only later: nobody is told that they are missing.
-TEST(Stories, E7_ALeaderWithHalfOfItsNodesSaysNothingBeforeItGoesOn) {
-  Story story(cluster_of(4, NodeRange(2, 4)));
-  story.after(5s);
-  story->power_off(2);
-  story->power_off(3);
+TEST(Scenarios, E7_ALeaderWithHalfOfItsNodesSaysNothingBeforeItGoesOn) {
+  Scenario scenario(cluster_of(4, NodeRange(2, 4)));
+  scenario.after(5s);
+  scenario->power_off(2);
+  scenario->power_off(3);
   for (int tenth = 0; tenth < 80; ++tenth) {
-    story.after(100ms);
+    scenario.after(100ms);
     for (const int node : {0, 1}) {
-      EXPECT_EQ(story->rendezvous(node).member().loss(), QuorumLoss());
+      EXPECT_EQ(scenario->rendezvous(node).member().loss(), QuorumLoss());
     }
   }
-  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1));
+  EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1));
 }
 
 // Whoever came when all places were taken has no vote: it is not waited for, and it knows for whom
 // the others wait also when they are gone.
-TEST(Stories, E7_ANewcomerIsNotMissedAndKeepsWhatItWasTold) {
-  Story story(cluster_of(3, NodeRange(2, 2)));
-  story.come_late(2);
-  ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1));
-  story->power_off(1);
-  story.after(12s);
-  const QuorumLoss loss = story->rendezvous(0).member().loss();
+TEST(Scenarios, E7_ANewcomerIsNotMissedAndKeepsWhatItWasTold) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 2)));
+  scenario.come_late(2);
+  ASSERT_THAT(scenario->running(), UnorderedElementsAre(0, 1));
+  scenario->power_off(1);
+  scenario.after(12s);
+  const QuorumLoss loss = scenario->rendezvous(0).member().loss();
   EXPECT_THAT(loss.ends, HasSubstr("on the machine of n1, under"));
-  EXPECT_EQ(story->rendezvous(2).member().loss(), loss);
-  story.after(10s);
-  EXPECT_EQ(story->rendezvous(2).member().loss(), loss);
-  story->power_off(0);
-  story.after(3s);
-  EXPECT_EQ(story->rendezvous(2).member().loss(), loss);
-  story.after(12s);
+  EXPECT_EQ(scenario->rendezvous(2).member().loss(), loss);
+  scenario.after(10s);
+  EXPECT_EQ(scenario->rendezvous(2).member().loss(), loss);
+  scenario->power_off(0);
+  scenario.after(3s);
+  EXPECT_EQ(scenario->rendezvous(2).member().loss(), loss);
+  scenario.after(12s);
   EXPECT_EQ(
-      story->rendezvous(2).member().loss().why, "none of the nodes that took part is heard by n2");
+      scenario->rendezvous(2).member().loss().why,
+      "none of the nodes that took part is heard by n2");
 }
 
 // Not by those alone who have no leader either.
-TEST(Stories, ASpareBeginsAnewOnceNobodyOfTheJobIsHeard) {
-  Story story(cluster_of(3, NodeRange(2, 2)));
-  story.come_late(2);
-  ASSERT_THAT(story->running(), UnorderedElementsAre(0, 1));
-  story->power_off(0);
-  story->power_off(1);
-  story.after(1s);
-  story->network().set_up(0, true);
-  story->start(0);
-  story.after(25s);
-  EXPECT_THAT(story->running(), IsEmpty());
-  story.after(20s);
-  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2));
+TEST(Scenarios, ASpareBeginsAnewOnceNobodyOfTheJobIsHeard) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 2)));
+  scenario.come_late(2);
+  ASSERT_THAT(scenario->running(), UnorderedElementsAre(0, 1));
+  scenario->power_off(0);
+  scenario->power_off(1);
+  scenario.after(1s);
+  scenario->network().set_up(0, true);
+  scenario->start(0);
+  scenario.after(25s);
+  EXPECT_THAT(scenario->running(), IsEmpty());
+  scenario.after(20s);
+  EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 2));
 }
 
 // Who waits here is not told to be started again.
-TEST(Stories, E7_NobodyIsToldToReplaceWhoIsHere) {
+TEST(Scenarios, E7_NobodyIsToldToReplaceWhoIsHere) {
   const Setting setting = cluster_of(4, NodeRange(4, 4));
-  Story story(setting);
-  story.after(5s);
-  story->power_off(2);
-  story->power_off(3);
-  story.after(15s);
+  Scenario scenario(setting);
+  scenario.after(5s);
+  scenario->power_off(2);
+  scenario->power_off(3);
+  scenario.after(15s);
   for (const int node : {0, 1}) {
     EXPECT_EQ(
-        story->rendezvous(node).member().loss().ends,
+        scenario->rendezvous(node).member().loss().ends,
         "enough of them are heard again, or ddprun starts again on the machine of n2 and n3, under "
         "the same host name and address and with nothing of the job left there");
   }
 }
 
-TEST(Stories, E7_ThoseWhoWaitAreToldOfAReplacementOnlyWhereItIsTrusted) {
+TEST(Scenarios, E7_ThoseWhoWaitAreToldOfAReplacementOnlyWhereItIsTrusted) {
   Setting trusting = cluster_of(2, NodeRange(1, 2));
   trusting.trusts_replacement = true;
   EXPECT_EQ(loss_of(trusting, {0}, 1).ends, "it is heard again, or ddprun starts in place of n0");
   Setting setting = cluster_of(2, NodeRange(1, 2));
   setting.has_fence = true;
-  Story story(setting);  // goes on, and says nothing
-  story.after(5s);
-  story->power_off(0);
-  story.after(7s);
-  EXPECT_THAT(story->running(), ElementsAre(1));
-  EXPECT_EQ(story->rendezvous(1).member().loss(), QuorumLoss());
+  Scenario scenario(setting);  // goes on, and says nothing
+  scenario.after(5s);
+  scenario->power_off(0);
+  scenario.after(7s);
+  EXPECT_THAT(scenario->running(), ElementsAre(1));
+  EXPECT_EQ(scenario->rendezvous(1).member().loss(), QuorumLoss());
 }
 
 // Its kernel lived on, and repeats what it had not got through before.
-TEST(Stories, ANodeRankIsNotRefusedForWhatItsDeadHolderHadSaid) {
+TEST(Scenarios, ANodeRankIsNotRefusedForWhatItsDeadHolderHadSaid) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Setting setting = cluster_of(3, NodeRange(3, 3));
     setting.has_ranks = true;
-    Story story(setting, seed);
-    story.after(1s);
-    story.isolate({1});
-    story.after(300ms);
-    story->kill_all(1);
-    story->network().mend_all();
-    story->start(1);
-    story.after(6s);
-    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1, 2));
+    Scenario scenario(setting, seed);
+    scenario.after(1s);
+    scenario.isolate({1});
+    scenario.after(300ms);
+    scenario->kill_all(1);
+    scenario->network().mend_all();
+    scenario->start(1);
+    scenario.after(6s);
+    EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1, 2));
   }
 }
 
 // Node 1 is cut off and lives; node 2 is started in its place, and waits for it with node 0.
 // Whoever leads when node 1 is back needs its vote, and must not refuse it for the sake of node 2.
-TEST(Stories, ANodeThatIsBackKeepsItsRankFromWhoWasStartedInItsPlace) {
+TEST(Scenarios, ANodeThatIsBackKeepsItsRankFromWhoWasStartedInItsPlace) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Setting setting = cluster_of(3, NodeRange(2, 2));
     setting.has_ranks = true;
     setting.twin_of = 1;
-    Story story(setting, seed);
-    story->power_off(2);
-    story.after(5s);
-    story.isolate({1});
-    story.after(6s);
-    story->network().set_up(2, true);
-    story->start(2);
-    story.after(3s);
-    EXPECT_THAT(story->running(), IsEmpty());
-    story->network().mend_all();
-    story.after(10s);
-    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1)) << seed;
-    EXPECT_FALSE(story->is_alive(2)) << "it is refused";
+    Scenario scenario(setting, seed);
+    scenario->power_off(2);
+    scenario.after(5s);
+    scenario.isolate({1});
+    scenario.after(6s);
+    scenario->network().set_up(2, true);
+    scenario->start(2);
+    scenario.after(3s);
+    EXPECT_THAT(scenario->running(), IsEmpty());
+    scenario->network().mend_all();
+    scenario.after(10s);
+    EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1)) << seed;
+    EXPECT_FALSE(scenario->is_alive(2)) << "it is refused";
   }
 }
 
-TEST(Stories, ANodeThatWasReplacedWhileItWasCutOffIsToldSo) {
+TEST(Scenarios, ANodeThatWasReplacedWhileItWasCutOffIsToldSo) {
   Setting setting = cluster_of(4, NodeRange(3, 3));
   setting.has_ranks = true;
   setting.twin_of = 1;
-  Story story(setting);
-  story->power_off(3);
-  story.after(5s);
-  story.isolate({1});
-  story.after(6s);
-  story->network().set_up(3, true);
-  story->start(3);
-  story.after(5s);
-  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2, 3));
-  story->network().mend_all();
-  story.after(5s);
-  EXPECT_FALSE(story->is_alive(1)) << "it is refused";
-  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2, 3));
+  Scenario scenario(setting);
+  scenario->power_off(3);
+  scenario.after(5s);
+  scenario.isolate({1});
+  scenario.after(6s);
+  scenario->network().set_up(3, true);
+  scenario->start(3);
+  scenario.after(5s);
+  EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 2, 3));
+  scenario->network().mend_all();
+  scenario.after(5s);
+  EXPECT_FALSE(scenario->is_alive(1)) << "it is refused";
+  EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 2, 3));
 }
 
-TEST(Stories, ANodeRankThatTwoHaveEndsAJobThatWaitsForEachRank) {
+TEST(Scenarios, ANodeRankThatTwoHaveEndsAJobThatWaitsForEachRank) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
   setting.has_ranks = true;
   setting.twin_of = 1;
-  Story story(setting);
-  story.after(8s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 2), Pair(1, 2), Pair(2, 2)));
+  Scenario scenario(setting);
+  scenario.after(8s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 2), Pair(1, 2), Pair(2, 2)));
 }
 
 // As people write who have read that --node-rank is for the static backend alone.
-TEST(Stories, AWishForOneNodeRankOnAllNodesHindersNobody) {
+TEST(Scenarios, AWishForOneNodeRankOnAllNodesHindersNobody) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
   setting.wishes_for_rank_0 = true;
-  Story story(setting);
-  story.after(5s);
-  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1, 2));
+  Scenario scenario(setting);
+  scenario.after(5s);
+  EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1, 2));
   for (const int node : {2, 0}) {
-    reset(story, node, 1s);
-    story.after(10s);
-    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1, 2)) << node;
+    reset(scenario, node, 1s);
+    scenario.after(10s);
+    EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1, 2)) << node;
   }
 }
 
-TEST(Stories, E9_ALeaderThatMayHaveLedOnAloneIsWaitedForUnlessItIsReplaced) {
+TEST(Scenarios, E9_ALeaderThatMayHaveLedOnAloneIsWaitedForUnlessItIsReplaced) {
   for (const bool trusts : {false, true}) {
     Setting setting = cluster_of(2, NodeRange(1, 2));
     setting.trusts_replacement = trusts;
-    Story story(setting);
-    story.after(5s);
-    reset(story, 0, 10s);
-    story.after(5s);
-    EXPECT_THAT(story->running(), SizeIs(trusts ? 2 : 0));
+    Scenario scenario(setting);
+    scenario.after(5s);
+    reset(scenario, 0, 10s);
+    scenario.after(5s);
+    EXPECT_THAT(scenario->running(), SizeIs(trusts ? 2 : 0));
   }
 }
 
 // Node 0 leads on without node 1, which it cannot hear, and dies when node 2 has joined it. Node 1
 // finds that all others of the round that it knows, which is node 0, are replaced.
-TEST(Stories, E9_AReplacedLeaderMayHaveLedOnWithOneWhoLives) {
+TEST(Scenarios, E9_AReplacedLeaderMayHaveLedOnWithOneWhoLives) {
   Setting setting = cluster_of(3, NodeRange(1, 3));
   setting.trusts_replacement = true;
-  Story story(setting);
-  story->power_off(2);
-  story.after(15s);
-  EXPECT_THAT(story->running(), ElementsAre(0, 1));
-  story.isolate({1});
-  story.after(10s);
-  story->network().set_up(2, true);
-  story->start(2);
-  story.after(5s);
-  EXPECT_THAT(story->running(), UnorderedElementsAre(0, 2));
-  story.silence({2});
-  story.deafen({2});
-  story->kill_all(0);
-  story->network().mend(0, 1);
-  story->network().mend(1, 0);
-  story->start(0);
-  story.after(20s);
-  EXPECT_THAT(story->running(), IsEmpty()) << "nobody knows whether node 2 lives";
-  story->network().mend_all();
+  Scenario scenario(setting);
+  scenario->power_off(2);
+  scenario.after(15s);
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 1));
+  scenario.isolate({1});
+  scenario.after(10s);
+  scenario->network().set_up(2, true);
+  scenario->start(2);
+  scenario.after(5s);
+  EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 2));
+  scenario.silence({2});
+  scenario.deafen({2});
+  scenario->kill_all(0);
+  scenario->network().mend(0, 1);
+  scenario->network().mend(1, 0);
+  scenario->start(0);
+  scenario.after(20s);
+  EXPECT_THAT(scenario->running(), IsEmpty()) << "nobody knows whether node 2 lives";
+  scenario->network().mend_all();
 }
 
 // The new pod joins before the leader has lost the old one, and with it its majority.
-TEST(Stories, E9_WhoeverReplacesANodeBeforeThatIsMissedCounts) {
+TEST(Scenarios, E9_WhoeverReplacesANodeBeforeThatIsMissedCounts) {
   for (const int node : {0, 1}) {
     Setting setting = cluster_of(2, NodeRange(2, 2));
     setting.trusts_replacement = true;
     setting.moves = true;
-    Story story(setting);
-    story.after(5s);
-    reset(story, node, 300ms);
-    story.after(6s);
-    EXPECT_THAT(story->running(), UnorderedElementsAre(0, 1)) << node;
+    Scenario scenario(setting);
+    scenario.after(5s);
+    reset(scenario, node, 300ms);
+    scenario.after(6s);
+    EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1)) << node;
   }
 }
 
-TEST(Stories, OneBlowToAllProcessesOfALeaderIsAProof) {
-  Story story(cluster_of(2, NodeRange(1, 2)));
-  story.after(5s);
-  const RoundId before = story->round();
-  story->kill_all(0);
-  EXPECT_THAT(story.until_round_after(before, 50ms), ElementsAre(1));
+TEST(Scenarios, OneBlowToAllProcessesOfALeaderIsAProof) {
+  Scenario scenario(cluster_of(2, NodeRange(1, 2)));
+  scenario.after(5s);
+  const RoundId before = scenario->round();
+  scenario->kill_all(0);
+  EXPECT_THAT(scenario.until_round_after(before, 50ms), ElementsAre(1));
 }
 
-TEST(Stories, E10_EitherHalfGoesOnWithTheFence) {
+TEST(Scenarios, E10_EitherHalfGoesOnWithTheFence) {
   Setting setting = cluster_of(2, NodeRange(1, 2));
   setting.has_fence = true;
-  Story story(setting);
-  story.after(5s);
-  story->power_off(0);
-  story.after(6s);
-  EXPECT_THAT(story->running(), ElementsAre(1));
+  Scenario scenario(setting);
+  scenario.after(5s);
+  scenario->power_off(0);
+  scenario.after(6s);
+  EXPECT_THAT(scenario->running(), ElementsAre(1));
 }
 
-TEST(Stories, E7_TwoNodesThatFindEachOtherAgainGoOn) {
-  Story story(cluster_of(2, NodeRange(1, 2)));
-  story.after(5s);
-  story.isolate({1});
-  story.after(10s);
-  story->network().mend_all();
-  story.after(15s);
-  EXPECT_THAT(story->running(), SizeIs(2));
+TEST(Scenarios, E7_TwoNodesThatFindEachOtherAgainGoOn) {
+  Scenario scenario(cluster_of(2, NodeRange(1, 2)));
+  scenario.after(5s);
+  scenario.isolate({1});
+  scenario.after(10s);
+  scenario->network().mend_all();
+  scenario.after(15s);
+  EXPECT_THAT(scenario->running(), SizeIs(2));
 }
 
-TEST(Stories, R8_AnIsolatedNodeEndsItsWorkersByItselfAndReturns) {
-  Story story(cluster_of(5, NodeRange(3, 5)));
-  story.after(5s);
-  story.isolate({4});
-  story.after(5s);
-  EXPECT_THAT(story->running(), ElementsAre(0, 1, 2, 3));
-  story->network().mend_all();
-  story.after(15s);
-  EXPECT_THAT(story->running(), SizeIs(5));
+TEST(Scenarios, R8_AnIsolatedNodeEndsItsWorkersByItselfAndReturns) {
+  Scenario scenario(cluster_of(5, NodeRange(3, 5)));
+  scenario.after(5s);
+  scenario.isolate({4});
+  scenario.after(5s);
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 1, 2, 3));
+  scenario->network().mend_all();
+  scenario.after(15s);
+  EXPECT_THAT(scenario->running(), SizeIs(5));
 }
 
-TEST(Stories, R1_ALeaderThatIsIsolatedFencesItselfBeforeAnotherLeads) {
-  Story story(cluster_of(3, NodeRange(2, 3)));
-  story.after(5s);
-  story.isolate({0});
-  story.after(6s);
-  EXPECT_THAT(story->running(), ElementsAre(1, 2));
-  EXPECT_EQ(story->newest_term(), 2);
+TEST(Scenarios, R1_ALeaderThatIsIsolatedFencesItselfBeforeAnotherLeads) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 3)));
+  scenario.after(5s);
+  scenario.isolate({0});
+  scenario.after(6s);
+  EXPECT_THAT(scenario->running(), ElementsAre(1, 2));
+  EXPECT_EQ(scenario->newest_term(), 2);
 }
 
-TEST(Stories, R1_TheNextLeaderMayBeLostAsWell) {
-  Story story(cluster_of(3, NodeRange(1, 3)));
-  story.after(5s);
-  story->kill_agent(0);
-  story.after(2s);
-  EXPECT_THAT(story->running(), ElementsAre(1, 2));
-  story->kill_agent(1);
-  story.after(2s);
-  EXPECT_THAT(story->running(), ElementsAre(2));
+TEST(Scenarios, R1_TheNextLeaderMayBeLostAsWell) {
+  Scenario scenario(cluster_of(3, NodeRange(1, 3)));
+  scenario.after(5s);
+  scenario->kill_agent(0);
+  scenario.after(2s);
+  EXPECT_THAT(scenario->running(), ElementsAre(1, 2));
+  scenario->kill_agent(1);
+  scenario.after(2s);
+  EXPECT_THAT(scenario->running(), ElementsAre(2));
 }
 
-TEST(Stories, R8_AFrozenAgentFindsItsWorkersEndedAndItsPlaceTaken) {
-  Story story(cluster_of(4, NodeRange(3, 3)));
-  story.after(5s);
-  story->freeze(1, 20s);
-  story.after(10s);
-  EXPECT_THAT(story->running(), ElementsAre(0, 3, 2));
-  story.after(20s);
-  EXPECT_THAT(story->running(), ElementsAre(0, 3, 2));
+TEST(Scenarios, R8_AFrozenAgentFindsItsWorkersEndedAndItsPlaceTaken) {
+  Scenario scenario(cluster_of(4, NodeRange(3, 3)));
+  scenario.after(5s);
+  scenario->freeze(1, 20s);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 3, 2));
+  scenario.after(20s);
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 3, 2));
 }
 
-TEST(Stories, R5_ANodeThatJoinsRestartsTheJobButUsesNothingUp) {
-  Story story(cluster_of(2, NodeRange(1, 3), 0));
-  story.after(5s);
-  EXPECT_THAT(story->running(), SizeIs(2));
+TEST(Scenarios, R5_ANodeThatJoinsRestartsTheJobButUsesNothingUp) {
+  Scenario scenario(cluster_of(2, NodeRange(1, 3), 0));
+  scenario.after(5s);
+  EXPECT_THAT(scenario->running(), SizeIs(2));
 }
 
-TEST(Stories, TheLeaderWaitsForTheLastOutputOfAFailureThatEndsTheJobUnlessItsNodeIsGone) {
+TEST(Scenarios, TheLeaderWaitsForTheLastOutputOfAFailureThatEndsTheJobUnlessItsNodeIsGone) {
   for (const bool is_lost : {false, true}) {
     Setting setting = cluster_of(3, NodeRange(3, 3), 0);
     setting.has_own_console = true;
-    Story story(setting);
-    story.after(5s);
-    story->fail_worker(2);
-    story.after(10ms);
-    if (is_lost) story->kill_both(2);
-    story.after(2s);
-    EXPECT_THAT(story->log(), Contains(HasSubstr("shows the failure")).Times(is_lost ? 0 : 1));
-    EXPECT_THAT(story->finished(), AllOf(Contains(Pair(0, 3)), Contains(Pair(1, 3))));
+    Scenario scenario(setting);
+    scenario.after(5s);
+    scenario->fail_worker(2);
+    scenario.after(10ms);
+    if (is_lost) scenario->kill_both(2);
+    scenario.after(2s);
+    EXPECT_THAT(scenario->log(), Contains(HasSubstr("shows the failure")).Times(is_lost ? 0 : 1));
+    EXPECT_THAT(scenario->finished(), AllOf(Contains(Pair(0, 3)), Contains(Pair(1, 3))));
   }
 }
 
-TEST(Stories, ANodeToldToStopLeavesAndTheOthersGoOn) {
-  Story story(cluster_of(3, NodeRange(2, 3)));
-  story.after(5s);
-  story->tell_to_stop(2);
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(2, 128 + 15)));
-  EXPECT_THAT(story->running(), ElementsAre(0, 1));
+TEST(Scenarios, ANodeToldToStopLeavesAndTheOthersGoOn) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 3)));
+  scenario.after(5s);
+  scenario->tell_to_stop(2);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(2, 128 + 15)));
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 1));
 }
 
-TEST(Stories, ANodeToldToStopLeavesAlthoughItsLeaveIsLostOnTheWay) {
-  Story story(cluster_of(3, NodeRange(1, 2)));
-  story.after(2s);
-  story.deafen({2});
-  story->tell_to_stop(2);
-  story.after(1s);  // it has begun a second connection by then, on which it says so again
-  story->network().mend_all();
-  story.after(10s);
-  EXPECT_THAT(story->finished(), ElementsAre(Pair(2, 143)));
-  EXPECT_THAT(story->running(), ElementsAre(0, 1));
+TEST(Scenarios, ANodeToldToStopLeavesAlthoughItsLeaveIsLostOnTheWay) {
+  Scenario scenario(cluster_of(3, NodeRange(1, 2)));
+  scenario.after(2s);
+  scenario.deafen({2});
+  scenario->tell_to_stop(2);
+  scenario.after(1s);  // it has begun a second connection by then, on which it says so again
+  scenario->network().mend_all();
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), ElementsAre(Pair(2, 143)));
+  EXPECT_THAT(scenario->running(), ElementsAre(0, 1));
 }
 
-TEST(Stories, ANodeToldToStopBeforeTheFirstRoundLeavesAlone) {
+TEST(Scenarios, ANodeToldToStopBeforeTheFirstRoundLeavesAlone) {
   for (const int leaves : {0, 1}) {
-    Story story(cluster_of(2, NodeRange(3, 3)));
-    story.after(5s);
-    story->tell_to_stop(leaves);
-    story.after(10s);
-    EXPECT_THAT(story->finished(), ElementsAre(Pair(leaves, 143)));
+    Scenario scenario(cluster_of(2, NodeRange(3, 3)));
+    scenario.after(5s);
+    scenario->tell_to_stop(leaves);
+    scenario.after(10s);
+    EXPECT_THAT(scenario->finished(), ElementsAre(Pair(leaves, 143)));
   }
 }
 
-TEST(Stories, ALeaderToldToStopLeavesAndTheOthersGoOn) {
-  Story story(cluster_of(3, NodeRange(2, 3)));
-  story.after(5s);
-  story->tell_to_stop(0);
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 128 + 15)));
-  EXPECT_THAT(story->running(), ElementsAre(1, 2));
+TEST(Scenarios, ALeaderToldToStopLeavesAndTheOthersGoOn) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 3)));
+  scenario.after(5s);
+  scenario->tell_to_stop(0);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 128 + 15)));
+  EXPECT_THAT(scenario->running(), ElementsAre(1, 2));
 }
 
-TEST(Stories, TheLastButMinNodeToldToStopEndsTheJobEverywhere) {
-  Story story(cluster_of(2, NodeRange(2, 2)));
-  story.after(5s);
-  story->tell_to_stop(1);
-  story.after(10s);
-  EXPECT_THAT(story->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143)));
+TEST(Scenarios, TheLastButMinNodeToldToStopEndsTheJobEverywhere) {
+  Scenario scenario(cluster_of(2, NodeRange(2, 2)));
+  scenario.after(5s);
+  scenario->tell_to_stop(1);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143)));
 }
 
-TEST(Stories, WhoComesBackAtTheEndpointJoinsAndFoundsNothing) {
-  Story story(cluster_of(3, NodeRange(2, 3)));
-  story.after(5s);
-  story->kill_agent(0);
-  story.after(3s);
-  EXPECT_THAT(story->running(), ElementsAre(1, 2));
-  story->start(0);
-  story.after(10s);
-  EXPECT_THAT(story->running(), SizeIs(3));
-  EXPECT_EQ(story->newest_term(), 2);
+TEST(Scenarios, WhoComesBackAtTheEndpointJoinsAndFoundsNothing) {
+  Scenario scenario(cluster_of(3, NodeRange(2, 3)));
+  scenario.after(5s);
+  scenario->kill_agent(0);
+  scenario.after(3s);
+  EXPECT_THAT(scenario->running(), ElementsAre(1, 2));
+  scenario->start(0);
+  scenario.after(10s);
+  EXPECT_THAT(scenario->running(), SizeIs(3));
+  EXPECT_EQ(scenario->newest_term(), 2);
 }
 
 /// Who leads job "a", whose endpoint this was, calls there.

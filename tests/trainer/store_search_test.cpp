@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::kPatience;
+using testing::RawClient;
 using testing::RunningStore;
 
 constexpr char kMark[] = "ddptrain/7.0.0";
@@ -40,8 +41,8 @@ class MuteListener {
 
 void mark(const RunningStore& store, const char* key) {
   RawClient client(store);
-  client.say(set(fmt::format("/{}", key), "1"));
-  ASSERT_EQ(client.ask(get(fmt::format("/{}", key)), 9), str("1"));
+  client.say(testing::set(fmt::format("/{}", key), "1"));
+  ASSERT_EQ(client.ask(testing::get(fmt::format("/{}", key)), 9), testing::str("1"));
 }
 
 std::uint16_t found_port(const WorkerPlace& place) {
