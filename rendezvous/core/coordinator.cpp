@@ -4,6 +4,7 @@
 #include "base/signal_name.hpp"
 #include "base/suspicion.hpp"
 #include "base/worker_contract.hpp"
+#include "rendezvous/core/gathering_text.hpp"
 #include "rendezvous/core/quorum_loss.hpp"
 #include "rendezvous/core/rank_plan.hpp"
 
@@ -22,26 +23,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kSuccessorsMax = 8;
-constexpr std::size_t kHostsShownMax = 64;
-constexpr std::size_t kRanksShownMax = 40;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
-// For the death that explains why a worker has lost a peer: of that peer, or of its node.
-constexpr Duration kCauseWait = 1s;
-constexpr Duration kLastLineWait = 500ms;  // it takes a node milliseconds to read, 0.3 s at most
-constexpr Duration kTextPatience = 3s;     // stderr may take 0.2 s to read, a slow disk longer
-constexpr auto kQuietLastCall = 2s;        // most come within that, and nobody need be told
+constexpr Duration kTextPatience = 3s;          // stderr may take 0.2 s to read, a slow disk longer
+constexpr auto kQuietLastCall = 2s;             // most come within that, and nobody need be told
 constexpr auto kQuietWait = 5s;  // for other nodes, before whoever started this one is told
-
-/// How many of it have not come to this leader.
-int unmet_in(const KnownVoterSet& voters) {
-  return voters.size - static_cast<int>(voters.members.size());
-}
-
-/// By its name, and its address where that is known here.
-std::string named(const NodeInfo& node) {
-  return node.listens.host.empty() ? node.host
-                                   : fmt::format("{} ({})", node.host, node.listens.to_string());
-}
 
 std::string spelled(const FailureNews& failure) {
   return fmt::format(
@@ -57,11 +42,6 @@ std::string spelled(const FailureNews& failure) {
 /// begin it at once. In a step of Slurm's no node comes anew.
 bool may_be_elsewhere(const RendezvousPolicy& policy) {
   return !policy.meet.empty() && policy.node.workload.step.empty();
-}
-
-/// A node, whatever its incarnation.
-std::string place_of(const NodeInfo& node) {
-  return fmt::format("{} {}", node.host, node.listens.to_string());
 }
 
 }  // namespace
@@ -86,6 +66,7 @@ Coordinator::Coordinator(
           policy.max_restarts,
           policy.restart_window,
           std::min(policy.max_restarts, election_result.progress.restarts_used)),
+      first_failure_(policy.notice_delay),
       has_history_(election_result.has_history),
       met_(election_result.met),
       round_hosts_(election_result.hosts),
@@ -209,8 +190,8 @@ PastLeadership Coordinator::past() const {
     past.nodes.emplace(
         incarnation, PastLeadership::Node{.info = node.info, .heard_at = node.heard_at});
   }
-  past.nodes.insert(gone_.begin(), gone_.end());
-  past.dead = gone_dead_;
+  past.nodes.insert(lost_.silent().begin(), lost_.silent().end());
+  past.dead = lost_.dead();
   past.voter_sets = lease_.voter_sets();
   if (phase_ == Phase::kOffered) past.voter_sets.push_back(round_.voters);
   past.granted_until = lease_.granted_until();
@@ -247,8 +228,7 @@ void Coordinator::join(Link link, const Hello& hello, TimePoint now, Effects& ou
   const Incarnation incarnation = hello.node.incarnation;
   const auto [found, is_new] = nodes_.try_emplace(incarnation);
   Node& node = found->second;
-  gone_.erase(incarnation);
-  searching_.erase(incarnation);
+  lost_.joined(incarnation);
   if (node.link) {  // it connected again before the end of the old connection was seen
     links_.erase(*node.link);
     out.emplace_back(effects::Close{.link = *node.link});
@@ -365,12 +345,8 @@ void Coordinator::line_ended(Incarnation incarnation, TimePoint now, Effects& ou
   if (is_fenced() || incarnation == self()) return;
   lines_.erase(incarnation);
   if (!policy_.trusts_reset) return;
-  searching_.erase(incarnation);
-  const auto found = nodes_.find(incarnation);
-  if (found == nodes_.end()) {
-    if (gone_.contains(incarnation)) gone_dead_.push_back(incarnation);
-    return;
-  }
+  lost_.died(incarnation);
+  if (!nodes_.contains(incarnation)) return;
   lease_.died(incarnation, now);
   remove(incarnation, "nothing of it runs any more", now, out);
   advance(now, out);
@@ -424,14 +400,11 @@ void Coordinator::expire(TimePoint now, Effects& out) {
   }
   for (const Incarnation incarnation : overdue) {
     const Node& node = nodes_.at(incarnation);
-    gone_.insert_or_assign(
-        incarnation, PastLeadership::Node{.info = node.info, .heard_at = node.heard_at});
+    lost_.fell_silent(node.info, node.heard_at);
     // Where no round was, nothing but the agent can have held the connection.
     const bool has_died = node.group_rank < 0 && !node.link;
     if (!node.is_leaving && !has_died && !is_started_again(node)) {
-      searching_.insert_or_assign(
-          incarnation,
-          SearchingNode{.host = node.info.host, .until = now + policy_.search_timeout});
+      lost_.searches(node.info, now + policy_.search_timeout);
     }
     const bool is_ending = node.is_leaving || verdict_ || ending_;
     if (!is_ending && !is_started_again(node)) {
@@ -494,17 +467,12 @@ std::string Coordinator::why_unfit(const Node& node) const {
   const bool must_run = policy_.must_run_itself && node.info.incarnation == self();
   if (must_run) return {};
   if (!node.news.unfit.empty()) return node.news.unfit;
-  const auto blamed = blamed_.find(place_of(node.info));
-  if (blamed == blamed_.end()) return {};
-  const auto is_recent = [this](TimePoint at) { return seen_ < at + kBlamedWithin; };
-  const auto count = std::ranges::count_if(blamed->second, is_recent);
-  if (count < kBlamedMin) return {};
-  return fmt::format("{} failures within an hour began there", count);
+  return failures_.why_unfit(node.info, seen_);
 }
 
 /// Asked of all nodes at each event.
 bool Coordinator::is_fit(const Node& node) const {
-  return (node.news.unfit.empty() && blamed_.empty()) || why_unfit(node).empty();
+  return (node.news.unfit.empty() && failures_.empty()) || why_unfit(node).empty();
 }
 
 /// The node on which that worker ran; null: it is not connected any more.
@@ -520,11 +488,7 @@ const Coordinator::Node* Coordinator::began_at(const FailureNews& culprit) const
 void Coordinator::blame(const FailureNews& culprit, TimePoint now) {
   const bool may_be_its_own = culprit.suspicion() != Suspicion::kLostPeer && culprit.can_be_retried;
   if (!policy_.blames_nodes || !may_be_its_own) return;
-  const Node* const node = began_at(culprit);
-  if (node == nullptr) return;
-  auto& blamed = blamed_[place_of(node->info)];
-  blamed.push_back(now);
-  if (std::ssize(blamed) > kBlamedMin) blamed.pop_front();
+  if (const Node* const node = began_at(culprit)) failures_.began_at(node->info, now);
 }
 
 /// Of each node that is here and unfit, whether it is to run all the same, once.
@@ -599,27 +563,13 @@ void Coordinator::gather(TimePoint now, Effects& out) {
 
 /// Until as many nodes are here as a round needs at least, or that is not to be expected any more.
 void Coordinator::wait_for_min(int ready, TimePoint now, Effects& out) {
-  const int least = policy_.nodes.min();
   std::string why;
   if (too_few_may_come(now)) {
-    why = fmt::format(
-        "only {} of at least {} nodes are left, and this step gets no new ones: {}; "
-        "--nnodes MIN:MAX lets fewer go on",
-        ready,
-        least,
-        attendance());
+    why = too_few_left_text(gathering(ready));
   } else if (now < gather_since_ + gather_timeout()) {
     return report_waiting(ready, now, out);
   } else {
-    const std::string missing = has_history_ ? missing_hosts() : "";
-    why = fmt::format(
-        "{} of at least {} nodes came within {:.0f} s: {}; {}",
-        ready,
-        least,
-        to_seconds(gather_timeout()),
-        attendance(),
-        missing.empty() ? fmt::format("see why the others do not reach {}", endpoint_name())
-                        : missing + " of the last round did not come back");
+    why = timed_out_text(gathering(ready), gather_timeout());
   }
   decide({.exit_status = kExitTryAgain, .why = std::move(why)}, {}, out);
 }
@@ -635,10 +585,10 @@ Duration Coordinator::gather_timeout() const {
 bool Coordinator::too_few_may_come(TimePoint now) const {
   if (!policy_.regather_timeout || !has_history_) return false;
   if (now < gather_since_ + policy_.lease + policy_.margin) return false;
-  int silent = unmet_;
+  int silent = lost_.unmet();
   for (const KnownVoterSet& voters : lease_.voter_sets())
     silent = std::max(silent, unmet_in(voters));
-  silent += static_cast<int>(searching_.size());
+  silent += static_cast<int>(lost_.searching());
   const auto stays = [](const auto& entry) { return !entry.second.is_leaving; };
   const auto here = static_cast<int>(std::ranges::count_if(nodes_, stays));
   const int late = std::max(0, policy_.expected - met_);
@@ -656,36 +606,9 @@ std::string Coordinator::missing_hosts() const {
 
 void Coordinator::report_waiting(int ready, TimePoint now, Effects& out) {
   if (now < gather_since_ + kQuietWait || std::exchange(has_reported_waiting_, true)) return;
-  const std::string missing = has_history_ ? missing_hosts() : "";
-  if (!missing.empty()) {
-    const bool is_one = missing.find(' ') == std::string::npos;
-    const bool may_be_started = policy_.node.workload.step.empty();
-    out.emplace_back(effects::Note{
-        .text = fmt::format(
-            "{} of the last round {} missing for {:.0f} s now; the job needs {} nodes or more, "
-            "waits "
-            "{:.0f} s longer, and then ends with {}: {}{}",
-            missing,
-            is_one ? "is" : "are",
-            to_seconds(now - gather_since_),
-            policy_.nodes.min(),
-            to_seconds(gather_since_ + gather_timeout() - now),
-            kExitTryAgain,
-            attendance(),
-            may_be_started ? "; to go on, start ddprun again there, or on another node" : ""),
-        .is_for_all = true});
-    return;
-  }
+  const TimePoint until = gather_since_ + gather_timeout();
   out.emplace_back(effects::Note{
-      .text = fmt::format(
-          "{} of at least {} nodes are here, the others are waited for at {}, for {:.0f} s at "
-          "most: {}{}",
-          ready,
-          policy_.nodes.min(),
-          endpoint_name(),
-          to_seconds(gather_timeout()),
-          attendance(),
-          nodes_.size() == 1 ? policy_.if_alone : ""),
+      .text = waiting_text(gathering(ready), now - gather_since_, until - now),
       .is_for_all = true});
 }
 
@@ -695,22 +618,23 @@ TimePoint Coordinator::reports_last_call_at() const {
 
 void Coordinator::report_last_call(int ready, TimePoint now, Effects& out) {
   if (now < reports_last_call_at() || std::exchange(has_reported_last_call_, true)) return;
-  out.emplace_back(effects::Note{
-      .text = fmt::format(
-          "{} of {} to {} nodes are here; the job begins in {:.0f} s, sooner if all come, later if "
-          "one comes (--rdzv-conf last_call_timeout=); the others are waited for at {}: {}",
-          ready,
-          policy_.nodes.min(),
-          policy_.nodes.max(),
-          to_seconds(last_call_until_.value_or(now) - now),
-          endpoint_name(),
-          attendance()),
-      .is_for_all = true});
+  const Duration left = last_call_until_.value_or(now) - now;
+  out.emplace_back(
+      effects::Note{.text = last_call_text(gathering(ready), left), .is_for_all = true});
 }
 
-/// Where newcomers call.
-std::string Coordinator::endpoint_name() const {
-  return (policy_.meet.empty() ? self_.listens : policy_.meet.front()).to_string();
+Gathering Coordinator::gathering(int ready) const {
+  std::vector<const NodeInfo*> here;
+  here.reserve(nodes_.size());
+  for (const auto& [incarnation, node] : nodes_) {
+    here.push_back(&node.info);
+  }
+  return {
+      .policy = policy_,
+      .here = std::move(here),
+      .ready = ready,
+      .missing = has_history_ ? missing_hosts() : "",
+      .endpoint = (policy_.meet.empty() ? self_.listens : policy_.meet.front()).to_string()};
 }
 
 /// The nodes of the round by group rank, then its spares, then the others.
@@ -729,39 +653,6 @@ std::vector<Successor> Coordinator::successors() const {
       const bool votes = round_.voters.members.contains(incarnation);
       if (votes == has_vote && !is_to_run(incarnation)) add(incarnation);
     }
-  }
-  return out;
-}
-
-std::string Coordinator::attendance() const {
-  std::string out = "here are";
-  std::size_t shown = 0;
-  for (const auto& [incarnation, node] : nodes_) {
-    if (++shown > kHostsShownMax) break;
-    std::string about = node.info.listens.host.empty() ? "" : node.info.listens.to_string();
-    if (node.info.node_rank) {
-      about += fmt::format("{}node rank {}", about.empty() ? "" : ", ", *node.info.node_rank);
-    }
-    out += fmt::format("{} {}", shown == 1 ? "" : ",", node.info.host);
-    if (!about.empty()) out += fmt::format(" ({})", about);
-  }
-  std::set<int> ranks;
-  int ranked = 0;
-  for (const auto& [incarnation, node] : nodes_) {
-    if (!node.info.node_rank) continue;
-    ranks.insert(*node.info.node_rank);
-    ++ranked;
-  }
-  const bool are_distinct = static_cast<int>(ranks.size()) == ranked;
-  // A wish may be the same on every node, and says nothing of the others then.
-  const bool is_lone_wish = !policy_.ranks_are_places && ranked == 1;
-  if (ranks.empty() || !are_distinct || is_lone_wish) return out;
-  out += "; missing node ranks:";
-  std::size_t named = 0;
-  for (int rank = 0; rank < policy_.nodes.max() && named < kRanksShownMax; ++rank) {
-    if (ranks.contains(rank)) continue;
-    out += fmt::format(" {}", rank);
-    ++named;
   }
   return out;
 }
@@ -858,28 +749,15 @@ bool Coordinator::may_start(TimePoint now) const {
   return lease_.majority_is_with_offer(has_acknowledged) && lease_.grants_until() > now;
 }
 
-/// What is about to be started replaces the voter set, and with it what is known of these.
-void Coordinator::note_unmet(TimePoint now) {
-  const KnownVoterSet& last = lease_.voter_sets().front();
-  if (unmet_in(last) <= 0) return;
-  unmet_ = unmet_in(last);
-  unmet_of_ = last.round;
-  unmet_until_ = now + policy_.search_timeout;
-  count_replacements();
-}
-
 /// A newcomer may be one of those that earlier leaders lost, or was started in the place of one
 /// that fell silent.
 void Coordinator::look_for_silent(Node& newcomer, const Hello& hello) {
   const auto told = voter_sets_of(hello.voter_state);
   newcomer.may_replace = std::ranges::none_of(told, &VoterSet::is_member);
-  const bool was_unmet = std::ranges::any_of(
-      told, [this](const VoterSet* each) { return each->is_member && each->round == unmet_of_; });
-  if (was_unmet && unmet_ > 0) --unmet_;
-  if (newcomer.may_replace) {
-    std::erase_if(
-        searching_, [&hello](const auto& each) { return each.second.host == hello.node.host; });
+  for (const VoterSet* const each : told) {
+    if (each->is_member && lost_.met_voter(each->round)) break;
   }
+  if (newcomer.may_replace) lost_.replaced_on(hello.node.host);
   count_replacements();
 }
 
@@ -897,8 +775,8 @@ bool Coordinator::is_started_again(const Node& silent) const {
 /// waiting for who is back.
 void Coordinator::count_replacements() {
   for (auto& [incarnation, node] : nodes_) {
-    if (unmet_ == 0) return;
-    if (std::exchange(node.may_replace, false)) --unmet_;
+    if (lost_.unmet() == 0) return;
+    if (std::exchange(node.may_replace, false)) lost_.met_replacement();
   }
 }
 
@@ -908,9 +786,8 @@ void Coordinator::start(TimePoint now, Effects& out) {
   has_history_ = true;
   round.started_at = now;
   newcomer_at_.reset();
-  gone_.clear();
-  gone_dead_.clear();
-  note_unmet(now);
+  lost_.round_starts(lease_.voter_sets().front(), now + policy_.search_timeout);
+  count_replacements();
   lease_.start(now);
   effects::BeginStore store{.round = round.id, .nodes = {}, .successors = {}};
   for (const Successor& successor : successors()) {
@@ -974,8 +851,16 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
     return;
   }
   if (phase_ != Phase::kRunning) return;
-  if (is_of_round && news.failure) return hold_or_fail(*news.failure, now, out);
-  if (held_) return;  // what follows from it is told of as well, and has its reason there
+  if (is_of_round && news.failure) {
+    first_failure_.note(
+        {.culprit = *news.failure,
+         .ran_for = now - round_.started_at,
+         .reached_store = round_.reached_store},
+        now);
+    return consider_failure(now, out);
+  }
+  if (first_failure_.is_pending())
+    return;  // what follows from it is told of as well, and has its reason there
   if (is_idle(node) && !round_.succeeded.contains(incarnation)) {
     go_on_without_blame(fmt::format("node {} has stopped its workers", node.info.host), out);
   }
@@ -987,44 +872,17 @@ void Coordinator::on(Node& node, const FailureText& failure, TimePoint /*now*/, 
   out.emplace_back(effects::ShowFailure{.host = node.info.host, .failure = failure});
 }
 
-void Coordinator::hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out) {
-  if (held_ && held_->culprit.is_of_same_worker(culprit)) {
-    if (culprit.last_line) held_->culprit.last_line = culprit.last_line;
-    return consider_held(now, out);
-  }
-  if (held_ && culprit.suspicion() >= held_->culprit.suspicion()) return;
-  const bool may_be_noticed = workers_get_notices() && (held_ || culprit.may_come_of_notice());
-  const bool lost_peer = culprit.suspicion() == Suspicion::kLostPeer;
-  Duration wait = may_be_noticed ? policy_.notice_delay : Duration();
-  if (lost_peer) wait = std::max(wait, kCauseWait);
-  const TimePoint until = std::min(held_ ? held_->until : kNever, now + wait);
-  const Held failure{
-      .culprit = culprit,
-      .until = until,
-      .line_until = now + kLastLineWait,
-      .ran_for = now - round_.started_at,
-      .reached_store = round_.reached_store};
-  held_ = failure;
-  consider_held(now, out);
+bool Coordinator::may_restart() const {
+  return budget_.used() < budget_.max();
 }
 
-/// Once all have ended nothing explains it that is not known.
-void Coordinator::consider_held(TimePoint now, Effects& out) {
-  const bool all_ended = !workers_get_notices() && round_.ended.size() == round_.to_run.size();
-  if (!held_ || (now < held_->until && !all_ended)) return;
-  if (now < held_->line_until && needs_last_line(*held_)) return;
-  const Held first = *held_;
-  held_.reset();
-  fail(first, now, out);
+void Coordinator::consider_failure(TimePoint now, Effects& out) {
+  const bool all_ended = round_.ended.size() == round_.to_run.size();
+  const auto first = first_failure_.take_due(now, all_ended, may_restart(), crashes_);
+  if (first) fail(*first, now, out);
 }
 
-/// Whether this one failed at the place of the one before is not known yet, and has a say.
-bool Coordinator::needs_last_line(const Held& failure) const {
-  return failure.culprit.can_be_retried && budget_.used() < budget_.max() &&
-         crashes_.needs_last_line(failure.culprit, failure.ran_for, failure.reached_store);
-}
-
-void Coordinator::fail(const Held& first, TimePoint now, Effects& out) {
+void Coordinator::fail(const FirstFailure::Failure& first, TimePoint now, Effects& out) {
   const FailureNews& culprit = first.culprit;
   StopRound order;
   order.culprit = culprit;
@@ -1064,7 +922,7 @@ std::optional<std::string> Coordinator::silent_host(TimePoint now) const {
 
 void Coordinator::break_round(StopRound order, Effects& out) {
   phase_ = Phase::kStopping;
-  held_.reset();
+  static_cast<void>(first_failure_.take());
   succeeded_at_.reset();
   order.round = round_.id;
   order.restarts = order.restarts && !verdict_;
@@ -1127,7 +985,7 @@ void Coordinator::consider_newcomers(TimePoint now, Effects& out) {
     return;
   }
   if (!newcomer_at_) newcomer_at_ = now;
-  if (held_) return;  // a failure is no join
+  if (first_failure_.is_pending()) return;  // a failure is no join
   if (now < *newcomer_at_ + policy_.newcomer_pause) return;
   go_on_without_blame(fmt::format("node {} joins", newcomer->second.info.host), out);
 }
@@ -1174,7 +1032,7 @@ void Coordinator::end_by(int signal, const std::string& host, Effects& out) {
   order.why = verdict.why;
   order.notice = signal;
   Verdict& ending = ending_.emplace(std::move(verdict));
-  const auto ended_first = std::exchange(held_, std::nullopt);
+  const auto ended_first = first_failure_.take();
   break_round(std::move(order), out);
   if (ended_first && !ended_first->culprit.has_saved()) {
     shorten_grace(ending, spelled(ended_first->culprit), out);
@@ -1262,27 +1120,20 @@ bool Coordinator::may_be_asked(TimePoint now) const {
   const auto own = nodes_.find(self());
   const bool is_told_to_stop = own != nodes_.end() && own->second.is_leaving;
   const bool is_done = verdict_ && verdict_->exit_status == kExitOk;
-  return is_done && !is_told_to_stop && now < asked_until();
+  return is_done && !is_told_to_stop && now < lost_.searching_until();
 }
 
 void Coordinator::report_searching(TimePoint now, Effects& out) {
   if (std::exchange(has_reported_searching_, true)) return;
-  const std::size_t searching = searching_.size() + static_cast<std::size_t>(unmet_);
+  const std::size_t searching = lost_.searching() + static_cast<std::size_t>(lost_.unmet());
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "all workers have exited with 0; waiting for {} lost by silence, to tell {} so if the "
           "network heals (timeout {:.0f} s; SIGTERM ends the wait)",
           searching == 1 ? "a node" : fmt::format("{} nodes", searching),
           searching == 1 ? "it" : "them",
-          to_seconds(asked_until() - now)),
+          to_seconds(lost_.searching_until() - now)),
       .is_for_all = true});
-}
-
-TimePoint Coordinator::asked_until() const {
-  TimePoint until = unmet_ > 0 ? unmet_until_ : TimePoint();
-  for (const auto& [incarnation, searching_node] : searching_)
-    until = std::max(until, searching_node.until);
-  return until;
 }
 
 void Coordinator::spread_verdict(TimePoint now, Effects& out) {
@@ -1347,7 +1198,7 @@ void Coordinator::act(TimePoint now, Effects& out) {
   if (has_leavers_ && !verdict_ && !ending_) dismiss_leavers(out);
   if (phase_ == Phase::kGathering) gather(now, out);
   if (phase_ == Phase::kOffered && may_start(now)) start(now, out);
-  consider_held(now, out);
+  consider_failure(now, out);
   if (phase_ == Phase::kRunning) {
     if (round_.succeeded.size() == round_.to_run.size()) {
       consider_success(now, out);
@@ -1385,16 +1236,14 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (unheard_ > 0) not_after(regroup_until_);
     if (!has_history_) not_after(gather_since_ + policy_.expected_wait);
   }
-  if (held_) {
-    not_after(needs_last_line(*held_) ? std::max(held_->until, held_->line_until) : held_->until);
-  }
+  not_after(first_failure_.deadline(may_restart(), crashes_));
   if (succeeded_at_) not_after(*succeeded_at_ + policy_.notice_delay);
-  if (phase_ == Phase::kRunning && newcomer_at_ && !held_)
+  if (phase_ == Phase::kRunning && newcomer_at_ && !first_failure_.is_pending())
     not_after(*newcomer_at_ + policy_.newcomer_pause);
   if (text_of_) not_after(text_until_);
   if (verdict_ && is_final_ && final_at_ != kNever) {
     not_after(final_at_ + policy_.verdict_timeout);
-    not_after(asked_until());
+    not_after(lost_.searching_until());
   }
   if (next == kNever) return std::nullopt;
   return next;

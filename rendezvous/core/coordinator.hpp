@@ -18,15 +18,17 @@
 #include "rendezvous/core/candidate.hpp"
 #include "rendezvous/core/crash_loop.hpp"
 #include "rendezvous/core/effects.hpp"
+#include "rendezvous/core/first_failure.hpp"
 #include "rendezvous/core/leader_lease.hpp"
 #include "rendezvous/core/link.hpp"
+#include "rendezvous/core/lost_nodes.hpp"
 #include "rendezvous/core/member.hpp"
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/node_failures.hpp"
 #include "rendezvous/core/policy.hpp"
 #include "rendezvous/core/restart_budget.hpp"
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -36,6 +38,7 @@
 
 namespace ddprun {
 
+struct Gathering;    // gathering_text.hpp
 struct Participant;  // rank_plan.hpp
 
 class Coordinator {
@@ -128,8 +131,8 @@ class Coordinator {
     return phase_ == Phase::kGathering && has_history_ && now < not_before_;
   }
   const std::map<Incarnation, Node>& nodes() const { return nodes_; }
-  /// Those that were lost by silence since the newest round began, and may live.
-  const std::map<Incarnation, PastLeadership::Node>& gone() const { return gone_; }
+  /// Nodes that it lost or never met, and that may live.
+  const LostNodes& lost_nodes() const { return lost_; }
   /// The present or the last one; none before the first offer.
   const Round* round() const { return round_.id.number == 0 ? nullptr : &round_; }
   const Progress& progress() const { return progress_; }
@@ -139,15 +142,6 @@ class Coordinator {
   std::string why_unfit(const Node& node) const;
 
  private:
-  /// The first failure of a round, while it may not be acted on yet.
-  struct Held {
-    FailureNews culprit;
-    TimePoint until;       // a notice that is on its way, or another death, may explain it
-    TimePoint line_until;  // its last line may come, where that has a say
-    Duration ran_for{};    // the round, and whether one of its workers had reached the store, then
-    bool reached_store = false;
-  };
-
   void on(Node& node, const Heartbeat& heartbeat, TimePoint now, Effects& out);
   void on(Node& node, const Confirm& confirm, TimePoint now, Effects& out);
   void on(Node& node, const Acknowledge& acknowledge, TimePoint now, Effects& out);
@@ -181,20 +175,18 @@ class Coordinator {
   bool too_few_may_come(TimePoint now) const;
   TimePoint reports_last_call_at() const;
   void report_last_call(int ready, TimePoint now, Effects& out);
-  std::string endpoint_name() const;
+  Gathering gathering(int ready) const;
   void report_waiting(int ready, TimePoint now, Effects& out);
   std::vector<Participant> participants() const;
   void offer(TimePoint now, Effects& out);
   bool may_start(TimePoint now) const;
-  void note_unmet(TimePoint now);
   void look_for_silent(Node& newcomer, const Hello& hello);
   bool is_started_again(const Node& silent) const;
   void count_replacements();
   void start(TimePoint now, Effects& out);
-  void hold_or_fail(const FailureNews& culprit, TimePoint now, Effects& out);
-  void consider_held(TimePoint now, Effects& out);
-  bool needs_last_line(const Held& failure) const;
-  void fail(const Held& first, TimePoint now, Effects& out);
+  bool may_restart() const;
+  void consider_failure(TimePoint now, Effects& out);
+  void fail(const FirstFailure::Failure& first, TimePoint now, Effects& out);
   void break_round(StopRound order, Effects& out);
   void go_on_without_blame(std::string why, Effects& out);
   void consider_success(TimePoint now, Effects& out);
@@ -210,7 +202,6 @@ class Coordinator {
   void spread_verdict(TimePoint now, Effects& out);
   bool awaits_text(TimePoint now) const;
   bool may_be_asked(TimePoint now) const;
-  TimePoint asked_until() const;
   void report_searching(TimePoint now, Effects& out);
   void dismiss_leavers(Effects& out);
 
@@ -223,7 +214,6 @@ class Coordinator {
   bool is_to_run(Incarnation node) const;
   bool is_full_without(Incarnation node) const;
   std::vector<Successor> successors() const;
-  std::string attendance() const;
   std::string missing_hosts() const;
   Node* find(Link link);
   void send(const Node& node, Message message, Effects& out) const;
@@ -237,7 +227,8 @@ class Coordinator {
   Progress progress_;
   RestartBudget budget_;
   CrashLoop crashes_;
-  std::map<std::string, std::deque<TimePoint>> blamed_;  // by place, when failures began there
+  FirstFailure first_failure_;
+  NodeFailures failures_;
   bool has_history_ = false;
   int met_ = 0;  // nodes that have ever come, as far as is known here
 
@@ -248,18 +239,7 @@ class Coordinator {
   Round round_;                           // offered, running, stopping, or the last one
   std::vector<std::string> round_hosts_;  // of it, or of the last one of an earlier leader
 
-  std::map<Incarnation, PastLeadership::Node> gone_;
-  std::vector<Incarnation> gone_dead_;  // of these, proved dead since
-  // Those that fell silent while this node led, and until when each looks for a leader.
-  struct SearchingNode {
-    std::string host;
-    TimePoint until;
-  };
-  std::map<Incarnation, SearchingNode> searching_;
-  // How many others had a vote in `unmet_of_`, of an earlier leader, and look for one until then.
-  int unmet_ = 0;
-  RoundId unmet_of_;
-  TimePoint unmet_until_;
+  LostNodes lost_;
   bool has_reported_searching_ = false;
   struct Postponed {
     Hello hello;
@@ -284,7 +264,6 @@ class Coordinator {
   bool has_reported_last_call_ = false;
   std::optional<TimePoint> newcomer_at_;
   bool has_leavers_ = false;
-  std::optional<Held> held_;
   std::optional<TimePoint> succeeded_at_;  // all of the round, of which the same may be said
 
   // By a notice the job is to end, once its workers have saved: with this, unless all have.

@@ -368,7 +368,7 @@ void RendezvousNode::probe_namesakes(const NodeInfo& caller, TimePoint now) {
   if (coordinator_) {
     for (const auto& [incarnation, node] : coordinator_->nodes())
       look(node.info);
-    for (const auto& [incarnation, node] : coordinator_->gone())
+    for (const auto& [incarnation, node] : coordinator_->lost_nodes().silent())
       look(node.info);
     return;
   }

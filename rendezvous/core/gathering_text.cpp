@@ -1,0 +1,122 @@
+#include "rendezvous/core/gathering_text.hpp"
+
+#include "base/exit_status.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <set>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kHostsShownMax = 64;
+constexpr std::size_t kRanksShownMax = 40;
+
+/// "; missing node ranks: 1 3"; empty if the ranks that nodes ask for say nothing of the others.
+std::string missing_ranks(const Gathering& gathering) {
+  std::set<int> ranks;
+  int ranked = 0;
+  for (const NodeInfo* const node : gathering.here) {
+    if (!node->node_rank) continue;
+    ranks.insert(*node->node_rank);
+    ++ranked;
+  }
+  const bool are_distinct = static_cast<int>(ranks.size()) == ranked;
+  // A wish may be the same on every node.
+  const bool is_lone_wish = !gathering.policy.ranks_are_places && ranked == 1;
+  if (ranks.empty() || !are_distinct || is_lone_wish) return {};
+  std::string out = "; missing node ranks:";
+  std::size_t shown = 0;
+  for (int rank = 0; rank < gathering.policy.nodes.max() && shown < kRanksShownMax; ++rank) {
+    if (ranks.contains(rank)) continue;
+    out += fmt::format(" {}", rank);
+    ++shown;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string named(const NodeInfo& node) {
+  return node.listens.host.empty() ? node.host
+                                   : fmt::format("{} ({})", node.host, node.listens.to_string());
+}
+
+std::string attendance(const Gathering& gathering) {
+  std::string out = "here are";
+  std::size_t shown = 0;
+  for (const NodeInfo* const node : gathering.here) {
+    if (++shown > kHostsShownMax) break;
+    std::string about = node->listens.host.empty() ? "" : node->listens.to_string();
+    if (node->node_rank) {
+      about += fmt::format("{}node rank {}", about.empty() ? "" : ", ", *node->node_rank);
+    }
+    out += fmt::format("{} {}", shown == 1 ? "" : ",", node->host);
+    if (!about.empty()) out += fmt::format(" ({})", about);
+  }
+  return out + missing_ranks(gathering);
+}
+
+std::string waiting_text(const Gathering& gathering, Duration waited, Duration left) {
+  const RendezvousPolicy& policy = gathering.policy;
+  if (gathering.missing.empty()) {
+    return fmt::format(
+        "{} of at least {} nodes are here, the others are waited for at {}, for {:.0f} s at most: "
+        "{}{}",
+        gathering.ready,
+        policy.nodes.min(),
+        gathering.endpoint,
+        to_seconds(waited + left),
+        attendance(gathering),
+        gathering.here.size() == 1 ? policy.if_alone : "");
+  }
+  const bool is_one = gathering.missing.find(' ') == std::string::npos;
+  const bool may_be_started = policy.node.workload.step.empty();
+  return fmt::format(
+      "{} of the last round {} missing for {:.0f} s now; the job needs {} nodes or more, waits "
+      "{:.0f} s longer, and then ends with {}: {}{}",
+      gathering.missing,
+      is_one ? "is" : "are",
+      to_seconds(waited),
+      policy.nodes.min(),
+      to_seconds(left),
+      kExitTryAgain,
+      attendance(gathering),
+      may_be_started ? "; to go on, start ddprun again there, or on another node" : "");
+}
+
+std::string last_call_text(const Gathering& gathering, Duration left) {
+  return fmt::format(
+      "{} of {} to {} nodes are here; the job begins in {:.0f} s, sooner if all come, later if one "
+      "comes (--rdzv-conf last_call_timeout=); the others are waited for at {}: {}",
+      gathering.ready,
+      gathering.policy.nodes.min(),
+      gathering.policy.nodes.max(),
+      to_seconds(left),
+      gathering.endpoint,
+      attendance(gathering));
+}
+
+std::string timed_out_text(const Gathering& gathering, Duration timeout) {
+  return fmt::format(
+      "{} of at least {} nodes came within {:.0f} s: {}; {}",
+      gathering.ready,
+      gathering.policy.nodes.min(),
+      to_seconds(timeout),
+      attendance(gathering),
+      gathering.missing.empty()
+          ? fmt::format("see why the others do not reach {}", gathering.endpoint)
+          : gathering.missing + " of the last round did not come back");
+}
+
+std::string too_few_left_text(const Gathering& gathering) {
+  return fmt::format(
+      "only {} of at least {} nodes are left, and this step gets no new ones: {}; --nnodes MIN:MAX "
+      "lets fewer go on",
+      gathering.ready,
+      gathering.policy.nodes.min(),
+      attendance(gathering));
+}
+
+}  // namespace ddprun
