@@ -76,7 +76,7 @@ TEST(Manual, HasARowForEveryFlagWithTypeDefaultAndVariable) {
     const std::string letter = flag.letter == 0 ? "" : fmt::format("`-{}` ", flag.letter);
     const std::string row = fmt::format("\n| {}`--{}` | ", letter, flag.name);
     const std::size_t at = text.find(row);
-    ASSERT_NE(at, std::string::npos) << "docs/operations.md lacks a row for --" << flag.name;
+    ASSERT_NE(at, std::string::npos) << "docs/reference.md lacks a row for --" << flag.name;
     const std::string line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
     const std::string variable = variable_of(flag);
     if (!variable.empty() && !flag.initial.empty()) {
