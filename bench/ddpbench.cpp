@@ -47,8 +47,8 @@ int main(int argc, char* const* argv) {
   try {
     return ddprun::run(argc, argv);
   } catch (const std::exception& defect) {
-    ddprun::write_stderr(fmt::format(
-        "ddpbench: this is a defect of ddprun, please report it: {}\n", defect.what()));
+    ddprun::write_stderr(
+        fmt::format("ddpbench: this is a defect of ddprun, please report it: {}\n", defect.what()));
     return ddprun::kExitDefect;
   }
 }

@@ -45,7 +45,7 @@ else
 fi
 
 step "Checking the scripts (shellcheck)"
-shellcheck scripts/*.sh .ci/run tests/slurm/local_cluster slurm/templates/*.sh slurm/env/*.sh ||
+shellcheck scripts/*.sh .ci/run cmake/*.sh tests/slurm/local_cluster slurm/templates/*.sh slurm/env/*.sh ||
   die "shellcheck objects to the scripts above"
 
 step "Checking the design (tests/tidy)"

@@ -60,8 +60,8 @@ TEST(StatusText, IsThreeLinesAndOneForEachNode) {
       "the round before ended: rank 1 on n1 exited with status 3\n"
       "\n"
       " rank  node                     state      last heartbeat  workers (rank:pid)\n"
-      "    0  n0                       running            -  0:812, 1:813 succeeded\n"
-      "    -  n2                       spare          0.2 s  -\n");
+      "    0  n0                       running                 -  0:812, 1:813 succeeded\n"
+      "    -  n2                       spare               0.2 s  -\n");
 }
 
 TEST(StatusText, NamesNodesThatAreNotFit) {
@@ -69,7 +69,8 @@ TEST(StatusText, NamesNodesThatAreNotFit) {
   status.nodes.back().unfit = "its check exited with status 1: GPU 3";
   EXPECT_THAT(
       status_text(status),
-      EndsWith("spare          0.2 s  -\nnot fit: n2: its check exited with status 1: GPU 3\n"));
+      EndsWith(
+          "spare               0.2 s  -\nnot fit: n2: its check exited with status 1: GPU 3\n"));
 }
 
 TEST(StatusText, TellsHowTheJobEnded) {

@@ -89,7 +89,7 @@ TEST(Manual, HasARowForEveryFlagWithTypeDefaultAndVariable) {
 TEST(Manual, HasNoRowForAFlagThatDoesNotExist) {
   const std::string text = manual();
   for (std::size_t at = 0; (at = text.find("\n| `--", at)) != std::string::npos; ++at) {
-    const std::size_t name = at + 6;
+    const std::size_t name = at + 4;
     const std::string flag = text.substr(name, text.find('`', name) - name);
     const auto line = read_command_line(std::vector<std::string>{flag, "x"}, {});
     EXPECT_TRUE(line || !line.error().detail.starts_with("unknown option")) << flag;

@@ -82,7 +82,7 @@ std::string row(
     std::string_view state,
     std::string_view heartbeat,
     std::string_view workers) {
-  return fmt::format("{:>5}  {:<24} {:<10} {:>9}  {}\n", rank, host, state, heartbeat, workers);
+  return fmt::format("{:>5}  {:<24} {:<10} {:>14}  {}\n", rank, host, state, heartbeat, workers);
 }
 
 std::string row_of(const Node& node) {
