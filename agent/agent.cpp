@@ -444,8 +444,8 @@ void Agent::perform(const effects::KillWorkers& effect) {
   if (!effect.is_said_later) {
     journal_->report([why = effect.why] {
       return fmt::format(
-          "ddprun: {}, so the workers of this node are killed; next: they are started anew, once "
-          "enough nodes have found each other\n",
+          "ddprun: {}, so the workers of this node are killed; next: restarting them once enough "
+          "nodes have joined\n",
           why);
     });
   }

@@ -129,11 +129,11 @@ std::string what_happens_next(const Outcome& outcome, int workers) {
         outcome.exit_status);
   }
   if (outcome.restarts && outcome.restarts_used == 0) {  // a node was lost at the same time
-    return fmt::format("all {} workers are started anew, which counts as no restart.", workers);
+    return fmt::format("restarting all {} workers, not counted as a restart.", workers);
   }
   if (outcome.restarts) {
     return fmt::format(
-        "all {} workers are started anew{} (restart {} of {}){}.{}",
+        "restarting all {} workers{} (restart {} of {}){}.{}",
         workers,
         outcome.pause > Duration() ? fmt::format(" in {:g} s", to_seconds(outcome.pause)) : "",
         outcome.restarts_used,
@@ -296,7 +296,7 @@ std::string stop_line(
   if (!order.culprit) {
     if (!order.restarts || outcome.stopped_by != 0) return "";
     return fmt::format(
-        "ddprun: {}; next: the workers are started anew, once enough nodes are here\n", order.why);
+        "ddprun: {}; next: restarting the workers once enough nodes have joined\n", order.why);
   }
   const FailureNews& culprit = *order.culprit;
   if (culprit.pid == 0) {

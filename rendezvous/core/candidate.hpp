@@ -1,11 +1,11 @@
 #pragma once
 
-// Candidate: gathers promises for one node, once its leader is lost (E4 to E10).
+// Candidate: gathers votes for one node, once its leader is lost (E4 to E10).
 //
-// A promise tells the newest round that its giver acknowledged and the newest that it knows was
+// A vote carries the newest round that its giver acknowledged and the newest that it knows was
 // started. The candidate needs a majority of the voter set of the newest round started, and of
 // those of all that were offered later: they may have been started without anybody here knowing.
-// Each giver tells whether it belongs to these, so no list of nodes has to travel. Promises of
+// Each giver tells whether it belongs to these, so no list of nodes has to travel. Votes of
 // another instance of the job count for nothing.
 
 #include "base/time.hpp"
@@ -30,7 +30,7 @@ struct KnownVoterSet {
   /// Those that are known; the others have not said so. In one piece: a leader looks through them
   /// many times a second.
   boost::container::flat_set<Incarnation> members;
-  bool half_suffices = false;  // to lead anew (E8, E10)
+  bool half_suffices = false;  // to elect (E8, E10)
   Incarnation casting{};       // if it belongs to that half; none: the fence is held
 };
 
@@ -74,15 +74,15 @@ class Candidate {
 
   void update(Setting setting) { setting_ = std::move(setting); }
 
-  /// A promise came from `node`. One for another term than the present is ignored.
+  /// A vote came from `node`. One for another term than the present is ignored.
   void voted(Incarnation node, const Vote& vote);
 
-  /// What it may lead with; none: too few promises.
+  /// What it may lead with; none: too few votes.
   std::optional<ElectionResult> election_result() const {
     return election_result_with(setting_.fences);
   }
 
-  /// The voter sets whose fences, if it held them as well, would make up for too few promises;
+  /// The voter sets whose fences, if it held them as well, would make up for too few votes;
   /// none: they would not, or are not needed.
   std::vector<RoundId> fences_wanted() const;
 
@@ -93,11 +93,11 @@ class Candidate {
     Leadership in_time;        // of those proved in time (E6)
   };
   struct Count {
-    // As each promise tells of the voter set. Each is true by itself; what two of them leave out
+    // The voter set as each vote describes it. Each is true by itself; what two of them leave out
     // may be the same node.
     std::vector<Tally> views;
     boost::container::flat_set<Incarnation> members;
-    Incarnation leader{};  // of the voter set's round, if it has promised
+    Incarnation leader{};  // of the voter set's round, if it has voted
   };
 
   bool has_not_acknowledged(Incarnation node, RoundId round) const;

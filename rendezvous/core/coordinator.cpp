@@ -941,8 +941,8 @@ void Coordinator::break_round(StopRound order, Effects& out) {
   const bool is_to_stop = is_to_run(self()) && !round_.ended.contains(self());
   if (!order.restarts || order.culprit || is_to_stop) return;
   out.emplace_back(effects::Note{
-      .text = fmt::format(
-          "{}; next: the workers are started anew, once enough nodes are here", order.why),
+      .text =
+          fmt::format("{}; next: restarting the workers once enough nodes have joined", order.why),
       .is_for_all = true});
 }
 

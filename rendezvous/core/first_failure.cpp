@@ -34,9 +34,11 @@ void FirstFailure::note(Failure failure, TimePoint now) {
 
 std::optional<FirstFailure::Failure> FirstFailure::take_due(
     TimePoint now, bool all_ended, bool may_restart, const CrashLoop& crashes) {
+  if (!pending_) return std::nullopt;
   const bool is_explained = all_ended && !gets_notices();
-  if (!pending_ || (now < pending_->until && !is_explained)) return std::nullopt;
-  if (now < pending_->line_until && needs_last_line(may_restart, crashes)) return std::nullopt;
+  const bool needs_line = needs_last_line(pending_->failure, may_restart, crashes);
+  if (now < pending_->until && !is_explained) return std::nullopt;
+  if (now < pending_->line_until && needs_line) return std::nullopt;
   return take();
 }
 
@@ -48,13 +50,13 @@ std::optional<FirstFailure::Failure> FirstFailure::take() {
 
 TimePoint FirstFailure::deadline(bool may_restart, const CrashLoop& crashes) const {
   if (!pending_) return kNever;
-  const bool needs_line = needs_last_line(may_restart, crashes);
+  const bool needs_line = needs_last_line(pending_->failure, may_restart, crashes);
   return needs_line ? std::max(pending_->until, pending_->line_until) : pending_->until;
 }
 
 /// Whether this one failed at the place of the one before is not known yet, and has a say.
-bool FirstFailure::needs_last_line(bool may_restart, const CrashLoop& crashes) const {
-  const Failure& failure = pending_->failure;
+bool FirstFailure::needs_last_line(
+    const Failure& failure, bool may_restart, const CrashLoop& crashes) {
   return may_restart && failure.culprit.can_be_retried &&
          crashes.needs_last_line(failure.culprit, failure.ran_for, failure.reached_store);
 }

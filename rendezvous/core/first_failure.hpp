@@ -43,7 +43,7 @@ class FirstFailure {
 
  private:
   bool gets_notices() const { return notice_delay_ > Duration(); }
-  bool needs_last_line(bool may_restart, const CrashLoop& crashes) const;
+  static bool needs_last_line(const Failure& failure, bool may_restart, const CrashLoop& crashes);
 
   struct Pending {
     Failure failure;

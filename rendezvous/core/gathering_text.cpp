@@ -44,7 +44,7 @@ std::string named(const NodeInfo& node) {
 }
 
 std::string attendance(const Gathering& gathering) {
-  std::string out = "here are";
+  std::string out;
   std::size_t shown = 0;
   for (const NodeInfo* const node : gathering.here) {
     if (++shown > kHostsShownMax) break;
@@ -52,7 +52,7 @@ std::string attendance(const Gathering& gathering) {
     if (node->node_rank) {
       about += fmt::format("{}node rank {}", about.empty() ? "" : ", ", *node->node_rank);
     }
-    out += fmt::format("{} {}", shown == 1 ? "" : ",", node->host);
+    out += fmt::format("{}{}", shown == 1 ? "" : ", ", node->host);
     if (!about.empty()) out += fmt::format(" ({})", about);
   }
   return out + missing_ranks(gathering);
@@ -62,58 +62,59 @@ std::string waiting_text(const Gathering& gathering, Duration waited, Duration l
   const RendezvousPolicy& policy = gathering.policy;
   if (gathering.missing.empty()) {
     return fmt::format(
-        "{} of at least {} nodes are here, the others are waited for at {}, for {:.0f} s at most: "
-        "{}{}",
+        "waiting for nodes at {}: {} of {} joined: {}; timeout {:.0f} s{}",
+        gathering.endpoint,
         gathering.ready,
         policy.nodes.min(),
-        gathering.endpoint,
-        to_seconds(waited + left),
         attendance(gathering),
+        to_seconds(waited + left),
         gathering.here.size() == 1 ? policy.if_alone : "");
   }
-  const bool is_one = gathering.missing.find(' ') == std::string::npos;
   const bool may_be_started = policy.node.workload.step.empty();
   return fmt::format(
-      "{} of the last round {} missing for {:.0f} s now; the job needs {} nodes or more, waits "
-      "{:.0f} s longer, and then ends with {}: {}{}",
+      "waiting for {} of the last round for {:.0f} s now: {} of {} nodes joined: {}; timeout "
+      "{:.0f} "
+      "s, then exit status {}{}",
       gathering.missing,
-      is_one ? "is" : "are",
       to_seconds(waited),
+      gathering.ready,
       policy.nodes.min(),
+      attendance(gathering),
       to_seconds(left),
       kExitTryAgain,
-      attendance(gathering),
-      may_be_started ? "; to go on, start ddprun again there, or on another node" : "");
+      may_be_started ? "; to continue, start ddprun again there, or on another node" : "");
 }
 
 std::string last_call_text(const Gathering& gathering, Duration left) {
   return fmt::format(
-      "{} of {} to {} nodes are here; the job begins in {:.0f} s, sooner if all come, later if one "
-      "comes (--rdzv-conf last_call_timeout=); the others are waited for at {}: {}",
+      "{} of {} to {} nodes joined: {}; the job starts in {:.0f} s, sooner if all join, later if "
+      "one "
+      "joins (--rdzv-conf last_call_timeout=); others can join at {}",
       gathering.ready,
       gathering.policy.nodes.min(),
       gathering.policy.nodes.max(),
+      attendance(gathering),
       to_seconds(left),
-      gathering.endpoint,
-      attendance(gathering));
+      gathering.endpoint);
 }
 
 std::string timed_out_text(const Gathering& gathering, Duration timeout) {
   return fmt::format(
-      "{} of at least {} nodes came within {:.0f} s: {}; {}",
+      "only {} of {} nodes joined within {:.0f} s: {}; {}",
       gathering.ready,
       gathering.policy.nodes.min(),
       to_seconds(timeout),
       attendance(gathering),
       gathering.missing.empty()
-          ? fmt::format("see why the others do not reach {}", gathering.endpoint)
+          ? fmt::format("check that the missing nodes can reach {}", gathering.endpoint)
           : gathering.missing + " of the last round did not come back");
 }
 
 std::string too_few_left_text(const Gathering& gathering) {
   return fmt::format(
-      "only {} of at least {} nodes are left, and this step gets no new ones: {}; --nnodes MIN:MAX "
-      "lets fewer go on",
+      "only {} of {} nodes are left, and this step gets no new ones: {}; --nnodes MIN:MAX lets "
+      "fewer "
+      "continue",
       gathering.ready,
       gathering.policy.nodes.min(),
       attendance(gathering));

@@ -1,7 +1,7 @@
 #pragma once
 
 // LeaderLease: until when a leader may act (E2), and what it may grant its nodes (E3). Whoever has
-// confirmed an answer promises nobody for a lease from when that answer was sent; while a majority
+// confirmed a reply votes for nobody for a lease from when that reply was sent; while a majority
 // of the voter set has, nobody else can lead.
 
 #include "base/time.hpp"
@@ -25,7 +25,7 @@ class LeaderLease {
     Duration margin{};
   };
 
-  /// `self` leads from `now` on, if a majority of each of `voter sets` answers.
+  /// `self` leads from `now` on, if a majority of each of `voter_sets` replies.
   LeaderLease(
       Incarnation self, Timing timing, std::vector<KnownVoterSet> voter_sets, TimePoint now);
 
@@ -33,17 +33,17 @@ class LeaderLease {
   void join(Incarnation node, const VoterState& voter_state, TimePoint now);
   void heartbeat(Incarnation node, const Heartbeat& heartbeat, TimePoint now);
   void confirm(Incarnation node, const Confirm& confirm, TimePoint now);
-  /// What answers the newest heartbeat: no more than our majority holds, to which `node` belongs
+  /// The reply to the newest heartbeat: no more than our majority holds, to which `node` belongs
   /// once this arrives there. From when that heartbeat came. REQUIRES: it has joined.
   HeartbeatReply answer(Incarnation node);
-  /// When the newest answer was sent that it surely got; none: not one since it joined.
+  /// When the newest reply was sent that it surely got; none: not one since it joined.
   std::optional<TimePoint> answered_at(Incarnation node) const {
     const auto found = confirmed_.find(node);
     return found == confirmed_.end() ? std::nullopt : found->second.sent;
   }
   /// Of a node that is not here any more. It counts in its voter set.
   void forget(Incarnation node) { confirmed_.erase(node); }
-  /// Its death is proved: subtracted, if what it last confirmed still kept it from promising (E6).
+  /// Its death is proved: subtracted, if what it last confirmed still kept it from voting (E6).
   void died(Incarnation node, TimePoint now);
 
   /// From here on a majority of this voter set is needed for grants as well.
@@ -60,7 +60,7 @@ class LeaderLease {
   TimePoint grants_until() const { return grants_until_; }
   /// By then nobody runs workers on what was granted. It may be later than until().
   TimePoint granted_until() const { return granted_until_; }
-  /// A majority has answered once. Until then there is some time for it to do so.
+  /// A majority has replied once. Until then there is some time for it to do so.
   bool is_confirmed() const { return is_confirmed_; }
   /// We may not act any more, nor ever again.
   bool is_over() const { return is_over_; }
@@ -93,11 +93,11 @@ class LeaderLease {
   struct Confirmed {
     std::int64_t heartbeat = 0;  // the newest
     TimePoint heartbeat_at;
-    std::optional<TimePoint> sent;                            // the newest answer it surely has
+    std::optional<TimePoint> sent;                            // the newest reply it surely has
     std::vector<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
   };
 
-  /// Until when a majority of a voter set has promised to nobody else.
+  /// Until when a majority of a voter set votes for nobody else.
   struct Held {
     TimePoint until;
     TimePoint with_one_more;  // if one that does not belong to it yet does so for ever

@@ -436,7 +436,7 @@ void Member::search(TimePoint now, Effects& out) {
     hang_up(now, out);
     find_successor(now);
   } else if (has_call() && now >= patience_until_) {
-    const char* how = "takes connections, but says nothing";
+    const char* how = "accepts connections but does not respond";
     if (uplink_ == Uplink::kWaiting) is_taken_ = true;
     if (uplink_ == Uplink::kCalling) how = "does not answer";
     if (awaited_) how = "takes part, and waits for a leader as well";
@@ -1287,8 +1287,9 @@ std::string Member::why_given_up(double waited_s) const {
   }
   if (is_new) {
     return fmt::format(
-        "job '{}' was not found within {:.0f} s: {}; see that ddprun runs there, and that this "
-        "host and port are right and can be reached",
+        "job '{}' not found within {:.0f} s: {}; check that ddprun runs there, and that this host "
+        "and "
+        "port are right and reachable",
         policy_.job,
         waited_s,
         in_vain_.empty() ? "no answer came" : in_vain_);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Member: one node's side of the rendezvous. It finds whoever leads, obeys, keeps its lease, and
-// promises itself to a successor once its leader is lost.
+// Member: one node's side of the rendezvous. It finds the leader, obeys it, keeps its lease, and
+// votes for a successor once the leader is lost.
 //
 //              call taken         Welcome
 //    searching ---------> waiting -------> following ---> (final verdict) ---> ended
@@ -11,11 +11,11 @@
 //
 // Searching, it calls its leader again for as long as that one may still lead (*not lost*). A
 // leader is lost once nothing was heard of it for lease + margin, or its death is proved; then the
-// successors are called in order, and when the turn comes to this node itself it gathers promises
+// successors are called in order, and when it is this node's own turn it gathers votes
 // (candidate.hpp). The rules E3 and E4 of docs/rendezvous.md are kept here and nowhere else:
 //
-//   lease   how long workers may run: from when the newest answered heartbeat was *sent*
-//   hold    how long nobody is promised: from when the leader was last *heard*, plus the margin,
+//   lease   how long workers may run: from when the newest heartbeat with a reply was *sent*
+//   hold    how long it votes for nobody: from when the leader was last *heard*, plus the margin,
 //           so the lease that anybody was granted has ended before a successor can lead
 //
 // All that it knows is of one instance of the job. It never follows a leader of another one, unless
@@ -103,18 +103,18 @@ class Member {
   /// A node of another instance, of which a round was started, can be reached there.
   void told_of_survivor(const Endpoint& at, TimePoint now, Effects& out);
 
-  /// None of them is heard any more; the job may be begun anew.
+  /// None of them is heard any more; the job may start from the beginning.
   void forget_survivors(TimePoint now, Effects& out);
 
   /// For whom others do well to wait: whoever this node waits for, or itself, if it may gather
-  /// promises, now, or once its leader is lost and its turn comes. Those who miss a leader do so up
+  /// votes, now, or once its leader is lost and its turn comes. Nodes that miss a leader do so up
   /// to a heartbeat apart.
   std::optional<Wait> awaited() const;
-  /// It may stop calling or waiting to gather promises at once: it owes none where it waits.
+  /// It may stop calling or waiting to gather votes at once: it owes none to the node it waits at.
   bool may_take_turn(TimePoint now) const;
   /// Its turn is now, whomever it called or waited for. REQUIRES: it follows nobody.
   void take_turn(TimePoint now, Effects& out);
-  /// Its turn to gather promises has come, and it may promise itself; ends by itself.
+  /// Its turn to gather votes has come, and it may vote for itself; ends by itself.
   bool is_candidate(TimePoint now) const;
   /// Its first words on a connection.
   Hello hello() const;
@@ -134,7 +134,7 @@ class Member {
   bool may_use_half(TimePoint now) const { return now >= past_.over_for_all_at; }
   /// How long until the others have missed a silent leader as well, each within a heartbeat.
   Duration regroup(TimePoint now) const;
-  /// Promises a term to itself, in its own turn. REQUIRES: newer than any it knows.
+  /// Votes for itself in this term, in its own turn. REQUIRES: newer than any it knows.
   Vote vote_for_itself(std::int64_t term, TimePoint now);
 
   /// What whoever calls here is told, if there is a leader.
@@ -168,7 +168,7 @@ class Member {
   const std::string& hosts() const { return hosts_; }
   /// Without any leader, and so long that people are to be told.
   bool has_waited_long(TimePoint now) const;
-  /// Why this node and those who wait with it may not lead anew. REQUIRES: !awaits_another().
+  /// Why this node and those who wait with it cannot elect a leader. REQUIRES: !awaits_another().
   void lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out);
   /// It waits for another one to lead.
   bool awaits_another() const { return awaited_.has_value(); }
@@ -285,7 +285,7 @@ class Member {
   std::vector<CandidateAddress> search_;
   std::size_t search_at_ = 0;  // the next of search_ to try
   TimePoint retry_at_;         // with kNone: no call before
-  Duration pause_;             // after a walk in vain; grows
+  Duration pause_;             // after a search that found no leader; grows
   TimePoint patience_until_;
   bool calls_back_ = false;  // the leader, which is not lost
   int redirects_ = 0;        // in a row
@@ -307,7 +307,7 @@ class Member {
   int searches_ = 0;                         // since then
   std::vector<Endpoint> survivors_;          // of the instance that this node is to join
   // Before that it says nothing of its workers, so it gets no place: beside a node of the job, on
-  // its machine, it comes after those that are started anew where none is left.
+  // its machine, it comes after those that restart where none is left.
   TimePoint ready_at_;
   Instance begun_;  // that instance, once a node of it was heard; it joins none before it has begun
 
@@ -327,8 +327,8 @@ class Member {
   std::set<Incarnation> replaced_;
   PastLeadership past_;      // of its own newest leadership, while it does not lead
   std::int64_t led_ = 0;     // the newest term that it led itself; 0: none
-  bool was_leader_ = false;  // led since it was last in a round of another; promises only itself
-  std::int64_t asked_ = 0;   // on this link, not promised yet
+  bool was_leader_ = false;  // led since it was last in a round of another; votes only for itself
+  std::int64_t asked_ = 0;   // on this link, no vote yet
   bool has_voted_ = false;   // on this link
   std::optional<Wait> awaited_;     // whoever is on this link, and has said to wait for it
   int forwards_ = 0;                // to others that are waited for, in a row
@@ -339,7 +339,7 @@ class Member {
   // Heartbeats on this link.
   std::int64_t heartbeats_ = 0;
   std::int64_t heard_ = 0;
-  std::deque<SentHeartbeat> sent_;  // those that may still be answered
+  std::deque<SentHeartbeat> sent_;  // those that may still get a reply
   Duration round_trip_{};           // the longest of late, to the newest leader and back
   TimePoint heartbeat_at_;
 

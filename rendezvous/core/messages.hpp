@@ -18,8 +18,8 @@
 
 namespace ddprun {
 
-/// One life of one agent, drawn by chance when it starts: whoever starts anew is somebody else, and
-/// nothing that was promised or granted to the earlier life holds for it (E4).
+/// One life of one agent, drawn at random at its start: a restarted agent is another one, and
+/// no vote or lease of the earlier life holds for it (E4).
 enum class Incarnation : std::uint64_t {};
 
 /// Rounds are counted through all terms, so a larger number is a later round.
@@ -39,8 +39,8 @@ struct Leadership {
   bool operator==(const Leadership&) const = default;
 };
 
-/// One course of a job, from one bootstrap leader on, through all later leaders: what was granted
-/// or promised in one means nothing in another. Whoever starts the same job a second time at the
+/// One run of a job, from one bootstrap leader on, through all later leaders: leases and votes of
+/// one mean nothing in another. Starting the same job a second time at the
 /// same endpoint begins another instance, with term 1 again.
 struct Instance {
   Incarnation bootstrap_leader{};  // its bootstrap leader; 0: no instance
@@ -137,7 +137,7 @@ struct RoundMember {
 /// it.
 struct VoterSet {
   RoundId round;                // number 0: none yet
-  int size = 0;                 // less those who were proved dead and cannot have promised
+  int size = 0;                 // less those who were proved dead and cannot have voted
   bool is_member = false;       // the node that says so belongs to it
   bool is_leader = false;       // it led that round, and may cast the vote that breaks a tie (E8)
   std::vector<LateDeath> late;  // counted in `size`
@@ -165,7 +165,7 @@ struct Progress {
 /// What a node can tell a successor of the job's past (E5).
 struct VoterState {
   Instance instance;      // of which all of this is; none: it knows nothing
-  std::int64_t term = 0;  // the newest that it obeyed or promised
+  std::int64_t term = 0;  // the newest that it obeyed or voted in
   Leadership obeyed;      // the newest whose leader has welcomed it
   VoterSet committed;     // of the newest round that it knows was started
   VoterSet offered;       // of the newest round that it acknowledged; may be the same
@@ -189,7 +189,7 @@ inline bool has_begun(const VoterState& voter_state) {
 /// What a node knows of the death of a leader (E6, E9).
 struct LeaderDeath {
   Leadership of;         // term 0: it knows of none
-  bool in_time = false;  // proved before that leader could have led anew by the vote of a tie
+  bool in_time = false;  // proved before that leader could have led again by the casting vote
   bool is_replaced =
       false;  // another node has taken its name or rank, whether there is a proof or not
 
@@ -307,7 +307,7 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
-/// "That answer arrived", said at once, so that it counts for the leader's own lease (E2) before
+/// "That reply arrived", sent at once, so that it counts for the leader's own lease (E2) before
 /// the next Heartbeat.
 struct Confirm {
   std::int64_t heard = 0;  // the newest HeartbeatReply that arrived here
@@ -353,7 +353,7 @@ struct Leaving {
   bool operator==(const Leaving&) const = default;
 };
 
-/// "I have lost my leader, my workers are stopped: ask me." (E4)
+/// "I have lost my leader, my workers are stopped: I can vote." (E4)
 struct PreVote {
   LeaderDeath dead;  // the newest that this node knows of
   VoterState voter_state;
@@ -361,11 +361,11 @@ struct PreVote {
   bool operator==(const PreVote&) const = default;
 };
 
-/// "I obey nobody older than this term, and promised it to no other." (E4)
+/// "I obey no leader of an older term, and voted for no other in this one." (E4)
 struct Vote {
   std::int64_t term = 0;
   LeaderDeath dead;        // the newest that this node knows of
-  VoterState voter_state;  // as it was before the promise
+  VoterState voter_state;  // as it was before the vote
 
   bool operator==(const Vote&) const = default;
 };
@@ -391,7 +391,7 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
-/// Answers a Heartbeat; the newest one may be answered again when there is more to grant.
+/// Replies to a Heartbeat; the newest one gets another reply when there is more to grant.
 struct HeartbeatReply {
   std::int64_t number = 0;  // of the heartbeat
   Duration grant{};  // the node's workers may run so long from when that heartbeat was sent (E3)
@@ -418,7 +418,7 @@ struct Redirect {
 
 /// "A node of that instance, of which a round was started, waits there for a leader." The only
 /// message of a call, to whoever listens at the endpoint now: a node that lost its memory may found
-/// the job anew there.
+/// the job again there.
 struct Survivor {
   std::string job;
   std::string program;  // of Workload
@@ -429,7 +429,7 @@ struct Survivor {
   bool operator==(const Survivor&) const = default;
 };
 
-/// Why those who wait may not lead anew, for people; empty: there is nothing to say.
+/// Why the waiting nodes cannot elect a leader, for people; empty: there is nothing to say.
 struct QuorumLoss {
   std::string why;   // "n1 is silent and ..., so n0 may not go on without it"
   std::string ends;  // when that is over: "it is heard again, or ..."
@@ -446,7 +446,7 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-/// A successor asks for a promise.
+/// A successor asks for a vote.
 struct VoteRequest {
   std::int64_t term = 0;
 

@@ -85,7 +85,7 @@ struct RendezvousPolicy {
   // or two.
   Duration refusal_wait = std::chrono::seconds(8);
   Duration patience = std::chrono::milliseconds(500);       // with one of several that might lead
-  Duration call_patience = std::chrono::milliseconds(150);  // to reach it; grows with each walk
+  Duration call_patience = std::chrono::milliseconds(150);  // to reach it; grows with each search
   Duration retry_pause = std::chrono::milliseconds(20);  // after all were called in vain; doubles
   // Below a second, with the jitter, for one that comes to lead and one that then finds it.
   Duration retry_pause_max = std::chrono::milliseconds(300);
@@ -155,7 +155,7 @@ constexpr Duration survivors_heard_within(Duration lease) {
   return std::max(kSearch, silence_before_call(lease) + 2 * call_interval(lease));
 }
 
-/// Heartbeats of an interval come in so many flocks: a leader of a thousand nodes wakes for each
+/// Heartbeats of an interval come in so many slots: a leader of a thousand nodes wakes for each
 /// flock instead of for every heartbeat. More of them would save less, fewer would keep other
 /// messages waiting.
 inline constexpr int kHeartbeatSlots = 16;

@@ -3,7 +3,7 @@
 // What is a quorum of a voter set: the only place with such arithmetic. docs/rendezvous.md names
 // the rules.
 //
-// A majority always is one. For leading anew, never for keeping a round running, half of an even
+// A majority always is one. To elect a leader, never to keep a round running, half of an even
 // voter set is one as well if it has the casting vote: that of the leader of the voter set's
 // round, in a job whose MIN lets half of the nodes run on (E8); or the fence, where there is one
 // (E10).

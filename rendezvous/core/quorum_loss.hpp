@@ -1,6 +1,6 @@
 #pragma once
 
-// What people are told while those who are left of a round may not lead anew.
+// What people are told while those who are left of a round cannot elect a leader.
 
 #include "rendezvous/core/messages.hpp"
 

@@ -26,16 +26,17 @@ struct RankAssignment {
   Place place;
 };
 
-/// The seats that take part, `most` of them at most: the leader, then whoever had a place, then the
+/// Those that get a slot, at most `most`: the leader, then nodes that had a place, then the
 /// others in the order of node rank, host and arrival. Those that are unfit, the leader too, come
 /// last, and take part only where there are fewer than `least` others. REQUIRES: 1 <= least <=
-/// most, and there are `least` seats or more.
+/// most, and there are `least` participants or more.
 std::vector<Participant> choose_participants(
     std::vector<Participant> participants, Incarnation leader, int least, int most);
 
-/// Places for all `seats`, in the order of their group ranks (R3). The leader is 0, if it is among
-/// them. Whoever had a place keeps it where it still exists, else whoever asks for one gets it; the
-/// others fill what is free in the order of node rank, host and arrival. REQUIRES: there is a seat.
+/// Places for all `participants`, in the order of their group ranks (R3). The leader is 0, if it is
+/// among them. Whoever had a place keeps it where it still exists, else whoever asks for one gets
+/// it; the others fill what is free in the order of node rank, host and arrival. REQUIRES: there is
+/// one.
 std::vector<RankAssignment> plan_ranks(std::vector<Participant> participants, Incarnation leader);
 
 /// Whether host `a` comes before host `b`: runs of digits compare as numbers, "n2" before "n10".

@@ -141,7 +141,7 @@ void RendezvousNode::forget_instance(TimePoint now) {
   from_member_.emplace_back(effects::Note{
       .text = fmt::format(
           "job '{}' had begun before, and none of the nodes that took part was heard by {} for "
-          "{:.0f} s; it is begun anew",
+          "{:.0f} s; it starts from the beginning",
           policy_.job,
           policy_.node.host,
           to_seconds(policy_.search_timeout)),
@@ -719,7 +719,8 @@ void RendezvousNode::mind_quorum_loss(TimePoint now) {
   if (is_new && waits_for_instance() && now >= heard_of_instance_at_ + kUnheardWait) {
     loss.why = fmt::format("none of the nodes that took part is heard by {}", policy_.node.host);
     loss.ends = fmt::format(
-        "one of them is heard again, or none was for {:.0f} s and the job is begun anew",
+        "one of them is heard again, or none was for {:.0f} s and the job starts from the "
+        "beginning",
         to_seconds(policy_.search_timeout));
   } else if (!is_new && !would_win(now)) {
     loss = quorum_loss(quorum_loss_facts(now));
@@ -894,7 +895,7 @@ void RendezvousNode::mind_leadership(TimePoint now, Effects& out) {
     }
     out.emplace_back(effects::Note{
         .text = fmt::format(
-            "term {}: no majority was heard for {:.1f} s; this node does not lead any more",
+            "term {}: no majority heard for {:.1f} s; this node stops leading",
             coordinator_->term(),
             to_seconds(now - coordinator_->majority_heard_at()))});
     auto past = coordinator_->past();

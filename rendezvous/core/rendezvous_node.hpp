@@ -3,8 +3,8 @@
 // RendezvousNode: everything that one agent decides about the others, with sockets, processes and
 // clocks left out: whom to call, whom to obey, when to stop, when to lead. It is made of
 //
-//   Member       this node's side: joins, obeys, keeps its lease, promises      (member.hpp)
-//   Candidate    gathers promises once the leader is lost                       (candidate.hpp)
+//   Member       this node's side: joins, obeys, keeps its lease, votes         (member.hpp)
+//   Candidate    gathers votes once the leader is lost                          (candidate.hpp)
 //   Coordinator  decides for all, while this node leads                         (coordinator.hpp)
 //
 // which speak to one another by the same messages as to other nodes. The shell performs the effects
@@ -192,7 +192,7 @@ class RendezvousNode {
   bool bootstraps_ = false;         // it leads the first term of an instance of its own
   struct Fence {
     Instance instance;
-    std::optional<Incarnation> holder;  // none: not answered yet
+    std::optional<Incarnation> holder;  // none: not known yet
   };
   std::map<RoundId, Fence> fences_;  // claimed, by voter set
   bool knows_of_instance_ = false;   // of this job, in which a round was started
@@ -203,13 +203,13 @@ class RendezvousNode {
   // Calls that only say who leads now, or that a survivor is here.
   struct Notice {
     Endpoint to;
-    TimePoint until;  // it is not answered
+    TimePoint until;  // it gets no reply
   };
   std::map<Link, Notice> notices_;
   std::uint64_t notices_made_ = 0;
   TimePoint announce_at_;
   TimePoint announce_until_;                    // to others than the endpoint
-  std::optional<TimePoint> calls_endpoint_at_;  // while it seeks a leader
+  std::optional<TimePoint> calls_endpoint_at_;  // while it searches for a leader
 
   OncePer<Incarnation> refused_;            // nodes that people were told of
   std::optional<TimePoint> refuses_until_;  // it cannot host the endpoint

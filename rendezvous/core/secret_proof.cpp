@@ -17,7 +17,7 @@ constexpr std::string_view kChallenge = "challenge";
 constexpr std::string_view kResponse = "response";
 constexpr std::string_view kProof = "proof";
 
-constexpr std::string_view kNoProof = "no proof came that the job's secret is known";
+constexpr std::string_view kNoProof = "peer did not authenticate";
 
 Error unproved(std::string_view how) {
   return make_error(

@@ -157,7 +157,7 @@ TEST(FailureReport, SaysWhoHowWhereAndWhatHappensNext) {
       "  its last lines on stderr:\n"
       "    | loading\n"
       "    | step 3\n"
-      "  next: all 2 workers are started anew (restart 1 of 3).\n");
+      "  next: restarting all 2 workers (restart 1 of 3).\n");
 }
 
 TEST(FailureReport, SaysWhyThereIsNoRestart) {
@@ -294,8 +294,9 @@ TEST(StopLine, NamesTheWorkerOfAnotherNodeAndWhatFollows) {
   const Outcome outcome{.restarts = true, .restarts_used = 1, .restarts_max = 3};
   EXPECT_EQ(
       stop_line("train.py", stopped_by_rank_5(), outcome, 8),
-      "ddprun: train.py failed on node2: rank 5 (local rank 1, pid 77) exited with 3; next: all 8 "
-      "workers are started anew (restart 1 of 3).\n");
+      "ddprun: train.py failed on node2: rank 5 (local rank 1, pid 77) exited with 3; next: "
+      "restarting "
+      "all 8 workers (restart 1 of 3).\n");
 }
 
 TEST(StopLine, SaysWhyARestartWaits) {
@@ -307,7 +308,7 @@ TEST(StopLine, SaysWhyARestartWaits) {
       .pause = std::chrono::seconds(4)};
   EXPECT_THAT(
       stop_line("train.py", stopped_by_rank_5(), outcome, 8),
-      HasSubstr("next: all 8 workers are started anew in 4 s (restart 4 of 5), since 4 attempts in "
+      HasSubstr("next: restarting all 8 workers in 4 s (restart 4 of 5), since 4 attempts in "
                 "a row failed soon after their start.\n"));
 }
 
@@ -360,8 +361,8 @@ TEST(StopLine, SaysWhyARoundEndsWithoutACulprit) {
   order.restarts = true;
   EXPECT_EQ(
       stop_line("train.py", order, {}, 8),
-      "ddprun: node node2 is lost: nothing of it runs any more; next: the workers are started "
-      "anew, once enough nodes are here\n");
+      "ddprun: node node2 is lost: nothing of it runs any more; next: restarting the "
+      "workers once enough nodes have joined\n");
 }
 
 TEST(StopLine, IsSilentOnANodeThatWasToldToLeave) {

@@ -121,8 +121,8 @@ class Addresses(unittest.TestCase):
         _, said = job.communicate(timeout=PATIENCE_S)
         self.assertEqual(TRY_AGAIN, job.returncode, said)
         self.assertEqual(1, said.count("\n"), said)
-        self.assertIn(f"ddprun: job 'none' was not found within 2 s: {why}; see that ddprun runs "
-                      "there, and that this host and port are right and can be reached", said)
+        self.assertIn(f"ddprun: job 'none' not found within 2 s: {why}; check that ddprun runs "
+                      "there, and that this host and port are right and reachable", said)
 
     def test_an_address_nobody_can_reach(self):
         self.assert_not_found(

@@ -87,7 +87,7 @@ class LastOutput(unittest.TestCase):
         for _ in range(10):
             said = self.consoles(IN_TURN, flags=("--max-restarts", "1", "-r", "3", "--no-python", "sh"))
             self.assertEqual([9, 9], self.statuses, said)
-            self.assertRegex(said[0], r"sh failed on n0: rank 0 [^|]*\| no licence 0\n  next: all 2 workers are started anew")
+            self.assertRegex(said[0], r"sh failed on n0: rank 0 [^|]*\| no licence 0\n  next: restarting all 2 workers")
             self.assertRegex(said[1], r"sh failed on n1: rank 1 [^|]*\| no licence 1\n  next: the one restart ")
 
     def test_of_a_long_one_the_end_and_nothing_that_a_terminal_would_obey(self):

@@ -62,7 +62,7 @@ class NodeCheck(unittest.TestCase):
 
     def test_an_elastic_job_goes_on_without_it(self):
         self.start("1:2", FIT, UNFIT, more=("--rdzv-conf", "last_call_timeout=3", "--spares"))
-        self.drill.await_said(0, "2 of 1 to 2 nodes are here; the job begins in ")  # said after 2 s
+        self.drill.await_said(0, "2 of 1 to 2 nodes joined: ")  # said after 2 s
         self.assertEqual([0], self.drill.await_round(workers=1).nodes, self.drill.account())
         self.finish()
 

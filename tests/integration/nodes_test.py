@@ -55,7 +55,7 @@ class Nodes(unittest.TestCase):
             said = self.drill.said(other)
             self.assertEqual(1, said.count(f"failed on n{node}: rank 3 (local rank 1, pid {pid}) "
                                            "was ended by signal 9 (SIGKILL)"), said)
-            self.assertEqual(1, said.count("next: all 6 workers are started anew (restart 1 of 1)"),
+            self.assertEqual(1, said.count("next: restarting all 6 workers (restart 1 of 1)"),
                              said)
 
     def test_the_first_failed_workers_status_is_every_nodes(self):

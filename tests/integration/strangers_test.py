@@ -263,7 +263,7 @@ class SecondJob(Strangers):
             second.await_said(0, "called here and was refused: job 'job' of second_job")
 
 
-class Meeting(Strangers):
+class Joining(Strangers):
     """Nodes that do not come together."""
 
     def static(self, rank, nodes="2"):
@@ -296,7 +296,7 @@ class Meeting(Strangers):
         said = [job.communicate(timeout=PATIENCE_S)[0] for job in jobs]
         self.assertEqual([TRY_AGAIN] * 2, [job.returncode for job in jobs], said)
         for text in said:
-            self.assertRegex(text, r"2 of at least 3 nodes came within \d+ s: here are .*\(127\.0\.0\.1:\d+\)")
+            self.assertRegex(text, r"only 2 of 3 nodes joined within \d+ s: .*\(127\.0\.0\.1:\d+\)")
 
     def test_a_node_that_is_told_to_stop_while_the_job_gathers_leaves_alone(self):
         for leaves, number in ((1, signal.SIGINT), (0, signal.SIGTERM)):
@@ -346,19 +346,19 @@ class Meeting(Strangers):
 
     def test_one_node_rank_for_all_says_nothing_of_who_is_missing(self):
         alone = self.run_alone(*self.elastic("3", "--node-rank", "0", join_timeout=1))
-        self.assert_refused(alone, TRY_AGAIN, f"here are {socket.gethostname()} (node rank 0); see why")
+        self.assert_refused(alone, TRY_AGAIN, f": {socket.gethostname()} (node rank 0); check")
 
     def test_an_endpoint_that_never_answers(self):
         with socket.create_server(("127.0.0.1", self.port)):
             self.assert_refused(
                 self.run_alone(*self.elastic(join_timeout=3, conf=",is_host=0")), TRY_AGAIN,
-                f"job 'job' was not found within 3 s: 127.0.0.1:{self.port} takes connections, but "
-                "says nothing; see that ddprun runs there")
+                f"job 'job' not found within 3 s: 127.0.0.1:{self.port} accepts connections but "
+                "does not respond; check that ddprun runs there")
 
     def test_an_endpoint_where_nobody_listens(self):
         self.assert_refused(
             self.run_alone(*self.elastic(join_timeout=1, conf=",is_host=0")), TRY_AGAIN,
-            f"cannot connect to 127.0.0.1:{self.port}: Connection refused; see that ddprun runs there")
+            f"cannot connect to 127.0.0.1:{self.port}: Connection refused; check that ddprun runs there")
 
     def used_by(self, program, pid):
         return (f"ddprun: port {self.port} is used by {program} (pid {pid}); stop that program, or "
@@ -410,7 +410,7 @@ class Meeting(Strangers):
         other = self.start_job_of_one_node()
         self.assert_refused(
             self.run_alone(*self.elastic(join_timeout=3, conf=",is_host=0")), TRY_AGAIN,
-            f"127.0.0.1:{self.port}: ", "see that ddprun runs there")
+            f"127.0.0.1:{self.port}: ", "check that ddprun runs there")
         other.terminate()
         said, _ = other.communicate(timeout=PATIENCE_S)
         self.assertEqual(1, said.count("an agent; this port serves a store only"), said)
@@ -424,7 +424,7 @@ class Meeting(Strangers):
         self.assertIn(f"still trying to reach job 'job': {cause} (timeout 7 s); another program may have that port",
                       waits)
         self.assertEqual(1, waits.count("another program"), waits)
-        self.assertIn(f"was not found within 7 s: {cause}; see that ddprun runs there", ends)
+        self.assertIn(f"not found within 7 s: {cause}; check that ddprun runs there", ends)
 
     @contextlib.contextmanager
     def greets(self, words):
@@ -450,22 +450,22 @@ class Meeting(Strangers):
     def test_fewer_than_min_for_too_long(self):
         self.assert_refused(
             self.run_alone(*self.elastic("2:3", join_timeout=1)), TRY_AGAIN,
-            f"1 of at least 2 nodes came within 1 s: here are {socket.gethostname()}; see why "
-            f"the others do not reach 127.0.0.1:{self.port}; exit status 75")
+            f"only 1 of 2 nodes joined within 1 s: {socket.gethostname()}; check "
+            f"that the missing nodes can reach 127.0.0.1:{self.port}; exit status 75")
 
     def test_who_is_missing_is_told_by_node_rank(self):
         self.assert_refused(
             self.run_alone("--nnodes", "3", "--node-rank", "0", "--master-addr", "127.0.0.1",
                            "--master-port", str(self.port), "--rdzv-conf", "join_timeout=1",
                            "--no-python"),
-            TRY_AGAIN, "1 of at least 3 nodes came within 1 s", "(node rank 0); missing node ranks: 1 2")
+            TRY_AGAIN, "only 1 of 3 nodes joined within 1 s", "(node rank 0); missing node ranks: 1 2")
 
     def test_a_name_nobody_knows(self):
         ended = self.run_alone(*self.elastic(host="no-such-host.invalid", join_timeout=1))
         self.assertEqual(TRY_AGAIN, ended.returncode, ended.stdout)
         self.assertRegex(ended.stdout, "(?s)the endpoint's host 'no-such-host.invalid' cannot be "
-                         "resolved: .*; asked again for 1 s at most.*\nddprun: job 'job' was not "
-                         "found within 1 s: .*'no-such-host.invalid' cannot be resolved: .*; see "
+                         "resolved: .*; asked again for 1 s at most.*\nddprun: job 'job' not "
+                         "found within 1 s: .*'no-such-host.invalid' cannot be resolved: .*; check "
                          "that ddprun runs there, and that this host and port are right")
 
     def test_a_signal_does_not_wait_for_a_name(self):
@@ -498,7 +498,7 @@ class Secrets(Strangers):
                             "127.0.0.1:", "the secrets of the two nodes differ", remedy)
         self.assert_refused(self.run_alone(*self.elastic("2:3"), DDPRUN_SECRET="0123456789abcdef"),
                             USAGE, "the secrets of the two nodes differ", remedy)
-        unproved = "no proof came that the job's secret is known"
+        unproved = "peer did not authenticate"
         self.assert_refused(self.run_alone(*self.elastic("2:3")), USAGE, unproved, remedy)
         self.finish_unharmed()
         said = [self.drill.said(node).count(unproved) for node in range(2)]

@@ -290,7 +290,7 @@ TEST(Links, WithAnotherSecretOrNoneAgentsRefuseAndSayWhatToDo) {
   EXPECT_THAT(differ, HasSubstr("the secrets of the two nodes differ"));
   EXPECT_THAT(differ, HasSubstr(remedy));
   const std::string none = refusal_between("", kSecret);
-  EXPECT_THAT(none, HasSubstr("no proof came"));
+  EXPECT_THAT(none, HasSubstr("did not authenticate"));
   EXPECT_THAT(none, HasSubstr(remedy));
   const std::string one = refusal_between(kSecret, "");
   EXPECT_THAT(one, HasSubstr("who was called has none"));

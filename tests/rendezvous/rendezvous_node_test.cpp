@@ -108,9 +108,8 @@ std::vector<std::string> said_alone(bool bootstraps) {
 TEST(RendezvousNode, SaysOnceForWhichNodesItWaits) {
   EXPECT_THAT(
       said_alone(true),
-      ElementsAre("1 of at least 2 nodes are here, the others are waited for at n7:29400, for 600 "
-                  "s at most: "
-                  "here are n0; see where the others go"));
+      ElementsAre("waiting for nodes at n7:29400: 1 of 2 joined: n0; timeout 600 s; see where the "
+                  "others go"));
 }
 
 TEST(RendezvousNode, SaysByWhichAddressesTheNodesAreHere) {
@@ -129,8 +128,8 @@ TEST(RendezvousNode, SaysByWhichAddressesTheNodesAreHere) {
   node.pass(2s);
   EXPECT_THAT(
       node.said(),
-      ElementsAre(testing::EndsWith(
-          "here are n0 (node rank 0), n1 (10.0.0.2:7, node rank 2); missing node ranks: 1")));
+      ElementsAre(testing::HasSubstr(
+          ": n0 (node rank 0), n1 (10.0.0.2:7, node rank 2); missing node ranks: 1; timeout ")));
 }
 
 TEST(RendezvousNode, SaysOnceHowLongTheLastCallIs) {
@@ -142,9 +141,8 @@ TEST(RendezvousNode, SaysOnceHowLongTheLastCallIs) {
   EXPECT_THAT(
       node.said(),
       ElementsAre(
-          "1 of 1 to 2 nodes are here; the job begins in 28 s, sooner if all come, later if "
-          "one comes (--rdzv-conf last_call_timeout=); the others are waited for at "
-          "n7:29400: here are n0"));
+          "1 of 1 to 2 nodes joined: n0; the job starts in 28 s, sooner if all join, later if one "
+          "joins (--rdzv-conf last_call_timeout=); others can join at n7:29400"));
 }
 
 TEST(RendezvousNode, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
@@ -171,8 +169,8 @@ TEST(RendezvousNode, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
           testing::StartsWith("still trying to reach job 'j': refused"),
           testing::HasSubstr(
               "; the wait ends when one of them is heard again, or none was for 30 s "
-              "and the job is begun anew, or with status 75 in "),
-          testing::EndsWith("was heard by n0 for 30 s; it is begun anew")));
+              "and the job starts from the beginning, or with status 75 in "),
+          testing::EndsWith("was heard by n0 for 30 s; it starts from the beginning")));
   // As somebody else, of whom the policy knows nothing.
   EXPECT_TRUE(node.status().nodes.at(0).is_leader);
 }

@@ -17,7 +17,7 @@ TimePoint soon() {
 }
 
 TEST(StoreClient, TellsWhetherAKeyExists) {
-  RunningStore store;
+  const RunningStore store;
   auto client = StoreClient::connect(store.endpoint(), soon()).value();
   EXPECT_FALSE(*client.has("k", soon()));
   RawClient raw(store);

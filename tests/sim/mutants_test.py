@@ -19,10 +19,11 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = "rendezvous/core"
 SOURCES = [
-    *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "leader_lease", "coordinator", "rendezvous_node",
-                                        "quorum_loss", "rank_plan")),
+    *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "leader_lease", "coordinator", "first_failure",
+                                        "gathering_text", "lost_nodes", "rendezvous_node", "quorum_loss", "rank_plan")),
     *(f"tests/sim/{name}.cpp" for name in ("cluster", "schedule", "ddprun_sim")),
-    *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "standard_streams", "signal_name", "descriptor")),
+    *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "standard_streams", "signal_name",
+                                      "descriptor")),
 ]
 SEEDS = "1:60000"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ddprun/mutants"

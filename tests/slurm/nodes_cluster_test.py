@@ -133,7 +133,7 @@ class Nodes(unittest.TestCase):
     def test_where_too_few_are_left_the_job_starts_again(self):
         """Two of three that are needed, and of two one alone. Side by side, since both have 30 s to find others."""
         jobs = [(Job(self, nodes, f"--nnodes={nodes}", "--requeue=on-preempt", batch=("--requeue",)), nodes, reason)
-                for nodes, reason in ((3, "2 of at least 3 nodes came within 30 s: .*"),
+                for nodes, reason in ((3, "only 2 of 3 nodes joined within 30 s: .*"),
                                       (2, "no majority of the job's nodes could be reached within 30 s: node1 of the last round.*"))]
         for job, nodes, _ in jobs:
             job.await_round(nodes)

@@ -76,10 +76,10 @@ class CrashOnStart(Case):
         began = time.monotonic()
         told, status = self.attempts("exit 3", "--max-restarts=5")
         self.assertEqual(3, status)
-        self.assertEqual("all 2 workers are started anew (restart 1 of 5).", told[0])
+        self.assertEqual("restarting all 2 workers (restart 1 of 5).", told[0])
         for failed, pause in ((2, 1), (3, 2), (4, 4), (5, 8)):
             self.assertTrue(told[failed - 1].startswith(
-                f"all 2 workers are started anew in {pause} s (restart {failed} of 5), since {failed} attempts in a "
+                f"restarting all 2 workers in {pause} s (restart {failed} of 5), since {failed} attempts in a "
                 "row failed soon after their start. That will hardly help: "), told)
         self.assertEqual("the 5 restarts of --max-restarts are used up; ddprun ends with this worker's status, 3.",
                          told[5])
@@ -88,11 +88,11 @@ class CrashOnStart(Case):
     def test_forty_kills_in_a_row_are_restarted_without_a_pause(self):
         told, status = self.attempts("kill -KILL $$", "--max-restarts=40")
         self.assertEqual(128 + signal.SIGKILL, status)
-        self.assertEqual([f"all 2 workers are started anew (restart {n} of 40)." for n in range(1, 41)], told[:40])
+        self.assertEqual([f"restarting all 2 workers (restart {n} of 40)." for n in range(1, 41)], told[:40])
 
     def test_an_attempt_that_is_killed_ends_the_row(self):
         told, _ = self.attempts("test $TORCHELASTIC_RESTART_COUNT != 1 || kill -KILL $$; exit 3", "--max-restarts=4")
-        self.assertEqual([f"all 2 workers are started anew (restart {n} of 4)." for n in (1, 2, 3)], told[:3])
+        self.assertEqual([f"restarting all 2 workers (restart {n} of 4)." for n in (1, 2, 3)], told[:3])
         self.assertIn("in 1 s (restart 4 of 4), since 2 attempts in a row", told[3])
 
     def test_a_typo_ends_after_two_attempts_where_restarts_need_progress(self):
