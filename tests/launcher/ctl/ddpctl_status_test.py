@@ -79,7 +79,7 @@ class DdpctlStatus(unittest.TestCase):
             ended = ddpctl(address)
         self.assertEqual(0, ended.returncode, ended.stderr)
         self.assertIn("job run7 runs: round 5, attempt 2, 1 of 3 restarts used\n", ended.stdout)
-        self.assertIn("n0                       running            -  0:812\n", ended.stdout)
+        self.assertIn("n0                       running                 -  0:812\n", ended.stdout)
         self.assertTrue(requests[0].startswith("GET /status HTTP/1.1\r\n"), requests)
 
     def test_prints_what_the_leader_sent_with_json(self):
