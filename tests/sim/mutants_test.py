@@ -11,6 +11,7 @@ import concurrent.futures
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -18,13 +19,22 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = "rendezvous/core"
-SOURCES = [
-    *(f"{CORE}/{name}.cpp" for name in ("member", "candidate", "leader_lease", "coordinator", "first_failure",
-                                        "gathering_text", "lost_nodes", "rendezvous_node", "quorum_loss", "rank_plan")),
-    *(f"tests/sim/{name}.cpp" for name in ("cluster", "schedule", "ddprun_sim")),
-    *(f"base/{name}.cpp" for name in ("parse", "error", "endpoint", "node_range", "standard_streams", "signal_name",
-                                      "descriptor")),
-]
+INCLUDE = re.compile(r'^#include "([^"]+)\.hpp"', re.MULTILINE)
+
+
+def sources_of(stem):
+    """STEM.cpp and the sources of every header that it includes, directly or not."""
+    found, todo = set(), [stem]
+    while todo:
+        stem = todo.pop()
+        for path in {f"{stem}.hpp", f"{stem}.cpp"} - found:
+            if (ROOT / path).is_file():
+                found.add(path)
+                todo += INCLUDE.findall((ROOT / path).read_text())
+    return sorted(path for path in found if path.endswith(".cpp"))
+
+
+SOURCES = sources_of("tests/sim/ddprun_sim")
 SEEDS = "1:60000"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ddprun/mutants"
 DIED = "status "  # without a word: it may have been killed, so that is no verdict to remember
