@@ -3,13 +3,13 @@
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/run_main.hpp"
 #include "base/standard_streams.hpp"
 #include "bench/options.hpp"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <exception>
 #include <variant>
 
 namespace ddprun {
@@ -44,11 +44,5 @@ int run(int argc, char* const* argv) {
 
 int main(int argc, char* const* argv) {
   ddprun::fill_closed_streams();
-  try {
-    return ddprun::run(argc, argv);
-  } catch (const std::exception& defect) {
-    ddprun::write_stderr(
-        fmt::format("ddpbench: this is a defect of ddprun, please report it: {}\n", defect.what()));
-    return ddprun::kExitDefect;
-  }
+  return ddprun::run_main("ddpbench", [&] { return ddprun::run(argc, argv); });
 }

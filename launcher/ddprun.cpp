@@ -3,6 +3,7 @@
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/run_main.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/flags/core/completion.hpp"
 #include "launcher/flags/options.hpp"
@@ -11,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,12 +69,8 @@ int launch(std::span<const std::string> arguments) {
 }  // namespace ddprun
 
 int main(int argc, char* const* argv) {
-  try {
+  return ddprun::run_main("ddprun", [&] {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     return ddprun::launch(arguments);
-  } catch (const std::exception& thrown) {
-    ddprun::write_stderr(
-        fmt::format("ddprun: this is a defect of ddprun, please report it: {}\n", thrown.what()));
-    return ddprun::kExitDefect;
-  }
+  });
 }

@@ -3,6 +3,7 @@
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/run_main.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/ddpctl_options.hpp"
 #include "launcher/ctl/submit/submit.hpp"
@@ -10,7 +11,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <exception>
 
 namespace ddprun {
 namespace {
@@ -69,11 +69,5 @@ int run(int argc, char* const* argv) {
 
 int main(int argc, char* const* argv) {
   ddprun::fill_closed_streams();
-  try {
-    return ddprun::run(argc, argv);
-  } catch (const std::exception& defect) {
-    ddprun::write_stderr(
-        fmt::format("ddpctl: this is a defect of ddprun, please report it: {}\n", defect.what()));
-    return ddprun::kExitDefect;
-  }
+  return ddprun::run_main("ddpctl", [&] { return ddprun::run(argc, argv); });
 }

@@ -9,8 +9,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>

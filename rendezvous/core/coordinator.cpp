@@ -418,8 +418,7 @@ void Coordinator::expire(TimePoint now, Effects& out) {
   }
 }
 
-// Heartbeats, and the lease of the leader.
-// ----------------------------------------------------------
+// Heartbeats, and the lease of the leader. -----------------------------------------------------
 
 void Coordinator::on(Node& node, const Heartbeat& heartbeat, TimePoint now, Effects& out) {
   lease_.heartbeat(node.info.incarnation, heartbeat, now);
@@ -922,7 +921,7 @@ std::optional<std::string> Coordinator::silent_host(TimePoint now) const {
 
 void Coordinator::break_round(StopRound order, Effects& out) {
   phase_ = Phase::kStopping;
-  static_cast<void>(first_failure_.take());
+  first_failure_.clear();
   succeeded_at_.reset();
   order.round = round_.id;
   order.restarts = order.restarts && !verdict_;

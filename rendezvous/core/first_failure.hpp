@@ -37,6 +37,7 @@ class FirstFailure {
       TimePoint now, bool all_ended, bool may_restart, const CrashLoop& crashes);
   /// The failure, whatever is waited for.
   std::optional<Failure> take();
+  void clear() { pending_.reset(); }
 
   /// When take_due() yields it at the latest; kNever: there is none.
   TimePoint deadline(bool may_restart, const CrashLoop& crashes) const;

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "base/exit_status.hpp"
+#include "base/standard_streams.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <string_view>
+
+namespace ddprun {
+
+/// What `body` returns, as the exit status of `program`. An exception that it lets out is a defect
+/// of ddprun: it is reported, and the status is kExitDefect.
+int run_main(std::string_view program, const auto& body) {
+  try {
+    return body();
+  } catch (const std::exception& defect) {
+    write_stderr(fmt::format(
+        "{}: this is a defect of ddprun, please report it: {}\n", program, defect.what()));
+    return kExitDefect;
+  }
+}
+
+}  // namespace ddprun
