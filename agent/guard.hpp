@@ -1,10 +1,10 @@
 #pragma once
 
-// The guard process (the guard): what the user or srun started, and the parent of the agent.
+// The guard: the process that the user or srun started, and the parent of the agent.
 //
-//     guard (guard)  ⊃  agent  ⊃  workers  ⊃  whatever they start
+//     guard  ⊃  agent  ⊃  workers  ⊃  whatever they start
 //
-// GuardClient and agent are both sub-reapers, and each ends every process below it when it sees the
+// Guard and agent are both sub-reapers, and each ends every process below it when it sees the
 // other die, but for what --leftover keep leaves after a success: the guard hears of its child, the
 // agent of the end of a socket whose other end only the guard holds. If both are killed at one
 // blow, the kernel kills the workers by their parent-death signal.

@@ -76,7 +76,7 @@ struct TaskPlan {
 enum class Bootstraps : std::uint8_t {
   kYes,          // static: node rank 0; c10d: is_host=true
   kNo,           // the other node ranks; is_host=false
-  kIfItCanBind,  // c10d: once the endpoint is this machine's (bootstrap leader.hpp), and its port
+  kIfItCanBind,  // c10d: once the endpoint is this machine's (own_endpoint.hpp), and its port
                  // is free
 };
 

@@ -34,7 +34,7 @@ void for_each_line(std::string_view lines, Use&& use) {
   }
 }
 
-/// Takes the end of a line that was appended before off the guard of `lines`. Yields whether that
+/// Takes the end of a line that was appended before off the front of `lines`. Yields whether that
 /// line has ended, or goes on with text.
 bool take_line_end(std::string_view& lines) {
   const std::size_t text = std::min(lines.find_first_not_of('\r'), lines.size());

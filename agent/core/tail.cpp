@@ -14,7 +14,7 @@ std::string_view as_shown(std::string_view line) {
 
 void Tail::append(std::string_view bytes) {
   if (bytes.size() > kTailBytes) bytes.remove_prefix(bytes.size() - kTailBytes);
-  // Only every second time that the ring's size has come in is the guard cut off, so that a byte is
+  // Only every second time that the ring's size has come in is the front cut off, so that a byte is
   // moved at most once.
   if (text_.size() + bytes.size() > 2 * kTailBytes) text_.erase(0, text_.size() - kTailBytes);
   text_.append(bytes);

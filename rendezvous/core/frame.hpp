@@ -35,7 +35,7 @@ class FrameReader {
  public:
   explicit FrameReader(std::size_t bytes_max = kFrameBytesMax) : bytes_max_(bytes_max) {}
 
-  /// Takes bytes off the guard of `input`. Yields the body of the next frame, valid until the next
+  /// Takes bytes off the front of `input`. Yields the body of the next frame, valid until the next
   /// call and while `input`'s bytes are; none if more bytes are needed, and then all of `input` was
   /// taken. Fails with kLimit when a length is read that exceeds the limit.
   Result<std::optional<std::string_view>> next(std::string_view& input);

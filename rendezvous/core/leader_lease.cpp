@@ -95,7 +95,7 @@ TimePoint LeaderLease::grantable(
   return holds_longer ? held.until : held.with_one_more;
 }
 
-/// When the flock of `node` is next. It keeps its flock, and so, after the first time, its
+/// When the slot of `node` is next. It keeps its slot, and so, after the first time, its
 /// interval.
 Duration LeaderLease::next_heartbeat(Incarnation node, TimePoint arrived) const {
   const Duration interval = heartbeat_interval(timing_.lease, confirmed_.size());
@@ -103,7 +103,7 @@ Duration LeaderLease::next_heartbeat(Incarnation node, TimePoint arrived) const 
   const Duration begin = interval * slot / kHeartbeatSlots;
   const Duration since = (arrived.time_since_epoch() + interval - begin) % interval;
   const Duration rest = interval - since;
-  // It came a little early, or its flock has only just been.
+  // It came a little early, or its slot has only just been.
   return rest < interval / 4 ? rest + interval : rest;
 }
 

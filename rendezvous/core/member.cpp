@@ -253,7 +253,7 @@ void Member::rejoin_as_new() {
   was_leader_ = false;
   past_ = {};
   replaced_.clear();
-  lease_until_ = {};  // of whoever it was: one that bootstrapped anew had no limit
+  lease_until_ = {};  // of whoever it was: one that bootstrapped the job had no limit
 }
 
 /// Whether it is to join that instance as somebody else: no round of its own was started, for all
@@ -885,7 +885,7 @@ void Member::on(const HeartbeatReply& answer, TimePoint now, Effects& out) {
     sent_.pop_front();
   if (!sent_.empty() && sent_.front().number == answer.number) {
     round_trip_ = std::max(now - sent_.front().at, round_trip_ - round_trip_ / 8);
-    // The others of our flock heartbeat at the same instant (leader_lease.cpp); never much later
+    // The others of our slot send theirs at the same instant (leader_lease.cpp); never much later
     // than the lease needs.
     const Duration interval = heartbeat_interval(lease_);
     const Duration next = std::clamp(answer.next, interval / 8, interval * 5 / 4);

@@ -38,7 +38,7 @@ struct RendezvousPolicy {
 
   bool took_part = false;            // it had workers, before it lost its lease in a suspension
   bool bootstraps = true;            // it leads the first term, having bound an endpoint
-  std::int64_t bootstrapped_ms = 0;  // what Instance::bootstrapped is to be, if it does
+  std::int64_t bootstrapped_ms = 0;  // what Instance::bootstrapped_ms is to be, if it does
   bool hosts_if_called = false;      // it listens on the endpoint's port, and leads the first
                                      // term once a call to the endpoint has come here
   std::string if_unanswered;         // what to do if nobody answers there, for people; may be empty
@@ -156,7 +156,7 @@ constexpr Duration survivors_heard_within(Duration lease) {
 }
 
 /// Heartbeats of an interval come in so many slots: a leader of a thousand nodes wakes for each
-/// flock instead of for every heartbeat. More of them would save less, fewer would keep other
+/// slot instead of for every heartbeat. More of them would save less, fewer would keep other
 /// messages waiting.
 inline constexpr int kHeartbeatSlots = 16;
 

@@ -190,7 +190,7 @@ void RendezvousNode::lead(const ElectionResult& election_result, TimePoint now) 
   }
 }
 
-/// This node bootstrapped what has been bootstrapped before, and no round was started.
+/// This node bootstrapped a job that had been bootstrapped before, and started no round.
 void RendezvousNode::give_way(TimePoint now) {
   if (!coordinator_) return;
   for (const auto& [incarnation, node] : coordinator_->nodes()) {
@@ -293,7 +293,7 @@ void RendezvousNode::told(Link link, const Redirect& redirect, TimePoint now) {
   member_.told_of_leader(redirect, now, from_member_);
 }
 
-/// Only whoever bootstrapped the job anew has to know.
+/// Only a node that bootstrapped the job again has to know.
 void RendezvousNode::told_of_survivor(Link link, const Survivor& survivor, TimePoint now) {
   from_member_.emplace_back(effects::Close{.link = link});
   const bool is_ours = survivor.job == policy_.job && is_same_job(survivor, policy_.node.workload);

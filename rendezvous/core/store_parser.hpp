@@ -25,7 +25,7 @@ class StoreParser {
   /// What `limits` refers to outlives the parser.
   explicit StoreParser(const StoreLimits& limits) : limits_(limits) {}
 
-  /// Takes bytes off the guard of `input` until one request is complete (true) or `input` is empty
+  /// Takes bytes off the front of `input` until one request is complete (true) or `input` is empty
   /// (false). Fails with kProtocol or kLimit: the connection is to be closed, nothing more is read.
   Result<bool> read(std::string_view& input);
 

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// Memory kept for the next replies, and the sent guard that is worth moving the rest for.
+// Memory kept for the next replies, and the sent front that is worth moving the rest for.
 constexpr std::size_t kKeptBytesMax = 65'536;
 
 constexpr std::size_t kSmallBytesMax = 256;
@@ -119,7 +119,7 @@ void StoreReplies::forget_sent() {
     if (shared_.capacity() > kKeptBytesMax / sizeof(Shared)) shared_.shrink_to_fit();
     return;
   }
-  // Moves the rest only when the sent guard is the larger part, so the cost stays linear.
+  // Moves the rest only when the sent front is the larger part, so the cost stays linear.
   const bool worth_it = copied_sent_ > kKeptBytesMax && copied_sent_ > copied_.size() / 2;
   const bool many =
       first_shared_ > kKeptBytesMax / sizeof(Shared) && first_shared_ > shared_.size() / 2;

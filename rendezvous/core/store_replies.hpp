@@ -31,7 +31,7 @@ class StoreReplies {
   /// Fills `pieces` with what comes next; returns how many it used.
   std::size_t gather(std::span<std::string_view> pieces) const;
 
-  /// Drops `bytes` from the guard: they have been sent. REQUIRES: bytes <= unsent().
+  /// Drops `bytes` from the front: they have been sent. REQUIRES: bytes <= unsent().
   void consume(std::size_t bytes);
 
   std::size_t unsent() const { return unsent_; }

@@ -28,7 +28,7 @@ bool is_separator(char byte) {
   return kSeparators.find(byte) != std::string_view::npos;
 }
 
-/// `width` digits at least, with zeros in guard.
+/// `width` digits at least, with zeros in front.
 std::string padded(std::uint64_t number, std::size_t width) {
   return fmt::format("{:0{}}", number, width);
 }
