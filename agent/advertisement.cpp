@@ -27,13 +27,13 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-/// What the name of each socket of the job begins with, without the NUL that makes it abstract. Who
-/// is called by chance of another job refuses.
+/// Prefix of the name of each socket of the job, without the NUL that makes it abstract. Two jobs
+/// may have the same prefix by chance: an agent that is called by another job refuses it.
 std::string prefix_of(const AdvertisedJob& job) {
   std::string text;
   for (const std::string& part : {job.id, job.endpoint.to_string(), job.program, job.role}) {
     text += part;
-    text += '\0';  // none of them has one
+    text += '\0';  // no part contains a NUL
   }
   return fmt::format("ddprun/{:016x}/", hash_of(text));
 }

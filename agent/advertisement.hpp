@@ -1,8 +1,8 @@
 #pragma once
 
-// Where on this machine agents of a job can be called in which it has begun, for those that are
-// started beside them. The kernel keeps it: an abstract Unix socket, which vanishes with its
-// process, and is seen in one network namespace.
+// Lets agents that start on this machine find the agents of the same job that already run here,
+// once the job has begun. The kernel keeps the record: an abstract Unix socket, which vanishes with
+// its process and is visible only in its network namespace.
 
 #include "base/descriptor.hpp"
 #include "base/endpoint.hpp"
@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-/// Which agents are meant: those that would be nodes of one job.
+/// Identifies agents that would be nodes of one job.
 struct AdvertisedJob {
   std::string id;
   Endpoint endpoint;  // as it was given
@@ -21,13 +21,13 @@ struct AdvertisedJob {
   std::string role;
 };
 
-/// From now until the descriptor is closed, agents that start here find `at`, a numeric address.
+/// Until the descriptor is closed, agents that start here find `at`, a numeric address.
 /// Fails with kIo.
 Result<Descriptor> advertise(const AdvertisedJob& job, const Endpoint& at);
 
-/// The agents of `job` that are advertised on this machine, at most 16; none where the kernel does
-/// not tell (/proc/net/unix). They may have ended, and anybody on this machine may advertise: to be
-/// called, not to be believed.
+/// Addresses of the agents of `job` on this machine, at most 16; none if the kernel does not list
+/// them (/proc/net/unix). They may have ended, and any process may advertise: call them, but do
+/// not believe the list.
 std::vector<Endpoint> advertised(const AdvertisedJob& job);
 
 }  // namespace ddprun

@@ -32,9 +32,9 @@ struct Console::Shared {
   std::size_t skipped = 0;
   bool wants_room = false;
   bool in_mid_line = false;
-  bool scheduled = false;  // a task of the writer will take what is pending
-  bool gone = false;       // nobody reads it any more; what comes is dropped
-  std::size_t lost = 0;    // lines that a full disk did not take, and that were not told of yet
+  bool scheduled = false;  // the writer will write what is pending
+  bool gone = false;       // the reader has gone; output is dropped
+  std::size_t lost = 0;    // lines that a full disk did not take and that were not reported yet
   bool is_whole = true;    // no line was ever lost
 };
 
@@ -45,22 +45,22 @@ mode_t kind_of(int descriptor) {
   return ::fstat(descriptor, &about) == 0 ? about.st_mode & S_IFMT : 0;
 }
 
-/// How much of `lines` to hand to one write. Writes to a pipe are atomic up to PIPE_BUF only, and
-/// others may write to the same one, so they are whole lines of that size where possible.
+/// How much of `lines` to pass to one write. Writes to a pipe are atomic only up to PIPE_BUF, and
+/// other processes may write to the same pipe, so these are whole lines of that size if possible.
 std::size_t chunk_of(std::string_view lines, bool is_pipe) {
   if (!is_pipe || lines.size() <= PIPE_BUF) return lines.size();
   const std::size_t end = lines.rfind('\n', PIPE_BUF - 1);
   return end == std::string_view::npos ? PIPE_BUF : end + 1;
 }
 
-/// Writes `lines` and takes off what was written. Yields 0, or why the rest was not.
+/// Writes `lines` and removes what was written. Returns 0, or the errno that stopped it.
 int write_lines(int descriptor, std::string_view& lines) {
   const bool is_pipe = kind_of(descriptor) == S_IFIFO;
   while (!lines.empty()) {
     const ssize_t written = ::write(descriptor, lines.data(), chunk_of(lines, is_pipe));
     if (written >= 0) {
       lines.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {  // somebody we share the terminal with made it non-blocking
+    } else if (errno == EAGAIN) {  // another process that shares the terminal made it non-blocking
       pollfd room{.fd = descriptor, .events = POLLOUT, .revents = 0};
       ::poll(&room, 1, -1);
     } else if (errno != EINTR) {
@@ -70,19 +70,19 @@ int write_lines(int descriptor, std::string_view& lines) {
   return 0;
 }
 
-/// Room may come back: somebody tidies up. Others (EPIPE, EIO) mean that the reader has gone.
+/// Room may come back when files are deleted. Other errors (EPIPE, EIO) mean the reader has gone.
 bool is_want_of_room(int errno_value) {
   return errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG;
 }
 
-/// Takes what is pending and writes it. On the writer's thread.
+/// Writes what is pending. On the writer's thread.
 template <class SharedState>
 void write_pending(SharedState& shared) {
   std::string lines;
   std::unique_lock lock(shared.mutex);
   shared.scheduled = false;
   lines.swap(shared.pending);
-  if (shared.skipped > 0) {  // they would have come behind what was queued
+  if (shared.skipped > 0) {  // they would have followed what was queued
     lines += fmt::format(
         "ddprun: {} lines are not shown: this console is slower than the workers; their log "
         "files have all of them\n",
@@ -116,7 +116,7 @@ void write_pending(SharedState& shared) {
   shared.is_whole = false;
 }
 
-/// The two output streams may be one file, terminal or pipe (2>&1); it then has one writer.
+/// stdout and stderr may be one file, terminal or pipe (2>&1); it then has one writer.
 int key_of(int descriptor) {
   struct stat out {};
   struct stat err {};
@@ -125,7 +125,7 @@ int key_of(int descriptor) {
   return same ? STDOUT_FILENO : descriptor;
 }
 
-/// Formats on the thread that logs; writing is for the console.
+/// Formats on the logging thread; the console writes.
 class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit ConsoleSink(std::shared_ptr<Console> console) : console_(std::move(console)) {}
@@ -180,7 +180,7 @@ void Console::skip(std::size_t lines) {
 
 void Console::write(std::string_view lines) {
   const std::scoped_lock lock(shared_->mutex);
-  if (shared_->pending.size() >= 2 * kQueueBytesMax) {  // more than the workers' lines alone can
+  if (shared_->pending.size() >= 2 * kQueueBytesMax) {  // more than the workers alone can fill
     ++shared_->skipped;
     return;
   }

@@ -1,11 +1,11 @@
 #pragma once
 
-// Our own stdout and stderr, each written by a thread of its own, so that a terminal that was
-// stopped or a pager nobody reads holds up neither the agent, nor the pump, nor a worker.
+// Our own stdout and stderr. A separate thread writes each, so a stopped terminal, or a pager that
+// nobody reads, never blocks the agent, the pump or a worker.
 //
-// All that the agent prints while a job runs goes through here: the workers' lines by way of the
-// pump, reports by way of the journal, log lines by way of the sink. What is appended earlier
-// appears earlier.
+// All that the agent prints while a job runs goes through here: the workers' lines come from the
+// pump, reports from the journal, log lines from the sink. Output appears in the order in which it
+// was appended.
 
 #include "agent/writer_thread.hpp"
 #include "base/descriptor.hpp"
@@ -20,42 +20,43 @@
 
 namespace ddprun {
 
-/// One of the two. Any thread may call its functions, but has_room() is for the pump alone.
+/// One of the two. Any thread may call its functions, except has_room(), which only the pump calls.
 class Console {
  public:
-  /// How much waits for a slow console before lines are left out or a stream is held back.
+  /// Limit of the queue; beyond it lines are left out, or a stream is held back.
   static constexpr std::size_t kQueueBytesMax = std::size_t{4} * 1024 * 1024;
 
-  /// Writes to `descriptor`, which stays open as long as the process. `wake` is an eventfd, written
-  /// to when there is room again after has_room() said no. Fails with kIo where no thread is left.
+  /// Writes to `descriptor`, which stays open as long as the process. `wake` is an eventfd that is
+  /// written to when there is room again after has_room() returned false. Fails with kIo if no
+  /// thread can be started.
   static Result<std::shared_ptr<Console>> open(
       int descriptor, std::shared_ptr<const Descriptor> wake);
-  /// Leaves what is not yet written unwritten; call flush() before.
+  /// Discards what is not yet written; call flush() first.
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Whether this is a file, which nobody can stop: whoever writes to it waits for it, and nothing
+  /// Whether this is a regular file. No reader can stop a file, so writers wait for it, and nothing
   /// is left out.
   bool is_file() const { return is_file_; }
 
-  /// Whether append() may be called. If not, `wake` will tell when it may.
+  /// Whether append() may be called. If not, `wake` becomes readable when it may.
   bool has_room();
 
-  /// Queues a worker's output. REQUIRES: has_room() said yes; one call may exceed the limit.
+  /// Queues a worker's output. REQUIRES: has_room() returned true; one call may exceed the limit.
   void append(std::string_view lines);
 
-  /// Counts lines that were left out for want of room; the console is told once it moves again.
+  /// Counts lines that were left out because the queue was full; the console gets the count later.
   void skip(std::size_t lines);
 
-  /// Queues words of our own, whole lines, on a new line; they are left out where there is no room.
+  /// Queues ddprun's own whole lines, starting on a new line; drops them if there is no room.
   void write(std::string_view lines);
 
-  /// Waits until everything is written or the console is gone, but not past `deadline`. Yields
-  /// false if it takes no more.
+  /// Waits until everything is written or the console is gone, at most until `deadline`. Returns
+  /// false if the console takes no more.
   bool flush(TimePoint deadline);
 
-  /// Whether everything written so far was taken: by a reader that stayed, on a disk with room.
+  /// Whether everything written so far was taken: the reader stayed, and the disk had room.
   bool is_whole() const;
 
  private:
@@ -65,27 +66,27 @@ class Console {
 
   void write_soon();
 
-  // Two owners: the writer may have to be left behind in the middle of a write.
+  // Two owners: the writer may have to be abandoned in the middle of a write.
   std::shared_ptr<Shared> shared_;
   std::unique_ptr<WriterThread> writer_;
   bool is_file_;
 };
 
-/// Both of them. For the agent's thread; each Console that it gives out may outlive it.
+/// Both consoles. For the agent's thread; each Console that it returns may outlive it.
 class Consoles {
  public:
-  /// Starts no thread yet. Fails with kIo if the kernel gives no descriptor.
+  /// Starts no thread yet. Fails with kIo if the kernel has no descriptor left.
   static Result<std::unique_ptr<Consoles>> create();
 
-  /// The console behind our `descriptor`, 1 or 2: the same for both if they are one file, terminal
-  /// or pipe (2>&1). Fails with kIo where its thread cannot be started.
+  /// The console for our `descriptor`, 1 or 2: the same one if both are one file, terminal or pipe
+  /// (2>&1). Fails with kIo if its thread cannot be started.
   Result<std::shared_ptr<Console>> of(int descriptor);
 
-  /// Readable (an eventfd) when a console that was full has room again.
+  /// An eventfd, readable when a console that was full has room again.
   const std::shared_ptr<const Descriptor>& wake() const { return wake_; }
 
-  /// Waits until both are written, for each no longer than `patience`. Yields those that did not
-  /// take everything, by descriptor.
+  /// Waits until both are written, at most `patience` for each. Returns the descriptors of those
+  /// that did not take everything.
   std::vector<int> flush(Duration patience);
 
  private:
@@ -95,7 +96,7 @@ class Consoles {
   std::map<int, std::shared_ptr<Console>> consoles_;  // by descriptor, the lower one if shared
 };
 
-/// Has our log lines (spdlog's default logger) written by `console` instead of whoever logs.
+/// Makes `console` write our log lines (spdlog's default logger) instead of the logging thread.
 void log_to(std::shared_ptr<Console> console);
 
 }  // namespace ddprun

@@ -19,8 +19,8 @@ DeathTimer::DeathTimer() {
     return;
   }
   spdlog::warn(
-      "phase=unguarded: no timer: {}: if this whole node is frozen and goes on, its workers go on "
-      "with it for a moment",
+      "phase=unguarded: no timer: {}: if this whole node is frozen and resumes, its workers run on "
+      "for a moment",
       std::strerror(errno));
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The kernel's own hand on the lease: ends this process at a given time even if it is stopped, and
-// the one that guards it, too. Its workers die with it (PR_SET_PDEATHSIG). So a node of which
-// everything is frozen runs nothing any more when the others go on without it (R2, R8).
+// A kernel timer that enforces the lease: it kills this process at a given time even if both this
+// process and its guard are stopped. The workers die with it (PR_SET_PDEATHSIG). So a node whose
+// processes are all stopped runs no workers any more when the others continue without it (R2, R8).
 
 #include "base/time.hpp"
 
@@ -14,13 +14,13 @@ namespace ddprun {
 
 class DeathTimer {
  public:
-  /// Of this process; a child has none. Says on the log if the kernel refuses it.
+  /// For this process only, not its children. Logs a warning if the kernel refuses the timer.
   DeathTimer();
   DeathTimer(const DeathTimer&) = delete;
   DeathTimer& operator=(const DeathTimer&) = delete;
   ~DeathTimer();
 
-  /// kNever: not at all.
+  /// kNever: disarms the timer.
   void set(TimePoint when);
 
  private:

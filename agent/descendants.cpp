@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kPathBytes = 64;
-constexpr auto kLookAgain = 10ms;  // when no child ended: one may have hidden from a quick look
+constexpr auto kRescanAfter = 10ms;  // after no child has ended: a quick scan may have missed one
 
 using Path = std::array<char, kPathBytes>;
 
@@ -35,7 +35,7 @@ struct Parentage {
   bool is_zombie = false;
 };
 
-/// The start of a small file of /proc; 0 bytes where it cannot be read.
+/// The start of a small file of /proc; 0 bytes if it cannot be read.
 std::size_t read_some(const char* path, char* buffer, std::size_t size) {
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return 0;
@@ -50,7 +50,7 @@ Parentage parentage_of(pid_t pid) {
   std::array<char, 512> text{};
   const std::size_t size = read_some(path.data(), text.data(), text.size() - 1);
   if (size == 0) return {};
-  // The name stands in parentheses and may hold any byte, so what follows the last one counts.
+  // The name is in parentheses and may contain any byte, so parse from the last parenthesis.
   const char* end_of_name = std::strrchr(text.data(), ')');
   if (end_of_name == nullptr || std::strlen(end_of_name) < 4) return {};
   return {
@@ -58,7 +58,7 @@ Parentage parentage_of(pid_t pid) {
       .is_zombie = end_of_name[2] == 'Z' || end_of_name[2] == 'X'};
 }
 
-/// Calls `use` with every number that names an entry of a directory.
+/// Calls `use` with every entry of a directory whose name is a number.
 template <class Use>
 bool for_each_number(const char* path, Use use) {
   DIR* directory = ::opendir(path);
@@ -91,7 +91,7 @@ void append_numbers(const char* path, std::vector<pid_t>& out) {
   }
 }
 
-/// By the kernel's own lists, where it was built with them (CONFIG_PROC_CHILDREN).
+/// From the kernel's own lists, if it was built with them (CONFIG_PROC_CHILDREN).
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
   Path tasks{};
@@ -123,8 +123,8 @@ bool is_one_of(const std::vector<pid_t>& few, pid_t pid) {
   return std::ranges::find(few, pid) != few.end();
 }
 
-/// Not a stranger that got the number of one that has just ended: the descriptor is opened first,
-/// and whether its parent is one of the family is looked up after.
+/// Never another process that got the pid of one that has just ended: the descriptor is opened
+/// first, and only then the parent is checked.
 bool signal_one(pid_t pid, const std::set<pid_t>& family, int signal) {
   const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!family.contains(parentage_of(pid).parent)) return false;
@@ -132,7 +132,7 @@ bool signal_one(pid_t pid, const std::set<pid_t>& family, int signal) {
   return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
 
-/// Reaps whatever has ended. False if we have no child at all.
+/// Reaps every child that has ended. False if we have no child at all.
 bool reap(bool& reaped_any) {
   for (;;) {
     const pid_t pid = ::waitpid(-1, nullptr, WNOHANG);
@@ -143,7 +143,7 @@ bool reap(bool& reaped_any) {
   }
 }
 
-/// Until a child ends or `wait` is over.
+/// Waits until a child ends, at most for `wait`.
 void await_a_death(Duration wait) {
   sigset_t child;
   ::sigemptyset(&child);
@@ -156,7 +156,7 @@ void await_a_death(Duration wait) {
 }  // namespace
 
 void become_subreaper() {
-  // Kernels before 3.4 have none; then orphans are lost to us, which nothing here could change.
+  // Kernels before 3.4 cannot do this. Then orphans are lost, and nothing here can change that.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -202,20 +202,20 @@ std::vector<pid_t> kill_descendants(TimePoint deadline, const Spared& spared) {
     bool reaped_any = false;
     if (!reap(reaped_any)) return {};
     if (Clock::now() >= deadline) return descendants_of(::getpid(), Search::kThorough, spared);
-    // With some spared we never are without a child.
+    // If some are spared, we always have a child.
     const bool quiet = !reached_any && !reaped_any && !spared.families.empty();
     if (quiet && search == Search::kThorough) return {};
     if (quiet) {
       search = Search::kThorough;
       continue;
     }
-    // What a dead parent leaves becomes our child before we can reap the parent, so after each
-    // death there may be something new to kill, and after none for a while a quick look missed one.
+    // The children of a dead parent become ours before we can reap it, so each death may bring new
+    // processes to kill. If none died for a while, a quick scan has missed one.
     search = Search::kQuick;
     if (reaped_any) continue;
     const TimePoint before = Clock::now();
-    await_a_death(kLookAgain);
-    if (Clock::now() - before >= kLookAgain) search = Search::kThorough;
+    await_a_death(kRescanAfter);
+    if (Clock::now() - before >= kRescanAfter) search = Search::kThorough;
   }
 }
 

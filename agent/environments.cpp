@@ -23,7 +23,7 @@ bool has_module_in(const fs::path& packages, const std::string& module) {
          fs::is_regular_file(packages / (module + ".py"), error);
 }
 
-/// Whether the environment `prefix` has it, in what its own pip, or the distribution, installed.
+/// Whether the environment `prefix` has the module, installed by its own pip or the distribution.
 bool has_module(const fs::path& prefix, const std::string& module) {
   std::error_code error;
   for (const char* const library : {"lib", "lib64"}) {

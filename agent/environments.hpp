@@ -10,10 +10,10 @@
 
 namespace ddprun {
 
-/// The interpreters that have `module`, by the files of their environments; none is started. Looked
-/// at are VIRTUAL_ENV, CONDA_PREFIX, what is on PATH, the folders venv, .venv and env in
-/// `directory` and the two above it, and the environments of the conda that CONDA_EXE names. In
-/// that order, each environment once, without `interpreter`.
+/// The interpreters that have `module`, judging by the files of their environments; starts none.
+/// Searches VIRTUAL_ENV, CONDA_PREFIX, PATH, the folders venv, .venv and env in `directory` and the
+/// two above it, and the environments of the conda that CONDA_EXE names. In that order, each
+/// environment once, without `interpreter`.
 std::vector<std::string> interpreters_with(
     const std::string& module,
     const std::string& interpreter,

@@ -19,9 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr bool kNoThrow = false;
 constexpr std::size_t kMessageBytesMax = 1 << 16;
-constexpr int kDepthMax = 100;  // of nesting: what reads deeper JSON uses up the stack
-
-/// The code unit of the \uXXXX that `text` begins with; none if it begins otherwise.
+constexpr int kDepthMax = 100;  // of nesting: deeper JSON exhausts the parser's stack
 std::optional<unsigned> escaped_unit(std::string_view text) {
   if (text.size() < 6 || !text.starts_with("\\u")) return std::nullopt;
   unsigned unit = 0;
@@ -30,8 +28,8 @@ std::optional<unsigned> escaped_unit(std::string_view text) {
   return unit;
 }
 
-/// Half a character, as Python escapes a byte that it could not decode, is no JSON to the parser:
-/// each \uD800 to \uDFFF without its other half becomes U+FFFD.
+/// Python escapes a byte that it could not decode as half a surrogate pair, which the parser
+/// rejects: replaces each unpaired \uD800 to \uDFFF with U+FFFD.
 std::string with_whole_characters(std::string_view content) {
   std::string out;
   while (!content.empty()) {
@@ -53,7 +51,7 @@ std::string with_whole_characters(std::string_view content) {
   return out;
 }
 
-/// The JSON of a worker, discarded when it is none or nested too deep.
+/// The JSON that a worker wrote; discarded if it is invalid or nested too deep.
 Json parse(std::string_view text) {
   const std::string content = with_whole_characters(text);
   bool too_deep = false;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The error file of a worker (docs/worker_contract.md): what `record` of torch writes there when
-// Python raises. It comes from user code, so nothing in it is trusted.
+// The error file of a worker (docs/worker_contract.md): what torch's `record` writes when Python
+// raises an exception. It comes from user code, so nothing in it is trusted.
 
 #include "base/error.hpp"
 
@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-/// What a worker said about its own end.
+/// What a worker reported about its own end.
 struct WorkerError {
   std::string message;    // "ValueError: boom"
   std::string traceback;  // Python's; empty if there was none
@@ -21,15 +21,15 @@ struct WorkerError {
 
 inline constexpr std::size_t kErrorFileBytesMax = 1 << 20;
 
-/// Reads both forms, the nested one of `record` and the flat {"message": "text"}. A file that is
-/// no JSON, or has no message, yields its own text as the message; an empty one yields none.
+/// Reads both forms, the nested one of `record` and the flat {"message": "text"}. If the file is
+/// not JSON or has no message, its own text is the message. An empty file yields none.
 std::optional<WorkerError> parse_error_file(std::string_view content);
 
-/// `content` with "errorCode" added inside "message", as torchrun's agent passes it up; unchanged
-/// unless it is the nested form.
+/// `content` with "errorCode" added inside "message", as torchrun's agent passes it up. Anything
+/// but the nested form is returned unchanged.
 std::string with_error_code(std::string_view content, int code);
 
-/// The error file of a worker; none if it wrote none, or more than kErrorFileBytesMax.
+/// The error file of a worker; none if there is none, or more than kErrorFileBytesMax.
 std::optional<std::string> read_error_file(const std::filesystem::path& path);
 
 }  // namespace ddprun

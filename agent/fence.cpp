@@ -31,16 +31,15 @@ namespace fs = std::filesystem;
 
 constexpr mode_t kMode = 0644;
 constexpr std::size_t kFileBytesMax = 4096;
-constexpr auto kPatience = 5s;   // with a file system, before a line says that it hangs
-constexpr Duration kPause = 1s;  // before a claim that failed is made again; doubles
+constexpr auto kPatience = 5s;   // for the file system, before a warning that it hangs
+constexpr Duration kPause = 1s;  // before a failed claim is repeated; doubles
 constexpr Duration kPauseMax = 5s;
 
 std::string hex(Incarnation incarnation) {
   return fmt::format("{:016x}", static_cast<std::uint64_t>(incarnation));
 }
 
-/// A file under a name that nobody else uses, which goes with this object. Errors name its
-/// directory, which people know.
+/// A file with a unique name, deleted with this object. Errors name only its directory.
 class Aside {
  public:
   explicit Aside(fs::path path) : path_(std::move(path)) {}
@@ -48,21 +47,21 @@ class Aside {
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
-  /// All of `content`, on the disk.
+  /// Writes all of `content` to the disk.
   Result<void> write(std::string_view content) const {
     const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
     if (!file || !write_all(file.get(), content) || ::fsync(file.get()) != 0) return failure(errno);
     return {};
   }
 
-  /// Gives the file the name `name` as well. Yields whether it has it: false if `name` is another
-  /// file's.
+  /// Links the file to the name `name` as well. Returns whether it has that name: false if `name`
+  /// belongs to another file.
   ///
   /// The count of links decides, not what link() returns: if the reply of an NFS server is lost,
-  /// the client asks again and reports EEXIST for the link that it has just made itself.
+  /// the client repeats the request and reports EEXIST for the link that it has just made itself.
   Result<bool> link_to(const fs::path& name) const {
     const int error = ::link(path_.c_str(), name.c_str()) == 0 ? 0 : errno;
-    // Opened again, since NFS asks the server for the present attributes then.
+    // Opened again, because only then NFS asks the server for the present attributes.
     const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat about {};
     if (!file || ::fstat(file.get(), &about) != 0) return failure(errno);
@@ -80,7 +79,7 @@ class Aside {
   const fs::path path_;
 };
 
-/// The node whose incarnation stands in the file.
+/// The node whose incarnation the file contains.
 Result<Incarnation> holder_in(const fs::path& file) {
   const auto content = read_file(file, kFileBytesMax);
   if (!content) return content.error();
@@ -95,7 +94,7 @@ Result<Incarnation> holder_in(const fs::path& file) {
 Result<void> check_fence_directory(const fs::path& directory) {
   const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return make_errno_error(errno, directory.string());
-  std::random_device device;  // many nodes do this at one time
+  std::random_device device;  // many nodes do this at the same time
   const fs::path name = directory / fmt::format(".ddprun-{:08x}{:08x}", device(), device());
   const Aside aside(name.string() + ".tmp");
   auto written = aside.write("\n");
@@ -129,7 +128,7 @@ Result<Incarnation> claim_fence(
     holder = holder_in(file);
   }
   if (!holder) return holder;
-  // Also for what was there: its maker may have died before it was safe.
+  // Also syncs a file that was already there: its maker may have died before it did.
   auto const synced = sync_directory(directory);
   if (!synced) return synced.error();
   return holder;
@@ -140,9 +139,9 @@ struct Fence::Shared {
 
   const fs::path directory;
   const std::string job;
-  std::mutex mutex;  // for both below; the agent's thread alone changes them
+  std::mutex mutex;  // for both below; only the agent's thread changes them
   asio::io_context* context = nullptr;
-  Fence* fence = nullptr;  // none: gone
+  Fence* fence = nullptr;  // null: destroyed
 };
 
 Result<std::unique_ptr<Fence>> Fence::open(
@@ -190,7 +189,7 @@ void Fence::make(const effects::ClaimFence& claim) {
     const std::scoped_lock lock(shared->mutex);
     if (shared->fence == nullptr) return;
     asio::post(*shared->context, [shared, claim, holder = std::move(holder)] {
-      // On the agent's thread, which alone ends a fence.
+      // On the agent's thread, the only one that destroys a fence.
       if (shared->fence != nullptr) shared->fence->answered(claim, holder);
     });
   });
@@ -207,12 +206,12 @@ void Fence::answered(const effects::ClaimFence& claim, const Result<Incarnation>
     pause_ = kPause;
     return on_held_(claim, *holder);
   }
-  // Once, however often the claim is made again.
+  // Once per reason, however often the claim is repeated.
   const std::string& why = holder.error().detail;
   if (std::exchange(reported_, why) == why) return;
   spdlog::warn(
-      "cannot claim the fence: {}; this node does not lead without it, and tries again: see that "
-      "the directory of --fence-dir is there and takes files",
+      "cannot claim the fence: {}; this node does not lead without it, and tries again; check that "
+      "the directory of --fence-dir exists and takes files",
       why);
 }
 

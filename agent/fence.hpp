@@ -1,9 +1,9 @@
 #pragma once
 
 // The fence (--fence-dir): files on a file system that all nodes share. Each voter set has one,
-// and the node whose incarnation it holds is the only one of that voter set that may lead.
+// which holds the incarnation of the only node of that voter set that may lead.
 //
-// A thread of its own makes and reads the files: a file system that hangs holds up neither the
+// A separate thread creates and reads the files, so a file system that hangs delays neither the
 // heartbeats nor the end of the job. Everything else here is for the agent's thread.
 
 #include "agent/writer_thread.hpp"
@@ -25,39 +25,38 @@
 
 namespace ddprun {
 
-/// Whether a fence can stand in `directory`: it is one, and files can be made and linked there.
-/// Leaves nothing behind. Blocks. Fails with kIo or kNotFound, naming the directory.
+/// Checks that `directory` is a directory in which files can be created and linked. Leaves nothing
+/// behind. Blocks. Fails with kIo or kNotFound, naming the directory.
 Result<void> check_fence_directory(const std::filesystem::path& directory);
 
-/// The file of the voter set that is claimed, "JOB-INSTANCE-GENERATION-NUMBER.fence".
+/// The file of the voter set that is claimed, "JOB-INSTANCE-TERM-NUMBER.fence".
 std::string fence_file_name(std::string_view job, const effects::ClaimFence& claim);
 
-/// Claims the voter set unless another node holds it, and yields the node that does. The answer
+/// Claims the voter set unless another node holds it, and returns the node that does. The result
 /// survives a crash of this machine and of the file server; claiming again changes nothing. Blocks.
-/// Fails with kIo or kNotFound: the claim may or may not have taken effect then.
+/// Fails with kIo or kNotFound; then the claim may or may not have taken effect.
 Result<Incarnation> claim_fence(
     const std::filesystem::path& directory, std::string_view job, const effects::ClaimFence& claim);
 
 class Fence {
  public:
-  /// What was claimed, and the node that holds it.
+  /// The claim, and the node that holds it.
   using OnHeld = std::function<void(const effects::ClaimFence& claim, Incarnation holder)>;
 
-  /// Claims for nodes of `job`, in `directory`. Fails with kIo if no thread can be started.
+  /// Claims in `directory` for nodes of `job`. Fails with kIo if no thread can be started.
   static Result<std::unique_ptr<Fence>> open(
       asio::io_context& context, std::filesystem::path directory, std::string job, OnHeld on_held);
 
-  /// Leaves a claim behind that is under way; its answer is dropped.
+  /// Abandons a claim in progress and drops its result.
   ~Fence();
   Fence(const Fence&) = delete;
   Fence& operator=(const Fence&) = delete;
 
-  /// Returns at once. `on_held` is called later, from the loop, once the holder is known. A claim
-  /// that is under way is not made twice.
+  /// Returns at once. The loop calls `on_held` later, once the holder is known. A claim that is in
+  /// progress is not made twice.
   void claim(const effects::ClaimFence& claim);
 
-  /// Reports a file system that does not answer, and makes claims again that failed; until
-  /// cancelled.
+  /// Reports a file system that does not respond, and repeats failed claims, until cancelled.
   asio::awaitable<void> watch();
 
  private:
@@ -69,22 +68,22 @@ class Fence {
       std::unique_ptr<WriterThread> thread,
       OnHeld on_held);
 
-  /// Voter sets of different instances of the job may have one number.
+  /// Voter sets of different instances of the job may have the same number.
   using Key = std::pair<Incarnation, RoundId>;
 
   static Key key_of(const effects::ClaimFence& claim) { return {claim.instance, claim.round}; }
   void make(const effects::ClaimFence& claim);
   void answered(const effects::ClaimFence& claim, const Result<Incarnation>& holder);
 
-  // Two owners: the thread may have to be left behind in the middle of a claim.
+  // Two owners: the thread may have to be abandoned in the middle of a claim.
   const std::shared_ptr<Shared> shared_;
   const std::unique_ptr<WriterThread> thread_;
   const OnHeld on_held_;
-  Timer timer_;  // until an answer is due, or until what failed is tried again
+  Timer timer_;  // until a result is due, or a failed claim is repeated
   std::set<Key> under_way_;
   std::map<Key, effects::ClaimFence> failed_;
-  Duration pause_;        // before what failed is tried again
-  std::string reported_;  // the failure that the last log line told; empty: none since
+  Duration pause_;        // before a failed claim is repeated
+  std::string reported_;  // the failure in the last log line; empty: none since
 };
 
 }  // namespace ddprun

@@ -39,7 +39,7 @@ std::string fresh_path() {
   return fmt::format("{}/ddprun_timer_{}", base, ::getpid());
 }
 
-/// None where the line is not what torch's client writes.
+/// None if the line is not what torch's client writes.
 std::optional<FileTimerRequest> parse_request(std::string_view line) {
   const Json json = Json::parse(line, nullptr, false);
   if (!json.is_object()) return std::nullopt;
@@ -68,7 +68,7 @@ bool descends_from_us(int pid) {
 Result<std::unique_ptr<FileTimer>> FileTimer::open(
     asio::io_context& context, std::string path, OnExpired on_expired) {
   if (path.empty()) path = fresh_path();
-  // For both, so that it never ends.
+  // Opened for both, so that reading never ends.
   const bool made = ::mkfifo(path.c_str(), kMode) == 0;
   Descriptor fifo(made ? ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1);
   if (!fifo) {
@@ -104,7 +104,7 @@ asio::awaitable<void> FileTimer::serve() {
       take(std::string_view(pending).substr(0, end));
       pending.erase(0, end + 1);
     }
-    if (pending.size() > kLineBytesMax) pending.clear();  // no line of torch's client
+    if (pending.size() > kLineBytesMax) pending.clear();  // not a line of torch's client
     set_timer();
   }
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// TORCHELASTIC_ENABLE_FILE_TIMER=1: a FIFO by which workers set timers, as under torchrun. Who lets
-// one expire is sent the signal it asked for; that it ends so is a failure like any other. Nothing
-// is sent to a process that does not descend from the agent, nor to the agent.
+// TORCHELASTIC_ENABLE_FILE_TIMER=1: a FIFO by which workers set timers, as under torchrun. If a
+// timer expires, its process gets the signal that it asked for; its end is then a failure like any
+// other. Only descendants of the agent get a signal, never the agent itself.
 
 #include "agent/core/file_timers.hpp"
 #include "base/deadline.hpp"
@@ -22,7 +22,7 @@ class FileTimer {
  public:
   using OnExpired = std::function<void(const FileTimerRequest&)>;
 
-  /// Makes the FIFO at `path`; empty: at a fresh path in the temporary directory. Fails with
+  /// Creates the FIFO at `path`; empty: at a fresh path in the temporary directory. Fails with
   /// kInvalidArgument, naming the path.
   static Result<std::unique_ptr<FileTimer>> open(
       asio::io_context& context, std::string path, OnExpired on_expired);
@@ -35,7 +35,7 @@ class FileTimer {
   /// For TORCHELASTIC_TIMER_FILE.
   const std::string& path() const { return path_; }
 
-  /// Reads what workers write, until cancelled.
+  /// Reads the requests of workers, until cancelled.
   asio::awaitable<void> serve();
   /// Calls `on_expired`, until cancelled.
   asio::awaitable<void> keep_time();

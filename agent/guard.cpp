@@ -38,7 +38,7 @@ using namespace std::chrono_literals;
 constexpr auto kUnkillableAfter = 5s;
 constexpr int kPriority = -5;
 
-/// What the guard waits with; made before the fork, so that failing starts nothing.
+/// What the guard waits on; created before the fork, so that a failure starts nothing.
 struct Watch {
   Descriptor signals;  // signalfd
   Descriptor timer;    // timerfd, for the lease
@@ -47,7 +47,7 @@ struct Watch {
   SharedLease* lease = nullptr;
 };
 
-/// What a process has of its own before it is the guard, and each agent gets.
+/// The attributes of this process before it becomes the guard, restored in each agent.
 class Ordinary {
  public:
   Ordinary() : priority_(::getpriority(PRIO_PROCESS, 0)) {
@@ -55,8 +55,8 @@ class Ordinary {
     ::sigprocmask(SIG_SETMASK, nullptr, &blocked_);
   }
 
-  /// Where it is allowed, the guard gets the processor before what it guards, and is never waited
-  /// for by the disk it was paged out to. Pages are locked as they are touched, so it stays small.
+  /// Gives the guard a higher priority than what it guards, and keeps its pages in memory, if that
+  /// is allowed. Pages are locked when they are touched, so the locked memory stays small.
   void leave() const {
     ::setpriority(PRIO_PROCESS, 0, kPriority);
     ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
@@ -66,7 +66,7 @@ class Ordinary {
     ::setrlimit(RLIMIT_NOFILE, &files);
   }
 
-  /// For a child of the guard; locked memory is not handed down.
+  /// For a child of the guard. Locked memory is not inherited.
   void restore() const {
     ::setpriority(PRIO_PROCESS, 0, priority_);
     if (has_files_) ::setrlimit(RLIMIT_NOFILE, &files_);
@@ -80,7 +80,7 @@ class Ordinary {
   bool has_files_ = false;
 };
 
-/// The lifelines that the agent asked the guard to hold.
+/// The lifelines that the agent told the guard to hold.
 class Held {
  public:
   explicit Held(SharedLease& shared) : shared_(&shared) {}
@@ -106,7 +106,7 @@ class Held {
   };
 
   void take(const GuardOrder& order, Descriptor copy) {
-    if (order.kind == GuardOrder::Kind::kLook || order.descriptor < 0) return;
+    if (order.kind == GuardOrder::Kind::kLeaseShortened || order.descriptor < 0) return;
     const auto index = static_cast<std::size_t>(order.descriptor);
     if (order.kind == GuardOrder::Kind::kLetGo) {
       if (index < lines_.size()) lines_[index] = {};
@@ -118,31 +118,30 @@ class Held {
   }
 
   void complain() {
-    shared_->set_front_is_full();
+    shared_->set_guard_is_full();
     if (std::exchange(has_complained_, true)) return;
     write_stderr(
-        "ddprun: the guard may not open as many files as there are nodes: some of them will have "
-        "to "
-        "wait for the lease if this agent is killed; raise the limit (ulimit -Hn)\n");
+        "ddprun: the guard may not open as many files as there are nodes: if this agent is killed, "
+        "some nodes wait for its lease; raise the limit (ulimit -Hn)\n");
   }
 
   SharedLease* shared_;
-  std::vector<One> lines_;  // by their number in the agent
+  std::vector<One> lines_;  // by their descriptor number in the agent
   bool has_complained_ = false;
 };
 
-/// How the agent's time ended: the status that the kernel tells, or none where the lease ran out.
+/// How the agent ended: its wait status, or none if the lease ran out.
 struct AgentEnd {
   std::optional<int> status;
-  bool has_slept = false;  // the lease ran out while everything here was stopped
-  bool is_reaped = false;  // its number may be another process's by now
+  bool was_suspended = false;  // the lease ran out while every process here was stopped
+  bool is_reaped = false;      // its pid may belong to another process by now
 };
 
 class Guard {
  public:
   Guard(pid_t agent, Watch watch) : agent_(agent), watch_(std::move(watch)), held_(*watch_.lease) {}
 
-  /// Until the agent has ended, or has to.
+  /// Waits until the agent has ended, or must be killed.
   AgentEnd await_agent() {
     for (;;) {
       arm();
@@ -155,11 +154,11 @@ class Guard {
       if (watch_.resumption.take()) lease_when_resumed_ = watch_.lease->get();
       const bool is_over = lease_is_over();
       const auto ended = is_over ? std::nullopt : heed_signals();
-      take_orders();  // after its end no more can come
+      take_orders();  // no order can arrive after its end
       if (is_over || (ended && is_by_lease(*ended))) {
         return {
             .status = std::nullopt,
-            .has_slept = has_slept(Clock::now()),
+            .was_suspended = was_suspended(Clock::now()),
             .is_reaped = ended.has_value()};
       }
       if (ended) return {.status = ended, .is_reaped = true};
@@ -175,16 +174,16 @@ class Guard {
 
   const Held& held() const { return held_; }
 
-  /// Whether what descends from the agent is to live on. Not if it was killed on its way out.
+  /// Whether the agent's descendants are to live on. Not if it was killed while it ended.
   bool keeps_leftovers(const AgentEnd& end) const {
     return end.status && WIFEXITED(*end.status) && watch_.lease->keeps_leftovers();
   }
 
-  /// Whether the agent ended for another one to take its place.
+  /// Whether the agent ended so that another one takes its place.
   bool agent_returns() const { return watch_.lease->agent_returns(); }
 
  private:
-  /// By CLOCK_BOOTTIME, and so that a lease which ended while the machine slept is seen at once.
+  /// On CLOCK_BOOTTIME, so that a lease that ended while the machine was suspended is seen at once.
   void arm() {
     const TimePoint until = watch_.lease->get();
     if (until == armed_for_) return;
@@ -195,14 +194,14 @@ class Guard {
 
   bool lease_is_over() const { return Clock::now() >= watch_.lease->get(); }
 
-  /// The agent has a timer of its own (death_timer.hpp), which may be the first to see it.
+  /// The agent has a timer of its own (death_timer.hpp), which may fire first.
   bool is_by_lease(int status) const {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && lease_is_over();
   }
 
-  /// Whether the lease ran out because nothing ran here, the guard neither: it went on after the
-  /// lease had been renewed last, or comes too late for anything else.
-  bool has_slept(TimePoint now) const {
+  /// Whether the lease ran out because nothing ran here, not even the guard: the guard was resumed
+  /// after the last renewal of the lease, or sees its end late.
+  bool was_suspended(TimePoint now) const {
     const TimePoint until = watch_.lease->get();
     return lease_when_resumed_ == until || Resumption::is_late(until, now);
   }
@@ -215,14 +214,14 @@ class Guard {
         ended = reap();
         if (ended) return ended;
       } else {
-        ::kill(agent_, static_cast<int>(info.ssi_signo));  // not reaped, so the number is its own
+        ::kill(agent_, static_cast<int>(info.ssi_signo));  // not reaped: the pid is still its own
       }
     }
     return ended;
   }
 
-  /// Reaps what has ended, orphans that were left to us included (as PID 1 of a container, those of
-  /// the whole container). Yields the agent's status once it is among them.
+  /// Reaps every child that has ended, including adopted orphans (as PID 1 of a container, all of
+  /// its orphans). Returns the agent's status once the agent is among them.
   std::optional<int> reap() const {
     std::optional<int> ended;
     for (;;) {
@@ -246,15 +245,14 @@ bool is_a_defect(int signal) {
          signal == SIGILL || signal == SIGSYS;
 }
 
-/// Tells a person why the job ended here, unless the agent did, and yields the exit status.
+/// Prints why the job ended here, unless the agent did, and returns the exit status.
 int conclude(pid_t agent, std::optional<int> end) {
   if (!end) {
     write_stderr(fmt::format(
-        "ddprun: this node's lease ran out: it may no longer hear the node that leads the job, "
-        "which may go on without it; and the agent here (pid {}) did not stop the workers itself, "
-        "being "
-        "stopped or without processor time. It and every process of the job on this node were "
-        "killed. Start ddprun here again to take part; exit status {}\n",
+        "ddprun: this node's lease ran out, and the agent (pid {}) did not stop the workers: it is "
+        "stopped or gets no CPU time; every process of the job on this node was killed, since the "
+        "other nodes may continue without it; start ddprun here again to take part; exit status "
+        "{}\n",
         agent,
         kExitTryAgain));
     return kExitTryAgain;
@@ -263,34 +261,34 @@ int conclude(pid_t agent, std::optional<int> end) {
   const int signal = WTERMSIG(*end);
   const int exit_status = is_a_defect(signal) ? kExitDefect : exit_status_of_signal(signal);
   write_stderr(fmt::format(
-      "ddprun: the agent (pid {}) was ended by {}; every process of the job was killed; "
-      "exit status {}\n",
+      "ddprun: the agent (pid {}) was ended by {}; every process of the job on this node was "
+      "killed; exit status {}\n",
       agent,
       signal_name(signal),
       exit_status));
   return exit_status;
 }
 
-/// Until the agent has ended and nothing of it is left. Yields the exit status; none where the
-/// whole node slept past its lease and another agent is to take part in its place.
+/// Waits until the agent has ended, and kills what is left of it. Returns the exit status; none if
+/// the whole node was suspended past its lease and another agent is to take part in its place.
 ///
-/// `earlier`: children of whoever became us by exec, `tensorboard & exec ddprun` for one. They are
-/// not of the job.
+/// `earlier`: children that this process had before it became ddprun by exec, as in
+/// `tensorboard & exec ddprun`. They are not part of the job.
 std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t>& earlier) {
   Guard guard(agent, std::move(watch));
   const AgentEnd end = guard.await_agent();
-  // Before its workers: it must not start one more, nor take their deaths for a failure.
+  // Before its workers: it must not start another one, nor take their deaths for a failure.
   if (!end.is_reaped) ::kill(agent, SIGKILL);
   if (guard.keeps_leftovers(end)) return conclude(agent, end.status);
   const auto left =
       kill_descendants(Clock::now() + kUnkillableAfter, {.families = earlier, .groups = {}});
-  guard.take_orders();  // of one that was alive until now
+  guard.take_orders();  // from an agent that was alive until now
   if (left.empty()) send_goodbye(guard.held().ends());
   for (const pid_t pid : left) {
     write_stderr(
-        fmt::format("ddprun: process {} does not end, even by SIGKILL; it is left\n", pid));
+        fmt::format("ddprun: process {} does not end, even by SIGKILL; leaving it\n", pid));
   }
-  const bool returns = end.has_slept || guard.agent_returns();
+  const bool returns = end.was_suspended || guard.agent_returns();
   if (returns && left.empty()) return std::nullopt;
   return conclude(agent, end.status);
 }
@@ -318,7 +316,7 @@ GuardEnded refuse(const Error& error) {
 std::variant<AgentBegins, GuardEnded> fork_agent(const sigset_t& signals) {
   const Ordinary ordinary;
   const auto earlier = descendants_of(::getpid(), Search::kQuick);
-  become_subreaper();  // before there is anybody to be orphaned
+  become_subreaper();  // before there can be orphans
   bool took_part = false;
   for (bool returns = false;; returns = true) {
     std::array<int, 2> ends{};
@@ -329,13 +327,13 @@ std::variant<AgentBegins, GuardEnded> fork_agent(const sigset_t& signals) {
     auto watch = open_watch(signals, Descriptor(ends[1]));
     if (!watch) return refuse(watch.error());
 
-    std::fflush(nullptr);  // or both processes would write what is buffered
+    std::fflush(nullptr);  // or both processes would write the buffered output
     const pid_t agent = ::fork();
     if (agent < 0) return refuse(make_process_error(errno, "cannot start the agent's process"));
     if (agent == 0) {
       if (returns) ordinary.restore();
-      become_subreaper();  // fork does not hand this down
-      // One that is stopped when the guard is killed wakes, finds the guard gone, and clears up.
+      become_subreaper();  // not inherited by fork
+      // If the guard is killed while the agent is stopped, SIGCONT wakes it, and it cleans up.
       ::prctl(PR_SET_PDEATHSIG, SIGCONT);
       ::prctl(PR_SET_NAME, "ddprun-agent");
       return AgentBegins{
@@ -357,10 +355,10 @@ void end_without_guard(std::span<const int> ends) {
   const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
   if (left.empty()) send_goodbye(ends);
   write_stderr(
-      "ddprun: the process that was started is gone (killed?); every process of the job was "
-      "killed");
-  write_stderr(left.empty() ? "\n" : ", but for some that do not end\n");
-  // Threads may be in the middle of a write, and nobody is left to be told a status.
+      "ddprun: the process that was started is gone (killed?); every process of the job on this "
+      "node was killed");
+  write_stderr(left.empty() ? "\n" : ", except some that do not end\n");
+  // Threads may be in the middle of a write, and no parent is left to get a status.
   ::_exit(kExitDefect);
 }
 

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-/// Room for the descriptors of one message.
+/// Buffer for the descriptors of one message.
 struct Control {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kGuardOrdersMax)> bytes{};
 };
@@ -20,7 +20,7 @@ bool carries_one(const GuardOrder& order) {
   return order.kind == GuardOrder::Kind::kHoldLine || order.kind == GuardOrder::Kind::kHoldEnd;
 }
 
-/// Puts `descriptors` beside the message.
+/// Attaches `descriptors` to the message.
 void attach(msghdr& message, Control& control, std::span<const int> descriptors) {
   if (descriptors.empty()) return;
   message.msg_control = control.bytes.data();
@@ -32,7 +32,7 @@ void attach(msghdr& message, Control& control, std::span<const int> descriptors)
   std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
 }
 
-/// The descriptors that came beside a message, in their order. At most one header of them is sent.
+/// The descriptors attached to a message, in their order. A message has at most one header of them.
 std::size_t detach(msghdr& message, std::array<Descriptor, kGuardOrdersMax>& out) {
   cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return 0;
@@ -62,7 +62,7 @@ Result<std::size_t> send_orders(int channel, std::span<const GuardOrder> orders)
   for (const GuardOrder& order : orders) {
     if (carries_one(order)) descriptors[count++] = order.descriptor;
   }
-  // sendmsg takes void* for the sake of old C and changes nothing.
+  // sendmsg takes void* for historical reasons and changes nothing.
   iovec body{.iov_base = const_cast<GuardOrder*>(orders.data()), .iov_len = orders.size_bytes()};
   msghdr message{};
   message.msg_iov = &body;
@@ -108,7 +108,7 @@ bool receive_orders(int channel, GuardOrders& out) {
 
 void send_goodbye(std::span<const int> ends) {
   for (const int end : ends) {
-    // One that takes no byte belongs to a node that has gone, or cannot be reached.
+    // If it takes no byte, its node has ended or cannot be reached.
     static_cast<void>(::send(end, &kGoodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
   }
 }

@@ -1,10 +1,10 @@
 #pragma once
 
-// What the agent tells the guard that guards it: which lifelines to hold, and how long anything
-// may run here. docs/rendezvous.md says what a lifeline proves.
+// What the agent tells its guard: which lifelines to hold, and how long processes may run here.
+// docs/rendezvous.md explains what a lifeline proves.
 //
-// Descriptors go through a socket pair made before the fork; the lease lies in memory that both
-// share, so that an agent which is stopped need not be asked. No Asio: the guard uses this.
+// Descriptors go through a socket pair created before the fork. The lease is in shared memory, so
+// the guard can read it while the agent is stopped. Without Asio, because the guard uses this.
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
@@ -19,11 +19,11 @@
 
 namespace ddprun {
 
-/// What guard and agent tell each other without a message: until when processes of the job may run
-/// on this node, and whether the guard holds what it was given.
+/// State that guard and agent share in memory: until when processes of the job may run on this
+/// node, and whether the guard holds the lifelines that it was given.
 class SharedLease {
  public:
-  /// The guard and the agent of this launch share it, and never give it back. Fails with kIo.
+  /// For the guard and the agent of one launch; never freed. Fails with kIo.
   static Result<SharedLease*> create();
 
   /// kNever: without limit.
@@ -34,15 +34,15 @@ class SharedLease {
   void set_took_part() { took_part_.store(true); }
   bool took_part() const { return took_part_.load(); }
 
-  /// The guard could not take a line that it was to hold: it has no descriptor left.
-  void set_front_is_full() { front_is_full_.store(true); }
-  bool front_is_full() const { return front_is_full_.load(); }
+  /// The guard could not take a lifeline that it was to hold: it has no descriptor left.
+  void set_guard_is_full() { guard_is_full_.store(true); }
+  bool guard_is_full() const { return guard_is_full_.load(); }
 
-  /// The agent ends because it lost its lease in a suspension: another one is to take its place.
+  /// The agent ends because it lost its lease in a suspension; another one is to take its place.
   void set_agent_returns() { agent_returns_.store(true); }
   bool agent_returns() const { return agent_returns_.load(); }
 
-  /// The agent ends with success, and what its workers left behind is to live on (--leftover keep).
+  /// The agent ends with success, and leftovers of its workers live on (--leftover keep).
   void set_keeps_leftovers() { keeps_leftovers_.store(true); }
   bool keeps_leftovers() const { return keeps_leftovers_.load(); }
 
@@ -51,43 +51,43 @@ class SharedLease {
 
   std::atomic<std::int64_t> until_ns_;
   std::atomic<bool> took_part_ = false;
-  std::atomic<bool> front_is_full_ = false;
+  std::atomic<bool> guard_is_full_ = false;
   std::atomic<bool> agent_returns_ = false;
   std::atomic<bool> keeps_leftovers_ = false;
-  static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // or it would end at the fork
+  static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // a lock would end at the fork
 };
 
-/// One wish of the agent.
+/// One order of the agent.
 struct GuardOrder {
   enum class Kind : std::int32_t {
-    kHoldLine,  // our own lifeline: open until nothing of this node is left
-    kHoldEnd,   // another node's, while we lead: and then a goodbye is said on it
-    kLetGo,     // of either
-    kLook,      // the lease has become shorter
+    kHoldLine,        // our own lifeline: hold it until no process of this node is left
+    kHoldEnd,         // another node's, while we lead: hold it, and send the goodbye on it
+    kLetGo,           // release either of them
+    kLeaseShortened,  // the lease ends earlier than before
   };
-  Kind kind = Kind::kLook;
-  int descriptor = -1;  // in the agent, and its name here as long as it is held
+  Kind kind = Kind::kLeaseShortened;
+  int descriptor = -1;  // its number in the agent, which identifies it while it is held
 };
 
-/// As many as go into one message: the kernel takes 253 descriptors.
+/// How many fit into one message: the kernel takes 253 descriptors.
 inline constexpr std::size_t kGuardOrdersMax = 128;
 
-/// Orders as they arrive at the guard.
+/// Orders as the guard receives them.
 struct GuardOrders {
   std::size_t count = 0;
   std::array<GuardOrder, kGuardOrdersMax> orders;
-  std::array<Descriptor, kGuardOrdersMax> copies;  // by order; empty where the limit was reached
+  std::array<Descriptor, kGuardOrdersMax> copies;  // by order; empty: the limit was reached
 };
 
-/// Sends the first of `orders`, and yields how many: 0 if the guard reads too slowly just now. What
-/// was sent is held even if the agent ends before the guard has read it. Does not wait. Fails with
-/// kPeerLost once the guard has ended, kIo where the kernel takes no more descriptors.
+/// Sends the first of `orders`, and returns how many: 0 if the guard has to read first. The guard
+/// gets what was sent even if the agent ends before it has read it. Does not block. Fails with
+/// kPeerLost once the guard has ended, with kIo if the kernel takes no more descriptors.
 Result<std::size_t> send_orders(int channel, std::span<const GuardOrder> orders);
 
-/// Takes the next message. False if none is there, or nobody is left to send one.
+/// Receives the next message. False if there is none, or no sender is left.
 bool receive_orders(int channel, GuardOrders& out);
 
-/// Writes kGoodbye to each, as far as that can be done without a wait.
+/// Writes kGoodbye to each end that takes it without blocking.
 void send_goodbye(std::span<const int> ends);
 
 }  // namespace ddprun

@@ -26,7 +26,7 @@ GuardClient::GuardClient(asio::io_context& context, AgentBegins began)
       ordered_(context, kNever) {}
 
 asio::awaitable<void> GuardClient::end_with_it() {
-  // It never writes, so there is nothing to read but the end.
+  // The guard never writes, so only the end of file can arrive.
   const auto [cancelled] = co_await channel_.async_wait(Channel::wait_read, kTuple);
   if (!cancelled) end_without_guard(std::vector<int>(ends_.begin(), ends_.end()));
 }
@@ -53,16 +53,16 @@ bool GuardClient::send_some() {
   if (!sent.error().is(Errc::kPeerLost)) {
     spdlog::warn(
         "phase=unguarded: {}: if this agent is killed, other nodes wait for the lease before they "
-        "go on",
+        "continue",
         sent.error().detail);
     std::erase_if(waiting_, holds);
   } else {
-    waiting_.clear();  // await_end() tells
+    waiting_.clear();  // end_with_it() handles that
   }
   return true;
 }
 
-/// At once, if there is room: what is held has to be held before anybody relies on it.
+/// Sends at once if there is room: an end must be held before any node relies on it.
 void GuardClient::order(GuardOrder order) {
   waiting_.push_back(order);
   while (!waiting_.empty() && send_some()) {}
@@ -70,7 +70,7 @@ void GuardClient::order(GuardOrder order) {
 }
 
 Result<void> GuardClient::hold_line(int line) {
-  // What waits may let go of another descriptor that had this number.
+  // A queued order may release another descriptor that had this number.
   while (!waiting_.empty() && send_some()) {}
   const std::array orders{GuardOrder{.kind = Kind::kHoldLine, .descriptor = line}};
   const auto sent =
@@ -86,7 +86,7 @@ void GuardClient::hold_end(int end) {
 }
 
 bool GuardClient::holds_end(int end) const {
-  return sent_.contains(end) && !lease_->front_is_full();
+  return sent_.contains(end) && !lease_->guard_is_full();
 }
 
 void GuardClient::let_go(int descriptor) {
@@ -113,16 +113,16 @@ void GuardClient::allow_until(TimePoint until) {
 void GuardClient::report_lease() {
   const TimePoint before = lease_->get();
   const TimePoint now = run_ ? until_ : kNever;
-  // This process may be stopped between the two: whoever dies by the timer is to have no lease.
+  // This process may be stopped between the calls: if the timer kills it, the lease must be over.
   if (now >= before) {
     death_.set(now);
     lease_->set(now);
-    return;  // the guard looks again when the earlier one is over
+    return;  // the guard wakes at the earlier time and reads the new one
   }
   lease_->set(now);
   death_.set(now);
-  // At once, since the agent may be stopped in the next moment. If there is no room for this one,
-  // there are others for the guard to read, after which it looks as well.
+  // At once, since the agent may be stopped in the next moment. If there is no room, the guard has
+  // other orders to read, and reads the lease after them.
   static_cast<void>(send_orders(channel_.native_handle(), std::array{GuardOrder{}}));
 }
 

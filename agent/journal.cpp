@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr mode_t kMode = 0644;
 
-/// `at` as wall-clock seconds. Only for people: the wall clock may jump.
+/// `at` as wall-clock seconds, for display only: the wall clock may jump.
 double wall_seconds(TimePoint at) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch() - (Clock::now() - at);
   return std::chrono::duration<double>(wall).count();
@@ -52,7 +52,7 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
 
 }  // namespace
 
-/// Once there is a writer, its thread's only.
+/// Once the writer has started, only its thread uses this.
 struct Journal::File {
   std::filesystem::path path;  // empty: none
   std::shared_ptr<Console> console;
@@ -82,8 +82,7 @@ Result<std::unique_ptr<Journal>> Journal::open(
   auto file = std::make_shared<File>();
   file->path = std::move(path);
   file->console = std::move(console);
-  // Before there are workers: their pipes come and go, and a file that is opened meanwhile finds a
-  // free descriptor or not, as chance has it.
+  // Opened before there are workers: later their pipes may have taken the last free descriptor.
   if (!file->path.empty()) file->open();
   return std::unique_ptr<Journal>(new Journal(std::move(file), *std::move(writer)));
 }

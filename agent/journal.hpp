@@ -1,9 +1,8 @@
 #pragma once
 
-// What the agent writes down: events.jsonl for programs, reports on stderr for people. A thread of
-// its own reads and writes files, so that no slow disk holds up the agent; stderr is for the
-// console's thread, so that no stopped terminal holds up the events (docs/worker_contract.md
-// describes the fields).
+// The agent's records: events.jsonl for programs (docs/worker_contract.md has the fields), reports
+// on stderr for people. A separate thread reads and writes the files, so a slow disk never blocks
+// the agent. The console's thread writes stderr, so a stopped terminal never blocks the events.
 
 #include "agent/core/process_end.hpp"
 #include "agent/writer_thread.hpp"
@@ -23,10 +22,10 @@ namespace ddprun {
 
 class Console;
 
-/// Its name in the directory of a launch.
+/// Name of the file in the directory of a launch.
 inline constexpr char kJournalName[] = "events.jsonl";
 
-/// One line of events.jsonl. What does not apply is left out of the line.
+/// One line of events.jsonl. Fields that do not apply are left out.
 struct JournalEntry {
   std::string event;  // "worker_failed"
   RoundId round;
@@ -38,8 +37,8 @@ struct JournalEntry {
   std::optional<int> signal;
   std::optional<int> exit_status;
   std::string host;                     // this node; empty: the journal has it already
-  std::vector<std::string> lost_nodes;  // that fell silent and did not come back, by this node
-  std::string python;                   // that runs the workers; empty: none
+  std::vector<std::string> lost_nodes;  // silent for good, as far as this node knows
+  std::string python;                   // the Python of the workers; empty: none
   std::string text;                     // for people; empty: none
   TimePoint at;
 };
@@ -47,28 +46,27 @@ struct JournalEntry {
 class Journal {
  public:
   /// Appends to `path`, which it opens at once; empty: keeps no file. Reports go to `console`.
-  /// Fails with kIo where no thread can be started.
+  /// Fails with kIo if no thread can be started.
   static Result<std::unique_ptr<Journal>> open(
       std::filesystem::path path, std::shared_ptr<Console> console);
-  /// Leaves what is not yet written unwritten; call flush() before.
+  /// Discards what is not yet written; call flush() first.
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// One line, with the next sequence number. A line that cannot be written is said so once, and
-  /// the job goes on.
+  /// Writes one line, with the next sequence number. If a line cannot be written, that is reported
+  /// once, and the job continues.
   void record(const JournalEntry& entry);
 
-  /// Runs `compose` on the journal's thread and gives what it yields to the console, in one piece.
-  /// `compose` owns what it touches: it may be left behind.
+  /// Runs `compose` on the journal's thread and passes its result to the console, in one piece.
+  /// `compose` must own what it touches: it may be abandoned.
   void report(std::function<std::string()> compose);
 
-  /// Runs `work` on the thread that writes, after what was given before. It owns what it touches,
-  /// as above.
+  /// Runs `work` on the journal's thread, after earlier work. It must own what it touches.
   void post(std::function<void()> work) { writer_->post(std::move(work)); }
 
-  /// Waits until every line is in the file and every report with the console, but not past
-  /// `deadline`. Yields false if the disk does not answer.
+  /// Waits until every line is in the file and every report with the console, at most until
+  /// `deadline`. Returns false if the disk does not respond.
   bool flush(TimePoint deadline);
 
  private:
@@ -76,7 +74,7 @@ class Journal {
 
   Journal(std::shared_ptr<File> file, std::unique_ptr<WriterThread> writer);
 
-  // Two owners: the writer may have to be left behind in the middle of a write.
+  // Two owners: the writer may have to be abandoned in the middle of a write.
   std::shared_ptr<File> file_;
   std::unique_ptr<WriterThread> writer_;
   std::int64_t sequence_ = 0;

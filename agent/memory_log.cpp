@@ -23,7 +23,7 @@ Duration duration_of(const timeval& time) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
 }
 
-/// All workers and whatever descends from them.
+/// All workers and their descendants.
 ProcessSample sample_workers() {
   const KernelUnits units{
       .ticks_per_second = ::sysconf(_SC_CLK_TCK), .page_bytes = ::sysconf(_SC_PAGESIZE)};
@@ -33,7 +33,7 @@ ProcessSample sample_workers() {
     const auto process = text ? parse_process(*text, units) : std::nullopt;
     if (process) all += *process;  // else it has just ended
   }
-  rusage ended{};  // those that we have waited for
+  rusage ended{};  // children that were reaped
   if (::getrusage(RUSAGE_CHILDREN, &ended) == 0) {
     all.cpu += duration_of(ended.ru_utime) + duration_of(ended.ru_stime);
   }

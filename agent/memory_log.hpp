@@ -1,9 +1,9 @@
 #pragma once
 
-// Takes the samples of --memory-log and writes them down. Disks, /proc and the driver of the GPUs
-// may hold it up, so all of it is for a thread of its own (memory_sampler.hpp).
+// Takes the samples of --memory-log and writes them. Disks, /proc and the driver of the GPUs may be
+// slow, so all of it runs on a separate thread (memory_sampler.hpp).
 //
-// Whatever goes wrong with a file is said once and ends the sampling, never the job.
+// If a file cannot be written, that is reported once and ends the sampling, never the job.
 
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/memory_rows.hpp"
@@ -19,16 +19,16 @@ namespace ddprun {
 
 class MemoryLog {
  public:
-  /// Touches nothing yet. Seconds count from here on.
+  /// Opens nothing yet. Seconds count from now on.
   MemoryLog(bool wants_gpus, MemoryLogPaths paths);
 
-  /// One sample of everything below this process, and of each GPU. The first one makes the files.
+  /// Samples every process below this one, and each GPU. The first call creates the files.
   void sample();
 
-  /// Closes the files, and lets the driver go.
+  /// Closes the files and releases the driver.
   void close();
 
-  /// Nothing more can be written. Any thread may ask.
+  /// Whether nothing more can be written. Callable from any thread.
   bool has_ended() const { return has_ended_; }
 
  private:

@@ -31,7 +31,7 @@ MemorySampler::~MemorySampler() = default;
 asio::awaitable<void> MemorySampler::run() {
   TimePoint due = Clock::now();
   while (!log_->has_ended()) {
-    // One that still waits for its disk is left out rather than queued.
+    // If the previous sample still waits for its disk, this one is skipped, not queued.
     if (thread_->flush(Clock::now())) thread_->post([log = log_] { log->sample(); });
     due = std::max(due + interval_, Clock::now());
     timer_.expires_at(due);
@@ -42,7 +42,7 @@ asio::awaitable<void> MemorySampler::run() {
 
 void MemorySampler::finish(TimePoint deadline) {
   thread_->post([log = log_] { log->close(); });
-  static_cast<void>(thread_->flush(deadline));  // a disk that does not answer is left behind
+  static_cast<void>(thread_->flush(deadline));  // a disk that does not respond is abandoned
 }
 
 }  // namespace ddprun

@@ -1,7 +1,7 @@
 #pragma once
 
-// Keeps the time of --memory-log: the agent's thread says when, a thread of its own does it, so
-// that neither a slow disk nor the driver of the GPUs holds up the agent.
+// Schedules the samples of --memory-log. The agent's thread keeps the time, a separate thread takes
+// the samples, so neither a slow disk nor the driver of the GPUs blocks the agent.
 //
 // All functions are for the agent's thread.
 
@@ -22,7 +22,7 @@ class MemoryLog;
 
 class MemorySampler {
  public:
-  /// REQUIRES: plan.memory_log names a directory. Fails with kIo where no thread can be started.
+  /// REQUIRES: plan.memory_log names a directory. Fails with kIo if no thread can be started.
   static Result<std::unique_ptr<MemorySampler>> start(
       asio::io_context& context, const LaunchPlan& plan, std::string_view host);
 
@@ -30,10 +30,10 @@ class MemorySampler {
   MemorySampler(const MemorySampler&) = delete;
   MemorySampler& operator=(const MemorySampler&) = delete;
 
-  /// A sample now, and one after each interval, until cancelled.
+  /// Takes a sample now, and one after each interval, until cancelled.
   asio::awaitable<void> run();
 
-  /// Closes the files, once a sample that is under way has ended; waits until `deadline` at most.
+  /// Closes the files once a sample in progress has ended; waits at most until `deadline`.
   void finish(TimePoint deadline);
 
  private:
@@ -45,7 +45,7 @@ class MemorySampler {
 
   Timer timer_;
   const Duration interval_;
-  // Two owners: the thread may have to be left behind in the middle of a sample.
+  // Two owners: the thread may have to be abandoned in the middle of a sample.
   const std::shared_ptr<MemoryLog> log_;
   const std::unique_ptr<WriterThread> thread_;
 };

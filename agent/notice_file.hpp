@@ -7,17 +7,17 @@
 
 namespace ddprun {
 
-/// A file in memory that workers can read by its path: empty until the notice comes, so that a
-/// program without signal handlers can look instead. It is gone when this process is.
+/// A file in memory that workers can read by its path. It is empty until the notice comes, so a
+/// program without signal handlers can poll it. It vanishes with this process.
 class NoticeFile {
  public:
-  /// Where the kernel has no such files, there is none.
+  /// Has no file if the kernel does not support files in memory.
   NoticeFile();
 
-  /// Empty: there is none.
+  /// Its path; empty if there is none.
   const std::string& path() const { return path_; }
 
-  /// Writes what a notice by `signal` means. The first one stays.
+  /// Writes what a notice by `signal` means. Later calls change nothing.
   void write(int signal, const NoticePlan& plan);
 
  private:

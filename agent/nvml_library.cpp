@@ -12,16 +12,16 @@ namespace {
 
 constexpr const char* kLibrary = "libnvidia-ml.so.1";
 constexpr int kSuccess = 0;
-constexpr int kOnTheGpu = 0;  // its sensor of temperature
+constexpr int kOnTheGpu = 0;  // the temperature sensor on the chip
 constexpr std::size_t kNameBytesMax = 96;
 constexpr double kMilliwatts = 1000.0;
 
-// As the library lays them out in memory.
+// The library's memory layout.
 using Device = void*;
 struct Memory {
   unsigned long long total = 0;
   unsigned long long free = 0;
-  unsigned long long used = 0;  // what the driver keeps for itself included
+  unsigned long long used = 0;  // includes the driver's reserve
 };
 struct MemoryWithReserve {
   unsigned version = sizeof(MemoryWithReserve) | (2U << 24U);
@@ -37,7 +37,7 @@ struct Utilisation {
 
 }  // namespace
 
-/// Those that we call; each yields 0 or an error.
+/// The functions that we call; each returns 0 or an error.
 struct NvmlLibrary::Functions {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
@@ -46,12 +46,12 @@ struct NvmlLibrary::Functions {
   int (*device)(unsigned, Device*) = nullptr;
   int (*name)(Device, char*, unsigned) = nullptr;
   int (*memory)(Device, Memory*) = nullptr;
-  int (*memory_with_reserve)(Device, MemoryWithReserve*) = nullptr;  // none before driver 510
+  int (*memory_with_reserve)(Device, MemoryWithReserve*) = nullptr;  // null before driver 510
   int (*temperature)(Device, int, unsigned*) = nullptr;
   int (*power)(Device, unsigned*) = nullptr;
   int (*utilisation)(Device, Utilisation*) = nullptr;
 
-  /// As nvidia-smi has it: without what the driver keeps, where that can be told apart.
+  /// As nvidia-smi shows it: without the driver's reserve, if the library reports that separately.
   std::optional<GpuSample::Memory> memory_of(Device gpu) const {
     MemoryWithReserve better;
     if (memory_with_reserve != nullptr && memory_with_reserve(gpu, &better) == kSuccess) {
@@ -82,7 +82,7 @@ Result<std::unique_ptr<NvmlLibrary>> NvmlLibrary::load() {
                        find(functions->power, "nvmlDeviceGetPowerUsage") &&
                        find(functions->utilisation, "nvmlDeviceGetUtilizationRates");
   if (!has_all) {
-    const char* const why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
+    const char* const why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): one buffer per thread
     return make_error(Errc::kNotFound, why == nullptr ? kLibrary : why);
   }
   unsigned count = 0;
@@ -95,7 +95,7 @@ Result<std::unique_ptr<NvmlLibrary>> NvmlLibrary::load() {
   std::vector<Gpu> gpus;
   for (unsigned index = 0; index < count; ++index) {
     Gpu gpu{.device = nullptr, .index = index, .name = {}};
-    // A batch system may have kept it from us.
+    // A batch system may have hidden it from us.
     if (functions->device(index, &gpu.device) != kSuccess) continue;
     std::array<char, kNameBytesMax> name{};
     if (functions->name(gpu.device, name.data(), name.size() - 1) == kSuccess) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// NVIDIA's management library, loaded when GPUs are to be sampled: ddprun starts without it, and is
-// built without its header. Its calls ask the driver and may take long: for a thread of its own.
+// NVIDIA's management library, loaded when GPUs are to be sampled, so ddprun starts without it and
+// is built without its header. Its calls may be slow: use it on a separate thread.
 
 #include "agent/core/memory_rows.hpp"
 #include "base/error.hpp"
@@ -14,14 +14,14 @@ namespace ddprun {
 
 class NvmlLibrary {
  public:
-  /// Fails with kNotFound where the library, the driver or any GPU is missing.
+  /// Fails with kNotFound if the library, the driver or any GPU is missing.
   static Result<std::unique_ptr<NvmlLibrary>> load();
 
   ~NvmlLibrary();
   NvmlLibrary(const NvmlLibrary&) = delete;
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
 
-  /// All GPUs of this machine that we may look at, as nvidia-smi counts them.
+  /// All GPUs of this machine that this process may use, numbered as by nvidia-smi.
   std::vector<GpuSample> sample() const;
 
  private:

@@ -12,9 +12,9 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kFileBytesMax = 4096;
-constexpr std::size_t kBytesMax = 64;  // as many as a message takes
+constexpr std::size_t kBytesMax = 64;  // the limit of the message field
 
-// What systemd writes before it has chosen an id: every machine of such an image says the same.
+// systemd writes this before it has chosen an id, so all machines of such an image have it.
 constexpr std::string_view kUninitialized = "uninitialized";
 
 bool is_printable(char byte) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which machine this is, for agents that meet again after one of them was lost.
+// Identifies this machine, so that agents can tell whether a lost one is back on its machine.
 
 #include "rendezvous/core/messages.hpp"
 
@@ -8,9 +8,9 @@
 
 namespace ddprun {
 
-/// By the files of the kernel and of the distribution under `root`, which stands for "/". What is
-/// missing, longer than the messages take, not printable or not set up yet ("uninitialized") is
-/// empty: unknown.
+/// From files of the kernel and of the distribution under `root`, which stands for "/". An id is
+/// empty (unknown) if it is missing, too long for a message, not printable, or not set up yet
+/// ("uninitialized").
 Machine own_machine(const std::filesystem::path& root = "/");
 
 }  // namespace ddprun

@@ -22,9 +22,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kReadBytes = std::size_t{256} * 1024;
-/// What a pipe can hold, at most, so that draining one ends though its writer does not.
+/// The capacity of a pipe at most, so that draining ends even if its writer does not stop.
 constexpr std::size_t kDrainBytesMax = std::size_t{2} * 1024 * 1024;
-/// How long the beginning of a line (a prompt, a row of dots) waits for its end.
+/// How long the beginning of a line (a prompt, a row of dots) waits for the rest of the line.
 constexpr Duration kHalfLinePatience = 200ms;
 
 std::size_t count_lines(std::string_view lines) {
@@ -32,7 +32,7 @@ std::size_t count_lines(std::string_view lines) {
   return newlines + (lines.ends_with('\n') ? 0 : 1);
 }
 
-/// No if the stream must lose nothing on the console, and that is full.
+/// False if the stream may lose nothing on the console, and the console is full.
 bool has_room_for(const PumpedStream& stream) {
   if (stream.to.use == ConsoleUse::kHidden) return true;
   Console& out = *stream.to.console;
@@ -99,7 +99,7 @@ std::string PumpLoop::tail(const WorkerId& worker, TimePoint deadline) {
   return found == requests.tails.end() ? std::string() : std::string(found->second.text());
 }
 
-/// Does what was asked for. Yields false when it is time to stop.
+/// Performs the requests. Returns false when the loop is to stop.
 bool PumpLoop::serve_requests() {
   std::set<WorkerId> asked;
   {
@@ -130,7 +130,7 @@ void PumpLoop::read_ready(int pipe) {
   if (read_once(stream->second) == Read::kEnded) end(stream);
 }
 
-/// Takes what is in the pipe now. Its end is seen by the next read_once().
+/// Reads what is in the pipe now. The next read_once() sees its end.
 void PumpLoop::drain(PumpedStream& stream) {
   const std::size_t reads_max = kDrainBytesMax / kReadBytes;
   for (std::size_t reads = 0; reads < reads_max; ++reads) {
@@ -144,8 +144,8 @@ void PumpLoop::resume_held_back() {
   held_back_.clear();
 }
 
-/// A line that was not finished in time is shown as it is. Of a passed-on stream, the next worker's
-/// line may follow on the same line then, as it does when they share a descriptor.
+/// Shows a line that was not finished in time. If the stream is passed on, another worker's output
+/// may then follow on the same line, as it does when workers share a descriptor.
 void PumpLoop::show_unfinished_lines(TimePoint now) {
   show_by_.reset();
   for (auto& [pipe, stream] : streams_) {
@@ -165,10 +165,10 @@ int PumpLoop::patience_ms() const {
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
 }
 
-/// Holds the stream back, and yields false, if it has to wait for the console.
+/// Returns false, and holds the stream back, if it has to wait for the console.
 bool PumpLoop::can_take(const PumpedStream& stream) {
   if (has_room_for(stream)) return true;
-  // Taken off entirely: a pipe that has hung up is reported whatever one asks for.
+  // Removed entirely, because a closed pipe is reported whatever events are asked for.
   ::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, stream.to.pipe.get(), nullptr);
   held_back_.insert(stream.to.pipe.get());
   return false;
@@ -206,12 +206,12 @@ void PumpLoop::take(PumpedStream& stream, std::string_view bytes) {
   hold(stream, has_shown);
 }
 
-/// Sees to what is left of `stream` after its whole lines were shown, if any were (`is_new`).
+/// Handles the rest of `stream` after its whole lines, if any (`is_new`), were shown.
 void PumpLoop::hold(PumpedStream& stream, bool is_new) {
   if (is_new) stream.show_by.reset();
   if (stream.to.use == ConsoleUse::kHidden || stream.lines.held_bytes() == 0) return;
   if (stream.lines.holds_bar()) return show_rest(stream);
-  if (stream.show_by) return;  // what follows does not put off what was there before
+  if (stream.show_by) return;  // later bytes do not extend the time of earlier ones
   stream.show_by = Clock::now() + kHalfLinePatience;
   show_by_ = std::min(show_by_.value_or(kNever), *stream.show_by);
 }
@@ -223,7 +223,8 @@ void PumpLoop::write_log(PumpedStream& stream, std::string_view bytes) {
   stream.to.log.reset();
   if (std::exchange(told_of_bad_disk_, true)) return;
   spdlog::error(
-      "{}: {}; this log ends here, the worker goes on (further logs that end so are not named)",
+      "{}: {}; this log ends here, the worker goes on (other logs that end like this are not "
+      "named)",
       stream.to.log_path,
       error.detail);
 }
@@ -251,7 +252,7 @@ void PumpLoop::show_rest(PumpedStream& stream) {
 PumpedStreams::iterator PumpLoop::end(PumpedStreams::iterator stream) {
   show_rest(stream->second);
   held_back_.erase(stream->first);
-  // Closing alone would not do while a child of ours, not yet in exec, holds a copy.
+  // Closing alone is not enough while a forked child that has not called exec yet holds a copy.
   ::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, stream->first, nullptr);
   return streams_.erase(stream);
 }

@@ -1,13 +1,13 @@
 #pragma once
 
-// The pump's own thread: what it reads, and where the bytes go. Other threads ask by PumpRequests.
+// The pump's thread: what it reads, and where the bytes go. Others talk to it by PumpRequests.
 //
-// The log file gets the bytes as they come, so it never lacks a line that the console had. The
-// console gets whole lines: those of two workers never mix. An unfinished line is passed on after
-// 0.2 s, a progress bar (a line with a carriage return in it) at once. Where the console cannot
-// keep up, tee'd lines are left out there, and counted, since the log has them. A stream that goes
-// nowhere else is held back, as if its worker wrote to the console itself; so is a tee'd one if the
-// console is a file, which is no slower than the log.
+// The log file gets the bytes as they arrive, so it has every line that the console has. The
+// console gets whole lines, so lines of two workers never mix. An unfinished line is passed on
+// after 0.2 s, a progress bar (a line with a carriage return) at once. If the console is too slow,
+// tee'd lines are left out there, and counted, since the log has them. A stream that goes nowhere
+// else is held back instead, as if its worker wrote to the console itself; so is a tee'd stream if
+// the console is a file, because a file is as fast as the log.
 
 #include "agent/core/line_splitter.hpp"
 #include "agent/core/tail.hpp"
@@ -30,20 +30,20 @@
 
 namespace ddprun {
 
-/// A stream in the pump, with the line that is not complete yet.
+/// A stream in the pump, with its unfinished line.
 struct PumpedStream {
   PipedStream to;
   LineSplitter lines;
-  std::optional<TimePoint> show_by;  // when its unfinished line is passed on nevertheless
-  bool is_open = false;              // that was done with the line it is in (append_prefixed)
+  std::optional<TimePoint> show_by;  // when its unfinished line is passed on anyway
+  bool is_open = false;              // part of its unfinished line was passed on (append_prefixed)
 };
 using PumpedStreams = std::map<int, PumpedStream>;  // by descriptor of the pipe
 
-/// What other threads ask of the pump's, and the tails, which all need.
+/// Requests of other threads, and the tails, which all threads need.
 struct PumpRequests {
   std::mutex mutex;  // for all below
   std::condition_variable drained;
-  bool is_served = false;  // the thread runs
+  bool is_served = false;  // the thread is running
   PumpedStreams arriving;
   std::set<WorkerId> to_drain;
   std::map<WorkerId, Tail> tails;
@@ -53,21 +53,21 @@ struct PumpRequests {
 class PumpLoop {
  public:
   /// `wake` becomes readable when there is a request, or room on a console. Fails with kIo if the
-  /// kernel gives no descriptors.
+  /// kernel has no descriptors left.
   static Result<std::unique_ptr<PumpLoop>> create(std::shared_ptr<const Descriptor> wake);
 
-  /// Reads until PumpRequests::finish_by, or until every pipe has ended once that is set.
+  /// Reads until PumpRequests::finish_by, or until every pipe has ended after that is set.
   void run();
 
-  /// Has the loop look at its requests. From any thread.
+  /// Makes the loop handle its requests. From any thread.
   void call() const;
 
-  /// The last bytes of the worker's stderr, after a look into its pipes; waits for that until
-  /// `deadline` at most. What was in them has been given to the console by then, half a line too.
-  /// Empty if its stderr does not pass through here. From any thread but the loop's.
+  /// The last bytes of the worker's stderr, after reading its pipes; waits for that at most until
+  /// `deadline`. The console then has what was in them, including an unfinished line. Empty if its
+  /// stderr does not pass through here. From any thread but the loop's.
   std::string tail(const WorkerId& worker, TimePoint deadline);
 
-  /// Has the loop look at `pipe`, or at `wake` once more. From any thread.
+  /// Adds `pipe`, or `wake` again, to the descriptors that the loop waits for. From any thread.
   bool watch(int pipe) const;
 
   PumpRequests requests;
@@ -97,7 +97,7 @@ class PumpLoop {
   std::optional<TimePoint> finish_by_;
   PumpedStreams streams_;
   std::set<int> held_back_;           // pipes that wait for room on the console
-  std::optional<TimePoint> show_by_;  // the earliest of PumpedStream::show_by, or earlier
+  std::optional<TimePoint> show_by_;  // the earliest of PumpedStream::show_by, or a time before it
   ReadBuffer buffer_;
   std::string batch_;
   bool told_of_bad_disk_ = false;

@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-/// Fills in what the worker said of itself; a path without a file is forgotten.
+/// Fills in what the worker reported itself; forgets a path without a file.
 void add_error_file(FailureDetails& details) {
   const auto content = read_error_file(details.error_file);
   const auto error = content ? parse_error_file(*content) : std::nullopt;
@@ -29,7 +29,7 @@ void add_error_file(FailureDetails& details) {
   details.traceback = error->traceback;
 }
 
-/// Looks for what the culprit could not import, if that is why it ended.
+/// Finds the module that the culprit could not import, if that is why it ended.
 void add_failed_import(FailureReport& report) {
   if (report.python.empty()) return;
   const FailureDetails& culprit = report.culprit;
@@ -43,7 +43,7 @@ void add_failed_import(FailureReport& report) {
       FailedImport{.module = std::move(module), .elsewhere = std::move(elsewhere)};
 }
 
-/// Says what went wrong, if anything.
+/// The error message, if any.
 std::string pass_up(const FailureDetails& culprit, const std::string& path) {
   const auto content = read_error_file(culprit.error_file);
   if (!content) return "";
@@ -51,7 +51,7 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
   const int code = end.signal != 0 ? -end.signal : end.code;
   const auto written = overwrite_file(path, with_error_code(*content, code));
   if (written) return "";
-  return fmt::format("ddprun: cannot hand the error file on: {}\n", written.error().detail);
+  return fmt::format("ddprun: cannot copy the error file: {}\n", written.error().detail);
 }
 
 }  // namespace

@@ -12,22 +12,22 @@ namespace ddprun {
 
 struct ToldFailure {
   std::string text;                   // for this node's console
-  std::vector<TextLine> last_output;  // for another one's
+  std::vector<TextLine> last_output;  // for another node's console
 };
 
-/// The whole text of a failure: what the workers' last lines and error files say filled in, the
-/// paragraph, and the block before it unless the job is restarted. `last_lines` are the culprit's,
-/// then those of as many of the others as are shown. Hands the culprit's error file, with the exit
-/// code added, on to `pass_up_to` (our own TORCHELASTIC_ERROR_FILE) unless that is empty.
+/// The whole text of a failure, with the workers' last lines and error files: the paragraph, and
+/// the block before it unless the job restarts. `last_lines` are the culprit's, then those of the
+/// other workers that are shown. Copies the culprit's error file, with the exit code added, to
+/// `pass_up_to` (our own TORCHELASTIC_ERROR_FILE) unless that is empty.
 ///
-/// Reads and writes files: for the journal's thread.
+/// Reads and writes files: call it on the journal's thread.
 ToldFailure report_failure(
     FailureReport report, std::span<const LastLines> last_lines, const std::string& pass_up_to);
 
-/// The last line of what a worker said (comparable_line). For the journal's thread.
+/// The last line of a worker's output (comparable_line). Call it on the journal's thread.
 std::string read_last_line(FailureDetails details, const LastLines& last_lines);
 
-/// `at` on the local wall clock: "2030-01-31_12:00:00".
+/// `at` as local time: "2030-01-31_12:00:00".
 std::string wall_time(TimePoint at);
 
 }  // namespace ddprun

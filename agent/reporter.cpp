@@ -44,7 +44,7 @@ void Reporter::worker_waits(int rank, pid_t pid) {
 }
 
 void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& round) {
-  // Workers that we stopped because a person or another node asked for it are no news.
+  // The end of workers that we stopped for a person or another node is not a failure.
   if (news.failures.empty() || news.failures.front().stopped_by_us) return;
   static_cast<void>(report());  // of an earlier round
   FailureReport out;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Tells a person how a round begins, where that is wanted, and how it failed: gathers what streams
-// and workers know of it, and has the journal's thread read the rest and write the paragraph.
+// Reports to people how a round begins, if that is wanted, and how it failed. Collects what streams
+// and workers know, and lets the journal's thread read the rest and write the paragraph.
 
 #include "agent/core/failure_report.hpp"
 #include "agent/core/launch_plan.hpp"
@@ -34,23 +34,23 @@ class Reporter {
 
   explicit Reporter(const Sources& from) : from_(from) {}
 
-  /// Says what runs, on the node of rank 0, if the plan has a header. `interface` is what workers
+  /// Prints what runs, on the node of rank 0, if the plan has a header. `interface` is what workers
   /// are told to use; empty: none.
   void attempt_begins(const effects::StartWorkers& round, const std::string& interface);
 
-  /// Says which process waits for a debugger.
+  /// Prints which process waits for a debugger.
   void worker_waits(int rank, pid_t pid);
 
-  /// Notes how this node's workers failed, while they are still remembered.
+  /// Notes how this node's workers failed, while their details are still known.
   void note(const Supervisor::News& news, const effects::StartWorkers& round);
 
-  /// Notes what follows what was noted.
+  /// Notes what follows the noted failure.
   void conclude(const Outcome& outcome);
 
-  /// It was no news after all.
+  /// Forgets the noted failure: it is not one.
   void forget() { noted_.reset(); }
 
-  /// A failure was noted, and nobody has said yet what follows.
+  /// Whether a failure was noted, and what follows is not yet known.
   bool has_noted() const { return noted_ && !is_concluded_; }
 
   /// The last output of a failed worker, once the journal's thread has read it.
@@ -61,11 +61,11 @@ class Reporter {
         lines;  // null: no descriptor was left to wait for them
   };
 
-  /// Tells what was noted and concluded, if anything, and yields what is read for it.
+  /// Reports what was noted and concluded, if anything, and returns what is read for it.
   std::optional<LastOutput> report();
 
-  /// Has the journal's thread read the last line of what `failure` said (comparable_line). Null: no
-  /// descriptor was left to wait for it.
+  /// Lets the journal's thread read the last line of the output of `failure` (comparable_line).
+  /// Null: no descriptor was left to wait for it.
   std::shared_ptr<Errand<std::string>> read_last_line(
       const WorkerFailure& failure, const effects::StartWorkers& round) const;
 
@@ -76,7 +76,7 @@ class Reporter {
 
   Sources from_;
   std::optional<FailureReport> noted_;
-  RoundId round_;  // in which that failed
+  RoundId round_;  // of the noted failure
   bool is_concluded_ = false;
 };
 

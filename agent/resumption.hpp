@@ -1,6 +1,6 @@
 #pragma once
 
-// Whether this process was stopped and went on: SIGCONT came, as with Slurm's suspension, or
+// Whether this process was stopped and resumed: SIGCONT arrived, as after a suspension by Slurm, or
 // something is done much later than it was due, as in a machine that was frozen.
 
 #include "base/descriptor.hpp"
@@ -10,17 +10,17 @@ namespace ddprun {
 
 class Resumption {
  public:
-  /// From here on SIGCONT is blocked in this process, where it works all the same; a child inherits
-  /// that. Sees no SIGCONT where the kernel refuses a descriptor.
+  /// Blocks SIGCONT in this process, which it resumes nevertheless; children inherit that. If the
+  /// kernel has no descriptor left, no SIGCONT is seen.
   Resumption();
 
-  /// Readable once SIGCONT has come, until it is asked for.
+  /// Readable once SIGCONT has arrived, until take().
   int descriptor() const { return signals_.get(); }
 
-  /// Whether SIGCONT has come since this was asked before.
+  /// Whether SIGCONT has arrived since the last call.
   bool take();
 
-  /// Whether what was due then and is done now was held up by more than a busy machine.
+  /// Whether something that was due then and is done now is later than a busy machine explains.
   static bool is_late(TimePoint due, TimePoint now);
 
  private:

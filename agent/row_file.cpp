@@ -15,7 +15,7 @@ namespace ddprun {
 namespace {
 
 constexpr mode_t kMode = 0666;  // less the umask, as for every program
-// A FIFO in its place is refused, and not waited for.
+// A FIFO in its place is refused, without waiting for a reader.
 constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 Error cannot_write(const std::filesystem::path& path, int errno_value) {
@@ -32,9 +32,9 @@ Result<RowFile> RowFile::open(std::filesystem::path path, std::string_view heade
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return cannot_write(path, errno);
   if (!S_ISREG(about.st_mode)) {
-    return make_error(Errc::kIo, fmt::format("cannot write {}: no regular file", path.string()));
+    return make_error(Errc::kIo, fmt::format("cannot write {}: not a regular file", path.string()));
   }
-  // Where a file system knows no locks, nobody is kept out.
+  // If the file system has no locks, the check is skipped.
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return make_error(
         Errc::kIo,
@@ -54,7 +54,7 @@ Result<void> RowFile::append(std::string_view rows) {
   const off_t before = ::lseek(file_.get(), 0, SEEK_END);
   if (write_all(file_.get(), rows)) return {};
   Error error = cannot_write(path_, errno);
-  // Half a row would spoil those that a later start appends. If this fails too, so it is.
+  // Half a row would spoil the rows of a later start. If this fails too, nothing more can be done.
   static_cast<void>(::ftruncate(file_.get(), before));
   return error;
 }

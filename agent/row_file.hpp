@@ -1,7 +1,7 @@
 #pragma once
 
-// A table on disk that grows by whole rows, also across restarts of the job and on a disk that is
-// full now and then. What may block blocks: for a thread of its own.
+// A table on disk that grows by whole rows, across restarts of the job and even if the disk is full
+// now and then. Its calls may block: use it on a separate thread.
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
@@ -13,11 +13,11 @@ namespace ddprun {
 
 class RowFile {
  public:
-  /// Makes what is missing of file and directories; a file that is empty gets `header`. Fails with
-  /// kIo or kNotFound, naming the path, and where another process has it open as a RowFile.
+  /// Creates the file and its directories if they are missing; an empty file gets `header`. Fails
+  /// with kIo or kNotFound, naming the path, also if another process has it open as a RowFile.
   static Result<RowFile> open(std::filesystem::path path, std::string_view header);
 
-  /// All of `rows` or none. Fails with kIo, naming the path.
+  /// Appends all of `rows` or none. Fails with kIo, naming the path.
   Result<void> append(std::string_view rows);
 
  private:

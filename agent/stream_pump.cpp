@@ -36,7 +36,7 @@ Result<void> StreamPump::add(PipedStream stream) {
   const int pipe = stream.pipe.get();
   const std::scoped_lock lock(requests.mutex);
   requests.is_served = true;
-  // Should it be ready before the thread knows it, the thread looks in here first.
+  // If it becomes readable before the thread knows it, the thread still reads it first.
   if (!loop_->watch(pipe)) return make_errno_error(errno, "cannot watch the workers' output");
   if (stream.keeps_tail) requests.tails.try_emplace(stream.worker);
   requests.arriving.emplace(

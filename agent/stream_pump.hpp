@@ -1,7 +1,7 @@
 #pragma once
 
-// Reads the workers' pipes on one thread of its own (pump_loop.hpp), and hands the bytes on: log
-// file first, then the console.
+// Reads the workers' pipes on one separate thread (pump_loop.hpp), and passes the bytes on: to the
+// log file first, then to the console.
 
 #include "agent/streams.hpp"
 #include "base/descriptor.hpp"
@@ -21,11 +21,11 @@ namespace ddprun {
 class Console;
 class PumpLoop;
 
-/// What a stream's lines look like on our own stdout or stderr.
+/// How a stream's lines appear on our own stdout or stderr.
 enum class ConsoleUse : std::uint8_t {
   kHidden,
-  kPrefixed,  // tee: a log has them too
-  kPassed,    // byte for byte, and nowhere else
+  kPrefixed,  // tee: a log has the lines too
+  kPassed,    // byte for byte; no log has them
 };
 
 /// One pipe of one worker, and where its bytes go.
@@ -36,21 +36,21 @@ struct PipedStream {
   std::string log_path;  // for messages
   Descriptor filtered;   // for lines with one of `filters`; empty: none
   std::vector<std::string> filters;
-  std::shared_ptr<Console> console;  // none if hidden
+  std::shared_ptr<Console> console;  // null if hidden
   ConsoleUse use = ConsoleUse::kHidden;
   std::string prefix;
   bool keeps_tail = false;  // for last_lines()
 };
 
-/// Reads a worker's last bytes of stderr (PumpLoop::tail), from any thread, whether or not the pump
-/// is still there.
+/// Reads the last bytes of a worker's stderr (PumpLoop::tail), from any thread, even if the pump no
+/// longer exists.
 using TailReader = std::function<std::string(TimePoint deadline)>;
 
 /// All functions are for the agent's thread.
 class StreamPump {
  public:
-  /// `wake` is an eventfd by which the pump is called, by us and by a console that has room again.
-  /// Fails with kIo if the kernel gives no descriptors. Starts no thread yet.
+  /// `wake` is an eventfd that wakes the pump; we and a console that has room again write to it.
+  /// Fails with kIo if the kernel has no descriptors left. Starts no thread yet.
   static Result<std::unique_ptr<StreamPump>> create(std::shared_ptr<const Descriptor> wake);
 
   /// Without finish(), what is in the pipes is lost.
@@ -58,8 +58,8 @@ class StreamPump {
   StreamPump(const StreamPump&) = delete;
   StreamPump& operator=(const StreamPump&) = delete;
 
-  /// Takes the stream over, until its last writer is gone. Fails with kIo, for want of a thread
-  /// too.
+  /// Takes the stream over, until its last writer has closed it. Fails with kIo, also if no thread
+  /// can be started.
   Result<void> add(PipedStream stream);
 
   TailReader tail(const WorkerId& worker) const;
@@ -67,13 +67,13 @@ class StreamPump {
   /// Forgets the tails of all attempts before `attempt`.
   void forget_before(int attempt);
 
-  /// Reads every pipe to its end, or until `deadline`, hands on what is left, and stops.
+  /// Reads every pipe to its end, or until `deadline`, passes on the rest, and stops.
   void finish(TimePoint deadline);
 
  private:
   explicit StreamPump(std::shared_ptr<PumpLoop> loop) : loop_(std::move(loop)) {}
 
-  const std::shared_ptr<PumpLoop> loop_;  // which whoever reads a tail owns as well
+  const std::shared_ptr<PumpLoop> loop_;  // a reader of a tail owns it too
   std::thread thread_;
 };
 

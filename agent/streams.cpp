@@ -28,13 +28,13 @@ constexpr int kOut = 1;
 constexpr int kErr = 2;
 constexpr mode_t kDirectoryMode = 0777;  // less the umask, as for every program
 constexpr mode_t kFileMode = 0666;
-/// What a pipe holds while the pump is busy elsewhere; the most an ordinary user may ask for.
+/// The capacity of a worker's pipe; the most that an ordinary user may ask for.
 constexpr int kPipeBytes = 1024 * 1024;
-/// How long a report waits for the worker's last words.
+/// How long a report waits for the worker's last output.
 constexpr Duration kDrainPatience = 200ms;
 
-/// What stands in the way of a directory that was asked for: the value, where another try gives the
-/// same answer, else the machine.
+/// Why a directory that was asked for cannot be written: the value is wrong if another try gives
+/// the same result, else the machine is the cause.
 Error directory_error(int errno_value, const std::filesystem::path& directory) {
   Error error = make_errno_error(
       errno_value, fmt::format("cannot write the log directory {}", directory.string()));
@@ -43,7 +43,7 @@ Error directory_error(int errno_value, const std::filesystem::path& directory) {
                         errno_value == ENAMETOOLONG || errno_value == ENOENT;
   if (!is_value) return error;
   return make_error(
-      Errc::kInvalidArgument, error.detail + "; name one that you may write by --log-dir");
+      Errc::kInvalidArgument, error.detail + "; give a directory that you may write as --log-dir");
 }
 
 Result<void> make_directories(const std::filesystem::path& directory) {
@@ -53,7 +53,7 @@ Result<void> make_directories(const std::filesystem::path& directory) {
   return {};
 }
 
-/// A new directory whose name begins with `beginning`, readable as the umask has it.
+/// A new directory whose name begins with `beginning`, with the permissions of the umask.
 Result<std::filesystem::path> make_unique_directory(const std::filesystem::path& beginning) {
   std::string name = beginning.string() + "XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) {
@@ -66,7 +66,7 @@ Result<std::filesystem::path> make_unique_directory(const std::filesystem::path&
 }
 
 Result<Descriptor> open_log(const std::filesystem::path& path) {
-  // Appended to, so that the worker's own children and a truncating log rotation do no harm.
+  // O_APPEND, so that children of the worker and a truncating log rotation do no harm.
   Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kFileMode));
   if (!log) return make_errno_error(errno, fmt::format("cannot write the log {}", path.string()));
   return log;
@@ -76,23 +76,23 @@ Result<Pipe> make_pipe(int bytes) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
   Pipe pipe{.read_end = Descriptor(ends[0]), .write_end = Descriptor(ends[1])};
-  // Only our end: the worker's must block when it is full.
+  // Only our end: the worker's writes must block when the pipe is full.
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  // Refused where the user has too many large pipes; a small one is slower, not wrong.
+  // Refused if the user has too many large pipes. A small pipe is only slower.
   if (bytes > 0) ::fcntl(ends[0], F_SETPIPE_SZ, bytes);
   return pipe;
 }
 
-/// Whether lines of several writers can mix where `descriptor` leads: not in /dev/null, and a
-/// terminal has to be the worker's own, since programs ask for it.
+/// Whether lines of several writers can mix there: not in /dev/null. A terminal must stay the
+/// worker's own stream, since programs check for one.
 bool may_mix(int descriptor) {
   struct stat about {};
   return ::fstat(descriptor, &about) == 0 && !S_ISCHR(about.st_mode);
 }
 
-/// The end of a file, as much as a report may want.
+/// The end of a file, as much as a report may show.
 std::string end_of_file(const std::string& path) {
-  const auto file = open_regular(path);  // a worker may have put something else in its place
+  const auto file = open_regular(path);  // a worker may have replaced the file
   struct stat about {};
   if (!file || ::fstat(file->get(), &about) != 0) return {};
   std::string text(kTailBytes, '\0');
@@ -163,7 +163,7 @@ Result<WorkerStreams> Streams::attach(const WorkerId& worker) {
   return streams;
 }
 
-/// Yields what the worker gets as descriptor `number`; empty: ours.
+/// What the worker gets as descriptor `number`; empty: our own.
 Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
   const bool is_out = number == kOut;
   const StreamMode mode = is_out ? modes(worker.local_rank).out : modes(worker.local_rank).err;
@@ -203,7 +203,7 @@ Result<Descriptor> Streams::attach_one(const WorkerId& worker, int number) {
   return attach_pipe(std::move(piped), number);
 }
 
-/// Yields the end of a new pipe that the worker gets as descriptor `number`.
+/// The end of a new pipe that the worker gets as descriptor `number`.
 Result<Descriptor> Streams::attach_pipe(PipedStream piped, int number) {
   if (piped.use != ConsoleUse::kHidden) {
     auto console = consoles_.of(number);
@@ -235,7 +235,7 @@ bool Streams::shows_stderr(int local_rank) const {
 }
 
 bool Streams::has_own_stderr(int local_rank) const {
-  // A process that outlives ddprun would get SIGPIPE from a pipe of it.
+  // A process that outlives ddprun would get SIGPIPE when it writes to ddprun's pipe.
   const bool is_direct = may_outlive_us_ || ::isatty(kErr) == 1;
   const bool inherits = modes(local_rank).err == StreamMode::kInherit;
   return is_direct && inherits && reaches_console(local_rank);
@@ -255,7 +255,7 @@ void Streams::finish(TimePoint deadline) {
 
 void Streams::tidy_up(bool succeeded) {
   if (!succeeded || !is_ours_ || has_logs_) return;
-  std::error_code ignored;  // a leftover of ours under $TMPDIR is no failure of the job
+  std::error_code ignored;  // leaving it under $TMPDIR is not a failure of the job
   std::filesystem::remove_all(directory_.parent_path(), ignored);
 }
 

@@ -9,10 +9,9 @@
 //     share a file, a pipe or a socket  worker ─▶ pipe ─▶ pump ─▶ our stdout, in whole lines
 //                       otherwise       worker ────────────────▶ our own stream
 //
-// A redirected stream is the log file itself, so that nothing stands between a worker and its log:
-// what it wrote before a SIGKILL is there. Pipes are read by one thread (stream_pump.hpp), and the
-// console is written by another (console.hpp): neither holds up the agent, whose thread calls all
-// functions of Streams.
+// A redirected stream is the log file itself, so what a worker wrote before a SIGKILL is in its
+// log. One thread reads the pipes (stream_pump.hpp), another writes the console (console.hpp), so
+// neither blocks the agent. All functions of Streams are for the agent's thread.
 
 #include "agent/core/launch_plan.hpp"
 #include "base/descriptor.hpp"
@@ -40,61 +39,61 @@ struct WorkerId {
   auto operator<=>(const WorkerId&) const = default;
 };
 
-/// What a worker is started with, close-on-exec. The agent closes its copies once the worker runs.
+/// The streams of a new worker, close-on-exec. The agent closes its copies once the worker runs.
 struct WorkerStreams {
   Descriptor out;          // empty: inherit
   Descriptor err;          // empty: inherit
   std::string error_file;  // for TORCHELASTIC_ERROR_FILE; empty with --log-dir /dev/null
 };
 
-/// Reads first what a worker that has ended left in its pipes, and gives it to the console; waits
-/// at most 0.2 s for that. For a thread that may wait and read files; it outlives the streams.
+/// First reads what a worker that has ended left in its pipes, and passes it to the console; waits
+/// for that at most 0.2 s. For a thread that may block and read files; outlives the streams.
 using LastLines = std::function<std::string()>;
 
 class Streams {
  public:
-  /// Makes `<log-dir>/<run_id>_<random>` unless there are to be no files. Starts no thread. Fails
-  /// where a directory cannot be made or written, naming it: with kInvalidArgument if it is the
-  /// wrong one, else with kIo. `consoles` outlive the streams.
+  /// Creates `<log-dir>/<run_id>_<random>` unless there are to be no files. Starts no thread. Fails
+  /// if a directory cannot be created or written, naming it: with kInvalidArgument if the value is
+  /// wrong, else with kIo. `consoles` outlive the streams.
   static Result<std::unique_ptr<Streams>> open(const LaunchPlan& plan, Consoles& consoles);
 
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  /// Files and pipes for one worker about to start, in `attempt_<n>/<local_rank>/`. Fails with kIo,
-  /// for want of a thread too.
+  /// Files and pipes for a new worker, in `attempt_<n>/<local_rank>/`. Fails with kIo, also if no
+  /// thread can be started.
   Result<WorkerStreams> attach(const WorkerId& worker);
 
-  /// Reads the last lines this worker wrote to stderr, where they passed through us or a file; at
-  /// most `lines_max`, each cut at 4 KiB, without a newline at the end. The two newest attempts are
-  /// remembered.
+  /// Reads the last lines that this worker wrote to stderr, if they passed through us or a file: at
+  /// most `lines_max`, each cut at 4 KiB, without a newline at the end. Only the two newest
+  /// attempts are kept.
   LastLines last_lines(const WorkerId& worker, int lines_max) const;
 
-  /// Whether who reads our stderr sees this worker's.
+  /// Whether a reader of our stderr sees this worker's.
   bool shows_stderr(int local_rank) const;
 
-  /// Whether this worker has our own stderr, of which nothing passes through us.
+  /// Whether this worker writes to our own stderr, so that none of it passes through us.
   bool has_own_stderr(int local_rank) const;
 
   /// Where a person finds this worker's output: a file, or the directory of both its files; empty
-  /// if it went to the console alone.
+  /// if it went only to the console.
   std::string log_of(const WorkerId& worker) const;
 
   /// The directory of this launch; empty if there is none.
   const std::filesystem::path& directory() const { return directory_; }
 
-  /// Reads what is still in the pipes of ended workers, waiting at most until `deadline` for
-  /// processes that hold them open and for a console that is full, and gives it to the consoles.
-  /// To be called once; without it, what is in the pipes is lost.
+  /// Reads what is still in the pipes of ended workers and passes it to the consoles. Waits at most
+  /// until `deadline` for processes that hold the pipes open and for a full console. REQUIRES:
+  /// called once; without it, what is in the pipes is lost.
   void finish(TimePoint deadline);
 
-  /// Removes the directory if it is ours to remove (`succeeded`, not asked for by --log-dir, and no
-  /// log in it). To be called last, when nobody writes into it any more.
+  /// Removes the directory if that is ours to do: `succeeded`, no --log-dir was given, and it
+  /// contains no log. Call it last, when nothing writes there any more.
   void tidy_up(bool succeeded);
 
  private:
-  struct Logs {  // of one worker; empty where a stream has no file
+  struct Logs {  // of one worker; empty if a stream has no file
     std::string out;
     std::string err;
   };
@@ -113,10 +112,10 @@ class Streams {
   std::string host_;
   Consoles& consoles_;
   std::filesystem::path directory_;
-  bool shares_stdout_;     // several workers of this node print to it
+  bool shares_stdout_;     // several workers of this node write to it
   bool may_outlive_us_;    // processes of workers (--leftover keep)
-  bool is_ours_;           // made under $TMPDIR, not asked for
-  bool has_logs_ = false;  // a log file was made
+  bool is_ours_;           // created under $TMPDIR, without --log-dir
+  bool has_logs_ = false;  // a log file was created
   std::map<WorkerId, Logs> logs_;
   std::unique_ptr<StreamPump> pump_;
 };

@@ -54,7 +54,7 @@ void TorchEvents::record(
     std::string_view state, const std::optional<Worker>& worker, std::optional<Duration> took) {
   if (!plan_.has_torch_events) return;
   const auto& place = round_.place;
-  Json more;  // those of a worker are lists of one there
+  Json more;  // for a worker, these fields are lists of one element
   more["group_world_size"] = place.group_size;
   more["entry_point"] = plan_.command.title;
   std::optional<int> rank;

@@ -1,7 +1,7 @@
 #pragma once
 
-// --event-log-handler console: what torchrun's agent tells of itself and its workers, in its own
-// form, for tools that read that. events.jsonl (journal.hpp) is ours, and says more.
+// --event-log-handler console: the events of torchrun's agent and its workers, in torchrun's
+// format, for tools that read them. events.jsonl (journal.hpp) is ours, and has more.
 
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/process_end.hpp"
@@ -19,17 +19,17 @@ namespace ddprun {
 
 class TorchEvents {
  public:
-  /// All of these outlive it; without LaunchPlan::has_torch_events nothing is told.
+  /// All of these outlive it. Without LaunchPlan::has_torch_events nothing is written.
   TorchEvents(const LaunchPlan& plan, const std::string& host, Journal& journal)
       : plan_(plan), host_(host), journal_(journal), began_(Clock::now()), waits_since_(began_) {}
 
-  /// RENDEZVOUS, with how long it took, and ASSIGN_WORKER_RANKS.
+  /// RENDEZVOUS, with its duration, and ASSIGN_WORKER_RANKS.
   void round_begins(const effects::StartWorkers& round);
   /// START
   void worker_started(int local_rank, pid_t pid);
-  /// SUCCEEDED, FAILED, or TERMINATED if it was stopped because of another one.
+  /// SUCCEEDED, FAILED, or TERMINATED if another worker's end was the cause.
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool was_stopped);
-  /// SUCCEEDED or FAILED, of the agent.
+  /// SUCCEEDED or FAILED, for the agent.
   void job_ended(int exit_status);
 
  private:

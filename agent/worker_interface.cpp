@@ -13,12 +13,12 @@
 namespace ddprun {
 namespace {
 
-// What the next round needs is looked up when the workers of this one have started, on threads: for
-// the interfaces it takes the kernel's lock of all its networks, which is held for a second where
-// many containers begin and end.
+// The addresses for the next round are looked up after the workers of this one have started, and on
+// threads. Listing the interfaces takes a lock of the kernel for all network namespaces, which is
+// held for a second while many containers start and stop.
 constexpr auto kPauseBeforeLookUp = std::chrono::seconds(1);
 
-// With the kernel, on the thread that answers heartbeats.
+// For the kernel, on the thread that answers heartbeats.
 constexpr auto kPatience = std::chrono::milliseconds(50);
 
 constexpr std::string_view kWhat = "cannot list the interfaces";
@@ -74,7 +74,7 @@ asio::awaitable<void> WorkerInterface::read_interfaces() {
   if (found) take(*found);  // else it was cancelled
 }
 
-/// Their addresses have changed since the last look. The kernel may keep whoever asks waiting.
+/// Refreshes the interfaces if their addresses have changed. The kernel may block the caller.
 void WorkerInterface::reread_interfaces() {
   const auto query = InterfaceQuery::begin(kWhat, own_interfaces);
   if (!query) return take(query.error());
@@ -86,7 +86,7 @@ void WorkerInterface::take(const Result<std::vector<Interface>>& found) {
   if (found) {
     interfaces_ = *found;
   } else {
-    spdlog::warn("{}; workers are told of no interface", found.error().detail);
+    spdlog::warn("{}; no interface is set for the workers", found.error().detail);
     interfaces_.clear();
   }
 }

@@ -13,24 +13,24 @@
 
 namespace ddprun {
 
-/// Which network interface the workers of this node are told to use, round after round: looks up
-/// what choose_interface() needs.
+/// Chooses the network interface for the workers of this node, in each round: looks up what
+/// choose_interface() needs.
 class WorkerInterface {
  public:
   /// `host` is this node's own host name.
   WorkerInterface(asio::io_context& context, std::string host);
 
-  /// Looks up the host name and the interfaces, and again a second after each choose(), for the
-  /// next one; until it is cancelled.
+  /// Looks up the host name and the interfaces now, and again a second after each choose(), for the
+  /// next call; until cancelled.
   asio::awaitable<void> serve();
 
-  /// Until the first answer is there, which /etc/hosts gives at once; no longer than `patience`: a
-  /// name service may take half a minute.
+  /// Waits for the first look-up of the host name, at most `patience`. /etc/hosts is read at once;
+  /// a name service may take half a minute.
   asio::awaitable<void> first_answer(Duration patience);
 
   /// For a round that begins now. `own_address` is the address by which this node and the leader
-  /// reach each other. A host name that the name service has not answered for does not serve: Gloo
-  /// would wait for the same answer.
+  /// reach each other. A host name that is not resolved yet counts as unusable, because Gloo would
+  /// wait for the same look-up.
   std::optional<InterfaceChoice> choose(const std::string& own_address);
 
  private:
@@ -39,9 +39,9 @@ class WorkerInterface {
   void take(const Result<std::vector<Interface>>& found);
 
   HostName host_;
-  std::vector<Interface> interfaces_;  // of this node, as of the last look
+  std::vector<Interface> interfaces_;  // of this node, as of the last look-up
   NameService names_;
-  Timer limit_;  // never expires: the name service has limits of its own
+  Timer limit_;  // never expires: the name service has its own limits
   Timer round_;  // expires a while after a round began
   Timer answered_;
   bool has_answer_ = false;

@@ -27,7 +27,7 @@ struct WriterThread::Shared {
         busy = true;
         lock.unlock();
         task();
-      }  // what it owned goes before anybody hears that it has ended
+      }  // destroys what the task owned before its end is visible
       lock.lock();
       busy = false;
       changed.notify_all();

@@ -1,8 +1,7 @@
 #pragma once
 
-// A thread for what may take long: writing to a terminal that was stopped, a pipe that nobody
-// reads, a disk that does not answer. Whoever waits for it waits with a limit, and then leaves it
-// behind.
+// A thread for work that may block: writing to a stopped terminal, to a pipe that nobody reads, or
+// to a disk that does not respond. Callers wait for it only up to a limit, and then abandon it.
 
 #include "base/error.hpp"
 #include "base/time.hpp"
@@ -17,20 +16,20 @@ namespace ddprun {
 /// Any thread may call the functions below.
 class WriterThread {
  public:
-  /// Starts the thread. Fails with kIo, naming `what` it is for, where none can be had.
+  /// Starts the thread. Fails with kIo and the message `what` if no thread can be started.
   static Result<std::unique_ptr<WriterThread>> start(std::string_view what);
 
-  /// Ends the thread without starting another task. One that is in the middle of a task cannot be
-  /// joined: it is left behind, and ends on its own if that task ever does.
+  /// Ends the thread without starting another task. A thread in the middle of a task cannot be
+  /// joined: it is abandoned, and ends by itself if that task ever ends.
   ~WriterThread();
   WriterThread(const WriterThread&) = delete;
   WriterThread& operator=(const WriterThread&) = delete;
 
-  /// Runs `task` on the thread, behind those that were posted before. It may outlive this object,
-  /// and so must own whatever it touches.
+  /// Runs `task` on the thread, after earlier tasks. The task may outlive this object, so it must
+  /// own what it touches.
   void post(std::function<void()> task);
 
-  /// Waits until every task has ended, but not past `deadline`. Yields whether all have.
+  /// Waits until every task has ended, at most until `deadline`. Returns whether all have.
   bool flush(TimePoint deadline);
 
  private:
@@ -38,7 +37,7 @@ class WriterThread {
 
   WriterThread(std::shared_ptr<Shared> shared, std::thread thread);
 
-  // Two owners: a thread that is left behind must not find its state gone.
+  // Two owners: an abandoned thread must not find its state gone.
   std::shared_ptr<Shared> shared_;
   std::thread thread_;
 };

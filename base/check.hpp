@@ -1,11 +1,11 @@
 #pragma once
 
-// A bug in ddprun is not an error to be handled: it ends the process, in release builds too.
-// The kernel takes the workers of an agent that ends so along, and the next round carries on.
+// A bug in ddprun is not an error to be handled: it ends the process, also in release builds. If
+// that process is an agent, the kernel ends its workers with it, and the next round continues.
 
 namespace ddprun {
 
-/// Prints the claim that does not hold, and where, to stderr; ends the process with status 70.
+/// Prints the claim that does not hold and its location to stderr; ends the process with status 70.
 [[noreturn]] void check_failed(const char* claim, const char* file, int line) noexcept;
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 #pragma once
 
-// The only way to wait with a limit. For shells.
+// The only way to wait with a limit. For shells only.
 
 #include "base/error.hpp"
 #include "base/time.hpp"
@@ -18,17 +18,17 @@ namespace ddprun {
 
 namespace asio = boost::asio;
 
-/// A timer of our clock.
+/// A timer on our clock.
 using Timer = asio::basic_waitable_timer<Clock>;
 
-/// The completion token used throughout: an I/O error is a value in the tuple, never a throw.
+/// The completion token used everywhere: an I/O error is a value in the tuple, never an exception.
 inline constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 
 /// Awaits `operation`, but not past `deadline`. Fails with kTimedOut, or kCancelled if we were.
 ///
-/// Returns only when the abandoned operation has really ended, so a buffer lent to it is free
-/// again. `operation` must report errors as values (kTuple): `||` waits for a success, so a read
-/// that throws would keep us here until the timer fires.
+/// Returns only after the abandoned operation has really ended, so a buffer lent to it is free
+/// again. `operation` must report errors as values (kTuple): `||` waits for a success, so after a
+/// read that throws this would wait until the timer fires.
 template <class T>
 asio::awaitable<Result<T>> before(TimePoint deadline, asio::awaitable<T> operation) {
   using namespace asio::experimental::awaitable_operators;
@@ -40,7 +40,7 @@ asio::awaitable<Result<T>> before(TimePoint deadline, asio::awaitable<T> operati
   if (asked.cancelled() != asio::cancellation_type::none) {
     co_return make_error(Errc::kCancelled, "asked to stop while waiting");
   }
-  if (first.index() == 1) co_return make_error(Errc::kTimedOut, "no answer by the deadline");
+  if (first.index() == 1) co_return make_error(Errc::kTimedOut, "no reply by the deadline");
   co_return std::get<0>(std::move(first));
 }
 

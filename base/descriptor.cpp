@@ -9,7 +9,7 @@
 namespace ddprun {
 
 void Descriptor::reset() noexcept {
-  // Linux closes it even when interrupted, so a second try could close somebody else's.
+  // Linux closes it even if interrupted, so a second try could close another thread's descriptor.
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
@@ -26,7 +26,7 @@ bool write_all(int descriptor, std::string_view bytes) noexcept {
 void fill_closed_streams() noexcept {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number is given, and those below are taken.
+    // open() returns the lowest free number, and all lower numbers are taken.
     static_cast<void>(::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
   }
 }

@@ -25,7 +25,7 @@ class Descriptor {
   int get() const { return descriptor_; }
   explicit operator bool() const { return descriptor_ >= 0; }
 
-  /// Gives the descriptor away: the caller closes it.
+  /// Gives up ownership: the caller must close the descriptor.
   int release() { return std::exchange(descriptor_, -1); }
 
   /// Closes it now.
@@ -35,12 +35,12 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-/// Were stdin, stdout or stderr closed, the next file opened would get its number, and with it what
-/// is printed. Each that is closed is filled by one that refuses all use. Call it first in main().
+/// Opens each of stdin, stdout and stderr that is closed, in a way that refuses all use. Otherwise
+/// the next opened file would get its number, and with it what is printed. Call it first in main().
 void fill_closed_streams() noexcept;
 
-/// Writes all of `bytes`. Yields false, with errno set, when the descriptor takes no more.
-/// REQUIRES: it is not non-blocking.
+/// Writes all of `bytes`. Yields false, with errno set, if the descriptor takes no more. REQUIRES:
+/// the descriptor is blocking.
 bool write_all(int descriptor, std::string_view bytes) noexcept;
 
 /// Both ends of a pipe, close-on-exec.

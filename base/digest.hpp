@@ -1,7 +1,7 @@
 #pragma once
 
-// Checksums, a piece at a time. Apart from ddprun::base because it links OpenSSL, which the
-// launcher shall not load.
+// Checksums, computed piece by piece. Separate from ddprun::base because it links OpenSSL, which
+// the launcher must not load.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ class Digest {
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
 
-  /// The digest in small hex digits. REQUIRES: the first call; nothing is added afterwards.
+  /// The digest in lower-case hex digits. REQUIRES: the first call; nothing is added afterwards.
   std::string finish_hex();
 
  private:

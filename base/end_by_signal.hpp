@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-/// Ends this process by `signal`, so that whoever waits for it sees that signal, whatever handler
-/// or mask there was. Safe within a signal handler.
+/// Ends this process by `signal`, whatever its handler or mask is, so that its parent sees that
+/// signal. Safe within a signal handler.
 [[noreturn]] inline void end_by_signal(int signal) {
   std::signal(signal, SIG_DFL);  // NOLINT(cert-err33-c): cannot fail for a signal that has come
   sigset_t only;

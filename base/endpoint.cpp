@@ -16,7 +16,7 @@ Error bad_endpoint(std::string_view text, std::string_view why) {
   return make_error(Errc::kInvalidArgument, fmt::format("endpoint '{}': {}", text, why));
 }
 
-/// Whether it is written as one; a zone may follow.
+/// Whether `host` is written as an IPv6 address; a zone may follow.
 bool is_ipv6(std::string_view host) {
   const std::string address(host.substr(0, host.find('%')));
   in6_addr parsed{};
@@ -49,7 +49,7 @@ Result<Endpoint> Endpoint::parse(std::string_view text, std::uint16_t default_po
   }
   const bool has_colons = host.find(':') != std::string_view::npos;
   if (has_colons && !is_ipv6(host)) {
-    return bad_endpoint(text, "no IPv6 address; with a port, it is written [ADDRESS]:PORT");
+    return bad_endpoint(text, "not an IPv6 address; with a port, write [ADDRESS]:PORT");
   }
   if (!has_port) return Endpoint{.host = std::string(host), .port = default_port};
   const auto number = parse_int<std::uint16_t>(port);
@@ -63,7 +63,7 @@ std::string Endpoint::to_string() const {
 }
 
 bool is_any(std::string_view host) {
-  // Of the many ways to write zero, these are the ones that people use and getnameinfo writes.
+  // Zero can be written in many ways; these are the usual ones, and those of getnameinfo.
   return host == "0.0.0.0" || host == "0" || host == "::";
 }
 

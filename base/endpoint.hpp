@@ -11,24 +11,24 @@ namespace ddprun {
 
 /// A host and a TCP port: "host:29500", "10.0.0.1:0", "[::1]:29500".
 ///
-/// The host is a name or a numeric address, without brackets; port 0 means any free one where
-/// something listens.
+/// The host is a name or a numeric address, without brackets. Port 0 means any free port, for a
+/// listening socket.
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
 
-  /// Reads "HOST[:PORT]"; IPv6 addresses stand in brackets when a port follows. Fails with
+  /// Reads "HOST[:PORT]"; an IPv6 address needs brackets if a port follows. Fails with
   /// kInvalidArgument, naming the part that is wrong.
   static Result<Endpoint> parse(std::string_view text, std::uint16_t default_port);
 
-  /// "host:port", with brackets where they are needed.
+  /// "host:port", with brackets if needed.
   std::string to_string() const;
 
   bool operator==(const Endpoint&) const = default;
 };
 
-/// Whether `host` is a numeric address that stands for all addresses of a machine: fine to listen
-/// on, and nothing to tell others.
+/// Whether `host` is a numeric address that stands for all addresses of a machine. It can be
+/// listened on, but not given to other nodes.
 bool is_any(std::string_view host);
 
 }  // namespace ddprun

@@ -6,13 +6,13 @@
 
 namespace ddprun {
 
-/// The variables of an environment by name, as a value that cores take for an argument.
+/// The variables of an environment by name, as an argument of cores.
 using Environment = std::map<std::string, std::string>;
 
-/// That of this process, for shells.
+/// The environment of this process, for shells.
 Environment current_environment();
 
-/// The same as execve takes it: NAME=VALUE, and whatever else stands there.
+/// The same in the form of execve: NAME=VALUE, and any other entries.
 std::vector<std::string> environment_entries();
 
 /// gethostname(2); empty if it is not known.

@@ -58,21 +58,21 @@ Errc errc_of(int errno_value) {
   return Errc::kIo;
 }
 
-/// How much of something this process may have now, for people.
+/// The soft limit of `resource` for this process, as text.
 std::string limit_of(decltype(RLIMIT_NOFILE) resource) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "unlimited";
   return std::to_string(limit.rlim_cur);
 }
 
-/// What a person can do about it; empty: nothing that we know.
+/// What a person can do about it; empty if we do not know.
 std::string remedy_of(int errno_value) {
   if (errno_value == EMFILE) {
     return fmt::format(
         "; this process may open {} files: raise the limit (ulimit -n)", limit_of(RLIMIT_NOFILE));
   }
   if (errno_value == ENFILE) {
-    return "; all processes of this machine together have too many files open (fs.file-max)";
+    return "; too many files are open on this machine: raise the limit (fs.file-max)";
   }
   return "";
 }
@@ -84,7 +84,7 @@ void check_failed(const char* claim, const char* file, int line) noexcept {
   std::snprintf(
       text.data(),
       text.size(),
-      "ddprun: this is a defect of ddprun, please report it: %s does not hold (%s:%d)\n",
+      "ddprun: internal error, please report it: %s does not hold (%s:%d)\n",
       claim,
       file,
       line);
@@ -106,7 +106,7 @@ Error make_error(Errc code, std::string detail) {
 }
 
 Error make_errno_error(int errno_value, std::string_view what) {
-  // strerror of glibc is thread-safe for the numbers it knows.
+  // glibc's strerror is thread-safe for known numbers.
   return make_error(
       errc_of(errno_value),
       fmt::format("{}: {}{}", what, std::strerror(errno_value), remedy_of(errno_value)));

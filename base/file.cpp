@@ -20,14 +20,14 @@ constexpr std::size_t kChunkBytesMin = 4'096;  // most files of /proc are no lar
 constexpr std::size_t kChunkBytes = 65'536;
 constexpr mode_t kMode = 0644;
 
-/// By fsync or syncfs.
+/// `sync`: fsync or syncfs.
 Result<void> synced(const std::filesystem::path& directory, int (*sync)(int)) {
   const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened || sync(opened.get()) != 0) return make_errno_error(errno, directory.string());
   return {};
 }
 
-/// `name` is what people know the file by.
+/// `name` is the file's name in messages.
 Result<void> write_synced(
     const std::filesystem::path& path,
     const std::vector<std::string_view>& pieces,
@@ -46,7 +46,7 @@ Result<void> write_synced(
 }  // namespace
 
 Result<Descriptor> open_regular(const std::filesystem::path& path) {
-  // Without O_NONBLOCK, opening a FIFO waits until somebody writes to it.
+  // Without O_NONBLOCK, opening a FIFO blocks until another process writes to it.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return make_errno_error(errno, path.string());
@@ -59,7 +59,7 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
   if (!file) return file.error();
   std::string content;
   struct stat about {};
-  // Only a hint: files of /proc have no size, and others may grow meanwhile.
+  // Only a hint: files of /proc have no size, and other files may grow meanwhile.
   if (::fstat(file->get(), &about) == 0) {
     content.reserve(std::min(static_cast<std::size_t>(about.st_size), bytes_max) + kChunkBytesMin);
   }
@@ -88,14 +88,14 @@ Result<std::string> read_to_end(int pipe, TimePoint deadline, std::size_t bytes_
     const int ready = ::poll(&waited, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return make_errno_error(errno, "a pipe");
-    if (ready == 0) return make_error(Errc::kTimedOut, "no answer came in time");
+    if (ready == 0) return make_error(Errc::kTimedOut, "no reply in time");
     const ssize_t got = ::read(pipe, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return make_errno_error(errno, "a pipe");
     if (got == 0) return content;
     content.append(piece.data(), static_cast<std::size_t>(got));
     if (content.size() > bytes_max) {
-      return make_error(Errc::kLimit, fmt::format("more than {} bytes came", bytes_max));
+      return make_error(Errc::kLimit, fmt::format("more than {} bytes arrived", bytes_max));
     }
   }
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the programs that use CLI11 let a flag have for a value. Header only, so that those which
-// do not are built without it. Each refusal tells the value and what is allowed; CLI11 puts the
-// flag before it.
+// Checks of flag values for the programs that use CLI11. Header only, so that the other programs
+// are built without CLI11. Each error names the value and what is allowed; CLI11 puts the flag
+// before it, so a check need not know it.
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
@@ -37,7 +37,7 @@ inline CLI::Validator between(double min, double max) {
       fmt::format("{}..{}", min, max)};
 }
 
-/// `text` without the underscores between its digits, which Python allows: 50_000 is 50000.
+/// `text` without underscores between digits, which Python allows: 50_000 is 50000.
 inline std::string without_digit_groups(const std::string& text) {
   const auto is_digit = [&text](std::size_t at) {
     return at < text.size() && text[at] >= '0' && text[at] <= '9';
@@ -50,8 +50,8 @@ inline std::string without_digit_groups(const std::string& text) {
   return digits;
 }
 
-/// Takes a whole number of [min, max] as a person writes it: CLI11 reads 010 as 8, and 0x10 as 16.
-/// Leaves the digits without groups in `text`; else yields the refusal, which calls the end `end`.
+/// Reads a whole decimal number in [min, max]: CLI11 itself reads 010 as 8, and 0x10 as 16. Leaves
+/// the plain digits in `text`; else yields the error, which shows the maximum as `end`.
 template <std::integral T>
 std::string take_whole_number(std::string& text, T min, T max, std::string_view end) {
   const std::string digits = without_digit_groups(text);
@@ -64,7 +64,7 @@ std::string take_whole_number(std::string& text, T min, T max, std::string_view 
   return {};
 }
 
-/// What seeds torch's generators: any whole number of 64 bits without a sign. For transform().
+/// A seed of torch's generators: any unsigned number of 64 bits. For Option::transform().
 inline CLI::Validator seed() {
   return {
       [](std::string& text) -> std::string {
@@ -74,8 +74,8 @@ inline CLI::Validator seed() {
       "0..2^64-1"};
 }
 
-/// The same as between() for whole numbers. For Option::transform(), so that CLI11 is given the
-/// digits without groups.
+/// Like between(), for whole numbers. For Option::transform(), so that CLI11 gets the digits
+/// without underscores.
 inline CLI::Validator count(std::int64_t min, std::int64_t max) {
   return {
       [min, max](std::string& text) -> std::string {
@@ -84,17 +84,17 @@ inline CLI::Validator count(std::int64_t min, std::int64_t max) {
       fmt::format("{}..{}", min, max)};
 }
 
-/// Refuses the empty text that a shell makes of a variable that is not set: to take it for a flag
-/// that was left out could train on other data, or listen on every address.
+/// Refuses an empty value, which a shell makes of an unset variable: treating it as a flag that was
+/// left out could train on other data, or listen on every address.
 inline CLI::Validator not_empty() {
   return {
       [](const std::string& text) -> std::string {
-        return text.empty() ? "'' names nothing; give a name, or leave the flag out" : "";
+        return text.empty() ? "'' is empty; give a value, or leave the flag out" : "";
       },
       ""};
 }
 
-/// Accepts these choices alone, and tells all of them in --help and in a refusal. CLI11's own
+/// Accepts only these choices, and lists them in --help and in the error. CLI11's own
 /// CheckedTransformer garbles both for an enum.
 inline CLI::Validator one_of(std::vector<std::string> choices) {
   std::string description = fmt::format("{{{}}}", fmt::join(choices, ","));
@@ -106,7 +106,7 @@ inline CLI::Validator one_of(std::vector<std::string> choices) {
       std::move(description)};
 }
 
-/// The choices that `kinds` gives a meaning to.
+/// The names in `kinds`.
 template <class Kind>
 std::vector<std::string> choices_of(const std::map<std::string, Kind>& kinds) {
   std::vector<std::string> choices;
@@ -117,7 +117,7 @@ std::vector<std::string> choices_of(const std::map<std::string, Kind>& kinds) {
   return choices;
 }
 
-/// The subcommands and flags of `app` and of what was chosen below it.
+/// The subcommands and flags of `app` and of the chosen subcommands.
 inline void collect_known(const CLI::App& app, std::vector<std::string>& known) {
   for (const CLI::Option* option : app.get_options()) {
     known.push_back(option->get_name());
@@ -128,8 +128,8 @@ inline void collect_known(const CLI::App& app, std::vector<std::string>& known) 
   }
 }
 
-/// What CLI11 says, as one line. An argument that is unknown comes first: CLI11 would rather report
-/// the subcommand that is missing because of it.
+/// CLI11's error as one line. An unknown argument comes first: CLI11 would otherwise report the
+/// subcommand that is missing because of it.
 inline std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   std::string text = error.what();
   if (const auto unknown = app.remaining(/*recurse=*/true); !unknown.empty()) {
@@ -142,7 +142,7 @@ inline std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}; see {} --help", text, app.get_name());
 }
 
-/// The address of a server, which has a port: "HOST:PORT". Fails with kInvalidArgument, naming
+/// The endpoint of a server, "HOST:PORT"; the port is required. Fails with kInvalidArgument, naming
 /// `flag`.
 inline Result<Endpoint> endpoint_with_port(const char* flag, const std::string& text) {
   auto parsed = Endpoint::parse(text, 0);

@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::size_t kBytes = 32;
 
-// The one whose headers this was compiled with.
+// The library whose headers this was compiled with.
 constexpr const char* kLibrary = OPENSSL_VERSION_MAJOR == 3 ? "libcrypto.so.3" : "libcrypto.so";
 
 }  // namespace
 
 Result<HmacSha256> HmacSha256::load() {
   HmacSha256 loaded;
-  // Never unloaded: OpenSSL leaves things behind that are run at exit.
+  // Never unloaded: OpenSSL registers functions that run at exit.
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) {
     loaded.hmac_ = ::dlsym(library, "HMAC");
@@ -34,7 +34,7 @@ Result<HmacSha256> HmacSha256::load() {
     return make_error(
         Errc::kNotFound,
         fmt::format(
-            "a secret needs OpenSSL: {}; install the package libssl3",
+            "cannot load OpenSSL for the secret: {}; install the package libssl3",
             why == nullptr ? kLibrary : why));
   }
   return loaded;

@@ -1,7 +1,7 @@
 #pragma once
 
-// HMAC-SHA256 by OpenSSL, which is loaded when it is asked for: a program that starts in
-// milliseconds has no time for a library that few of its runs need.
+// HMAC-SHA256 by OpenSSL, which is loaded on demand: a program that starts in milliseconds should
+// not load a library that few runs need.
 
 #include "base/error.hpp"
 
@@ -12,11 +12,11 @@ namespace ddprun {
 
 class HmacSha256 {
  public:
-  /// Loads libcrypto, for as long as this process lives. Fails with kNotFound, naming the package
-  /// that has it.
+  /// Loads libcrypto for the lifetime of this process. Fails with kNotFound, naming the package to
+  /// install.
   static Result<HmacSha256> load();
 
-  /// The code of `text` under `key`, as 64 small hex digits (RFC 2104).
+  /// The code of `text` under `key`, as 64 lower-case hex digits (RFC 2104).
   std::string operator()(std::string_view key, std::string_view text) const;
 
  private:

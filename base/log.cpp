@@ -29,7 +29,7 @@ Result<void> start_log(std::string_view program, std::string_view level) {
         Errc::kInvalidArgument,
         fmt::format("LOGLEVEL '{}': expected DEBUG, INFO, WARNING, ERROR or CRITICAL", level));
   }
-  // One thread logs at a time in every program of ours but the trainer, which does not log.
+  // Each of our programs logs from one thread at a time, except the trainer, which does not log.
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   auto logger = std::make_shared<spdlog::logger>(std::string(program), std::move(sink));
   logger->set_pattern(kLogPattern);

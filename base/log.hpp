@@ -1,7 +1,7 @@
 #pragma once
 
 // ddprun's own log lines, on stderr: one line per transition, fixed fields first, then a sentence.
-// Quiet by default (a healthy run prints nothing); LOGLEVEL as under torchrun, default WARNING.
+// Quiet by default (a healthy run prints nothing). LOGLEVEL as under torchrun, default WARNING.
 
 #include "base/error.hpp"
 

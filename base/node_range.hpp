@@ -8,8 +8,8 @@ namespace ddprun {
 
 /// How many nodes a job accepts; "4" or "2:4" on the command line.
 ///
-/// Both ends are inclusive and count nodes, not workers and not GPUs. Every NodeRange in existence
-/// satisfies 1 <= min() <= max() <= kMaxNodes, so nobody downstream checks again.
+/// Both ends are inclusive and count nodes, not workers or GPUs. Invariant: 1 <= min() <= max() <=
+/// kMaxNodes, so nothing checks it again.
 class NodeRange {
  public:
   static constexpr int kMaxNodes = 16'384;

@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// Tells what is new from what repeats, so that people are told of it once for each key and not
-/// several times a second. Holds 1,024 keys; then it begins anew.
+/// Tells new keys from repeated ones, so that a message is printed once for each key and not
+/// several times a second. Holds 1,024 keys; then it starts over.
 template <typename Key>
 class OncePer {
  public:

@@ -13,8 +13,8 @@
 
 namespace ddprun {
 
-/// A whole decimal number: optional minus, digits, nothing before or behind; none if it does not
-/// fit in T.
+/// A whole decimal number: optional minus, digits, nothing before or after; none if it does not fit
+/// in T.
 template <std::integral T>
 std::optional<T> parse_int(std::string_view text) {
   T value{};
@@ -33,7 +33,7 @@ std::optional<bool> parse_bool(std::string_view text);
 /// Seconds as a number >= 0, at most ten years.
 std::optional<Duration> parse_seconds(std::string_view text);
 
-/// `text` without blanks at both ends.
+/// `text` without blanks at either end.
 std::string_view trim(std::string_view text);
 
 /// The pieces between `separator`; an empty text has one empty piece.

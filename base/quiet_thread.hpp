@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-/// No signal reaches this thread, nor a thread that it starts, while this lives, but those of its
-/// own crash: blocked, they would end the process without a handler.
+/// While it lives, this thread, and any thread that it starts, gets no signal except those of its
+/// own crash: if these were blocked, they would end the process without a handler.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -31,8 +31,8 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-/// Has `thread` run `body` and take no signal: those of the process belong to the agent's thread.
-/// Fails with kIo, saying `what` cannot be done, where the kernel allows no further thread.
+/// Runs `body` in `thread`, which takes no signals: those of the process are for the agent's
+/// thread. Fails with kIo, saying that `what` cannot be done, if the kernel allows no more threads.
 template <class Body>
 Result<void> start_quiet_thread(std::thread& thread, std::string_view what, Body body) {
   const SignalsBlocked blocked;  // inherited by the new thread

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// So many bytes, not set to anything: a page of them costs nothing until something was read into
-/// it, neither at a start nor when the process is torn down.
+/// `size` uninitialised bytes: a page of them costs nothing until something was read into it,
+/// neither at start nor when the process ends.
 class ReadBuffer {
  public:
   explicit ReadBuffer(std::size_t size)

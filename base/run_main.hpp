@@ -10,14 +10,13 @@
 
 namespace ddprun {
 
-/// What `body` returns, as the exit status of `program`. An exception that it lets out is a defect
-/// of ddprun: it is reported, and the status is kExitDefect.
+/// Runs `body`; yields the exit status of `program`. An exception that leaves `body` is a bug in
+/// ddprun: it is reported, and the status is kExitDefect.
 int run_main(std::string_view program, const auto& body) {
   try {
     return body();
   } catch (const std::exception& defect) {
-    write_stderr(fmt::format(
-        "{}: this is a defect of ddprun, please report it: {}\n", program, defect.what()));
+    write_stderr(fmt::format("{}: internal error, please report it: {}\n", program, defect.what()));
     return kExitDefect;
   }
 }

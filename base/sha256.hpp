@@ -15,7 +15,7 @@ class Sha256 : public Digest {
   Sha256() : Digest(DigestKind::kSha256) {}
 };
 
-/// The SHA-256 of `bytes` as 64 small hex digits.
+/// The SHA-256 of `bytes` as 64 lower-case hex digits.
 std::string sha256_hex(std::span<const std::byte> bytes);
 std::string sha256_hex(std::string_view text);
 

@@ -4,7 +4,7 @@
 
 namespace ddprun {
 
-/// "SIGTERM"; "signal 64" for one without a name.
+/// "SIGTERM"; "signal 64" for a signal without a name.
 std::string signal_name(int signal);
 
 }  // namespace ddprun

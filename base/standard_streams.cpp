@@ -19,14 +19,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{2000};
 
-/// Whether descriptor 2 takes PIPE_BUF bytes without a wait, by `deadline`.
+/// Whether descriptor 2 can take PIPE_BUF bytes without blocking, by `deadline`.
 bool has_room_by(TimePoint deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
     const int ready = ::poll(&room, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
     if (ready < 0 && errno == EINTR) continue;
-    // An error means that nobody reads, and a write would raise SIGPIPE.
+    // An error means that there is no reader, and a write would raise SIGPIPE.
     return ready > 0 && (room.revents & (POLLERR | POLLNVAL)) == 0;
   }
 }

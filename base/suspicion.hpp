@@ -1,7 +1,7 @@
 #pragma once
 
-// Which of several workers that ended badly is the cause of what befell their round. On each node
-// by its agent, and among nodes by their leader.
+// Decides which of several failed workers is the cause of a round's failure: on each node its
+// agent, and among nodes their leader.
 
 #include "base/exit_status.hpp"
 #include "base/worker_contract.hpp"
@@ -11,12 +11,12 @@
 
 namespace ddprun {
 
-/// How far a worker that ended badly may be the cause: a later one never is while an earlier one is
-/// there.
+/// How likely a failed worker is the cause. A worker with a later value is never the cause if there
+/// is one with an earlier value.
 enum class Suspicion : std::uint8_t {
-  kCause,     // it was not started, or a signal ended it that nobody sends for want of a peer
-  kUnclear,   // it exited or aborted: of its own accord, or because a peer was gone
-  kLostPeer,  // it exited with 75, as one does that lost a peer
+  kCause,     // could not be started, or ended by a signal that a lost peer does not cause
+  kUnclear,   // it exited or aborted: on its own, or because a peer was gone
+  kLostPeer,  // it exited with 75, as a worker does that lost a peer
 };
 
 constexpr Suspicion suspicion(const contract::WorkerEnd& worker) {

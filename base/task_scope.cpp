@@ -22,9 +22,9 @@ bool is_abort(const std::exception_ptr& thrown) {
   }
 }
 
-/// `task`, such that its end is always heard of. Asio sends one that was never suspended through
-/// its queue once more; if it was cancelled by then, as by itself, that would throw out of the
-/// queue.
+/// Runs `task` so that its end is always reported. Asio puts a task that was never suspended
+/// through its queue once more; if it was cancelled by then, for example by itself, that would
+/// throw out of the queue.
 asio::awaitable<void> to_the_end(asio::awaitable<void> task) {
   std::exception_ptr thrown;
   try {
@@ -57,7 +57,7 @@ void TaskScope::spawn(asio::awaitable<void> task) {
 
 void TaskScope::cancel() {
   cancelled_ = true;
-  // A task that ends while we are at it would take its signal along, so each is asked by itself.
+  // A task that ends meanwhile destroys its signal, so each is cancelled separately.
   for (auto task = running_.begin(); task != running_.end();) {
     auto& signal = *task++;
     signal.emit(asio::cancellation_type::terminal);

@@ -14,8 +14,8 @@ namespace ddprun {
 
 /// Owns a set of running coroutines.
 ///
-/// All members run, and must be called, on `executor`, which has to be a single thread or a strand.
-/// The owner awaits join() before it lets the scope go; the destructor checks that it did.
+/// All members run, and must be called, on `executor`, which must be a single thread or a strand.
+/// The owner awaits join() before it destroys the scope; the destructor checks this.
 class TaskScope {
  public:
   explicit TaskScope(asio::any_io_executor executor);
@@ -23,7 +23,7 @@ class TaskScope {
   TaskScope(const TaskScope&) = delete;
   TaskScope& operator=(const TaskScope&) = delete;
 
-  /// Starts `task`. The first one to throw cancels the others, and join() rethrows what it threw.
+  /// Starts `task`. The first task to throw cancels the others, and join() rethrows its exception.
   /// After cancel(), starts nothing.
   void spawn(asio::awaitable<void> task);
 
@@ -33,7 +33,7 @@ class TaskScope {
   /// Returns once no task is left. If the caller is cancelled meanwhile, so are the tasks.
   asio::awaitable<void> join();
 
-  /// How many tasks have not ended yet.
+  /// The number of tasks that have not ended yet.
   std::size_t size() const { return running_.size(); }
 
  private:

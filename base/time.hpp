@@ -6,9 +6,9 @@
 
 namespace ddprun {
 
-/// The clock of all deadlines: CLOCK_BOOTTIME, which never jumps and goes on while suspended.
+/// The clock of all deadlines: CLOCK_BOOTTIME, which never jumps and runs on during suspend.
 ///
-/// No time point of one machine is ever compared with one of another.
+/// A time point of one machine is never compared with one of another machine.
 struct Clock {
   // NOLINTBEGIN(readability-identifier-naming): the names are those of std::chrono
   using duration = std::chrono::nanoseconds;
@@ -28,10 +28,10 @@ struct Clock {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<Clock>;
 
-/// Later than everything: the deadline of a wait without one.
+/// Later than every other time: the deadline of a wait without a limit.
 inline constexpr TimePoint kNever = TimePoint::max();
 
-/// For a timer of the kernel on CLOCK_BOOTTIME that is set to an absolute time; kNever disarms it.
+/// An absolute time for a kernel timer on CLOCK_BOOTTIME; kNever disarms the timer.
 inline itimerspec expiry_at(TimePoint when) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   itimerspec expiry{};

@@ -1,7 +1,7 @@
 #pragma once
 
-// The names that pass between the agent and its workers. docs/worker_contract.md says what each
-// means; agent/ sets them, trainer/ reads them, and neither includes the other.
+// The names shared by the agent and its workers. docs/worker_contract.md defines them; agent/ sets
+// them, trainer/ reads them, and neither includes the other.
 
 #include "base/exit_status.hpp"
 
@@ -42,39 +42,39 @@ inline constexpr char kTimerFile[] = "TORCHELASTIC_TIMER_FILE";
 
 // The round that owns what a worker writes (R10): later terms and rounds are larger.
 inline constexpr char kTerm[] = "DDPRUN_TERM";
-inline constexpr char kTermAlias[] = "DDPRUN_GENERATION";  // the same, as version 0.1 named it
+inline constexpr char kTermAlias[] = "DDPRUN_GENERATION";  // the same under its name in version 0.1
 inline constexpr char kRound[] = "DDPRUN_ROUND";
 
-/// A *notice*: a signal that announces an end, a person's Ctrl-C for one. Whoever gets one saves,
-/// and exits with 0 or 75.
+/// A *notice*: a signal that announces the end of the job, such as a person's Ctrl-C. A worker that
+/// gets one saves, and exits with 0 or 75.
 constexpr bool is_notice(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGUSR1 || signal == SIGUSR2;
 }
 
 /// How a worker ended.
 struct WorkerEnd {
-  int pid = 0;  // 0 for one that could not be started: it has the status 75, and nothing to save
-  int exit_status = 0;  // without a meaning where a signal ended it
-  int signal = 0;       // that ended it; 0 where it exited by itself
+  int pid = 0;  // 0: it could not be started; then its status is 75, and it has nothing to save
+  int exit_status = 0;  // undefined if a signal ended it
+  int signal = 0;       // the signal that ended it; 0 if it exited
 };
 
-/// Whether one that ended so has saved, if it was told to.
+/// Whether a worker that ended in this way has saved, if it was told to.
 constexpr bool has_saved(const WorkerEnd& worker) {
   const bool is_by_itself = worker.pid != 0 && worker.signal == 0;
   return is_by_itself && (worker.exit_status == kExitOk || worker.exit_status == kExitTryAgain);
 }
 
-/// Whether a notice may be why it ended: it has saved, or the signal itself ended it for want of a
-/// handler.
+/// Whether a notice may be the reason of its end: it has saved, or the signal itself ended it
+/// because it has no handler.
 constexpr bool may_come_of_notice(const WorkerEnd& worker) {
   return has_saved(worker) || is_notice(worker.signal);
 }
 
-// What nodes prove to each other that they know. Not for workers, which print their environment.
+// With which nodes authenticate each other. Not for workers, which print their environment.
 inline constexpr char kSecret[] = "DDPRUN_SECRET";
 inline constexpr char kSecretFile[] = "DDPRUN_SECRET_FILE";
 
-// Defaults for libraries, set where the user did not.
+// Defaults for libraries, set unless the user sets them.
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr char kGlooInterface[] = "GLOO_SOCKET_IFNAME";

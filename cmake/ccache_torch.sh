@@ -1,9 +1,9 @@
 #!/bin/sh
 # ccache for sources that use torch's precompiled header: `ccache_torch.sh CCACHE COMPILER ARGUMENT...`.
 #
-# ccache hashes the precompiled header for each source that uses it. Torch's has some 700 MB, which takes a
-# second. CCACHE_PCH_EXTSUM makes ccache read HEADER.gch.sum instead, so this script writes that checksum once,
-# when the header has been compiled.
+# ccache hashes the precompiled header for each source that uses it. Torch's header has some 700 MB, which takes
+# a second. With CCACHE_PCH_EXTSUM, ccache reads HEADER.gch.sum instead, so this script writes that checksum
+# once, after the header was compiled.
 export CCACHE_PCH_EXTSUM=1
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 "$@" || exit

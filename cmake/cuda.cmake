@@ -1,8 +1,8 @@
-# CUDA and NCCL, for the module in trainer/cuda/ alone: from the wheels that a CUDA build of torch
-# brings along. Makes ddprun::torch_cuda where all is there; no GPU is needed to build.
+# CUDA and NCCL for the module in trainer/cuda/, from the wheels that a CUDA build of torch brings along.
+# Defines ddprun::torch_cuda if all parts are found; building needs no GPU.
 
 set(DDPRUN_CUDA AUTO CACHE STRING
-  "Build ddprun_cuda.so, for ddptrain --device cuda: AUTO (where torch has CUDA), ON, OFF")
+  "Build ddprun_cuda.so, for ddptrain --device cuda: AUTO (if torch has CUDA), ON, OFF")
 set_property(CACHE DDPRUN_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT DDPRUN_CUDA)
   message(STATUS "ddprun: no GPUs for ddptrain (DDPRUN_CUDA=OFF)")
@@ -15,7 +15,7 @@ if(cuda_wheel)
   list(GET cuda_wheel -1 cuda_wheel)
 endif()
 find_path(DDPRUN_CUDA_INCLUDE cuda_runtime_api.h HINTS "${cuda_wheel}/include" NO_DEFAULT_PATH)
-# The wheel of CUDA 13 leaves these to one of their own, nvidia-cuda-crt; a toolkit has them, too.
+# The wheel of CUDA 13 leaves these to a separate wheel, nvidia-cuda-crt; a toolkit has them, too.
 find_path(DDPRUN_CRT_INCLUDE crt/host_defines.h
   HINTS "${cuda_wheel}/include" PATHS /usr/local/cuda/include ENV CUDA_HOME PATH_SUFFIXES include)
 find_path(DDPRUN_NVTX_INCLUDE nvtx3/nvToolsExt.h
@@ -44,8 +44,8 @@ if(missing)
     return()
   endif()
   message(FATAL_ERROR
-    "${said}. Remedy: torch of PyPI, which has CUDA, and 'pip install nvidia-cuda-crt' of its version "
-    "of CUDA where only headers of CRT are missing; or -DDDPRUN_CUDA=OFF.")
+    "${said}. Remedy: install PyPI's torch, which has CUDA, and, if only headers of CRT are missing, "
+    "'pip install nvidia-cuda-crt' for its version of CUDA; or give -DDDPRUN_CUDA=OFF.")
 endif()
 list(GET cudart 0 cudart)
 message(STATUS "ddprun: GPUs for ddptrain, by ${cudart}")
@@ -55,7 +55,7 @@ add_library(ddprun::torch_cuda ALIAS ddprun_torch_cuda)
 target_link_libraries(ddprun_torch_cuda INTERFACE
   ddprun::torch "${torch_root}/lib/libtorch_cuda.so" "${torch_root}/lib/libc10_cuda.so" "${cudart}")
 target_compile_definitions(ddprun_torch_cuda INTERFACE USE_C10D_NCCL)
-# The wheel's own headers go before those of a toolkit in /usr/local; what it lacks may be anybody's.
+# The wheel's own headers precede those of a toolkit in /usr/local; missing headers may come from anywhere.
 target_include_directories(ddprun_torch_cuda SYSTEM INTERFACE
   "${DDPRUN_CUDA_INCLUDE}" "${DDPRUN_NVTX_INCLUDE}" "${DDPRUN_NCCL_INCLUDE}")
 target_compile_options(ddprun_torch_cuda INTERFACE "SHELL:-idirafter ${DDPRUN_CRT_INCLUDE}")

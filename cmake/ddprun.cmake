@@ -1,4 +1,4 @@
-# What every target of ddprun has in common: standard, warnings, sanitizers, ccache.
+# Settings of every target of ddprun: standard, warnings, sanitizers, ccache.
 #
 #   ddprun_library(agent_core SOURCES … LINKS …)   a static library, also known as ddprun::agent_core
 #   ddprun_program(ddprun SOURCES … LINKS …)       a program in <build>/bin, installed
@@ -27,7 +27,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 
 add_library(ddprun_flags INTERFACE)
-# Warnings are ours; who links the installed libraries has his own.
+# Warnings are for our build only; users of the installed libraries choose their own.
 target_include_directories(ddprun_flags INTERFACE
   "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/ddprun>")
 target_compile_features(ddprun_flags INTERFACE cxx_std_20)
@@ -41,17 +41,17 @@ if(DDPRUN_WERROR)
   target_compile_options(ddprun_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
 if(DDPRUN_SANITIZE)
-  # A program is sanitized as a whole or not at all, so these go to everything.
-  # Of debugging information what their reports show, functions and lines: all of it is a quarter of the
-  # compiler's work and half of each file. A debugger wants a build without sanitizers.
+  # A program is sanitized as a whole or not at all, so these apply to everything.
+  # -g1: their reports show only functions and lines. Full debugging information is a quarter of the
+  # compiler's work and half of each file. For a debugger, use a build without sanitizers.
   add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer -O1 -g1)
   add_link_options(-fsanitize=${DDPRUN_SANITIZE})
   if(DDPRUN_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize-recover=undefined)
   endif()
-  # g++ 12 floods this one over a Result in a std::variant, at -O1 with sanitizers.
+  # g++ 12 gives many false warnings about a Result in a std::variant, at -O1 with sanitizers.
   target_compile_options(ddprun_flags INTERFACE -Wno-maybe-uninitialized)
-  # g++ 12 does not see Asio's fences through TSan, which it says with -Wtsan.
+  # g++ 12 warns with -Wtsan that TSan does not support Asio's fences.
   if(DDPRUN_SANITIZE MATCHES "thread")
     target_compile_options(ddprun_flags INTERFACE -Wno-tsan)
   endif()
@@ -73,7 +73,7 @@ endfunction()
 
 # One CTest entry per GoogleTest program, so that ctest -L unit stays quick to list and run. With
 # DDPRUN_TESTS=OPTIMISED a program is built only if it needs torch, simulates or cannot be tested
-# in full under sanitizers; the entry of another is disabled.
+# in full under sanitizers; the other entries are disabled.
 function(ddprun_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINKS;LABELS")
   if(NOT arg_TIMEOUT)
@@ -94,8 +94,8 @@ function(ddprun_test name)
   endif()
 endfunction()
 
-# Programs that tests with the label "threads" run. The target of that name builds them all, for
-# ThreadSanitizer: everything else runs on one thread.
+# Programs used by tests with the label "threads". The target of that name builds them all, for
+# ThreadSanitizer: all other code runs on one thread.
 function(ddprun_threaded)
   if(NOT TARGET threads)
     add_custom_target(threads)

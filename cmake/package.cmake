@@ -1,9 +1,9 @@
-# find_package(ddprun) in other projects: the training kit as ddprun::trainer, with its headers, the
-# libraries behind it, and the torch that it was built with.
+# find_package(ddprun) in other projects: the training kit as ddprun::trainer, with its headers, the libraries
+# that it needs, and the torch that it was built with.
 #
 # Included last, when all libraries are known.
 
-# ddprun_libraries_behind(<list> <target>): the libraries of ours that it needs, itself included.
+# ddprun_libraries_behind(<list> <target>): appends our libraries that the target needs, itself included.
 function(ddprun_libraries_behind list target)
   get_target_property(known ${target} ALIASED_TARGET)
   if(known)
@@ -43,7 +43,7 @@ include(CMakePackageConfigHelpers)
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/ddprun-config.cmake.in" "${PROJECT_BINARY_DIR}/ddprun-config.cmake"
   INSTALL_DESTINATION "${package_dir}")
-# Until 1.0 any version may change what it has.
+# Before 1.0, any version may change its interface.
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/ddprun-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/ddprun-config.cmake" "${PROJECT_BINARY_DIR}/ddprun-config-version.cmake"

@@ -1,11 +1,11 @@
-# Torch from a Python wheel, as a C++ library, without TorchConfig.cmake (which insists on a CUDA
-# toolkit). Makes ddprun::torch, which links libtorch_cpu and libc10 alone: a program that uses it
-# starts with those two, libcudart and libcupti, and never loads libtorch_cuda.
+# Torch from a Python wheel, as a C++ library, without TorchConfig.cmake (which requires a CUDA toolkit).
+# Defines ddprun::torch, which links only libtorch_cpu and libc10: a program that uses it starts with those two,
+# libcudart and libcupti, and never loads libtorch_cuda.
 #
-#   ddprun_torch_target(<target>)        torch's flags and the precompiled header, for one target
+#   ddprun_torch_target(<target>)        adds torch's flags and the precompiled header to one target
 #
-# The first target given becomes the owner of the precompiled header; the others reuse it, so all
-# must have the same compile flags.
+# The first target becomes the owner of the precompiled header; the others reuse it, so all must have the same
+# compile flags.
 
 set(DDPRUN_TORCH_VERSION 2.11.0)
 
@@ -16,7 +16,7 @@ endif()
 file(GLOB torch_found "${venv}/lib/python3*/site-packages/torch/version.py")
 if(NOT torch_found)
   message(FATAL_ERROR
-    "ddprun: no torch in '${venv}'. Run scripts/setup.sh, which makes it; or name an environment "
+    "ddprun: no torch in '${venv}'. Run scripts/setup.sh, which installs it; or name an environment "
     "that has torch ${DDPRUN_TORCH_VERSION} with DDPRUN_VENV (environment or -DDDPRUN_VENV=…); or "
     "build without the trainer: -DDDPRUN_TRAINER=OFF.")
 endif()
@@ -26,7 +26,7 @@ file(STRINGS "${torch_version_file}" torch_version REGEX "^__version__ = ")
 string(REGEX REPLACE "^.*'([0-9.]+).*$" "\\1" torch_version "${torch_version}")
 if(NOT torch_version VERSION_EQUAL DDPRUN_TORCH_VERSION)
   message(FATAL_ERROR
-    "ddprun: '${torch_root}' is torch ${torch_version}, but results are held to Python's bit for bit "
+    "ddprun: '${torch_root}' is torch ${torch_version}, but results equal Python's bit for bit only "
     "with ${DDPRUN_TORCH_VERSION}. Remedy: '${venv}/bin/pip install torch==${DDPRUN_TORCH_VERSION}', "
     "or name another environment with DDPRUN_VENV.")
 endif()
@@ -42,14 +42,14 @@ endif()
 
 add_library(ddprun_torch INTERFACE)
 add_library(ddprun::torch ALIAS ddprun_torch)
-# Searched last: the wheel carries headers of fmt and others too, newer than the libraries we link.
+# Searched last: the wheel also has headers of fmt and others, newer than the libraries that we link.
 target_compile_options(ddprun_torch INTERFACE
   "SHELL:-idirafter ${torch_root}/include"
   "SHELL:-idirafter ${torch_root}/include/torch/csrc/api/include"
   "SHELL:-idirafter ${DDPRUN_GLOO_INCLUDE}")
 target_compile_definitions(ddprun_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
-# What libtorch_cpu itself needs lies beside it in the wheel and is found by its own rpath when the
-# program starts; the linker need not see it. DT_RPATH keeps working for what those load in turn.
+# The libraries that libtorch_cpu needs lie beside it in the wheel, and its own rpath finds them when
+# the program starts; the linker need not see them. DT_RPATH also applies to what those load in turn.
 target_link_libraries(ddprun_torch INTERFACE
   "${torch_root}/lib/libtorch_cpu.so" "${torch_root}/lib/libc10.so")
 target_link_options(ddprun_torch INTERFACE
@@ -57,7 +57,7 @@ target_link_options(ddprun_torch INTERFACE
 
 function(ddprun_torch_target target)
   target_link_libraries(${target} PUBLIC ddprun::torch)
-  # The installed program finds the same wheel: it is too large, and too particular, to be copied.
+  # The installed program uses the same wheel, which is too large and too specific to be copied.
   set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   get_property(owner GLOBAL PROPERTY DDPRUN_PCH_OWNER)
   if(owner)
@@ -66,10 +66,10 @@ function(ddprun_torch_target target)
     target_precompile_headers(${target} PRIVATE "${PROJECT_SOURCE_DIR}/trainer/torch_pch.hpp")
     set_property(GLOBAL PROPERTY DDPRUN_PCH_OWNER ${target})
   endif()
-  # CMake compiles programs with -fPIE and libraries with -fPIC, and the header fits only one of them.
+  # CMake compiles programs with -fPIE and libraries with -fPIC, but the header fits only one of them.
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
-  # ccache stores what was compiled with a precompiled header only when told that this is safe.
+  # ccache stores objects compiled with a precompiled header only if told that this is safe.
   target_compile_options(${target} PRIVATE -fpch-preprocess)
   if(DDPRUN_CCACHE)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER

@@ -32,10 +32,10 @@ int refuse(const Error& error) {
   return exit_status_of(error);
 }
 
-/// Answers with `text`.
+/// Writes `text` to stdout and yields the exit status.
 int print(const std::string& text) {
-  const auto told = write_stdout(text);
-  return told ? kExitOk : refuse(told.error());
+  const auto written = write_stdout(text);
+  return written ? kExitOk : refuse(written.error());
 }
 
 int launch(std::span<const std::string> arguments) {

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Measures ddprun beside its peers, on this machine, in one run:
+# Measures ddprun and its peers on this machine, in one run:
 #
 #   scripts/bench.sh [NAME...]
 #
-#   store       the store against torch's TCPStore
-#   agent       start, kill and restart, memory; torchrun beside it
-#   rendezvous  up to a thousand agents, torch's elastic rendezvous beside them; nodes and leaders lost
+#   store       the store, and torch's TCPStore
+#   agent       start, kill and restart, memory; also of torchrun
+#   rendezvous  up to a thousand agents, also with torch's elastic rendezvous; loss of nodes and leaders
 #   logs        lines per second into log files
-#   training    steps per second, start, recovery and snapshots; Python's DDP beside it
-#   loader      images per second alone; torchvision's DataLoader beside it (DDPRUN_TINY_IMAGENET_DIR)
+#   training    steps per second, start, recovery and snapshots; also of Python's DDP
+#   loader      images per second, also of torchvision's DataLoader (DDPRUN_TINY_IMAGENET_DIR)
 #
-# Without a NAME: all of them. In build/bench, NAME.json has every figure, and report.md the tables.
-# docs/benchmarks.md says how it is measured.
+# Without a NAME, runs all of them. Writes build/bench/NAME.json with every figure, and report.md with the
+# tables. docs/benchmarks.md explains the measurements.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -19,7 +19,7 @@ all=(store agent rendezvous logs training loader)
 if (($# == 0)); then set -- "${all[@]}"; fi
 for name in "$@"; do
   [[ -f "$ddprun_root/scripts/bench_$name.py" ]] ||
-    die "no benchmark '$name'; there are: ${all[*]}"
+    die "unknown benchmark '$name'; choose from: ${all[*]}"
 done
 
 "$ddprun_root/scripts/setup.sh"
@@ -31,7 +31,7 @@ cd "$ddprun_root"
 out="$ddprun_root/build/bench"
 mkdir -p "$out"
 
-# A busy machine measures its other work. It is said, not hidden.
+# On a busy machine the figures include its other work, so the report states the load.
 describe_machine() {
   local cpu kernel commit load
   cpu="$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
@@ -52,7 +52,7 @@ describe_machine() {
 MACHINE
 }
 
-# measure NAME: runs its harness, which prints a table and writes every figure to NAME.json.
+# measure NAME: runs its script, which prints a table and writes every figure to NAME.json.
 measure() {
   local name="$1" bin="$ddprun_root/build/release/bin" flags
   case "$name" in
@@ -63,7 +63,7 @@ measure() {
     training) flags=(--bin "$bin" --json "$out/training.json") ;;
     loader)
       [[ -n "${DDPRUN_TINY_IMAGENET_DIR:-}" ]] ||
-        { echo "Left out: DDPRUN_TINY_IMAGENET_DIR names no folder of Tiny-ImageNet." >"$out/table.md"; return; }
+        { echo "Skipped: DDPRUN_TINY_IMAGENET_DIR is not a directory of Tiny-ImageNet." >"$out/table.md"; return; }
       flags=("$DDPRUN_TINY_IMAGENET_DIR" --program "$bin/loader_bench")
       ;;
     *) flags=(--programs "$bin" --out "$out") ;;
@@ -78,4 +78,4 @@ for name in "$@"; do
   measure "$name" || die "bench_$name.py failed with status $?"
   { printf '\n### %s\n\n' "$name" && cat "$out/table.md"; } | tee -a "$report"
 done
-step "All of it: ${report#"$ddprun_root"/}"
+step "Report: ${report#"$ddprun_root"/}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Rows 5 and 6: how fast a job starts and ends, how much memory ddprun takes, and how fast a killed
-worker is known of and all are back.
+"""Measures how fast a job starts and ends, how much memory ddprun uses, and how fast it detects a
+killed worker and restarts all workers.
 
     bench_agent.py --ddprun PROGRAM --worker FAKE_WORKER [--python INTERPRETER_WITH_TORCH]
                    [--runs 50] [--kills 100] [--torchrun-runs 3] [--json FILE]
@@ -35,7 +35,7 @@ def percentile(values, part):
 
 
 def timed(command):
-    """Milliseconds from spawn to the end of `command`, which has to succeed."""
+    """Milliseconds from spawn to the end of `command`, which must succeed."""
     began = now_ns()
     pid = os.posix_spawn(command[0], command, os.environ)
     _, status = os.waitpid(pid, 0)
@@ -55,7 +55,7 @@ def bare_spawns(program):
 
 
 def descendants(pid):
-    """`pid` and its descendants, by the kernel's lists of children."""
+    """`pid` and its descendants, from the kernel's lists of children."""
     found = [pid]
     for parent in found:
         try:
@@ -76,7 +76,7 @@ def memory_kib(pid):
 
 
 class Notes:
-    """The FIFO by which fake workers tell when they entered main."""
+    """The FIFO by which fake workers report when they entered main."""
 
     def __init__(self, directory):
         self.path = str(pathlib.Path(directory) / "notes")
@@ -133,7 +133,7 @@ def measure_kills(options, directory):
 def measure(options):
     true = shutil.which("true")
     job = [options.ddprun, "--nproc-per-node", str(WORKERS), *options.no_python, "--", true]
-    timed(job)  # pages in what the first start would be charged with
+    timed(job)  # pages in what would otherwise slow down the first start
     result = {"ddprun_ms": [], "bare_ms": [], "torchrun_ms": []}
     for _ in range(options.runs):
         result["ddprun_ms"].append(timed(job))

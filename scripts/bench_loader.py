@@ -1,11 +1,11 @@
-"""Images a second of our loader and of torchvision's, alone, on the same files:
+"""Measures images per second of our loader and of torchvision's, without training, on the same files:
 
     bench_loader.py DATA_DIR [--workers 1 2] [--batch-size 64] [--preset tiny-train] [--runs 3]
                     [--archive FILE.tar] [--program build/release/bin/loader_bench]
 
-DATA_DIR has a folder `train` with a folder for each class. Theirs is ImageFolder with the same
-transforms behind a DataLoader with as many workers, kept over epochs; one epoch warms up both the
-workers and the files. The runs of both take turns. Needs the Python that has torchvision.
+DATA_DIR has a folder `train` with a folder for each class. torchvision uses ImageFolder, the same
+transforms and a DataLoader with as many persistent workers; one epoch warms up the workers and the
+file cache. The runs of both take turns. Needs a Python with torchvision.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Theirs:
         self.epoch()
 
     def epoch(self):
-        """Images a second of one epoch."""
+        """Images per second of one epoch."""
         began = time.perf_counter()
         images = sum(len(labels) for _, labels in self.loader)
         return images / (time.perf_counter() - began)

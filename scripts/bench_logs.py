@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Row 11: how many lines a second reach the log files, with redirect and with tee.
+"""Measures how many lines per second reach the log files, with redirect and with tee.
 
     bench_logs.py --programs DIRECTORY [--out DIRECTORY] [--lines 500000] [--runs 3] [--no-peer]
 
 Eight workers write lines of 100 bytes in blocks of 8 KiB, as a buffered stdout does, under ddprun
-and under torchrun of the Python that runs this, one after the other in the same run. A bare run, in
-which the shell opens the files, shows the floor. The clock starts at the first worker's first write
-and stops when the last line is in its file and the launcher has ended; for the floor and redirect,
-when the last worker has ended. Every log is checked to hold every line.
+and under torchrun of the Python that runs this script, in turns. A bare run, in which the shell opens
+the files, is the floor. The time starts at the first worker's first write and ends when the last line
+is in its file and the launcher has ended; for the floor and redirect, when the last worker has ended.
+The script checks that every log has every line.
 
 Prints a Markdown table; with --out also writes logs.md and logs.json there.
 """
@@ -73,7 +73,7 @@ class Room:
             sys.exit(f"lines are missing in the logs: {sizes}")
 
     def shown(self):
-        """Lines on the console that are whole, and all that are there."""
+        """Number of complete lines on the console, and of all lines there."""
         whole = everything = 0
         with open(self.console, "rb") as console:
             for line in console:
@@ -87,7 +87,7 @@ class Room:
 
 
 def bare(lines):
-    """Lines a second when nothing stands between a worker and its file."""
+    """Lines per second if a worker writes directly to its file."""
     room = Room(lines)
     workers = []
     for rank in range(WORKERS):

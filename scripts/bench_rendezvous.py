@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How fast many nodes agree, and go on without one of them.
+"""Measures how fast many nodes agree, and continue without one of them.
 
     bench_rendezvous.py --programs build/release/bin --out build/bench [--runs 3] [--repeats 20]
 
 Prints Markdown tables and writes rendezvous.json: `ddpbench rendezvous` with 16, 64 and 1,000
-agents, with its floor; torch's elastic rendezvous with 16 and 64, which is the peer; and, where this
-runs as root, the drills of tests/integration/failover_drill.py with real nodes in network namespaces.
+agents and its floor; as the peer, torch's elastic rendezvous with 16 and 64; and, as root, the
+drills of tests/integration/failover_drill.py with real nodes in network namespaces.
 """
 
 import argparse
@@ -21,7 +21,7 @@ AGENTS = (16, 64, 1000)
 PEERS = (16, 64)  # 128 take minutes
 DRILLS = pathlib.Path(__file__).resolve().parents[1] / "tests" / "integration" / "failover_drill.py"
 
-# Each agent is a thread of one process, with a connection of its own, as the simulated ones are.
+# Each agent is a thread of one process, with its own connection, like the simulated ones.
 PEER = """
 import sys, threading, time
 from torch.distributed.elastic.rendezvous import RendezvousParameters
@@ -130,7 +130,7 @@ def main():
     if drills:
         table(("nodes in namespaces, ms", "min", "median", "p99", "max", "of"), drills)
     else:
-        print("The drills need root, for network namespaces: left out.")
+        print("Drills skipped: they need root for network namespaces.")
     pathlib.Path(options.out, "rendezvous.json").write_text(
         json.dumps({"ddprun": ours, "torch_ms": peers, "drills_ms": drills}, indent=1))
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Row 4: the store against torch's TCPStore with libuv, by the same load generator in the same run,
-with a bare epoll server as the floor: it takes and sends as many bytes and does nothing else.
+"""Measures the store and torch's TCPStore with libuv, with the same load generator in the same run,
+with a bare epoll server as the floor, which only receives and sends as many bytes.
 
     bench_store.py --programs build/release/bin --out build/bench [--runs 5] [--scale 1.0]
                    [--workload NAME...]
 
 Run it with a Python that has torch 2.11. Writes store.md and store.json. Servers take turns, so that
-a change of the machine's mood meets all; figures are medians of the runs.
+changes in load affect all of them; figures are medians of the runs.
 """
 
 import argparse
@@ -33,8 +33,8 @@ CASES = (
 FIGURES = ("operations_per_s", "latency_p50_us", "latency_p99_us", "server_cpu_us_per_operation",
            "client_cpu_us_per_operation")
 
-# Torch's server asks the name service for each peer, which can cost it a tenth of a second per
-# connection and would be measured. In a network of its own there is nobody to ask.
+# Torch's server resolves the name of each peer, which can take a tenth of a second per connection
+# and would be measured. In a network namespace without a name service it does not wait.
 NETWORK = ["unshare", "--map-root-user", "--net", "--"]
 INSIDE = "DDPRUN_BENCH_NETWORK"
 
@@ -50,7 +50,7 @@ signal.pause()
 
 
 class Server:
-    """A server in a process of its own, which says its port on its first line."""
+    """A server in its own process, which prints its port on its first line."""
 
     def __init__(self, name, command):
         self.name = name
@@ -81,7 +81,7 @@ def run_case(programs, servers, case, runs, scale):
     workload, clients, depth, operations, _ = case
     reports = {server.name: [] for server in servers} | {"bare": []}
     for _ in range(runs):
-        # It tells its connections apart by their order, so each load has one of its own.
+        # It tells its connections apart by their order, so each load has its own server.
         bare = Server("bare", [str(programs / "bare_store"), workload, str(clients), str(depth)])
         for server in [*servers, bare]:
             reports[server.name].append(
@@ -112,11 +112,11 @@ def table(results):
 
 
 def enter_network():
-    """Starts this script anew in a network namespace with a loopback; stays where that is refused."""
+    """Restarts this script in a network namespace with a loopback; continues here if that fails."""
     if INSIDE in os.environ:
         return
     if subprocess.run([*NETWORK, "ip", "link", "set", "lo", "up"], stderr=subprocess.DEVNULL).returncode:
-        print("no network namespace is to be had: torch may wait for the name service",
+        print("cannot create a network namespace: torch may wait for the name service",
               file=sys.stderr)
         return
     os.environ[INSIDE] = "1"

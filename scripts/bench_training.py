@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Training speed, start-up, recovery and snapshots of ddptrain, beside plain Python DDP in the same run.
+"""Measures training speed, start-up, recovery and snapshots of ddptrain and of plain Python DDP in one run.
 
     .venv/bin/python scripts/bench_training.py [--bin build/release/bin] [--repeats 5] [--json FILE]
         [--device cuda] [--cifar DIR] [--tiny-imagenet DIR] [--only WORKLOAD...]
 
-Same torch, threads, data and kernels on both sides, in turns, so that a busy machine hits both.
-Without CIFAR-10 its records are noise, which takes as long; without Tiny-ImageNet its rows are left out.
-Prints Markdown tables of medians, and on stderr how far it is; --json keeps the single figures.
+Both sides use the same torch, threads, data and kernels, in turns, so that a busy machine slows both.
+Without CIFAR-10 its records are noise, which takes as long; without Tiny-ImageNet its rows are skipped.
+Prints Markdown tables of medians, and progress on stderr; --json also writes the single figures.
 """
 
 import argparse
@@ -49,11 +49,11 @@ WORKLOADS = {
 }
 SAVING = f"{MNIST_NET} --optimizer adam --learning-rate 0.001"
 SAVE_EVERY = 10
-MAX_STALL_MIB = 256  # of what is copied and never written, beside a bare memcpy
+MAX_STALL_MIB = 256  # copied but never written, for comparison with a bare memcpy
 
 
 def inflate(target):
-    """The data set as plain IDX files, so that start-up is not the time of inflating."""
+    """The data set as plain IDX files, so that start-up does not include decompression."""
     dataset, directory = jobs.find_data()
     for source in pathlib.Path(directory).glob("*ubyte*"):
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as file:
@@ -81,7 +81,7 @@ class Bench:
         self.workloads = {name: (flags.split(), data) for name, (flags, data) in WORKLOADS.items()
                           if data in self.data and (not options.only or name in options.only)}
         self.repeats = options.repeats
-        # What is called a world of 2 needs as many GPUs.
+        # A world of 2 needs two GPUs.
         self.worlds = (1, 2) if options.device == "cpu" or torch.cuda.device_count() > 1 else (1,)
         self.figures = {}
 
@@ -89,7 +89,7 @@ class Bench:
         self.figures.setdefault(what, {}).setdefault(who, []).append(value)
 
     def train(self, who, flags, data, world=1, more=()):
-        """The records of one epoch, with `began` before all of them."""
+        """The records of one epoch, preceded by `began`."""
         metrics = self.directory / "metrics.jsonl"
         metrics.unlink(missing_ok=True)
         flags = list(flags)
@@ -114,7 +114,7 @@ class Bench:
             self.note(f"exec to first step, world {world} (s)", who, first["time_s"] - began)
 
     def save_once(self, who):
-        """What a snapshot every 10 steps costs: its stall, and the epoch beside one without."""
+        """The cost of a snapshot every 10 steps: its stall, and the epoch compared with one without."""
         directory = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
         saves = ["--snapshot-dir", str(directory / "snapshots"), "--snapshot-every-steps", str(SAVE_EVERY)]
         rates = {}
@@ -124,7 +124,7 @@ class Bench:
         self.note("a save every 10 steps: time an epoch takes more (%)", who,
                   100 * (rates["without"] / rates["with"] - 1))
         stalls = [r["snapshot_s"] for r in records if r["event"] == "step"]
-        # A save is begun behind a step and waited for in the next; the first one also allocates.
+        # A save begins after a step and is waited for in the next; the first one also allocates.
         of_saves = [1e3 * stalls[i] for i in range(SAVE_EVERY, len(stalls), SAVE_EVERY)][1:]
         self.note("stall of a save, Adam, 3.6 M values (ms)", who, statistics.median(of_saves))
         shutil.rmtree(directory)
@@ -146,8 +146,8 @@ class Bench:
         victim = drill_test.workers_of(launcher.pid)[1]
         killed = time.time()
         os.kill(victim, signal.SIGKILL)
-        # Rank 0 may still have finished the step under way; the first of the new attempt is the 1st,
-        # or with snapshots the one behind the snapshot.
+        # Rank 0 may still finish the current step. The new attempt begins with step 1, or with the step
+        # after the snapshot.
         record = steps.wait_for(event="step", step=11 if who == "ddptrain" else 1)
         self.note("kill to first step of all ranks, world 2 (s)", who, record["time_s"] - killed)
         threading.Thread(target=steps.file.read, daemon=True).start()
@@ -155,7 +155,7 @@ class Bench:
         shutil.rmtree(directory)
 
     def copy_once(self):
-        """The stall of a large snapshot beside one memcpy of as many bytes."""
+        """The stall of a large snapshot, and one memcpy of as many bytes."""
         done = subprocess.run(
             [str(pathlib.Path(self.options.bin, "snapshot_bench")), str(MAX_STALL_MIB)],
             capture_output=True, text=True, check=True)
@@ -181,8 +181,8 @@ class Bench:
             self.copy_once()
 
     def table(self):
-        """Medians; of the ratios, too, each of which is of one turn: what slows the machine slows both. What is a
-        difference already has no ratio, and its own range."""
+        """Medians, also of the ratios, each of one turn: load on the machine slows both sides. A figure that is
+        already a difference has no ratio, and its own range."""
         lines = ["| figure | ddptrain | Python DDP | ratio | its range |", "|---|---:|---:|---:|---:|"]
         for what, by in self.figures.items():
             ours, theirs = (statistics.median(by[who]) for who in ("ddptrain", "Python"))

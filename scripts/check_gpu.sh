@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs what wants a GPU, on a machine that has one:
+# Runs the checks that need a GPU, on a machine that has one:
 #
 #   scripts/check_gpu.sh [--without-bench]
 #
-#   parity   how the examples train, beside Python's DDP on the same GPUs; over NCCL where there are two
-#   resume   a rank is killed, all are started again, and the weights are those of an undisturbed run
-#   bench    samples per second, start and recovery, beside Python's DDP (docs/benchmarks.md has none of a GPU)
+#   parity   trains the examples, and compares with Python's DDP on the same GPUs; over NCCL if there are two
+#   resume   kills a rank, restarts all, and compares the weights with those of an undisturbed run
+#   bench    samples per second, start and recovery, also of Python's DDP (docs/benchmarks.md has no GPU)
 #
-# Two GPUs are used where there are two. The first lines say which GPU, driver and torch it was; what is told
-# from there on belongs into an issue, or into docs/benchmarks.md.
+# Uses two GPUs if there are two. The first lines name the GPU, driver and torch; report the rest of the output
+# in an issue, or in docs/benchmarks.md.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -23,7 +23,7 @@ case "${1:-}" in
   *) die "unknown option '$1'; see the head of scripts/check_gpu.sh" ;;
 esac
 
-command -v nvidia-smi >/dev/null || die "there is no nvidia-smi, so no GPU that this could try"
+command -v nvidia-smi >/dev/null || die "nvidia-smi not found: this script needs a GPU"
 nvidia-smi --query-gpu=index,name,driver_version,memory.total --format=csv ||
   die "nvidia-smi finds no GPU (above)"
 
@@ -41,6 +41,6 @@ step "Comparing with Python's DDP, then killing and resuming"
 DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" tests/parity/gpu_check.py
 
 [[ $with_bench == yes ]] || exit 0
-step "Measuring beside Python's DDP"
+step "Measuring, also with Python's DDP"
 mkdir -p build/bench
 "$python" scripts/bench_training.py --bin "$bin" --device cuda --json build/bench/training_gpu.json

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs commands in a fresh clone inside a bare Debian 12, to show that nothing has to be there before:
+# Runs commands in a fresh clone inside a bare Debian 12, to show that nothing must be installed before:
 #
 #   scripts/clean_debian.sh [--root DIRECTORY] [--pip-cache DIRECTORY] [COMMAND...]
 #
-#   --root DIRECTORY       where the system lies; made by debootstrap unless it is there already
+#   --root DIRECTORY       directory of the system; created by debootstrap if it does not exist
 #                          (default: build/clean-debian)
-#   --pip-cache DIRECTORY  keeps what pip downloads for the next root
+#   --pip-cache DIRECTORY  keeps pip's downloads for the next root
 #
-# Each COMMAND is one string for bash, run in the clone's parent directory, in order; the first that
-# fails ends the run. Without one: setup, demo and tests, each twice. What is committed at HEAD is
-# cloned anew. Needs root (debootstrap, chroot), network and 15 GB of disk.
+# Each COMMAND is one string for bash, run in the parent directory of the clone, in order; the first failure
+# ends the run. Without a COMMAND: setup, demo and tests, each twice. The clone is a new one of HEAD. Needs root
+# (debootstrap, chroot), network and 15 GB of disk.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -31,11 +31,11 @@ if (($# == 0)); then
   set -- ddprun/scripts/demo.sh ddprun/scripts/demo.sh ddprun/scripts/test.sh ddprun/scripts/test.sh
 fi
 
-((EUID == 0)) || die "needs root, for debootstrap and chroot; run it with sudo"
+((EUID == 0)) || die "needs root for debootstrap and chroot; run it with sudo"
 command -v debootstrap >/dev/null || die "needs debootstrap: apt-get install debootstrap"
 
 if [[ ! -x "$root/usr/bin/apt-get" ]]; then
-  step "Making a bare Debian 12 in $root"
+  step "Installing a bare Debian 12 in $root"
   mkdir -p "$root"
   quietly debootstrap debootstrap --variant=minbase bookworm "$root" http://deb.debian.org/debian
 fi
@@ -44,7 +44,7 @@ step "Cloning $(git -C "$ddprun_root" rev-parse --short HEAD) into it"
 rm -rf "$root/root/ddprun"
 git clone --quiet --no-hardlinks "$ddprun_root" "$root/root/ddprun"
 
-# How this machine reaches the registries has to be known inside as well; nothing else is passed on.
+# Inside, only the variables that are needed to reach the registries are set.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$(hostname)" >"$root/etc/hosts"  # as installers do
 passed_on=(HOME=/root TERM="${TERM:-dumb}" PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
@@ -52,18 +52,18 @@ for name in http_proxy https_proxy no_proxy PIP_INDEX_URL PIP_DEFAULT_TIMEOUT; d
   if [[ -n "${!name:-}" ]]; then passed_on+=("$name=${!name}"); fi
 done
 if [[ -n "${SSL_CERT_FILE:-}" ]]; then
-  # Not its usual place, which the package ca-certificates writes.
+  # Not at its usual path, which the package ca-certificates writes.
   cp -L "$SSL_CERT_FILE" "$root/root/registries.crt"
   passed_on+=(SSL_CERT_FILE=/root/registries.crt PIP_CERT=/root/registries.crt)
 fi
 
-# In a mount and PID namespace of their own, so that mounts and processes end with it.
+# In its own mount and PID namespaces, so that mounts and processes end with it.
 inside() {
   # shellcheck disable=SC2016
   unshare --mount --pid --fork --kill-child bash -euc '
     root="$1" pip_cache="$2" command="$3"
     shift 3
-    mount --bind "$root" "$root"  # a mount point, as every root is; else no unshare works inside
+    mount --bind "$root" "$root"  # a mount point, as every root is; otherwise unshare fails inside
     mount -t proc proc "$root/proc"
     mount --rbind /sys "$root/sys"
     mount --rbind /dev "$root/dev"

@@ -1,36 +1,36 @@
-# Sourced by the other scripts: where things are, how to speak, how to stop.
+# Sourced by the other scripts: paths, output, errors.
 # shellcheck shell=bash disable=SC2034
 
 set -euo pipefail
 
 ddprun_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 ddprun_torch_version=2.11.0
-# What tests compare ddptrain with, beside torch itself, and read its files with; and those of CUDA's
-# headers that torch does not bring along, of the CUDA that it does.
+# Packages that the tests compare ddptrain with, besides torch, and read its files with; and those CUDA headers
+# that torch does not bring along, of torch's CUDA version.
 ddprun_peers=(torchvision==0.26.0 pillow==13.0.0 safetensors==0.8.0 tensorboard==2.21.0
   nvidia-cuda-crt==13.0.88)
-# An environment with torch may be shared by many clones; see docs/development.md.
+# Many clones may share an environment with torch; see docs/development.md.
 ddprun_venv="${DDPRUN_VENV:-$ddprun_root/.venv}"
 export DDPRUN_VENV="$ddprun_venv"
-# Shared by all clones of a machine, as is what it found clean.
+# Shared by all clones of a machine, as is the record of clean files.
 ddprun_clang_tidy_version=23.1.4
 ddprun_clang_tidy_venv="${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/clang-tidy-$ddprun_clang_tidy_version"
 ddprun_clang_tidy="$ddprun_clang_tidy_venv/bin/clang-tidy"
 ddprun_log_directory="$ddprun_root/build/log"
 ddprun_priority=()  # words before a build; see at_leisure
 
-# One clone's objects serve the next, wherever it lies: CI has a new one each time.
+# A clone's objects serve the next clone, wherever it lies: CI has a new clone for each run.
 export CCACHE_BASEDIR="$ddprun_root" CCACHE_NOHASHDIR=1
 export CCACHE_SLOPPINESS=pch_defines,time_macros
 
-# Colours are for people: none in a pipe, in CI, or where NO_COLOR asks for none.
+# Colours only on a terminal: not in a pipe, in CI, or with NO_COLOR.
 if [[ -t 1 && -z "${NO_COLOR:-}" && -z "${CI:-}" ]]; then
   bold=$'\e[1m' plain=$'\e[0m'
 else
   bold='' plain=''
 fi
 
-# One line on what begins now, for the person who waits.
+# Prints which step begins.
 step() {
   printf '%s==> %s%s\n' "$bold" "$*" "$plain"
 }
@@ -41,8 +41,8 @@ die() {
   exit 1
 }
 
-# quietly NAME COMMAND...: runs the command with its output in build/log/NAME.log, and shows the end
-# of that log only when the command fails.
+# quietly NAME COMMAND...: runs the command with its output in build/log/NAME.log, and shows the end of that log
+# only if the command fails.
 quietly() {
   local name="$1" log="$ddprun_log_directory/$1.log" status=0
   shift
@@ -56,8 +56,8 @@ quietly() {
   fi
 }
 
-# alone_in PRESET NAME COMMAND...: as quietly, while nobody else writes build/PRESET: another script, or the
-# compilers of one that was killed. Two that write one precompiled header leave it broken, and ccache keeps it.
+# alone_in PRESET NAME COMMAND...: as quietly, while nothing else writes build/PRESET: another script, or the
+# compilers of a killed one. Two writers of one precompiled header break it, and ccache keeps the broken one.
 alone_in() {
   local lock="build/$1.lock"
   mkdir -p build
@@ -65,7 +65,7 @@ alone_in() {
   quietly "$2" flock --no-fork "$lock" "${@:3}"
 }
 
-# configure PRESET [CMAKE ARGUMENT...]: writes build/PRESET. Cheap when nothing changed.
+# configure PRESET [CMAKE ARGUMENT...]: configures build/PRESET. Fast if nothing changed.
 configure() {
   local preset="$1"
   shift
@@ -73,7 +73,7 @@ configure() {
     cmake --preset "$preset" "-DDDPRUN_VENV=$ddprun_venv" "$@")
 }
 
-# build PRESET [TARGET...]: everything, or the targets named.
+# build PRESET [TARGET...]: everything, or the given targets.
 build() {
   local preset="$1"
   shift
@@ -81,9 +81,9 @@ build() {
     "${ddprun_priority[@]}" ninja -C "build/$preset" "$@")
 }
 
-# at_leisure COMMAND...: builds in it take what processors all else leaves, and end with the shell they run in.
-# A session of its own, since Linux shares processors out among sessions before it looks at niceness
-# (sched_autogroup; where it does not, there is no such file).
+# at_leisure COMMAND...: its builds use only idle processors, and end with the shell that they run in. It has
+# its own session, because Linux divides processors among sessions before it considers niceness
+# (sched_autogroup; without it, the file does not exist).
 at_leisure() {
   # shellcheck disable=SC2016
   local ddprun_priority=(setsid --wait setpriv --pdeathsig TERM nice -n 19

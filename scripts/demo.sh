@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The main job, from an empty machine to its result:
+# The main use case, from an empty machine to the result:
 #
 #   scripts/demo.sh
 #
-# Two workers train a small conv net on Fashion-MNIST by DDP. The job runs twice: once undisturbed,
-# and once with a worker killed by SIGKILL in mid-epoch. ddprun restarts both workers, they go on from
-# the last snapshot, and the weights come out the same, bit for bit.
+# Two workers train a small conv net on Fashion-MNIST with DDP. The job runs twice: once undisturbed, and once
+# with a worker killed by SIGKILL in mid-epoch. ddprun restarts both workers, they resume from the last
+# snapshot, and the final weights are the same, bit for bit.
 #
-# DATA_DIR names another directory with the four IDX files. What it made stays in build/demo.
+# DATA_DIR names another directory with the four IDX files. The output stays in build/demo.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -36,7 +36,7 @@ cd "$out"
 train=(ddptrain --dataset fashion-mnist --data-dir "$data_dir"
   --epochs 2 --batch-size 32 --limit-train-samples 6400)
 
-# Prints the line on which all of it is measured: the last one of rank 0.
+# Prints the line with the final figures: the last one of rank 0.
 final_line() {
   grep '^final ' "$1" || die "$1 has no final line; the whole output: $(tail -n 20 "$1")"
 }
@@ -59,9 +59,9 @@ ddprun --standalone --nproc-per-node 2 --max-restarts 1 --log-dir logs \
   >&"$shown" &
 job=$!
 exec {shown}>&-
-trap 'kill "$job" 2>/dev/null || true' EXIT  # it ends its workers, whatever ends this script
+trap 'kill "$job" 2>/dev/null || true' EXIT  # ends its workers, however this script ends
 
-# tail sleeps in the kernel until rank 0 notes the step, and ends with the job.
+# tail sleeps in the kernel until rank 0 records the step, and ends with the job.
 if ! grep -q -m1 "\"step\":$kill_at_step\\b" < <(
   tail --pid="$job" --lines=+1 --follow=name --retry metrics.jsonl 2>/dev/null
 ); then

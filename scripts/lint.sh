@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks how the code looks and what it may touch:
+# Checks formatting and design rules:
 #
 #   scripts/lint.sh [--fix] [--without-torch]
 #
 #   clang-format 14, shellcheck, the tests of the design in tests/tidy, and clang-tidy 23, whose
 #   warnings are errors
 #
-# --fix lets clang-format rewrite what differs. --without-torch leaves out the files that include
-# torch, which need its headers. clang-tidy looks only at files that changed, or whose headers,
-# settings or compile command did, since it last found them clean.
+# --fix lets clang-format rewrite the files. --without-torch leaves out the files that include torch, which need
+# its headers. clang-tidy checks only files that changed since they were last clean, or whose headers, settings
+# or compile command did.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -41,12 +41,12 @@ if [[ $fix == yes ]]; then
   clang-format-14 -i "${sources[@]}"
 else
   clang-format-14 --dry-run --Werror "${sources[@]}" ||
-    die "the files above are not formatted; scripts/lint.sh --fix does it"
+    die "the files above are not formatted; run scripts/lint.sh --fix"
 fi
 
 step "Checking the scripts (shellcheck)"
 shellcheck scripts/*.sh .ci/run cmake/*.sh tests/slurm/local_cluster slurm/templates/*.sh slurm/env/*.sh ||
-  die "shellcheck objects to the scripts above"
+  die "shellcheck reports the problems above"
 
 step "Checking the design (tests/tidy)"
 python3 -m unittest discover --quiet -s tests/tidy -p '*_test.py' ||
@@ -56,5 +56,5 @@ step "Checking the code (clang-tidy ${ddprun_clang_tidy_version%%.*})"
 configure dev -DDDPRUN_TRAINER=OFF
 if [[ $with_torch == yes ]]; then configure release -DDDPRUN_TRAINER=ON; fi
 python3 scripts/run_clang_tidy.py "$ddprun_clang_tidy" "${databases[@]}" ||
-  die "clang-tidy objects to the files above"
-step "Nothing to object to"
+  die "clang-tidy reports the problems above"
+step "No problems found"

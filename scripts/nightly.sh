@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Runs what is too long for every change: drills with many repeats, simulations with many seeds, and the
-# tests that scripts/test.sh shortens or leaves to one preset, in full:
+# Runs what takes too long for every change: drills with many repeats, simulations with many seeds, and the
+# tests that scripts/test.sh shortens or runs in one preset only, in full:
 #
 #   scripts/nightly.sh [NAME...]
 #
-#   sim mutants                           the rendezvous in virtual time, under a million seeds
+#   sim mutants                           the rendezvous in virtual time, with a million seeds
 #   failover false_alarm nodes            nodes that are lost, or only slow
-#   ranks names                           who gets which, however nodes are started, and finds whom
-#   culprit                               killed workers, and who is named
+#   ranks names                           rank assignment and name resolution, for any start order
+#   culprit                               killed workers, and which one is named as the cause
 #   return cuts pods one_blow             nodes that come back
-#   suspend                               nodes that sleep
-#   second_job started_again              what is started where a job runs
-#   chaos                                 one trouble after another, by chance
-#   terminals unkind notice requeue       under Slurm: started by hand, what it does unasked, what it says
-#   templates                             all batch scripts, training
-#   kills snapshots training_cuts kit     processes killed, snapshots torn, trainings cut off, all jobs
-#   examples                              what check_gpu.sh tries on a GPU, on the CPU
-#   newest_torch                          Python's scripts under torchrun and ddprun, with the newest torch of PyPI
-#   unit                                  the unit tests, optimised; more of two of them
+#   suspend                               nodes that are suspended
+#   second_job started_again              a second start while a job runs
+#   chaos                                 random faults, one after another
+#   terminals unkind notice requeue       Slurm: started by hand, forced ends, notices, requeueing
+#   templates                             all batch scripts, with training
+#   kills snapshots training_cuts kit     killed processes, torn snapshots, interrupted trainings, all jobs
+#   examples                              the checks of check_gpu.sh, on the CPU
+#   newest_torch                          Python scripts under torchrun and ddprun, with PyPI's newest torch
+#   unit                                  the unit tests, optimised; two of them with more repeats
 #
-# Without a NAME: all of them, one after the other, for hours. What each says is in build/nightly/NAME.log;
-# here it has one line. What fails stops no other; then the status is 1. Drills on namespaces and Slurm
-# need root. pods needs a program that runs containers, named by PODS, and is skipped without it. newest_torch
-# installs about 5 GB into build/nightly/torch, and brings them up to date each time.
+# Without a NAME, runs all of them in sequence, for hours. Output goes to build/nightly/NAME.log; the console
+# gets one line each. A failure does not stop the others; the final status is then 1. Drills on namespaces and
+# Slurm need root. pods needs PODS, the name of a program that runs containers, and is skipped without it.
+# newest_torch installs about 5 GB into build/nightly/torch, and updates them each time.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -37,7 +37,7 @@ case "${1:-}" in
 esac
 if (($# == 0)); then set -- "${all[@]}"; fi
 for name in "$@"; do
-  [[ " ${all[*]} " == *" $name "* ]] || die "no drill '$name'; there are: ${all[*]}"
+  [[ " ${all[*]} " == *" $name "* ]] || die "unknown drill '$name'; choose from: ${all[*]}"
 done
 
 python="$ddprun_venv/bin/python"
@@ -49,7 +49,7 @@ programs=(--ddprun "$bin/ddprun")
 with_worker=("${programs[@]}" --round-worker "$bin/round_worker")
 with_trainer=("${programs[@]}" --ddptrain "$bin/ddptrain")
 
-# What CTest shows with the torch that ddptrain is built for, on the CPU.
+# The tests that CTest runs with ddptrain's version of torch, on the CPU.
 newest_torch() {
   local python="$out/torch/bin/python" with_python
   with_python=("${programs[@]}" --python "$python")
@@ -86,7 +86,7 @@ drill() {
       ;;
     cuts) python3 "$nodes/cuts_drill.py" "${programs[@]}" --cuts 300 --split 5 --leases 1,3,10 --jobs 20 --longs 3 ;;
     pods)
-      if [[ -z "${PODS:-}" ]]; then echo "SKIPPED: PODS names no program that runs containers"; return 0; fi
+      if [[ -z "${PODS:-}" ]]; then echo "SKIPPED: PODS is not set to a program that runs containers"; return 0; fi
       python3 "$nodes/pods_drill.py" "${with_worker[@]}" --pods "$PODS" --repeats 10 --logs "$out/pods"
       ;;
     one_blow) python3 "$nodes/one_blow_drill.py" "${with_worker[@]}" --repeats 50 ;;
@@ -136,7 +136,7 @@ mkdir -p "$out"
 failed=()
 for name in "$@"; do
   started=$SECONDS verdict=passed
-  # In a shell of its own that ends at the first failure, which it would not do as a condition.
+  # In its own shell, which ends at the first failure; in a condition it would not.
   set +e
   (set -e; drill "$name") >"$out/$name.log" 2>&1 </dev/null
   status=$?
@@ -149,4 +149,4 @@ for name in "$@"; do
   printf '%-14s %6s s  %s (build/nightly/%s.log)\n' "$name" "$((SECONDS - started))" "$verdict" "$name"
 done
 ((${#failed[@]} == 0)) || die "failed: ${failed[*]}"
-step "All of it passed"
+step "All passed"

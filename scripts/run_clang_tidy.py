@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over every source of the compile databases given, and remembers what was clean.
+"""Runs clang-tidy on every source of the given compile databases, and remembers which were clean.
 
     scripts/run_clang_tidy.py CLANG_TIDY build/dev/compile_commands.json [build/release/compile_commands.json]
 
-A file is looked at again only when something that decides its verdict changed: its text, the text of
-a project header it includes directly or not, the settings, the compile command or clang-tidy itself.
-What a line says that is a comment decides nothing, unless it is a NOLINT.
-The memory is shared by all clones of a machine: $XDG_CACHE_HOME/ddprun/tidy, or ~/.cache/...
-Where a file is in two databases, the first one decides.
+A file is checked again only if an input of its result changed: its text, the text of a project
+header that it includes directly or indirectly, the settings, the compile command or clang-tidy itself.
+Comment lines do not count, unless they contain NOLINT.
+All clones of a machine share the record: $XDG_CACHE_HOME/ddprun/tidy, or ~/.cache/...
+If a file is in two databases, the first one counts.
 """
 
 import concurrent.futures
@@ -29,9 +29,9 @@ INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 def for_clang(command):
-    """The command without what only g++ knows: its precompiled header, where every file includes what
-    it needs, and the warnings that it alone has; and without debugging information, which changes no
-    verdict. What is an error is the settings' to say."""
+    """The command without options that only g++ knows: its precompiled header (every file includes what
+    it needs) and its own warnings; also without debugging information, which does not change the result,
+    and without -Werror, since the settings say what is an error."""
     kept = []
     words = iter(shlex.split(command))
     for word in words:
@@ -43,7 +43,7 @@ def for_clang(command):
                 kept += [word, header]
             continue
         kept.append(word)
-    # The launcher in front is not part of what is compiled.
+    # The compiler launcher at the front does not change the result.
     if kept and os.path.basename(kept[0]) == "ccache":
         kept = kept[1:]
     return shlex.join(kept)
@@ -87,7 +87,7 @@ def fingerprint(entry, source, settings, known):
 
 
 def check(program, source):
-    """What clang-tidy objects to in one file; empty if nothing."""
+    """clang-tidy's warnings for one file; empty if there are none."""
     done = subprocess.run(
         [program, "--quiet", "-p", str(DATABASE), str(source)],
         capture_output=True, text=True, check=False)
@@ -108,10 +108,10 @@ def main(program, *databases):
     known = {}
     stamps = {s: CACHE / fingerprint(e, s, settings, known) for s, e in entries.items()}
     changed = sorted(source for source, stamp in stamps.items() if not stamp.exists())
-    print(f"{len(changed)} of {len(entries)} files to look at", flush=True)
+    print(f"{len(changed)} of {len(entries)} files to check", flush=True)
 
     objections = 0
-    told = set()  # a header objected to is objected to once, not once per file that includes it
+    told = set()  # report a header once, not once per file that includes it
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for source, objection in zip(changed, pool.map(functools.partial(check, program), changed)):
             if objection:
@@ -123,7 +123,7 @@ def main(program, *databases):
             else:
                 stamps[source].touch()
     if objections:
-        print(f"{objections} files with objections", file=sys.stderr)
+        print(f"{objections} files with warnings", file=sys.stderr)
     return 1 if objections else 0
 
 

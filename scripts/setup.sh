@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# Installs what building, testing and running ddprun needs, and only what is missing:
+# Installs what is missing to build, test and run ddprun:
 #
 #   scripts/setup.sh [--without-torch] [--with-lint]
 #
 #   --without-torch   no Python environment: enough for a build with -DDDPRUN_TRAINER=OFF
 #   --with-lint       also the tools of scripts/lint.sh
 #
-# Debian packages come by apt, as root or through sudo. torch, numpy, and what the tests read our
-# files with come from PyPI into .venv, or into the environment that DDPRUN_VENV names; clang-tidy too,
-# since Debian's looks at every header of the system again for every file, which takes seven times as
-# long. Slurm and munge, which the tests start themselves, are kept from starting on their own while
-# they are installed.
+# Debian packages come from apt, as root or through sudo. torch, numpy and the packages with which the tests
+# read our files come from PyPI into .venv, or into the environment DDPRUN_VENV; clang-tidy as well, because
+# Debian's version checks every system header again for every file, which takes seven times as long. While Slurm
+# and munge are installed, they are kept from starting their daemons: the tests start their own.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -42,12 +41,12 @@ while (($# > 0)); do
 done
 if [[ $with_torch == yes ]]; then packages+=("${torch_packages[@]}"); fi
 
-# Debian asks policy-rc.d before a package starts its daemons. One that is there is put back.
+# Debian calls policy-rc.d before a package starts its daemons. An existing one is restored.
 policy=/usr/sbin/policy-rc.d
 policy_before="$policy.before-ddprun"
 
 forbid_daemons() {
-  # If both are there, an earlier run was killed, and the first is ours.
+  # If both exist, an earlier run was killed, and the first file is ours.
   if [[ -e "$policy" && ! -e "$policy_before" ]]; then
     "${as_root[@]}" mv -- "$policy" "$policy_before"
   fi
@@ -89,7 +88,7 @@ install_packages() {
   allow_daemons
 }
 
-# Reads the packages' metadata instead of importing torch, which takes seconds.
+# Reads the metadata of packages: importing torch takes seconds.
 has_torch() {
   [[ -x "$ddprun_venv/bin/python" ]] && "$ddprun_venv/bin/python" - "$ddprun_torch_version" \
     2>/dev/null <<'PYTHON'
@@ -115,7 +114,7 @@ PYTHON
 
 install_peers() {
   if has_peers; then return 0; fi
-  step "Installing what tests compare with into $ddprun_venv: ${ddprun_peers[*]}"
+  step "Installing the reference packages of the tests into $ddprun_venv: ${ddprun_peers[*]}"
   quietly pip-peers "$ddprun_venv/bin/python" -m pip install --disable-pip-version-check \
     --progress-bar off --retries 5 "torch==$ddprun_torch_version" "${ddprun_peers[@]}"
   has_peers || die "pip reported success, but $ddprun_venv lacks one of ${ddprun_peers[*]}"
@@ -144,7 +143,7 @@ install_clang_tidy() {
 }
 
 command -v apt-get >/dev/null ||
-  die "knows Debian 12 only; elsewhere install the equivalents of: ${packages[*]}"
+  die "supports only Debian 12; elsewhere install the equivalents of: ${packages[*]}"
 install_packages
 if [[ $with_torch == yes ]]; then
   install_torch

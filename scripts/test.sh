@@ -4,14 +4,14 @@
 #   scripts/test.sh [--without-torch]
 #
 #   dev      everything that needs no torch, under AddressSanitizer and UndefinedBehaviorSanitizer
-#   tsan     the tests of code that has threads, under ThreadSanitizer
-#   release  the optimised programs: the trainer and its parity with Python, and the simulation
+#   tsan     tests of code with threads, under ThreadSanitizer
+#   release  optimised programs: the trainer, its parity with Python, and the simulation
 #
-# --without-torch leaves out the third. What failed is shown last. scripts/nightly.sh has what takes longer.
+# --without-torch leaves out release. Failures are shown last. scripts/nightly.sh has the longer tests.
 #
-# Most tests under dev wait for processes, leases and Slurm, so that they leave processors to the rest: the
-# other presets are built beside them at the lowest priority, and what asks no clock is tested in release.
-# What that says is in build/log/others.log, and is shown behind them.
+# Most dev tests wait for processes, leases and Slurm and leave processors idle: the other presets are built at
+# the same time at the lowest priority, and release runs those of its tests that do not depend on timing. Their
+# output is in build/log/others.log, and is shown at the end.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -23,13 +23,13 @@ case "${1:-}" in
   *) die "unknown option '$1'; see the head of scripts/test.sh" ;;
 esac
 
-# What the preset release does as well, and more of it.
+# Tests that the preset release runs as well, and more thoroughly.
 left_to_release=()
 if [[ $with_torch == yes ]]; then
   left_to_release=(-LE '^torch$' -E '^(sim_fresh|sim_scenarios)$')
 fi
 
-# run_tests PRESET JOBS [CTEST ARGUMENT...]: so many at a time.
+# run_tests PRESET JOBS [CTEST ARGUMENT...]: runs JOBS tests at a time.
 run_tests() {
   local preset="$1" jobs="$2"
   shift 2
@@ -55,23 +55,23 @@ others() {
 }
 untimed='^(parity|sim)$'
 others_log="$ddprun_log_directory/others.log"
-step "Testing it, while the other presets are built, and the simulation and parity with Python tested in release"
-set -m # a process group of its own, to end it as a whole
+step "Testing dev; meanwhile building the other presets, and testing the simulation and parity with Python in release"
+set -m # its own process group, to end it as a whole
 at_leisure others >"$others_log" 2>&1 &
 set +m
 others=$!
 trap 'kill -- "-$others" 2>/dev/null || :' EXIT
 run_tests dev 6 "${left_to_release[@]}"
 
-step "What began beside it"
+step "Output of the builds and tests in parallel"
 tail -n +1 -f --pid="$others" -- "$others_log"
-wait "$others" || die "what began beside the tests of the preset dev failed (above)"
-step "Testing the preset tsan (ThreadSanitizer): what has threads"
+wait "$others" || die "builds and tests in parallel with the preset dev failed (above)"
+step "Testing the preset tsan (ThreadSanitizer): code with threads"
 run_tests tsan 2 -L threads
 
 if [[ $with_torch == yes ]]; then
-  # All else was tested under the sanitizers, in full.
-  step "Testing the rest of what the preset release alone has"
+  # Everything else was tested under the sanitizers, in full.
+  step "Testing the rest of the preset release"
   run_tests release 2 -L '^(torch|tidy|unsanitized)$' -LE "$untimed"
 fi
 step "All tests passed"

@@ -4,15 +4,15 @@
 
 namespace ddprun {
 
-/// Mixed precision for as long as it lives: operations on `device` that gain by it (convolutions,
-/// matrix products) compute in `type`, those that suffer (losses, sums) in float32. Python's
-/// torch.autocast: around the forward pass and the loss, never around the backward pass, which
-/// runs each operation in the type that its forward pass had.
+/// Mixed precision during its lifetime: operations on `device` that gain from it (convolutions,
+/// matrix products) compute in `type`, those that would suffer (losses, sums) in float32. Like
+/// Python's torch.autocast: used around the forward pass and the loss, never around the backward
+/// pass, which runs each operation in the type of its forward pass.
 ///
-/// Weights that were cast are kept until the outermost guard ends, so that each is cast once per
-/// forward pass and never used after a step has changed it.
+/// Cast weights are kept until the outermost guard ends, so that each is cast once per forward pass
+/// and never used after a step has changed it.
 ///
-/// Guards nest; they end in the reverse order, on the thread that made them.
+/// Guards nest; they end in reverse order, on the thread that made them.
 class Autocast {
  public:
   /// `type` is kBFloat16 or kHalf.

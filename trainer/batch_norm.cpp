@@ -23,11 +23,11 @@ torch::Tensor BatchNormImpl::forward_synced(const torch::Tensor& input) {
   return sync_batch_norm(input, {.weight = weight, .bias = bias}, running, options.eps(), group_);
 }
 
-/// What the new statistics weigh against the running ones; counts this batch.
+/// The weight of the new statistics against the running ones; counts this batch.
 double BatchNormImpl::next_momentum() {
   if (!num_batches_tracked.defined()) return 0;
   num_batches_tracked.add_(1);
-  // Without a momentum all batches weigh alike.
+  // Without a momentum, all batches have the same weight.
   return options.momentum().value_or(1.0 / num_batches_tracked.item<double>());
 }
 

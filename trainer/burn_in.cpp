@@ -33,7 +33,7 @@ void BurnIn::tell(BurnInMoment moment) const {
   if (group_->getRank() != 0 || !is_burn_in_told(moment.iteration)) return;
   moment.elapsed_s = to_seconds(Clock::now() - began_);
   moment.remaining_s = remaining_s();
-  // Of many lines one that is lost is no reason to end; the last one is.
+  // One lost line of many is no reason to end; only the last line must not be lost.
   static_cast<void>(write_stdout(burn_in_line(moment) + "\n"));
 }
 

@@ -8,19 +8,19 @@
 
 namespace ddprun {
 
-/// Says when a burn-in ends, and how it stands until then. It begins where this is made, and all
-/// ranks end it behind the same step: rank 0's clock decides.
+/// Decides when a burn-in ends, and prints its progress. It begins with construction, and all ranks
+/// end it after the same step: rank 0's clock decides.
 class BurnIn {
  public:
   /// `hours` > 0.
   BurnIn(double hours, ProcessGroup group);
 
-  /// Whether the burn-in ends behind `iteration`, from 1, which all ranks have made. Collective: a
-  /// number goes from rank 0 to all, and every hundredth time all wait for each other.
+  /// Whether the burn-in ends after `iteration`, from 1, which all ranks have done. Collective:
+  /// rank 0 sends a number to all, and every hundredth time all ranks wait for each other.
   bool is_over(std::int64_t iteration);
 
-  /// Prints how rank 0 stands, if `moment.iteration` has a line; elapsed_s and remaining_s are
-  /// filled in. On other ranks nothing.
+  /// Prints rank 0's progress if `moment.iteration` has a line; fills in elapsed_s and remaining_s.
+  /// Does nothing on other ranks.
   void tell(BurnInMoment moment) const;
 
   /// >= 0, by this rank's clock.

@@ -25,7 +25,7 @@ std::vector<std::byte> generator_bytes() {
   return {bytes, bytes + state.nbytes()};
 }
 
-/// Copies of what lies on a GPU, and the others themselves.
+/// Copies GPU tensors to the CPU, and yields the others unchanged.
 NamedTensors on_cpu(NamedTensors tensors) {
   for (auto& [name, tensor] : tensors) {
     tensor = tensor.cpu();
@@ -40,7 +40,7 @@ void remove_leftovers(
        at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (!is_leftover_checkpoint(style, rank, name, options.file_name)) continue;
-    std::error_code ignored;  // somebody else has been faster
+    std::error_code ignored;  // another process may have removed it
     fs::remove(at->path(), ignored);
   }
 }
@@ -79,7 +79,7 @@ Result<PyValue> Checkpoints::value_of(
       optimizer_settings(options_.optimizer, facts.learning_rate));
   if (!group) return group.error();
   if (options_.schedule.kind == ScheduleKind::kStep) {
-    group->add("initial_lr", {.kind = options_.schedule.base});  // Python's schedules put it there
+    group->add("initial_lr", {.kind = options_.schedule.base});  // where Python's schedules put it
   }
   return checkpoint_value(
       style,
@@ -122,7 +122,7 @@ std::optional<std::string> Checkpoints::save(
   if (written && is_new_best) written = write_torch_file(directory_ / best, *value);
   if (!written) {
     write_stderr(fmt::format(
-        "ddptrain: a file for --checkpoint-style was not written, training goes on: {}\n",
+        "ddptrain: --checkpoint-style: checkpoint not written, training goes on: {}\n",
         written.error().detail));
     return std::nullopt;
   }

@@ -20,7 +20,7 @@ Result<void> link_checkpoints(const fs::path& directory, const fs::path& link) {
     return make_error(
         Errc::kIo,
         fmt::format(
-            "{} lies in {}, which would lead to itself; name the directory by another path",
+            "{} is inside {}, so the link would lead to itself; give another path to the directory",
             directory.string(),
             link.string()));
   }
@@ -29,13 +29,13 @@ Result<void> link_checkpoints(const fs::path& directory, const fs::path& link) {
     return make_error(
         Errc::kIo,
         fmt::format(
-            "{} is there and is no link; move it away to have it lead to {}",
+            "{} exists and is not a link; move it away so that it can link to {}",
             link.string(),
             directory.string()));
   }
   const fs::path target = fs::absolute(directory, error);
   if (error) return make_errno_error(error.value(), directory.string());
-  // Beside it and then renamed: whoever looks finds the old link or the new one.
+  // Created beside it and then renamed: a reader finds the old link or the new one.
   const fs::path aside = fmt::format("{}.{}.tmp", link.string(), ::getpid());
   fs::create_symlink(target, aside, error);
   if (!error) fs::rename(aside, link, error);

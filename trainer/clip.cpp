@@ -13,7 +13,7 @@ std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parame
   return gradients;
 }
 
-/// REQUIRES: at least one gradient. A scalar.
+/// A scalar. REQUIRES: at least one gradient.
 torch::Tensor norm_of(const std::vector<torch::Tensor>& gradients) {
   std::vector<torch::Tensor> norms;
   norms.reserve(gradients.size());
@@ -37,8 +37,8 @@ double clip_gradients(const std::vector<torch::Tensor>& parameters, double max_n
   const std::vector<torch::Tensor> gradients = gradients_of(parameters);
   if (gradients.empty()) return 0;
   const torch::Tensor norm = norm_of(gradients);
-  // Python divides a number by a tensor so; libtorch's clip_grad_norm_ really divides, which gives
-  // other bits for limits that are not 1.
+  // Python divides a number by a tensor this way; libtorch's clip_grad_norm_ really divides, which
+  // gives other bits for limits that are not 1.
   const torch::Tensor quotient = (norm + 1e-6).reciprocal() * max_norm;
   const torch::Tensor factor = torch::clamp_max(quotient, 1.0);
   for (const torch::Tensor& gradient : gradients) {

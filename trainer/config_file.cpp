@@ -25,12 +25,12 @@ Error refused(const std::string& path, const YAML::Mark& mark, std::string_view 
 /// One entry of the file as flags.
 Result<std::vector<std::string>> flags_of(
     const std::string& path, const YAML::Node& key, const YAML::Node& value) {
-  if (!key.IsScalar()) return refused(path, key.Mark(), "a flag's name is no text");
+  if (!key.IsScalar()) return refused(path, key.Mark(), "the name of a flag is not a text");
   const std::string flag = "--" + key.Scalar();
   if (flag == kFlag) return refused(path, key.Mark(), "a configuration cannot include another");
   std::vector<std::string> flags;
   const auto add = [&flags, &flag](const YAML::Node& one) {
-    // Quoted text is text, whatever it says.
+    // Quoted text is always text.
     const bool is_plain = one.Tag() == "?";
     if (is_plain && one.Scalar() == "false") return;
     flags.push_back(is_plain && one.Scalar() == "true" ? flag : flag + "=" + one.Scalar());
@@ -76,7 +76,7 @@ Result<std::vector<std::string>> read_config(const std::string& path) {
   return flags;
 }
 
-/// A flag with hyphens in its name; others as they are.
+/// Replaces underscores in a flag's name by hyphens; leaves other arguments unchanged.
 std::string as_flag(std::string argument) {
   if (!argument.starts_with("--")) return argument;
   const std::size_t end = std::min(argument.find('='), argument.size());
@@ -94,7 +94,7 @@ Result<std::vector<std::string>> with_config(const std::vector<std::string>& arg
     std::string path;
     if (argument == kFlag) {
       if (++i == arguments.size()) {
-        return make_error(Errc::kInvalidArgument, "--config needs a file behind it");
+        return make_error(Errc::kInvalidArgument, "--config needs a file");
       }
       path = arguments[i];
     } else if (argument.starts_with(std::string(kFlag) + "=")) {

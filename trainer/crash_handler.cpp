@@ -36,17 +36,17 @@ constexpr std::array kFatal = {
 
 constexpr int kFramesMax = 64;
 constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
-/// The names of functions are looked up under a lock of the dynamic linker's, which a thread that
-/// is stuck may hold.
+/// Looking up function names takes a lock of the dynamic linker, which a stuck thread may
+/// hold.
 constexpr unsigned kLimitS = 10;
 
-// A signal handler has no other place for what it has to know.
+// A signal handler can get its state only from globals.
 std::atomic<pid_t> reporting_thread = 0;
 std::atomic<int> reported_signal = 0;
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-/// Only calls that are safe in a handler: fmt writes to the stack, and say() polls and writes.
-/// backtrace() is, too, once it has been called; install_crash_handler() does.
+/// Makes only calls that are safe in a handler: fmt writes to the stack, and write_stderr() polls
+/// and writes. backtrace() is safe after a first call, which install_crash_handler() makes.
 void write_stack(int signal, const void* address) {
   const auto* const fatal = std::ranges::find(kFatal, signal, &FatalSignal::number);
   const char* const rank = std::getenv(contract::kRank);
@@ -77,7 +77,7 @@ void report(int signal, siginfo_t* info, void* /*context*/) {
   if (!reporting_thread.compare_exchange_strong(nobody, self)) {
     if (nobody == self) end_by_signal(signal);  // the stack cannot be read
     while (true) {
-      ::pause();  // another thread's report is under way, and ends the process
+      ::pause();  // another thread is writing its report, and ends the process
     }
   }
   reported_signal = signal;

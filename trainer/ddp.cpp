@@ -32,9 +32,9 @@ std::unique_ptr<c10d::Reducer> make_reducer(
       options.bucket_cap_mib ? *options.bucket_cap_mib << 20U : c10d::kDefaultBucketBytesCap;
   const std::int64_t first_cap = options.bucket_cap_mib ? cap : c10d::kDefaultFirstBucketBytes;
 
-  // P5: one bucket at first; the Reducer makes the real ones after the first backward pass, in the
-  // order in which gradients arrive. Where that may change from step to step it never does, and
-  // these are the real ones. Another layout sums in another order.
+  // P5: one bucket at first; the Reducer makes the real buckets after the first backward pass, in
+  // the order in which gradients arrive. If that order may change between steps it never does so,
+  // and these are the real buckets. Another layout sums in another order.
   std::vector<std::size_t> limits = {std::numeric_limits<std::int64_t>::max()};
   if (options.finds_unused && !options.has_static_graph) {
     limits = {static_cast<std::size_t>(first_cap), static_cast<std::size_t>(cap)};
@@ -60,8 +60,8 @@ std::unique_ptr<c10d::Reducer> make_reducer(
   return reducer;
 }
 
-/// Hands the output through, and has the Reducer reduce when the backward pass that begins here is
-/// done. For the first step of a static graph: only behind it does it know what there is to reduce.
+/// Passes the output through, and makes the Reducer reduce after the backward pass that begins
+/// here. For the first step of a static graph: only after it does the Reducer know what to reduce.
 class ReduceBehindBackward : public torch::autograd::Function<ReduceBehindBackward> {
  public:
   static torch::Tensor forward(
@@ -74,7 +74,7 @@ class ReduceBehindBackward : public torch::autograd::Function<ReduceBehindBackwa
 
   static torch::autograd::variable_list backward(
       torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
-    // What is saved can be a number and no pointer. NOLINTNEXTLINE(performance-no-int-to-ptr)
+    // Only numbers can be saved, not pointers. NOLINTNEXTLINE(performance-no-int-to-ptr)
     auto* const reducer = reinterpret_cast<c10d::Reducer*>(context->saved_data["reducer"].toInt());
     torch::autograd::Engine::get_default_engine().queue_callback(
         [reducer] { reducer->delay_all_reduce(); });
@@ -105,7 +105,7 @@ void Ddp::broadcast_state(int source) {
 }
 
 void Ddp::warm_up_buckets(const torch::Tensor& images) {
-  // Dropout draws where the images are.
+  // Dropout draws from the generator of the images' device.
   at::Generator generator = at::globalContext().defaultGenerator(images.device());
   const torch::Tensor state = generator.get_state();
   std::vector<torch::Tensor> before;
@@ -178,7 +178,7 @@ bool Ddp::join(bool has_batch, Gradients gradients) {
   return false;
 }
 
-/// The collectives of a step of somebody else's.
+/// Takes part in the collectives of another rank's step.
 void Ddp::follow(Gradients gradients) {
   static_cast<void>(reducer_->rebuild_buckets());
   sync_buffers();

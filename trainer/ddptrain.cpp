@@ -1,4 +1,4 @@
-// ddptrain: the C++ DDP trainer. Alone it is a world of one; ddprun, srun or mpirun make it one
+// ddptrain: the C++ DDP trainer. Alone it is a world of one; under ddprun, srun or mpirun it is one
 // rank of many.
 
 #include "base/environment.hpp"
@@ -44,8 +44,8 @@ int print(const std::string& text) {
                  : end_by({.exit_status = kExitBadFile, .message = printed.error().detail});
 }
 
-/// Nothing is saved without --snapshot-dir, or while weights are only tested. A launcher that is
-/// not ddprun stops workers by SIGTERM for any reason, and does not say which.
+/// Null without --snapshot-dir, or while weights are only tested: nothing is saved then. A launcher
+/// other than ddprun stops workers by SIGTERM for any reason, without saying which.
 Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& options) {
   const auto notice_file = variable(contract::kNoticeFile);
   const bool is_other_launcher = !notice_file && variable(contract::kRunId);
@@ -54,12 +54,12 @@ Result<std::unique_ptr<NoticeWatch>> watch_for_notice(const TrainOptions& option
   return NoticeWatch::begin(notice_file);
 }
 
-/// On every rank that fails: whose fault it was ends first, and may end the others.
+/// Printed by every rank that fails: the failed rank ends first, and may end the others.
 void tell_burn_in_failed() {
   static_cast<void>(write_stdout(fmt::format("{}\n", kBurnInFailed)));
 }
 
-/// The end of a training that was begun.
+/// Ends a training that has begun.
 int fail(const TrainOptions& options, const TrainFailure& failure) {
   if (options.burn_in_hours) tell_burn_in_failed();
   return end_by(failure);
@@ -88,7 +88,7 @@ int train_with(TrainOptions options) {
   const auto notice = watch_for_notice(options);
   if (!notice) return refuse(notice.error());
   const auto opened = open_device(options.device, *place);
-  if (!opened) {  // what a burn-in is to find, too
+  if (!opened) {  // a burn-in must also detect this
     if (options.burn_in_hours) tell_burn_in_failed();
     return refuse(opened.error());
   }

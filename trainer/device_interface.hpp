@@ -4,7 +4,7 @@
 
 namespace ddprun {
 
-/// Names the build that a program and its module must have in common. The last number rises with
+/// Identifies the build that a program and its module must share. The last number increases with
 /// each change of Device or DeviceModule.
 inline constexpr char kDeviceInterface[] =
     "ddprun " DDPRUN_VERSION ", torch " TORCH_VERSION ", devices 1";

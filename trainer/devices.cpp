@@ -39,7 +39,7 @@ class Processor final : public Device {
   std::optional<GpuFigures> figures() override { return std::nullopt; }
 };
 
-/// Where the module may be of a program that was installed with it, the likeliest first.
+/// Where the module of an installed program may be, the likeliest place first.
 std::vector<std::filesystem::path> places_of_module() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -48,7 +48,7 @@ std::vector<std::filesystem::path> places_of_module() {
   return {directory / kModuleFile, directory / DDPRUN_MODULE_DIR / kModuleFile};
 }
 
-/// What dlopen says of the last failure.
+/// dlopen's text for the last failure.
 std::string last_problem() {
   const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): each thread has its own
   return text == nullptr ? "unknown" : text;
@@ -59,8 +59,8 @@ bool is_module_named() {
   return named != nullptr && *named != '\0';
 }
 
-/// A look at the driver's files: a module loads all of CUDA, which takes a second and some hundred
-/// megabytes of memory.
+/// Checks the driver's files first: a module loads all of CUDA, which takes a second and some
+/// hundred megabytes of memory.
 bool may_have_gpu() {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr && *visible == '\0') return false;
@@ -70,7 +70,7 @@ bool may_have_gpu() {
          std::filesystem::exists("/dev/dxg", error);  // within WSL
 }
 
-/// Where `path` has no directory, from where the dynamic linker looks for what this program opens.
+/// If `path` has no directory, the dynamic linker searches its usual directories.
 Result<const DeviceModule*> open_module_at(const std::filesystem::path& path) {
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
   if (library == nullptr) return make_error(Errc::kNotFound, last_problem());
@@ -81,7 +81,7 @@ Result<const DeviceModule*> open_module_at(const std::filesystem::path& path) {
   return make_error(
       Errc::kNotFound,
       fmt::format(
-          "{} is of {}, and this program of {}; build and install both together",
+          "{} is of {}, but this program is of {}; build and install both together",
           path.string(),
           module->interface,
           kDeviceInterface));
@@ -106,7 +106,7 @@ Result<const DeviceModule*> open_module() {
   return make_error(
       Errc::kNotFound,
       fmt::format(
-          "there is no {}{}; build it with -DDDPRUN_CUDA=ON, or name it in {}",
+          "there is no {}{}; build it with -DDDPRUN_CUDA=ON, or set {} to it",
           first,
           why,
           kModuleVariable));
@@ -120,7 +120,7 @@ Result<std::unique_ptr<Device>> open_gpu(const WorkerPlace& place) {
   if (visible < 1) {
     return make_error(
         Errc::kNotFound,
-        fmt::format("this process sees no GPU ({}); look at nvidia-smi here", problem));
+        fmt::format("this process sees no GPU ({}); check nvidia-smi on this node", problem));
   }
   const auto index = choose_gpu(
       {.local_rank = place.local_rank,

@@ -29,7 +29,7 @@ Result<std::optional<Evaluation>> Evaluator::run(StopAgreement& stop) {
     correct_top5 += static_cast<double>(scores.top5_correct);
     batch_loss_sum += scores.loss;
   }
-  // Some ranks may have been done when the notice came.
+  // Some ranks may already be done when the notice comes.
   torch::Tensor packed = torch::tensor(
       {sums.loss,
        sums.correct,

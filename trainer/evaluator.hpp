@@ -15,18 +15,18 @@
 
 namespace ddprun {
 
-/// What a walk over the test set found, of all ranks together.
+/// The result of a pass over the test set, of all ranks together.
 struct Evaluation {
   MetricSums sums;
-  double correct_top5 = 0;    // samples of which one of five guesses was right
-  double batch_loss_sum = 0;  // of each batch's mean loss
+  double correct_top5 = 0;    // samples with the right class among five guesses
+  double batch_loss_sum = 0;  // sum of the mean losses of the batches
   double seconds = 0;
 };
 
-/// Walks over the test set, of which each rank has its share.
+/// Evaluates on the test set, of which each rank has its share.
 class Evaluator {
  public:
-  /// `samples` are this rank's, of the source that `loader` reads. All others outlive it.
+  /// `samples` are this rank's, in the source of `loader`. The other arguments outlive it.
   Evaluator(
       std::vector<std::int64_t> samples, Loader& loader, Device& device, Ddp& ddp, Stepper& stepper)
       : samples_(std::move(samples)),
@@ -35,9 +35,9 @@ class Evaluator {
         ddp_(ddp),
         stepper_(stepper) {}
 
-  /// With the weights as they are; the model is one that trains afterwards. Collective. None, on
-  /// all ranks, if a notice of the end came meanwhile. Fails with what is wrong with a sample,
-  /// naming its file.
+  /// Uses the current weights of the model, which trains on afterwards. Collective. None, on
+  /// all ranks, if a notice came meanwhile. Fails with the error of a sample, naming its
+  /// file.
   Result<std::optional<Evaluation>> run(StopAgreement& stop);
 
  private:

@@ -19,7 +19,7 @@ void commit(const Injection& injection) {
       static_cast<void>(std::raise(SIGKILL));
       return;
     case Fault::kSegv: {
-      volatile int* volatile nowhere = nullptr;  // or the write is left out
+      volatile int* volatile nowhere = nullptr;  // volatile: otherwise the write is optimised away
       *nowhere = 1;  // NOLINT(clang-analyzer-core.NullDereference): what was asked for
       return;
     }
@@ -36,7 +36,7 @@ void commit(const Injection& injection) {
       return;
     case Fault::kNan:
     case Fault::kDiskFull:
-      return;  // asked for where they matter
+      return;  // handled by spoils_loss() and fills_disk()
   }
 }
 

@@ -7,20 +7,20 @@
 
 namespace ddprun {
 
-/// Does to this process what --inject asks for: the faults themselves, not their likeness.
+/// Causes the faults of --inject in this process: real faults, not imitations.
 class FaultDrill {
  public:
-  /// Only what is for this rank of this attempt is kept.
+  /// Keeps only the injections for this rank of this attempt.
   FaultDrill(const std::vector<Injection>& injections, std::int64_t rank, std::int64_t attempt);
 
-  /// Right before `step` is made: may not return (kKill, kSegv, kHang), throw what torch throws
-  /// where memory ends (kOom), or take a while (kSlow).
+  /// Call it right before `step`: it may not return (kKill, kSegv, kHang), throw torch's exception
+  /// for missing memory (kOom), or take some time (kSlow).
   void before(std::int64_t step) const;
 
-  /// Whether the loss of `step` is to be no number.
+  /// Whether the loss of `step` must become NaN.
   bool spoils_loss(std::int64_t step) const { return is_due_now(Fault::kNan, step); }
 
-  /// Whether the disk is to be full from `step` on.
+  /// Whether writes must fail as on a full disk from `step` on.
   bool fills_disk(std::int64_t step) const { return is_due_now(Fault::kDiskFull, step); }
 
  private:

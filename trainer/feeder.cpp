@@ -30,7 +30,7 @@ std::optional<Batch> Feeder::take() {
     under_way_ = begin_copy(*loaded_);
     loaded_.reset();
   }
-  device_.await_copies();  // begun a batch ago; not of the one that begins here
+  device_.await_copies();  // begun a batch ago; not the one that begins here
   std::optional<Batch> batch = std::exchange(under_way_, std::nullopt);
   if (loaded_) under_way_ = begin_copy(*loaded_);
   loaded_.reset();

@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-/// A loader's batches on a device. Where that copies, the next batch is on its way while one is in
-/// use (T22): so it is loaded one batch early, and what is wrong with it is reported one early.
+/// A loader's batches on a device. If the device copies, the next batch is copied while one is in
+/// use (T22): it is loaded one batch early, and its errors are reported one batch early.
 ///
 ///   feeder.load();  batch = feeder.take();
 class Feeder {
@@ -18,21 +18,21 @@ class Feeder {
   /// When a batch is loaded and copied.
   enum class Order : std::uint8_t {
     kEarly,
-    kWhenUsed,  // its samples draw from the default generator, of which a snapshot has the state
+    kWhenUsed,  // its samples draw from the default generator, whose state a snapshot has
   };
 
-  /// Both outlive it. The loader has been started.
+  /// Both outlive it. REQUIRES: the loader has been started.
   Feeder(Loader& loader, Device& device, Order order = Order::kEarly)
       : loader_(loader), device_(device), is_early_(device.copies() && order == Order::kEarly) {}
 
   /// Waits for the loader. Fails as Loader::next().
   Result<void> load();
 
-  /// The next batch, for calculations of the device; none behind the last. REQUIRES: a load()
-  /// before each.
+  /// The next batch, for computations on the device; none after the last. REQUIRES: a load() before
+  /// each.
   std::optional<Batch> take();
 
-  /// Both.
+  /// load() and take().
   Result<std::optional<Batch>> next();
 
  private:
@@ -44,8 +44,8 @@ class Feeder {
   const bool is_early_;
   bool is_begun_ = false;
   bool is_at_end_ = false;
-  std::optional<Batch> loaded_;     // in the CPU's memory
-  std::optional<Batch> under_way_;  // to the device
+  std::optional<Batch> loaded_;     // in CPU memory
+  std::optional<Batch> under_way_;  // being copied to the device
 };
 
 }  // namespace ddprun

@@ -18,14 +18,14 @@ namespace {
 
 constexpr char kDefaultCheckpoints[] = "checkpoints";
 
-/// The variable's value; none where it is not set or empty.
+/// The variable's value; none if it is unset or empty.
 std::optional<std::string> variable(const char* name) {
   const char* const value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return value;
 }
 
-/// The style of the system whose lines the run prints; ours where that has no files.
+/// The style of the system whose lines the run prints; ours if that system has no files.
 CheckpointStyle checkpoint_style_beside(const RawOptions& raw) {
   const auto lines = parse_line_style(raw.options.report.style, raw.dataset, raw.model);
   switch (lines ? *lines : LineStyle::kPlain) {
@@ -45,8 +45,8 @@ CheckpointStyle checkpoint_style_beside(const RawOptions& raw) {
   return CheckpointStyle::kDdprun;
 }
 
-/// Where the script says where checkpoints go by a variable, it need not ask for them otherwise. A
-/// run that keeps nothing does not hear it.
+/// A variable that a script sets for the directory of checkpoints makes the flag unnecessary. It is
+/// ignored by a run that saves nothing.
 std::optional<std::string> checkpoint_directory(const RawOptions& raw) {
   const TrainOptions& options = raw.options;
   const bool keeps_nothing = options.burn_in_hours || options.evaluated;
@@ -54,7 +54,7 @@ std::optional<std::string> checkpoint_directory(const RawOptions& raw) {
   return variable("CHECKPOINT_DIR");
 }
 
-/// The files for other programs, where they are asked for.
+/// The files for other programs, if requested.
 Result<void> read_checkpoints(TrainOptions& options, const RawOptions& raw) {
   const bool has_model_file = raw.model_directory || raw.model_file;
   const auto directory = has_model_file ? raw.model_directory : checkpoint_directory(raw);
@@ -83,8 +83,8 @@ Result<void> read_checkpoints(TrainOptions& options, const RawOptions& raw) {
   return {};
 }
 
-/// What --resume without a path goes on from: the run's own snapshots, which it takes up anyway, or
-/// the weights that it has saved by --model-dir.
+/// The source of --resume without a path: the run's own snapshots, from which it resumes anyway, or
+/// the weights that it saved by --model-dir.
 Result<void> read_resume(TrainOptions& options, const RawOptions& raw) {
   if (raw.resumed != kResumeAlone) {
     options.snapshots.begun_with = raw.resumed;
@@ -94,13 +94,13 @@ Result<void> read_resume(TrainOptions& options, const RawOptions& raw) {
     if (options.snapshots.directory) return {};
     return make_error(
         Errc::kInvalidArgument,
-        "--resume goes on from what --snapshot-dir or --model-dir has; give one of them, or a path "
-        "behind --resume");
+        "--resume without a path needs --snapshot-dir or --model-dir; give one of them, or a path "
+        "after --resume");
   }
   const std::string name =
       raw.model_file.value_or(checkpoint_file_name(CheckpointStyle::kOpenAccWeights, 0, 0));
   const std::filesystem::path file = std::filesystem::path(options.checkpoints.directory) / name;
-  std::error_code ignored;  // what cannot be looked at is not there
+  std::error_code ignored;  // an inaccessible file counts as missing
   if (std::filesystem::exists(file, ignored)) {
     options.pretrained = file.string();
     return {};
@@ -108,10 +108,11 @@ Result<void> read_resume(TrainOptions& options, const RawOptions& raw) {
   if (options.snapshots.directory) return {};
   return make_error(
       Errc::kInvalidArgument,
-      fmt::format("--resume: '{}' is not there; leave --resume out to begin anew", file.string()));
+      fmt::format(
+          "--resume: '{}' does not exist; leave --resume out to start over", file.string()));
 }
 
-/// --pretrained without a file: the one that Python's torchvision downloads for such a model.
+/// --pretrained without a file: the file that Python's torchvision downloads for such a model.
 Result<void> read_pretrained(TrainOptions& options) {
   if (options.pretrained != kPretrainedAlone) return {};
   const char* const name = torchvision_weights_file(options.model.kind);
@@ -119,10 +120,11 @@ Result<void> read_pretrained(TrainOptions& options) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "--pretrained without a file is for models of torchvision, and {} is none; name a file",
+            "--pretrained without a file is only for models of torchvision, not for {}; give a "
+            "file",
             name_of(options.model.kind)));
   }
-  // As torch.hub.get_dir() has it.
+  // As in torch.hub.get_dir().
   const auto home = variable("TORCH_HOME");
   const std::filesystem::path cache =
       variable("XDG_CACHE_HOME").value_or(variable("HOME").value_or(".") + "/.cache");
@@ -133,8 +135,9 @@ Result<void> read_pretrained(TrainOptions& options) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "--pretrained without a file takes the one that torchvision downloads, and '{}' is not "
-            "there; fetch https://download.pytorch.org/models/{} to it, or name a file",
+            "--pretrained without a file needs the one that torchvision downloads, but '{}' does "
+            "not "
+            "exist; download https://download.pytorch.org/models/{} to it, or give a file",
             file.string(),
             name));
   }
@@ -142,7 +145,7 @@ Result<void> read_pretrained(TrainOptions& options) {
   return {};
 }
 
-/// What the best is chosen by, and that somebody measures it.
+/// Sets the metric of the best snapshot, and checks that it is measured.
 Result<void> read_best(TrainOptions& options, const RawOptions& raw) {
   const auto refuse = [](const std::string& text) {
     return make_error(Errc::kInvalidArgument, text);
@@ -156,8 +159,8 @@ Result<void> read_best(TrainOptions& options, const RawOptions& raw) {
   if (style && !best_file_name(*style).empty()) {
     if (best == BestMetric::kLoss) {
       return refuse(fmt::format(
-          "--checkpoint-style {} has the best accuracy in its files; --keep-best loss does not go "
-          "with it",
+          "--checkpoint-style {} has the best accuracy in its files; it cannot be combined with "
+          "--keep-best loss",
           name_of(*style)));
     }
     best = BestMetric::kAccuracy;
@@ -166,7 +169,7 @@ Result<void> read_best(TrainOptions& options, const RawOptions& raw) {
   options.evaluate_every_epochs = raw.evaluate_every_epochs.value_or(1);
   if (options.evaluate_every_epochs > 0) return {};
   return refuse(
-      "--evaluate-every-epochs 0 measures nothing to choose the best by; leave it out, or give 1 "
+      "--keep-best needs measurements, but --evaluate-every-epochs is 0; leave it out, or give 1 "
       "or more");
 }
 

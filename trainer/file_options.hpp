@@ -1,6 +1,6 @@
 #pragma once
 
-// Which files a run begins with, and which it leaves behind.
+// The files that a run starts from, and those that it writes.
 
 #include "base/error.hpp"
 #include "trainer/core/options.hpp"
@@ -9,9 +9,9 @@ namespace ddprun {
 
 struct RawOptions;
 
-/// Fills in what `options` says of weights to begin with, of a snapshot to go on from, of files for
-/// other programs and of the best of them, as `raw` has it; model and snapshot directory are filled
-/// in already. Looks whether a file to begin with is there. Fails with kInvalidArgument, with a
+/// Fills in `options` from `raw`: initial weights, a snapshot to resume from, files for
+/// other programs and the best of them. Model and snapshot directory must already be
+/// filled in. Checks that a file to start from exists. Fails with kInvalidArgument and a
 /// remedy.
 Result<void> read_files(TrainOptions& options, const RawOptions& raw);
 

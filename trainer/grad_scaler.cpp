@@ -22,7 +22,7 @@ bool is_count(double value, double least) {
          value == std::floor(value);
 }
 
-/// The scale is float32: what is larger would not come back.
+/// The scale is float32: a larger value could not be restored.
 bool is_scale(double value) {
   return value > 0 && value <= static_cast<double>(std::numeric_limits<float>::max());
 }
@@ -49,7 +49,7 @@ void GradScaler::unscale(const Optimizer& optimizer) {
   std::vector<torch::Tensor> gradients;
   for (const torch::Tensor& parameter : optimizer.parameters()) {
     if (!parameter.grad().defined()) continue;
-    // A float16 gradient has lost what the scale was to save.
+    // A float16 gradient has already lost what the scale should save.
     DDPRUN_CHECK(parameter.grad().scalar_type() != torch::kFloat16);
     gradients.push_back(parameter.grad());
   }
@@ -103,7 +103,7 @@ Result<void> GradScaler::load(const std::map<std::string, double>& state) {
   const double growth = value(kGrowthFactor);
   if (!std::isfinite(growth) || growth <= 1) return refused(kGrowthFactor);
   const double backoff = value(kBackoffFactor);
-  const bool is_share = backoff > 0 && backoff < 1;  // and a number
+  const bool is_share = backoff > 0 && backoff < 1;  // false for NaN
   if (!is_share) return refused(kBackoffFactor);
   if (!is_count(value(kGrowthInterval), 1)) return refused(kGrowthInterval);
   if (!is_count(value(kGrowthTracker), 0)) return refused(kGrowthTracker);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Loss scaling for float16: the loss is multiplied before the backward pass, so that small
-// gradients do not vanish, and the gradients are divided by the same before the step. Python's
-// torch.amp.GradScaler, with its defaults, its arithmetic and the keys of its state.
+// gradients do not vanish, and the gradients are divided by the same factor before the step. Like
+// Python's torch.amp.GradScaler, with the same defaults, arithmetic and keys of its state.
 
 #include "base/error.hpp"
 #include "trainer/optimizer.hpp"
@@ -29,10 +29,10 @@ struct GradScalerOptions {
 ///   scaler.update();
 ///
 /// Gradients must be averaged over all ranks before unscale(): then every rank sees the same
-/// infinity, and all skip the step alike without another word.
+/// infinity, and all skip the step without communication.
 class GradScaler {
  public:
-  /// `device` is the gradients'.
+  /// `device`: the device of the gradients.
   explicit GradScaler(const GradScalerOptions& options = {}, torch::Device device = torch::kCPU);
 
   /// The loss times the scale.
@@ -42,22 +42,22 @@ class GradScaler {
   /// REQUIRES: not called since the last update().
   void unscale(const Optimizer& optimizer);
 
-  /// Lets the optimizer step unless a gradient is not finite; says whether it did. Unscales first
-  /// if that was not done. REQUIRES: not called since the last update().
+  /// Runs the optimizer's step unless a gradient is not finite; yields whether it did. Unscales
+  /// first if that was not done. REQUIRES: not called since the last update().
   bool step(Optimizer& optimizer);
 
-  /// Halves the scale after a step that was skipped, doubles it after growth_interval others.
+  /// Halves the scale after a skipped step, doubles it after growth_interval other steps.
   /// REQUIRES: unscale() or step() before.
   void update();
 
   double current_scale() const { return scale_.item<double>(); }
 
-  /// Python's state_dict: scale, growth_factor, backoff_factor, growth_interval, _growth_tracker.
-  /// Each is a double exactly.
+  /// Python's state_dict: scale, growth_factor, backoff_factor, growth_interval, _growth_tracker. A
+  /// double holds each exactly.
   std::map<std::string, double> state() const;
 
-  /// Goes on from a state(). Fails with kCorrupt, changing nothing, when a key is missing or its
-  /// value is none that state() yields.
+  /// Restores a state(). Fails with kCorrupt, changing nothing, if a key is missing or has a value
+  /// that state() cannot yield.
   Result<void> load(const std::map<std::string, double>& state);
 
  private:
@@ -66,7 +66,7 @@ class GradScaler {
   GradScalerOptions options_;
   torch::Tensor scale_;           // scalar float32
   torch::Tensor growth_tracker_;  // scalar int32: good steps since the scale changed
-  torch::Tensor found_inf_;       // scalar float32: 1 when a gradient is not finite
+  torch::Tensor found_inf_;       // scalar float32: 1 if a gradient is not finite
   Stage stage_ = Stage::kReady;
 };
 

@@ -26,7 +26,7 @@ Error damaged(gzFile file, const std::string& name) {
   const bool cut_off = code == Z_OK || code == Z_BUF_ERROR;
   return make_error(
       Errc::kCorrupt,
-      cut_off ? fmt::format("{}: the gzip data is cut off", name)
+      cut_off ? fmt::format("{}: the gzip data is truncated", name)
               : fmt::format("{}: damaged gzip data ({})", name, why));
 }
 
@@ -47,14 +47,15 @@ Result<std::string> inflate(Descriptor file, const std::string& name) {
     if (content.size() > kDataFileBytesMax) {
       return make_error(
           Errc::kLimit,
-          fmt::format("{}: inflated, it is larger than {} bytes", name, kDataFileBytesMax));
+          fmt::format("{}: larger than {} bytes after decompression", name, kDataFileBytesMax));
     }
     if (::gzdirect(gzip.get()) != 0) {
-      return make_error(Errc::kCorrupt, name + ": no gzip data; a plain file must not end in .gz");
+      return make_error(
+          Errc::kCorrupt, name + ": not gzip data; the name of a plain file must not end in .gz");
     }
     if (got == 0) break;
   }
-  // gzread gives what there is before the cut; only the state tells that more was announced.
+  // gzread yields the data before the truncation; only its state shows that more should follow.
   int code = Z_OK;
   ::gzerror(gzip.get(), &code);
   if (code != Z_OK && code != Z_STREAM_END) return damaged(gzip.get(), name);
@@ -75,7 +76,7 @@ Result<std::filesystem::path> find_data_file(
     const std::filesystem::path& directory, const std::string& stem) {
   for (const char* ending : {"", ".gz"}) {
     std::filesystem::path path = directory / (stem + ending);
-    std::error_code ignored;  // what cannot be looked at is not there
+    std::error_code ignored;  // an inaccessible file counts as missing
     if (std::filesystem::exists(path, ignored)) return path;
   }
   return make_error(

@@ -31,16 +31,16 @@ Result<void> check_imported(const SnapshotState& state, const Model& model) {
   for (const TensorView& view : state.model) {
     if (ours.contains(view.name)) continue;
     return corrupt(fmt::format(
-        "tensor '{}' is none of the model's; --model, --classes and --image-size have to be those "
-        "it was trained with",
+        "the model has no tensor '{}'; give --model, --classes and --image-size as in its "
+        "training",
         view.name));
   }
   for (const auto& [name, tensor] : model_tensors(model)) {
     const auto found = std::ranges::find(state.model, name, &TensorView::name);
     if (found != state.model.end() && found->shape == tensor.sizes().vec()) continue;
     return corrupt(fmt::format(
-        "tensor '{}' is missing or of another shape than the model's; --model, --classes and "
-        "--image-size have to be those it was trained with",
+        "tensor '{}' is missing or has another shape than the model's; give --model, --classes "
+        "and --image-size as in its training",
         name));
   }
   if (state.optimizer.empty()) return {};
@@ -50,8 +50,8 @@ Result<void> check_imported(const SnapshotState& state, const Model& model) {
   }
   if (order == state.parameters) return {};
   return corrupt(
-      "its parameters have another order than the model's, so that the optimizer's state would go "
-      "to wrong ones; save the model's own state_dict() in Python, or import the file with "
+      "its parameters have another order than the model's, so the optimizer's state would go to "
+      "the wrong ones; save the model's own state_dict() in Python, or import the file with "
       "--weights-only");
 }
 
@@ -64,8 +64,8 @@ Result<void> fill_imported(const SnapshotState& state, Optimizer& optimizer) {
     theirs.insert(view.name);
     if (ours.contains(view.name)) continue;
     return corrupt(fmt::format(
-        "'{}' is nothing that the optimizer keeps here; --optimizer and --momentum have to be "
-        "those it was trained with",
+        "the optimizer has no state '{}' here; give --optimizer and --momentum as in its "
+        "training",
         view.name));
   }
   std::erase_if(kept, [&theirs](const auto& one) { return !theirs.contains(one.first); });

@@ -1,7 +1,7 @@
 #pragma once
 
-// What is asked of a snapshot that a file of Python's was made into, and of no other: ddprun's
-// tools know neither model nor optimizer, so it is here that they meet the file.
+// Checks that only a snapshot imported from a Python file needs: `ddpctl snapshot import` knows
+// neither model nor optimizer, so the file is compared with them here.
 
 #include "base/error.hpp"
 #include "trainer/core/snapshot.hpp"
@@ -10,12 +10,12 @@
 
 namespace ddprun {
 
-/// Fails with kCorrupt, naming the tensor, unless all of the file's are the model's; and unless
-/// Python's numbers of the parameters, by which it knows an optimizer's state, mean the same here.
+/// Fails with kCorrupt, naming the tensor, unless the file has exactly the model's tensors, and
+/// Python's parameter numbers, which index an optimizer's state, mean the same here.
 Result<void> check_imported(const SnapshotState& state, const Model& model);
 
-/// Overwrites the optimizer's state. A parameter that has none in the file begins as with its first
-/// step. Fails with kCorrupt, naming the tensor, where the optimizer keeps no such one, or one of
+/// Overwrites the optimizer's state. A parameter without a state in the file begins as in its first
+/// step. Fails with kCorrupt, naming the tensor, if the optimizer has no such tensor, or one of
 /// another shape.
 Result<void> fill_imported(const SnapshotState& state, Optimizer& optimizer);
 

@@ -63,7 +63,7 @@ Result<void> fill(const NamedTensors& tensors, const std::vector<TensorView>& vi
     if (!fits) {
       return make_error(
           Errc::kCorrupt,
-          fmt::format("tensor '{}' is missing or of another shape than the model's", name));
+          fmt::format("tensor '{}' is missing or has another shape than the model's", name));
     }
     const torch::Tensor host = tensor.is_cpu() ? tensor : torch::empty_like(tensor, torch::kCPU);
     std::memcpy(host.mutable_data_ptr(), found->bytes.data(), found->bytes.size());

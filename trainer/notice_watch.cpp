@@ -16,8 +16,8 @@
 namespace ddprun {
 namespace {
 
-/// How long a signal from elsewhere may come before ddprun's word that the job is to end. A person
-/// may have sent it to this worker alone, who cannot stop without the others.
+/// How long before ddprun's notice a signal from another sender may come. A person may have sent it
+/// to this worker only, which cannot stop without the others.
 constexpr std::time_t kConfirmedWithinS = 5;
 
 sigset_t notices() {
@@ -42,7 +42,7 @@ Result<std::unique_ptr<NoticeWatch>> NoticeWatch::begin(
     }
   }
   const sigset_t signals = notices();
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // inherited by all threads to come
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // inherited by all later threads
   std::unique_ptr<NoticeWatch> watch(new NoticeWatch(std::move(file)));
   const auto started = start_quiet_thread(
       watch->thread_, "cannot wait for signals", [watch = watch.get()] { watch->listen(); });
@@ -50,7 +50,7 @@ Result<std::unique_ptr<NoticeWatch>> NoticeWatch::begin(
   return watch;
 }
 
-/// The thread waits for good; the process ends without it.
+/// The thread waits forever; the process ends without it.
 NoticeWatch::~NoticeWatch() {
   if (thread_.joinable()) thread_.detach();
 }
@@ -75,7 +75,7 @@ void NoticeWatch::listen() {
     if (!heeds_.load(std::memory_order_relaxed)) end_by_signal(signal);
     const bool is_ddprun = file_ && info.si_code == SI_USER && info.si_pid == ::getppid();
     if (is_ddprun && !is_confirmed()) end_by_signal(signal);
-    // Of a person, who has no ddprun that would kill it.
+    // From a person: there is no ddprun that would kill this process.
     if (signal == SIGINT && has_come() && !file_) end_by_signal(signal);
     has_come_.store(true, std::memory_order_relaxed);
   }

@@ -11,14 +11,14 @@
 
 namespace ddprun {
 
-/// Hears the signals that announce the job's end (contract::is_notice) in a thread of its own, so
-/// that none interrupts a step. Until heed() they end this process, as if nobody heard them.
+/// Receives the signals that announce the job's end (contract::is_notice) in its own thread, so
+/// that none interrupts a step. Before heed() they end this process, as by default.
 ///
-/// Not every SIGTERM is one: ddprun also ends a round with it in which a worker has failed, and
-/// then nothing can be saved and this process ends at once. The notice file tells them apart.
+/// Not every SIGTERM is one: ddprun also sends it to end a round in which a worker failed. Then
+/// nothing can be saved, and this process ends at once. The notice file distinguishes the two.
 class NoticeWatch {
  public:
-  /// Begins. `notice_file`: DDPRUN_NOTICE_FILE; without one each such signal is a notice.
+  /// Starts the thread. `notice_file`: DDPRUN_NOTICE_FILE; without it each such signal is a notice.
   /// REQUIRES: no other thread exists yet. Fails with kIo.
   static Result<std::unique_ptr<NoticeWatch>> begin(const std::optional<std::string>& notice_file);
 
@@ -26,11 +26,11 @@ class NoticeWatch {
   NoticeWatch(const NoticeWatch&) = delete;
   NoticeWatch& operator=(const NoticeWatch&) = delete;
 
-  /// There is something to save: from now on a notice does not end this process. Not to be called
-  /// before all ranks have met: one that a notice ended on its way would be waited for.
+  /// From now on there is something to save, and a notice does not end this process. Call it only
+  /// after all ranks have joined: they would wait for a rank that a notice ended before.
   void heed() { heeds_.store(true, std::memory_order_relaxed); }
 
-  /// This process is to save and to end.
+  /// Whether this process must save and end.
   bool has_come() const { return has_come_.load(std::memory_order_relaxed); }
 
  private:
@@ -39,7 +39,7 @@ class NoticeWatch {
   void listen();
   bool is_confirmed() const;
 
-  Descriptor file_;  // none: there is no such file
+  Descriptor file_;  // none: there is no notice file
   std::atomic<bool> heeds_ = false;
   std::atomic<bool> has_come_ = false;
   std::thread thread_;

@@ -10,16 +10,16 @@ void choose_numerics(const TrainOptions& options) {
   const NumericOptions& numerics = options.numerics;
   at::Context& context = at::globalContext();
   if (numerics.is_deterministic) {
-    // cuBLAS reads it when it is first used, and sums in an order of chance without it.
+    // cuBLAS reads it at its first use; without it the order of sums is random.
     ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
     context.setDeterministicAlgorithms(/*b=*/true, /*warn_only=*/false);
-    // Memory that is filled before it is written would only cost time.
+    // Filling memory before it is written would only cost time.
     context.setDeterministicFillUninitializedMemory(false);
     context.setDeterministicCuDNN(true);
   }
   if (options.device != DeviceKind::kCuda) return;
   context.setBenchmarkCuDNN(numerics.benchmarks_cudnn);
-  // Torch lets convolutions use TF32 and products of matrices not; here one word is for both.
+  // By default torch uses TF32 in convolutions but not in matrix products; one flag sets both here.
   context.setAllowTF32CuBLAS(numerics.uses_tf32);
   context.setAllowTF32CuDNN(numerics.uses_tf32);
 }

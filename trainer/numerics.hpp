@@ -4,8 +4,8 @@
 
 namespace ddprun {
 
-/// Tells torch how to calculate: --deterministic, --tf32, --cudnn-benchmark. For the whole process,
-/// once, behind open_device() and before the first tensor of the device's.
+/// Sets how torch computes: --deterministic, --tf32, --cudnn-benchmark. Call it once per process,
+/// after open_device() and before the first tensor of the device.
 void choose_numerics(const TrainOptions& options);
 
 }  // namespace ddprun

@@ -14,20 +14,20 @@
 namespace ddprun {
 namespace {
 
-/// The elements of a stretch. What a rule needs besides fits into 1 MB for each spare tensor, which
-/// is kept. Python makes such tensors anew in each step, of the parameter's size: with a parameter
-/// of a million elements the kernel's fresh pages are two thirds of an Adam step.
+/// The number of elements of a stretch. Temporary values of a rule fit into 1 MB per spare tensor,
+/// which is kept. Python allocates such tensors in each step, as large as the parameter: with a
+/// parameter of a million elements, fresh pages from the kernel are two thirds of an Adam step.
 ///
-/// The cuts cannot be seen in the result. A kernel of ATen takes whole vectors from the front,
-/// twice 64 bytes at most, and what is left at the end one by one, with scalar operations that may
-/// round differently; a multiple of that width leaves every element where it was.
+/// The cuts do not change the result. An ATen kernel processes whole vectors from the front, at
+/// most twice 64 bytes, and the remainder one by one, with scalar operations that may round
+/// differently. A multiple of that width leaves every element in its group.
 constexpr std::int64_t kStretchElements = 262'144;
 
-/// With several threads ATen splits a large tensor among them, and each thread has an end of its
-/// own: then Python's bits come from whole tensors only.
+/// With several threads ATen splits a large tensor among them, and each thread has its own
+/// remainder: then only whole tensors give Python's bits.
 bool can_be_cut(const Stretch& whole) {
   const auto is_flat = [](const torch::Tensor& tensor) { return tensor.is_contiguous(); };
-  // On a GPU each stretch would be a start of a kernel of its own.
+  // On a GPU each stretch would need its own kernel launch.
   return whole.weights.is_cpu() && at::get_num_threads() == 1 && is_flat(whole.weights) &&
          is_flat(whole.gradient) && std::ranges::all_of(whole.state, is_flat);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Optimizers whose results are those of Python's torch.optim on a CPU, bit for bit. libtorch has
-// its own, of which Adam and AdamW round differently and Adadelta is missing (rule P14).
+// Optimizers with the results of Python's torch.optim on a CPU, bit for bit. In libtorch's own,
+// Adam and AdamW round differently and Adadelta is missing (rule P14).
 
 #include "trainer/core/optimizer_options.hpp"
 #include "trainer/named_tensors.hpp"
@@ -17,41 +17,41 @@
 
 namespace ddprun {
 
-/// Updates the parameters of one model by their gradients. For one thread.
+/// Updates the parameters of one model by their gradients. Used by one thread.
 class Optimizer {
  public:
   using Parameters = torch::OrderedDict<std::string, torch::Tensor>;
 
   Optimizer(std::unique_ptr<UpdateRule> rule, double learning_rate, const Parameters& parameters);
 
-  /// Updates every parameter that has a gradient, and keeps the gradient's memory nowhere: it may
-  /// be set to none, or be a view of a bucket. REQUIRES: gradients are dense.
+  /// Updates every parameter that has a gradient, and keeps no reference to the gradient's memory:
+  /// it may be set to none, or be a view of a bucket. REQUIRES: gradients are dense.
   void step();
 
-  /// For the steps that follow. REQUIRES: finite, not negative.
+  /// Sets the rate of the following steps. REQUIRES: finite, not negative.
   void set_learning_rate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
-  /// What is kept between steps, by the names `<parameter>.<key>` with the keys of Python's
+  /// The state between steps, under the names `<parameter>.<key>` with the keys of Python's
   /// state_dict; `<parameter>.step` is a float32 scalar. Nothing for a parameter that has had no
-  /// gradient yet, unless Python makes the state with the optimizer (Adagrad).
+  /// gradient yet, unless Python creates the state with the optimizer (Adagrad).
   NamedTensors state() const;
 
-  /// Which parameters have a state: (parameters) uint8, 1 or 0 each, in the order of parameters().
+  /// Which parameters have a state: (parameters) uint8, each 1 or 0, in the order of parameters().
   torch::Tensor has_state() const;
 
-  /// Gives the parameters that `has_state` marks a state of zeros, to be overwritten; yields
+  /// Gives each parameter marked in `has_state` a state of zeros, to be overwritten; yields
   /// state(). The others get theirs with their first gradient, as after Python's load_state_dict().
   NamedTensors make_state(const torch::Tensor& has_state);
 
-  /// The same for the parameters of which `saved` has a tensor.
+  /// The same for the parameters that have a tensor in `saved`.
   NamedTensors make_state(const std::vector<TensorView>& saved);
 
-  /// In the order in which they were given; they share memory, gradients included, with the model.
+  /// In the order given; they share memory, including gradients, with the model.
   const std::vector<torch::Tensor>& parameters() const { return parameters_; }
 
  private:
-  /// What is kept for one parameter.
+  /// The state of one parameter.
   struct Slot {
     std::string name;
     torch::Tensor step;                // scalar float32 on the CPU; undefined: no state yet
@@ -69,7 +69,7 @@ class Optimizer {
   double learning_rate_;
   std::vector<torch::Tensor> parameters_;
   std::vector<Slot> slots_;             // one for each of parameters_
-  std::array<torch::Tensor, 3> spare_;  // flat, as large as a stretch needed them
+  std::array<torch::Tensor, 3> spare_;  // flat, as large as the largest stretch so far
 };
 
 /// REQUIRES: check_optimizer(options).

@@ -22,7 +22,7 @@ constexpr char kDebianFashionMnist[] = "/usr/share/datasets/fashion-mnist";
 
 using Parsed = std::variant<RawOptions, PrintAndLeave>;
 
-/// What CLI11 says, as one line with a remedy.
+/// CLI11's error as one line with a remedy.
 Error refused(const CLI::App& app, const CLI::ParseError& error) {
   std::string text = error.what();
   if (const auto* extras = dynamic_cast<const CLI::ExtrasError*>(&error); extras != nullptr) {
@@ -38,15 +38,15 @@ Error refused(const CLI::App& app, const CLI::ParseError& error) {
   return make_error(Errc::kInvalidArgument, text + "; see ddptrain --help");
 }
 
-/// Every flag that was given or has a default. What --help does not show, and --config, whose flags
-/// are there themselves, is left out.
+/// Every flag that was given or has a default. Hidden flags are left out, and so is --config, whose
+/// flags are included themselves.
 std::vector<std::pair<std::string, std::string>> flags_of(const CLI::App& app) {
   std::vector<std::pair<std::string, std::string>> flags;
   for (const CLI::Option* option : app.get_options()) {
     const bool is_flag = !option->get_lnames().empty() && !option->get_group().empty();
     if (!is_flag || option->get_lnames().front() == "config") continue;
     std::string value = option->get_default_str();
-    const bool has_no_value = option->get_items_expected_max() == 0;  // and counts, as -vv does
+    const bool has_no_value = option->get_items_expected_max() == 0;  // it may count, as -vv does
     if (option->count() > 1 && has_no_value) {
       value = std::to_string(option->count());
     } else if (option->count() > 0) {
@@ -60,13 +60,13 @@ std::vector<std::pair<std::string, std::string>> flags_of(const CLI::App& app) {
 Result<Parsed> parse(std::vector<std::string> arguments) {
   RawOptions raw;
   CLI::App app(
-      "Trains an image classifier by DDP. Start it alone, with ddprun, or with srun.", "ddptrain");
+      "Train an image classifier with DDP. Start it alone, with ddprun, or with srun.", "ddptrain");
   app.option_defaults()->always_capture_default();
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "ddptrain " DDPRUN_VERSION);
   add_flags(app, raw);
   try {
-    std::ranges::reverse(arguments);  // CLI11 wants the last one first
+    std::ranges::reverse(arguments);  // CLI11 expects reverse order
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     return {PrintAndLeave{.text = app.help()}};
@@ -79,7 +79,7 @@ Result<Parsed> parse(std::vector<std::string> arguments) {
   return {std::move(raw)};
 }
 
-/// The arguments with each `name=value` as a flag behind all others.
+/// The arguments with each `name=value` as a flag after all others.
 Result<std::vector<std::string>> with_overrides(
     std::vector<std::string> arguments, const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
@@ -106,8 +106,7 @@ Result<void> check_data(TrainOptions& options) {
   }
   return make_error(
       Errc::kInvalidArgument,
-      fmt::format(
-          "--dataset {} needs --data-dir, the directory where its files lie", name_of(data.kind)));
+      fmt::format("--dataset {} needs --data-dir, the directory of its files", name_of(data.kind)));
 }
 
 Result<void> read_injections(TrainOptions& options, std::span<const std::string> texts) {
@@ -119,7 +118,7 @@ Result<void> read_injections(TrainOptions& options, std::span<const std::string>
   return {};
 }
 
-/// The optimizer's own defaults where no flag says otherwise.
+/// The optimizer's own defaults, unless flags override them.
 OptimizerOptions optimizer_of(const RawOptions& raw) {
   const OptimizerOptions& given = raw.options.optimizer;
   OptimizerOptions optimizer = default_options(optimizer_words().at(raw.optimizer));
@@ -132,7 +131,7 @@ OptimizerOptions optimizer_of(const RawOptions& raw) {
   return optimizer;
 }
 
-/// The model as the data needs it, unless flags say otherwise.
+/// The model that the data needs, unless flags override it.
 ModelOptions model_of(const RawOptions& raw, DatasetKind data) {
   ModelOptions model = default_model(model_words().at(raw.model));
   model.dropout = raw.options.model.dropout;
@@ -147,32 +146,32 @@ ModelOptions model_of(const RawOptions& raw, DatasetKind data) {
   return model;
 }
 
-/// No flag is taken that nothing would come of.
+/// Refuses flags that would have no effect.
 Result<void> check_device(const TrainOptions& options) {
   const NumericOptions& numerics = options.numerics;
   if (numerics.is_deterministic && numerics.benchmarks_cudnn) {
     return make_error(
         Errc::kInvalidArgument,
-        "--cudnn-benchmark chooses by the clock, which differs from run to run; leave it or "
+        "--cudnn-benchmark chooses by measured times, which differ between runs; leave it or "
         "--deterministic out");
   }
   return check_flags_of_gpus(options);
 }
 
-/// Each epoch's order is seeded with the sum, which Python refuses where it has more than 64 bits.
+/// Each epoch's order is seeded with the sum, which Python refuses beyond 64 bits.
 Result<void> check_sampler_seed(const TrainOptions& options) {
   const auto last = static_cast<std::uint64_t>(options.end_epoch() - 1);
   if (options.sampler_seed <= std::numeric_limits<std::uint64_t>::max() - last) return {};
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "--sampler-seed {}: the number of the epoch is added to it, up to {}, and the sum has no "
-          "place in 64 bits; give a smaller one",
+          "--sampler-seed {}: epoch numbers up to {} are added to it, and the sum does not fit in "
+          "64 bits; give a smaller one",
           options.sampler_seed,
           last));
 }
 
-/// A burn-in tries machines: it keeps nothing, and begins anew where it is started again.
+/// A burn-in tests machines: it saves nothing, and starts over after a restart.
 Result<void> check_burn_in(const TrainOptions& options) {
   if (!options.burn_in_hours) return {};
   const char* const other = options.snapshots.directory    ? "--snapshot-dir"
@@ -183,24 +182,24 @@ Result<void> check_burn_in(const TrainOptions& options) {
   if (other == nullptr) return {};
   return make_error(
       Errc::kInvalidArgument,
-      fmt::format("--burn-in keeps, takes up and evaluates nothing; leave {} out", other));
+      fmt::format("--burn-in saves, loads and evaluates nothing; leave {} out", other));
 }
 
 Result<void> check_evaluation(const TrainOptions& options) {
   if (!options.evaluated || !options.snapshots.begun_with) return {};
   return make_error(
       Errc::kInvalidArgument,
-      "--evaluate and --resume both name weights to begin with; leave one of them out");
+      "--evaluate and --resume both give initial weights; leave one of them out");
 }
 
-/// What is recorded: as the flags say, else as the system does whose lines the run prints.
+/// What to record: by the flags, else as the system does whose line style is used.
 Result<ProfileOptions> profile_of(const RawOptions& raw) {
   ProfileOptions profile = raw.options.profile;
   if (!profile.directory && (raw.profile_schedule || raw.profile_epochs)) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "{} is for steps that --profile records; give --profile DIR, too",
+            "{} needs --profile DIR",
             raw.profile_schedule ? "--profile-schedule" : "--profile-epochs"));
   }
   const TrainOptions& options = raw.options;
@@ -218,7 +217,7 @@ Result<ProfileOptions> profile_of(const RawOptions& raw) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "--profile-epoch {} is none of this run's, which are {} to {}",
+            "--profile-epoch {}: this run has epochs {} to {}",
             *captured,
             options.first_epoch,
             options.end_epoch() - 1));

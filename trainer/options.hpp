@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-/// What to print instead of training, for --help and --version.
+/// The text to print instead of training, for --help and --version.
 struct PrintAndLeave {
   std::string text;
 };

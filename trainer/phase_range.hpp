@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-// The stretches of a step that a trace shows by name: those of the OpenACC bootcamp, in which one
-// step is a `Train`, and the update, which it leaves without.
+// The parts of a step that a trace shows by name: those of the OpenACC bootcamp, where one step is
+// a `Train`, and additionally the update.
 inline constexpr std::string_view kTrainRange = "Train";
 inline constexpr std::string_view kDataRange = "Data loading";
 inline constexpr std::string_view kCopyRange = "Copy to device";
@@ -15,8 +15,8 @@ inline constexpr std::string_view kForwardRange = "Forward pass";
 inline constexpr std::string_view kBackwardRange = "Backward pass";
 inline constexpr std::string_view kOptimizerRange = "Optimizer step";
 
-/// Has profilers see a stretch of time, for as long as it lives: Python's record_function(). While
-/// nobody profiles it costs some nanoseconds. On the stack only: ranges nest.
+/// Shows its lifetime as a range in profilers: Python's record_function(). Costs some nanoseconds
+/// while there is no profiler. Use it on the stack only: ranges nest.
 class PhaseRange {
  public:
   explicit PhaseRange(std::string_view name) : function_(at::RecordScope::USER_SCOPE) {

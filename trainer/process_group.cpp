@@ -27,7 +27,7 @@ namespace {
 
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
-/// Rank 0's at `host`, where no agent hosts one.
+/// Rank 0's store at `host`, if no agent hosts one.
 Result<StorePointer> host_store(
     const WorkerPlace& place, const std::string& host, c10d::TCPStoreOptions options) {
   auto door = open_store_door(place);
@@ -56,8 +56,8 @@ Result<StorePointer> open_store(const WorkerPlace& place) {
   }
   StorePointer store = c10::make_intrusive<c10d::TCPStore>(address.host, options);
   if (!place.agent_store) return store;
-  // Where the agent's store outlives a restart (torchrun's does), the keys of each attempt must be
-  // new ones; the name is that of torch.distributed's env:// rendezvous.
+  // If the agent's store outlives a restart (torchrun's does), each attempt needs new keys; the
+  // name is that of torch.distributed's env:// rendezvous.
   return StorePointer(c10::make_intrusive<c10d::PrefixStore>(
       fmt::format("/worker/attempt_{}", place.attempt), std::move(store)));
 }
@@ -70,7 +70,7 @@ std::vector<std::string> keys_of_ranks(const char* what, int world) {
   return keys;
 }
 
-/// Those whose key is not there.
+/// The ranks whose key does not exist.
 std::vector<int> missing_ranks(c10d::Store& store, const std::vector<std::string>& keys) {
   std::vector<int> missing;
   for (std::size_t rank = 0; rank < keys.size(); ++rank) {
@@ -79,7 +79,7 @@ std::vector<int> missing_ranks(c10d::Store& store, const std::vector<std::string
   return missing;
 }
 
-/// Until all ranks have begun. Gloo would wait for no longer than a collective may take.
+/// Waits until all ranks have started. Gloo would wait only as long as a collective may take.
 Result<void> await_all(c10d::Store& store, const WorkerPlace& place) {
   constexpr std::chrono::milliseconds kTold = std::chrono::seconds(30);
   const auto keys = keys_of_ranks("ddptrain_begun", place.world);
@@ -92,7 +92,7 @@ Result<void> await_all(c10d::Store& store, const WorkerPlace& place) {
     } catch (const c10::DistStoreError&) {  // in time
       const auto missing = missing_ranks(store, keys);
       const std::string text = fmt::format(
-          "rank {} of {} ha{} not begun",
+          "rank {} of {} ha{} not started",
           fmt::join(missing, ", "),
           place.world,
           missing.size() == 1 ? "s" : "ve");
@@ -106,7 +106,7 @@ Result<void> await_all(c10d::Store& store, const WorkerPlace& place) {
   }
 }
 
-/// What ranks_that_keep_others_waiting() needs. A process is one rank, but for tests.
+/// The input of ranks_that_keep_others_waiting(). A process is one rank, except in tests.
 struct Joined {
   StorePointer store;
   int rank = 0;
@@ -130,7 +130,7 @@ std::vector<int> ranks_that_keep_others_waiting() {
   const auto keys = keys_of_ranks("ddptrain_waits", world);
   try {
     store->set(keys[static_cast<std::size_t>(rank)], std::vector<std::uint8_t>{'1'});
-    // They came to the collective a little later, and so their time is over later.
+    // Other ranks may have entered the collective a little later, so their timeout ends later.
     std::this_thread::sleep_for(std::clamp(timeout / 10, kGraceMin, kGraceMax));
     return missing_ranks(*store, keys);
   } catch (const std::exception&) {
@@ -150,14 +150,14 @@ Result<ProcessGroup> make_process_group(
     const auto come = await_all(*store, place);
     if (!come) return come.error();
   }
-  // create_default honours GLOO_SOCKET_IFNAME; plain create() has no device at all.
+  // create_default() honours GLOO_SOCKET_IFNAME; plain create() sets no device.
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
       store, place.rank, place.world, c10d::ProcessGroupGloo::Options::create_default(timeout));
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place.rank, place.world);
   group->setBackend(c10::kCPU, kGloo, backend);
   group->setDefaultBackend(kGloo);
-  // Never given back: peers take its closed sockets for the loss of this rank, and a rank that
-  // fails has to say why before they do.
+  // Never destroyed: peers treat its closed sockets as the loss of this rank, but a failing rank
+  // must report why first.
   static_cast<void>(new ProcessGroup(group));  // NOLINT(cppcoreguidelines-owning-memory)
   return group;
 }

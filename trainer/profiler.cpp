@@ -13,7 +13,7 @@
 #include <utility>
 
 namespace torch::autograd::profiler {
-// Of profiler/kineto_shim.h, which includes headers of Kineto's that not every wheel carries.
+// From profiler/kineto_shim.h, which includes Kineto headers that some wheels lack.
 // NOLINTNEXTLINE(readability-identifier-naming)
 TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
 }  // namespace torch::autograd::profiler
@@ -26,7 +26,7 @@ using torch::profiler::impl::ActivityType;
 using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 
-/// Without stacks and modules: C++ has none that Kineto could see.
+/// Without stacks and modules: Kineto sees none in C++.
 ProfilerConfig config() {
   return ProfilerConfig(
       ProfilerState::KINETO,
@@ -42,7 +42,7 @@ std::set<ActivityType> activities(bool has_gpu) {
   return wanted;
 }
 
-/// Wall clock: names of files of several starts must differ.
+/// Wall-clock time: files of several starts must have different names.
 std::int64_t wall_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -91,7 +91,7 @@ void Profiler::warm_up() {
 
 void Profiler::record() {
   kineto::enableProfiler(config(), activities(has_gpu_));
-  // What TensorBoard's plugin asks of a trace before it shows shapes, memory and ranks.
+  // Metadata that TensorBoard's plugin needs to show shapes, memory and ranks.
   kineto::addMetadataJson("record_shapes", "1");
   kineto::addMetadataJson("profile_memory", "1");
   kineto::addMetadataJson("with_flops", "1");
@@ -110,17 +110,17 @@ void Profiler::record() {
 void Profiler::save() {
   stage_ = Stage::kIdle;
   const auto path = std::filesystem::path(directory_) / trace_file_name(context_.rank, wall_ns());
-  context_.device->synchronise();  // or the last kernels are missing
+  context_.device->synchronise();  // otherwise the last kernels are missing
   kineto::disableProfiler()->save(path.string());
   std::error_code error;
-  if (std::filesystem::file_size(path, error) > 0 && !error) {  // Kineto does not tell
+  if (std::filesystem::file_size(path, error) > 0 && !error) {  // Kineto reports no errors
     if (context_.rank != 0) return;
     write_stderr(fmt::format(
         "ddptrain: profile of steps {} to {}: {}\n", first_step_ + 1, step_ + 1, path.string()));
     return;
   }
   write_stderr(fmt::format(
-      "ddptrain: rank {}: no profile of steps {} to {}: '{}' cannot be written; training goes on\n",
+      "ddptrain: rank {}: no profile of steps {} to {}: cannot write '{}'; training goes on\n",
       context_.rank,
       first_step_ + 1,
       step_ + 1,
@@ -130,13 +130,13 @@ void Profiler::save() {
 void Profiler::finish() {
   step_range_.reset();
   if (stage_ == Stage::kWarm) {
-    // The only way to have Kineto forget what it prepared.
+    // The only way to make Kineto discard what it prepared.
     kineto::enableProfiler(config(), activities(has_gpu_));
     static_cast<void>(kineto::disableProfiler());
     stage_ = Stage::kIdle;
   }
   if (stage_ != Stage::kRecording) return;
-  --step_;  // the last one that was made
+  --step_;  // the last completed step
   save();
   ++step_;
 }

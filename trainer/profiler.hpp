@@ -13,25 +13,25 @@
 
 namespace ddprun {
 
-/// Records some steps of this rank by torch's own profiler, Kineto, with shapes, memory and
-/// floating-point operations, and writes a Chrome trace for each cycle: what Python's
-/// torch.profiler does with tensorboard_trace_handler(worker_name="rank_<R>").
+/// Records some steps of this rank with torch's own profiler, Kineto, with shapes, memory and
+/// floating-point operations, and writes a Chrome trace for each cycle, as Python's torch.profiler
+/// does with tensorboard_trace_handler(worker_name="rank_<R>").
 ///
 ///   for each step: profiler.begin_step();  ...  profiler.end_step();
 ///   profiler.finish();
 ///
-/// All calls come from one thread, the one that trains. A trace that cannot be written is told on
-/// stderr, and training goes on.
+/// All calls come from the thread that trains. A trace that cannot be written is reported on
+/// stderr, and training continues.
 class Profiler {
  public:
-  /// What the traces say of the run.
+  /// Facts about the run that the traces contain.
   struct Context {
     int rank = 0;
     int world = 1;
     Device* device = nullptr;  // never null; outlives the profiler
   };
 
-  /// Makes the directory. Fails with kIo or kNotFound.
+  /// Creates the directory. Fails with kIo or kNotFound.
   static Result<std::unique_ptr<Profiler>> open(
       std::string directory, const ProfileSchedule& schedule, const Context& context);
 
@@ -42,7 +42,7 @@ class Profiler {
   void begin_step();
   void end_step();
 
-  /// Writes what is recorded of a cycle that is not done, as Python does at the end of its `with`.
+  /// Writes the recorded part of an unfinished cycle, as Python does at the end of its `with`.
   void finish();
 
  private:
@@ -56,10 +56,10 @@ class Profiler {
   const std::string directory_;
   const ProfileSchedule schedule_;
   const Context context_;
-  const bool has_gpu_;  // its kernels are recorded, too
+  const bool has_gpu_;  // GPU kernels are recorded, too
   Stage stage_ = Stage::kIdle;
-  std::int64_t step_ = 0;        // the one under way or to come
-  std::int64_t first_step_ = 0;  // that is recorded
+  std::int64_t step_ = 0;        // the current or next step
+  std::int64_t first_step_ = 0;  // first recorded step
   std::optional<at::RecordFunction> step_range_;
 };
 

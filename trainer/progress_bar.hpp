@@ -5,11 +5,11 @@
 
 namespace ddprun {
 
-/// One line on a terminal that shows how far the epoch is; where stderr is no terminal it shows
-/// nothing, so that logs hold no control characters (T32).
+/// One line on a terminal that shows the progress of the epoch. Shows nothing if stderr is not a
+/// terminal, so that logs contain no control characters (T32).
 class ProgressBar {
  public:
-  /// `wanted` is false on all ranks but 0.
+  /// `wanted` is false on all ranks except 0.
   ProgressBar(bool wanted, BarStyle style);
 
   /// Redraws, at most ten times a second, and at the epoch's last step.

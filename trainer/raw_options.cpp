@@ -39,8 +39,8 @@ auto words_for(const Kinds& kinds) {
   return words;
 }
 
-/// A flag that stands for `value` of an option: of the two the one given last counts, so that both
-/// are read when they are met.
+/// A flag that stands for `value` of an option: of the two, the one given last counts, because both
+/// set the value when they are parsed.
 void add_choice(
     CLI::App& app,
     const std::string& flag,
@@ -53,25 +53,25 @@ void add_choice(
 }
 
 void add_launch_flags(CLI::App& app, RawOptions& raw) {
-  app.add_flag("--distributed", raw.options.must_be_distributed, "Refuse to train alone");
+  app.add_flag("--distributed", raw.options.must_be_distributed, "Fail instead of training alone");
   app.add_flag(
       "--print-env",
       raw.options.prints_environment,
-      "Print RANK, WORLD_SIZE and the like, and who says so, instead of training");
+      "Print RANK, WORLD_SIZE and so on with their sources, and exit");
   app.add_option(
          "--local-rank",
          raw.options.local_rank,
-         "This process's number on its node, as torch.distributed.launch passes it; LOCAL_RANK "
-         "wins")
+         "Local rank, as torch.distributed.launch passes it; LOCAL_RANK takes precedence")
       ->transform(count(0, kLocalRankMax));
-  app.add_option("--config", "YAML file of flags without their hyphens; the command line wins")
+  app.add_option(
+         "--config", "YAML file of flags without hyphens; the command line takes precedence")
       ->type_name("FILE");
-  app.add_option("NAME=VALUE", raw.overrides, "Flags, as a configuration has them");
+  app.add_option("NAME=VALUE", raw.overrides, "Flags in the form of a configuration");
 }
 
 void add_data_flags(CLI::App& app, RawOptions& raw) {
   DataOptions& data = raw.options.data;
-  app.add_option("--dataset", raw.dataset, "The samples")
+  app.add_option("--dataset", raw.dataset, "Data set")
       ->check(one_of(choices_of(dataset_words())))
       ->trigger_on_parse();
   add_choice(app, "--use-fake-data", raw.dataset, name_of(DatasetKind::kFake), "--dataset fake");
@@ -81,65 +81,74 @@ void add_data_flags(CLI::App& app, RawOptions& raw) {
       ->envname("DATA_DIR")
       ->type_name("DIR");
   app.add_option(
-         "--transforms", data.transforms, "What is done to an image; else the data set's own")
+         "--transforms", data.transforms, "Transforms of images (default: the data set's own)")
       ->check(not_empty())
       ->type_name("NAME");
-  app.add_option("--limit-train-samples", data.limit_train, "Use the first N only; 0: all")
+  app.add_option("--limit-train-samples", data.limit_train, "Use only the first N; 0: all")
       ->transform(count(0, kCountMax));
   app.add_option(
          "--limit-test-samples,--limit-val-samples",
          data.limit_test,
-         "Use the first N only; 0: all")
+         "Use only the first N; 0: all")
       ->transform(count(0, kCountMax));
-  app.add_option("--validation-share", data.validation_share, "Of the training samples, held out")
+  app.add_option(
+         "--validation-share",
+         data.validation_share,
+         "Fraction of the training samples to hold out")
       ->check(between(0, 0.9));
-  app.add_option("--validation-split", raw.split, "How they are chosen")
+  app.add_option("--validation-split", raw.split, "How to choose them")
       ->check(one_of({"random", "stratified"}));
-  app.add_option("--validation-seed,--val-seed", data.validation_seed, "Of that choice")
+  app.add_option("--validation-seed,--val-seed", data.validation_seed, "Seed of that choice")
       ->transform(seed());
-  app.add_flag("--drop-last", data.drops_tail, "Leave out what the world size does not divide");
-  app.add_option("--workers,--num-workers", data.workers, "Threads of a rank that decode images")
-      ->transform(count(0, kThreadsMax));
-  app.add_option("--prefetch", data.prefetch, "Batches made ahead")->transform(count(1, 64));
   app.add_flag(
-      "--python-transforms", data.draws_as_python, "Draw crops and flips as Python's main process");
-  app.add_option("--fake-train-samples,--num-samples", data.fake_train, "Of made-up data")
+      "--drop-last", data.drops_tail, "Drop the remainder of the world size instead of padding");
+  app.add_option("--workers,--num-workers", data.workers, "Threads per rank that decode images")
+      ->transform(count(0, kThreadsMax));
+  app.add_option("--prefetch", data.prefetch, "Batches to prepare ahead")->transform(count(1, 64));
+  app.add_flag(
+      "--python-transforms",
+      data.draws_as_python,
+      "Draw crops and flips like Python's main process");
+  app.add_option("--fake-train-samples,--num-samples", data.fake_train, "Synthetic samples")
       ->transform(count(1, kCountMax));
-  app.add_option("--fake-test-samples", data.fake_test, "Of made-up data")
+  app.add_option("--fake-test-samples", data.fake_test, "Synthetic test samples")
       ->transform(count(1, kCountMax));
 }
 
 void add_model_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
-  app.add_option("--model,--model-name", raw.model, "The net")
+  app.add_option("--model,--model-name", raw.model, "Model architecture")
       ->check(one_of(choices_of(model_words())));
-  app.add_option("--classes", raw.classes, "How many the model tells apart")
+  app.add_option("--classes", raw.classes, "Number of classes of the model")
       ->transform(count(1, 1'000'000));
-  app.add_option("--image-size", raw.image_side, "Side of the images, pixels")
+  app.add_option("--image-size", raw.image_side, "Side of the images in pixels")
       ->transform(count(1, 4096));
-  app.add_option("--dropout", options.model.dropout, "Of a vision transformer")
+  app.add_option("--dropout", options.model.dropout, "Dropout of a vision transformer")
       ->check(between(0, 0.99));
   app.add_option(
          "--pretrained",
          options.pretrained,
-         "Weights to begin with: safetensors or torch.save; alone, those that torchvision has "
-         "downloaded")
+         "Initial weights, safetensors or torch.save; without FILE, the file that torchvision "
+         "downloads")
       ->check(not_empty())
       ->type_name("[FILE]");
   app.add_option(
-         "--evaluate", options.evaluated, "Test a file's or a snapshot's weights, and leave")
+         "--evaluate", options.evaluated, "Test the weights of a file or a snapshot, and exit")
       ->check(not_empty())
       ->type_name("PATH");
   app.add_flag("--sync-bn", options.synchronises_batch_norm, "Batch statistics over all ranks");
   app.add_flag(
-      "--param-count", options.counts_parameters, "Print the model's parameters and leave");
+      "--param-count",
+      options.counts_parameters,
+      "Print the number of the model's parameters, and exit");
 }
 
 void add_training_flags(CLI::App& app, RawOptions& raw) {
   TrainOptions& options = raw.options;
-  app.add_option("--epochs,--num-epochs,--total-epochs", options.epochs, "How many")
+  app.add_option("--epochs,--num-epochs,--total-epochs", options.epochs, "Number of epochs")
       ->transform(count(1, kCountMax));
-  app.add_option("--burn-in,--hours", options.burn_in_hours, "Train for so long, to try machines")
+  app.add_option(
+         "--burn-in,--hours", options.burn_in_hours, "Train for this many hours, to test machines")
       ->check(between(kBurnInHoursMin, kBurnInHoursMax))
       ->type_name("HOURS");
   app.add_option("--first-epoch", options.first_epoch, "Number of the first epoch")
@@ -147,144 +156,159 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   app.add_option("--batch-size", options.batch_size, "Samples per rank and pass")
       ->transform(count(1, 1'000'000));
   app.add_option(
-         "--accumulate,--gradient-accumulation-steps", options.accumulate, "Passes of one step")
+         "--accumulate,--gradient-accumulation-steps", options.accumulate, "Passes per step")
       ->transform(count(1, 1'000'000));
-  app.add_option("--clip-norm", options.clip_norm, "Largest norm of the gradients")
+  app.add_option("--clip-norm", options.clip_norm, "Maximum norm of the gradients")
       ->check(between(1e-12, 1e12));
-  app.add_option("--amp", raw.precision, "Autocast of the forward pass")
+  app.add_option("--amp", raw.precision, "Autocast type of the forward pass")
       ->check(one_of(choices_of(precision_words())))
       ->trigger_on_parse();
   add_choice(app, "--use-amp", raw.precision, name_of(Precision::kBFloat16), "--amp bf16");
-  app.add_option("--seed,--random-seed", options.seed, "Of weights and dropout")
+  app.add_option("--seed,--random-seed", options.seed, "Seed of weights and dropout")
       ->transform(seed())
       ->envname(contract::kTaskId);
-  app.add_option("--sampler-seed", raw.sampler_seed, "Of the order of samples; else --seed")
+  app.add_option(
+         "--sampler-seed", raw.sampler_seed, "Seed of the order of samples (default: --seed)")
       ->transform(seed());
-  app.add_option("--num-threads", options.num_threads, "Of each rank; results depend on it")
+  app.add_option("--num-threads", options.num_threads, "Threads per rank; results depend on it")
       ->transform(count(1, kThreadsMax));
-  app.add_option("--device", raw.device, "Where to train; auto: on GPUs if there are enough")
+  app.add_option("--device", raw.device, "Device; auto: GPUs if there are enough")
       ->check(one_of(choices_of(device_words())));
   app.add_flag(
       "--deterministic",
       options.numerics.is_deterministic,
-      "The same bits in each run; refuse operators that cannot");
-  app.add_option("--compile", options.compile, "Says that C++ has no such step, and what it has")
+      "Use only operators that give the same bits in each run");
+  app.add_option("--compile", options.compile, "No effect: print alternatives to torch.compile")
       ->type_name("[NAME]");
-  app.add_flag("--tf32", options.numerics.uses_tf32, "Tensor cores for float32, on GPUs");
+  app.add_flag("--tf32", options.numerics.uses_tf32, "Use tensor cores for float32 on GPUs");
   app.add_flag(
       "--cudnn-benchmark", options.numerics.benchmarks_cudnn, "Find the fastest convolutions");
   app.add_option(
          "--evaluate-every-epochs",
          raw.evaluate_every_epochs,
-         "Test after epochs that N divides; 0: at the end")
+         "Test every N epochs; 0: only at the end")
       ->transform(count(0, kCountMax));
 }
 
 void add_optimizer_flags(CLI::App& app, RawOptions& raw) {
   OptimizerOptions& optimizer = raw.options.optimizer;
   ScheduleOptions& schedule = raw.options.schedule;
-  app.add_option("--optimizer", raw.optimizer, "The rule of updates")
+  app.add_option("--optimizer", raw.optimizer, "Optimizer")
       ->check(one_of(choices_of(optimizer_words())));
   app.add_option(
-         "--learning-rate,--lr", optimizer.learning_rate, "Of the first step behind warm-up")
+         "--learning-rate,--lr",
+         optimizer.learning_rate,
+         "Learning rate of the first step after the warm-up")
       ->check(between(0, 1e6));
   app.add_option("--momentum", raw.momentum, "Of SGD")->check(between(0, 1));
-  app.add_flag("--nesterov", optimizer.is_nesterov, "Of SGD with momentum");
-  app.add_option("--weight-decay", raw.weight_decay, "Of all weights")->check(between(0, 1e6));
-  app.add_option("--schedule", raw.schedule, "Of the learning rate")
+  app.add_flag("--nesterov", optimizer.is_nesterov, "Nesterov momentum, for SGD with momentum");
+  app.add_option("--weight-decay", raw.weight_decay, "Weight decay of all weights")
+      ->check(between(0, 1e6));
+  app.add_option("--schedule", raw.schedule, "Learning rate schedule")
       ->check(one_of(choices_of(schedule_words())));
   app.add_option("--step-size", schedule.step_epochs, "Epochs between drops of --schedule step")
       ->transform(count(1, kCountMax));
   app.add_option("--gamma", schedule.gamma, "Factor of each drop")->check(between(0, 1e6));
-  app.add_option("--warmup-epochs", schedule.warmup_epochs, "Of the schedules that warm up")
+  app.add_option(
+         "--warmup-epochs",
+         schedule.warmup_epochs,
+         "Epochs of the warm-up, if the schedule has one")
       ->transform(count(0, kCountMax));
 }
 
 void add_ddp_flags(CLI::App& app, RawOptions& raw) {
   DdpOptions& ddp = raw.options.ddp;
-  app.add_option("--bucket-cap-mb", ddp.bucket_cap_mib, "MiB of gradients sent at once")
+  app.add_option("--bucket-cap-mb", ddp.bucket_cap_mib, "Size of gradient buckets in MiB")
       ->transform(count(1, 1'000'000));
   app.add_flag("--find-unused", ddp.finds_unused, "Some parameters have no gradient in a step");
   app.add_flag("--static-graph", ddp.has_static_graph, "Every step uses the same parameters");
-  app.add_option("--compress", raw.compression, "Gradients on their way between ranks")
+  app.add_option("--compress", raw.compression, "Compression of gradients between ranks")
       ->check(one_of(choices_of(compression_words())));
-  app.add_option("--pg-timeout", raw.peer_timeout_s, "Seconds that a rank waits for the others")
+  app.add_option("--pg-timeout", raw.peer_timeout_s, "Timeout of collectives in seconds")
       ->transform(count(1, 1'000'000));
   app.add_option(
          "--check-replicas-every-steps",
          raw.options.check_replicas_every_steps,
-         "Steps between comparisons of all ranks' weights; 0: never")
+         "Compare the weights of all ranks every N steps; 0: never")
       ->transform(count(0, kCountMax));
 }
 
 void add_output_flags(CLI::App& app, RawOptions& raw) {
   ReportOptions& report = raw.options.report;
-  app.add_option("--log-style", report.style, "Of the lines on stdout")
+  app.add_option("--log-style", report.style, "Style of the lines on stdout")
       ->check(one_of(line_style_names()));
   app.add_option(
          "--log-every,--logging-interval",
          report.every_steps,
-         "Steps between lines of a step; 0: the style's")
+         "Steps between two step lines; 0: the style's default")
       ->transform(count(0, kCountMax));
-  app.add_flag("-v,--verbose", report.verbosity, "Tell more; up to three times");
-  app.add_option("--peak-tflops", raw.options.peak_tflops, "Of a device, for MFU")
+  app.add_flag("-v,--verbose", report.verbosity, "Print more; up to three times");
+  app.add_option("--peak-tflops", raw.options.peak_tflops, "Peak TFLOPS of a device, for MFU")
       ->check(between(1e-6, 1e6));
   const auto add_file = [&app](const char* flag, auto& path, const char* what, const char* type) {
     return app.add_option(flag, path, what)->check(not_empty())->type_name(type);
   };
-  add_file("--metrics-file", report.metrics_file, "JSON lines, appended to by rank 0", "FILE");
-  add_file("--csv-file", report.csv_file, "The same as a table", "FILE");
+  add_file("--metrics-file", report.metrics_file, "JSON lines, appended by rank 0", "FILE");
+  add_file("--csv-file", report.csv_file, "The same as a CSV table", "FILE");
   add_file("--tensorboard-dir", report.tensorboard_dir, "Event files for TensorBoard", "DIR");
   add_file("--wandb-dir", report.wandb_dir, "An offline run for wandb sync", "DIR");
-  app.add_flag("--no-wandb", raw.leaves_wandb_out, "None of it, whatever --wandb-dir says");
-  add_file("--wandb-project", report.wandb_project, "Where wandb files the run", "NAME")
+  app.add_flag("--no-wandb", raw.leaves_wandb_out, "No wandb run, even with --wandb-dir");
+  add_file("--wandb-project", report.wandb_project, "Project of the run in wandb", "NAME")
       ->envname("WANDB_PROJECT");
-  add_file("--wandb-group", report.wandb_group, "Runs of one group stand together", "NAME")
+  add_file("--wandb-group", report.wandb_group, "Group of the run in wandb", "NAME")
       ->envname("WANDB_RUN_GROUP");
-  add_file("--wandb-run-id", report.wandb_run_id, "So that a later run adds to this one", "ID")
+  add_file(
+      "--wandb-run-id", report.wandb_run_id, "Id of the run in wandb, to continue it later", "ID")
       ->envname("WANDB_RUN_ID");
   add_file("--run-name", report.run_name, "Name of the run in all of these", "NAME");
-  add_file("--sample-trace", report.sample_trace, "JSON lines, appended to by every rank", "FILE");
+  add_file("--sample-trace", report.sample_trace, "JSON lines, appended by every rank", "FILE");
 }
 
 void add_checkpoint_flags(CLI::App& app, RawOptions& raw) {
-  app.add_option("--checkpoint-style", raw.checkpoint_style, "Of files for Python's scripts")
+  app.add_option(
+         "--checkpoint-style", raw.checkpoint_style, "Format of checkpoints for Python scripts")
       ->check(one_of(checkpoint_style_names()));
   app.add_option(
          "--checkpoint-dir",
          raw.checkpoint_directory,
-         "Where they go; else CHECKPOINT_DIR, else to the snapshots, else ./checkpoints")
+         "Their directory (default: CHECKPOINT_DIR, else that of the snapshots, else "
+         "./checkpoints)")
       ->check(not_empty())
       ->type_name("DIR");
   app.add_option(
          "--checkpoint-every-epochs,--checkpoint-interval-epochs,--checkpoint-interval",
          raw.checkpoint_every_epochs,
-         "Epochs between two of them")
+         "Epochs between two checkpoints")
       ->transform(count(1, kCountMax));
   app.add_option(
-         "--model-dir", raw.model_directory, "Weights alone go here, each tenth epoch and the last")
+         "--model-dir",
+         raw.model_directory,
+         "Directory for the weights of every tenth and the last epoch")
       ->check(not_empty())
       ->type_name("DIR");
-  app.add_option("--model-filename", raw.model_file, "What their file is called")
+  app.add_option("--model-filename", raw.model_file, "File name of these weights")
       ->check(file_name())
       ->type_name("NAME");
   app.add_flag(
-      "--link-checkpoints",
-      raw.options.links_checkpoints,
-      "Make ./checkpoints a link to their directory");
+      "--link-checkpoints", raw.options.links_checkpoints, "Link ./checkpoints to their directory");
 }
 
 void add_profile_flags(CLI::App& app, RawOptions& raw) {
   ProfileOptions& profile = raw.options.profile;
-  app.add_option("--profile", profile.directory, "Each rank's traces of some steps go here")
+  app.add_option("--profile", profile.directory, "Directory for traces of some steps of each rank")
       ->check(not_empty())
       ->type_name("DIR");
   app.add_option(
-         "--profile-schedule", raw.profile_schedule, "Steps to skip, warm up and record; cycles")
+         "--profile-schedule",
+         raw.profile_schedule,
+         "Steps to skip, to warm up and to record; cycles")
       ->type_name("WAIT,WARMUP,ACTIVE,REPEAT");
-  app.add_option("--profile-epoch", profile.captured_epoch, "The one that nsys captures")
+  app.add_option("--profile-epoch", profile.captured_epoch, "Epoch to capture with nsys")
       ->transform(count(0, kCountMax));
-  app.add_option("--profile-epochs", raw.profile_epochs, "Only in the run's first N; else 2")
+  app.add_option(
+         "--profile-epochs",
+         raw.profile_epochs,
+         "Profile only the first N epochs of the run (default: 2)")
       ->transform(count(1, kCountMax));
 }
 
@@ -295,21 +319,22 @@ void add_snapshot_flags(CLI::App& app, RawOptions& raw) {
       ->type_name("DIR");
   app.add_option("--snapshot-every-steps", snapshots.every_steps, "Steps between snapshots")
       ->transform(count(1, kCountMax));
-  app.add_option("--keep-snapshots", snapshots.keep, "How many stay")
+  app.add_option("--keep-snapshots", snapshots.keep, "Number of snapshots to keep")
       ->transform(count(1, 1'000'000));
-  app.add_option("--keep-best", raw.best, "Besides these the best one, by what validation measures")
+  app.add_option("--keep-best", raw.best, "Also keep the best one, by this result of validation")
       ->check(one_of({name_of(BestMetric::kAccuracy), name_of(BestMetric::kLoss)}));
   app.add_option(
          "--resume",
          raw.resumed,
-         "A snapshot to go on from where --snapshot-dir has none; alone, the file of --model-dir")
+         "Snapshot to resume from if --snapshot-dir has none; without a path, the file of "
+         "--model-dir")
       ->check(not_empty())
       ->type_name("[PATH]");
   app.add_option(
-         "--inject", raw.injections, "A fault for a drill: FAULT@STEP[:MS][,rank=N][,attempt=N]")
+         "--inject", raw.injections, "Fault for a drill: FAULT@STEP[:MS][,rank=N][,attempt=N]")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FAULT@STEP");
-  // For the parity tests, and not in --help.
+  // For the parity tests; hidden from --help.
   app.add_option("--test-flip-gradient-bit-at-step", raw.options.flip_gradient_bit_at_step)
       ->transform(count(1, kCountMax))
       ->group("");

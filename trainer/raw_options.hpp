@@ -1,6 +1,6 @@
 #pragma once
 
-// The flags of ddptrain, one by one. options.cpp makes options of them.
+// The flags of ddptrain, one by one. options.cpp turns them into options.
 
 #include "trainer/core/options.hpp"
 
@@ -16,8 +16,8 @@ class App;
 
 namespace ddprun {
 
-/// What the command line says, before flags are checked against each other. What is not given is
-/// none where its default depends on another flag.
+/// The command line before flags are checked against each other. A flag that is not given is none
+/// if its default depends on another flag.
 struct RawOptions {
   RawOptions() { options.optimizer.learning_rate = 0.01; }
 
@@ -41,17 +41,17 @@ struct RawOptions {
   std::optional<std::string> checkpoint_style;
   std::optional<std::string> checkpoint_directory;
   std::optional<std::int64_t> checkpoint_every_epochs;
-  std::optional<std::string> model_directory;  // as the OpenACC bootcamp's script has it
+  std::optional<std::string> model_directory;  // as in the OpenACC bootcamp's script
   std::optional<std::string> model_file;
   std::optional<std::string> resumed;  // a path, or kResumeAlone
   bool leaves_wandb_out = false;
   std::optional<std::string> profile_schedule;
   std::optional<std::int64_t> profile_epochs;
   std::vector<std::string> injections;
-  std::vector<std::string> overrides;  // name=value, behind all flags
+  std::vector<std::string> overrides;  // name=value, after all flags
 };
 
-/// The words of the flags whose value names one of several kinds.
+/// The values of the flags that name one of several kinds.
 const std::map<std::string, DatasetKind>& dataset_words();
 const std::map<std::string, ModelKind>& model_words();
 const std::map<std::string, OptimizerKind>& optimizer_words();
@@ -60,7 +60,7 @@ const std::map<std::string, Precision>& precision_words();
 const std::map<std::string, DeviceKind>& device_words();
 const std::map<std::string, Compression>& compression_words();
 
-/// Adds every flag, in the groups that --help shows. `raw` outlives `app`.
+/// Adds every flag, in the groups of --help. `raw` outlives `app`.
 void add_flags(CLI::App& app, RawOptions& raw);
 
 }  // namespace ddprun

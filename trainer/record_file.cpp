@@ -16,7 +16,7 @@ Result<RecordFile> RecordFile::open(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
   if (!file) {
     Error error = make_errno_error(errno, path);
-    error.detail += "; name a file that this user may write, in a directory that exists";
+    error.detail += "; give a file that this user may write, in a directory that exists";
     return error;
   }
   return RecordFile(std::move(file), path);

@@ -8,9 +8,9 @@
 
 namespace ddprun {
 
-/// A file that records are appended to, one line each, written at once: a record that was reported
-/// is in the file even if the process is killed next. Several processes of one machine may share
-/// it. Without a path it takes everything and writes nothing.
+/// A file to which records are appended, one line each, written immediately: a reported record is
+/// in the file even if the process is killed next. Several processes of one machine may share it.
+/// Without a path it accepts everything and writes nothing.
 class RecordFile {
  public:
   RecordFile() = default;
@@ -18,7 +18,7 @@ class RecordFile {
   /// Opens `path` for appending; a FIFO works too. Fails with kIo or kNotFound.
   static Result<RecordFile> open(const std::string& path);
 
-  /// Fails with kIo, e.g. when the disk is full.
+  /// Fails with kIo, for example if the disk is full.
   Result<void> write(std::string_view record);
 
  private:

@@ -50,7 +50,8 @@ Result<void> check_replicas(const torch::nn::Module& model, const ProcessGroup& 
   return make_error(
       Errc::kBadNumbers,
       fmt::format(
-          "the weights of rank {} are not those of the others: memory or a processor there may be "
+          "the weights of rank {} differ from those of the others: memory or a processor there may "
+          "be "
           "faulty; start again from the last snapshot, without that machine if it happens again",
           fmt::join(odd, ", ")));
 }

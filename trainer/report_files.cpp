@@ -66,7 +66,7 @@ Result<Sink> open_metrics(const std::string& path) {
   return Sink(std::make_unique<JsonSink>(*std::move(file)));
 }
 
-/// The header stands in a file once, however often the run is restarted.
+/// A file has the header once, however often the run is restarted.
 Result<Sink> open_csv(const std::string& path) {
   auto file = RecordFile::open(path);
   if (!file) return file.error();

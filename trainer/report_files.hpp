@@ -1,7 +1,7 @@
 #pragma once
 
 // The files that a run writes for programs: JSON lines, CSV, TensorBoard's and wandb's. Rank 0
-// opens them; the formats are made in core/.
+// opens them; core/ makes the formats.
 
 #include "base/error.hpp"
 #include "trainer/core/report_event.hpp"
@@ -16,21 +16,21 @@
 
 namespace ddprun {
 
-/// What --metrics-file and the like ask for; a file without a name is not written.
+/// The values of --metrics-file and similar flags; a file without a name is not written.
 struct ReportFileOptions {
   struct Wandb {
-    std::string directory;  // "wandb/" is made in it
-    std::string run_id;     // empty: made by chance
+    std::string directory;  // "wandb/" is created in it
+    std::string run_id;     // empty: a random id
     std::string project;
     std::string group;
     std::string run_name;
-    /// Shown beside the flags; see wandb_config().
+    /// Shown with the flags; see wandb_config().
     std::map<std::string, std::string> environment;
   };
 
   std::optional<std::string> metrics_file;  // JSON lines; a FIFO works too
   std::optional<std::string> csv_file;
-  std::optional<std::string> tensorboard_dir;  // made where it is missing
+  std::optional<std::string> tensorboard_dir;  // created if it does not exist
   std::optional<Wandb> wandb;
   ScalarNames scalar_names = ScalarNames::kMila;
   std::int64_t step_every = 20;  // steps between two points of a curve
@@ -43,21 +43,21 @@ class ReportSink {
   virtual ~ReportSink() = default;
   ReportSink(const ReportSink&) = delete;
   ReportSink& operator=(const ReportSink&) = delete;
-  /// Appends what the format has for `event`. Fails with kIo.
+  /// Appends the record of `event` in this format. Fails with kIo.
   virtual Result<void> write(const ReportEvent& event, double time_s) = 0;
 };
 
-/// All files of a run. Only the metrics file is the run's business: if it cannot be opened or
-/// written, that is an error. Another that fails is named on stderr, once, and left alone
-/// thereafter: no curve is worth a training.
+/// All files of a run. Only the metrics file is essential: if it cannot be opened or written, that
+/// is an error. If another file fails, that is reported once on stderr, and the file is not written
+/// any more: training does not stop for a curve.
 class ReportFiles {
  public:
-  /// Opens the files for appending. `time_s` is the wall clock, of names and first records. Fails
+  /// Opens the files for appending. `time_s` is wall-clock time, for names and first records. Fails
   /// with kIo or kNotFound for the metrics file.
   static Result<ReportFiles> open(const ReportFileOptions& options, double time_s);
 
-  /// What was reported is in the files when this returns, even if the process is killed next; not
-  /// if the machine is. Fails with kIo for the metrics file.
+  /// When this returns, the event is in the files, even if the process is killed next, but not if
+  /// the machine crashes. Fails with kIo for the metrics file.
   Result<void> write(const ReportEvent& event, double time_s);
 
  private:

@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-/// Every variable of Slurm's, and who the ranks are, as Mila's runs show them.
+/// All variables of Slurm, and those that identify the ranks, as Mila's runs show them.
 std::map<std::string, std::string> shown_environment() {
   std::map<std::string, std::string> shown;
   for (const auto& [name, value] : current_environment()) {
@@ -33,7 +33,7 @@ bool is_wandb_disabled() {
   return mode != nullptr && std::string_view(mode) == "disabled";
 }
 
-/// As Python would have it: a number, a truth value or a text.
+/// The value as Python would read it: a number, a truth value or a text.
 ArgumentValue value_of(const std::string& text) {
   if (const auto whole = parse_int<std::int64_t>(text)) return *whole;
   if (const auto number = parse_double(text)) return *number;
@@ -41,7 +41,7 @@ ArgumentValue value_of(const std::string& text) {
   return text;
 }
 
-/// A number, or where none of ours holds it its digits.
+/// A number, or its digits if it does not fit in an int64.
 Arguments::value_type::second_type seed_argument(std::uint64_t seed) {
   if (std::in_range<std::int64_t>(seed)) return static_cast<std::int64_t>(seed);
   return std::to_string(seed);
@@ -65,7 +65,7 @@ Arguments arguments_of(const TrainOptions& options) {
       {"amp", std::string(name_of(options.precision))},
       {"seed", seed_argument(options.seed)},
       {"sampler_seed", seed_argument(options.sampler_seed)}};
-  // Behind those that others follow, with what came of them, all that was said.
+  // First the flags on which others depend, with their final values, then all given flags.
   for (const auto& [flag, text] : options.report.flags) {
     std::string name = flag;
     std::ranges::replace(name, '-', '_');
@@ -75,7 +75,7 @@ Arguments arguments_of(const TrainOptions& options) {
   return arguments;
 }
 
-/// The run's name in files: the one given, else the job's.
+/// The run's name in files: the given one, else the job's.
 std::string run_name(const TrainOptions& options, const WorkerPlace& place) {
   return options.report.run_name.value_or(place.run_id);
 }

@@ -8,15 +8,15 @@
 
 namespace ddprun {
 
-/// Has each run of KAUST's style write its event files into a directory of its own, named by
-/// --run-name, else as theirs are: "ddp_<model>_<time of the start>".
+/// Makes each run of KAUST's style write its event files into its own directory, named by
+/// --run-name, else like theirs: "ddp_<model>_<time of the start>".
 void name_event_files(TrainOptions& options);
 
-/// Opens what `options` ask to report to, in the style that they name. Fails as RunReport::open().
+/// Opens the outputs that `options` request, in their style. Fails as RunReport::open().
 Result<RunReport> open_report(const TrainOptions& options, const WorkerPlace& place);
 
-/// What a report of the run's beginning knows from its flags; the caller adds what the data and the
-/// model turned out to be.
+/// The event of the run's start, from its flags; the caller adds the properties of the data and the
+/// model.
 RunBegan run_began(const TrainOptions& options, const WorkerPlace& place);
 
 }  // namespace ddprun

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-/// The wall clock, for records that people compare with other logs.
+/// Wall-clock time, for comparison of records with other logs.
 double wall_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -35,7 +35,7 @@ Result<void> RunReport::tell(const ReportEvent& event) {
   const auto told = write_stdout(text);
   const bool is_last = std::holds_alternative<RunEnded>(event);
   if (!written || told || !is_last) return written;
-  return with_context("training is done, but its last line is lost", told.error());
+  return with_context("training is done, but its last line was not printed", told.error());
 }
 
 }  // namespace ddprun

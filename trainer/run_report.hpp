@@ -1,6 +1,6 @@
 #pragma once
 
-// All that a run says, from one place: lines for people on stdout, files for programs.
+// All output of a run: lines for people on stdout, files for programs.
 
 #include "base/error.hpp"
 #include "trainer/core/line_style.hpp"
@@ -12,15 +12,15 @@ namespace ddprun {
 
 class RunReport {
  public:
-  /// Rank 0 opens `files`; the others only print what the style has for them. Fails with kIo or
+  /// Rank 0 opens `files`; the other ranks only print their lines of the style. Fails with kIo or
   /// kNotFound for the metrics file.
   static Result<RunReport> open(const LineContext& lines, const ReportFileOptions& files);
 
-  /// Prints and records `event`. Fails with kIo where it cannot go into the metrics file, and where
-  /// the last line, that of RunEnded, is lost; another line that is lost is no reason to end.
+  /// Prints and records `event`. Fails with kIo if it cannot be written to the metrics file, or if
+  /// the last line, that of RunEnded, is lost; other lost lines are ignored.
   Result<void> tell(const ReportEvent& event);
 
-  /// Of the style: Mila's ImageNet example counts samples.
+  /// The bar of the style: Mila's ImageNet example counts samples.
   BarStyle bar_style() const {
     return lines_.style == LineStyle::kMilaImagenet ? BarStyle::kSamples : BarStyle::kPlain;
   }

@@ -24,27 +24,27 @@ namespace {
 
 constexpr mode_t kFileMode = 0644;
 constexpr mode_t kDirectoryMode = 0755;
-// Linux writes and reads at most 2 GiB at once. Smaller pieces stay in the cache for the checksum.
+// Linux reads and writes at most 2 GiB at once. Smaller pieces stay in the cache for the checksum.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 
 std::string_view remedy_of(int errno_value) {
   switch (errno_value) {
     case ENOSPC:
     case EDQUOT:
-      return "; free space there, or name another directory";
+      return "; free space there, or give another directory";
     case EACCES:
     case EPERM:
     case EROFS:
-      return "; make it writable for this user, or name another directory";
+      return "; make it writable for this user, or give another directory";
     case ENOTDIR:
     case EEXIST:
-      return "; a file is in the way: remove it, or name another directory";
+      return "; a file is in the way: remove it, or give another directory";
     default:
       return "";
   }
 }
 
-/// The failure of a system call, by default the last one, which was to `verb` `path`.
+/// The failure to `verb` `path`, by the errno of the last system call or the given one.
 Error failed_to(std::string_view verb, const std::filesystem::path& path, int errno_value = errno) {
   Error error = make_errno_error(errno_value, fmt::format("cannot {} {}", verb, path.string()));
   error.detail += remedy_of(errno_value);
@@ -145,7 +145,7 @@ Result<std::vector<std::byte>> read_exactly(const std::filesystem::path& path, s
   const auto wrong_size = [&](std::size_t found) {
     return make_error(
         Errc::kCorrupt,
-        fmt::format("{}: {} bytes, and the manifest says {}", path.string(), found, size));
+        fmt::format("{}: {} bytes, but the manifest says {}", path.string(), found, size));
   };
   if (std::cmp_not_equal(status.st_size, size)) {
     return wrong_size(static_cast<std::size_t>(status.st_size));

@@ -74,7 +74,7 @@ void SnapshotSaver::run() {
   }
 }
 
-/// Moves what the views of state_ point to into copies_.
+/// Copies the data of the views in state_ into copies_.
 void SnapshotSaver::copy() {
   std::size_t next = 0;
   for (std::vector<TensorView>* const views : {&state_.model, &state_.optimizer}) {

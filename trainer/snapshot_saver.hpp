@@ -1,8 +1,8 @@
 #pragma once
 
-// Snapshots written beside the training. A step only reads the weights until its update, so they
-// can be copied while its forward and backward passes run: training waits for the copy, if it is
-// not done by then, and never for the disk.
+// Writes snapshots while training continues. A step only reads the weights until its update, so
+// they can be copied during its forward and backward passes: training waits for the copy, if it is
+// not done by then, but never for the disk.
 
 #include "base/error.hpp"
 #include "trainer/core/snapshot.hpp"
@@ -18,13 +18,13 @@
 
 namespace ddprun {
 
-/// One thread that copies and writes, one snapshot at a time. Used by the thread that trains. What
-/// it keeps is as large as a snapshot, and is used again for the next.
+/// One thread that copies and writes, one snapshot at a time. Used by the thread that trains. Its
+/// buffers are as large as a snapshot, and are reused for the next one.
 class SnapshotSaver {
  public:
-  /// Takes over all use of `store`.
+  /// Takes over `store`.
   explicit SnapshotSaver(std::unique_ptr<SnapshotStore> store);
-  /// Waits until what has begun is written.
+  /// Waits until everything begun is written.
   ~SnapshotSaver();
   SnapshotSaver(const SnapshotSaver&) = delete;
   SnapshotSaver& operator=(const SnapshotSaver&) = delete;
@@ -32,18 +32,18 @@ class SnapshotSaver {
   /// Whether begin() would have to wait for the disk.
   bool is_busy() const;
 
-  /// Begins to save `state`, once the snapshot before it is written. REQUIRES: what its views point
-  /// to stays as it is until wait_until_copied() has returned.
+  /// Begins to save `state`, after the previous snapshot is written. REQUIRES: the data of its
+  /// views does not change before wait_until_copied() has returned.
   void begin(SnapshotState state);
 
-  /// Until what begin() was given may change again.
+  /// Waits until the data passed to begin() may change again.
   void wait_until_copied();
 
-  /// Until what begin() was given is written. Fails as the last SnapshotStore::write() that failed
-  /// since the call before.
+  /// Waits until the snapshot passed to begin() is written. Fails with the last failure of
+  /// SnapshotStore::write() since the previous call.
   Result<void> finish();
 
-  /// The failure of the last write, if it has ended and was not told yet; never waits.
+  /// The failure of the last write, if it has ended and was not reported yet; never waits.
   std::optional<Error> take_failure();
 
   /// The newest step on disk; -1: none.
@@ -56,14 +56,14 @@ class SnapshotSaver {
   void copy();
 
   std::unique_ptr<SnapshotStore> store_;
-  SnapshotState state_;                         // the thread's, while it is not idle
-  std::vector<std::vector<std::byte>> copies_;  // the thread's: what the views of state_ point to
+  SnapshotState state_;                         // used by the thread unless it is idle
+  std::vector<std::vector<std::byte>> copies_;  // the thread's: the data of the views in state_
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Phase phase_ = Phase::kIdle;
   std::optional<Error> failure_;
   std::int64_t saved_step_ = -1;
-  std::jthread thread_;  // last: what it uses is there before it and behind it
+  std::jthread thread_;  // last: the members that it uses must outlive it
 };
 
 }  // namespace ddprun

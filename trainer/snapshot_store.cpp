@@ -30,7 +30,7 @@ Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
 }
 
-/// The one line of manifest.json.sha256, as sha256sum prints it.
+/// The one line of manifest.json.sha256, in the format of sha256sum.
 std::string sum_line(std::string_view manifest) {
   return fmt::format("{}  {}\n", sha256_hex(manifest), kManifest);
 }
@@ -44,18 +44,19 @@ Error superseded(const std::filesystem::path& directory, std::uint64_t claim) {
   return make_error(
       Errc::kCancelled,
       fmt::format(
-          "the snapshot directory {} belongs to a newer round or another job now ({}); a job that "
-          "is to go on beside it needs a --snapshot-dir of its own",
+          "the snapshot directory {} belongs to a newer round or another job now ({}); give each "
+          "job "
+          "its own --snapshot-dir",
           directory.string(),
           owner ? trim(*owner) : "unknown"));
 }
 
-/// The new snapshot is safe, so that old ones cannot be removed is no failure of the job.
+/// The new snapshot is safe, so it is not a failure of the job if old ones cannot be removed.
 void warn_of(const Error& error) {
-  spdlog::warn("old snapshots stay: {}", error.detail);
+  spdlog::warn("cannot remove old snapshots: {}", error.detail);
 }
 
-/// The first of `names` that is sound; those before it go to `damaged`.
+/// The first of `names` that is intact; adds those before it to `damaged`.
 Result<SnapshotStore::Found> first_sound(
     const std::filesystem::path& directory,
     const std::vector<SnapshotName>& names,
@@ -72,7 +73,7 @@ Result<SnapshotStore::Found> first_sound(
   }
   if (found.damaged.empty()) return found;
   return corrupt(fmt::format(
-      "none of the {} snapshots in {} is sound, the newest because of {}; restore one, or move "
+      "none of the {} snapshots in {} is intact, the newest because of {}; restore one, or move "
       "them away to start over",
       found.damaged.size(),
       directory.string(),
@@ -88,14 +89,14 @@ Result<Manifest> read_manifest(const std::filesystem::path& path) {
   if (!sum) return sum.error();
   if (*sum != sum_line(*text)) {
     return corrupt(fmt::format(
-        "{}: its sha256 is not the one in {}", (path / kManifest).string(), kManifestSum));
+        "{}: its sha256 differs from the one in {}", (path / kManifest).string(), kManifestSum));
   }
   auto manifest = parse_manifest(*text);
   if (!manifest) return with_context(path.string(), manifest.error());
   const auto name = SnapshotName::parse(path.filename().string());
   if (name && *name != manifest->name) {
-    return corrupt(fmt::format(
-        "{}: its manifest says that it is {}", path.string(), manifest->name.to_string()));
+    return corrupt(
+        fmt::format("{}: its manifest is that of {}", path.string(), manifest->name.to_string()));
   }
   return manifest;
 }
@@ -107,7 +108,7 @@ Result<std::vector<std::byte>> read_listed(
   const std::string sum = sha256_hex(*content);
   if (sum == file.sha256) return content;
   return corrupt(fmt::format(
-      "{}: its sha256 is {}, and the manifest says {}",
+      "{}: its sha256 is {}, but the manifest says {}",
       (directory / file.name).string(),
       sum,
       file.sha256));
@@ -121,7 +122,7 @@ Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::pat
   for (const ManifestFile& file : manifest->files) {
     auto content = read_listed(path, file);
     if (!content) return content.error();
-    files.push_back(*std::move(content));  // the bytes themselves stay where they are
+    files.push_back(*std::move(content));  // the bytes themselves do not move
     contents.emplace(file.name, files.back());
   }
   auto state = decode_state(*manifest, contents);
@@ -131,7 +132,7 @@ Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::pat
 
 Result<std::optional<Manifest>> peek_newest(const std::filesystem::path& directory) {
   if (std::error_code ignored; !std::filesystem::is_directory(directory, ignored)) {
-    return std::optional<Manifest>();  // claim() makes it, or tells why it cannot
+    return std::optional<Manifest>();  // claim() creates it, or reports why it cannot
   }
   auto entries = list_snapshots(directory);
   if (!entries) return entries.error();
@@ -184,7 +185,7 @@ Result<SnapshotName> SnapshotStore::write(const SnapshotState& state) {
   if (written) written = publish(name);
   if (!written) {
     remove_tree(path_aside(name));
-    // A newer round may have swept the files away: then that is the reason.
+    // If a newer round has removed the files, that is the reason to report.
     const auto ours = check_claim();
     return ours ? written.error() : ours.error();
   }
@@ -218,15 +219,15 @@ Result<void> SnapshotStore::take_claim() {
   const auto created = create_claim(options_.directory / claim_name(claim_), owner);
   if (!created) return created.error();
   if (*created) return {};
-  // Another round came between the two lines. It may be the newer one, so this one does not insist.
+  // Another round claimed in between. It may be the newer one, so this round gives up.
   return superseded(options_.directory, claim_);
 }
 
 Result<void> SnapshotStore::sweep() const {
   const auto entries = list_snapshots(options_.directory);
   if (!entries) return entries.error();
-  // Renamed before deleted: a writer of an older round that is about to rename finds nothing then,
-  // and a crash in between leaves no snapshot with files missing.
+  // Renamed before deletion: then a writer of an older round that is about to rename finds nothing,
+  // and a crash in between leaves no snapshot with missing files.
   for (const auto& partial : entries->partial) {
     if (partial.claim >= claim_) continue;
     const auto moved = move_entry(
@@ -279,11 +280,11 @@ Result<void> SnapshotStore::publish(const SnapshotName& name) const {
   if (!*renamed) {
     return make_error(
         Errc::kIo,
-        fmt::format("cannot save {}: somebody removed it meanwhile", path_aside(name).string()));
+        fmt::format("cannot save {}: it was removed meanwhile", path_aside(name).string()));
   }
   auto synced = sync_entries(options_.directory);
   if (!synced) return synced;
-  // A round that claimed before the rename may have made its list without this one.
+  // A round that claimed before the rename may have made its list without this snapshot.
   return check_claim();
 }
 
@@ -298,7 +299,7 @@ void SnapshotStore::prune(const std::optional<BestSoFar>& best) const {
     if (!moved) return warn_of(moved.error());
     swept.push_back(to);
   }
-  // Were a file's removal durable before the rename, a crash would leave a damaged snapshot.
+  // If a file's removal became durable before the rename, a crash would leave a damaged snapshot.
   const auto synced = sync_entries(options_.directory);
   if (!synced) return warn_of(synced.error());
   for (const auto& path : swept) {

@@ -1,14 +1,14 @@
 #pragma once
 
-// Snapshots on disk: one directory of snapshots, of which rank 0 of each round is the only writer.
+// Snapshots on disk: one directory of snapshots, which only rank 0 of each round writes.
 //
-// Whatever moment the machine, the process or the power ends at, the newest snapshot that write()
-// has returned stays loadable: it is written aside, synced, renamed, and its parent synced.
+// The newest snapshot for which write() has returned stays loadable whenever the machine, the
+// process or the power fails: it is written aside, synced, renamed, and its parent synced.
 //
 // R10. claim() numbers the round in the directory, then moves everything unfinished of older rounds
-// away, and only then lists what there is. A writer looks for a larger claim right before it
-// renames. So an older round that is still about either has renamed before the list is made, or
-// finds nothing to rename, or sees the claim and gives up; its later renames cannot succeed.
+// away, and only then lists the entries. A writer checks for a larger claim right before it
+// renames. So an older round that still runs has renamed before the list is made, or finds nothing
+// to rename, or sees the claim and gives up; its later renames cannot succeed.
 
 #include "base/error.hpp"
 #include "trainer/core/manifest.hpp"
@@ -24,7 +24,7 @@
 
 namespace ddprun {
 
-/// A snapshot in memory. `state` points into what else is in here.
+/// A snapshot in memory. `state` points to the other members.
 class LoadedSnapshot {
  public:
   LoadedSnapshot(SnapshotName name, SnapshotState state, std::vector<std::vector<std::byte>> files)
@@ -46,59 +46,59 @@ class LoadedSnapshot {
 /// naming the file and what is wrong, or with kNotFound or kIo.
 Result<std::unique_ptr<LoadedSnapshot>> load_snapshot(const std::filesystem::path& path);
 
-/// What the manifest of the snapshot in the directory `path` says. Its own checksum and its name
-/// are checked, the files that it lists are not. Fails as load_snapshot() does.
+/// The manifest of the snapshot in the directory `path`. Checks its own checksum and its name, but
+/// not the listed files. Fails as load_snapshot() does.
 Result<Manifest> read_manifest(const std::filesystem::path& path);
 
-/// Reads a file of the snapshot in `directory`, and compares its size and SHA-256. Fails likewise.
+/// Reads a file of the snapshot in `directory`, and checks its size and SHA-256. Fails likewise.
 Result<std::vector<std::byte>> read_listed(
     const std::filesystem::path& directory, const ManifestFile& file);
 
-/// What the manifest of the newest snapshot in `directory` says, without claiming anything; none
-/// when there is no sound manifest. Another round may save or remove snapshots meanwhile, so this
-/// is for a first look only. Fails with kIo when the directory cannot be read.
+/// The manifest of the newest snapshot in `directory`, without claiming anything; none if there is
+/// no intact manifest. Another round may save or remove snapshots meanwhile, so this is only for a
+/// preliminary check. Fails with kIo if the directory cannot be read.
 Result<std::optional<Manifest>> peek_newest(const std::filesystem::path& directory);
 
 struct SnapshotStoreOptions {
-  std::filesystem::path directory;  // made when it does not exist
-  std::size_t keep = 2;             // this many sound snapshots stay, and the best; >= 1
-  // Initialised here too, or g++ warns where designated initialisers leave it out.
+  std::filesystem::path directory;  // created if it does not exist
+  std::size_t keep = 2;             // this many intact snapshots stay, and the best; >= 1
+  // Initialised here too: otherwise g++ warns if designated initialisers leave it out.
   std::string run_id = {};  // the job, for messages NOLINT(readability-redundant-member-init)
-  std::uint64_t term = 0;   // with `round`, the owner of what is written
+  std::uint64_t term = 0;   // with `round`, the owner of written data
   std::uint64_t round = 0;
 };
 
-/// The snapshots of one directory, in the hands of one round. Rank 0 alone has one. Not for use by
-/// two threads at once. All its calls block on the disk.
+/// The snapshots of one directory, owned by one round. Only rank 0 has one. Not for use by two
+/// threads at once. All its calls block on the disk.
 class SnapshotStore {
  public:
-  /// Takes the directory over. Call it when this round's process group stands, so that no process
-  /// of an older round gets this far. Fails with kIo or kNotFound when the directory cannot be made
-  /// or written, with kCancelled when another round claims it at the same time and wins.
+  /// Takes over the directory. Call it after this round's process group has formed, so that no
+  /// process of an older round gets this far. Fails with kIo or kNotFound if the directory cannot
+  /// be created or written, with kCancelled if another round claims it at the same time and wins.
   static Result<std::unique_ptr<SnapshotStore>> claim(SnapshotStoreOptions options);
 
-  /// What the round goes on from, and what it had to pass over for that.
+  /// The snapshot to resume from, and those that were skipped.
   struct Found {
     std::unique_ptr<LoadedSnapshot> snapshot;  // null: there is none, training begins at step 0
-    std::vector<Error> damaged;                // newer, but unsound: each names its path and defect
+    std::vector<Error> damaged;                // newer, but damaged: each names its path and defect
   };
 
-  /// The newest complete snapshot of the rounds before. The others learn from rank 0 which it is,
-  /// by path_of(), and use load_snapshot(). Fails with kCorrupt when there are snapshots and none
-  /// is sound: to start over is for a person to decide.
+  /// The newest complete snapshot of earlier rounds. Rank 0 sends its path_of() to the others,
+  /// which use load_snapshot(). Fails with kCorrupt if there are snapshots but none is intact: a
+  /// person must decide to start over.
   Result<Found> newest();
 
-  /// Saves `state`. When this returns a name the snapshot is durable; only then are the oldest
-  /// beyond `keep` removed, all but the one that `state.best` names. So a new best, which names
-  /// itself, is there before the old one goes. A step that this round has saved already is not
-  /// saved again. Fails with kIo when the disk is full or refuses, and with kCancelled when a newer
-  /// round has claimed the directory; nothing of the attempt is taken up later.
+  /// Saves `state`. When this returns a name, the snapshot is durable; only then are the oldest
+  /// beyond `keep` removed, except the one that `state.best` names. So a new best, which names
+  /// itself, exists before the old one is removed. A step that this round has already saved is not
+  /// saved again. Fails with kIo if the disk is full or refuses, and with kCancelled if a newer
+  /// round has claimed the directory; nothing of a failed attempt is used later.
   Result<SnapshotName> write(const SnapshotState& state);
 
   std::filesystem::path path_of(const SnapshotName& name) const;
   std::uint64_t claim_number() const { return claim_; }
 
-  /// What write() calls the snapshot of this step.
+  /// The name that write() gives to the snapshot of this step.
   SnapshotName name_of_step(std::int64_t step) const;
 
  private:
@@ -117,8 +117,8 @@ class SnapshotStore {
   std::vector<SnapshotName> damaged_;
 };
 
-/// The snapshot that `path` is, or the newest sound one in the directory `path`; claims nothing.
-/// Fails with kNotFound when there is no such path, and as SnapshotStore::newest().
+/// The snapshot at `path`, or the newest intact one in the directory `path`; claims nothing. Fails
+/// with kNotFound if the path does not exist, and as SnapshotStore::newest().
 Result<SnapshotStore::Found> find_snapshot(const std::filesystem::path& path);
 
 }  // namespace ddprun

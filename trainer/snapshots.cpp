@@ -48,7 +48,7 @@ Snapshots::Header header_of(const SnapshotState& state) {
       .world = std::ssize(state.ranks)};
 }
 
-/// The last rank's samples are of the world that saved: at another one they become rank 0's.
+/// The last rank's samples refer to the world that saved: at another world size rank 0 has them.
 EpochReached reached_by(const SnapshotState& state) {
   const auto& sums = state.ranks.back().sums;
   const auto samples = sums.find(kSamplesOfEpoch);
@@ -73,7 +73,7 @@ Snapshots::Snapshots(
   number_names_.insert(number_names_.end(), extras.begin(), extras.end());
 }
 
-/// The generator's state, then the numbers, as bytes: one row of what is gathered.
+/// The generator's state, then the numbers, as bytes: one row of the gathered tensor.
 torch::Tensor Snapshots::row_of_this_rank(const TrainPosition& position) const {
   std::vector<double> numbers = {position.sums.loss, position.sums.correct, position.sums.samples};
   for (std::size_t i = kSumNames.size(); i < number_names_.size(); ++i) {
@@ -102,9 +102,9 @@ RankState Snapshots::rank_state_of(const torch::Tensor& row) const {
   return {.rng = {bytes, bytes + rng.nbytes()}, .sums = numbers_of(row)};
 }
 
-/// The row that rank_state_of() came from. Fails with kCorrupt when a part has another size. One
-/// that was imported may lack the generator, whose place this process's takes, as in a script that
-/// seeds and then loads; sums, which are zeros; and other numbers, which are NaN.
+/// The row from which rank_state_of() came. Fails with kCorrupt if a part has another size. An
+/// imported state may lack the generator, which this process's then replaces, as in a script that
+/// seeds and then loads; the sums, which are then zeros; and other numbers, which are then NaN.
 Result<torch::Tensor> Snapshots::row_of(const RankState& rank, bool is_imported) const {
   torch::Tensor row = row_of_this_rank({});
   std::vector<double> values;
@@ -120,7 +120,7 @@ Result<torch::Tensor> Snapshots::row_of(const RankState& rank, bool is_imported)
   const std::size_t head = row.nbytes() - number_names_.size() * sizeof(double);
   const bool has_generator = rank.rng.size() == head || (is_imported && rank.rng.empty());
   if (values.size() != number_names_.size() || !has_generator) {
-    return make_error(Errc::kCorrupt, "the state of a rank has another form than ours");
+    return make_error(Errc::kCorrupt, "the state of a rank has an unknown form");
   }
   auto* const bytes = row.mutable_data_ptr<std::uint8_t>();
   if (!rank.rng.empty()) std::memcpy(bytes, rank.rng.data(), head);
@@ -128,7 +128,7 @@ Result<torch::Tensor> Snapshots::row_of(const RankState& rank, bool is_imported)
   return row;
 }
 
-/// A job with other flags is refused before it takes the directory from the one that runs there.
+/// Refuses a job with other flags before it takes the directory from the job that runs there.
 Result<void> Snapshots::check_before_claim() const {
   const std::filesystem::path directory = options_.snapshots.directory.value_or("");
   const auto newest = peek_newest(directory);
@@ -149,8 +149,7 @@ Result<Snapshots::Taken> Snapshots::take_over() {
     return make_error(
         Errc::kNotFound,
         fmt::format(
-            "--resume {}: there is no such file or directory; mend the path, or leave it out",
-            *other));
+            "--resume {}: no such file or directory; correct the path, or leave it out", *other));
   }
   auto store = SnapshotStore::claim(
       {.directory = *options_.snapshots.directory,
@@ -164,23 +163,23 @@ Result<Snapshots::Taken> Snapshots::take_over() {
   auto found = store_->newest();
   if (!found) return with_context("--snapshot-dir", found.error());
   for (const Error& damaged : found->damaged) {
-    write_stderr(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
+    write_stderr(fmt::format("ddptrain: skipped a damaged snapshot: {}\n", damaged.detail));
   }
   if (!found->snapshot) return take_other();
-  // Again: another job may have saved since, or the newest manifest was of a damaged snapshot.
+  // Again: another job may have saved since, or the newest manifest belonged to a damaged snapshot.
   std::string path = store_->path_of(found->snapshot->name()).string();
   const auto same = check_same_job(found->snapshot->state().arguments, options_);
   if (!same) return with_context(path, same.error());
   return Taken{.snapshot = std::move(found->snapshot), .path = std::move(path)};
 }
 
-/// What --resume names, where the directory has nothing to go on from.
+/// The snapshot of --resume, if the directory has none to resume from.
 Result<Snapshots::Taken> Snapshots::take_other() const {
   const auto& other = options_.snapshots.begun_with;
   if (!other) {
     if (place_.attempt > 0) {
       write_stderr(fmt::format(
-          "ddptrain: restarted, and {} has no snapshot: training begins anew\n",
+          "ddptrain: restarted, but {} has no snapshot: training starts over\n",
           options_.snapshots.directory.value_or("")));
     }
     return Taken();
@@ -189,7 +188,7 @@ Result<Snapshots::Taken> Snapshots::take_other() const {
   if (!found) return with_context("--resume", found.error());
   if (!found->snapshot) {
     write_stderr(
-        fmt::format("ddptrain: --resume {} has no snapshot: training begins anew\n", *other));
+        fmt::format("ddptrain: --resume {} has no snapshot: training starts over\n", *other));
     return Taken();
   }
   const auto same = check_same_job(found->snapshot->state().arguments, options_);
@@ -197,7 +196,7 @@ Result<Snapshots::Taken> Snapshots::take_other() const {
   return Taken{.snapshot = std::move(found->snapshot), .path = *other};
 }
 
-/// The record of what was best outlives a restart, unless another metric counts from now on.
+/// The record of the best survives a restart, unless another metric is used from now on.
 void Snapshots::take_best(const std::optional<BestSoFar>& saved) {
   best_ = saved;
   const auto& metric = options_.snapshots.keeps_best;
@@ -205,13 +204,13 @@ void Snapshots::take_best(const std::optional<BestSoFar>& saved) {
       !store_ || !saved || std::filesystem::exists(store_->path_of(saved->snapshot));
   if (metric && !is_here && saved->metric == *metric) {
     write_stderr(fmt::format(
-        "ddptrain: the best so far, {}, is not in {}; the first that beats it is kept there\n",
+        "ddptrain: the best so far, {}, is not in {}; the next better one is kept there\n",
         best_text(*saved),
         options_.snapshots.directory.value_or("")));
   }
   if (!saved || !metric || saved->metric == *metric) return;
   write_stderr(fmt::format(
-      "ddptrain: the best was chosen by {} before, and is by {} from now on\n",
+      "ddptrain: the metric of the best changes from {} to {}\n",
       name_of(saved->metric),
       name_of(*metric)));
   best_.reset();
@@ -248,7 +247,7 @@ Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
   resumed_step_ = state.step;
   const std::string changed = changed_settings(state.arguments, options_);
   if (!changed.empty())
-    write_stderr(fmt::format("ddptrain: goes on from {} with {}\n", path, changed));
+    write_stderr(fmt::format("ddptrain: resumed from {} with {}\n", path, changed));
   return Told{.header = header_of(state), .rows = torch::stack(rows)};
 }
 
@@ -256,8 +255,8 @@ Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& tra
   if (!options_.snapshots.directory && !options_.snapshots.begun_with) {
     return std::optional<TrainPosition>();
   }
-  // Rank 0 does all that can fail; what came of it is the first thing that the others are told, so
-  // that no rank waits for one that has given up.
+  // Rank 0 does everything that can fail, and sends the result to the others first, so that no rank
+  // waits for one that has given up.
   Told told;
   if (place_.rank == 0) {
     auto done = put_back(trained);
@@ -272,7 +271,7 @@ Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& tra
   const Header& header = told.header;
   if (header.verdict == Verdict::kNothing) return std::optional<TrainPosition>();
   if (header.verdict == Verdict::kFailed) {
-    // As of a peer that is lost: whoever looks for the cause is led to rank 0.
+    // As for a lost peer: the search for the cause then leads to rank 0.
     return make_error(Errc::kPeerLost, "rank 0 refused the snapshots; its message says why");
   }
 
@@ -301,8 +300,8 @@ TrainPosition Snapshots::position_from(const Told& told) const {
       .batches = header.batches,
       .sums = {},
       .extras = {}};
-  // A rank that the saving world did not have begins with another's generator: there are no bits
-  // to be equal to.
+  // A rank that the saving world did not have starts with another rank's generator: it has no
+  // earlier bits to reproduce.
   const torch::Tensor mine = rows[place_.rank % header.world];
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_state(rng_of(mine));
@@ -314,7 +313,7 @@ TrainPosition Snapshots::position_from(const Told& told) const {
       position.sums.add(sums_of(numbers_of(rows[rank])));
     }
   }
-  // What an imported snapshot does not tell.
+  // Values that an imported snapshot lacks.
   std::erase_if(position.extras, [](const auto& extra) { return std::isnan(extra.second); });
   return position;
 }
@@ -324,7 +323,7 @@ Result<bool> Snapshots::is_best(const MetricSums& validated, std::int64_t epoch)
   if (!kept) return false;
   const torch::Tensor verdict = torch::zeros({1}, torch::kInt64);
   if (place_.rank == 0) {
-    const auto done = finish();  // only then is it known whether the best before was saved
+    const auto done = finish();  // only then is it known whether the previous best was saved
     if (!done) return done.error();
     const BestMetric metric = *kept;
     const double value =
@@ -355,7 +354,7 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
   group_->gather(rows, row)->wait();
   if (place_.rank != 0) return {};
 
-  auto done = finish();  // of the one before: its views point into what is replaced here
+  auto done = finish();  // of the previous snapshot: its views point to data replaced here
   if (!done) return done;
   saving_step_ = position.progress.step;
   saving_best_ = std::exchange(next_best_, std::nullopt);
@@ -366,7 +365,7 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
   }
   model_.clear();
   for (const auto& item : trained.model.named_parameters()) {
-    model_.emplace_back(item.key(), item.value().detach().cpu());  // the same where it is there
+    model_.emplace_back(item.key(), item.value().detach().cpu());  // no copy if it is already there
   }
   for (const auto& item : trained.model.named_buffers()) {
     // The next forward pass changes them while the parameters are copied.
@@ -416,7 +415,7 @@ std::int64_t Snapshots::saved_step() const {
 Result<void> Snapshots::told_failure(const std::optional<Error>& failure) {
   if (!failure) return {};
   if (failure->is(Errc::kCancelled)) return *failure;
-  // The snapshot before this one is still whole, so there is nothing to lose by going on.
+  // The previous snapshot is still intact, so nothing is lost by continuing.
   write_stderr(fmt::format(
       "ddptrain: no snapshot at step {}, training goes on: {}\n", saving_step_, failure->detail));
   return {};

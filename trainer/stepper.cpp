@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-/// Autocast around a forward pass and its loss, where it is wanted.
+/// Autocast around a forward pass and its loss, if requested.
 class ForwardPrecision {
  public:
   ForwardPrecision(Precision precision, torch::Device device) {
@@ -24,7 +24,7 @@ class ForwardPrecision {
   std::optional<Autocast> autocast_;
 };
 
-/// How many of the `k` highest scores of `output` (N, classes) stand at the label.
+/// The number of samples whose label is among the `k` highest scores of `output` (N, classes).
 std::int64_t count_correct(
     const torch::Tensor& output, const torch::Tensor& labels, std::int64_t k) {
   if (k == 1) return output.argmax(1).eq(labels).sum().item<std::int64_t>();
@@ -63,7 +63,7 @@ Stepper::Pass Stepper::pass(const Batch& batch, Gradients gradients) {
   if (scaler_) driven = scaler_->scale(driven);
   {
     const PhaseRange range(kBackwardRange);
-    driven.backward();  // averages the gradients over all ranks, where it reduces
+    driven.backward();  // averages the gradients over all ranks, if it reduces
   }
   return {.loss = loss.item<double>(), .right = count_correct(output.detach(), batch.labels, 1)};
 }

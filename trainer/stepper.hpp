@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-/// Makes the steps of one rank: forward, backward and update, as one Python loop would.
+/// Makes the steps of one rank: forward, backward and update, as a Python loop would.
 ///
 ///   stepper.begin();
 ///   for each pass: stepper.pass(batch, is last ? Gradients::kReduce : Gradients::kAccumulate);
@@ -28,25 +28,25 @@ class Stepper {
     std::int64_t right = 0;
   };
 
-  /// What came of a step.
+  /// The result of a step.
   struct Update {
-    std::optional<double> gradient_norm;  // before clipping; none where nothing is clipped
+    std::optional<double> gradient_norm;  // before clipping; none without clipping
     bool is_skipped = false;              // a scaled gradient was not finite, on all ranks
   };
 
-  /// What it is given outlives it.
+  /// All arguments outlive it.
   Stepper(const TrainOptions& options, torch::Device device, Ddp& ddp, Optimizer& optimizer);
 
-  /// Forgets the gradients of the step before.
+  /// Drops the gradients of the previous step.
   void begin();
 
-  /// Collective where it reduces.
+  /// Collective if it reduces.
   Pass pass(const Batch& batch, Gradients gradients);
 
   /// Unscales, clips and updates, in this order (P16).
   Update update(double learning_rate);
 
-  /// Loss and scores without gradients, by the running statistics of rank 0. Collective.
+  /// Loss and scores without gradients, with rank 0's running statistics. Collective.
   struct Scores {
     double loss = 0;  // mean over the batch
     std::int64_t right = 0;
@@ -54,7 +54,7 @@ class Stepper {
   };
   Scores evaluate(const Batch& batch);
 
-  /// The names and values of what a snapshot has to hold of this; nothing without a loss scale.
+  /// The names and values of its state for a snapshot; empty without a loss scale.
   static std::vector<std::string> state_names(const TrainOptions& options);
   std::map<std::string, double> state() const;
   Result<void> load(const std::map<std::string, double>& state);

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-constexpr char kHeard[] = "ddptrain/heard_notice";  // by so many ranks
+constexpr char kHeard[] = "ddptrain/heard_notice";  // by this many ranks
 constexpr char kStopAfter[] = "ddptrain/stop_after";
 
 }  // namespace
@@ -25,7 +25,7 @@ bool StopAgreement::is_reached(std::int64_t step) {
   if (notice_ == nullptr || !notice_->has_come()) return false;
   const auto store = group_->getStore();
   const bool decides = group_->getRank() == 0 && !stop_after_;
-  // Whoever does not decide says once that it has heard, and asks no more.
+  // A rank that does not decide reports once, and queries no more.
   const bool all_have_heard = (decides || !has_said_) && have_all_heard();
   if (decides && all_have_heard) {
     stop_after_ = group_->getSize() == 1 ? step : step + 1;

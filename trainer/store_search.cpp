@@ -19,13 +19,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// For one port: a stranger may listen there and never say a word.
+// For one port: another program may listen there and never reply.
 constexpr Duration kPatience = 1s;
-// Between two rounds of all ports, each of which may answer at once. Nobody tells when a port of
-// another machine begins to listen, so it has to be asked.
+// Between two rounds of all ports, each of which may answer immediately. There is no notification
+// when a port of another machine begins to listen, so it must be polled.
 constexpr Duration kPause = 100ms;
 
-/// Where the store may be, the likeliest first.
+/// The candidate ports of the store, the likeliest first.
 std::vector<std::uint16_t> ports_of(const WorkerPlace& place) {
   if (place.search) return place.search->ports;
   return {place.store.value_or(Endpoint()).port};
@@ -58,7 +58,7 @@ Result<StoreDoor> open_store_door(const WorkerPlace& place) {
   return make_error(
       Errc::kPeerLost,
       fmt::format(
-          "rank 0 can host no store at port {} ({}); set MASTER_PORT to one that is free",
+          "rank 0 cannot host a store on port {} ({}); set MASTER_PORT to a free port",
           fmt::join(ports, ", "),
           why));
 }
@@ -82,7 +82,8 @@ Result<Endpoint> find_store(const WorkerPlace& place, TimePoint deadline) {
   return make_error(
       Errc::kPeerLost,
       fmt::format(
-          "no store of this job at {}, port {} ({}); see what rank 0 says, or set MASTER_ADDR and "
+          "no store of this job at {}, port {} ({}); check the output of rank 0, or set "
+          "MASTER_ADDR and "
           "MASTER_PORT",
           place.store->host,
           fmt::join(place.search->ports, ", "),

@@ -17,7 +17,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-/// Of all ranks together; (C) each, float64.
+/// Statistics over all ranks; (C) each, float64.
 struct Statistics {
   Tensor mean;
   Tensor variance;  // divided by count
@@ -30,26 +30,26 @@ Tensor sum_over_ranks(const ProcessGroup& group, Tensor values) {
   return tensors.front();
 }
 
-/// How many values of `input` (N, C, …) each channel has.
+/// The number of values of `input` (N, C, …) in each channel.
 double count_of(const Tensor& input) {
   return static_cast<double>(input.numel()) / static_cast<double>(input.size(1));
 }
 
-/// A row of (C) that takes part in operations with (N, C, …).
+/// Reshapes a row of (C) for operations with (N, C, …).
 Tensor as_channels(const Tensor& row, const Tensor& like) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(like.dim()), 1);
   shape[1] = row.size(0);
   return row.view(shape);
 }
 
-/// Each rank contributes the first and the second moment, not the sums of its own deviations: those
-/// need the common mean first, and so a second all-reduce. In float64 nothing is lost by that.
+/// Each rank contributes the first and the second moment, not sums of its own deviations: those
+/// need the common mean first, and so a second all-reduce. In float64 this loses no precision.
 Statistics statistics_over_ranks(const Tensor& input, const ProcessGroup& group) {
   const std::int64_t channels = input.size(1);
   const double mine = count_of(input);
   Tensor sums = torch::zeros({2 * channels + 1}, input.options().dtype(torch::kFloat64));
   if (mine > 0) {
-    // Its running statistics are none: it is used for its sums, which ATen takes in float64.
+    // Without running statistics: it is only used for its sums, which ATen computes in float64.
     const auto [mean_f, variance_f] = at::batch_norm_update_stats(input, {}, {}, /*momentum=*/0);
     const Tensor mean = mean_f.to(torch::kFloat64);
     const Tensor square = variance_f.to(torch::kFloat64) + mean * mean;
@@ -62,7 +62,7 @@ Statistics statistics_over_ranks(const Tensor& input, const ProcessGroup& group)
   Statistics all;
   all.count = sums[2 * channels].item<double>();
   all.mean = sums.narrow(0, 0, channels) / all.count;
-  // A variance of 0 may come out as less, by a rounding.
+  // Rounding may make a variance of 0 negative.
   all.variance =
       (sums.narrow(0, channels, channels) / all.count - all.mean * all.mean).clamp_min(0);
   return all;
@@ -71,7 +71,7 @@ Statistics statistics_over_ranks(const Tensor& input, const ProcessGroup& group)
 void update_running(const RunningStatistics& running, const Statistics& batch) {
   if (!running.mean.defined()) return;
   const torch::NoGradGuard no_gradients;
-  // The running variance is that of the population: divided by one less.
+  // The running variance is that of the population: divided by count - 1.
   const double unbiased = batch.count / std::max(batch.count - 1, 1.0);
   const auto move = [&running](const Tensor& average, const Tensor& value) {
     const Tensor moved =
@@ -82,13 +82,13 @@ void update_running(const RunningStatistics& running, const Statistics& batch) {
   move(running.variance, batch.variance * unbiased);
 }
 
-/// Autograd's functions take what may be undefined as an optional.
+/// Autograd's functions take tensors that may be undefined as optionals.
 std::optional<Tensor> optional_of(const Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
 struct SyncBatchNormFunction : torch::autograd::Function<SyncBatchNormFunction> {
-  // Whatever has a gradient is an argument of its own. NOLINTNEXTLINE(readability-function-size)
+  // Every input with a gradient is a separate argument. NOLINTNEXTLINE(readability-function-size)
   static Variable forward(
       AutogradContext* context,
       const Tensor& input,
@@ -122,7 +122,7 @@ struct SyncBatchNormFunction : torch::autograd::Function<SyncBatchNormFunction> 
     const Tensor& inverse = saved[3];
     const Tensor gradient = output_gradients[0].to(torch::kFloat32).contiguous();
 
-    // This rank's Σ g · (x - mean) / deviation and Σ g: they are the gradients of weight and bias.
+    // This rank's Σ g · (x - mean) / deviation and Σ g: the gradients of weight and bias.
     const std::int64_t channels = values.size(1);
     Tensor weight_gradient = torch::zeros({channels}, gradient.options());
     Tensor bias_gradient = torch::zeros({channels}, gradient.options());
@@ -149,7 +149,7 @@ struct SyncBatchNormFunction : torch::autograd::Function<SyncBatchNormFunction> 
   }
 
  private:
-  /// weight / deviation · (g - mean of g - x̂ · mean of g · x̂), where the means are over all ranks.
+  /// weight / deviation · (g - mean of g - x̂ · mean of g · x̂), with means over all ranks.
   static Tensor input_gradient_of(
       AutogradContext* context,
       const Tensor& gradient,

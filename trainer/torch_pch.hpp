@@ -1,8 +1,8 @@
 #pragma once
 
-// All that the trainer uses of torch, compiled once: this header costs 45 s per set of flags.
-// Two compilers that write it at one time leave it broken, and ccache keeps that: where two scripts
-// or people may build in one folder, one waits for the other (alone_in in scripts/common.sh).
+// The headers of torch that the trainer uses, compiled once: this takes 45 s per set of flags. Two
+// compilers that write it at once break it, and ccache keeps the broken file: if two scripts or
+// people may build in one directory, one must wait for the other (alone_in in scripts/common.sh).
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>

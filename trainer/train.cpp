@@ -53,15 +53,15 @@ namespace {
 
 constexpr char kGeneratorOffset[] = "device_generator_offset";
 constexpr char kNoCompiler[] =
-    "ddptrain: --compile has no effect: models are compiled by Python alone (torch.compile). What "
-    "makes a step shorter here: --amp bf16, and on GPUs --tf32 and --cudnn-benchmark\n";
+    "ddptrain: --compile has no effect: only Python compiles models (torch.compile); for shorter "
+    "steps, give --amp bf16, and on GPUs --tf32 and --cudnn-benchmark\n";
 constexpr double kTera = 1e12;
 constexpr double kPercent = 100;
-// -v so many times:
+// Number of -v flags:
 constexpr int kTellsPhases = 2;
 constexpr int kTellsRanks = 3;
 
-/// The most that this process has had; 0 if not known.
+/// The peak memory of this process; 0 if not known.
 std::int64_t rss_bytes() {
   const auto bytes = peak_rss_bytes();
   return bytes ? *bytes : 0;
@@ -71,7 +71,7 @@ double now_s() {
   return to_seconds(Clock::now().time_since_epoch());
 }
 
-/// One rank's training, from the files to the last line.
+/// The training of one rank, from the files to the last line.
 class Training {
  public:
   Training(TrainOptions options, const WorkerPlace& place, Device& device, NoticeWatch* notice)
@@ -120,12 +120,12 @@ class Training {
   MetricSums sum_over_ranks(const MetricSums& sums);
 
   TrainedTensors trained() { return {.model = ddp_->model(), .optimizer = *optimizer_}; }
-  /// The one that dropout draws from. Its seed is --seed, so that its state is a number.
+  /// The generator of dropout. Its seed is --seed, so that its state is a number.
   at::Generator device_generator() const {
     return at::globalContext().defaultGenerator(device_.place());
   }
   std::int64_t batches_per_epoch() const;
-  /// Of this run's, with the one that ends.
+  /// In this run, including the current one.
   std::int64_t epochs_done() const { return at_.progress.epoch + 1 - options_.first_epoch; }
   std::int64_t step_of_epoch() const { return batches_for(at_.batches, options_.accumulate); }
   std::int64_t steps_of_epoch() const {
@@ -142,7 +142,7 @@ class Training {
   std::unique_ptr<Loader> test_loader_;
   std::unique_ptr<RunReport> report_;
   RecordFile trace_;
-  ProgressBar bar_{false, BarStyle::kPlain};  // until the report says which
+  ProgressBar bar_{false, BarStyle::kPlain};  // until the report sets the style
 
   ProcessGroup group_;
   std::unique_ptr<Ddp> ddp_;
@@ -152,24 +152,24 @@ class Training {
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<StopAgreement> stop_;
-  std::unique_ptr<BurnIn> burn_in_;     // null unless it is one
-  std::unique_ptr<Profiler> profiler_;  // null where nothing is profiled
-  int overflows_ = 0;                   // passes in a row whose loss is no number
+  std::unique_ptr<BurnIn> burn_in_;     // null unless this is a burn-in
+  std::unique_ptr<Profiler> profiler_;  // null if nothing is profiled
+  int overflows_ = 0;                   // passes in a row with a loss of NaN or infinity
   bool is_stopped_ = false;
-  bool is_best_ = false;                       // this moment, behind an epoch
+  bool is_best_ = false;                       // at this moment, after an epoch
   std::optional<Evaluation> last_evaluation_;  // with the weights of this moment
   TrainPosition at_;
-  // Those that were done at another world size had another number of samples.
+  // Counted, because batches at another world size had another number of samples.
   std::int64_t batches_of_epoch_ = 0;
 
-  // For reports alone.
+  // Only for reports.
   double run_began_s_ = now_s();
   PhaseSplit phases_{run_began_s_};
   PhaseTimes steps_took_;
   Throughput throughput_{run_began_s_};
   double epoch_began_s_ = 0;
   double last_rate_ = 0;
-  double last_loss_ = 0;      // of the epoch before
+  double last_loss_ = 0;      // of the previous epoch
   double forward_flops_ = 0;  // of one sample
 };
 
@@ -178,7 +178,7 @@ Result<TrainEnd> Training::run() {
   if (done) done = build();
   if (done && !options_.evaluated) done = take_up();
   if (done) done = announce();
-  phases_.skip(now_s());  // what was set up until here is of no step
+  phases_.skip(now_s());  // setup time belongs to no step
   throughput_ = Throughput(now_s());
   if (done && has_more_to_train() && at_.progress.step == 0) done = keep_checkpoint();
   while (done && has_more_to_train()) {
@@ -206,7 +206,7 @@ Result<void> Training::open() {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "--dataset {} has {} classes, and the model tells {} apart; see --classes",
+            "--dataset {} has {} classes, but the model has {}; see --classes",
             name_of(options_.data.kind),
             data_.classes,
             options_.model.classes));
@@ -235,15 +235,16 @@ Result<void> Training::open() {
   return {};
 }
 
-/// Of nothing there is neither a mean nor an accuracy.
+/// An empty set has no mean or accuracy.
 Result<void> Training::check_enough_samples() const {
   const bool trains = !options_.evaluated;
   if (trains && batches_per_epoch() == 0) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "there are {} samples to train on, and {} ranks with --drop-last: none is left for a "
-            "rank; leave --drop-last out, or train with fewer ranks",
+            "{} training samples are too few for {} ranks with --drop-last; leave --drop-last out, "
+            "or "
+            "train with fewer ranks",
             data_.train.size(),
             place_.world));
   }
@@ -251,8 +252,8 @@ Result<void> Training::check_enough_samples() const {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "there is no sample to test with; {}",
-          options_.data.validation_share > 0 ? "a larger --validation-share holds some out"
+          "there are no test samples; {}",
+          options_.data.validation_share > 0 ? "give a larger --validation-share"
                                              : "see --data-dir"));
 }
 
@@ -288,7 +289,7 @@ Result<void> Training::build() {
     auto const taken = take_weights(*model, *options_.evaluated);
     if (!taken) return with_context("--evaluate", taken.error());
   }
-  if (!device_.place().is_cpu()) model->to(device_.place());  // drawn on the CPU, as Python does
+  if (!device_.place().is_cpu()) model->to(device_.place());  // drawn on the CPU, as in Python
   if (options_.synchronises_batch_norm) {
     static_cast<void>(convert_sync_batch_norm(*model, group_));
   }
@@ -302,7 +303,7 @@ Result<void> Training::build() {
   return {};
 }
 
-/// This rank's: no sample counts twice.
+/// This rank's share: no sample counts twice.
 std::vector<std::int64_t> Training::share_of_test() const {
   std::vector<std::int64_t> mine;
   for (std::int64_t i = place_.rank; i < data_.test.size(); i += place_.world) {
@@ -311,7 +312,7 @@ std::vector<std::int64_t> Training::share_of_test() const {
   return mine;
 }
 
-/// Goes on where a snapshot ends, if there is one.
+/// Resumes from a snapshot, if there is one.
 Result<void> Training::take_up() {
   std::vector<std::string> extras = Stepper::state_names(options_);
   extras.emplace_back(kSamplesOfRun);
@@ -326,8 +327,8 @@ Result<void> Training::take_up() {
   at_.progress.epoch = options_.first_epoch;
   if (!*resumed) return {};
   at_ = **resumed;
-  if (at_.progress.step == 0) at_.progress.epoch = options_.first_epoch;  // weights alone
-  // A file of Python's may have no loss scale; then it begins anew.
+  if (at_.progress.step == 0) at_.progress.epoch = options_.first_epoch;  // only weights
+  // A Python file may have no loss scale; then it starts at its default.
   const auto of_scaler = Stepper::state_names(options_);
   if (std::ranges::any_of(of_scaler, [this](auto& name) { return at_.extras.contains(name); })) {
     auto const loaded = stepper_->load(at_.extras);
@@ -338,16 +339,16 @@ Result<void> Training::take_up() {
     device_generator().set_offset(offset);
   }
   if (at_.progress.step == 0) return {};
-  // Gradients arrive in the order of the graph, whatever the images: a sample of the data may draw
-  // from the generator that has just been put back. Of one image alone batch normalisation over one
-  // pixel has no deviation, and refuses.
+  // Gradients arrive in the order of the graph for any images. A real sample might draw from the
+  // generator that has just been restored. With only one image, batch normalisation over one pixel
+  // would have no deviation, and fails.
   const SampleShape shape = data_.train.source->shape();
   ddp_->warm_up_buckets(
       torch::zeros({2, shape.channels, shape.height, shape.width}, device_.place()));
   return {};
 }
 
-/// Beside the script, for a person who looks; nothing depends on it.
+/// Beside the script, for convenience; nothing depends on it.
 void Training::link() const {
   if (!options_.links_checkpoints || place_.rank != 0) return;
   const auto& style = options_.checkpoints.style;
@@ -366,7 +367,7 @@ Result<void> Training::train_epoch() {
   last_evaluation_.reset();
   epoch_began_s_ = now_s();
   const double samples_before = at_.sums.samples;
-  if (epochs_done() > options_.profile.epochs) stop_profiling();  // resumed behind them
+  if (epochs_done() > options_.profile.epochs) stop_profiling();  // resumed after them
   ddp_->model().train();
   if (at_.consumed == 0) draw_as_data_loader();
   std::vector<std::int64_t> samples = samples_of_rank(
@@ -393,7 +394,7 @@ Result<void> Training::train_epoch() {
     if (profiler_) profiler_->begin_step();
     done = train_step(feeder, left);
     if (profiler_) profiler_->end_step();
-    phases_.end(&PhaseTimes::other_s, now_s());  // not the loader's, where a trace was written
+    phases_.end(&PhaseTimes::other_s, now_s());  // not the loader's time, if a trace was written
     if (done && left > options_.accumulate) done = save_or_stop();
   }
   if (is_captured) device_.end_capture();
@@ -413,7 +414,7 @@ Result<void> Training::train_epoch() {
   return done;
 }
 
-/// One update of the weights, from as many batches as it is made of.
+/// One update of the weights, from all its batches.
 Result<void> Training::train_step(Feeder& feeder, std::int64_t batches_left) {
   const std::int64_t step = at_.progress.step + 1;
   const std::int64_t passes = std::min(options_.accumulate, batches_left);
@@ -472,28 +473,28 @@ Result<std::optional<Batch>> Training::next_batch(Feeder& feeder) {
   return batch;
 }
 
-/// Where phases are told, each ends when the device has done it; else nobody waits for it.
+/// If phases are reported, each ends when the device is done; otherwise nothing waits for it.
 void Training::end_phase(double PhaseTimes::*phase) {
   if (options_.report.verbosity >= kTellsPhases) device_.synchronise();
   phases_.end(phase, now_s());
 }
 
-/// A loss that is no number never becomes one again: better to end here, with the last snapshot
-/// still good, than to train on noise. In fp16 a pass may overflow: its step is left out on all
-/// ranks, since the gradients are no numbers either, and the scale of the next is halved.
+/// A loss of NaN stays NaN: it is better to end here, with the last snapshot still good, than to
+/// train on noise. In fp16 a pass may overflow: all ranks skip its step, since the gradients are
+/// not finite either, and the scale of the next step is halved.
 Result<void> Training::bear(double loss) {
-  constexpr int kOverflowsMax = 50;  // by then nothing is left of the scale
+  constexpr int kOverflowsMax = 50;  // the scale is used up by then
   const bool may_overflow = options_.precision == Precision::kFloat16;
   if (may_overflow && ++overflows_ <= kOverflowsMax) return {};
   return make_error(
       Errc::kBadNumbers,
       fmt::format(
-          "the loss is {} in step {} of epoch {}; a smaller --learning-rate, --clip-norm or a look "
-          "at the samples of that step (--sample-trace) may help{}",
+          "the loss is {} in step {} of epoch {}; try a smaller --learning-rate or --clip-norm, or "
+          "check the samples of that step (--sample-trace){}",
           loss,
           at_.progress.step + 1,
           at_.progress.epoch,
-          options_.snapshots.directory ? "; the last snapshot is of before" : ""));
+          options_.snapshots.directory ? "; the last snapshot is from before" : ""));
 }
 
 Result<void> Training::check_weights() {
@@ -509,7 +510,7 @@ void Training::flip_gradient_bit() {
   constexpr std::uint32_t kBit = 1U << 22U;
   if (place_.rank != 0) return;
   torch::Tensor gradient = ddp_->model().parameters().front().grad();
-  const torch::Tensor host = gradient.cpu();  // itself, on the CPU
+  const torch::Tensor host = gradient.cpu();  // the tensor itself if it is on the CPU
   auto* const first = host.mutable_data_ptr<float>();
   *first = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*first) ^ kBit);
   if (!gradient.is_cpu()) gradient.copy_(host);
@@ -530,7 +531,7 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
        .steps_done = step_of_epoch(),
        .steps = steps,
        .samples_done =
-           std::min(at_.consumed, per_epoch),  // some stand twice where ranks are padded
+           std::min(at_.consumed, per_epoch),  // some samples occur twice if ranks are padded
        .samples = per_epoch,
        .seconds = now_s() - epoch_began_s_,
        .loss = sums.mean_loss(),
@@ -583,17 +584,17 @@ Result<void> Training::pass_burn_in() {
   if (place_.rank != 0) return {};
   auto told = write_stdout(fmt::format("{}\n", kBurnInPassed));
   if (told) return told;
-  return with_context("the burn-in is passed, but its last line is lost", told.error());
+  return with_context("the burn-in is passed, but its last line was not printed", told.error());
 }
 
-/// A burn-in goes through its epochs again and again, and so does its schedule.
+/// A burn-in repeats its epochs, and so its schedule.
 std::int64_t Training::epoch_of_schedule() const {
   const std::int64_t epoch = at_.progress.epoch;
   if (!burn_in_) return epoch;
   return options_.first_epoch + (epoch - options_.first_epoch) % options_.epochs;
 }
 
-/// `step` is one of this epoch's, from 0.
+/// `step` within this epoch, from 0.
 double Training::rate_of_step(std::int64_t step) const {
   const TrainMoment moment = {
       .epoch = epoch_of_schedule(), .batch = step, .batches_per_epoch = steps_of_epoch()};
@@ -604,7 +605,7 @@ double Training::eta_s(std::int64_t samples_left) const {
   return burn_in_ ? burn_in_->remaining_s() : throughput_.eta_s(samples_left).value_or(0);
 }
 
-/// Before the snapshot of this step, so that no snapshot holds a step that is not in the trace.
+/// Before the snapshot of this step, so that every step in a snapshot is in the trace.
 Result<void> Training::trace(std::span<const std::int64_t> samples) {
   if (!options_.report.sample_trace) return {};
   const Progress at{.epoch = at_.progress.epoch, .step = at_.progress.step + 1};
@@ -637,8 +638,8 @@ Result<void> Training::keep_checkpoint() {
       .path = *path});
 }
 
-/// Saves every so many steps, and when all is done: whoever starts the job again finds it finished.
-/// After a notice once more, and that is all.
+/// Saves at its step interval, and when everything is done, so that a job that is started again
+/// finds it finished. After a notice it saves once more and stops.
 Result<void> Training::save_or_stop() {
   if (burn_in_) {
     is_stopped_ = burn_in_->is_over(at_.progress.step);
@@ -651,7 +652,7 @@ Result<void> Training::save_or_stop() {
   return save(done || is_stopped_);
 }
 
-/// The `is_last` snapshot of this process is on disk when this returns.
+/// With `is_last`, the snapshot of this process is on disk when this returns.
 Result<void> Training::save(bool is_last) {
   for (const auto& [name, value] : stepper_->state()) {
     at_.extras[name] = value;
@@ -667,17 +668,17 @@ Result<void> Training::save(bool is_last) {
   return report_stop();
 }
 
-/// Who says that all is saved has to know it.
+/// Reports that everything is saved only after checking it.
 Result<void> Training::report_stop() {
   bar_.clear();
   const std::int64_t step = at_.progress.step;
   if (place_.rank == 0 && snapshots_->saved_step() != step) {
-    return make_error(Errc::kIo, fmt::format("told to stop, and step {} is not saved", step));
+    return make_error(Errc::kIo, fmt::format("told to stop, but step {} is not saved", step));
   }
   return report_->tell(RunStopped{.at = at_.progress});
 }
 
-/// `samples_before`: this rank's, when the epoch began or was resumed.
+/// `samples_before`: this rank's samples when the epoch began or was resumed.
 Result<void> Training::end_epoch(double samples_before) {
   bar_.clear();
   const double trained_s = now_s();
@@ -696,12 +697,12 @@ Result<void> Training::end_epoch(double samples_before) {
   auto told = report_->tell(trained);
   const std::int64_t every = options_.evaluate_every_epochs;
   last_loss_ = trained.sums.mean_loss();
-  // Who chooses the best measures the last epoch, too.
+  // The choice of the best needs a measurement of the last epoch, too.
   const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
   if (!told || every == 0 || (at_.progress.epoch % every != 0 && !is_last)) return told;
   auto done = evaluate();
   if (!done) return done;
-  // The snapshot is of the end of this epoch, so that whoever resumes evaluates it first.
+  // A snapshot of the end of this epoch, so that a resumed run evaluates it first.
   if (!last_evaluation_) return save(/*is_last=*/true);
   const auto& evaluation = *last_evaluation_;
   if (options_.snapshots.keeps_best) {
@@ -732,7 +733,7 @@ Result<void> Training::finish() {
     auto done = evaluate();
     if (!done) return done;
   }
-  if (!last_evaluation_) return report_stop();  // the last snapshot is on disk already
+  if (!last_evaluation_) return report_stop();  // the last snapshot is already on disk
   const auto& evaluation = *last_evaluation_;
   const std::int64_t behind = options_.evaluated ? 0 : 1;
   const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
@@ -754,7 +755,7 @@ Result<void> Training::finish() {
       .ceiling = ceiling});
 }
 
-/// `sums` of all ranks together (P18).
+/// `sums` over all ranks (P18).
 MetricSums Training::sum_over_ranks(const MetricSums& sums) {
   torch::Tensor packed = torch::tensor({sums.loss, sums.correct, sums.samples}, torch::kFloat64);
   ddp_->all_reduce(packed);

@@ -52,7 +52,7 @@ Presets presets_of(DatasetKind kind) {
   }
 }
 
-/// What a test sees where training is given `preset`: the same without chance.
+/// The test preset that corresponds to the training preset `preset`: the same without randomness.
 std::string test_preset(const std::string& preset) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPartners = {{
       {"cifar10-augment", "cifar10-eval"},
@@ -83,7 +83,7 @@ Result<TransformPlan> plan_of(const std::string& preset, ImageShape image) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "--transforms {} yields {} x {} x {}, and the model wants {} x {} x {}; see --image-size "
+          "--transforms {} yields {} x {} x {}, but the model needs {} x {} x {}; see --image-size "
           "and --transforms",
           preset,
           plan->channels,
@@ -100,18 +100,18 @@ std::int64_t classes_of_made_up(DatasetKind kind) {
   return *classes;
 }
 
-/// Where the IDX files lie: in the directory itself, or where torchvision unpacks them below it.
+/// The directory of the IDX files: the directory itself, or the one where torchvision unpacks them.
 std::string idx_directory(const DataOptions& options) {
   namespace fs = std::filesystem;
   const fs::path below = fs::path(options.directory) /
                          (options.kind == DatasetKind::kMnist ? "MNIST" : "FashionMNIST") / "raw";
-  std::error_code ignored;  // what cannot be looked at is not there
+  std::error_code ignored;  // an inaccessible file counts as missing
   const bool is_below = fs::is_directory(below, ignored) &&
                         !find_data_file(options.directory, "train-images-idx3-ubyte");
   return is_below ? below.string() : options.directory;
 }
 
-/// As torchvision's FakeData numbers them: those of the test are the first of those of training.
+/// Numbered like torchvision's FakeData: test samples are the first of the training samples.
 Images fake_images(const DataOptions& options, ImageShape image, DataSplit split) {
   const bool is_train = split == DataSplit::kTrain;
   return std::make_shared<FakeImages>(FakeImages::Options{
@@ -132,7 +132,7 @@ Result<Images> open_images(const DataOptions& options, ImageShape image, DataSpl
   return Images(*std::move(images));
 }
 
-/// Leaves the first `limit` of them.
+/// Keeps only the first `limit` samples.
 void cut(std::vector<std::int64_t>& samples, std::optional<std::int64_t> limit) {
   if (limit && *limit < std::ssize(samples)) samples.resize(static_cast<std::size_t>(*limit));
 }
@@ -143,7 +143,7 @@ std::vector<std::int64_t> all_of(std::int64_t size) {
   return samples;
 }
 
-/// Parts `train` into itself and what is held out of it.
+/// Splits `train` into the samples to train on and those to hold out.
 void hold_out(
     const DataOptions& options,
     const SampleSource& source,
@@ -154,7 +154,7 @@ void hold_out(
   for (const std::int64_t at : random_order(std::ssize(train), options.validation_seed)) {
     order.push_back(train[static_cast<std::size_t>(at)]);
   }
-  // The label of a made-up image is drawn behind its pixels: a quarter of an hour for all of them.
+  // The label of a fake image is drawn after its pixels: a quarter of an hour for all of them.
   if (options.is_stratified && options.kind != DatasetKind::kFake) {
     StratifiedSplit parts =
         stratified_split(order, classes, options.validation_share, [&source](std::int64_t sample) {
@@ -175,12 +175,12 @@ std::unique_ptr<SampleSource> augmented(
   if (!options.draws_as_python) {
     return std::make_unique<AugmentedImages>(std::move(images), plan, seed);
   }
-  // One for the process, as the generator is that it draws from.
+  // One per process, like the generator from which it draws.
   static TorchDraws draws(at::detail::getDefaultCPUGenerator());
   return std::make_unique<AugmentedImages>(std::move(images), plan, draws);
 }
 
-/// Labels are places in the list of classes: with other lists they would name other things.
+/// Labels are indices into the list of classes: with different lists they would mean other classes.
 Result<void> check_same_classes(
     const std::string& directory,
     const std::vector<std::string>& train,
@@ -193,7 +193,7 @@ Result<void> check_same_classes(
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "--data-dir '{}' has class '{}' among the samples to {}, and not among those to {}; give "
+          "--data-dir '{}' has class '{}' among the samples to {}, but not among those to {}; give "
           "both the same classes",
           directory,
           lacks_test ? *in_train : *in_test,
@@ -259,7 +259,7 @@ Result<TrainingData> open_training_data(
 int data_workers(const DataOptions& options, const TrainingData& data, int local_world) {
   if (options.draws_as_python) return 0;
   if (options.workers) return *options.workers;
-  if (!data.is_decoded) return 0;  // a copy and a table: faster than handing it to a thread
+  if (!data.is_decoded) return 0;  // copying and a table look-up are faster than a thread
   return default_data_workers(cpu_share(current_environment(), local_world), allowed_cpus());
 }
 

@@ -15,26 +15,26 @@ namespace ddprun {
 struct SampleSet {
   std::unique_ptr<SampleSource> source;
   std::vector<std::int64_t>
-      samples;  // numbers in `source`, in the order in which a walk over all goes
+      samples;  // numbers in `source`, in the order in which a pass visits all of them
 
   std::int64_t size() const { return std::ssize(samples); }
 };
 
-/// What a run trains and is tested on.
+/// The training and test data of a run.
 struct TrainingData {
   SampleSet train;
   SampleSet test;
   std::int64_t classes = 0;
-  bool is_decoded = false;  // samples are files of their own, which threads decode
+  bool is_decoded = false;  // samples are separate files, which threads decode
 };
 
-/// Opens what `options` ask for; transforms yield `image`, and are drawn by `seed`. Every rank
-/// opens the same. Fails with kNotFound, kIo, kCorrupt, kLimit or kInvalidArgument, naming the file
-/// or flag, what is wrong with it and what to do.
+/// Opens the data that `options` request; transforms yield `image`, and draw with `seed`. Every
+/// rank opens the same data. Fails with kNotFound, kIo, kCorrupt, kLimit or kInvalidArgument,
+/// naming the file or flag, the problem and the remedy.
 Result<TrainingData> open_training_data(
     const DataOptions& options, ImageShape image, std::uint64_t seed);
 
-/// How many threads decode on this rank, one of `local_world` on the node.
+/// The number of threads that decode on this rank, one of `local_world` on the node.
 int data_workers(const DataOptions& options, const TrainingData& data, int local_world);
 
 }  // namespace ddprun

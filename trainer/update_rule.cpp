@@ -22,7 +22,7 @@ Tensor root(const Stretch& stretch, const Tensor& values) {
   return at::sqrt_out(out, values);
 }
 
-/// average ← decay · average + (1 - decay) · values², rounded in between as Python rounds.
+/// average ← decay · average + (1 - decay) · values², with Python's intermediate rounding.
 void move_square(const Tensor& average, double decay, const Tensor& values) {
   average.mul_(decay).addcmul_(values, values, 1 - decay);
 }
@@ -42,7 +42,7 @@ class Sgd final : public UpdateRule {
     Tensor gradient = decayed(stretch, options_.weight_decay);
     if (options_.momentum != 0) {
       Tensor buffer = stretch.state[0];
-      // Not 0 · momentum + gradient, which turns a -0 into a 0.
+      // Not 0 · momentum + gradient, which turns -0 into 0.
       if (moment_.is_first) {
         buffer.copy_(gradient);
       } else {

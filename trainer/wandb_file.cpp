@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Points as they come, and after each row what is the newest of all: a run that is killed has a
+/// Writes points as they come, and after each row the newest value of each: so a killed run has a
 /// summary, too.
 class WandbSink : public ReportSink {
  public:
@@ -39,7 +39,7 @@ class WandbSink : public ReportSink {
         environment_(std::move(environment)) {}
 
   Result<void> begin() {
-    std::string bytes = log_.begin();  // a statement of its own: operands of + have no order
+    std::string bytes = log_.begin();  // a separate statement: operands of + have no order
     bytes += log_.frame(records_.header());
     return file_.write(bytes);
   }
@@ -104,8 +104,8 @@ CalendarTime calendar_time(std::time_t time) {
       .second = parts.tm_sec};
 }
 
-/// Runs that were started in one second under one id, as after a quick restart, get the names of
-/// the seconds that follow.
+/// Runs that started in the same second with the same id, as after a quick restart, are named after
+/// the following seconds.
 Result<fs::path> make_directory(const fs::path& parent, std::time_t time, const std::string& id) {
   constexpr std::time_t kTries = 60;
   std::error_code error;
@@ -117,7 +117,7 @@ Result<fs::path> make_directory(const fs::path& parent, std::time_t time, const 
   if (error) return make_errno_error(error.value(), parent.string());
   return make_error(
       Errc::kIo,
-      fmt::format("{}: {} directories of run '{}' are there", parent.string(), kTries, id));
+      fmt::format("{}: {} directories of run '{}' already exist", parent.string(), kTries, id));
 }
 
 }  // namespace

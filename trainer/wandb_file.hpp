@@ -10,12 +10,12 @@
 
 namespace ddprun {
 
-/// The name of this machine; "unknown" where the kernel does not say.
+/// The name of this machine; "unknown" if the kernel does not report it.
 std::string this_host();
 
-/// Makes "wandb/offline-run-<time>-<id>/" with its file, under a name that nobody has.
-/// Of `options` only what all dashboards share is read. Fails with kInvalidArgument for an id that
-/// is none, kIo or kNotFound.
+/// Creates "wandb/offline-run-<time>-<id>/" with its file, under an unused name. Reads from
+/// `options` only what all dashboards share. Fails with kInvalidArgument for an invalid id, kIo or
+/// kNotFound.
 Result<std::unique_ptr<ReportSink>> open_wandb(
     const ReportFileOptions::Wandb& asked, const ReportFileOptions& options, double time_s);
 

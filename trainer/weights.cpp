@@ -14,18 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `path`; of a snapshot or a directory of snapshots the newest one's model.
+/// `path`; for a snapshot or a directory of snapshots, the model file of the newest one.
 Result<std::string> file_of_weights(const fs::path& path) {
   if (std::error_code ignored; !fs::is_directory(path, ignored)) return path.string();
   const auto found = find_snapshot(path);
   if (!found) return found.error();
   for (const Error& damaged : found->damaged) {
-    write_stderr(fmt::format("ddptrain: passed over a damaged snapshot: {}\n", damaged.detail));
+    write_stderr(fmt::format("ddptrain: skipped a damaged snapshot: {}\n", damaged.detail));
   }
   if (!found->snapshot) {
     return make_error(
         Errc::kNotFound,
-        fmt::format("{}: no snapshot is there; give one, or a file of weights", path.string()));
+        fmt::format("{}: contains no snapshot; give one, or a file of weights", path.string()));
   }
   const fs::path newest = path / found->snapshot->name().to_string();
   std::error_code ignored;
@@ -53,7 +53,7 @@ Result<void> take_weights(const Model& model, const std::string& from) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "{}: {}; --model, --classes and --image-size have to be those it was trained with",
+          "{}: {}; give --model, --classes and --image-size as in its training",
           path,
           report ? summary_of(*report, state_of(model).size()) : report.error().detail));
 }

@@ -12,10 +12,10 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kZipBegin = "PK\x03\x04";
-// A pickle of the long number by which torch knew its files before 1.6.
+// A pickle of the long number that marks torch's files before 1.6.
 constexpr std::string_view kOldTorchBegin =
     "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-constexpr std::size_t kHeaderPlace = 8;  // of the JSON in safetensors
+constexpr std::size_t kHeaderPlace = 8;  // offset of the JSON in safetensors
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));

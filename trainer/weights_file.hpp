@@ -1,6 +1,6 @@
 #pragma once
 
-// Files of weights that are exchanged with Python: safetensors, and what torch.save() writes.
+// Files of weights that are exchanged with Python: safetensors, and those of torch.save().
 
 #include "base/error.hpp"
 #include "trainer/core/state_dict.hpp"
@@ -18,10 +18,10 @@ namespace ddprun {
 
 enum class WeightsFormat : std::uint8_t { kSafetensors, kTorch };
 
-/// A file in memory. What it hands out points into it.
+/// A file in memory. All results point into it.
 class WeightsFile {
  public:
-  /// Reads what lies in `content`. Fails as read_weights_file() does, without the path.
+  /// Parses `content`. Fails as read_weights_file() does, without the path.
   static Result<std::unique_ptr<WeightsFile>> decode(std::string content);
 
   ~WeightsFile() = default;
@@ -30,13 +30,13 @@ class WeightsFile {
 
   WeightsFormat format() const { return format_; }
 
-  /// The model's parameters and buffers, `module.` taken away from their names.
+  /// The model's parameters and buffers, with `module.` removed from their names.
   const StateDict& weights() const { return weights_; }
 
-  /// The optimizer's state, for read_optimizer(); null when the file has none.
+  /// The optimizer's state, for read_optimizer(); null if the file has none.
   const PyValue* optimizer() const { return find_optimizer(file_.root); }
 
-  /// All of a file of torch's; a dict of the tensors for the other format.
+  /// The content of a torch file; for safetensors a dict of the tensors.
   const PyValue& root() const { return file_.root; }
 
  private:
@@ -53,18 +53,18 @@ class WeightsFile {
 
 inline constexpr std::size_t kWeightsBytesMax = std::size_t{1} << 40U;
 
-/// Reads a file of weights, whatever its name: its first bytes tell the format. Every length,
-/// checksum and global in it is checked. Fails with kNotFound, kIo or kLimit, with kCorrupt when it
-/// is damaged or wants more than values and tensors, with kInvalidArgument when no weights are in
-/// it; all name the path.
+/// Reads a file of weights with any name: its first bytes identify the format. Checks every length,
+/// checksum and global in it. Fails with kNotFound, kIo or kLimit, with kCorrupt if it is damaged
+/// or has more than values and tensors, with kInvalidArgument if it contains no weights; all name
+/// the path.
 Result<std::unique_ptr<WeightsFile>> read_weights_file(
     const std::filesystem::path& path, std::size_t bytes_max = kWeightsBytesMax);
 
-/// Writes `value` for torch.load(), in one step: whoever looks finds the old file or the new one.
-/// Fails with kIo or kNotFound, and leaves nothing behind then.
+/// Writes `value` for torch.load(), in one step: a reader finds the old file or the new one. Fails
+/// with kIo or kNotFound, and then leaves nothing behind.
 Result<void> write_torch_file(const std::filesystem::path& path, const PyValue& value);
 
-/// The same for safetensors. REQUIRES: what encode_safetensors() does.
+/// The same for safetensors. REQUIRES: as for encode_safetensors().
 Result<void> write_safetensors_file(
     const std::filesystem::path& path,
     std::vector<TensorView> tensors,

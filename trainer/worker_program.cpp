@@ -23,10 +23,10 @@
 namespace ddprun {
 namespace {
 
-/// By default glibc hands every block above 128 KiB back to the kernel, and each step would fault
-/// all its pages in again: a third of the time of a small net.
+/// By default glibc returns every block above 128 KiB to the kernel, and each step would fault in
+/// all its pages again: a third of the time of a small net.
 void keep_freed_memory() {
-  constexpr int kMmapThresholdMax = 32 << 20;  // glibc takes no more
+  constexpr int kMmapThresholdMax = 32 << 20;  // glibc's maximum
   constexpr int kTrimThreshold = 1 << 30;
   ::mallopt(M_MMAP_THRESHOLD, kMmapThresholdMax);
   ::mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
@@ -84,8 +84,8 @@ void leave_worker(int exit_status) {
 void run_worker(
     const std::function<void(const WorkerPlace& place, const ProcessGroup& group)>& train) {
   prepare_worker();
-  // Else a pipe gets it in blocks of 4 KiB: a slow epoch looks like one that hangs.
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // NOLINT(cert-err33-c): at worst it stays as it is
+  // Otherwise a pipe gets it in blocks of 4 KiB, and a slow epoch looks like a hang.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // NOLINT(cert-err33-c): if it fails, nothing changes
   const auto environment = fill_environment(current_environment());
   if (environment) take_on(*environment);
   const auto place = environment ? parse_worker_place(*environment) : environment.error();

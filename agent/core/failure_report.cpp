@@ -31,7 +31,7 @@ std::string_view last_line(std::string_view text) {
   return trim(split(trim(text), '\n').back());
 }
 
-/// Whether the worker itself has written its traceback to stderr, as Python does.
+/// Whether the worker itself wrote its traceback to stderr, as Python does.
 bool wrote_traceback(const FailureDetails& details) {
   constexpr std::size_t kEnough = 200;  // long lines are cut
   if (details.shown == StderrShown::kDirectly) return true;
@@ -39,18 +39,18 @@ bool wrote_traceback(const FailureDetails& details) {
   return details.last_lines.find(said) != std::string::npos;
 }
 
-/// The paragraph has the last lines, unless this console has had them.
+/// The paragraph has the last lines, unless this console already had them.
 bool has_last_lines(const FailureDetails& details) {
   return details.shown == StderrShown::kNo && !details.last_lines.empty();
 }
 
-/// What the block shows as the traceback: Python's, else the message, else how it ended.
+/// The traceback in the block: Python's, else the message, else how the worker ended.
 std::string traceback_of(const FailureDetails& details) {
   const WorkerFailure& failure = details.failure;
   std::string text = !details.traceback.empty() ? details.traceback : details.message;
   if (!details.traceback.empty() && wrote_traceback(details)) {
     text = fmt::format(
-        "{} (its traceback stands {})",
+        "{} (its traceback is {})",
         last_line(details.traceback),
         has_last_lines(details) ? "below" : "above");
   }
@@ -124,16 +124,16 @@ std::string how_it_repeats(const Outcome& outcome) {
 std::string what_happens_next(const Outcome& outcome, int workers) {
   if (outcome.stopped_by != 0) {
     return fmt::format(
-        "ddprun was told to stop by {} and ends with status {}.",
+        "ddprun was told to stop by {} and ends with status {}",
         signal_name(outcome.stopped_by),
         outcome.exit_status);
   }
   if (outcome.restarts && outcome.restarts_used == 0) {  // a node was lost at the same time
-    return fmt::format("restarting all {} workers, not counted as a restart.", workers);
+    return fmt::format("restarting all {} workers, not counted as a restart", workers);
   }
   if (outcome.restarts) {
     return fmt::format(
-        "restarting all {} workers{} (restart {} of {}){}.{}",
+        "restarting all {} workers{} (restart {} of {}){}{}",
         workers,
         outcome.pause > Duration() ? fmt::format(" in {:g} s", to_seconds(outcome.pause)) : "",
         outcome.restarts_used,
@@ -142,26 +142,26 @@ std::string what_happens_next(const Outcome& outcome, int workers) {
             ? fmt::format(
                   ", since {} attempts in a row failed soon after their start", outcome.crashes)
             : "",
-        outcome.repeats ? fmt::format(" That will hardly help: {}.", how_it_repeats(outcome)) : "");
+        outcome.repeats ? fmt::format("; that will hardly help: {}", how_it_repeats(outcome)) : "");
   }
   if (!outcome.can_be_retried) {
     return fmt::format(
-        "nothing, since another try would end alike; ddprun ends with status {}.",
+        "nothing, since another try would end alike; ddprun ends with status {}",
         outcome.exit_status);
   }
   if (outcome.repeats && outcome.restarts_used < outcome.restarts_max) {
     return fmt::format(
-        "nothing (--restart-policy progress), since {}; ddprun ends with this worker's status, {}.",
+        "nothing (--restart-policy progress), since {}; ddprun ends with this worker's status, {}",
         how_it_repeats(outcome),
         outcome.exit_status);
   }
   if (outcome.restarts_max == 0) {
     return fmt::format(
-        "ddprun ends with this worker's status, {} (--max-restarts would allow restarts).",
+        "ddprun ends with this worker's status, {} (--max-restarts would allow restarts)",
         outcome.exit_status);
   }
   return fmt::format(
-      "the {} of --max-restarts {} used up; ddprun ends with this worker's status, {}.",
+      "the {} of --max-restarts {} used up; ddprun ends with this worker's status, {}",
       outcome.restarts_max == 1 ? "one restart" : fmt::format("{} restarts", outcome.restarts_max),
       outcome.restarts_max == 1 ? "is" : "are",
       outcome.exit_status);
@@ -185,7 +185,7 @@ std::string who_and_how(const FailureReport& report) {
       report.attempt);
 }
 
-/// Which Python ran it, where that may be why it failed: an import failed, or nobody here saw why.
+/// Which Python ran it, if that may be the cause: an import failed, or no output is known.
 std::string about_python(const FailureReport& report) {
   const FailureDetails& culprit = report.culprit;
   const bool is_unseen =
@@ -203,8 +203,8 @@ std::string about_python(const FailureReport& report) {
 
 constexpr std::string_view kTraceback = "Traceback (most recent call last):";
 
-/// Of the last traceback of Python's the line with the exception, whatever was written behind it;
-/// else the last line. torch writes "[rank0]: " before each line of a traceback.
+/// The line with the exception of the last Python traceback, whatever was written after it; else
+/// the last line. torch writes "[rank0]: " before each line of a traceback.
 std::string_view telling_line(std::string_view text) {
   const auto lines = split(trim(text), '\n');
   const auto has_traceback = [](std::string_view line) { return line.ends_with(kTraceback); };
@@ -244,7 +244,7 @@ std::string failure_paragraph(const FailureReport& report) {
   } else if (culprit.message.empty() && !culprit.last_lines.empty()) {
     out += fmt::format("  its last line on stderr: {}\n", last_line(culprit.last_lines));
   }
-  // The block has it if none of the worker's lines has.
+  // The block has the traceback if none of the worker's lines has it.
   if (report.outcome.restarts && !culprit.traceback.empty() && !wrote_traceback(culprit)) {
     out += "  its traceback:\n" + indented(culprit.traceback, "    | ");
   }

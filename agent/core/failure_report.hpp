@@ -1,7 +1,8 @@
 #pragma once
 
-// What a person reads when workers failed: torchrun's block, which tools and eyes know, and a
-// paragraph that says who, how, where to look, and what happens next. On the other nodes, a line.
+// The report of failed workers: torchrun's block, for tools and readers that know it, and a
+// paragraph with who failed, how, where the output is, and what happens next. On other nodes it is
+// one line.
 
 #include "agent/core/supervisor.hpp"
 #include "base/time.hpp"
@@ -15,11 +16,11 @@
 
 namespace ddprun {
 
-/// Whether a person who reads the report has seen what the worker wrote to stderr.
+/// Whether a reader of the report has already seen what the worker wrote to stderr.
 enum class StderrShown : std::uint8_t {
   kNo,
   kPassedOn,  // through ddprun, so that `last_lines` are known
-  kDirectly,  // to a terminal, say; nothing is known of it here
+  kDirectly,  // to a terminal, for example; ddprun does not know what was written
 };
 
 /// One worker in a report, with what the shell found out about it.
@@ -30,9 +31,9 @@ struct FailureDetails {
   std::string error_file;  // its path, if the worker wrote one
   std::string message;     // from the error file
   std::string traceback;   // from the error file
-  std::string last_lines;  // of its stderr; empty if they are not ours to see
+  std::string last_lines;  // of its stderr; empty if ddprun cannot read it
   StderrShown shown = StderrShown::kNo;
-  std::string log;  // where its output lies; empty if nowhere
+  std::string log;  // where its output is; empty if nowhere
 };
 
 /// What follows a failure.
@@ -44,11 +45,11 @@ struct Outcome {
   int exit_status = 0;         // what ddprun ends with, unless it restarts
   int stopped_by = 0;          // the signal that ended the job meanwhile; 0: none
   int crashes = 0;             // attempts in a row that crashed on start (crash_loop.hpp)
-  bool repeats = false;        // the last two alike
+  bool repeats = false;        // the last two ended with the same failure
   Duration pause{};            // before the next attempt
 };
 
-/// An import that failed, as far as the worker's last words tell.
+/// A failed import, as far as the worker's last lines show it.
 struct FailedImport {
   std::string module;                  // "torch"
   std::vector<std::string> elsewhere;  // interpreters that have it
@@ -56,7 +57,7 @@ struct FailedImport {
 
 struct FailureReport {
   std::string title;   // the program: "train.py"
-  std::string python;  // that ran it; empty: none
+  std::string python;  // the Python that ran it; empty: none
   std::string host;
   int workers = 1;  // of all nodes
   int attempt = 0;
@@ -67,33 +68,33 @@ struct FailureReport {
   std::vector<FailureDetails> others;         // in order of time
 };
 
-/// At most this many of `others` are shown: a report does not grow with the world.
+/// At most this many of `others` are shown, so that a report does not grow with the world.
 inline constexpr int kOthersShownMax = 8;
 
-/// The block between two rules; ends with a newline. A traceback is not repeated in it that was on
-/// this console before, or is in the paragraph.
+/// The block between two rules; ends with a newline. Leaves out a traceback that was on this
+/// console before or is in the paragraph.
 std::string failure_block(const FailureReport& report);
 
 /// The paragraph; ends with a newline.
 std::string failure_paragraph(const FailureReport& report);
 
-/// A worker's traceback, else its message, else the last lines of its stderr, as far as they are
-/// known here.
+/// A worker's traceback, else its message, else the last lines of its stderr, as far as this node
+/// knows them.
 const std::string& last_words(const FailureDetails& details);
 
-/// The exception of the last Python traceback in `text`, else its last line, without what differs
-/// between two failures at the same place: words with a digit in them (numbers, addresses,
-/// temporary names). Printable ASCII, at most 200 bytes.
+/// The exception of the last Python traceback in `text`, else its last line, without words that
+/// differ between two failures at the same place: those with a digit (numbers, addresses, temporary
+/// names). Printable ASCII, at most 200 bytes.
 std::string comparable_line(std::string_view text);
 
-/// The last kFailureLinesMax lines of the culprit's last words, for the console of another node.
+/// The last kFailureLinesMax lines of the culprit's output, for the console of another node.
 std::vector<TextLine> last_output(const FailureReport& report);
 
-/// What the leader shows of it; ends with a newline.
+/// The leader's text for these lines; ends with a newline.
 std::string failure_output(const std::string& host, const FailureText& failure);
 
-/// The line of a node on which nothing failed, where a round was stopped for another reason; ends
-/// with a newline. Empty if the end of the job, which follows, will say all there is.
+/// The line of a node on which nothing failed, for a round that was stopped; ends with a newline.
+/// Empty if the report of the job's end, which follows, has it all.
 std::string stop_line(
     const std::string& title, const StopRound& order, const Outcome& outcome, int workers);
 

@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-/// `text`, a run id for one, as the name of a file or directory: short, and one that leads nowhere
-/// else.
+/// `text`, such as a run id, as the name of a file or directory: short, and without slashes or dots
+/// that would lead elsewhere.
 inline std::string as_file_name(std::string_view text) {
   constexpr std::size_t kBytesMax = 128;
   std::string name(text.substr(0, kBytesMax));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the log of a job begins with, so that it can be told later what ran where.
+// The first line of a job's log, which records what ran where.
 
 #include "agent/core/launch_plan.hpp"
 #include "base/endpoint.hpp"
@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-/// What is known only when an attempt begins.
+/// Facts that are known only when an attempt begins.
 struct HeaderFacts {
   std::string date;  // and time, on the local clock
   std::string host;  // of rank 0
@@ -22,7 +22,7 @@ struct HeaderFacts {
   std::string python;     // that runs the workers of this node; empty: none
 };
 
-/// One line of fields; in the first attempt a second one, where Slurm has started the job again.
+/// One line of fields; in the first attempt also a second line if Slurm has restarted the job.
 std::string header_text(
     const HeaderPlan& header, std::string_view run_id, const HeaderFacts& facts);
 

@@ -13,7 +13,7 @@ bool is_link_local(std::string_view address) {
   return address.starts_with("fe80:");
 }
 
-/// Why other nodes cannot reach Gloo at the address that it takes by itself; empty: they can.
+/// Why other nodes cannot reach the address that Gloo chooses by itself; empty: they can.
 std::string why_not(
     const HostName& host, const Interface& leads, std::span<const Interface> interfaces) {
   if (!host.addresses) return host.addresses.error().detail;
@@ -22,7 +22,7 @@ std::string why_not(
     if (is_loopback(address)) return fmt::format("{} loopback address {}", resolves, address);
     if (is_link_local(address)) return fmt::format("{} link-local address {}", resolves, address);
     const Interface* const interface = interface_of(address, interfaces);
-    if (interface == nullptr) continue;  // Gloo cannot bind it either, and tries the next
+    if (interface == nullptr) continue;  // Gloo cannot bind it either, and tries the next one
     if (!interface->is_bridge || interface == &leads) return {};
     return fmt::format("{} {} of the bridge {}", resolves, address, interface->name);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the command line asks of one node, as values that cannot be wrong: launcher/ makes a
-// LaunchPlan, agent/ carries it out. Nothing behind this line reads a flag or a PET_ variable.
+// What the command line asks of one node, as valid values: launcher/ creates a LaunchPlan, agent/
+// carries it out. Code after this point reads no flag and no PET_ variable.
 
 #include "agent/core/leftovers.hpp"
 #include "base/endpoint.hpp"
@@ -25,7 +25,7 @@ enum class StreamMode : std::uint8_t {
   kTee,      // the log file, and the console with a prefix
 };
 
-/// `-r` and `-t` after parsing: what each local rank's streams do.
+/// `-r` and `-t` after parsing: the modes of each local rank's streams.
 struct StreamsPlan {
   struct Modes {
     StreamMode out = StreamMode::kInherit;
@@ -59,11 +59,11 @@ struct WorkerCommand {
                                   // of that; with %n and its like (wrap.hpp). Empty: none
 };
 
-/// What the launcher knows of what the log of a job begins with (header.hpp).
+/// The launcher's part of the header of a job's log (header.hpp).
 struct HeaderPlan {
   int gpus = 0;            // usable on this node
-  std::string commit;      // GIT_COMMIT; empty: nobody says
-  int slurm_restarts = 0;  // how often Slurm has started the job again
+  std::string commit;      // GIT_COMMIT; empty: not set
+  int slurm_restarts = 0;  // how often Slurm has restarted the job
 };
 
 /// One of several jobs side by side (--independent).
@@ -72,7 +72,7 @@ struct TaskPlan {
   std::optional<std::string> device;  // CUDA_VISIBLE_DEVICES; none: as it is
 };
 
-/// Whether this node leads first, and so listens where the others look for a leader.
+/// Whether this node is the first leader, and so listens where the others look for it.
 enum class Bootstraps : std::uint8_t {
   kYes,          // static: node rank 0; c10d: is_host=true
   kNo,           // the other node ranks; is_host=false
@@ -80,62 +80,60 @@ enum class Bootstraps : std::uint8_t {
                  // is free
 };
 
-/// How this node and the others find each other. Every time-out is on this node's own clock.
+/// How this node and the others find each other. Every timeout is on this node's own clock.
 struct RendezvousPlan {
   static constexpr Duration kLeaseMin =
-      std::chrono::milliseconds(500);  // some heartbeats have to fit in
+      std::chrono::milliseconds(500);  // several heartbeats must fit in
   static constexpr Duration kLeaseMax = std::chrono::hours(1);
 
   NodeRange nodes{1, 1};
   int expected = 0;                  // nodes that are known to come, spares included; 0: not known
-  std::optional<int> node_rank;      // this node's place, or the one it wishes for
-  bool ranks_are_places = true;      // nobody else may have that place
-  std::optional<Endpoint> endpoint;  // of the first leader; none: one node, nobody else comes
-  std::vector<std::uint16_t> other_ports;  // where that leader may be if the endpoint's is taken
-  // Where the node that was to be that leader tells the others that it cannot: the endpoint's port
-  // is taken, and is the only one.
+  std::optional<int> node_rank;      // this node's slot, or the one that it prefers
+  bool ranks_are_places = true;      // no two nodes may have the same rank
+  std::optional<Endpoint> endpoint;  // of the first leader; none: a job of one node
+  std::vector<std::uint16_t> other_ports;  // of that leader, if the endpoint's is taken
   std::vector<std::uint16_t> refusal_ports;
-  bool spares = false;  // nodes beyond nodes.max() are meant: unneeded, they end with 0
+  bool spares = false;  // more nodes than nodes.max() are intended: unneeded ones end with 0
   Bootstraps bootstraps = Bootstraps::kYes;
-  // The endpoint is an address of this machine, as far as was known when it started.
+  // The endpoint was an address of this machine when the agent started.
   bool recognizes_endpoint = true;
-  std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free one
-  std::string local_address;  // numeric, for the others; empty: where this node's calls come from
-  std::string secret;         // that all nodes know; empty: none
-  Duration lease = std::chrono::seconds(3);          // silence after which a node is lost
+  std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free port
+  std::string local_address;      // numeric, for the others; empty: the source of our connections
+  std::string secret;             // known to all nodes; empty: none
+  Duration lease = std::chrono::seconds(3);          // for workers without news from the leader
   Duration join_timeout = std::chrono::minutes(10);  // to get nodes.min()
-  std::optional<Duration> regather_timeout;       // to get them again after a round; none: the same
+  std::optional<Duration> regather_timeout;  // to get them again after a round; none: join_timeout
   Duration last_call = std::chrono::seconds(30);  // for more than nodes.min(), first round only
   bool trusts_reset = true;                       // the end of a lifeline proves a death
-  bool trusts_replacement = false;  // who starts under a node's name or rank proves its death
+  bool trusts_replacement = false;  // a node under another's name or rank proves its death
   std::string fence_directory;      // absolute, shared by all nodes; empty: none
 
   bool has_others() const { return endpoint.has_value(); }
-  /// Whoever leads anew needs a file in fence_directory.
+  /// Whether a new leader needs a file in fence_directory.
   bool has_fence() const { return has_others() && !fence_directory.empty(); }
 };
 
-/// What a notice (contract::is_notice) means here.
+/// What to do after a preemption notice (contract::is_notice).
 struct NoticePlan {
-  std::optional<int> forward;       // what workers are sent; none: the signal itself
+  std::optional<int> forward;       // what workers are sent; none: the signal that came
   std::optional<Duration> grace;    // from a notice to SIGKILL; none: as long as Slurm leaves
   int exit_status = kExitTryAgain;  // of a job whose workers have all saved
-  // What Slurm leaves, as far as it is known; for people and workers, nothing here waits for it.
+  // What Slurm leaves, as far as known; for people and workers, ddprun itself does not wait for it.
   std::optional<Duration> kill_wait;    // from SIGTERM to SIGKILL, at least
   std::optional<std::int64_t> job_end;  // seconds since 1970
 };
 
-/// --memory-log: what the workers and the GPUs of this node take, sample after sample.
+/// --memory-log: samples of what the workers and the GPUs of this node use.
 struct MemoryLogPlan {
   static constexpr Duration kIntervalMin = std::chrono::milliseconds(100);
   static constexpr Duration kIntervalMax = std::chrono::hours(1);
 
   std::string directory;  // empty: nothing is sampled
   Duration interval = std::chrono::seconds(5);
-  bool wants_gpus = false;  // it is worth a warning if they cannot be sampled
+  bool wants_gpus = false;  // warn if they cannot be sampled
 };
 
-/// --node-check: a program that says by its exit status whether this node is fit to run workers.
+/// --node-check: a program whose exit status decides whether this node is fit to run workers.
 struct NodeCheckPlan {
   std::vector<std::string> arguments;  // the program, resolved, and its arguments; empty: no check
   std::string text;                    // as given, for people
@@ -156,40 +154,39 @@ struct LaunchPlan {
   std::vector<int> signals_to_handle;  // end the job, and are passed to workers
   std::string signals_text;            // as given, for TORCHELASTIC_SIGNALS_TO_HANDLE
   RendezvousPlan rendezvous;
-  std::string master_address = "127.0.0.1";  // empty: the address that this node is reached at
-  std::optional<std::uint16_t> master_port;  // of a job of one node; none: a free one
+  std::string master_address = "127.0.0.1";  // empty: the address by which others reach this node
+  std::optional<std::uint16_t> master_port;  // of a job of one node; none: a free port
   bool shared_store = true;  // false: rank 0 hosts its own (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
   bool virtual_local_rank = false;
   NoticePlan notice;
   std::string slurm_step;  // "812.0": a signal to this node means the whole job; empty: no step
   std::string slurm_job;   // of that step: "812", "812_step1"
-  std::string batch_host;  // where that job's script runs, and srun; empty: it has none
-  bool step_has_all_nodes = false;  // as many as the job at most
-  bool is_whole_step = false;       // the same, and the user has not said how many the job has
-  // All of the job's nodes have this one's stderr: srun's. What one of them says for all is said
-  // there once.
+  std::string batch_host;  // runs the job's batch script, and srun; empty: there is none
+  bool step_has_all_nodes = false;  // the job has no nodes outside of it
+  bool is_whole_step = false;       // the same, and the user did not say how many nodes the job has
+  // All nodes of the job have the same stderr: srun's. So one of them prints what concerns all.
   bool shares_console = false;
   bool shares_logs = false;  // other nodes write logs of the same name
-  int usable_cpus = 1;       // here, by affinity and cgroup quota; OMP_NUM_THREADS is made of it
-  // --numa-binding: the CPUs of each worker, by local rank; empty: as ddprun's own.
+  int usable_cpus = 1;       // usable here, by affinity and cgroup quota; decides OMP_NUM_THREADS
+  // --numa-binding: the CPUs of each worker, by local rank; empty: ddprun's own.
   std::vector<std::set<int>> cpus;
   WorkerCommand command;
   std::optional<int> debug_rank;  // this rank waits for SIGUSR1 before it begins
   std::optional<TaskPlan> task;
-  std::optional<HeaderPlan> header;  // none: nothing is said
+  std::optional<HeaderPlan> header;  // none: no header is printed
   StreamsPlan streams;
   bool has_torch_events = false;        // --event-log-handler console: torchrun's events on stderr
-  std::string rdzv_backend = "static";  // as those name it
+  std::string rdzv_backend = "static";  // as torchrun's events name it
   bool has_file_timer = false;          // TORCHELASTIC_ENABLE_FILE_TIMER=1: workers may set timers
   MemoryLogPlan memory_log;
 
-  /// By what its nodes know the job: two steps may have been given one run_id, and are one job only
-  /// if they were told how many nodes that has, and where it meets.
+  /// The name of the job among its nodes. Two steps may have the same run_id; they are one job only
+  /// if they were told its number of nodes, and its endpoint.
   std::string job_among_nodes() const {
     const bool is_of_one_step = is_whole_step || !rendezvous.other_ports.empty();
     return is_of_one_step && slurm_job != run_id ? run_id + "@" + slurm_job : run_id;
   }
-  /// By what people find what it leaves behind: Slurm's id, also where run_id is one of chance.
+  /// The name of the job for people: Slurm's id if there is one, even if run_id is random.
   std::string job_for_people() const {
     if (slurm_job.empty()) return run_id;
     return task ? slurm_job + "_task" + std::to_string(task->id) : slurm_job;

@@ -1,6 +1,6 @@
 #pragma once
 
-// --leftover: what becomes of processes that workers which exited with 0 left behind.
+// --leftover: what to do with processes that workers which exited with 0 left behind.
 
 #include "base/time.hpp"
 
@@ -10,7 +10,7 @@ namespace ddprun {
 
 enum class LeftoverMode : std::uint8_t {
   kKill,
-  kWait,  // until they have ended, or the limit is over
+  kWait,  // until they have ended, or the limit has passed
   kKeep,  // they outlive ddprun
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A byte stream cut into whole lines, in bounded memory: what lets many workers share one console.
+// Cuts a byte stream into whole lines, in bounded memory: so many workers can share a console.
 
 #include <cstddef>
 #include <string>
@@ -10,19 +10,19 @@ namespace ddprun {
 
 /// Holds back the last, unfinished line of one stream.
 ///
-/// Pieces come out in order and together are exactly the bytes that went in. Each is one or more
-/// whole lines, ending in a newline, unless a line grows beyond the limit: that one comes out in
-/// parts, the last of which ends in the newline.
+/// The pieces come in order and together are exactly the input bytes. Each is one or more whole
+/// lines, ending in a newline. Only a line longer than the limit comes in parts; the last part ends
+/// in the newline.
 class LineSplitter {
  public:
-  /// REQUIRES: line_bytes_max > 0; no more than that is ever held back.
+  /// REQUIRES: line_bytes_max > 0. Never holds back more than that.
   explicit LineSplitter(std::size_t line_bytes_max);
 
-  /// Takes the next bytes and hands what is complete to `sink(std::string_view)`, which may be
-  /// called any number of times. The bulk is handed on without a copy.
+  /// Takes the next bytes and passes what is complete to `sink(std::string_view)`, in any number of
+  /// calls. Most bytes are passed on without a copy.
   template <class Sink>
   void feed(std::string_view bytes, Sink&& sink) {
-    const std::size_t end = bytes.rfind('\n');  // memrchr, so a megabyte of lines costs one look
+    const std::size_t end = bytes.rfind('\n');  // memrchr: one scan for a megabyte of lines
     if (end != std::string_view::npos) {
       std::string_view whole = bytes.substr(0, end + 1);
       if (!held_.empty()) {
@@ -38,7 +38,7 @@ class LineSplitter {
     hold(bytes, sink);
   }
 
-  /// The stream has ended: hands out what is held back, if anything.
+  /// The stream has ended: passes on what is held back, if anything.
   template <class Sink>
   void finish(Sink&& sink) {
     if (!held_.empty()) sink(std::string_view(held_));
@@ -47,8 +47,7 @@ class LineSplitter {
 
   std::size_t held_bytes() const { return held_.size(); }
 
-  /// Whether what is held back was written over a line, as a progress bar is: there is a carriage
-  /// return in it.
+  /// Whether the unfinished line is overwritten like a progress bar: it contains a carriage return.
   bool holds_bar() const { return held_.find('\r') != std::string::npos; }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
 
-/// A field of a table whose fields are parted by commas.
+/// A field of a table whose fields are separated by commas.
 std::string field(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == ',' || c == '\n' || c == '\r'; }, ' ');
@@ -94,8 +94,8 @@ ProcessSample& ProcessSample::operator+=(const ProcessSample& other) {
 }
 
 std::optional<ProcessSample> parse_process(std::string_view text, KernelUnits units) {
-  // Counted from the state, which is the third field of proc(5): what stands before it is the
-  // process's name in parentheses, with any bytes in it.
+  // Counted from the state, the third field of proc(5): before it comes the process's name in
+  // parentheses, which may contain any byte.
   constexpr std::size_t kFirstTime = 11;  // utime, stime, cutime, cstime
   constexpr std::size_t kLastTime = 14;
   constexpr std::size_t kVirtual = 20;
@@ -121,7 +121,7 @@ std::optional<ProcessSample> parse_process(std::string_view text, KernelUnits un
 }
 
 std::string CpuRows::next(const ProcessSample& tree, TimePoint now) {
-  // That of a process that has ended is missing until its parent has waited for it.
+  // The CPU time of a process that has ended is missing until its parent has reaped it.
   const Duration cpu = std::max(tree.cpu, cpu_before_);
   const bool has_past = before_ && now > *before_;
   const double percent =

@@ -1,14 +1,14 @@
 #pragma once
 
-// The files of --memory-log: their names, and the text of their rows. Names and columns of memory
-// are those of KAUST's workshop on distributed training; launcher/ctl/reports/core/memory_log.hpp
-// reads them.
+// The files of --memory-log: their names, and the text of their rows. The names and columns of the
+// memory files are those of KAUST's workshop on distributed training.
+// launcher/ctl/reports/core/memory_log.hpp reads them.
 //
 //   DIR/gpu_memory/JOB/gpu_memory_log.csv    MiB of each GPU
 //   DIR/gpu_usage/JOB/gpu_usage_log.csv      temperature, power and utilisation of each GPU
-//   DIR/cpu_memory/JOB/cpu_memory_log.txt    what all workers and their children take together
+//   DIR/cpu_memory/JOB/cpu_memory_log.txt    what all workers and their children use together
 //
-// JOB is the run id. In a job of several nodes each has files of its own: gpu_memory_log_HOST.csv.
+// JOB is the run id. In a job of several nodes each has its own files: gpu_memory_log_HOST.csv.
 
 #include "agent/core/launch_plan.hpp"
 #include "base/time.hpp"
@@ -40,7 +40,7 @@ MemoryLogPaths memory_log_paths(const LaunchPlan& plan, std::string_view host);
 /// "2025/06/01 10:00:00.123".
 std::string timestamp_text(const std::tm& local, int milliseconds);
 
-/// One GPU now. What its driver does not tell is none.
+/// One GPU now. None: the driver does not report the value.
 struct GpuSample {
   unsigned index = 0;  // among those of the machine
   std::string name;
@@ -52,8 +52,8 @@ struct GpuSample {
   std::optional<unsigned> temperature_c;
   std::optional<double> power_w;
   struct Utilisation {
-    unsigned gpu_percent = 0;     // of the time since the driver's last look, a kernel ran
-    unsigned memory_percent = 0;  // the same, memory was read or written
+    unsigned gpu_percent = 0;  // of the time since the driver's last sample in which a kernel ran
+    unsigned memory_percent = 0;  // the same for reading or writing memory
   };
   std::optional<Utilisation> utilisation;
 };
@@ -61,12 +61,12 @@ struct GpuSample {
 /// A row for each GPU whose memory is known.
 std::string gpu_memory_rows(std::string_view timestamp, std::span<const GpuSample> gpus);
 
-/// A row for each GPU. What is not known is an empty field.
+/// A row for each GPU. An unknown value is an empty field.
 std::string gpu_usage_rows(std::string_view timestamp, std::span<const GpuSample> gpus);
 
-/// One process, or several together.
+/// One process, or the sum of several.
 struct ProcessSample {
-  Duration cpu{};  // used so far, with that of children that were waited for
+  Duration cpu{};  // used so far, including reaped children
   std::int64_t real_bytes = 0;
   std::int64_t virtual_bytes = 0;
 
@@ -74,13 +74,13 @@ struct ProcessSample {
   bool operator==(const ProcessSample&) const = default;
 };
 
-/// How the kernel counts.
+/// The kernel's units.
 struct KernelUnits {
   std::int64_t ticks_per_second = 100;
   std::int64_t page_bytes = 4096;
 };
 
-/// From /proc/PID/stat; none if that is not what `text` is.
+/// From /proc/PID/stat; none if `text` is not of that form.
 std::optional<ProcessSample> parse_process(std::string_view text, KernelUnits units);
 
 /// The rows of cpu_memory_log.txt.
@@ -88,8 +88,8 @@ class CpuRows {
  public:
   explicit CpuRows(TimePoint begin) : begin_(begin) {}
 
-  /// Seconds since the begin, CPU in percent of one processor since the row before (0 in the
-  /// first), and memory in MB of 2^20 bytes. `tree.cpu` is that of all processes there ever were.
+  /// Seconds since the start, CPU in percent of one processor since the previous row (0 in the
+  /// first), and memory in MB of 2^20 bytes. `tree.cpu` includes all processes that have ended.
   std::string next(const ProcessSample& tree, TimePoint now);
 
  private:

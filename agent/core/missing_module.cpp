@@ -7,13 +7,13 @@
 namespace ddprun {
 namespace {
 
-/// What `line` says behind this, up to the first byte that is in no name.
+/// The name after "No module named " in `line`, up to the first byte that no name contains.
 std::string_view name_in(std::string_view line) {
   constexpr std::string_view kSaid = "No module named ";
   const std::size_t at = line.rfind(kSaid);
   if (at == std::string_view::npos) return {};
   std::string_view name = line.substr(at + kSaid.size());
-  if (name.starts_with('\'')) name.remove_prefix(1);  // `python -m` leaves the quotes out
+  if (name.starts_with('\'')) name.remove_prefix(1);  // `python -m` prints no quotes
   return name.substr(0, name.find_first_of(".'; "));
 }
 

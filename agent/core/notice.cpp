@@ -13,7 +13,7 @@ namespace ddprun {
 std::optional<double> deadline_after(int signal, double now, const NoticePlan& plan) {
   if (plan.grace) return now + to_seconds(*plan.grace);
   if (signal == SIGTERM) {
-    // The end of the job's time would be a false promise: SIGKILL may come long before it.
+    // The end of the job's time is no deadline after SIGTERM: SIGKILL may come long before it.
     if (!plan.kill_wait) return std::nullopt;
     return now + to_seconds(*plan.kill_wait);
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a worker is told of a notice (docs/worker_contract.md), and a person when it is over.
+// What a worker is told after a preemption notice (docs/worker_contract.md).
 
 #include "agent/core/launch_plan.hpp"
 
@@ -10,7 +10,7 @@
 namespace ddprun {
 
 /// Until when workers may run at least after a notice by `signal` at `now`, both in seconds since
-/// 1970: what --shutdown-timeout gives, or Slurm. None: nobody says.
+/// 1970: by --shutdown-timeout, or by Slurm. None: not known.
 std::optional<double> deadline_after(int signal, double now, const NoticePlan& plan);
 
 /// The content of the notice file: one line of JSON.

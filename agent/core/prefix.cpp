@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-/// Calls `use` for each text that `line` showed before the next was written over it.
+/// Calls `use` for each state of `line` before a carriage return.
 template <class Use>
 void for_each_step(std::string_view line, Use& use) {
   bool is_empty = true;
@@ -34,8 +34,8 @@ void for_each_line(std::string_view lines, Use&& use) {
   }
 }
 
-/// Takes the end of a line that was appended before off the front of `lines`. Yields whether that
-/// line has ended, or goes on with text.
+/// Removes the rest of a line that was appended before from the front of `lines`. Returns whether
+/// that line has ended, or continues with text.
 bool take_line_end(std::string_view& lines) {
   const std::size_t text = std::min(lines.find_first_not_of('\r'), lines.size());
   if (text == lines.size()) {
@@ -51,7 +51,7 @@ struct Placeholder {
   std::size_t size = 0;   // of all of it; 0: there is none
 };
 
-/// That `text` begins with: "${name}", "$name" or "$$".
+/// A variable at the start of `text`: "${name}", "$name" or "$$".
 Placeholder placeholder_of(std::string_view text) {
   constexpr char kLetters[] = "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   if (!text.starts_with('$')) return {};

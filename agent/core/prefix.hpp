@@ -1,6 +1,6 @@
 #pragma once
 
-// What stands before a worker's lines on the console, and which lines are set aside.
+// The prefix of a worker's lines on the console, and the filter for duplicated lines.
 
 #include <cstddef>
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-/// Of torchrun: "[default0]:text", with no blank between.
+/// As torchrun's: "[default0]:text", without a blank.
 inline constexpr char kDefaultPrefixTemplate[] = "[${role_name}${local_rank}]:";
 
 struct PrefixValues {
@@ -20,16 +20,16 @@ struct PrefixValues {
 };
 
 /// `text` with ${role_name}, ${rank}, ${local_rank} and ${hostname}, also without the braces,
-/// replaced, and $$ by $; anything else stays as it is. As Template.safe_substitute() of Python's
-/// string, which torchrun uses.
+/// replaced, and $$ by $; anything else stays. The same as Template.safe_substitute() of Python's
+/// string module, which torchrun uses.
 std::string expand_prefix(std::string_view text, const PrefixValues& values);
 
-/// Appends each line of `lines` to `out` with `prefix` before it. A last line without a newline
-/// gets one. A carriage return ends a line too, as under torchrun, so each step of a progress bar
-/// is one. Yields the number of lines.
+/// Appends each line of `lines` to `out`, preceded by `prefix`. A last line without a newline gets
+/// one. A carriage return ends a line too, as under torchrun, so each step of a progress bar is a
+/// line. Returns the number of lines.
 ///
-/// `is_open`: the last call for this stream appended a line whose own newline had not come; so this
-/// one sets it. If that newline is all that follows on the line, it is the line's end and no line.
+/// `is_open`: the last call for this stream appended an unfinished line; this call updates it. If
+/// only the newline of that line follows, it ends the line and does not count as one.
 std::size_t append_prefixed(
     std::string_view lines, std::string_view prefix, std::string& out, bool& is_open);
 

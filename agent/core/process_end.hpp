@@ -7,12 +7,12 @@ namespace ddprun {
 
 /// How one process ended.
 struct ProcessEnd {
-  int code = 0;    // what it exited with; 0 when a signal ended it
-  int signal = 0;  // the signal that ended it; 0: it exited by itself
+  int code = 0;    // the exit status; 0 if a signal ended it
+  int signal = 0;  // the signal that ended it; 0: it exited
 
   bool ok() const { return code == 0 && signal == 0; }
 
-  /// As shells count: its own code, or 128 + signal.
+  /// As in a shell: the exit status, or 128 + signal.
   int exit_status() const;
 
   /// "exited with status 3", "was ended by signal 9 (SIGKILL)".

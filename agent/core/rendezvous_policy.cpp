@@ -12,19 +12,19 @@
 namespace ddprun {
 namespace {
 
-// Slurm signals the processes of a node within a millisecond; a loaded machine takes longer. A
-// worker that ends by such a signal for another reason is replaced later by this.
+// Slurm signals the processes of a node within a millisecond; a loaded machine takes longer. This
+// also delays the restart after a worker that such a signal ended for another reason.
 constexpr Duration kNoticeDelay = std::chrono::milliseconds(200);
 
-// Slurm starts no node of a step again, so one that gave up too soon would make a job fail that the
-// others finish. Networks that find other ways after a failure may take 50 s (spanning trees).
+// Slurm starts no node of a step again: if a node gave up too soon, a job that the others finish
+// would fail. Networks that look for another path after a failure may take 50 s (spanning trees).
 constexpr Duration kSlurmSearchTimeout = std::chrono::seconds(60);
 
 constexpr std::size_t kNameBytesMax = 256;
-constexpr std::size_t kCommandBytesMax = 256;  // two of them in one line are enough
+constexpr std::size_t kCommandBytesMax = 256;  // short enough for two of them in one line
 
-/// So that it arrives as it was sent, and compares equal: other bytes than printable ASCII are
-/// written \xNN, and what is too long is cut.
+/// Makes the text safe to send and to compare: bytes other than printable ASCII become \xNN, and
+/// long text is cut.
 std::string as_plain_text(std::string_view text, std::size_t bytes_max) {
   std::string out;
   for (const char byte : text) {
@@ -37,7 +37,7 @@ std::string as_plain_text(std::string_view text, std::size_t bytes_max) {
   return out;
 }
 
-/// What may be the matter where nobody answers at the endpoint, beside that the others are late.
+/// What may be wrong if no node answers at the endpoint, besides that the others are late.
 std::string if_unanswered(const RendezvousPlan& rendezvous, const OwnNode& own) {
   const bool may_be_virtual = rendezvous.bootstraps == Bootstraps::kIfItCanBind &&
                               !rendezvous.recognizes_endpoint && rendezvous.endpoint;
@@ -46,23 +46,24 @@ std::string if_unanswered(const RendezvousPlan& rendezvous, const OwnNode& own) 
   const std::string& host = rendezvous.endpoint->host;
   if (own.hosts_if_called) {
     return fmt::format(
-        "ddprun has not begun there, or cannot listen, or no node knows {} as its own address; no "
-        "call to it has come here, to --node-rank 0: give --rdzv-conf is_host=true on the node "
-        "behind it",
+        "ddprun has not started there, or cannot listen, or {} is no address of any node, and no "
+        "connection to it has reached --node-rank 0, which is here; give --rdzv-conf is_host=true "
+        "on the node behind it",
         host);
   }
   return fmt::format(
-      "ddprun has not begun there, or cannot listen, or no node knows {} as its own address: then "
-      "give --node-rank 0 on the node behind it, or --rdzv-conf is_host=true",
+      "ddprun has not started there, or cannot listen, or {} is no address of any node; in the "
+      "last "
+      "case give --node-rank 0 on the node behind it, or --rdzv-conf is_host=true",
       host);
 }
 
-/// Why the others may have gone elsewhere.
+/// Why the other nodes may have connected elsewhere.
 std::string if_alone(const RendezvousPlan& rendezvous) {
   const std::string host = rendezvous.endpoint ? rendezvous.endpoint->host : "";
   if (host != "localhost" && !is_loopback(host)) return "";
   return fmt::format(
-      "; {} leads each machine to itself, so if the others run elsewhere, give all of them an "
+      "; {} means each machine itself: if the other nodes are other machines, give all of them an "
       "address of this one",
       host);
 }
@@ -119,7 +120,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.has_fence = rendezvous.has_fence();
   policy.join_timeout = rendezvous.join_timeout;
   policy.regather_timeout = rendezvous.regather_timeout;
-  // What a machine did before it lost power, those say who were with it.
+  // Long enough for survivors to report a job that this machine may have forgotten in a reboot.
   policy.last_call = std::max(rendezvous.last_call, survivors_heard_within(rendezvous.lease));
   if (!plan.slurm_step.empty()) {
     policy.ends_at_foreign = true;

@@ -3,7 +3,7 @@
 namespace ddprun {
 namespace {
 
-/// What a terminal shows in the end of a line that was written over: a progress bar's last step.
+/// What a terminal shows of a line that was overwritten: a progress bar's last step.
 std::string_view as_shown(std::string_view line) {
   while (line.ends_with('\r'))
     line.remove_suffix(1);
@@ -14,8 +14,8 @@ std::string_view as_shown(std::string_view line) {
 
 void Tail::append(std::string_view bytes) {
   if (bytes.size() > kTailBytes) bytes.remove_prefix(bytes.size() - kTailBytes);
-  // Only every second time that the ring's size has come in is the front cut off, so that a byte is
-  // moved at most once.
+  // The front is removed only each second time that the size of the ring has arrived, so that a
+  // byte is moved at most once.
   if (text_.size() + bytes.size() > 2 * kTailBytes) text_.erase(0, text_.size() - kTailBytes);
   text_.append(bytes);
 }
@@ -24,8 +24,8 @@ std::string last_lines_of(std::string_view text, int lines_max) {
   if (text.ends_with('\n')) text.remove_suffix(1);
   std::size_t begin = text.size();
   for (int line = 0; line < lines_max && begin != 0; ++line) {
-    // `begin` is at the first letter of a line, or at the end of the text; look left of the newline
-    // before it.
+    // `begin` is at the start of a line, or at the end of the text; search to the left of the
+    // newline before it.
     const std::size_t from = line == 0 ? begin : begin - 1;
     const std::size_t newline = from == 0 ? std::string_view::npos : text.rfind('\n', from - 1);
     begin = newline == std::string_view::npos ? 0 : newline + 1;

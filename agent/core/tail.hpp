@@ -8,11 +8,11 @@
 
 namespace ddprun {
 
-/// How much of a worker's stderr is kept, and how long a line of a report may be.
+/// How much of a worker's stderr is kept, and the longest line of a report.
 inline constexpr std::size_t kTailBytes = std::size_t{64} * 1024;
 inline constexpr std::size_t kReportLineBytesMax = std::size_t{4} * 1024;
 
-/// Keeps at least the last kTailBytes of what was appended, in at most twice the memory.
+/// Keeps at least the last kTailBytes of what was appended, in at most twice that memory.
 class Tail {
  public:
   void append(std::string_view bytes);
@@ -23,8 +23,8 @@ class Tail {
   std::string text_;
 };
 
-/// The last `lines_max` lines of `text`, each cut at kReportLineBytesMax with "…" behind it; no
-/// newline at the end. A line without its newline counts as one. Of a line with carriage returns,
+/// The last `lines_max` lines of `text`, each cut at kReportLineBytesMax with a trailing "…"; no
+/// newline at the end. A line without a newline counts as one. Of a line with carriage returns,
 /// what was written last.
 std::string last_lines_of(std::string_view text, int lines_max);
 

@@ -19,7 +19,7 @@ class Environment {
  public:
   explicit Environment(const std::vector<std::string>& inherited) : entries_(inherited) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      // The first of two wins, as getenv sees it.
+      // If a name occurs twice, the first value wins, as in getenv.
       index_.try_emplace(entries_[i].substr(0, entries_[i].find('=')), i);
     }
   }
@@ -111,7 +111,7 @@ void set_restart(const WorkerPlace& place, Environment& environment) {
   environment.set(contract::kPreviousWorldSize, place.previous_world_size);
 }
 
-/// The one device this worker is to see. Entries may be numbers, "GPU-…" or "MIG-…": they are text.
+/// The one device for this worker. Entries may be numbers, "GPU-…" or "MIG-…": they are text.
 Result<std::string> virtual_device(const std::optional<std::string>& devices, int local_rank) {
   if (!devices) return fmt::to_string(local_rank);
   const auto entries = split(*devices, ',');
@@ -141,7 +141,7 @@ Result<std::vector<std::string>> worker_environment(
   environment.set_default(contract::kNcclAsyncErrorHandling, "1");
   if (!place.interface.empty()) {
     environment.set_default(contract::kGlooInterface, place.interface);
-    // NCCL takes a name for the beginning of names.
+    // NCCL takes a name as a prefix of interface names.
     environment.set_default(contract::kNcclInterface, "=" + place.interface);
   }
   int cpus = plan.usable_cpus / plan.workers;

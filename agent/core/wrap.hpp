@@ -1,6 +1,6 @@
 #pragma once
 
-// `--wrap`: a command that each worker is run by, with words of its own for each.
+// `--wrap`: a command that runs each worker, with placeholders that differ by worker.
 
 #include "agent/core/worker_environment.hpp"
 
@@ -10,12 +10,13 @@
 
 namespace ddprun {
 
-/// The first `%` in a word of --wrap that stands for nothing, with the letter behind it: "%x". None
-/// where all of them do.
+/// The first `%` in a token of --wrap that is not a placeholder, with the letter after it: "%x".
+/// None if there is none.
 std::optional<std::string> unknown_placeholder(std::string_view word);
 
-/// A word of --wrap with %n become this node's place among the nodes, %r the rank, %l the local
-/// rank, %w the world size, %j the job's id, and %% a percent sign. REQUIRES: it has no other %.
+/// A token of --wrap with %n replaced by this node's rank among the nodes, %r by the rank, %l by
+/// the local rank, %w by the world size, %j by the job's id, and %% by a percent sign. REQUIRES: no
+/// other %.
 std::string with_place(std::string_view word, const WorkerPlace& place, std::string_view run_id);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// ddpctl: the operator's tool. One verb per subcommand; each lives in a file of its own.
+// ddpctl: the operator's tool. One verb per subcommand, each in its own file.
 
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
@@ -15,7 +15,7 @@
 namespace ddprun {
 namespace {
 
-/// Bad usage is the caller's to mend, and so is a file; all else may pass.
+/// The user can correct bad usage and bad files; all other errors may be temporary.
 int status_of(const Error& error) {
   if (error.is(Errc::kCorrupt)) return kExitBadFile;
   return error.is(Errc::kInvalidArgument) ? kExitUsage : kExitTryAgain;
@@ -30,7 +30,7 @@ int end(const Result<void>& done) {
   return done ? kExitOk : fail(done.error());
 }
 
-/// Does what was asked for; yields the exit status.
+/// Carries out a command; yields the exit status.
 struct Run {
   int operator()(const ShowText& show) const { return end(write_stdout(show.text)); }
   int operator()(const StatusOptions& options) const { return end(show_status(options)); }

@@ -32,30 +32,30 @@ void add_serve(CLI::App& store, StoreServeOptions& options) {
       ->check(not_empty());
 }
 
-/// The flags of `status` before they are parsed further.
+/// The flags of `status` as CLI11 reads them.
 struct RawStatus {
   StatusOptions options;
   std::string endpoint;
 };
 
 void add_status(CLI::App& app, RawStatus& raw) {
-  CLI::App* const status = app.add_subcommand("status", "Ask a job what it does");
+  CLI::App* const status = app.add_subcommand("status", "Show the state of a job");
   status->add_option(
       "endpoint",
       raw.endpoint,
-      "HOST:PORT of any node of the job; without it, your jobs on this host are listed");
-  status->add_option("--timeout", raw.options.timeout_s, "Seconds for all of it")
+      "HOST:PORT of any node of the job; without it, list your jobs on this host");
+  status->add_option("--timeout", raw.options.timeout_s, "Time limit in seconds")
       ->check(between(0.01, kTimeoutMaxS))
       ->capture_default_str();
-  status->add_flag("--json", raw.options.json, "Print what the leader sent: one JSON object");
+  status->add_flag("--json", raw.options.json, "Print the leader's reply, one JSON object");
 }
 
 void add_hostlist(CLI::App& app, HostlistOptions& options) {
-  CLI::App* const hostlist = app.add_subcommand(
-      "hostlist", "Expand LIST..., such as 'gpu-a[01-03],b7': Slurm's names for many hosts");
-  // No positionals: CLI11 would take "[1-2]" for a vector of its own, and its brackets away.
+  CLI::App* const hostlist =
+      app.add_subcommand("hostlist", "Expand LIST..., Slurm host lists such as 'gpu-a[01-03],b7'");
+  // No positionals: CLI11 would read "[1-2]" as a vector and remove the brackets.
   hostlist->allow_extras();
-  hostlist->add_flag("--fold", options.fold, "Print one list for all of them, not a host a line");
+  hostlist->add_flag("--fold", options.fold, "Print one list instead of one host per line");
 }
 
 Result<DdpctlCommand> checked(RawStatus raw) {
@@ -81,7 +81,7 @@ Result<DdpctlCommand> checked(HostlistOptions options, std::vector<std::string> 
   return {options};
 }
 
-/// The words behind `ddpctl submit`, which are sbatch's and no business of CLI11's.
+/// The arguments after `ddpctl submit`: sbatch's own, which CLI11 must not parse.
 Result<DdpctlCommand> parsed_submit(std::span<const char* const> arguments) {
   auto options = parse_submit({arguments.begin(), arguments.end()});
   if (!options) return options.error();
@@ -89,7 +89,7 @@ Result<DdpctlCommand> parsed_submit(std::span<const char* const> arguments) {
   return *std::move(options);
 }
 
-/// What the subcommands of the command line are read into.
+/// What CLI11 reads the subcommands into.
 struct RawCommands {
   StoreServeOptions serve;
   RawStatus status;
@@ -122,7 +122,7 @@ Result<DdpctlCommand> as_command(Result<Options> options) {
   return *std::move(options);
 }
 
-/// The one that was given, checked.
+/// The given subcommand, checked.
 Result<DdpctlCommand> given_command(const CLI::App& app, RawCommands raw) {
   if (app.got_subcommand("status")) return checked(std::move(raw.status));
   if (app.got_subcommand("hostlist")) {
@@ -147,7 +147,7 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "'{0} bench' has moved: build ddpbench (docs/development.md) and call ddpbench {0}",
+            "'{0} bench' has moved: build ddpbench (docs/development.md) and run ddpbench {0}",
             first));
   }
 

@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-/// `--help` or `--version`: what to print before a successful end.
+/// `--help` or `--version`: the text to print before ddpctl exits with 0.
 struct ShowText {
   std::string text;
 };

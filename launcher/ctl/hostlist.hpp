@@ -8,12 +8,12 @@
 namespace ddprun {
 
 struct HostlistOptions {
-  std::vector<std::string> lists;  // one after the other
+  std::vector<std::string> lists;  // in order
   bool fold = false;               // print one list instead of hosts
 };
 
-/// `ddpctl hostlist`: prints a host a line, or the list that stands for all of them. Fails with
-/// kInvalidArgument where a list is wrong.
+/// `ddpctl hostlist`: prints one host per line, or one list for all of them. Fails with
+/// kInvalidArgument if a list is invalid.
 Result<void> show_hostlist(const HostlistOptions& options);
 
 }  // namespace ddprun

@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-// One connection per rank and store object, a few of each: the reference asks for four per rank.
+// One connection per rank and store object, a few of each: torch's client opens four per rank.
 constexpr std::uint64_t kDescriptorsWanted = 4096;
 
 asio::awaitable<void> serve_until_told(StoreServer& server, asio::signal_set& signals) {

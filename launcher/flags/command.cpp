@@ -22,10 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What --run-path runs: the script as __main__, with its own arguments and folder. An exception
-/// nobody caught goes to the error file, as if main() were decorated with @record. The end is that
-/// of a child of multiprocessing, which does not tear its interpreter down: the threads of a
-/// process group that the script did not destroy may abort that.
+/// What --run-path runs: the script as __main__, with its own arguments and directory. An uncaught
+/// exception goes to the error file, as if main() were decorated with @record. The process exits as
+/// a child of multiprocessing does, without tearing down the interpreter: the threads of a process
+/// group that the script did not destroy may abort in the teardown.
 constexpr char kRunPathBootstrap[] = R"(import atexit, gc, os, sys, threading
 sys.argv = sys.argv[1:]
 sys.path[0] = os.path.dirname(sys.argv[0])
@@ -71,21 +71,21 @@ Result<void> check_readable(const std::string& script) {
       fmt::format("script '{}' cannot be read: {}; try chmod +r", script, std::strerror(errno)));
 }
 
-/// By the first bytes. A shebang that names Python makes a Python script, as the suffix .py does.
+/// By the first bytes. A shebang that names Python means a Python script, as the suffix .py does.
 Result<Kind> kind_of(const std::string& script) {
   if (script.ends_with(".py")) {
     auto const readable = check_readable(script);
     if (!readable) return readable.error();
     return Kind::kPython;
   }
-  // What is read from a pipe is gone for the interpreter behind us.
+  // Bytes that we read from a pipe would be lost for the interpreter, which reads it after us.
   std::error_code unknown;
   if (!fs::is_regular_file(script, unknown)) return Kind::kPython;
   const Descriptor file(::open(script.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, 256> bytes{};
   const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
   if (got < 0) {
-    // A program one may run but not read is still a program.
+    // A program that may be executed but not read is still a program.
     if (errno == EACCES && is_program(script)) return Kind::kElf;
     return make_error(
         Errc::kNotExecutable,
@@ -126,11 +126,11 @@ Result<WorkerCommand> as_it_is(const Options& options, const Environment& enviro
     return make_error(
         Errc::kNotExecutable,
         fmt::format(
-            "program '{}' may not be executed; try chmod +x{}",
+            "program '{}' is not executable; try chmod +x{}",
             name,
             options.runs == Runs::kProgram ? ", or leave --no-python out" : ""));
   }
-  // exec looks on PATH for a name without a slash.
+  // exec looks up a name without a slash on PATH.
   if (name.find('/') == std::string::npos) command.program = "./" + name;
   return command;
 }
@@ -177,7 +177,7 @@ Result<void> check_script(const std::string& script) {
 
 Result<WorkerCommand> script_command(const Options& options, const CommandContext& context) {
   const std::string& script = options.rest.front();
-  // torchrun refuses what is no file here, so a program on PATH cannot change what a job means.
+  // torchrun fails if the script is not a file here, so a program on PATH cannot change a job.
   const bool is_name = script.find('/') == std::string::npos && ::access(script.c_str(), F_OK) != 0;
   if (is_name && !find_on_path(script, context.environment).empty()) {
     Options program = options;
@@ -194,7 +194,7 @@ Result<WorkerCommand> script_command(const Options& options, const CommandContex
   return by_python(options, context, {});
 }
 
-/// The command for a name as it stands.
+/// The command for the name as given.
 Result<WorkerCommand> command_of(const Options& options, const CommandContext& context) {
   switch (options.runs) {
     case Runs::kScript:
@@ -208,7 +208,7 @@ Result<WorkerCommand> command_of(const Options& options, const CommandContext& c
       auto checked = check_script(absolute.rest.front());
       if (checked) checked = check_readable(absolute.rest.front());
       if (!checked) return checked.error();
-      std::error_code gone;  // the working directory, deleted
+      std::error_code gone;  // the working directory may have been deleted
       const fs::path path = fs::absolute(absolute.rest.front(), gone);
       if (!gone) absolute.rest.front() = path.string();
       auto command = by_python(absolute, context, {"-c", kRunPathBootstrap});
@@ -219,7 +219,7 @@ Result<WorkerCommand> command_of(const Options& options, const CommandContext& c
   return make_error(Errc::kInvalidArgument, "nothing to run");
 }
 
-/// `name` at the end of `text`, if it is there, becomes `pattern` again.
+/// Replaces `name` at the end of `text`, if it is there, by `pattern`.
 bool put_back(std::string& text, const std::string& name, const std::string& pattern) {
   if (!text.ends_with(name)) return false;
   text.replace(text.size() - name.size(), name.size(), pattern);
@@ -229,7 +229,7 @@ bool put_back(std::string& text, const std::string& name, const std::string& pat
 Result<WorkerCommand> command_of_ranks(const Options& options, const CommandContext& context) {
   const std::string& pattern = options.rest.front();
   if (with_local_rank(pattern, 0) == pattern) return command_of(options, context);
-  // Each rank has a script of its own, and all have to be there.
+  // Each rank has its own script, and all of them must exist.
   Options of_rank = options;
   for (int rank = options.plan.workers - 1; rank > 0; --rank) {
     of_rank.rest.front() = with_local_rank(pattern, rank);
@@ -271,7 +271,7 @@ Result<std::vector<std::string>> resolve_program(
   if (!command && command.error().is(Errc::kNotExecutable)) {
     return make_error(
         Errc::kNotExecutable,
-        fmt::format("program '{}' may not be executed; try chmod +x", program.rest.front()));
+        fmt::format("program '{}' is not executable; try chmod +x", program.rest.front()));
   }
   if (!command) return command.error();
   command->arguments.insert(command->arguments.begin(), std::move(command->program));

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kProcFileBytesMax = std::size_t{64} * 1024;
 constexpr int kCpusMax = 16'384;
 
-/// CPUs by a line of cpu.max, "QUOTA PERIOD" in microseconds; none for "max".
+/// The CPUs that a line of cpu.max allows, "QUOTA PERIOD" in microseconds; none for "max".
 std::optional<int> quota_of(std::string_view line) {
   const auto pieces = split(trim(line), ' ');
   const auto quota = parse_int<long>(pieces.front());
@@ -49,8 +49,8 @@ int count_names(const fs::path& directory, std::string_view prefix) {
   return count;
 }
 
-/// How many of `count` devices a list of visible ones leaves: CUDA takes entries up to the first it
-/// cannot take; ids such as GPU-… and MIG-… are left to it.
+/// How many of `count` devices a list of visible ones allows: CUDA uses entries up to the first
+/// invalid one; ids such as GPU-… and MIG-… are not checked here.
 int visible(const Environment& environment, const char* variable, int count) {
   const auto found = environment.find(variable);
   if (found == environment.end()) return count;
@@ -64,7 +64,7 @@ int visible(const Environment& environment, const char* variable, int count) {
   return entries;
 }
 
-/// Nodes of the KFD topology that are GPUs: those of CPUs have gpu_id 0.
+/// Nodes of the KFD topology that are GPUs: CPU nodes have gpu_id 0.
 int amd_gpus(const fs::path& root) {
   std::error_code error;
   int count = 0;
@@ -79,7 +79,7 @@ int amd_gpus(const fs::path& root) {
 }  // namespace
 
 std::set<int> affine_cpus() {
-  // A fixed cpu_set_t ends at 1,024 CPUs, and the kernel refuses one that is too small.
+  // A fixed cpu_set_t holds 1,024 CPUs, and the kernel refuses one that is too small.
   const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
       CPU_ALLOC(kCpusMax), [](cpu_set_t* allocated) { CPU_FREE(allocated); });
   const std::size_t bytes = CPU_ALLOC_SIZE(kCpusMax);
@@ -94,7 +94,7 @@ std::set<int> affine_cpus() {
 int usable_cpus(const fs::path& root) {
   int cpus = std::max(1, static_cast<int>(affine_cpus().size()));
   fs::path group = cgroup_path(root);
-  for (;;) {  // every group above may have a quota of its own
+  for (;;) {  // every parent group may have a quota of its own
     const auto line = read_file(root / "sys/fs/cgroup" / group / "cpu.max", kProcFileBytesMax);
     if (line) cpus = std::min(cpus, quota_of(*line).value_or(cpus));
     if (group.empty()) return std::max(1, cpus);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the flags want to know of this machine.
+// What the flags need to know about this machine.
 
 #include "launcher/flags/core/flags.hpp"
 
@@ -12,16 +12,17 @@ namespace ddprun {
 /// The CPUs in this process's affinity mask.
 std::set<int> affine_cpus();
 
-/// CPUs this process may use: its affinity, cut by the quotas of its cgroup (v2) and of those above
-/// it, at least 1. `root` stands for "/" where the quotas are read.
+/// The number of CPUs that this process may use: its affinity mask, limited by the quotas of its
+/// cgroup (v2) and of the parents, at least 1. The quotas are read below `root`.
 int usable_cpus(const std::filesystem::path& root = "/");
 
-/// Accelerators the workers would see: NVIDIA devices, cut by CUDA_VISIBLE_DEVICES as CUDA does it,
-/// else AMD ones, cut by HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES. Looks at device files under
-/// `root` only: no driver library is loaded and no context is made.
+/// The number of accelerators that workers would see: NVIDIA devices, limited by
+/// CUDA_VISIBLE_DEVICES as in CUDA, else AMD devices, limited by HIP_VISIBLE_DEVICES or
+/// ROCR_VISIBLE_DEVICES. Reads only device files below `root`: loads no driver library and creates
+/// no context.
 int visible_gpus(const Environment& environment, const std::filesystem::path& root = "/");
 
-/// Whether the workers are to have GPUs: there are some, or CUDA_VISIBLE_DEVICES names some.
+/// Whether the workers are to use GPUs: some exist, or CUDA_VISIBLE_DEVICES names some.
 bool wants_gpus(const Environment& environment);
 
 }  // namespace ddprun

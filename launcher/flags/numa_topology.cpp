@@ -20,7 +20,8 @@ constexpr std::size_t kFileBytesMax = std::size_t{64} * 1024;
 
 Error unknown(const fs::path& path) {
   return make_error(
-      Errc::kInvalidArgument, fmt::format("the kernel does not say it here: no {}", path.string()));
+      Errc::kInvalidArgument,
+      fmt::format("the kernel does not report it: {} does not exist", path.string()));
 }
 
 Result<std::set<int>> read_cpus(const fs::path& path) {
@@ -43,7 +44,7 @@ Result<int> lowest_of(const fs::path& path, int cpu) {
   return cpus->empty() ? cpu : *cpus->begin();
 }
 
-/// The list of CPUs under the data cache of the highest level.
+/// The lowest CPU that shares the data cache of the highest level with `cpu`.
 Result<int> lowest_under_last_cache(const fs::path& caches, int cpu) {
   std::error_code error;
   fs::path last;
@@ -80,13 +81,13 @@ Result<NumaCpu> read_cpu(NumaBinding binding, int number, const fs::path& direct
   return cpu;
 }
 
-/// What the driver says of one GPU.
+/// What the driver reports about one GPU.
 struct Gpu {
   std::string address;  // "0000:3b:00.0"
   std::string uuid;     // "GPU-…"
 };
 
-/// The value of "Device Minor: 	 3"; empty: there is no such line.
+/// The value in a line such as "Device Minor:       3"; empty if there is no such line.
 std::string_view field(std::string_view information, std::string_view name) {
   for (const std::string_view line : split(information, '\n')) {
     if (line.starts_with(name)) return trim(line.substr(std::min(line.size(), name.size() + 1)));
@@ -94,7 +95,7 @@ std::string_view field(std::string_view information, std::string_view name) {
   return {};
 }
 
-/// Those with a device file, by their addresses: a container may have some of the node's only.
+/// GPUs with a device file, sorted by address: a container may have only some of the node's GPUs.
 std::vector<Gpu> gpus_of(const fs::path& root) {
   std::vector<Gpu> gpus;
   std::error_code error;
@@ -114,7 +115,7 @@ std::vector<Gpu> gpus_of(const fs::path& root) {
   return gpus;
 }
 
-/// As CUDA reads its variable: up to the first entry that it cannot take.
+/// As CUDA reads its variable: up to the first invalid entry.
 Result<std::vector<Gpu>> visible_of(const std::vector<Gpu>& gpus, const std::string& devices) {
   std::vector<Gpu> visible;
   for (const std::string_view piece : split(devices, ',')) {
@@ -127,8 +128,7 @@ Result<std::vector<Gpu>> visible_of(const std::vector<Gpu>& gpus, const std::str
       return make_error(
           Errc::kInvalidArgument,
           fmt::format(
-              "which GPU '{}' of CUDA_VISIBLE_DEVICES is cannot be told; give numbers or GPU-…",
-              id));
+              "cannot tell which GPU '{}' in CUDA_VISIBLE_DEVICES is; give numbers or GPU-…", id));
     }
     visible.push_back(number ? gpus[static_cast<std::size_t>(*number)] : *named);
   }
@@ -171,7 +171,7 @@ Result<std::vector<int>> numa_nodes_of_gpus(
   for (const Gpu& gpu : *gpus) {
     const fs::path path = root / "sys/bus/pci/devices" / gpu.address / "numa_node";
     int node = read_number(path).value_or(-1);
-    // Where there is one node the kernel often says none.
+    // If there is only one NUMA node, the kernel often reports none.
     if (node < 0 && topology.size() == 1) node = topology.front().number;
     if (node < 0) {
       return make_error(

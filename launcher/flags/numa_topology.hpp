@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernel says of NUMA nodes, CPUs and NVIDIA's GPUs: files below /sys and /proc, and no
-// library, so that it works alike with and without GPUs and in containers.
+// What the kernel reports about NUMA nodes, CPUs and NVIDIA GPUs. Reads files below /sys and /proc
+// and loads no library, so it works the same with and without GPUs and in containers.
 
 #include "launcher/flags/core/flags.hpp"
 #include "launcher/flags/core/numa.hpp"
@@ -12,13 +12,14 @@
 
 namespace ddprun {
 
-/// The NUMA nodes of which some CPU is in `allowed`, below `root`. Fails with kInvalidArgument
-/// where the kernel does not say what `binding` has to know.
+/// The NUMA nodes below `root` that have a CPU in `allowed`. Fails with kInvalidArgument if the
+/// kernel does not report what `binding` needs.
 Result<NumaTopology> read_numa_topology(
     NumaBinding binding, const std::set<int>& allowed, const std::filesystem::path& root = "/");
 
-/// The NUMA nodes of the visible NVIDIA GPUs, in CUDA's order of equal GPUs, which is that of their
-/// PCI addresses; empty: there is none. Fails with kInvalidArgument where that cannot be known.
+/// The NUMA nodes of the visible NVIDIA GPUs, ordered by PCI address, which is CUDA's order of
+/// equal GPUs; empty if there are no GPUs. Fails with kInvalidArgument if they cannot be
+/// determined.
 Result<std::vector<int>> numa_nodes_of_gpus(
     const NumaTopology& topology,
     const Environment& environment,

@@ -32,7 +32,7 @@ namespace {
 constexpr std::size_t kSlurmConfMax = 1 << 20;
 constexpr auto kSlurmRegatherTimeout = std::chrono::seconds(30);
 
-/// A UUID of chance, for a job that was given no id.
+/// A random UUID, for a job without an id.
 std::string random_id() {
   std::random_device chance;
   const auto bits = [&chance](std::uint32_t mask, std::uint32_t set) {
@@ -57,8 +57,8 @@ Result<int> count_workers(const WorkerCount& count, const Environment& environme
   if (count.by == By::kAuto) return cpus;
   return make_error(
       Errc::kInvalidArgument,
-      "--nproc-per-node 'gpu': no GPU is visible here; look at CUDA_VISIBLE_DEVICES, or give cpu, "
-      "auto or a number");
+      "--nproc-per-node 'gpu': no GPU is visible; check CUDA_VISIBLE_DEVICES, or give cpu, auto or "
+      "a number");
 }
 
 /// With --virtual-local-rank each worker gets one entry of CUDA_VISIBLE_DEVICES.
@@ -76,7 +76,7 @@ Result<void> check_devices(const LaunchPlan& plan, const Environment& environmen
           plan.workers));
 }
 
-/// Which CPUs each worker gets. Workers that are more than the GPUs cannot be meant for them.
+/// The CPUs of each worker. If there are more workers than GPUs, the GPUs are not meant for them.
 Result<void> bind_workers(Options& options, const Environment& environment) {
   if (!options.numa_binding) return {};
   const int workers = std::max(options.plan.workers, options.independent);
@@ -91,7 +91,7 @@ Result<void> bind_workers(Options& options, const Environment& environment) {
   return {};
 }
 
-/// Fails unless `own` is this machine, or may become it when its name resolves.
+/// Fails unless `own` is this machine, or its name may still resolve to it later.
 Result<void> check_own_host(const OwnHost& own) {
   const auto& [host, remedy, may_be_unknown] = own;
   const std::string named = fmt::format("{} '{}'", host.source, host.text);
@@ -113,7 +113,7 @@ Error refused(const Given& given, std::string_view why) {
       Errc::kInvalidArgument, fmt::format("{} '{}': {}", given.source, given.text, why));
 }
 
-/// `given` as others can use it: numeric, and of this machine.
+/// `given` as a numeric address of this machine that others can use.
 Result<std::string> address_of_host(const Given& given) {
   const auto address = own_address(given.text);
   if (!address) return refused(given, address.error().detail);
@@ -142,7 +142,7 @@ Result<void> plan_local_address(Options& options) {
   } else if (options.local_address && has_others) {
     address = address_of_host(*options.local_address);
   } else {
-    return {};  // on one node workers see the very words of --local-addr, as under torchrun
+    return {};  // on one node workers see --local-addr unchanged, as under torchrun
   }
   if (!address) return address.error();
   plan.master_address = *address;
@@ -150,7 +150,7 @@ Result<void> plan_local_address(Options& options) {
   return {};
 }
 
-/// Slurm's patience after SIGTERM, if its configuration can be read here.
+/// KillWait: Slurm's time from SIGTERM to SIGKILL, if its configuration can be read here.
 std::optional<Duration> slurm_kill_wait(const Environment& environment) {
   const auto named = environment.find("SLURM_CONF");
   std::vector<std::string> paths = {"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"};
@@ -162,7 +162,7 @@ std::optional<Duration> slurm_kill_wait(const Environment& environment) {
   return std::nullopt;
 }
 
-/// In a step Slurm sets the grace, unless the user does.
+/// In a step, Slurm sets the grace period unless the user does.
 void plan_notice(
     const std::optional<Allocation>& step, const Environment& environment, Options& options) {
   NoticePlan& notice = options.plan.notice;
@@ -170,7 +170,7 @@ void plan_notice(
   if (!step) {
     if (options.requeue != Requeue::kNo) {
       options.warnings.emplace_back(
-          "--requeue has no effect: this is no step of Slurm's (srun ddprun ...)");
+          "--requeue has no effect: not in a Slurm step (srun ddprun ...)");
     }
     return;
   }
@@ -178,7 +178,7 @@ void plan_notice(
   notice.job_end = step->end_time;
 }
 
-/// Said where a log will want it: in a step of Slurm's, and else to whoever asks for much.
+/// Shown if a log needs it: always in a Slurm step, else only at a verbose log level.
 void plan_header(
     const std::optional<Allocation>& step, const Environment& environment, LaunchPlan& plan) {
   if (!spdlog::should_log(step ? spdlog::level::warn : spdlog::level::info)) return;
@@ -190,7 +190,7 @@ void plan_header(
       .slurm_restarts = step ? step->restarts : 0};
 }
 
-/// Where the job has one node; of several nobody knows yet how many workers come.
+/// Checked only on one node: the number of workers on several nodes is not known yet.
 Result<void> check_debug_rank(const LaunchPlan& plan) {
   const int rank = plan.debug_rank.value_or(0);
   if (plan.rendezvous.nodes.max() > 1 || rank < plan.workers) return {};
@@ -203,8 +203,8 @@ Result<void> check_debug_rank(const LaunchPlan& plan) {
           plan.workers - 1));
 }
 
-/// Before anything starts: a fence that cannot be claimed is noticed when a node is lost, and the
-/// job waits for it then.
+/// Checked before anything starts: otherwise a fence that cannot be claimed is noticed only when a
+/// node is lost, and the job then waits for it.
 Result<void> check_fence(const Options& options) {
   if (!options.fence_directory) return {};
   auto const checked = check_fence_directory(options.fence_directory->text);
@@ -213,19 +213,19 @@ Result<void> check_fence(const Options& options) {
       Errc::kInvalidArgument,
       fmt::format(
           "{} '{}': {}; give a directory on a file system that all nodes share, where this user "
-          "may make and link files",
+          "may create and link files",
           options.fence_directory->source,
           options.fence_directory->text,
           checked.error().detail));
 }
 
-/// As `srun --error=%n.txt` gives each task one of its own.
+/// A file such as the one that `srun --error=%n.txt` gives each task.
 bool is_file(int descriptor) {
   struct stat about {};
   return ::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/// All that the machine has a word in, but for the program.
+/// Everything that depends on the machine, except the program.
 Result<void> plan_for_this_machine(
     const CommandLine& line,
     const std::optional<Allocation>& step,
@@ -258,7 +258,8 @@ Result<void> plan_for_this_machine(
     const Endpoint endpoint = plan.rendezvous.endpoint.value_or(Endpoint());
     if (plan.rendezvous.other_ports.empty())
       plan.rendezvous.refusal_ports = refusal_ports(endpoint.port);
-    // A node that Slurm has lost never comes back to its job; a network may.
+    // Shorter in a step: a node that Slurm has lost never returns to its job; a network may
+    // recover.
     const bool is_asked_for = options.settings.join_timeout || options.settings.timeout;
     if (!is_asked_for) plan.rendezvous.regather_timeout = kSlurmRegatherTimeout;
   }
@@ -277,13 +278,13 @@ Result<void> plan_for_this_machine(
   return check_devices(plan, environment);
 }
 
-/// Of the tasks that are one too many the first one says so.
+/// Only the first of the surplus tasks reports this.
 Request surplus(const Allocation& step) {
   Request request{.asks = Asks::kNothing, .shell = {}, .plans = {}, .requeue = {}, .warnings = {}};
   if (step.node_id != 0 || step.local_id != 1) return request;
   request.warnings.push_back(fmt::format(
-      "this step has {} tasks on {} node{}, and ddprun wants one on each: the first one of each "
-      "node takes part, and the others end at once, with 0; {} starts none of them",
+      "this step has {} tasks on {} node{}, but ddprun needs one per node: the first task of each "
+      "node takes part, and the others exit with 0; start one per node by {}",
       step.tasks(),
       step.nodes.size(),
       step.nodes.size() == 1 ? "" : "s",

@@ -13,18 +13,18 @@
 
 namespace ddprun {
 
-/// What main is to do.
+/// What main has to do.
 struct Request {
   Asks asks = Asks::kRun;
   std::string shell;                  // when asks == kCompletion
   std::vector<LaunchPlan> plans;      // when asks == kRun: one, or those of --independent
-  RequeuePlan requeue;                // the same
+  RequeuePlan requeue;                // when asks == kRun
   std::vector<std::string> warnings;  // one line each
 };
 
-/// Reads flags and PET_ variables, looks at the machine, finds the program. Starts nothing. Fails
-/// with kInvalidArgument (exit status 2), kNotFound (127), kNotExecutable (126), or kCorrupt where
-/// the grid file is wrong (78), in one clause with value, reason and remedy.
+/// Reads flags and PET_ variables, probes the machine, finds the program. Starts nothing. Fails
+/// with kInvalidArgument (exit status 2), kNotFound (127), kNotExecutable (126), or kCorrupt if the
+/// grid file is invalid (78), in one clause with value, reason and remedy.
 Result<Request> read_request(
     std::span<const std::string> arguments, const Environment& environment);
 

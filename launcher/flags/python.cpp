@@ -22,12 +22,12 @@ std::string variable(const Environment& environment, const char* name) {
   return found == environment.end() ? std::string() : found->second;
 }
 
-/// The first program on PATH that has one of `names`; empty if there is none.
+/// The first program on PATH with one of `names`; empty if there is none.
 std::string find_on_path(std::span<const char* const> names, const Environment& environment) {
   const std::string path = variable(environment, "PATH");
   for (const std::string_view directory : split(path, ':')) {
     for (const char* const name : names) {
-      // An empty entry is the working directory, as for the shell.
+      // An empty entry means the working directory, as in a shell.
       const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
       if (is_program(candidate)) return candidate;
     }
@@ -35,7 +35,7 @@ std::string find_on_path(std::span<const char* const> names, const Environment& 
   return {};
 }
 
-/// The Python of the environment in whose bin `directory` is; empty if it is in none.
+/// The Python of the environment whose bin is `directory`; empty if it is not one.
 std::string python_beside(const fs::path& directory) {
   std::error_code error;
   const fs::path prefix = directory.parent_path();

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-// A secret that can be guessed is none: whoever sees the proof can try guesses without asking us.
+// A short secret protects nothing: anyone who sees the proof can try guesses offline.
 constexpr std::size_t kBytesMin = 16;
 constexpr std::size_t kBytesMax = 4096;
 
@@ -19,7 +19,7 @@ Error refused(std::string detail) {
   return make_error(Errc::kInvalidArgument, std::move(detail));
 }
 
-/// Never tells the secret.
+/// The message never contains the secret.
 Result<std::string> checked(std::string secret, const std::string& source) {
   if (secret.size() >= kBytesMin && secret.size() <= kBytesMax) return secret;
   return refused(fmt::format(
@@ -32,7 +32,7 @@ Result<std::string> checked(std::string secret, const std::string& source) {
 
 Result<std::string> from_file(const Given& file) {
   const std::string source = fmt::format("{} '{}'", file.source, file.text);
-  // One byte more, for the end of the line.
+  // One more byte, for the final newline.
   auto content = read_file(file.text, kBytesMax + 1);
   if (!content) {
     return refused(fmt::format(

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kGridBytesMax = 16UL << 20U;
 
-/// What stands before the script's own arguments, so that those, read later, win.
+/// Goes before the script's own arguments: these come later and therefore win.
 Result<std::vector<std::string>> arguments_of_grid(
     const Given& grid, const std::string& content, const TaskPlace& place) {
   const auto row = place.row();
@@ -31,7 +31,7 @@ Result<std::vector<std::string>> arguments_of_grid(
   return arguments;
 }
 
-/// Empty: there is none.
+/// Empty if there is no grid.
 Result<std::string> read_grid(const std::optional<Given>& grid) {
   if (!grid) return std::string();
   auto content = read_file(grid->text, kGridBytesMax);
@@ -39,12 +39,12 @@ Result<std::string> read_grid(const std::optional<Given>& grid) {
   if (content) {
     return make_error(
         Errc::kCorrupt,
-        fmt::format("{} '{}': has a NUL byte; it is no text", grid->source, grid->text));
+        fmt::format("{} '{}': not a text file: it contains a NUL byte", grid->source, grid->text));
   }
   return make_error(Errc::kCorrupt, fmt::format("{}: {}", grid->source, content.error().detail));
 }
 
-/// What a job of several side by side has of its own.
+/// Sets what differs between jobs that run side by side.
 void set_apart(const TaskPlace& place, std::optional<std::string> device, LaunchPlan& plan) {
   plan.task = TaskPlan{.id = place.id(), .device = std::move(device)};
   plan.run_id += fmt::format("_task{}", place.id());

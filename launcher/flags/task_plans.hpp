@@ -8,10 +8,10 @@
 
 namespace ddprun {
 
-/// A plan for each job that is asked for, one unless --independent says more, with what is its own:
-/// program, row of the grid, id and share of this machine. REQUIRES: options.plan is complete but
-/// for that. Fails with kInvalidArgument, kNotFound or kNotExecutable, and with kCorrupt where the
-/// grid file is wrong.
+/// The plan of each job, one without --independent, with everything that differs between jobs:
+/// program, row of the grid, id and share of this machine. REQUIRES: options.plan is complete
+/// except for these. Fails with kInvalidArgument, kNotFound or kNotExecutable, and with kCorrupt if
+/// the grid file is invalid.
 Result<std::vector<LaunchPlan>> plans_of(const Options& options, const Environment& environment);
 
 }  // namespace ddprun

@@ -6,12 +6,12 @@
 
 namespace ddprun {
 
-/// Each plan as a job of its own, with a guard and an agent of its own, below this process: none
-/// outlives it, and signals that come to it go to all of them. One that fails ends no other.
+/// Runs each plan as a job of its own, with its own guard and agent, below this process: none
+/// outlives it, and it forwards its signals to all of them. A failed job does not end the others.
 ///
-/// Returns in this process, once nothing of them is left, with the status of the first one that did
-/// not end with 0, having said on stderr which ones; and in the process of each job, with its
-/// status, for which the caller ends.
+/// Returns in this process once nothing of them is left, with the status of the first one that did
+/// not end with 0, after reporting on stderr which ones failed; and in the process of each job,
+/// with the job's status, with which the caller exits.
 int run_side_by_side(const std::vector<LaunchPlan>& plans);
 
 }  // namespace ddprun

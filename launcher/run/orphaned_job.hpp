@@ -1,8 +1,8 @@
 #pragma once
 
-// A job of Slurm's whose batch host is lost. Where --no-kill lets the others go on without it,
-// nobody is left to end the job when they are done: srun and the batch script ran there, and Slurm
-// (seen with 22.05) leaves the job RUNNING, with all of its nodes, until its time is over.
+// A Slurm job whose batch host is lost. If --no-kill lets the other nodes continue, nothing is left
+// to end the job when they are done: srun and the batch script ran on the lost host, and Slurm
+// (seen with 22.05) leaves the job RUNNING, with all of its nodes, until its time limit.
 
 #include <optional>
 #include <set>
@@ -12,11 +12,11 @@
 
 namespace ddprun {
 
-/// Cancels the job, once Slurm too has given up its batch host, and yields what came of it, in a
-/// sentence; nothing where the batch host is not among `silent`, or the job has none.
+/// Cancels the job once Slurm too considers its batch host lost, and yields what happened in a
+/// sentence; nothing if the batch host is not among `silent` or the job has none.
 ///
-/// Slurm may take SlurmdTimeout (300 s by default) to give it up; after twice that, or when one of
-/// `signals`, which are blocked, comes, the job is left as it is.
+/// Slurm may take SlurmdTimeout (300 s by default) to notice. The job is left as it is after twice
+/// that time, or if one of `signals`, which are blocked, arrives.
 ///
 /// `job`: Allocation::scontrol_id(). REQUIRES: as ask_slurm().
 std::optional<std::string> end_orphaned_job(

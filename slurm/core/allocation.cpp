@@ -17,13 +17,13 @@
 namespace ddprun {
 namespace {
 
-/// Slurm's ids from here on are no launches: batch script, interactive shell, external step.
+/// Slurm's step ids from here on are not launches: batch script, interactive shell, external step.
 constexpr std::uint32_t kFirstReservedStep = 4'294'967'280;
 constexpr int kTasksMax = 16'777'216;
 constexpr int kPerNodeMax = 1'000'000;
 constexpr std::int64_t kTimeMax = 253'402'300'799;  // the year 9999
 
-/// The variables of one environment as values. What is wrong first is kept, and stands for all.
+/// The variables of one environment as values. Keeps the first error, which stands for all.
 class Variables {
  public:
   explicit Variables(const std::map<std::string, std::string>& environment)
@@ -61,7 +61,7 @@ class Variables {
     return find_number(name, min, max).value_or(min);
   }
 
-  /// What `parse` makes of the text.
+  /// The result of `parse` on the variable's text.
   template <class Parse>
   auto list(const char* name, Parse parse) {
     auto values = parse(text(name));
@@ -82,9 +82,9 @@ class Variables {
   std::optional<Error> error_;
 };
 
-/// Entries of CUDA_VISIBLE_DEVICES are counted, not understood: Slurm writes numbers of the node or
-/// of the step, UUIDs and MIG names, and "NoDevFiles" or -1 for none. Without it the task sees what
-/// the job was given here (--gpu-bind=none).
+/// Counts the entries of CUDA_VISIBLE_DEVICES without interpreting them: Slurm writes numbers of
+/// the node or of the step, UUIDs and MIG names, and "NoDevFiles" or -1 for none. Without the
+/// variable the task sees all GPUs of the job on this node (--gpu-bind=none).
 std::optional<int> read_gpus(Variables& variables) {
   const auto visible = variables.find("CUDA_VISIBLE_DEVICES");
   if (!visible) return variables.find_number("SLURM_GPUS_ON_NODE", 0, kPerNodeMax);
@@ -97,7 +97,7 @@ std::optional<int> read_gpus(Variables& variables) {
   return entries;
 }
 
-/// Of a job by sbatch the first node, unless srun was called there from elsewhere.
+/// For a job by sbatch its first node, unless srun was called from elsewhere.
 std::string read_batch_host(const Variables& variables) {
   const auto kind = variables.find("ENVIRONMENT");
   const auto nodes = variables.find("SLURM_JOB_NODELIST");
@@ -106,7 +106,7 @@ std::string read_batch_host(const Variables& variables) {
   return names && !names->empty() ? names->front() : std::string();
 }
 
-/// The four variables of the nodes and the three of this task, which have to agree.
+/// Checks that the four variables of the nodes and the three of this task agree.
 void check(const Allocation& allocation, int nodes, int tasks, Variables& variables) {
   const auto disagree = [&variables](
                             const char* one, auto number, const char* other, auto expected) {
@@ -176,7 +176,7 @@ bool Allocation::has_shared_nodes() const {
 }
 
 std::array<std::uint16_t, Allocation::kPorts> Allocation::ports() const {
-  constexpr std::uint32_t kJobs = 10'000;  // whose first ports differ
+  constexpr std::uint32_t kJobs = 10'000;  // consecutive jobs with different first ports
   std::array<std::uint16_t, kPorts> ports{};
   std::uint32_t next = job_id % kJobs;
   for (std::uint16_t& port : ports)
@@ -218,7 +218,7 @@ Error agents_share_nodes(const Allocation& allocation) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "this step has {} tasks on {} node{}, and ddprun wants one on each: start it by {}",
+          "this step has {} tasks on {} node{}, but ddprun needs one per node; start it by {}",
           allocation.tasks(),
           nodes,
           nodes == 1 ? "" : "s",

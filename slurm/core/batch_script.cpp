@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kShells{"ash", "bash", "dash", "ksh", "sh", "zsh"};
 
-/// "bash" of "#!/bin/bash -l" and of "#!/usr/bin/env bash"; empty without such a line.
+/// "bash" for "#!/bin/bash -l" and "#!/usr/bin/env bash"; empty without such a line.
 std::string_view interpreter_of(std::string_view script) {
   if (!script.starts_with("#!")) return {};
   std::string_view line = trim(script.substr(2, script.find('\n') - 2));
@@ -44,7 +44,7 @@ std::string variable_of(std::string_view name) {
                             : "SBATCH_WAIT";
 }
 
-/// What an option is in the end; none: sbatch's default.
+/// The effective value of an option; none: sbatch's default.
 std::optional<std::string> effective(const OutputSources& sources, std::string_view name) {
   if (const auto* const option = sources.typed.find(name)) return option->value;
   const auto variable = sources.environment.find(variable_of(name));
@@ -53,11 +53,11 @@ std::optional<std::string> effective(const OutputSources& sources, std::string_v
   return std::nullopt;
 }
 
-/// The folder of a file name pattern, without what Slurm replaces; empty: where the job begins.
+/// The folder of a file name pattern, with placeholders; empty: where the job starts.
 Result<OutputFolder> folder_of(
     std::string_view pattern, const std::string& user, const std::string& job_name) {
   const std::string_view folder = pattern.substr(0, pattern.rfind('/') + 1);
-  // A backslash switches the replacements off.
+  // A backslash turns all replacements off.
   const bool is_literal = pattern.find('\\') != std::string_view::npos;
   OutputFolder made{.parts = {""}};
   for (std::size_t at = 0; at < folder.size(); ++at) {
@@ -66,7 +66,7 @@ Result<OutputFolder> folder_of(
       made.parts.back() += folder[at];
       continue;
     }
-    ++at;  // a '/' ends the folder, so there is one more
+    ++at;  // a '/' ends the folder, so another byte follows
     if (folder[at] == '%') {
       made.parts.back() += '%';
     } else if (folder[at] == 'u') {
@@ -77,8 +77,8 @@ Result<OutputFolder> folder_of(
       made.parts.emplace_back();
     } else {
       return refused(fmt::format(
-          "'{}': the name of its folder is not known before the job runs, and Slurm makes no "
-          "folders: the job would fail without any output; put %{} behind the last '/'",
+          "'{}': the name of the directory is known only when the job runs, and Slurm creates no "
+          "directories, so the job would fail without output; put %{} after the last '/'",
           excerpt(pattern),
           folder[at]));
     }
@@ -86,21 +86,20 @@ Result<OutputFolder> folder_of(
   return made;
 }
 
-/// The folder is made while the job is held, once sbatch has told its id.
+/// The folder is created while the job is held, after sbatch has printed the id.
 Result<void> check_id_is_told(std::string_view pattern, const OutputSources& sources) {
   const auto refuse = [pattern](std::string_view why) {
-    return refused(fmt::format("'{}': {}; put the id behind the last '/'", excerpt(pattern), why));
+    return refused(fmt::format("'{}': {}; put the id after the last '/'", excerpt(pattern), why));
   };
   if (effective(sources, "array")) {
-    return refuse(
-        "each element of --array has an id of its own, which is not known before it runs");
+    return refuse("each element of --array has its own id, which is known only when it runs");
   }
   if (effective(sources, "wait")) {
     return refuse(
-        "a job whose folder has its id in its name is held until that is made, and --wait waits");
+        "the job would be held until the directory with its id is created, and --wait would wait");
   }
   if (sources.typed.find("quiet") != nullptr || sources.lines.find("quiet") != nullptr) {
-    return refuse("--quiet keeps the job's id back, by which its folder is called");
+    return refuse("--quiet hides the job's id, which is part of the directory's name");
   }
   return {};
 }
@@ -112,7 +111,7 @@ Result<std::string> with_code(std::string_view script, const CommittedCode& code
   if (interpreter.empty()) return refused("its first line is not '#!/bin/bash', or another shell");
   if (std::ranges::find(kShells, interpreter) == kShells.end()) {
     return refused(fmt::format(
-        "it is for '{}', which is no shell; call it from a script for bash", excerpt(interpreter)));
+        "it is for '{}', which is not a shell; call it from a bash script", excerpt(interpreter)));
   }
   const auto lines = parse_sbatch_lines(script);
   if (!lines) return lines.error();
@@ -122,7 +121,7 @@ Result<std::string> with_code(std::string_view script, const CommittedCode& code
   std::string made(script.substr(0, first_command(script)));
   if (!made.ends_with('\n')) made += '\n';
   made += fmt::format(
-      "# From ddpctl submit: what is edited from now on does not reach this job.\n"
+      "# Added by ddpctl submit: later edits do not affect this job.\n"
       "export GIT_COMMIT={} DDPRUN_CODE={}\n"
       "cd -- {} || exit {}\n\n",
       code.commit,
@@ -165,8 +164,8 @@ Result<void> check_place(const SbatchCommand& options) {
   const auto* const place = options.find("chdir");
   if (place == nullptr) return {};
   return refused(fmt::format(
-      "--chdir '{}': the job runs in the code of its commit; leave it out, and let the script say "
-      "where what it writes goes",
+      "--chdir '{}': the job runs in the code of its commit; leave it out, and set output paths in "
+      "the script",
       excerpt(place->value)));
 }
 

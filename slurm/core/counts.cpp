@@ -32,7 +32,8 @@ Result<std::vector<int>> expand_counts(std::string_view text) {
     if (!count || *count < 1 || *count > kCountMax || !times || *times < 1) {
       return make_error(
           Errc::kInvalidArgument,
-          fmt::format("'{}' is no count up to {}, such as 4 or 4(x2)", excerpt(piece), kCountMax));
+          fmt::format(
+              "'{}' is not a count up to {}, such as 4 or 4(x2)", excerpt(piece), kCountMax));
     }
     if (*times > kHostsMax - counts.size()) {
       return make_error(

@@ -5,8 +5,8 @@
 
 namespace ddprun {
 
-/// The first 40 bytes of a text from outside, fit for a message of one line: whatever is no
-/// printable ASCII becomes '?', and "..." stands for the rest.
+/// The first 40 bytes of an external text, safe for a one-line message: bytes that are not
+/// printable ASCII become '?', and "..." stands for the rest.
 std::string excerpt(std::string_view text);
 
 }  // namespace ddprun

@@ -12,7 +12,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kSeparators = ", \t\n";
-constexpr std::size_t kDigitsMax = 18;  // what surely fits into 64 bits
+constexpr std::size_t kDigitsMax = 18;  // always fits into 64 bits
 
 bool is_digit(char byte) {
   return byte >= '0' && byte <= '9';
@@ -28,7 +28,7 @@ bool is_separator(char byte) {
   return kSeparators.find(byte) != std::string_view::npos;
 }
 
-/// `width` digits at least, with zeros in front.
+/// `number` with leading zeros, at least `width` digits.
 std::string padded(std::uint64_t number, std::size_t width) {
   return fmt::format("{:0{}}", number, width);
 }
@@ -36,18 +36,18 @@ std::string padded(std::uint64_t number, std::size_t width) {
 /// "08-11", or "7" as one number.
 struct Range {
   std::uint64_t first = 0;
-  std::uint64_t steps = 0;  // to the last one
+  std::uint64_t steps = 0;  // from the first to the last number
   std::size_t width = 0;
 };
 
-/// "rack[1-2]": what stands before a bracket, and the numbers in it.
+/// "rack[1-2]": the text before a bracket, and the numbers in it.
 struct Bracket {
   std::string_view before;
   std::vector<std::string> numbers;
-  std::size_t longest = 0;  // of the numbers, in bytes
+  std::size_t longest = 0;  // longest number, in bytes
 };
 
-/// Reads a list from its first byte to its last, without looking back.
+/// Reads a list from start to end in one pass.
 class Reader {
  public:
   explicit Reader(std::string_view list) : list_(list) {}
@@ -68,12 +68,12 @@ class Reader {
         fmt::format("host list '{}', position {}: {}", excerpt(list_), position + 1, why));
   }
 
-  /// What stands between two separators: a name, or names with brackets.
+  /// Reads the item between two separators: a name, or a name with brackets.
   Result<void> read_item() {
     const std::size_t begin = at_;
     std::vector<Bracket> brackets;
-    std::size_t longest = 0;  // of its names, in bytes
-    std::size_t count = 1;    // of its names; a factor is at most kHostsMax, so nothing overflows
+    std::size_t longest = 0;  // longest of its names, in bytes
+    std::size_t count = 1;    // of its names; a factor is at most kHostsMax, so it cannot overflow
     for (;;) {
       const std::size_t before = at_;
       while (at_ < list_.size() && is_of_a_name(list_[at_]))
@@ -84,7 +84,7 @@ class Reader {
       if (at_ == list_.size() || is_separator(list_[at_])) {
         if (brackets.empty()) return add_name(begin, text);
         if (text.empty()) return add_product(brackets, count);
-        return refuse(before, fmt::format("'{}' stands behind the last bracket", excerpt(text)));
+        return refuse(before, fmt::format("'{}' follows the last bracket", excerpt(text)));
       }
       if (list_[at_] != '[') return no_name();
       auto bracket = read_bracket();
@@ -100,7 +100,7 @@ class Reader {
     }
   }
 
-  /// At a '['; ends behind its ']'.
+  /// Starts at a '['; ends after its ']'.
   Result<Bracket> read_bracket() {
     const std::size_t close = list_.find(']', at_);
     if (close == std::string_view::npos) {
@@ -159,7 +159,7 @@ class Reader {
     return {};
   }
 
-  /// The last bracket counts fastest, then the first, the second, ...: scontrol's order, and so
+  /// The last bracket changes fastest, then the first, the second, ...: scontrol's order, and so
   /// that of the node ids.
   static void advance(std::vector<std::size_t>& chosen, const std::vector<Bracket>& brackets) {
     const std::size_t size = brackets.size();
@@ -175,11 +175,11 @@ class Reader {
     const std::string named = byte >= 0x20 && byte < 0x7F
                                   ? fmt::format("'{}'", byte)
                                   : fmt::format("byte {:#04x}", static_cast<unsigned char>(byte));
-    return refuse(at_, named + " is in no host name");
+    return refuse(at_, named + " is not allowed in a host name");
   }
 
   Error too_long(std::size_t position) const {
-    return refuse(position, fmt::format("a host name has {} bytes at most", kHostNameBytesMax));
+    return refuse(position, fmt::format("a host name has at most {} bytes", kHostNameBytesMax));
   }
 
   Error too_many(std::size_t position, std::string_view text) const {
@@ -192,7 +192,7 @@ class Reader {
   std::vector<std::string> hosts_;
 };
 
-/// A host as a stem and a number. Without digits, or with too many, it is all stem.
+/// A host as a stem and a number. Without digits, or with too many, all of it is the stem.
 struct Numbered {
   explicit Numbered(std::string_view host) : stem(host) {
     std::size_t digits = 0;
@@ -213,12 +213,12 @@ bool share_a_stem(const Numbered& one, const Numbered& other) {
   return one.stem == other.stem && !one.text.empty() && !other.text.empty();
 }
 
-/// Whether `last` is written as the number `steps` behind `first` in a range that begins there.
+/// Whether `last` is the number `steps` after `first` in a range that starts there.
 bool continues(const Numbered& first, const Numbered& last, std::size_t steps) {
   return last.number == first.number + steps && last.text == padded(last.number, first.text.size());
 }
 
-/// Numbers of one stem, as they stand in its bracket: "1-3,7".
+/// Numbers of one stem, in the format of its bracket: "1-3,7".
 std::string ranges_of(std::span<const Numbered> same_stem) {
   std::string ranges;
   for (std::size_t at = 0; at < same_stem.size();) {

@@ -1,14 +1,14 @@
 #pragma once
 
-// Slurm's way to write many host names in few letters: "gpu-a[01-03],b7".
+// Slurm's short notation for many host names: "gpu-a[01-03],b7".
 //
-// Expanding needs no scontrol, which may be missing in a container, wants a readable slurm.conf,
-// and retries for a minute where that names a file that is not there. What comes from `scontrol
-// show hostnames` and `scontrol show hostlist` of Slurm 22.05 comes from here, in its order and
-// with its repeats. Lists that no Slurm writes are refused where scontrol would guess: a bracket
-// that is not closed, blanks in one, a range without an end, a number above 2^64, a byte that is in
-// no host name. A newline separates hosts as a blank does, behind a bracket too, where scontrol
-// gives up.
+// Expanding needs no scontrol, which may be missing in a container, needs a readable slurm.conf,
+// and retries for a minute if that names a file that does not exist. The results equal those of
+// `scontrol show hostnames` and `scontrol show hostlist` of Slurm 22.05, including order and
+// repeats. Lists that Slurm never writes are errors, although scontrol would guess: an open
+// bracket, blanks in a bracket, a range without an end, a number above 2^64, a byte that no host
+// name has. A newline separates hosts as a blank does, also after a bracket, where scontrol
+// fails.
 
 #include "base/error.hpp"
 
@@ -20,22 +20,22 @@
 
 namespace ddprun {
 
-/// Slurm's own limit for one range; here it is that of a whole list.
+/// Slurm's limit for one range; here the limit of a whole list.
 inline constexpr std::size_t kHostsMax = 65'536;
-/// The longest name that DNS knows.
+/// DNS allows no longer names.
 inline constexpr std::size_t kHostNameBytesMax = 255;
 
-/// The hosts in the list's order, which is Slurm's: never sort them. Fails with kInvalidArgument,
-/// naming the position (bytes, from 1), the piece and the reason.
+/// The hosts in the order of the list, which is Slurm's: never sort them. Fails with
+/// kInvalidArgument, naming the position (bytes, from 1), the piece and the reason.
 ///
-/// Odd, but Slurm's: "n[8-011]" is n8 n9 n10 n11, as wide as its first number. Of several brackets
-/// the last one changes fastest, then the first, the second, and so on.
+/// As in Slurm, "n[8-011]" is n8 n9 n10 n11, as wide as its first number. Of several brackets the
+/// last one changes fastest, then the first, the second, and so on.
 Result<std::vector<std::string>> expand_hostlist(std::string_view list);
 
-/// The shortest list without a change of order that expands to exactly these hosts, as scontrol
-/// writes it: neighbours that differ in their last number share a bracket.
+/// The shortest list that expands to exactly these hosts in this order, as scontrol writes it:
+/// neighbours that differ in their last number share a bracket.
 ///
-/// REQUIRES: each is a host as expand_hostlist() gives them.
+/// REQUIRES: each is a host as expand_hostlist() yields it.
 std::string fold_hostlist(std::span<const std::string> hosts);
 
 }  // namespace ddprun

@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-/// From Slurm's SIGTERM to its SIGKILL, as slurm.conf has it: KillWait, 30 s where it is silent.
-/// None where the value has no sense; files that it includes are not looked at.
+/// Time from Slurm's SIGTERM to its SIGKILL, from slurm.conf: KillWait, or 30 s without it. None if
+/// the value is invalid; included files are not read.
 std::optional<Duration> kill_wait(std::string_view slurm_conf);
 
 }  // namespace ddprun

@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-// Values may hold blanks, names do not.
+// Values may contain blanks, names do not.
 std::optional<std::string_view> field_of(std::string_view record, std::string_view name) {
   for (std::size_t at = record.find(name); at != std::string_view::npos;
        at = record.find(name, at + 1)) {
@@ -27,7 +27,7 @@ Result<bool> is_node_down(std::string_view record) {
   const auto state = field_of(record, "State");
   if (!state) {
     return make_error(
-        Errc::kProtocol, fmt::format("scontrol's answer has no State: '{}'", excerpt(record)));
+        Errc::kProtocol, fmt::format("scontrol printed no State: '{}'", excerpt(record)));
   }
   return std::ranges::any_of(
       split(*state, '+'), [](std::string_view flag) { return flag == "DOWN" || flag == "DOWN*"; });

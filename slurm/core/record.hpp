@@ -12,8 +12,8 @@ namespace ddprun {
 /// The value of `name`, up to the next blank; none: there is no such field.
 std::optional<std::string_view> field_of(std::string_view record, std::string_view name);
 
-/// Whether Slurm has given up the node of which `scontrol show node --oneliner` printed `record`.
-/// Fails with kProtocol where that has no State.
+/// Whether Slurm considers the node of `record`, from `scontrol show node --oneliner`, as down.
+/// Fails with kProtocol if the record has no State.
 Result<bool> is_node_down(std::string_view record);
 
 }  // namespace ddprun

@@ -48,7 +48,7 @@ Result<JobRecord> parse_job_record(std::string_view text) {
   if (!state || !reason || !restarts) {
     return make_error(
         Errc::kProtocol,
-        fmt::format("scontrol's answer has no JobState, Reason or Restarts: '{}'", excerpt(text)));
+        fmt::format("scontrol printed no JobState, Reason or Restarts: '{}'", excerpt(text)));
   }
   return JobRecord{
       .state = std::string(*state),
@@ -59,19 +59,19 @@ Result<JobRecord> parse_job_record(std::string_view text) {
 }
 
 Result<void> check_requeue(const JobRecord& record, int restarts) {
-  if (record.restarts > restarts) return refused("Slurm starts it again already");
+  if (record.restarts > restarts) return refused("Slurm already starts it again");
   if (restarts >= kRequeuesMax) {
-    return refused(fmt::format("it has been started again {} times, which is enough", restarts));
+    return refused(fmt::format("it was already started again {} times", restarts));
   }
   if (!record.is_batch) return refused("it was not submitted by sbatch");
   if (!record.may_be_requeued) return refused("it was submitted with --no-requeue");
   const bool is_out_of_time =
       record.reason == "TimeLimit" || record.state == "TIMEOUT" || record.state == "PREEMPTED";
-  // The latter stands in place of the former while Slurm sends the job a signal: the notice, on a
-  // controller that is slower than the workers save. One that is cancelled is COMPLETING.
+  // While Slurm sends the job a signal, SIGNALING replaces RUNNING: here the notice, if the
+  // controller is slower than the workers save. A cancelled job is COMPLETING.
   const bool is_running = record.state == "RUNNING" || record.state == "SIGNALING";
   if (is_running || is_out_of_time) return {};
-  return refused(fmt::format("it was ended from outside (its state is {})", record.state));
+  return refused(fmt::format("it was ended from outside (state {})", record.state));
 }
 
 }  // namespace ddprun

@@ -1,10 +1,10 @@
 #pragma once
 
-// Whether a job that has ended is to be started again, and whether Slurm would do so.
+// Whether to start an ended job again, and whether Slurm would do so.
 //
-// Slurm starts a job again by itself after a node failure or a preemption that it ends by force. A
-// job that ends by itself within the grace is over, so whoever saved and left has to ask. Every
-// notice looks alike to a process; why it came, scontrol knows.
+// Slurm itself starts a job again after a node failure, or a preemption that it had to end by
+// force. A job that exits within the grace period is over, so a job that saved and left must ask.
+// All notices look alike to a process; scontrol knows why one came.
 
 #include "base/error.hpp"
 
@@ -18,28 +18,28 @@ namespace ddprun {
 /// --requeue
 enum class Requeue : std::uint8_t {
   kNo,
-  kOnPreempt,  // where trying again may help: told by Slurm to end, or nodes were lost
+  kOnPreempt,  // if it may help: Slurm told the job to end, or nodes were lost
   kAlways,     // after any failure
 };
 
-/// None: another word.
+/// None if the word is unknown.
 std::optional<Requeue> parse_requeue(std::string_view word);
 
-/// So that a job which fails in every run ends some day.
+/// A limit, so that a job that fails in every run ends eventually.
 inline constexpr int kRequeuesMax = 100;
 
-/// How a job ended, as the node that speaks for it knows.
+/// How a job ended, as known by the node that asks Slurm.
 struct JobEnd {
   int exit_status = 0;
-  int notice_status = 75;  // what it is where all workers have saved after a notice
-  int stopped_by = 0;      // the first signal that was to end it; 0: none
+  int notice_status = 75;  // exit_status if all workers have saved after a notice
+  int stopped_by = 0;      // the first signal that asked it to end; 0: none
 };
 
-/// Whether the user wants it started again. A stop that is no notice (Ctrl-C) is meant, and bad
-/// usage stays what it is.
+/// Whether the user wants the job to start again. Not after a signal that is not a notice (Ctrl-C),
+/// and not after bad usage.
 bool wants_requeue(Requeue mode, const JobEnd& end);
 
-/// What `scontrol show job --oneliner` tells, as far as it is needed.
+/// The required fields of `scontrol show job --oneliner`.
 struct JobRecord {
   std::string state;   // "RUNNING", "COMPLETING"
   std::string reason;  // "None", "TimeLimit"
@@ -48,11 +48,11 @@ struct JobRecord {
   bool may_be_requeued = true;
 };
 
-/// Fails with kProtocol where a field is missing or has no sense.
+/// Fails with kProtocol if a field is missing or invalid.
 Result<JobRecord> parse_job_record(std::string_view text);
 
-/// Fails, with the reason in a clause, where a requeue would be one too many, or refused: the job
-/// was cancelled, Slurm starts it again already, or it may not be.
+/// Fails, with the reason in a clause, if a requeue is too many or not allowed: the job was
+/// cancelled, Slurm starts it again already, or it was submitted without requeueing.
 ///
 /// `restarts`: SLURM_RESTART_COUNT of this run.
 Result<void> check_requeue(const JobRecord& record, int restarts);

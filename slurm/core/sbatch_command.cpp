@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-// Those that take no value, or only behind '='. --dry-run is ddpctl's.
+// Options that take no value, or only after '='. --dry-run belongs to ddpctl.
 constexpr std::array<std::string_view, 29> kSwitches{
     "consolidate-segments",
     "contiguous",
@@ -47,11 +47,11 @@ constexpr std::array<std::string_view, 29> kSwitches{
     "version",
 };
 constexpr std::string_view kSwitchLetters = "HOQVWhksuv";
-constexpr std::string_view kNextPart = ":";  // of a job whose nodes differ
+constexpr std::string_view kNextPart = ":";  // separates the parts of a heterogeneous job
 
 struct Known {
   std::string_view name;
-  std::string_view shortest;  // what tells it from all other options of sbatch's
+  std::string_view shortest;  // shortest prefix that sbatch accepts
   char letter;
 };
 constexpr std::array<Known, 11> kKnown{{
@@ -68,9 +68,9 @@ constexpr std::array<Known, 11> kKnown{{
     {.name = "wait", .shortest = "wait", .letter = 'W'},
 }};
 
-/// sbatch takes any beginning that fits one name only; one that fits several it refuses itself.
+/// sbatch takes any prefix that fits one name only; it refuses an ambiguous prefix itself.
 bool is_switch(std::string_view given) {
-  if (given == "wait") return true;  // there is --wait-all-nodes as well, which takes a value
+  if (given == "wait") return true;  // there is also --wait-all-nodes, which takes a value
   return std::ranges::any_of(
       kSwitches, [given](std::string_view name) { return name.starts_with(given); });
 }
@@ -89,7 +89,7 @@ std::string long_name(char letter) {
   return known == kKnown.end() ? std::string(1, letter) : std::string(known->name);
 }
 
-/// Goes over the words once.
+/// Reads the arguments in one pass.
 class Reader {
  public:
   explicit Reader(const std::vector<std::string>& arguments) : arguments_(arguments) {}
@@ -145,7 +145,7 @@ class Reader {
     if (next_ == arguments_.size()) {
       return make_error(
           Errc::kInvalidArgument,
-          fmt::format("nothing stands behind '{}'", excerpt(option.arguments.front())));
+          fmt::format("'{}' needs a value", excerpt(option.arguments.front())));
     }
     option.value = arguments_[next_];
     option.arguments.push_back(arguments_[next_]);
@@ -159,7 +159,7 @@ class Reader {
   SbatchCommand command_;
 };
 
-/// Words of an #SBATCH line: blanks part them unless quoted, and '#' begins a comment.
+/// The words of an #SBATCH line: separated by blanks unless quoted; '#' begins a comment.
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> arguments;
   bool in_argument = false;

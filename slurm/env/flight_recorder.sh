@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# torch remembers the latest collectives of NCCL, and writes them down when one takes too long. Cheap
-# enough to be left on. What is set already stays.
+# torch records the latest NCCL collectives, and writes them to a file if one takes too long. Cheap enough to stay on.
+# Variables that are set stay as they are.
 #   source flight_recorder.sh
 
-# How many collectives; each of the two is of no use without the other.
+# Number of recorded collectives. Each of the two variables needs the other.
 export TORCH_FR_BUFFER_SIZE="${TORCH_FR_BUFFER_SIZE:-20000}"
 export TORCH_NCCL_DUMP_ON_TIMEOUT="${TORCH_NCCL_DUMP_ON_TIMEOUT:-1}"

@@ -5,11 +5,11 @@
 # grid.txt: --lr 0.1 --seed 1
 #           --lr 0.2 --seed 1
 
-# What belongs to the recipe.
+# Required:
 #SBATCH --nodes=1 --ntasks-per-node=1
 
-# What is yours to change: as many elements as the file has rows, counted from 1; here 16, of which 4
-# run at a time.
+# Change as needed. One element for each row of the file, counted from 1: here 16, of which 4 run at the same
+# time.
 #SBATCH --array=1-16%4
 #SBATCH --job-name=grid
 #SBATCH --gpus-per-node=2 --cpus-per-task=8
@@ -21,5 +21,5 @@ set -euo pipefail
 grid=$1
 shift
 
-# What is typed behind the program comes last, and so wins over the file.
+# Arguments after the program come last, so they override the file.
 srun --ntasks-per-node=1 ddprun --standalone --grid "$grid" "$@"

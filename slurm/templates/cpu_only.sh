@@ -1,11 +1,11 @@
 #!/bin/bash
-# Workers on CPUs, a fixed number on each node; they talk by Gloo.
+# Workers on CPUs, a fixed number on each node, with Gloo.
 #   sbatch cpu_only.sh train.py --epochs 10
 
-# What belongs to the recipe.
+# Required:
 #SBATCH --ntasks-per-node=1
 
-# What is yours to change:
+# Change as needed:
 #SBATCH --job-name=train
 #SBATCH --nodes=2 --cpus-per-task=16
 #SBATCH --time=24:00:00

@@ -1,5 +1,5 @@
 #!/bin/bash
-# As little as will do: a worker for each CPU or GPU that the step is given, on every node of the job.
+# The minimum: one worker for each CPU or GPU of the step, on every node of the job.
 #   sbatch minimal.sh train.py
 
 #SBATCH --nodes=2 --ntasks-per-node=1

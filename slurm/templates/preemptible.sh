@@ -1,19 +1,19 @@
 #!/bin/bash
-# May be preempted, and may run longer than a job is allowed to: starts again by itself.
+# May be preempted, and may run longer than the time limit of a job: starts again automatically.
 #   sbatch preemptible.sh train.py --snapshots snapshots
 #
-# On SIGTERM the program saves and ends; when it starts it takes up what it finds.
+# On SIGTERM the program saves and exits; when it starts, it resumes from what it finds.
 
-# What belongs to the recipe. The next run goes on with the same output.
+# Required. The next run appends to the same output.
 #SBATCH --ntasks-per-node=1 --requeue --open-mode=append
 
-# What is yours to change:
+# Change as needed:
 #SBATCH --job-name=train
 #SBATCH --nodes=4 --gpus-per-node=8
 #SBATCH --time=24:00:00
 #SBATCH --output=%x-%j.out
-# How many seconds before the end of its time the job is told. A preemption gives the partition's
-# GraceTime instead.
+# Seconds before the time limit at which the job gets the signal. A preemption allows the partition's GraceTime
+# instead.
 #SBATCH --signal=TERM@180
 
 set -euo pipefail

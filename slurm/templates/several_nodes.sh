@@ -1,11 +1,11 @@
 #!/bin/bash
-# Several nodes with GPUs: one ddprun on each, a worker for each GPU.
+# Several nodes with GPUs: one ddprun on each node, one worker for each GPU.
 #   sbatch several_nodes.sh train.py --epochs 10
 
-# What belongs to the recipe: whole nodes, with all of their CPUs and memory.
+# Required: whole nodes, with all of their CPUs and memory.
 #SBATCH --ntasks-per-node=1 --exclusive --mem=0
 
-# What is yours to change:
+# Change as needed:
 #SBATCH --job-name=train
 #SBATCH --nodes=4 --gpus-per-node=8
 #SBATCH --time=24:00:00
@@ -14,5 +14,5 @@
 set -euo pipefail
 : "${1:?what to run: sbatch several_nodes.sh train.py}"
 
-# Not one of them can be spared: should a ddprun be killed, Slurm ends the others.
+# No node can be spared: if one ddprun is killed, Slurm ends the others.
 srun --ntasks-per-node=1 --kill-on-bad-exit=1 ddprun "$@"

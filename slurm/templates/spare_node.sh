@@ -1,22 +1,22 @@
 #!/bin/bash
-# One node more than work: it stands by, and takes the place of a node that is lost.
+# One node more than needed: it stands by, and replaces a node that is lost.
 #   sbatch spare_node.sh train.py --snapshots snapshots
 
-# What belongs to the recipe. A node that is lost never comes back to its job, so spares are there from
-# the start; and without --no-kill its loss is the end of the job.
+# Required. A lost node never returns to its job, so spares must be there from the start. Without --no-kill, the loss of
+# a node ends the job.
 #SBATCH --ntasks-per-node=1 --exclusive --mem=0 --no-kill
 
-# What is yours to change:
+# Change as needed:
 #SBATCH --job-name=train
 #SBATCH --nodes=4 --gpus-per-node=8
 #SBATCH --time=24:00:00
 #SBATCH --output=%x-%j.out
-work=2:3      # nodes that work: the fewest that will do, and the most; of 4, one is spare
-restarts=10   # how often workers may fail; a node that is lost does not count
+work=2:3      # minimum and maximum of nodes that work; of 4, one is a spare
+restarts=10   # restarts after failures of workers; a lost node does not count
 
 set -euo pipefail
 : "${1:?what to run: sbatch spare_node.sh train.py}"
 
-# The step has to say it as well, and must not end because one task did.
+# The step needs --no-kill as well, and must not end because one task did.
 srun --ntasks-per-node=1 --no-kill --kill-on-bad-exit=0 --wait=0 \
   ddprun --nnodes "$work" --max-restarts "$restarts" "$@"

@@ -1,20 +1,20 @@
 #!/bin/bash
-# Runs longer than a job is allowed to, and does something of its own between two runs.
+# Runs longer than the time limit of a job, and runs its own commands between two runs.
 #   sbatch time_limit.sh train.py --snapshots snapshots
 #
-# On SIGTERM the program saves and ends; when it starts it takes up what it finds.
+# On SIGTERM the program saves and exits; when it starts, it resumes from what it finds.
 
-# What belongs to the recipe. The next run goes on with the same output.
+# Required. The next run appends to the same output.
 #SBATCH --ntasks-per-node=1 --requeue --open-mode=append
 
-# What is yours to change:
+# Change as needed:
 #SBATCH --job-name=train
 #SBATCH --nodes=4 --gpus-per-node=8
 #SBATCH --time=24:00:00
 #SBATCH --output=%x-%j.out
-# How many seconds before the end of its time this shell is told, and nobody else (B:).
+# Seconds before the time limit at which only this shell (B:) gets the signal.
 #SBATCH --signal=B:USR1@180
-# Within the site's KillWait: the next run is asked for by then, and Slurm ends this one.
+# Must end within the site's KillWait: the next run is already requested, and Slurm ends this one.
 before_the_next_run() {
   echo "stopped before its time was over"
 }
@@ -24,14 +24,14 @@ set -euo pipefail
 
 echo "run ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
 
-# Tells the tasks of step 0. Not by kill: srun, told SIGTERM, would have them killed at once.
+# Signals the tasks of step 0. Not by kill: on SIGTERM, srun would kill them immediately.
 was_told=no is_over=no
 trap 'is_interrupted=yes was_told=yes; scancel --signal=TERM "$SLURM_JOB_ID.0" || :' USR1
-# Slurm's own, when it ends the job: the step has ended by then, or is told as well. After USR1 it
-# has, and the next run is asked for. Not to be waited for then: srun may take longer than KillWait.
+# Slurm's own SIGTERM when it ends the job: the step has ended, or gets the signal as well. After USR1 it has ended, and
+# the next run is requested. Do not wait then: srun may take longer than KillWait.
 trap 'is_interrupted=yes is_over=$was_told was_told=yes' TERM
 
-# A trap runs only while the shell waits by itself, and ends that wait.
+# A trap runs only during the shell's own wait, and interrupts it.
 srun --ntasks-per-node=1 ddprun --requeue=on-preempt "$@" &
 step=$!
 is_interrupted=yes
@@ -40,7 +40,7 @@ while [[ $is_interrupted == yes && $is_over == no ]]; do
   wait "$step" || status=$?
 done
 
-# From here on what this shell starts ignores it, too.
+# Commands started from here on ignore SIGTERM, too.
 trap '' TERM
 if ((status != 0)) && [[ $was_told == yes || $status == 75 ]]; then before_the_next_run; fi
 exit "$status"

@@ -1,15 +1,15 @@
 #!/bin/bash
-# Two nodes by hand, each from a terminal of its own: one ddprun on each, a worker for each of its GPUs.
-# First a node for each terminal:
+# Two nodes by hand, each from its own terminal: one ddprun on each, one worker for each of its GPUs. First get a node
+# in each terminal:
 #   srun --nodes=1 --ntasks=1 --gpus-per-node=4 --cpus-per-task=8 --time=1:00:00 --pty bash
-# In the first terminal, which prints its address and waits; then in the second:
+# In the first terminal, which prints its address and waits, then in the second:
 #   bash two_terminals.sh 0 train.py --epochs 10
 #   bash two_terminals.sh 1 ADDRESS train.py --epochs 10
 
-# What belongs to the recipe, should it be submitted: two jobs of one node.
+# Required if you submit it: two jobs of one node.
 #SBATCH --nodes=1 --ntasks=1
 
-# What is yours to change:
+# Change as needed:
 #SBATCH --job-name=train
 #SBATCH --gpus-per-node=4 --cpus-per-task=8
 #SBATCH --time=1:00:00
@@ -27,5 +27,5 @@ else
   address=$1
   shift
 fi
-# The same port in both, and free on the first node.
+# The same port on both nodes; it must be free on the first node.
 ddprun --nnodes=2 --node-rank="$rank" --master-addr="$address" --master-port="${MASTER_PORT:-29500}" "$@"

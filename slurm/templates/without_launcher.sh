@@ -1,12 +1,12 @@
 #!/bin/bash
-# A task for each GPU, started by Slurm itself: for programs that find their rank in Slurm's variables,
-# as ddptrain does. Without ddprun nobody starts them again.
+# One task per GPU, started by Slurm itself, for programs that read their rank from Slurm's variables, as ddptrain does.
+# Without ddprun, nothing restarts them.
 #   sbatch without_launcher.sh ddptrain --epochs 10
 
-# What belongs to the recipe.
+# Required:
 #SBATCH --exclusive --mem=0
 
-# What is yours to change: as many tasks as GPUs.
+# Change as needed. As many tasks as GPUs:
 #SBATCH --job-name=train
 #SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8 --cpus-per-task=2
 #SBATCH --time=24:00:00
@@ -15,9 +15,9 @@
 set -euo pipefail
 : "${1:?what to run: sbatch without_launcher.sh ddptrain}"
 
-# Where tasks are given a GPU each (--gpus-per-task, --gpu-bind), a task does not see the others' GPUs, and NCCL has no
-# direct way to them: add --gres-flags=allow-task-sharing to srun. Where Slurm does not know that yet, --gpu-bind=none.
+# If each task gets only one GPU (--gpus-per-task, --gpu-bind), a task does not see the GPUs of the others, and NCCL has
+# no direct path to them: add --gres-flags=allow-task-sharing to srun, or --gpu-bind=none in older versions of Slurm.
 
-# Since Slurm 22.05 srun does not take --cpus-per-task over from sbatch. And the ranks that are left
-# when one has ended would wait for it.
+# Since Slurm 22.05, srun does not inherit --cpus-per-task from sbatch. --kill-on-bad-exit: after one rank has ended,
+# the others would wait for it.
 srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --kill-on-bad-exit=1 "$@"

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-/// Of a job that no other process of this machine has.
+/// A job that no other process of this machine has.
 AdvertisedJob job_of_this_test() {
   return {
       .id = fmt::format("test of {}", ::getpid()),

@@ -1,4 +1,4 @@
-// Our own stdout and stderr, and what comes to stand there: several ranks, slow readers, no reader.
+// Our own stdout and stderr, and what is written there: several ranks, slow readers, no reader.
 
 #include "tests/agent/streams_fixture.hpp"
 
@@ -72,7 +72,7 @@ TEST_F(ConsoleTest, LoseNoLineOnDiskAndBlockNoWorkerWhenNobodyReadsTheConsole) {
                 print(1, block);
             }),
         0);
-    streams_->finish(Clock::now() + 1ms);  // the console is given up, the log is not
+    streams_->finish(Clock::now() + 1ms);  // the console is abandoned, the log is not
     stuck = consoles_->flush(1ms);
   }
   EXPECT_THAT(stuck, testing::Contains(1));
@@ -98,7 +98,7 @@ TEST_F(ConsoleTest, SayHowManyLinesASlowConsoleMissed) {
                 print(1, block);
             }),
         0);
-    // The worker has ended; what its pipe still holds is small, and no console has been read yet.
+    // The worker has ended. Its pipe still holds a little, and the console has not been read yet.
     std::thread reading([&] {
       std::array<char, 65536> buffer{};
       for (ssize_t got = 0; (got = ::read(reader.get(), buffer.data(), buffer.size())) > 0;)
@@ -211,7 +211,7 @@ TEST_F(ConsoleTest, SaysWhatAWorkerSaidBeforeTheReportOfItsEnd) {
   EXPECT_EQ(content_of(room_ / "stderr"), "one\nhalf a line\nthe report\n");
 }
 
-TEST_F(ConsoleTest, TakesLogLinesThatNobodyReadsWithoutHoldingUpWhoeverLogs) {
+TEST_F(ConsoleTest, TakesLogLinesThatNobodyReadsWithoutBlockingTheLoggingThread) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const Descriptor reader(ends[0]);

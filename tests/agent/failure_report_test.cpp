@@ -83,7 +83,7 @@ TEST(FailureReport, ShowsPythonsTracebackIndented) {
                 "                ValueError: boom\n"));
 }
 
-/// One that raised under torch's @record, and whose stderr was `shown`.
+/// A worker that raised under torch's @record, and whose stderr was `shown`.
 FailureReport raised(StderrShown shown, const std::string& last_lines) {
   auto culprit = failed(0, {.code = 1, .signal = 0});
   culprit.message = "ValueError: boom";
@@ -100,7 +100,7 @@ TEST(FailureReport, DoesNotRepeatATracebackThatThisConsoleHasHad) {
        {raised(StderrShown::kPassedOn, kWritten), raised(StderrShown::kDirectly, "")}) {
     const std::string text = failure_block(report) + failure_paragraph(report);
     EXPECT_THAT(text, Not(HasSubstr("Traceback (most")));
-    EXPECT_THAT(text, HasSubstr("traceback : ValueError: boom (its traceback stands above)\n"));
+    EXPECT_THAT(text, HasSubstr("traceback : ValueError: boom (its traceback is above)\n"));
     EXPECT_THAT(text, HasSubstr("  it said: ValueError: boom\n"));
     EXPECT_THAT(text, Not(HasSubstr("its last line")));
   }
@@ -109,8 +109,7 @@ TEST(FailureReport, DoesNotRepeatATracebackThatThisConsoleHasHad) {
 TEST(FailureReport, ShowsATracebackOnceThatOnlyTheLogHas) {
   const auto report = raised(StderrShown::kNo, kWritten);
   EXPECT_THAT(
-      failure_block(report),
-      HasSubstr("traceback : ValueError: boom (its traceback stands below)\n"));
+      failure_block(report), HasSubstr("traceback : ValueError: boom (its traceback is below)\n"));
   EXPECT_THAT(
       failure_paragraph(report),
       HasSubstr("    | Traceback (most recent call last):\n    |   at 3"));
@@ -120,7 +119,7 @@ TEST(FailureReport, ShowsATracebackThatTheWorkerHasNotWrittenItself) {
   auto report = raised(StderrShown::kPassedOn, "loading");
   EXPECT_THAT(failure_block(report), HasSubstr("traceback : Traceback (most recent"));
   EXPECT_THAT(failure_paragraph(report), Not(HasSubstr("Traceback")));
-  report.outcome.restarts = true;  // and so there is no block
+  report.outcome.restarts = true;  // so there is no block
   EXPECT_THAT(
       failure_paragraph(report),
       HasSubstr("  its traceback:\n    | Traceback (most recent call last):\n"));
@@ -157,7 +156,7 @@ TEST(FailureReport, SaysWhoHowWhereAndWhatHappensNext) {
       "  its last lines on stderr:\n"
       "    | loading\n"
       "    | step 3\n"
-      "  next: restarting all 2 workers (restart 1 of 3).\n");
+      "  next: restarting all 2 workers (restart 1 of 3)\n");
 }
 
 TEST(FailureReport, SaysWhyThereIsNoRestart) {
@@ -236,7 +235,7 @@ TEST(ComparableLine, IsTheLastLineWithoutWhatDiffersBetweenTwoTries) {
   EXPECT_EQ(comparable_line(std::string(1'000, 'x')), std::string(200, 'x'));
 }
 
-TEST(ComparableLine, IsTheExceptionThoughSomethingWasWrittenBehindTheTraceback) {
+TEST(ComparableLine, IsTheExceptionThoughSomethingWasWrittenAfterTheTraceback) {
   constexpr char kText[] =
       "warming up\n"
       "Traceback (most recent call last):\n"
@@ -256,7 +255,7 @@ TEST(ComparableLine, IsTheExceptionThoughSomethingWasWrittenBehindTheTraceback) 
                       "[rank0]: ValueError: no\n"
                       "bye\n"),
       "ValueError: no");
-  // Of a group, or where its end is missing.
+  // A group, or an unfinished traceback.
   EXPECT_EQ(
       comparable_line("  + Exception Group Traceback (most recent call last):\n  |   File\nend"),
       "end");
@@ -296,7 +295,7 @@ TEST(StopLine, NamesTheWorkerOfAnotherNodeAndWhatFollows) {
       stop_line("train.py", stopped_by_rank_5(), outcome, 8),
       "ddprun: train.py failed on node2: rank 5 (local rank 1, pid 77) exited with 3; next: "
       "restarting "
-      "all 8 workers (restart 1 of 3).\n");
+      "all 8 workers (restart 1 of 3)\n");
 }
 
 TEST(StopLine, SaysWhyARestartWaits) {
@@ -323,9 +322,9 @@ TEST(StopLine, SaysThatARestartWillHardlyHelp) {
       .pause = std::chrono::seconds(1)};
   EXPECT_THAT(
       stop_line("train.py", stopped_by_rank_5(), outcome, 8),
-      HasSubstr("in 1 s (restart 2 of 5), since 2 attempts in a row failed soon after their start. "
-                "That will hardly help: the last two attempts ended alike, with status 3 before "
-                "any worker had reached the store.\n"));
+      HasSubstr("in 1 s (restart 2 of 5), since 2 attempts in a row failed soon after their start; "
+                "that will hardly help: the last two attempts ended alike, with status 3 before "
+                "any worker had reached the store\n"));
 }
 
 TEST(StopLine, SaysThatNoRestartFollowsWithoutProgress) {

@@ -1,4 +1,4 @@
-// The fence on real files: who wins, who learns of it, and what is left.
+// The fence on real files: which node wins, which learns of it, and which files are left.
 
 #include "agent/fence.hpp"
 
@@ -35,20 +35,21 @@
 
 namespace {
 
-/// What the test's own thread has put on the disk so far, in order.
+/// What this test's thread has synced to the disk so far, in order.
 std::vector<std::string>& synced_paths() {
   thread_local std::vector<std::string> paths;
   return paths;
 }
 
-/// Whether the next link() is made and reported as failed.
+/// Whether the next link() succeeds and is reported as failed.
 thread_local bool loses_reply = false;
 
 }  // namespace
 
-// These stand before libc's in this program.
+// These override libc's functions in this program.
 
-/// A client of NFS whose server's reply is lost asks again, and is told that the name is taken.
+/// An NFS client whose server's reply is lost repeats the request, and is told that the name is
+/// taken.
 extern "C" int link(const char* from, const char* to) {
   if (::linkat(AT_FDCWD, from, AT_FDCWD, to, 0) != 0) return -1;
   if (!std::exchange(loses_reply, false)) return 0;
@@ -99,7 +100,7 @@ class FenceTest : public testing::Test {
   fs::path room_ = fs::temp_directory_path() / ("ddprun_fence_test_" + std::to_string(::getpid()));
 };
 
-TEST_F(FenceTest, IsTheFileOfAnElectorateWithItsHolder) {
+TEST_F(FenceTest, IsTheFileOfAVoterSetWithItsHolder) {
   EXPECT_EQ(claim(0x1f, {3, 2}), 0x1fU);
   EXPECT_EQ(files(), std::set<std::string>{"job7-0000000000000abc-3-2.fence"});
   EXPECT_EQ(
@@ -128,7 +129,7 @@ TEST_F(FenceTest, IsOnTheDiskWithItsNameBeforeAnybodyHasIt) {
   ASSERT_EQ(synced_paths().size(), 2U);
   EXPECT_THAT(synced_paths()[0], testing::StartsWith(file));
   EXPECT_EQ(synced_paths()[1], room_.filename());
-  // Its maker may have died in between.
+  // Its maker may have died before it synced the file.
   synced_paths().clear();
   claim(2);
   EXPECT_EQ(synced_paths(), std::vector<std::string>{room_.filename()});
@@ -142,7 +143,7 @@ TEST_F(FenceTest, IsHeldByWhoMadeItThoughNfsLostTheReply) {
   EXPECT_EQ(files().size(), 1U);
 }
 
-TEST_F(FenceTest, IsAnotherForEachElectorateAndEachInstance) {
+TEST_F(FenceTest, IsAnotherForEachVoterSetAndEachInstance) {
   EXPECT_EQ(claim(1, {1, 1}), 1U);
   EXPECT_EQ(claim(2, {1, 2}), 2U);
   EXPECT_EQ(claim(3, {2, 1}), 3U);
@@ -335,7 +336,7 @@ TEST_F(FenceOfAnAgent, MayGoWhileAClaimIsUnderWay) {
   for (int number = 1; number <= 50; ++number)
     open()->claim(claim_of(1, {1, number}));
   work_.reset();
-  context_.run();  // what was posted before the fence went
+  context_.run();  // tasks posted before the fence was destroyed
   EXPECT_THAT(held_, IsEmpty());
 }
 

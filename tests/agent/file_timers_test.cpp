@@ -28,7 +28,7 @@ TEST(FileTimers, AreReplacedByTheSameScopeAndReleasedByANegativeTime) {
   timers.apply(timer(7, "step", 10));
   timers.apply(timer(7, "step", 20));
   EXPECT_EQ(timers.next_s(), 20);
-  timers.apply(timer(8, "step", -1));  // another worker's, of which there is none
+  timers.apply(timer(8, "step", -1));  // another worker, which has no timer
   timers.apply(timer(7, "step", -1));
   EXPECT_EQ(timers.next_s(), std::nullopt);
 }

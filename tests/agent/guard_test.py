@@ -1,9 +1,9 @@
-"""What the front holds and ends for its agent, with real processes and sockets:
+"""What the guard holds and kills for its agent, with real processes and sockets:
 
     guard_test.py --guarded GUARDED --worker FAKE_WORKER [unittest arguments]
 
-GUARDED is the front with an agent that does what its arguments say (tests/support). This test is the
-node at the other end of its life lines.
+GUARDED is the guard with an agent that does what its arguments say (tests/support). This test is the
+node at the other end of its lifelines.
 """
 
 import argparse
@@ -43,14 +43,14 @@ class Case(processes_test.Case):
                        "note", path, "worker", "ignore", "SIGTERM", "hang", ";")
 
     def start_guarded(self, *words, most=None, ignored=None):
-        """The front, the agent that does `words`; with as few descriptors as a login gives, and
+        """The guard, with an agent that does `words`. They have as few descriptors as a login gives, and
         `most` if they ask for more. The agent ignores the signal `ignored`."""
         most = most or resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
         def prepare():
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
             if ignored:
-                signal.signal(ignored, signal.SIG_IGN)  # the front takes it from a queue
+                signal.signal(ignored, signal.SIG_IGN)  # the guard takes it from a queue
 
         job = subprocess.Popen(
             [options.guarded, *words], stdin=subprocess.DEVNULL, text=True,
@@ -64,7 +64,7 @@ class Case(processes_test.Case):
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, most))
 
     def agent_of(self, job):
-        """Once it has done something."""
+        """After it has done something."""
         (agent,) = children_of(job.pid)
         return self.watch(agent)
 
@@ -75,7 +75,7 @@ class Case(processes_test.Case):
         return watched
 
     def members(self):
-        """The family, once all three are there, by what they are."""
+        """The family by role, once all three run."""
         return {note.text: self.watch(note.pid) for note in self.fifo.read(3)}
 
     def accept(self):
@@ -90,7 +90,7 @@ class Case(processes_test.Case):
 
 
 class OtherNodesLines(Case):
-    """What a node that leads says to those it led."""
+    """The goodbye that a leader's node sends to its followers."""
 
     def start_family(self):
         job = self.start_guarded("ends", self.port, "1", *self.family)
@@ -98,7 +98,7 @@ class OtherNodesLines(Case):
         members = self.members()
         return job, self.agent_of(job), line, list(members.values())
 
-    def test_the_farewell_of_a_killed_agent_comes_when_nothing_of_its_node_is_left(self):
+    def test_the_goodbye_of_a_killed_agent_comes_when_nothing_of_its_node_is_left(self):
         for _ in range(20):
             _, agent, line, members = self.start_family()
             agent.kill()
@@ -106,7 +106,7 @@ class OtherNodesLines(Case):
             self.assertEqual(have_ended([agent, *members]), [True] * 4)
             self.assertEqual(line.recv(1), b"")
 
-    def test_the_agent_says_it_where_the_front_was_killed(self):
+    def test_the_agent_sends_it_if_the_guard_was_killed(self):
         for _ in range(20):
             job, _, line, members = self.start_family()
             job.kill()
@@ -131,7 +131,7 @@ class OtherNodesLines(Case):
 
     def test_a_thousand_nodes_are_told(self):
         self.allow_descriptors(2 * NODES)
-        # Orders are heeded in turn: once the line let go has ended, the front holds all others.
+        # The guard handles orders in turn: once the released line has ended, it holds all others.
         job = self.start_guarded("ends", self.port, str(NODES + 1), "drop")
         lines = [self.accept() for _ in range(NODES + 1)]
         self.assertEqual(lines.pop(0).recv(1), b"")
@@ -139,11 +139,11 @@ class OtherNodesLines(Case):
         for line in lines:
             self.assert_farewell(line)
 
-    def test_a_front_that_was_stopped_gets_all_it_missed(self):
+    def test_a_guard_that_was_stopped_gets_all_it_missed(self):
         self.allow_descriptors(2 * NODES)
         path = str(self.directory / "go")
         os.mkfifo(path)
-        # One order at a time, so that what the kernel keeps for the front is full.
+        # One order at a time, until the kernel's buffer for the guard is full.
         job = self.start_guarded(*self.family, "read", path,
                                  *(("ends", self.port, "1") * (NODES + 1)), "drop")
         self.members()
@@ -170,7 +170,7 @@ class OurLine(Case):
             self.assertEqual(line.recv(1), b"")
             self.assertEqual(have_ended([agent, *members.values()]), [True] * 4)
 
-    def test_whom_nobody_is_left_to_end_keeps_it_open(self):
+    def test_a_worker_that_nobody_is_left_to_end_keeps_it_open(self):
         job = self.start_guarded("line", self.port, *self.family)
         line = self.accept()
         members = self.members()
@@ -186,7 +186,7 @@ class OurLine(Case):
 
 
     def numbers_in_worker(self, most=None):
-        """Under which a worker holds sockets, if it may not open more than 64 files itself."""
+        """The descriptor numbers of a worker's sockets, if the worker itself may open only 64 files."""
         listing = ("ulimit -Sn 64; for file in /proc/$$/fd/*; do case $(readlink $file) in "
                    "socket*) echo ${file##*/};; esac; done; echo end; read forever")
         path = str(self.directory / "stdin")
@@ -211,7 +211,7 @@ class OurLine(Case):
 class Lease(Case):
     """R8: a node whose lease ran out has no workers."""
 
-    def test_the_front_ends_everything_where_the_agent_is_stopped(self):
+    def test_the_guard_ends_everything_if_the_agent_is_stopped(self):
         late_ms = []
         for _ in range(10):
             job = self.start_guarded("ends", self.port, "1", *self.family, "running", "1",
@@ -231,20 +231,20 @@ class Lease(Case):
         print(f"\n{self.id()}: the first worker was dead {statistics.median(late_ms):.1f} ms "
               f"(median) to {max(late_ms):.1f} ms after the end of the lease", flush=True)
 
-    def test_an_agent_that_dies_of_its_lease_while_signals_keep_the_front_busy_returns_after_a_suspension(self):
-        """The front had looked at the clock just before that, and took the agent for killed by somebody."""
+    def test_an_agent_that_dies_of_its_lease_while_signals_keep_the_guard_busy_returns_after_a_suspension(self):
+        """A guard that had read the clock just before took the agent's end for a kill by a person."""
         for _ in range(3):
             job = self.start_guarded("running", "1", "lease", "2000", ignored=signal.SIGRTMIN)
             until_ns = int(job.stdout.readline())
             job.send_signal(signal.SIGSTOP)
-            # To be read one by one, which takes longer than what is left of the lease.
+            # The guard reads them one by one, which takes longer than the rest of the lease.
             with contextlib.suppress(BlockingIOError):  # as many as may wait (ulimit -i)
                 for _ in range(60_000):
                     os.kill(job.pid, signal.SIGRTMIN)
             time.sleep(max(0, until_ns - 25_000_000 - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9)
             job.send_signal(signal.SIGCONT)
             ended = self.end_of(job)
-            # Of the agent that came in its place, which nobody suspended.
+            # The status of the agent that replaced it, which was not suspended.
             self.assertEqual((75, 1), (ended.status, ended.out.count("\n")), ended.err)
 
     def test_one_that_is_over_when_workers_begin_to_run_counts_at_once(self):
@@ -252,7 +252,7 @@ class Lease(Case):
         self.assertEqual(self.end_of(job).status, 75)
 
     def status_after_sigterm(self, *words):
-        """The front looks at the lease before it passes the signal on."""
+        """The guard checks the lease before it forwards the signal."""
         job = self.start_guarded(*words, "ends", self.port, "1", "drop")
         self.assertEqual(self.accept().recv(1), b"")
         job.send_signal(signal.SIGTERM)

@@ -16,7 +16,7 @@ HostName n1(std::vector<std::string> addresses) {
   return {.name = "n1", .addresses = std::move(addresses)};
 }
 
-/// The interface and why, of a node that reaches the leader from eth0.
+/// The chosen interface and the reason, for a node that reaches the leader from eth0.
 std::string chosen(const HostName& host, const std::string& own_address = "10.0.0.1") {
   const auto choice = choose_interface(host, own_address, kInterfaces);
   return choice ? choice->name + ": " + choice->why : "none";

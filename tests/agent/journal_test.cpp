@@ -1,4 +1,4 @@
-// The journal on real files: what stands in them, and a disk that does not answer.
+// The journal on real files: their content, and a disk that does not respond.
 
 #include "agent/journal.hpp"
 
@@ -61,7 +61,7 @@ TEST_F(JournalTest, WritesItsLinesInOrder) {
   EXPECT_EQ(std::ranges::count(content, '\n'), 101);
 }
 
-/// Says when it goes, so that a test hears of the end of a thread that nobody joins.
+/// Reports its destruction, so that a test notices the end of a thread that is never joined.
 struct LastBreath {
   std::promise<void> vote;
   LastBreath() = default;
@@ -70,7 +70,7 @@ struct LastBreath {
   ~LastBreath() { vote.set_value(); }
 };
 
-TEST_F(JournalTest, LeavesADiskThatDoesNotAnswerBehind) {
+TEST_F(JournalTest, AbandonsADiskThatDoesNotRespond) {
   auto const disk = std::make_shared<std::promise<void>>();
   auto breath = std::make_shared<LastBreath>();
   auto const began = std::make_shared<std::promise<void>>();
@@ -91,7 +91,7 @@ TEST_F(JournalTest, LeavesADiskThatDoesNotAnswerBehind) {
   EXPECT_EQ(read_file(path_, 1 << 20).value(), "") << "the journal is gone, and began a task";
 }
 
-TEST_F(JournalTest, GoesOnTellingWhereNoFileCanBeWritten) {
+TEST_F(JournalTest, StillReportsIfNoFileCanBeWritten) {
   path_ = room_ / "no" / "such" / "directory";
   const auto journal = open();
   bool told = false;

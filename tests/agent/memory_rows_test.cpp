@@ -93,7 +93,7 @@ constexpr char kStat[] =
     "42 (a) (b c) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 30 20 20 0 1 0 5 1048576 256 18446744073709"
     "551615 1 1 0\n";
 
-TEST(Process, IsReadBehindANameWithAnythingInIt) {
+TEST(Process, IsReadAfterANameWithAnythingInIt) {
   const KernelUnits units{.ticks_per_second = 100, .page_bytes = 4096};
   EXPECT_EQ(
       parse_process(kStat, units),

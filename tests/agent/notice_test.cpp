@@ -30,7 +30,7 @@ TEST(Notice, HasWhatSlurmLeavesAtLeast) {
   EXPECT_EQ(deadline_after(SIGUSR1, kNow, plan), kNow);
 }
 
-TEST(Notice, PromisesNothingAfterTermWhereSlurmsPatienceIsUnknown) {
+TEST(Notice, HasNoDeadlineAfterTermIfSlurmsKillWaitIsUnknown) {
   NoticePlan plan;  // as in a container without slurm.conf
   plan.job_end = 1'086'400;
   EXPECT_EQ(deadline_after(SIGTERM, kNow, plan), std::nullopt);

@@ -23,7 +23,7 @@ TEST(Prefix, KnowsFourNamesAndLeavesTheRestAlone) {
       expand_prefix("$$rank $rank_ ${rank $ {rank}", kValues), "$rank $rank_ ${rank $ {rank}");
 }
 
-/// The lines of one stream, which come in these pieces.
+/// The lines of one stream that arrives in these pieces.
 std::string prefixed(const std::vector<std::string>& pieces) {
   std::string out;
   bool is_open = false;

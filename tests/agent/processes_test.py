@@ -2,8 +2,8 @@
 
     processes_test.py --launcher PROGRAM --worker FAKE_WORKER [unittest arguments]
 
-PROGRAM is run_plan or ddprun; FAKE_WORKER does what its arguments say (tests/support). Workers tell
-of themselves by a FIFO, and ends are seen by pidfd: nothing here sleeps or looks twice.
+PROGRAM is run_plan or ddprun; FAKE_WORKER does what its arguments say (tests/support). Workers report
+by a FIFO, and ends are seen by pidfd: nothing here sleeps or polls.
 DDPRUN_KILLS says how often each kill of row 7 is repeated (default 100).
 """
 
@@ -40,7 +40,7 @@ class Note:
 
 
 class Fifo:
-    """Where fake workers note that they are there. Open for both, so it never ends."""
+    """The FIFO by which fake workers report their start. Open for both, so it never ends."""
 
     def __init__(self, directory):
         self.path = str(directory / "notes")
@@ -61,7 +61,7 @@ class Fifo:
 
 
 class Watched:
-    """A process, held by pidfd: its number cannot become somebody else's."""
+    """A process, held by pidfd: no other process can get its number."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -116,7 +116,7 @@ class Case(unittest.TestCase):
         self.worker = options.worker
 
     def let_everybody_start_it(self):
-        """The build may lie where nobody but root may go, /root for one."""
+        """The build may be where only root may go, such as /root."""
         self.launcher = shutil.copy(self.launcher, self.directory)
         self.worker = shutil.copy(self.worker, self.directory)
 
@@ -148,7 +148,7 @@ class Case(unittest.TestCase):
 
 
 class KillsOfDdprunItself(Case):
-    """Row 7: nothing of the job outlives the front or the agent, in whatever session it is."""
+    """Row 7: no process of the job outlives the guard or the agent, whatever its session."""
 
     WORDS = ("child", "child", "{fifo}", "daemon", "daemon", "{fifo}", "note", "{fifo}", "worker",
              "ignore", "SIGTERM", "hang")
@@ -162,7 +162,7 @@ class KillsOfDdprunItself(Case):
         return job, Watched(agent), [(note.text, Watched(note.pid)) for note in notes]
 
     def kill_often(self, blow, dying, user=None):
-        """`blow(front, agent)` KILLS times; after each, whoever is called in `dying` has to end."""
+        """Calls `blow(guard, agent)` KILLS times; after each call the processes named in `dying` must end."""
         if user is not None:
             self.let_everybody_start_it()
         took_s = []
@@ -195,7 +195,7 @@ class KillsOfDdprunItself(Case):
     def kill_both(job, _agent):
         os.killpg(job.pid, signal.SIGKILL)
 
-    def test_nothing_outlives_the_front(self):
+    def test_nothing_outlives_the_guard(self):
         self.kill_often(self.kill_front, self.EVERYBODY)
 
     def test_nothing_outlives_the_agent(self):
@@ -205,7 +205,7 @@ class KillsOfDdprunItself(Case):
         self.kill_often(self.kill_both, ("worker",))
 
     @unittest.skipUnless(os.getuid() == 0, "only root can become nobody")
-    def test_nothing_outlives_the_front_without_root(self):
+    def test_nothing_outlives_the_guard_without_root(self):
         self.kill_often(self.kill_front, self.EVERYBODY, user=NOBODY)
 
     @unittest.skipUnless(os.getuid() == 0, "only root can become nobody")
@@ -216,13 +216,13 @@ class KillsOfDdprunItself(Case):
     def test_no_worker_outlives_both_without_root(self):
         self.kill_often(self.kill_both, ("worker",), user=NOBODY)
 
-    def test_an_agent_that_is_stopped_wakes_when_its_front_is_killed_and_clears_up(self):
+    def test_an_agent_that_is_stopped_wakes_when_its_guard_is_killed_and_clears_up(self):
         job, agent, family = self.start_family(None)
         os.kill(agent.pid, signal.SIGSTOP)
         job.kill()
         await_ends([agent, *(process for _, process in family)])
 
-    def test_the_front_says_that_the_agent_was_killed(self):
+    def test_the_guard_says_that_the_agent_was_killed(self):
         job, agent, _ = self.start_family(None)
         agent.kill()
         ended = self.end_of(job)
@@ -231,7 +231,7 @@ class KillsOfDdprunItself(Case):
 
 
 class NobodyToTalkTo(Case):
-    """Its own words never keep ddprun from its work."""
+    """ddprun's own messages never block it."""
 
     def family(self, **how):
         job = self.start("note", self.fifo.path, "worker", "hang", **how)
@@ -239,7 +239,7 @@ class NobodyToTalkTo(Case):
         (agent,) = children_of(job.pid)
         return job, Watched(agent), worker
 
-    def test_with_stderr_closed_nothing_outlives_the_front(self):
+    def test_with_stderr_closed_nothing_outlives_the_guard(self):
         job, agent, worker = self.family(before=("/bin/sh", "-c", 'exec "$@" 2>&-', "sh"))
         job.kill()
         await_ends([agent, worker])
@@ -250,7 +250,7 @@ class NobodyToTalkTo(Case):
         await_ends([agent, worker])
         self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
 
-    def test_with_a_stderr_that_nobody_reads_any_more_nothing_outlives_the_front(self):
+    def test_with_a_stderr_that_nobody_reads_any_more_nothing_outlives_the_guard(self):
         read_end, write_end = os.pipe()
         job, agent, worker = self.family(stderr=write_end)
         os.close(write_end)
@@ -286,7 +286,7 @@ class NobodyToTalkTo(Case):
         ended = self.run_job("-c", script, program=["/bin/bash"], stderr=self.full_pipe())
         self.assertEqual(ended.status, 5)
 
-    def test_a_reader_that_goes_away_does_not_end_the_front(self):
+    def test_a_reader_that_goes_away_does_not_end_the_guard(self):
         job, _, worker = self.family()
         job.send_signal(signal.SIGPIPE)
         job.send_signal(signal.SIGTERM)
@@ -345,7 +345,7 @@ class ExitStatus(Case):
 
 
 class Restarts(Case):
-    def test_all_workers_start_anew_until_the_budget_is_used_up(self):
+    def test_all_workers_restart_until_the_budget_is_used_up(self):
         ended = self.run_job("note", self.fifo.path, "worker", "exit", "5",
                              flags=("--nproc-per-node", "1", "--max-restarts", "2"))
         self.assertEqual(ended.status, 5)
@@ -373,7 +373,7 @@ class Restarts(Case):
         self.assertEqual(self.end_of(job).status, 0)
 
     def test_a_shells_child_saves_its_work_in_the_grace_of_its_worker(self):
-        """bash dies of the signal that its child still works on; the child is told once."""
+        """bash dies of the signal that its child still handles; the child gets it once."""
         gate = self.directory / "gate"
         os.mkfifo(gate)
         program = self.directory / "wrapped.sh"
@@ -439,7 +439,7 @@ class Signals(Case):
                 self.fifo.read(2)
                 job.send_signal(number)
                 ended = self.end_of(job)
-                # A notice: exit status 0 says that all is saved.
+                # A preemption notice: exit status 0 means that the worker has saved.
                 is_notice = number in (signal.SIGTERM, signal.SIGINT)
                 self.assertEqual(ended.status, 75 if is_notice else 128 + number)
                 self.assertIn(f"told to stop by {number.name}", ended.err)
@@ -453,7 +453,7 @@ class Signals(Case):
         await_ends(watched)  # long before the grace of 30 s, or the job would not end in time
         self.assertEqual(self.end_of(job).status, 128 + signal.SIGINT)
 
-    def test_it_says_for_whom_it_waits_and_when_it_kills(self):
+    def test_it_says_what_it_waits_for_and_when_it_kills(self):
         job = self.start("ignore", "SIGTERM", "note", self.fifo.path, "worker", "hang",
                          flags=("--nproc-per-node", "2", "--shutdown-timeout", "600"))
         pids = {note.rank: note.pid for note in self.fifo.read(2)}
@@ -547,7 +547,7 @@ class WhatAWorkerFinds(Case):
         self.start("note", self.fifo.path, "worker", "hang")
         pid = self.fifo.read(1)[0].pid
         links = {entry.name: os.readlink(entry) for entry in os.scandir(f"/proc/{pid}/fd")}
-        # It may not have closed yet what it wrote its note to.
+        # It may not have closed the FIFO yet.
         self.assertLessEqual({name for name in links if links[name] != self.fifo.path},
                              {"0", "1", "2"})
 
@@ -639,8 +639,8 @@ class AsTheFirstProcessOfAContainer(Case):
     def test_it_obeys_sigterm(self):
         job = self.start("note", self.fifo.path, "worker", "hang", before=self.UNSHARE)
         self.fifo.read(1)
-        (front,) = children_of(job.pid)
-        os.kill(front, signal.SIGTERM)
+        (guard,) = children_of(job.pid)
+        os.kill(guard, signal.SIGTERM)
         self.assertEqual(self.end_of(job).status, 128 + signal.SIGTERM)
 
 

@@ -79,7 +79,8 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_EQ(policy.notice_delay, 200ms);
 }
 
-// A machine that lost power and is back would begin the job anew beside those that still run it.
+// A machine that lost power and is back would start the job again beside the nodes that still run
+// it.
 TEST(RendezvousPolicy, TheLastCallIsLongEnoughToHearSurvivors) {
   LaunchPlan plan;
   plan.rendezvous.last_call = 100ms;
@@ -91,8 +92,8 @@ TEST(RendezvousPolicy, TheLastCallIsLongEnoughToHearSurvivors) {
   EXPECT_EQ(rendezvous_policy(plan, {}).last_call, 10'500ms);
 }
 
-// The others wait in the same way, each for itself.
-TEST(RendezvousPolicy, HasAHintForWhoeverWaitsAloneAtAnEndpointThatEachMachineHas) {
+// The others wait in the same way, each at its own endpoint.
+TEST(RendezvousPolicy, HasAHintForANodeThatWaitsAloneAtAnEndpointThatEachMachineHas) {
   for (const std::string host : {"localhost", "127.0.1.1", "::1"}) {
     LaunchPlan plan;
     plan.rendezvous.nodes = NodeRange(2, 2);
@@ -100,8 +101,8 @@ TEST(RendezvousPolicy, HasAHintForWhoeverWaitsAloneAtAnEndpointThatEachMachineHa
     EXPECT_EQ(
         rendezvous_policy(plan, {}).if_alone,
         "; " + host +
-            " leads each machine to itself, so if the others run elsewhere, give all of them an "
-            "address of this one");
+            " means each machine itself: if the other nodes are other machines, give all of them "
+            "an address of this one");
   }
 }
 

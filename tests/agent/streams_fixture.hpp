@@ -1,7 +1,7 @@
 #pragma once
 
-// What tests of the workers' streams start from: a room for files, streams of real processes, and
-// our own stdout and stderr exchanged for something that can be looked at.
+// The fixture of tests of the workers' streams: a directory for files, streams of real processes,
+// and our own stdout and stderr replaced by something that a test can read.
 
 #include "agent/console.hpp"
 #include "agent/streams.hpp"
@@ -49,11 +49,11 @@ inline void print(int descriptor, std::string_view text) {
   if (!write_all(descriptor, text)) ::_exit(9);
 }
 
-/// Our own stdout or stderr, exchanged for another descriptor while this lives.
+/// Replaces our own stdout or stderr by another descriptor while this lives.
 class Exchanged {
  public:
   Exchanged(int number, int by) : number_(number), saved_(::fcntl(number, F_DUPFD_CLOEXEC, 10)) {
-    std::fflush(nullptr);  // what GoogleTest has said so far is for the old one
+    std::fflush(nullptr);  // GoogleTest's output so far belongs to the old one
     ::dup2(by, number);
   }
   ~Exchanged() { ::dup2(saved_.get(), number_); }
@@ -125,7 +125,7 @@ class StreamsTest : public testing::Test {
            std::to_string(worker.local_rank) / name;
   }
 
-  /// Sends our stdout or stderr into a file of the room while the result lives.
+  /// Redirects our stdout or stderr to a file of the directory while the result lives.
   std::unique_ptr<Exchanged> capture(int number, const char* name) {
     const Descriptor file(
         ::open((room_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));

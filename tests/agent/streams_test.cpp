@@ -30,9 +30,9 @@ struct PipeEnds {
   Descriptor writer;
 };
 
-/// Our stdout and stderr, exchanged for a pipe, while a worker waits for us to have read a text.
+/// Our stdout and stderr, replaced by a pipe, while a worker waits until we have read a text.
 struct WatchedConsole {
-  /// Reads until `text` was there; a broken build hangs here until CTest ends it.
+  /// Reads until `text` has arrived; a broken build hangs here until CTest ends it.
   void await(std::string_view text) {
     while (seen.find(text) == std::string::npos) {
       char bytes[4096];
@@ -93,7 +93,7 @@ TEST_F(StreamsTest, KeepTheLastLineBeforeASigkillInATeedLog) {
   }
 }
 
-// Each step is written when the one before has arrived: whatever is held back hangs the test.
+// Each step is written when the previous one has arrived: if output is held back, the test hangs.
 TEST_F(StreamsTest, PassAProgressBarOnAtOnceTeedOrNot) {
   for (const auto& modes : {StreamsPlan::Modes{}, kTee}) {
     plan_.streams.all = modes;
@@ -125,7 +125,7 @@ TEST_F(StreamsTest, PrefixOneLineWhoseTwoEndBytesAreWrittenApart) {
   const pid_t worker = start(kFirst, [&] {
     char byte = 0;
     print(2, "first\r");
-    static_cast<void>(::read(go.reader.get(), &byte, 1));  // that was shown
+    static_cast<void>(::read(go.reader.get(), &byte, 1));  // until that was shown
     print(2, "\n");
     print(2, "second\n");
   });
@@ -184,7 +184,7 @@ TEST_F(StreamsTest, KeepLinesOfSeveralWorkersWhole) {
   for (const std::string_view line : split(console, '\n'))
     torn += line.empty() || line == "a line of text" ? 0 : 1;
   EXPECT_EQ(std::ranges::count(console, '\n'), kWorkers * kLines);
-  // A worker that gets no processor for 0.2 s between the two has its half line shown.
+  // If a worker gets no CPU time for 0.2 s between the two, its half line is shown.
   EXPECT_LE(torn, 10U);
 }
 

@@ -1,13 +1,13 @@
-// A supervisor and workers that do what the dice say: end well or badly, ignore signals, leave
-// processes behind, while rounds are stopped from outside, leases run out, and a person presses
-// Ctrl-C now and then. What must hold however they fall:
+// A supervisor with random workers: they end well or badly, ignore signals, leave processes behind,
+// while rounds are stopped from outside, leases run out, and a person presses Ctrl-C now and then.
+// These must hold in every order of events:
 //
-//   R2  a worker starts, and an end of the round is told, only when nothing of it is left
-//   R6  success is told only if every worker of the round exited with 0, untold
+//   R2  a worker starts, and the end of a round is reported, only when no process of it is left
+//   R6  success is reported only if every worker of the round exited with 0, without being told to
 //   R8  after Kill everything is dead within the time of one kill
-//   whatever --leftover says; what is kept is gone before the next round's first worker starts;
-//   and each round is told to run once at most, to have failed once at most, and to be over once,
-//   within a bounded time of the last worker's or the person's last word
+//   with every --leftover: what is kept is gone before the next round's first worker starts;
+//   and each round is reported as running at most once, as failed at most once, and as over once,
+//   within a bounded time after the last worker's end or the person's last signal
 //
 // One seed is one run; a failure prints it.
 

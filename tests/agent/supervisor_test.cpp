@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kTwo = 2;
-constexpr Duration kQuiet = 24h;  // until somebody is told of a wait, in most tests
+constexpr Duration kQuiet = 24h;  // before a wait is reported, in most tests
 constexpr ProcessEnd kGood{.code = 0, .signal = 0};
 
 constexpr ProcessEnd exited(int code) {
@@ -48,7 +48,7 @@ std::string limit(const std::optional<Duration>& kill_in) {
   return kill_in ? fmt::format("{:.0f} s", to_seconds(*kill_in)) : "no limit";
 }
 
-/// A node: a supervisor, and what it did, as words. Workers are pids 100 × round + rank.
+/// A node: a supervisor, and what it did, as tokens. Workers are pids 100 × round + rank.
 class Node {
  public:
   explicit Node(const SupervisorPolicy& policy) : supervisor_(policy) {}
@@ -65,7 +65,7 @@ class Node {
   void ends(int local_rank, ProcessEnd end, bool leaves_group = false) {
     feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .leaves_group = leaves_group});
   }
-  /// When another one ends as well, and is told of next.
+  /// When another one ends as well, and is reported next.
   void ends_with_another(int local_rank, ProcessEnd end) {
     feed(Supervisor::Ended{.local_rank = local_rank, .end = end, .others_end = true});
   }
@@ -80,7 +80,7 @@ class Node {
 
   /// What was done since the last call.
   std::vector<std::string> did() { return std::exchange(done_, {}); }
-  /// What was told last.
+  /// What was reported last.
   const Supervisor::News& news() const { return news_; }
   std::optional<Duration> due_in() const {
     const auto due = supervisor_.next_deadline();
@@ -444,7 +444,7 @@ TEST(Supervisor, TakesOneSignalDeliveredTwiceForOne) {
   node.pass(199ms);
   node.signalled(SIGTERM);
   EXPECT_EQ(node.did(), Arguments{});
-  node.signalled(SIGINT);  // another one is another wish
+  node.signalled(SIGINT);  // a different signal is another request
   EXPECT_EQ(node.did().size(), 2U);
 }
 
@@ -559,7 +559,7 @@ TEST(Supervisor, StartsAtOnceWhereKeptLeftoversHaveEndedByThemselves) {
   EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "running"}));
 }
 
-/// In a Slurm step: nobody here knows how long Slurm leaves.
+/// In a Slurm step: the node does not know how long Slurm leaves.
 Node given_notice() {
   SupervisorPolicy policy = two_workers();
   policy.notice_grace.reset();
@@ -605,7 +605,7 @@ TEST(Supervisor, TellsOfAWorkerThatDoesNotSaveAndGivesTheOthersTheGrace) {
   EXPECT_EQ(node.news().failures.front().end, killed_by(SIGUSR1));
 }
 
-/// Told by Slurm, which kills workers and agent alike 20 s later.
+/// Signalled by Slurm, which kills workers and agent alike 20 s later.
 Node told_by_slurm() {
   SupervisorPolicy policy = two_workers();
   policy.notice_grace.reset();
@@ -631,7 +631,7 @@ TEST(Supervisor, LeavesTheWholeGraceToWhoIsLeftWhereSlurmDidNotKillInItsTime) {
   EXPECT_EQ(node.due_in(), 30s);
 }
 
-/// In a Slurm step, where a worker has ended by what may be a notice.
+/// In a Slurm step, if a worker has ended by what may be a notice.
 Node ended_by_notice() {
   SupervisorPolicy policy = two_workers();
   policy.workers_get_notices = true;

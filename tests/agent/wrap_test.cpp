@@ -1,4 +1,4 @@
-// The words of --wrap, and the header: what a person reads of a rank's place.
+// The tokens of --wrap, and the header.
 
 #include "agent/core/wrap.hpp"
 

@@ -15,7 +15,7 @@ TEST(OncePer, TellsWhatIsNewFromWhatRepeats) {
   EXPECT_FALSE(hosts.is_first("n1"));
 }
 
-TEST(OncePer, BeginsAnewRatherThanGrow) {
+TEST(OncePer, BeginsAgainRatherThanGrow) {
   OncePer<int> keys;
   for (int key = 0; key < 1'024; ++key) {
     EXPECT_TRUE(keys.is_first(key));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a stranger may send where agents are expected, as bytes: shared by the libFuzzer target and
+// What a foreign program may send to an agent, as bytes: shared by the libFuzzer target and
 // by the test that sends a million frames.
 
 #include "base/check.hpp"

@@ -1,5 +1,5 @@
-// The libFuzzer target: whatever the bytes between agents, they are a message within all limits or
-// refused. docs/store.md says how to run such a target.
+// The libFuzzer target: any bytes between agents are either a message within all limits or refused.
+// docs/store.md says how to run such a target.
 
 #include "tests/fuzz/agent_messages_fuzz.hpp"
 

@@ -1,5 +1,5 @@
 // A hundred thousand messages between agents, valid, damaged or hostile. Run under ASan (preset
-// dev) this is the proof of no crash and no leak.
+// dev), this shows that none crashes or leaks.
 
 #include "tests/fuzz/agent_messages_fuzz.hpp"
 #include "tests/rendezvous/sample_messages.hpp"
@@ -53,7 +53,7 @@ class MessageMaker {
       case 1:
         text.resize(at);
         break;
-      case 2:  // another value behind some colon
+      case 2:  // another value after some colon
         if (const std::size_t colon = text.find(':', at); colon != std::string::npos) {
           const std::size_t end = text.find_first_of(",}", colon);
           const std::string_view value = kHostile[below(kHostile.size())];

@@ -1,5 +1,5 @@
-// A million random or mutated frames. Run under ASan (preset dev) this is the proof of no crash and
-// no leak; the limits are checked after every frame.
+// A million random or mutated frames. Run under ASan (preset dev), this shows that none crashes or
+// leaks; the limits are checked after every frame.
 
 #include "base/log.hpp"
 #include "tests/fuzz/store_fuzz.hpp"
@@ -40,7 +40,7 @@ class FrameMaker {
           byte = static_cast<char>(below(256));
         }
         break;
-      case 3:  // a hostile length behind a valid opcode
+      case 3:  // a hostile length after a valid opcode
         frame = op(static_cast<int>(below(0x13))) + i64(static_cast<std::int64_t>(random_()));
         break;
       default:

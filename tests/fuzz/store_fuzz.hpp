@@ -23,12 +23,12 @@ inline constexpr StoreLimits kFuzzLimits{
     .queue_items_max = 32,
     .registrations_max = 128};
 
-/// A store with three hostile clients, and one that must never notice.
+/// A store with three hostile clients, and one that must not be affected.
 class HostileWorld {
  public:
   HostileWorld() { world_.say(kBystander, set("/bystander", "unharmed")); }
 
-  /// Lets one client say `bytes`; it comes back on a new connection if it was closed.
+  /// Lets one client send `bytes`; it reconnects if it was closed.
   void hear(int client, std::string_view bytes) {
     const int who = client % kHostile;
     if (world_.known(who) && world_.closed(who)) world_.forget(who);

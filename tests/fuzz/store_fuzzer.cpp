@@ -1,5 +1,5 @@
-// The libFuzzer target: whatever the bytes, the store neither crashes nor grows past its limits,
-// and a well-behaved client is served. docs/store.md says how to run it.
+// The libFuzzer target: with any bytes, the store neither crashes nor grows past its limits, and it
+// serves a well-behaved client. docs/store.md says how to run it.
 
 #include "tests/fuzz/store_fuzz.hpp"
 

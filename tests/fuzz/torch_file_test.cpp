@@ -1,6 +1,6 @@
-// Thousands of files for torch.load(), damaged at random: as an archive, and as a pickle within a
-// sound one. Run under ASan (preset dev) this is the proof that none reads or writes out of bounds,
-// and none takes more memory than its limits.
+// Thousands of files for torch.load(), damaged at random: as an archive, and as a pickle in a sound
+// archive. Run under ASan (preset dev), this shows that none reads or writes out of bounds, and
+// none uses more memory than its limits.
 
 #include "trainer/core/torch_file.hpp"
 
@@ -20,7 +20,7 @@ constexpr int kArchives = 30'000;
 constexpr int kPickles = 30'000;
 constexpr std::uint32_t kSeed = 20'260'611;
 constexpr std::array<float, 6> kValues = {1, 2, 3, 4, 5, 6};
-// Opcodes, so that one takes the place of another more often than chance would have it.
+// Opcodes, so that one replaces another more often than by chance.
 constexpr std::string_view kOps = ".(JKMNQRXabc}ehj]qrstu)G\x80\x85\x86\x87\x88\x89\x8a";
 
 std::string joined(const EncodedZip& zip) {
@@ -117,7 +117,7 @@ void touch(const PyValue& value) {
   }
 }
 
-/// Whether it was accepted; what was is written and read once more.
+/// Whether it was accepted. An accepted file is written and read once more.
 bool run_file(const std::string& file) {
   TorchFileLimits limits;
   limits.copied_bytes_max = std::size_t{1} << 20U;
@@ -164,7 +164,7 @@ TEST(TorchFiles, DamagedAsPicklesTheyAreRefusedOrWithinTheirBytes) {
   for (int i = 0; i < kPickles; ++i) {
     accepted += run_file(file_of(damage.of(wholes[damage.below(wholes.size())]))) ? 1 : 0;
   }
-  EXPECT_GT(accepted, 0);  // not all of it is lost on the first check
+  EXPECT_GT(accepted, 0);  // some files pass the first check
   EXPECT_LT(accepted, kPickles);
   EXPECT_GT(touched, 0U);
 }

@@ -1,11 +1,11 @@
-"""One trouble after another, at moments by chance, in jobs whose nodes are started again whenever they end: no two
-rounds may run at once, and once all is well every node has to run in one round.
+"""Random faults at random times, in jobs whose nodes are started again whenever they end: no two rounds may run at
+once, and after the last fault all nodes must run in one round.
 
     chaos_drill.py --ddprun PROGRAM --round-worker PROGRAM [--seeds 1:100] [--jobs N] [--logs DIRECTORY]
 
 A seed chooses the kind of job, what helps it (--fence-dir, --trust-replacement or nothing), and 3 to 12 troubles:
 machines that lose power and are back as return_drill.py has it, cuts both ways and one way, a worker, an agent or
-all processes of a node killed. What happens is the seed's, when it happens not quite: processes are real. With
+all processes of a node killed. The seed decides what happens, but not exactly when: processes are real. With
 --logs, what happened and what all nodes said is kept, of each run that was wrong or was slow to come together.
 Ends with 1 if a run was wrong.
 """
@@ -26,7 +26,7 @@ from drill import Drill
 from return_drill import FIRST_MOVED, LEASE_S, Kind
 
 JOIN_TIMEOUT_S = 15
-# Nodes that may not go on without what they have lost end after the join timeout, not all at once, and begin anew.
+# Nodes that may not continue without a lost node end after the join timeout, not all at once, and start again.
 PATIENCE_S = 6 * JOIN_TIMEOUT_S
 SLOW_S = 2 * JOIN_TIMEOUT_S
 LATELY_NS = 300_000_000  # each worker writes every few milliseconds
@@ -42,7 +42,7 @@ options = argparse.Namespace()
 
 
 class Run:
-    """What one seed is about."""
+    """The case of one seed."""
 
     def __init__(self, seed):
         self._chance = random.Random(seed)
@@ -70,7 +70,7 @@ class Run:
                 self._pass(self._chance.choice(GAPS_S) * self._chance.uniform(0.8, 1.2))
             seconds = self._come_together()
             wrong = [found for found in rounds.violations(self._drill.moments())
-                     if not found.startswith("R1")]  # a job that has ended with 75 everywhere begins anew
+                     if not found.startswith("R1")]  # a job that has ended with 75 everywhere starts again
             if seconds is None:
                 wrong.insert(0, f"no round of all within {PATIENCE_S} s")
             else:
@@ -97,7 +97,7 @@ class Run:
         self._due_s.pop(node, None)
 
     def _pass(self, seconds):
-        """Meanwhile nodes whose ddprun has ended are started again, as an operator would have it."""
+        """Restarts ddprun on nodes where it has ended, as an operator would."""
         end_s = time.monotonic() + seconds
         while True:
             for node, job in self._drill.jobs.items():
@@ -162,7 +162,7 @@ class Run:
         self._start(node)
 
     def _cut_off_again(self):
-        """Those that are to be, and no others."""
+        """The nodes that are to run, and no others."""
         self._network.heal()
         for node in self._unheard:
             self._network.isolate(node)
@@ -206,7 +206,7 @@ class Run:
 
 
 def run(seed):
-    """A line, and whether all was right. In a process of its own, whose descriptors hold the network."""
+    """A line, and whether all was right. Runs in a separate process, whose descriptors hold the network."""
     one = Run(seed)
     try:
         seconds, wrong, account = one.judge()

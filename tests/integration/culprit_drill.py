@@ -1,10 +1,10 @@
-"""Whichever rank is killed, it is that one which is named, and nobody that ended for want of it.
+"""Whichever rank is killed, that rank is named as the cause, and none of those that ended because of it.
 
     culprit_drill.py --ddprun PROGRAM [--worker PROGRAM] [--kills N] [unittest arguments]
 
 A random rank is killed by SIGKILL, over and over, in one job with as many restarts; the others lose their
-peer and end by themselves at once, often before the killed one is reaped. Each node is to name the killed
-one and how it ended, and to call nobody stopped by ddprun who was ended by a signal that ddprun never sent.
+peer and end by themselves at once, often before the killed one is reaped. Each node must name the killed
+rank and how it ended, and must not call a worker "stopped by ddprun" if ddprun did not send the signal that ended it.
 At worlds of 2, 3 and 5, on one node and on two. PROGRAM is called with the arguments LOG STOP NOTES: it writes to NOTES,
 in the way of tests/support/round_worker, once it depends on its peers, and ends with 0 once STOP exists, or by
 itself in the last attempt.
@@ -42,7 +42,7 @@ def free_port():
 
 
 class Job:
-    """One ddprun for each of `workers`, which says how many it starts."""
+    """One ddprun for each element of `workers`, which is the number of its workers."""
 
     def __init__(self, room, workers):
         self._world = sum(workers)
@@ -92,7 +92,7 @@ class Job:
                 self._begun.setdefault(moment.key, {})[moment.rank] = moment.pid
 
     def finish(self):
-        """What each node said, once all have ended with 0."""
+        """What each node printed, after all have ended with 0."""
         open(self._stop, "w").close()
         statuses = [node.wait(PATIENCE_S) for node in self._nodes]
         if any(statuses):
@@ -124,7 +124,7 @@ class Culprit(unittest.TestCase):
                   f"{len(killed)} right", flush=True)
             with self.subTest(node=node):
                 self.assertEqual(killed, named)
-                # A killed one is the cause; who was stopped has died of what ddprun sent.
+                # A killed worker is the cause; a stopped one has died of the signal that ddprun sent.
                 self.assertLessEqual(
                     {code for code in STOPPED.findall(text) if code.startswith("-")},
                     {"-15"})

@@ -1,11 +1,11 @@
-"""Nodes that are cut off for a while, against what `--lease` says of them.
+"""Nodes that are cut off for a while, compared with what docs/rendezvous.md says about `--lease`.
 
     cuts_drill.py --ddprun PROGRAM [--cuts N] [--leases 1,3,10] [--jobs J] [--seed S]
         [unittest arguments]
 
 Short cuts: N single cuts of 0.1 to 0.8 leases, at random moments, of the leader and of a follower, in
 jobs of two nodes and of three. Before each, every node had three heartbeats answered. None may cost a
-round. Long cuts: of 1.3 to 2.5 leases; what is said of them is compared with when the kernel last
+round. Long cuts: of 1.3 to 2.5 leases; the messages about them are compared with when the kernel last
 received anything on the connections (`ss`, lastrcv).
 
 J jobs run at once: most of the time they wait. A cut whose end came later than 0.8 leases after its
@@ -41,7 +41,7 @@ read -r nothing <"$2"
 exit 0
 """
 
-# What is said of a silence, and for how long it has lasted.
+# Messages about a silence, with its duration.
 SILENCE = re.compile(r"([^\n]*(?:not heard|were heard|was heard) for ([0-9.]+) s[^\n]*)\n")
 
 options = argparse.Namespace()
@@ -56,7 +56,7 @@ def setUpModule():
 
 
 class Cuts(Drill):
-    """A job, and when each of its nodes said what."""
+    """A job, and when each of its nodes printed what."""
 
     def __init__(self, network, job):
         self._script = os.path.join("/tmp", f"cuts_worker_{os.getpid()}")
@@ -100,7 +100,7 @@ class Cuts(Drill):
         return sum(len(moments) for moments in self._begun.values())
 
     def silences(self):
-        """(node, moment, seconds, line) of all that was said of one."""
+        """(node, moment, seconds, line) of all messages about one."""
         for node, at, line in self._told:
             if found := SILENCE.search(line):
                 yield node, at, float(found[2]), found[1]
@@ -140,7 +140,7 @@ def short_cuts(drill, job, dice):
 
 
 def long_cut(drill, job, dice):
-    """All that was said of the silence, beside the truth."""
+    """All messages about the silence, compared with the truth."""
     others = [node for node in range(job.nodes) if node != job.victim]
     drill.wait(time.monotonic() + job.lease * dice.uniform(0.5, 0.7))
     begun = time.monotonic()
@@ -152,9 +152,9 @@ def long_cut(drill, job, dice):
     drill.network.heal()
 
     def last_heard(teller, text):
-        """By the teller, of whom the line is about: a node by its name, or all that it hears."""
+        """Which node the line of a node is about: one by its name, or all that it hears."""
         if teller != job.victim:
-            # Who has no connection to the victim repeats what the leader says of it.
+            # A node without a connection to the victim repeats the leader's message.
             return heard[teller, job.victim] or heard[0, job.victim]
         named = re.search(r"node n(\d+)", text)
         about = [int(named[1])] if named else others

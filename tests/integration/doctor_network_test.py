@@ -20,7 +20,7 @@ from doctor_report import JOB, PATIENCE_S, Report, environment, step
 
 PORT = 10000 + JOB  # of the step, in networks that no other process sees
 GREETING = rf"\Addprun-doctor-1 {JOB}\.0 0 \d+\n\Z"  # of node 0
-PATIENT = ("--limit=60", "--wait=60")  # no machine is too busy for it, and all is over when they met
+PATIENT = ("--limit=60", "--wait=60")  # long enough for a busy machine; the doctors end as soon as they have met
 SHORT = ("--limit=12", "--wait=15")  # for a node that cannot be reached anyway
 ALONE = ("--limit=60", "--wait=1")  # for a test of anything else
 
@@ -67,9 +67,9 @@ class Networks(unittest.TestCase):
         with server:
             yield server
 
-    def test_two_nodes_meet_both_ways(self):
+    def test_two_nodes_connect_both_ways(self):
         for report, other in zip(self.both(PATIENT), ("10.77.0.2", "10.77.0.1")):
-            report.assert_well(f"reach {other}", f"met both ways at TCP port {PORT}")
+            report.assert_well(f"reach {other}", f"connected both ways on TCP port {PORT}")
             report.assert_well(f"port {PORT}", "free")
             report.assert_well("interface", "eth0 (10.77.0.")
             report.assert_well("slurm", f"of 2 in step {JOB}.0")
@@ -85,16 +85,16 @@ class Networks(unittest.TestCase):
         self.close_the_way_to(1)
         here, there = self.both(SHORT)
         here.assert_wrong("reach 10.77.0.2", "it does not answer, though it reached this", "")
-        there.assert_wrong("reach 10.77.0.1", "was reached, but did not reach this node", "")
+        there.assert_wrong("reach 10.77.0.1", "reached it, but it did not reach this node", "")
 
-    def test_a_late_doctor_that_cannot_come_by_itself_is_visited_again(self):
+    def test_a_late_doctor_that_cannot_connect_by_itself_is_probed_again(self):
         self.close_the_way_to(1)
         with self.listening(0) as early:
             there = self.start(1, *SHORT)
-            early.accept()[0].close()  # the first visit is in vain
+            early.accept()[0].close()  # the first connection is in vain
         here = self.start(0, *SHORT)
         self.report(there).assert_wrong(
-            "reach 10.77.0.1", "was reached, but did not reach this node", "")
+            "reach 10.77.0.1", "reached it, but it did not reach this node", "")
         self.report(here).assert_wrong(
             "reach 10.77.0.2", "it does not answer, though it reached this", "")
 
@@ -109,18 +109,18 @@ class Networks(unittest.TestCase):
 
     def test_names_a_node_without_a_doctor(self):
         self.report(self.start(0, *SHORT)).assert_wrong(
-            "reach 10.77.0.2", "Connection refused", "whether ddpctl runs there")
+            "reach 10.77.0.2", "Connection refused", "that ddpctl runs there")
 
-    def test_visits_a_node_again_whose_doctor_starts_later(self):
+    def test_probes_a_node_again_whose_doctor_starts_later(self):
         with self.listening(1) as early:
             first = self.start(0, *PATIENT)
-            early.accept()[0].close()  # the first visit is in vain
+            early.accept()[0].close()  # the first connection is in vain
         second = self.start(1, *PATIENT)
         for doctor, other in ((first, "10.77.0.2"), (second, "10.77.0.1")):
-            self.report(doctor).assert_well(f"reach {other}", "met both ways")
+            self.report(doctor).assert_well(f"reach {other}", "connected both ways")
 
     def test_names_a_clock_that_is_off(self):
-        """No namespace has a clock of its own, so the other side of the talk is the test's."""
+        """Namespaces share one clock, so the test plays the other doctor."""
         for ahead_s, told in ((5, "that of 10.77.0.2 is 5.0 s ahead"),
                               (-90, "that of 10.77.0.2 is 90.0 s behind")):
             with self.listening(1) as server:
@@ -131,7 +131,7 @@ class Networks(unittest.TestCase):
                     talk.write(f"ddprun-doctor-1 {JOB}.0 1 {time.time_ns() + ahead_s * 10**9}\n")
                 self.assertRegex(self.call(0, f"ddprun-doctor-1 {JOB}.0 1 5\n"), GREETING)
                 report = self.report(doctor)
-            report.assert_well("reach 10.77.0.2", "met both ways")
+            report.assert_well("reach 10.77.0.2", "connected both ways")
             report.assert_wrong("clock of 10.77.0.2", told, "chronyd")
 
     def test_names_a_stranger_at_the_port(self):
@@ -141,16 +141,16 @@ class Networks(unittest.TestCase):
             with guest:
                 guest.sendall(b"SSH-2.0-OpenSSH_9.2\n")
             report = self.report(doctor)
-        report.assert_wrong("reach 10.77.0.2", "something else than ddpctl doctor listens there",
+        report.assert_wrong("reach 10.77.0.2", "another program than ddpctl doctor listens there",
                             "another port (--port)")
 
-    def test_does_not_visit_without_a_port_of_its_own(self):
+    def test_does_not_probe_without_a_port_of_its_own(self):
         with self.listening(0):
             report = self.report(self.start(0, *ALONE))
         report.assert_wrong(f"port {PORT}", f"taken by {own_name()} (pid {os.getpid()})", "another")
-        report.assert_wrong("reach", "for want of the port", "--port")
+        report.assert_wrong("reach", "because the port is taken", "--port")
 
-    def test_a_guest_of_another_step_is_no_node_of_ours(self):
+    def test_a_probe_of_another_step_is_not_a_node_of_ours(self):
         with self.listening(1) as server:
             doctor = self.start(0, *SHORT)
             guest, _ = server.accept()
@@ -158,10 +158,10 @@ class Networks(unittest.TestCase):
                 told = self.call(0, f"ddprun-doctor-1 {JOB}.1 1 5\n")
             self.assertEqual("", told)
             report = self.report(doctor)
-        report.assert_wrong("reach 10.77.0.2", "hung up", "end what listens there")
+        report.assert_wrong("reach 10.77.0.2", "closed the connection", "stop the program that listens there")
 
     def call(self, node, line):
-        """What the doctor of `node` answers."""
+        """The reply of the doctor of `node`."""
         caller = self.network[1].popen([sys.executable, "-c", (
             "import socket, sys\n"
             f"with socket.create_connection(('{self.network[node].address}', {PORT})) as doctor:\n"
@@ -173,7 +173,7 @@ class Networks(unittest.TestCase):
     def test_names_an_interface_that_is_down_or_has_no_address(self):
         self.network[0].run("ip", "address", "flush", "dev", "eth0")
         report = self.report(self.start(0, *ALONE, "--interface=eth0", env={}))
-        report.assert_wrong("interface --interface eth0", "no address", "give it one")
+        report.assert_wrong("interface --interface eth0", "no address", "give it an address")
         self.network[0].run("ip", "link", "set", "eth0", "down")
         report = self.report(self.start(0, *ALONE, "--interface=eth0", env={}))
         report.assert_wrong("interface --interface eth0", "eth0 is down", "ip link set eth0 up")
@@ -189,7 +189,7 @@ class Networks(unittest.TestCase):
         for name in ("eth7", "eth8"):
             node.run("ip", "link", "set", name, "up")
         report = self.report(self.start(0, *ALONE))
-        report.assert_well("interface", "eth0 is taken unless one is named")
+        report.assert_well("interface", "eth0 is used unless --local-addr")
 
     def test_names_a_host_name_that_the_others_cannot_use(self):
         report = self.report(self.start(0, *ALONE))

@@ -1,4 +1,4 @@
-"""What a doctor says, for the tests of `ddpctl doctor`."""
+"""Reads the report of a doctor, for the tests of `ddpctl doctor`."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class Report:
 
 
 def environment(**more):
-    """Ours, without what changes the report."""
+    """Our environment, without variables that change the report."""
     ours = {name: value for name, value in os.environ.items()
             if not name.startswith(("SLURM", "PET_", "CUDA_", "NCCL_", "GLOO_"))
             and name not in ("LOGLEVEL", "TMPDIR")}

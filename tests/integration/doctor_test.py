@@ -37,13 +37,13 @@ class Case(unittest.TestCase):
                               env=environment(**(env or {})), **{"cwd": self.room, **more})
 
     def examine(self, *flags, before=(), limit_s=60, **more):
-        """With a limit that no machine is too busy for."""
+        """With a limit that is long enough for a busy machine."""
         ended = self.run_words(*before, options.ddpctl, "doctor", "--json", f"--limit={limit_s}",
                                *flags, **more)
         return Report(self, ended.returncode, ended.stdout, ended.stderr)
 
     def examine_as_nobody(self, *flags, before=(), behind=(), **more):
-        """With a copy of the program, for what lies above it may be root's alone."""
+        """With a copy of the program, since only root may be able to read the directories above it."""
         self.room.chmod(0o755)
         program = shutil.copy(options.ddpctl, self.room)
         ended = self.run_words(*before, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
@@ -57,7 +57,7 @@ class OneMachine(Case):
         ended = self.run_words(options.ddpctl, "doctor", "--data", "/nowhere", "--skip", "clock",
                                "--skip", "disk")
         lines = ended.stdout.splitlines()
-        self.assertIn("[!!] data /nowhere: it is not there; correct the path, stage the data, or "
+        self.assertIn("[!!] data /nowhere: does not exist; correct the path, stage the data, or "
                       "mount its disk on this node", lines)
         self.assertIn("[ok] slurm: not in a job", lines)
         self.assertEqual([], [line for line in lines if not line.startswith(("[ok] ", "[! ] ", "[!!] "))])
@@ -72,10 +72,10 @@ class OneMachine(Case):
 
     def test_names_an_interface_that_is_not_there(self):
         report = self.examine("--interface", "eth-none")
-        report.assert_wrong("interface --interface eth-none", "no 'eth-none' here, only", "")
+        report.assert_wrong("interface --interface eth-none", "no interface 'eth-none' on this machine, only", "")
         report = self.examine(env={"GLOO_SOCKET_IFNAME": "eth-none", "NCCL_SOCKET_IFNAME": "=none"})
-        report.assert_wrong("interface GLOO_SOCKET_IFNAME eth-none", "no 'eth-none' here", "")
-        report.assert_wrong("interface NCCL_SOCKET_IFNAME =none", "stands for none of", "unset")
+        report.assert_wrong("interface GLOO_SOCKET_IFNAME eth-none", "no interface 'eth-none'", "")
+        report.assert_wrong("interface NCCL_SOCKET_IFNAME =none", "matches none of", "unset")
 
     def test_names_data_that_is_missing_empty_or_a_broken_link(self):
         good, empty, file, link = (self.room / name for name in ("good", "empty", "file", "link"))
@@ -85,10 +85,10 @@ class OneMachine(Case):
         link.symlink_to(self.room / "gone")
         report = self.examine(*(f"--data={path}" for path in (good, empty, file, link, "/nowhere")))
         report.assert_well(f"data {good}", "a directory")
-        report.assert_wrong(f"data {empty}", "without entries", "stage")
-        report.assert_wrong(f"data {file}", "no bytes", "stage")
+        report.assert_wrong(f"data {empty}", "an empty directory", "stage")
+        report.assert_wrong(f"data {file}", "an empty file", "stage")
         report.assert_wrong(f"data {link}", f"a link to {self.room}/gone, which is not", "stage")
-        report.assert_wrong("data /nowhere", "not there", "correct the path")
+        report.assert_wrong("data /nowhere", "does not exist", "correct the path")
         file.write_bytes(b"x" * 2048)
         self.examine("--data", str(file)).assert_well(f"data {file}", "a file of 2.0 KiB")
 
@@ -100,7 +100,7 @@ class OneMachine(Case):
         report = self.examine_as_nobody("--data", str(hidden), "--data", str(hidden / "file"))
         report.assert_wrong(f"data {hidden}", "may not read", "chmod")
         report.assert_wrong(f"data {hidden}/file", "may not read", "chmod")
-        report.assert_wrong(f"disk {self.room}", "may not write", "another place")
+        report.assert_wrong(f"disk {self.room}", "may not write", "another directory")
 
     def test_a_fifo_holds_nobody_up(self):
         os.mkfifo(self.room / "fifo")
@@ -110,13 +110,13 @@ class OneMachine(Case):
     def test_names_a_disk_with_less_than_is_asked_for(self):
         self.examine("--min-free", "0").assert_well(f"disk {self.room}", "are free")
         self.examine("--min-free", "1048576T").assert_wrong(
-            f"disk {self.room}", "less than 1048576.0 TiB", "make room")
+            f"disk {self.room}", "less than 1048576.0 TiB", "free some space")
 
     def test_looks_at_the_temporary_and_the_log_directory_once_each(self):
         logs = str(self.room / "logs")
         report = self.examine("--log-dir", logs, env={"TMPDIR": "/nowhere"})
-        report.assert_wrong(f"disk {logs}", "not there", "mkdir -p")
-        report.assert_wrong("disk /nowhere", "not there", "mkdir -p")
+        report.assert_wrong(f"disk {logs}", "does not exist", "mkdir -p")
+        report.assert_wrong("disk /nowhere", "does not exist", "mkdir -p")
         report = self.examine(env={"TMPDIR": str(self.room), "PET_LOG_DIR": str(self.room)})
         disks = [name for name in report.findings if name.startswith("disk ")]
         self.assertEqual([f"disk {self.room}"], disks)
@@ -132,12 +132,12 @@ class OneMachine(Case):
             resource.setrlimit(resource.RLIMIT_NPROC, (1000, 1000))
 
         report = self.examine(preexec_fn=lower)
-        report.assert_wrong("limit nofile", "256 open files, 256 at most", "ulimit -Hn")
+        report.assert_wrong("limit nofile", "256 open files, hard limit 256", "ulimit -Hn")
         report.assert_wrong("limit nproc", "1000 processes", "ulimit -u 1024")
         report.assert_well("limit core", "no core dump")
         report = self.examine(
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2048)))
-        report.assert_wrong("limit nofile", "256 open files, 2048 at most", "ulimit -n 1024")
+        report.assert_wrong("limit nofile", "256 open files, hard limit 2048", "ulimit -n 1024")
 
     @unittest.skipIf(os.geteuid() != 0, "root alone can become somebody else")
     def test_a_limit_that_keeps_it_from_looking_is_named_as_well(self):
@@ -155,12 +155,12 @@ class OneMachine(Case):
         time_error = 5
         report = self.examine()
         if state == time_error:
-            report.assert_warned("clock", "nothing synchronises it", "chronyd")
+            report.assert_warned("clock", "not synchronised", "chronyd")
         else:
             report.assert_well("clock", "synchronised")
 
     def test_a_clock_that_nothing_synchronises_fails_nobody(self):
-        # Every other line left out: what is left is well, or a warning.
+        # Without the skipped lines, the others are ok or warnings.
         others = ("slurm", "name", "interface", "disk", "shm", "gpus", "python", "limit")
         report = self.examine(*(f"--skip={word}" for word in others))
         self.assertEqual({"clock"}, set(report.findings))
@@ -207,7 +207,7 @@ class OneMachine(Case):
     def test_warns_of_a_script_that_does_not_tell_which_python_it_starts(self):
         def warned(script, seen, limit_s=60):
             report = self.examine(env={"PYTHON_EXEC": self.shim(script)}, limit_s=limit_s)
-            report.assert_warned("python", "which Python it starts is not known: " + seen, "set PYTHON_EXEC")
+            report.assert_warned("python", "starts an unknown Python: " + seen, "set PYTHON_EXEC")
 
         warned("exit 3", "it exited with status 3")
         warned("echo hello", "it did not run -c as Python does")
@@ -252,7 +252,7 @@ class OneMachine(Case):
                             (("--min-free", "1X"), "--min-free: '1X' is not a number of bytes"),
                             (("--reach", "here"), "--reach 'here': give HOST:PORT"),
                             (("--skip", "weather"), "'weather' is not one of slurm, hostlist"),
-                            (("--data", ""), "names nothing"),
+                            (("--data", ""), "'' is empty"),
                             (("--prot", "1"), "did you mean --port?"),
                             (("data",), "unknown argument 'data'")):
             with self.subTest(flags=flags):
@@ -290,25 +290,25 @@ class Mounts(Case):
         report = self.mounted(
             f"mount -t tmpfs -o size=64k none {self.disk}\n"
             f"head -c 65536 /dev/zero >{self.disk}/all", "--min-free", "0")
-        report.assert_wrong(f"disk {self.disk}", "it is full", "make room")
+        report.assert_wrong(f"disk {self.disk}", "disk full", "free some space")
 
     def test_names_a_disk_without_inodes(self):
         report = self.mounted(
             f"mount -t tmpfs -o size=64k,nr_inodes=2 none {self.disk}\ntouch {self.disk}/last")
-        report.assert_wrong(f"disk {self.disk}", "no inode is left", "make room")
+        report.assert_wrong(f"disk {self.disk}", "no inodes are left", "free some space")
         report = self.mounted(f"mount -t tmpfs -o nr_inodes=500 none {self.disk}", "--min-free=0")
         report.assert_wrong(f"disk {self.disk}", "of 500 inodes are free", "small files")
 
     def test_names_a_disk_that_is_mounted_read_only(self):
         report = self.mounted(f"mount -t tmpfs -o ro none {self.disk}")
-        report.assert_wrong(f"disk {self.disk}", "read-only", "another place")
+        report.assert_wrong(f"disk {self.disk}", "read-only", "another directory")
 
     def test_names_a_small_or_full_shm(self):
         report = self.mounted("mount -t tmpfs -o size=64m none /dev/shm")
-        report.assert_wrong("shm", "has 64.0 MiB in all", "--shm-size")
+        report.assert_wrong("shm", "the size of /dev/shm is only 64.0 MiB", "--shm-size")
         report = self.mounted("mount -t tmpfs -o size=513m none /dev/shm\n"
                               "head -c 2097152 /dev/zero >/dev/shm/left")
-        report.assert_wrong("shm", "511.0 MiB of 513.0 MiB are free", "delete in /dev/shm")
+        report.assert_wrong("shm", "511.0 MiB of 513.0 MiB are free", "left in /dev/shm")
 
     def test_names_gpus_that_the_mask_hides(self):
         devices = (f"mount -t tmpfs none {self.disk}\nmkdir {self.disk}/shm\n"
@@ -319,13 +319,13 @@ class Mounts(Case):
         report = self.mounted(devices + "export CUDA_VISIBLE_DEVICES=")
         report.assert_wrong("gpus", "hides all 2", "unset it")
         report = self.mounted(devices + "export CUDA_VISIBLE_DEVICES=1,2")
-        report.assert_wrong("gpus", "there are 2 here: CUDA takes 1", "from 0 on")
+        report.assert_wrong("gpus", "may use 2 GPUs: CUDA takes only 1", "from 0")
         report = self.mounted(devices + "chmod 000 /dev/nvidia*",
                               examine=self.examine_as_nobody)
-        report.assert_wrong("gpus", "may open none of 2", "--gpus-per-node")
+        report.assert_wrong("gpus", "may not open any of the 2 GPUs", "--gpus-per-node")
 
     def test_is_not_held_up_by_a_disk_that_does_not_answer(self):
-        """A FUSE file system whose server never says a word: what a dead NFS server is like."""
+        """A FUSE file system whose server never responds, like a dead NFS server."""
         server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         self.addCleanup(os.close, server)
         libc = ctypes.CDLL(None, use_errno=True)
@@ -339,7 +339,7 @@ class Mounts(Case):
         report = self.examine("--data", str(self.disk), limit_s=2, preexec_fn=mount,
                               env={"TMPDIR": str(self.disk)})
         for what in ("disk", "data"):
-            report.assert_wrong(f"{what} {self.disk}", "no answer within 2 s", "see to its server")
+            report.assert_wrong(f"{what} {self.disk}", "no answer within 2 s", "check its server")
 
 
 def main():

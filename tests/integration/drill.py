@@ -9,8 +9,8 @@
         drill.finish()                             # every worker exits 0
         drill.judge(self)                          # never two rounds at once
 
-What happened is known by what the workers said, and nothing is waited for by the clock: the one
-deadline is there to end a drill that hangs.
+The workers report what happened, and nothing waits for a fixed time: the one deadline only ends a
+drill that hangs.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ PATIENCE_S = 120
 
 
 class Round:
-    """A round in which `workers` have begun, by their own word."""
+    """A round in which `workers` have reported their start."""
 
     def __init__(self, moments):
         self.moments = moments
@@ -81,8 +81,8 @@ class Drill:
         shutil.rmtree(self.room, ignore_errors=True)
 
     def start(self, node, *flags, within=()):
-        """Starts ddprun on a node, in place of one that has ended there. `within`: the command that
-        starts it, if it is not started as it is."""
+        """Starts ddprun on a node, in place of one that has ended there. `within`: a command that runs
+        it, if any."""
         words = [*within, self._ddprun, "--log-dir", os.path.join(self.room, f"n{node}"), *flags,
                  self._worker, self._log, self._stop, os.path.join(self.room, "notes")]
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_SECRET"))}
@@ -96,7 +96,7 @@ class Drill:
         return self.jobs[node]
 
     def said(self, node):
-        """What ddprun said on a node, on both streams: all of it, if it has ended."""
+        """What ddprun printed on a node, on both streams: all of it, if it has ended."""
         deadline = time.monotonic() + PATIENCE_S
         while self.listen(0):
             pass
@@ -106,15 +106,14 @@ class Drill:
         return self._said.get(node, b"").decode(errors="replace")
 
     def await_said(self, node, text):
-        """Until ddprun on that node has said it."""
+        """Waits until ddprun on that node has printed it."""
         deadline = time.monotonic() + PATIENCE_S
         while text.encode() not in self._said[node]:
             if not self.listen(deadline):
                 raise TimeoutError(f"n{node} has not said {text!r}:\n{self.account()}")
 
     def await_round(self, workers):
-        """The next round of which `workers` have begun; those that never had so many are passed
-        over."""
+        """The next round in which `workers` have begun. Skips rounds that never had so many."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             for key in sorted(self._begun):
@@ -138,7 +137,7 @@ class Drill:
 
     def await_fresh_round(self, workers, since_ns, deadline):
         """A round that so many workers have begun since then, whatever its numbers. None if there is
-        none until the deadline, or every ddprun has ended before."""
+        no such round by the deadline, or every ddprun has ended."""
         while True:
             for moments in rounds.rounds_by_token(self.begun_since(since_ns)):
                 if len({moment.rank for moment in moments}) >= workers:
@@ -159,7 +158,7 @@ class Drill:
             raise TimeoutError(f"no further round has begun in {PATIENCE_S} s:\n{self.account()}")
 
     def listen(self, deadline):
-        """Takes in what workers and ddprun say next. False if they said nothing until then."""
+        """Reads what workers and ddprun write next. False if they write nothing by the deadline."""
         ready, _, _ = select.select([self._notes, *self._voices], [], [],
                                     max(0, deadline - time.monotonic()))
         for pipe in ready:
@@ -182,7 +181,7 @@ class Drill:
             self._begun.setdefault(moment.key, []).append(moment)
 
     def account(self):
-        """What all said, for a test that fails."""
+        """The output of all, for a test that fails."""
         return "".join(f"n{node} ({'runs' if job.poll() is None else job.returncode}):\n"
                        f"{self.said(node)}" for node, job in sorted(self.jobs.items()))
 

@@ -1,6 +1,6 @@
-"""What drills have in common that try each of many cases several times: flags, and a line for each case.
+"""Common parts of drills that try each of many cases several times: flags, and a line for each case.
 
-Times are printed, and nobody asserts them.
+Times are printed, but not asserted.
 """
 
 import collections
@@ -15,9 +15,9 @@ import statistics
 import sys
 import time
 
-SAID_AT_ONCE_S = 2  # what takes longer is counted as late, and no worse
+SAID_AT_ONCE_S = 2  # what takes longer is counted as late, but not as wrong
 
-STOOD_STILL_S = 0.2  # the front ends an agent that is hardly later than that with its lease
+STOOD_STILL_S = 0.2  # the guard kills an agent that is hardly later than that with its lease
 TRIES = 5
 TOLD_EACH = 200  # runs
 
@@ -38,9 +38,9 @@ def add_flags(parser, jobs):
 
 
 def submit(cases, repeats, start, logs=None):
-    """{case: futures of its runs}, as `start(case)` yields them. In an order by chance: runs that are over
-    at once keep the processors busy, and those that wait for most of their time leave them idle. A wrong
-    run is told at once, since a table of thousands takes an hour, and its account goes to `logs`."""
+    """{case: futures of its runs}, as `start(case)` returns them. In random order: short runs keep the
+    processors busy, and runs that mostly wait leave them idle. A wrong run is reported at once, since a
+    table of thousands takes an hour, and its account goes to `logs`."""
     runs = {case: [] for case in cases}
     waiting = [case for case in runs for _ in range(repeats)]
     random.Random(0).shuffle(waiting)
@@ -73,8 +73,8 @@ def _tell_progress(ended, total, _):
 
 
 def undisturbed(try_once, case, stalls):
-    """The outcome of try_once(case). A run in which the machine stood still does not count, right or wrong,
-    and is told and made again."""
+    """The outcome of try_once(case). A run during which the machine stood still does not count, right or wrong:
+    it is reported and repeated."""
     for void in range(TRIES):
         begin_ns = stalls.now_ns()
         outcome = try_once(case)._replace(void=void)

@@ -1,4 +1,4 @@
-"""That a drill sees what happens, shown on jobs of one node each.
+"""Checks that a drill detects violations, with jobs of one node each.
 
     drill_test.py --ddprun PROGRAM --round-worker PROGRAM [unittest arguments]
 """
@@ -39,7 +39,7 @@ class DrillOfOneNode(unittest.TestCase):
         self.assertEqual({"n0"}, {moment.node for moment in drill.moments()})
 
     def test_sees_two_rounds_at_once_where_there_are_two_jobs(self):
-        """As if the brain of one job were split."""
+        """Two jobs that look like one job with a split brain."""
         drill = self.drill(2)
         drill.start(0)
         drill.start(1, "--max-restarts", "1")

@@ -1,5 +1,5 @@
 """A job of 4 nodes goes on with 3 when an agent is killed or a node frozen, and with 4 when it comes back:
-the model has seen each sample once per epoch all the same.
+the model has still seen each sample once per epoch.
 
     elastic_test.py --ddprun PROGRAM --ddptrain PROGRAM [unittest arguments]
 
@@ -45,8 +45,8 @@ def child_of(pid):
 
 
 class Metrics:
-    """Rank 0's records, through a FIFO that holds some forty of them. Whoever stops reading stops the
-    training soon."""
+    """Rank 0's records, through a FIFO that holds some forty of them. If the test stops reading, the
+    training soon stops."""
 
     def __init__(self, path, account):
         self._account = account  # what all said, for a test that hangs
@@ -61,7 +61,7 @@ class Metrics:
         os.close(self._fifo)
 
     def wait_for(self, event, step=0):
-        """The next record of this event that is at this step or behind it."""
+        """The next record of this event at this step or after it."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             line, end, rest = self._unread.partition(b"\n")
@@ -146,7 +146,7 @@ class Elastic(unittest.TestCase):
         lose(victim)
         self.metrics.wait_for("start")
         self.metrics.wait_for("step", 60)
-        # From here on nobody reads, so the job comes not far before the node is there.
+        # From here on the test does not read, so the job stops soon, until the node is back.
         with netns.PidFd(child_of(child_of(self.jobs[witness].pid))) as worker:
             regain(victim)
             self.assertTrue(worker.wait(PATIENCE_S), self.account())
@@ -157,7 +157,7 @@ class Elastic(unittest.TestCase):
     def assert_no_step_was_lost_beyond_the_last_snapshot(self):
         rounds = self.metrics.rounds()
         for before, after in zip(rounds, rounds[1:]):
-            # Behind a step that was followed by another one its snapshot is saved.
+            # Once a step is followed by another one, its snapshot is saved.
             last = [record["step"] for record in before if record["event"] == "step"][-1]
             saved = (last - 1) // SNAPSHOT_EVERY * SNAPSHOT_EVERY
             self.assertIn(after[0]["step"], (saved, last))
@@ -189,7 +189,7 @@ class Elastic(unittest.TestCase):
         self.assert_no_step_was_lost_beyond_the_last_snapshot()
         self.assert_each_sample_was_seen_once_in_each_epoch()
         self.assertEqual(steps_by_arithmetic(starts), self.metrics.records[-1]["step"])
-        # Of an epoch that ended behind the snapshot that was taken up there are two records: the last counts.
+        # If an epoch ended after the snapshot that was resumed, there are two records: the last counts.
         counted = {record["epoch"]: record["samples"] for record in self.metrics.records if record["event"] == "epoch"}
         self.assertEqual({epoch: SAMPLES for epoch in range(EPOCHS)}, counted)
 
@@ -202,7 +202,7 @@ class Elastic(unittest.TestCase):
         self.judge()
 
     def test_and_so_it_is_when_a_node_is_frozen(self):
-        """The failure of its peers, who lost it before anybody knew why, was taken for their own."""
+        """The failure of its peers, which lost it before the leader knew why, was taken for their own."""
         self.lose_and_regain(self.freeze, self.thaw, victim=3, witness=0)
         self.judge()
 

@@ -1,8 +1,8 @@
-"""Where nodes with addresses of their own meet: which address counts, and which nobody can reach.
+"""Rendezvous of nodes with several addresses: which address counts, and which cannot be reached.
 
     endpoint_addresses_test.py --ddprun PROGRAM [unittest arguments]
 
-Workers say where they met, once the store there has answered them.
+Workers print where the store is, once it has answered them.
 """
 
 import argparse
@@ -67,9 +67,9 @@ class Addresses(unittest.TestCase):
         jobs = [self.start(0, f"[::1]:{PORT}", "--rdzv-id", "one") for _ in range(2)]
         self.assert_meet_at("::1", *jobs)
 
-    def test_the_leaders_local_address_is_where_workers_meet(self):
-        """They come there from addresses that their agents are not known by: as long as those of the
-        agents alone were let in, the workers of this job never met."""
+    def test_the_leaders_local_address_is_the_master_address(self):
+        """The workers connect from other addresses than their agents: while the store let in only the
+        addresses of the agents, these workers never reached it."""
         self.add_second_network()
         endpoint = f"{self.network[0].address}:{PORT}"
         jobs = [self.start(0, endpoint, "--local-addr", "10.88.0.1"), self.start(1, endpoint)]
@@ -102,7 +102,7 @@ class Addresses(unittest.TestCase):
                          [(out, status) for out, _, status in ended], ended)
 
     def with_hosts(self, text):
-        """What makes a program see a /etc/hosts of this text, and of what is written there later."""
+        """The command that shows a program an /etc/hosts with this text, and with later changes to it."""
         self.hosts = self.room / "hosts"
         self.hosts.write_text("127.0.0.1 localhost\n" + text)
         return ("unshare", "--mount", "sh", "-c",

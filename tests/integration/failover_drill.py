@@ -5,10 +5,10 @@ ever overlap.
         [unittest arguments]
 
 Times are what the workers wrote themselves, and `boottime_ns` of events.jsonl; both are of one clock,
-that of the machine. Each drill prints a line for each of its figures, and asserts none of them: how
-fast a machine is, is no property of the program.
+that of the machine. Each drill prints a line for each of its figures, and asserts none of them: the speed of
+a machine is not a property of the program.
 
---repeats is for what is known at once (a kill), --silences for what takes a lease.
+--repeats is for faults that are detected at once (a kill), --silences for those that take a lease.
 """
 
 import argparse
@@ -40,8 +40,8 @@ def now_ns():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-def agent_of(front):
-    with open(f"/proc/{front.pid}/task/{front.pid}/children") as children:
+def agent_of(guard):
+    with open(f"/proc/{guard.pid}/task/{guard.pid}/children") as children:
         return int(children.read().split()[0])
 
 
@@ -79,8 +79,8 @@ class Job:
 
     def kill_agent(self, node):
         """Yields when."""
-        front = self._part_with(node)
-        agent = agent_of(front)
+        guard = self._part_with(node)
+        agent = agent_of(guard)
         at = now_ns()
         os.kill(agent, signal.SIGKILL)
         return at
@@ -108,8 +108,8 @@ class Job:
         return self._lost[-1]
 
     def finish(self):
-        """Every node that is left ends with 0. The leader stays for nodes that it lost by silence, and may still ask
-        how the job ended; once the network is whole it hears what became of them."""
+        """Every node that is left ends with 0. The leader stays for nodes that it lost by silence, which may still
+        ask how the job ended, so the network is healed first."""
         self.network.heal()
         for job in self._lost:
             job.wait(PATIENCE_S)
@@ -128,7 +128,7 @@ class Job:
         return max(ends)
 
     def last_of(self, key, nodes):
-        """When a worker of these nodes ran for the last time in a round, by its own word."""
+        """When a worker of these nodes ran for the last time in a round, by its own record."""
         names = {f"n{node}" for node in nodes}
         return max(moment.ns for moment in self.drill.moments()
                    if moment.key == key and moment.node in names)
@@ -140,7 +140,7 @@ class Failover(unittest.TestCase):
         self.addCleanup(self.figures.show)
 
     def drilled(self, count, nodes, do, **more):
-        """Does `do` with so many fresh jobs, each of which has to end well and never overlap."""
+        """Calls `do` with so many fresh jobs, each of which must end well, without overlapping rounds."""
         for number in range(count):
             with self.subTest(number=number), netns.Network(nodes) as network, \
                     Drill(network, options.ddprun, options.round_worker) as drill:
@@ -261,7 +261,7 @@ class Failover(unittest.TestCase):
                              second.last_ns - at - int((1 + MARGIN_S) * 1e9))
             job.give_up(node)
             job.network.heal()
-            job.start(node)  # else the one that leads would wait 30 s for it, to tell it of the end
+            job.start(node)  # else the leader would wait 30 s for it, to report the end
             job.drill.await_round(workers=2)
 
         self.drilled(options.silences, 2, do, nnodes="1:2", lease=1, helps=helps)

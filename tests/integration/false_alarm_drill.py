@@ -1,5 +1,5 @@
-"""That nobody is taken for lost who is only slow: 32 agents with the default lease on one machine, all of
-whose processors are kept busy.
+"""A slow node does not count as lost: 32 agents with the default lease on one machine whose processors are all
+kept busy.
 
     false_alarm_drill.py --ddprun PROGRAM --ddpctl PROGRAM [--minutes M] [unittest arguments]
 
@@ -85,7 +85,7 @@ class FalseAlarm(unittest.TestCase):
             self.assertEqual({"running"}, {state for state, _ in states}, drill.account())
             self.assertEqual(AGENTS, len(states))
             longest = max(longest, *(age for _, age in states))
-            # Ends early when something is said, which nobody should.
+            # Ends early if a node prints something, which none should.
             self.assertFalse(drill.listen(min(end, now + ASK_EVERY_S)), drill.account())
         print(f"longest silence of a node: {longest:.1f} s", flush=True)
         drill.finish()

@@ -1,4 +1,4 @@
-"""All-reduce of PyTorch over nodes whose own host name serves nobody.
+"""All-reduce of PyTorch over nodes whose own host name cannot be used by the others.
 
     host_names_test.py --ddprun PROGRAM --python INTERPRETER [--repeats N] [unittest arguments]
 
@@ -34,7 +34,7 @@ class HostNames(unittest.TestCase):
             tempfile.TemporaryDirectory(prefix="ddprun_test_")))
 
     def start(self, node, address, endpoint, **environment):
-        """One node, whose own name has `address`; none: it is not known. It knows the others."""
+        """One node whose own name resolves to `address`; none: it does not resolve. It knows the others."""
         hosts = self.room / f"hosts{node}"
         names = {other.name: other.address for other in self.network.nodes} | {f"n{node}": address}
         hosts.write_text("127.0.0.1 localhost\n" + "".join(

@@ -52,7 +52,7 @@ class LastOutput(unittest.TestCase):
         self.room = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="ddprun_test_")))
 
     def consoles(self, script, *arguments, flags=()):
-        """What each of two nodes says, of which the first one leads and the second one has rank 1."""
+        """What each of two nodes prints; the first one leads, and the second one has rank 1."""
         path = self.room / "train.py"
         path.write_text(script)
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
@@ -83,7 +83,7 @@ class LastOutput(unittest.TestCase):
         self.assertEqual([2, 2], [text.count(f"{ERROR}\n") - text.count("last line on stderr") for text in said], said)
 
     def test_a_failure_is_told_though_the_next_attempt_fails_at_once_on_the_other_node(self):
-        """It was told once a pause was over, in which the other one took its place."""
+        """A regression: it was reported only after a pause, during which the other failure replaced it."""
         for _ in range(10):
             said = self.consoles(IN_TURN, flags=("--max-restarts", "1", "-r", "3", "--no-python", "sh"))
             self.assertEqual([9, 9], self.statuses, said)

@@ -1,9 +1,9 @@
-"""The endpoint is looked for again: a stale record, a name or an address that comes late, a virtual IP.
+"""The endpoint is looked up again: a stale record, a name or an address that comes late, a virtual IP.
 
     late_endpoint_test.py --ddprun PROGRAM [unittest arguments]
 
-Each node sees an /etc/hosts of its own. How long it takes from the change to the first words of rank 0
-is printed, and asserted nowhere.
+Each node sees an /etc/hosts of its own. The time from the change to the first output of rank 0 is
+printed, but not asserted.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Late(unittest.TestCase):
         return self.room / f"hosts{node}"
 
     def tell(self, nodes, text):
-        """What names mean on `nodes`, from now on. In place: another file would not be seen."""
+        """Sets what names resolve to on `nodes`. In place: another file would not be seen."""
         for node in nodes:
             self.hosts(node).write_text("127.0.0.1 localhost\n" + text)
 
@@ -70,7 +70,7 @@ class Late(unittest.TestCase):
                           str(PORT))
 
     def waits(self, *jobs):
-        """Until each of `jobs` has said that it still waits. Returns their words."""
+        """Waits until each of `jobs` has printed that it still waits. Returns their output."""
         said = []
         for job in jobs:
             said.append(job.stderr.readline())
@@ -80,7 +80,7 @@ class Late(unittest.TestCase):
         return said
 
     def assert_start(self, jobs, since, wheres):
-        """Every one of `jobs` ends with 0, and its worker has reached the store where it is said."""
+        """Each of `jobs` ends with 0, and its worker has reached the store at this address."""
         first = jobs[0].stdout.readline()
         took = time.monotonic() - since
         print(f"{self.id().rpartition('.')[2]}: {took * 1000:.0f} ms", file=sys.stderr, flush=True)
@@ -91,7 +91,7 @@ class Late(unittest.TestCase):
                          ended)
 
     def starts_once_the_record_is_right(self):
-        """`head` leads to node 2, where nobody is, until it leads to node 0."""
+        """`head` resolves to node 2, where no ddprun runs, and later to node 0."""
         self.tell(range(2), f"{self.network[2].address} head\n")
         jobs = [self.elastic(node, "head") for node in range(2)]
         self.waits(*jobs)
@@ -140,7 +140,7 @@ class Late(unittest.TestCase):
         self.assertIn("job 'other' runs there", said)
 
     def test_a_stale_record_of_a_static_job(self):
-        """Node rank 0 leads whatever it knows of the name; its own workers need no name."""
+        """Node rank 0 leads even if it cannot resolve the name; its own workers need no name."""
         self.network.isolate(2)
         self.tell(range(2), f"{self.network[2].address} head\n")
         jobs = [self.static(node, "head") for node in range(2)]
@@ -213,16 +213,16 @@ class Late(unittest.TestCase):
         jobs = [self.elastic(0, VIRTUAL, "--rdzv-conf", "is_host=true"), self.elastic(1, VIRTUAL)]
         self.assert_start(jobs, began, [self.network[0].address, VIRTUAL])
 
-    def test_a_virtual_address_that_nobody_is_said_to_host(self):
+    def test_a_virtual_address_that_no_node_is_said_to_host(self):
         self.add_virtual_address()
         jobs = [self.elastic(node, VIRTUAL, "--rdzv-conf", "join_timeout=6") for node in range(2)]
         for said in self.waits(*jobs):
-            self.assertIn(f"or no node knows {VIRTUAL} as its own address: then give "
+            self.assertIn(f"or {VIRTUAL} is no address of any node; in the last case give "
                           "--node-rank 0 on the node behind it, or --rdzv-conf is_host=true", said)
         self.assertEqual([TRY_AGAIN] * 2, [job.wait(PATIENCE_S) for job in jobs])
 
     def test_the_first_node_rank_hosts_nothing_that_is_anothers(self):
-        """With c10d node ranks are wishes for the order: the endpoint says who leads first."""
+        """With c10d node ranks are preferences for the order: the endpoint decides which node leads first."""
         where = self.network[1].address
         waiting = self.elastic(0, where, "--node-rank", "0")
         self.waits(waiting)

@@ -1,4 +1,4 @@
-"""Several machines on one: network namespaces on a bridge, whose packets a test may lose.
+"""Several simulated machines on one: network namespaces on a bridge whose packets a test may drop.
 
     with Network(3) as network:
         process = network[0].popen(["ddprun", ...])
@@ -12,8 +12,8 @@ Each node has an address of its own in IPv4 and IPv6, a host name of its own (n0
 loopback. It sees the file system and the processes of the machine.
 
 Namespaces are held by descriptors of this process alone. When it ends, by kill -9 too, the kernel
-kills what popen() started in them and removes them with their links. A Network that is left in order
-has killed everything in it, strays too. Needs root, iproute2 and nft.
+kills what popen() started in them and removes them with their links. When a Network is closed, it
+kills everything in it, including escaped processes. Needs root, iproute2 and nft.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def all_networks():
 
 
 def is_stopped(pid):
-    """True as well of one that has ended."""
+    """Also true for a process that has ended."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] in "TtZX"
@@ -81,7 +81,7 @@ def is_stopped(pid):
 
 
 class Namespaces:
-    """A network and a host name apart from the machine's."""
+    """A network and a host name separate from the machine's."""
 
     def __init__(self, name, hosts=None):
         self.name = name
@@ -134,8 +134,8 @@ class Namespaces:
 
     @contextlib.contextmanager
     def _entered(self):
-        """What this thread starts meanwhile runs in this network. Without a preexec_fn, for which all of
-        this process would be copied."""
+        """Processes that this thread starts meanwhile run in this network. Without a preexec_fn, which would
+        copy all of this process."""
         outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             _check(_libc.setns(self.net, CLONE_NEWNET), "setns")
@@ -166,7 +166,7 @@ class Namespaces:
             raise RuntimeError(f"{' '.join(words)}: {ended.stderr.strip()}\n{text}")
 
     def pids(self):
-        """Of every process in this network, whatever its session or parent; zombies have left."""
+        """The pid of every process in this network, whatever its session or parent, without zombies."""
         return [pid for pid, inode in all_networks() if inode == self.inode]
 
 
@@ -212,10 +212,10 @@ class Node(Namespaces):
                     os.kill(pid, number)
 
     def freeze(self):
-        """Nothing of this node runs on until thaw(). Its kernel still answers for it."""
+        """Stops every process of this node until thaw(). Its kernel still answers for it."""
         deadline = time.monotonic() + PATIENCE_S
         told = self.signal_all(signal.SIGSTOP)
-        # The kernel tells nobody but a parent of a stop, so /proc has to be asked.
+        # The kernel reports a stop only to the parent, so /proc is read.
         while moving := [pid for pid in self.pids() if not is_stopped(pid)]:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"processes {moving} of {self.name} do not stop")
@@ -236,7 +236,7 @@ class Node(Namespaces):
 
 
 class Network:
-    """`count` nodes on one bridge, which stands in a namespace of its own."""
+    """`count` nodes on one bridge, which is in a separate namespace."""
 
     def __init__(self, count, names=False):
         self._open = contextlib.ExitStack()
@@ -284,7 +284,7 @@ class Network:
         self.point(node.name, node.address)
 
     def point(self, name, address):
-        """The name leads to that address from here on, on every node; None: nobody knows it."""
+        """Makes the name resolve to that address, on every node; None: it does not resolve."""
         self._addresses[name] = address
         if self._hosts:
             lines = "".join(f"{each} {name}\n" for name, each in self._addresses.items() if each)
@@ -292,8 +292,8 @@ class Network:
             os.pwrite(self._hosts.fileno(), lines.ljust(4096).encode(), 0)
 
     def renew(self, index, number=None):
-        """Another machine stands in the place of a node and has its name: it knows no connection,
-        and answers where the old one was silent. `number`: of its address, if that is another one."""
+        """Another machine replaces a node and has its name: it knows no connection, and answers where
+        the old one was silent. `number`: of its address, if it has another one."""
         node = self.nodes[index]
         self._hub.set_up("ip", f"link delete {node.name}\n")  # nothing of the old one is sent any more
         node.renew()
@@ -329,7 +329,7 @@ class Network:
         self._apply()
 
     def split(self, *groups):
-        """Nodes of different groups lose sight of each other."""
+        """Nodes of different groups cannot reach each other."""
         group_of = {node: group for group in groups for node in group}
         self._cuts |= {(a, b) for a in group_of for b in group_of if group_of[a] is not group_of[b]}
         self._apply()
@@ -386,7 +386,7 @@ class Network:
 
 
 class PidFd:
-    """The end of a process that is no child of ours."""
+    """Waits for the end of a process that is not our child."""
 
     def __init__(self, pid):
         self._fd = os.pidfd_open(pid)

@@ -1,7 +1,7 @@
-"""That the troubles of netns.py are what their names say, without a word of ddprun.
+"""Checks that the faults of netns.py do what their names say, without ddprun.
 
-A datagram that may not arrive is followed by one that does: the order in which they come in tells,
-and no clock.
+A datagram that may be lost is followed by one that arrives, so the order of arrival decides, not a
+clock.
 """
 
 import os
@@ -21,7 +21,7 @@ def setUpModule():
 
 
 def socket_of(node, kind, family=socket.AF_INET):
-    """A socket belongs to the network in which it was made; so this process looks in and returns."""
+    """A socket belongs to the network in which it was created, so this process enters it and returns."""
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
     try:
         netns._check(netns._libc.setns(node.net, netns.CLONE_NEWNET), "setns")
@@ -117,7 +117,7 @@ class Troubles(unittest.TestCase):
         self.assertIn(arrived, range(1, 200))
 
     def test_an_isolated_peer_is_told_nothing(self):
-        """A connection neither ends nor fails: the worst of deaths."""
+        """A connection neither ends nor fails: the hardest death to detect."""
         server = self.network[0].popen([sys.executable, "-c", (
             "import select, socket, sys\n"
             "server = socket.create_server(('10.77.0.1', 9))\n"

@@ -60,14 +60,14 @@ class NodeCheck(unittest.TestCase):
         self.assertIn(f"not fit: n1: {WHY}\n", self.status())
         self.finish()
 
-    def test_an_elastic_job_goes_on_without_it(self):
+    def test_an_elastic_job_continues_without_it(self):
         self.start("1:2", FIT, UNFIT, more=("--rdzv-conf", "last_call_timeout=3", "--spares"))
         self.drill.await_said(0, "2 of 1 to 2 nodes joined: ")  # said after 2 s
         self.assertEqual([0], self.drill.await_round(workers=1).nodes, self.drill.account())
         self.finish()
 
     def test_a_leader_that_fails_it_leads_and_runs_no_workers(self):
-        """Without --spares it had ended with 75: it had taken no part in the job that it had led."""
+        """Without --spares it ended with 75: it had led the job, but run no workers."""
         self.start("2", UNFIT, FIT, FIT, more=())
         self.assertEqual({1, 2}, set(self.drill.await_round(workers=2).nodes), self.drill.account())
         self.drill.await_said(0, f"node n0 is not fit: {WHY}; it stands by")
@@ -95,7 +95,7 @@ class NodeCheck(unittest.TestCase):
     def test_three_failures_that_began_there_are_enough(self):
         self.start("2", FIT, FIT, FIT)
         found = self.drill.await_round(workers=2)
-        # Of the two that run one does not lead.
+        # One of the two that run is not the leader.
         bad = next(node for node in found.nodes if node != 0)
         for _ in range(3):
             self.assertIn(bad, found.nodes, self.drill.account())

@@ -23,8 +23,8 @@ def setUpModule():
     netns.skip_without_namespaces()
 
 
-def agent_of(front):
-    with open(f"/proc/{front.pid}/task/{front.pid}/children") as children:
+def agent_of(guard):
+    with open(f"/proc/{guard.pid}/task/{guard.pid}/children") as children:
         return int(children.read().split()[0])
 
 
@@ -64,7 +64,7 @@ class Nodes(unittest.TestCase):
         self.drill.finish(expected=128 + signal.SIGSEGV)
         self.drill.judge(self)
 
-    def test_the_others_go_on_when_an_agent_is_killed(self):
+    def test_the_others_continue_when_an_agent_is_killed(self):
         self.start(3, least=2)
         os.kill(agent_of(self.drill.jobs[2]), signal.SIGKILL)
         second = self.drill.await_round(workers=2)
@@ -72,7 +72,7 @@ class Nodes(unittest.TestCase):
         self.assertEqual(128 + signal.SIGKILL, self.drill.jobs.pop(2).wait())
         self.finish()
 
-    def test_the_others_go_on_under_another_leader_when_the_leaders_agent_is_killed(self):
+    def test_the_others_continue_under_another_leader_when_the_leaders_agent_is_killed(self):
         self.start(3, least=2)
         os.kill(agent_of(self.drill.jobs[0]), signal.SIGKILL)
         second = self.drill.await_round(workers=2)
@@ -81,7 +81,7 @@ class Nodes(unittest.TestCase):
         self.finish()
 
     def test_the_leader_that_was_killed_comes_back_to_its_endpoint_and_joins_the_others(self):
-        """Who leads now called there to say so, and was hung up on: it had not said hello."""
+        """The new leader called there to report that it leads, and was disconnected because it sent no hello."""
         self.start(3, least=2)
         os.kill(agent_of(self.drill.jobs[0]), signal.SIGKILL)
         self.drill.await_round(workers=2)
@@ -92,14 +92,14 @@ class Nodes(unittest.TestCase):
         self.assertEqual(0, third.node_of(rank=2))
         self.finish()
 
-    def test_and_so_they_do_when_its_front_is_killed(self):
+    def test_and_so_they_do_when_its_guard_is_killed(self):
         self.start(3, least=2)
         self.drill.jobs[0].kill()
         self.assertEqual((2, 2), self.drill.await_round(workers=2).key)
         self.drill.jobs.pop(0).wait()
         self.finish()
 
-    def test_a_node_that_is_told_to_stop_leaves_and_the_others_go_on(self):
+    def test_a_node_that_is_told_to_stop_leaves_and_the_others_continue(self):
         self.start(3, least=2)
         self.drill.jobs[1].send_signal(signal.SIGTERM)
         self.drill.await_round(workers=2)
@@ -120,12 +120,12 @@ class Nodes(unittest.TestCase):
     def test_too_few_that_remain_end_the_job(self):
         self.start(2)
         self.drill.jobs[1].send_signal(signal.SIGTERM)
-        # Its workers know no notice, and have not been told that they are done.
+        # Its workers do not handle the notice, and have not been told to end.
         for node in (0, 1):
             self.assertEqual(128 + signal.SIGTERM, self.drill.jobs.pop(node).wait())
         self.drill.judge(self)
 
-    def test_a_node_whose_agent_is_stopped_is_ended_and_the_others_go_on(self):
+    def test_a_node_whose_agent_is_stopped_is_ended_and_the_others_continue(self):
         self.start(3, "--lease", "1", least=2)
         os.kill(agent_of(self.drill.jobs[1]), signal.SIGSTOP)
         self.drill.await_round(workers=2)
@@ -134,13 +134,13 @@ class Nodes(unittest.TestCase):
         self.finish()
 
     def test_a_node_that_was_frozen_runs_nothing_of_a_past_round_when_it_thaws(self):
-        """Its front was frozen with it, and its workers went on before the front killed them. It takes part again."""
+        """Its guard was frozen with it, and its workers ran on before the guard killed them. It takes part again."""
         first = self.start(3, "--lease", "1", least=2)
         self.network[1].freeze()
         self.drill.await_round(workers=2)
         frozen = self.network[1].pids()
         self.assertNotIn(first.pid_of(rank=1), frozen)
-        for pid in sorted(frozen, reverse=True):  # the front last
+        for pid in sorted(frozen, reverse=True):  # the guard last
             os.kill(pid, signal.SIGCONT)
         self.drill.await_round(workers=3)
         self.assertIn("ddprun: n1 was suspended and lost its lease", self.drill.said(1))

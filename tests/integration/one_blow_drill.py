@@ -1,15 +1,15 @@
-"""Guard, agent and workers of the leader's node are killed at one blow while its kernel lives on: how long
-until the workers of those that are left have begun a new round.
+"""Guard, agent and workers of the leader's node are killed at the same instant while its kernel lives on: how
+long until the workers of the other nodes have begun a new round.
 
     one_blow_drill.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [unittest arguments]
 
-Nobody sends a goodbye then: the end of the lifelines is the only proof. Two blows, of 1:2 and of 1:3 nodes:
+No process sends a goodbye then: the end of the lifelines is the only proof. Two blows, of 1:2 and of 1:3 nodes:
 
     all at once   every process is stopped and then killed, so that none sees the end of another
     as PID 1      ddprun is PID 1 of a container; its end is that of all others (docker kill, the OOM killer)
 
-Prints a line of figures for each, and asserts only that the job goes on and that no two rounds overlap. That
-it is a matter of milliseconds and not of a lease can be seen from the figures.
+Prints a line of figures for each, and asserts only that the job continues and that no two rounds overlap. The
+figures show that it takes milliseconds and not a lease.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import netns
 from drill import PATIENCE_S, Drill
 from failover_drill import Figures, now_ns
 
-# What passes between nodes once a round has begun, so that the blow strikes a job that is under way.
+# Long enough for the messages after the start of a round, so that a running job is hit.
 SETTLED_S = 0.3
 CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 

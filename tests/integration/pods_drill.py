@@ -13,7 +13,7 @@ Each case is a kind of job, the pod that is lost, and how, when and where it is 
     place   the same container again, under the same name; if it was lost, with another address
     pod     a new pod under the old name, with another address
 
-The right answers are those of return_drill.py, which has the reasons. A pod that is killed with its kernel
+The right results are those of return_drill.py, which has the reasons. A pod that is killed with its kernel
 alive is proved dead at once. Ends with 1 if anything was wrong.
 """
 
@@ -56,7 +56,7 @@ class Case(collections.namedtuple("Case", "kind lost loss back after help")):
 
 
 def expected(case):
-    """The right answer."""
+    """The right result."""
     if case.loss == "kill":
         return ALL  # its ends of the lifelines end with it
     # A silence is of that lease; starting a container takes time of its own.
@@ -107,8 +107,7 @@ class Pods:
             subprocess.run(["ip", "link", "set", bridge, "address", address.read().strip()], check=True)
 
     def unplug(self, name):
-        """What the pod sends is lost from here on, so that its kernel tells nobody of its end. Yields its
-        link."""
+        """Drops what the pod sends, so that its kernel cannot report its end. Returns its link."""
         link = self.link(name)
         subprocess.run(["ip", "link", "set", link, "down"], check=True)
         return link
@@ -143,8 +142,8 @@ class Run:
                 "echo $? >/room/ended.$HOSTNAME.$life; while :; do sleep 1000; done")
 
     def start(self, node):
-        # The name service loses questions while pods come and go, and workers say that they have begun once they
-        # have found the store: 5 s later, by default, for each question that was lost.
+        # The name service loses queries while pods come and go, and workers report their start once they
+        # have found the store: 5 s later, by default, for each query that was lost.
         self.pods.do("start", f"pod{node}", "-v", f"{self.pods.room}:/room", "-e", "LOGLEVEL=INFO",
                      "-e", "ROUND_WORKER_PERIOD_MS=5", "-e", f"HOSTNAME=pod{node}",
                      "-e", "RES_OPTIONS=timeout:1 attempts:5",
@@ -163,7 +162,7 @@ class Run:
                     return moments
             if len(self.ended()) == self.case.kind.most:
                 return []
-            time.sleep(0.02)  # a file over mounts tells nobody; nothing is ordered by it
+            time.sleep(0.02)  # no events for a file across mounts; nothing depends on the time
         return []
 
     def lives(self, node):
@@ -187,7 +186,7 @@ class Run:
         else:
             link = self.pods.unplug(name)
             self.pods.do("kill", name)
-            # Its network is taken down behind that; a container that is started before has it again, unplugged.
+            # Its network is taken down after that. A container that starts earlier gets it again, unplugged.
             deadline = time.monotonic() + COMMAND_S
             while os.path.exists(f"/sys/class/net/{link}"):
                 if time.monotonic() > deadline:
@@ -280,7 +279,7 @@ def run_once(case):
 
 
 def cases():
-    """Each pod by itself; help only where there is no kernel to ask and no majority left."""
+    """Each pod by itself; help only if there is no kernel to ask and no majority left."""
     for name in options.kinds:
         kind = KINDS[name]
         for lost, loss, back, after, help_ in itertools.product(
@@ -291,7 +290,7 @@ def cases():
 
 
 def main():
-    with Pods(next(numbers)):  # what has to be installed is, before several want to
+    with Pods(next(numbers)):  # installs what is needed, before several do
         pass
     with Stalls() as stalls, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runs = drill_table.submit(

@@ -1,4 +1,4 @@
-"""Unmodified Python DDP scripts give under ddprun what they give under torchrun:
+"""Unmodified Python DDP scripts print under ddprun what they print under torchrun:
 
     python_ddp_test.py --ddprun PROGRAM --python INTERPRETER [unittest arguments]
 
@@ -39,12 +39,12 @@ class Ended:
         self.err = err
 
     def lines_by_rank(self):
-        """What was printed, rank by rank, since the order between ranks is chance."""
+        """What was printed, by rank, since the order between ranks is random."""
         return sorted(self.out.splitlines(), key=lambda line: line.split()[:2])
 
 
 def clean_environment(**more):
-    """Nothing of a launcher, and one thread per rank, which decides the bits of the result."""
+    """No launcher variables, and one thread per rank, because the thread count changes the result's bits."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return {**kept, "PYTHON_EXEC": options.python, "OMP_NUM_THREADS": "1", **more}
 
@@ -167,7 +167,7 @@ class RecordedFailure(unittest.TestCase):
                 ours = ddprun(flags, "fail_recorded.py")
                 self.assert_tells_the_story(ours, workers)
                 self.assertEqual(1, ours.err.count("Traceback (most recent call last)"), ours.err)
-                # The traceback of the script, and none of the launcher.
+                # The traceback of the script, not of the launcher.
                 self.assertNotIn("torch/distributed/run.py", ours.err)
 
     def test_torchrun_tells_the_same_story(self):

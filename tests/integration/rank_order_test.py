@@ -1,5 +1,4 @@
-"""Who gets which ranks: the same whatever the order in which nodes are started, and the same after each
-restart.
+"""Which node gets which ranks: the same for every order in which nodes start, and the same after each restart.
 
     rank_order_test.py --ddprun PROGRAM --round-worker PROGRAM [--starts N] [--seed N]
         [unittest arguments]
@@ -59,7 +58,7 @@ class RankOrder(unittest.TestCase):
         return nodes
 
     def assert_order(self, order, flags):
-        """However they are started, the nodes' ranks are in this order, contiguous on each."""
+        """In whatever order they start, the nodes' ranks are in this order, contiguous on each."""
         expected = [node for node in order for _ in range(WORKERS[node])]
         for number in range(options.starts):
             with Drill(self.network, options.ddprun, options.round_worker) as drill:

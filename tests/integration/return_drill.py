@@ -1,5 +1,5 @@
-"""Nodes that are lost in silence and come back: cut off, everything on them killed, the network whole
-again after a while, and the same command line there once more.
+"""Nodes that are lost in silence and come back: they are cut off, all their processes are killed, the network is
+healed after a while, and the same command line is started there again.
 
     return_drill.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [--jobs N] [--quick]
         [--kinds 2,1:3,…] [--lost 0,1,…] [--silences 0,0.3,…] [--backs new,late,moved]
@@ -11,12 +11,11 @@ Each case is a kind of job, which nodes are lost (0 leads), for how long, and ho
     late    the machine lived on: its kernel sends the FINs of what was killed once it is heard again
     moved   a new pod: another machine, with another address under the old name
 
-What helps where there is no kernel to ask: --trust-replacement on, or --fence-dir. expected() holds the right
-answer for each case, as docs/rendezvous.md has it: a round of all, or a wait that says for whom, and status 75
-for everybody. Each is judged also by what the workers wrote themselves: none of an older round beside one of a
-newer (rounds.py). Times are from when all could be well again, which is the return, or the end of lease + margin
-where that comes later; they are printed and not asserted, but for the patience after which a job counts as one
-that stands still. Ends with 1 if anything was wrong.
+If there is no kernel to ask, --trust-replacement on or --fence-dir helps. expected() has the right result of each
+case, as docs/rendezvous.md has it: a round of all nodes, or a wait that names the missing nodes, and status 75 on
+every node. The records of the workers are checked too: none of an older round beside one of a newer (rounds.py).
+Times count from when the job could continue: the return, or the end of lease + margin if that is later. They are
+printed, but not asserted, except that a job counts as stuck after a limit. Ends with 1 if anything was wrong.
 """
 
 import argparse
@@ -38,8 +37,8 @@ from stalls import Stalls
 LEASE_S, MARGIN_S = 1, 0.45  # docs/rendezvous.md
 PROVED_IN_TIME_S = 0.3  # so silent a node may be proved dead before lease + margin, by its own kernel
 BEGIN_S = 60
-PATIENCE_S = 8  # and stands still if it is not there then
-WAIT_S = 8  # a wait's join timeout is so much longer than the silence
+PATIENCE_S = 8  # after that it counts as stuck
+WAIT_S = 8  # how much longer than the silence the join timeout of a wait is
 PORT = 29400
 FIRST_MOVED = 101  # the last number of an address that no node has had
 SEEK_S = 30  # how long nodes of a world that may shrink look for each other
@@ -67,7 +66,7 @@ class Case(collections.namedtuple("Case", "kind lost silence back help", default
 
 
 def expected(case):
-    """The right answer."""
+    """The right result."""
     most, left = case.kind.most, case.kind.most - len(case.lost)
     majority = most // 2 + 1
     is_half = 2 * left == most
@@ -77,7 +76,7 @@ def expected(case):
     if may_run_as_half and 0 not in case.lost:
         return ALL  # the tie is the leader's
     is_proved = case.back != "moved" or case.help == "trust"
-    # Those left block every quorum, or the one that is back vouches for the end of the tie itself.
+    # Every quorum needs one of those left, or the node that is back proves that the tie is over.
     if is_proved and is_half and (not may_run_as_half or (most == 2 and case.help == "trust")):
         return ALL
     if case.back == "moved" or case.silence > LEASE_S + MARGIN_S:
@@ -86,20 +85,20 @@ def expected(case):
 
 
 def goes_on_meanwhile(case):
-    """Whether those that are left have to run again before the others return."""
+    """Whether those that are left must run again before the others return."""
     left = case.kind.most - len(case.lost)
     may = 2 * left > case.kind.most or (
         2 * left == case.kind.most and (0 not in case.lost or case.help == "fence"))
-    # A leader that was left with half of the nodes leads anew, and those that heard it to the end of its own
-    # lease may promise it that only after one more.
+    # A leader that was left with half of the nodes is elected again, and nodes that heard it until the end of its
+    # own lease may vote for it only after one more lease.
     leases = 2 if 2 * left == case.kind.most and left > 1 else 1
     needed_s = leases * (LEASE_S + MARGIN_S) + SAID_AT_ONCE_S / 2
     return may and case.kind.least <= left and case.silence > needed_s
 
 
 def longest_wait_s(kind, join_timeout_s):
-    """That of a job that will not run again. Who is back waits as long as whoever starts a job; those of a
-    world that may shrink, by another limit."""
+    """The wait of a job that will not run again. A node that is back waits as long as one that starts a job; nodes
+    of an elastic job have another limit."""
     return join_timeout_s if kind.least == kind.most else max(join_timeout_s, SEEK_S)
 
 
@@ -120,7 +119,7 @@ class Run:
     def __init__(self, case, network, drill):
         self.case, self.network, self.drill = case, network, drill
         self._dead = []  # ddprun of before
-        self._meanwhile_s = None  # how long behind lease + margin those left ran again
+        self._meanwhile_s = None  # how long after lease + margin those left ran again
 
     def timeout_s(self):
         return 60 if expected(self.case) == ALL else self.case.silence + WAIT_S
@@ -140,7 +139,7 @@ class Run:
             self.drill.start(case.kind.most, *self.flags(case.kind.most))
             self.listen_until(lambda: "stands by" in self.drill.said(case.kind.most))
         cut_s, cut_ns = self.lose()
-        # Whatever is said meanwhile is heard; the silence itself is what is waited for.
+        # Reads all output meanwhile, until the silence is over.
         while time.monotonic() < cut_s + case.silence:
             self.drill.listen(cut_s + case.silence)
         said = {node: len(self.drill.said(node)) for node in range(case.kind.most)}
@@ -148,7 +147,7 @@ class Run:
             case.kind.most - len(case.lost), cut_ns, time.monotonic())
         if lonely:
             self._meanwhile_s = (lonely.last_ns - cut_ns) / 1e9 - LEASE_S - MARGIN_S
-        # Before the network heals: what its kernel still sends may have a spare begin before this goes on.
+        # Before the network heals: what its kernel still sends may let a spare start before this continues.
         back_s, back_ns = time.monotonic(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.network.heal()
         for node in case.lost:
@@ -158,7 +157,7 @@ class Run:
         if goes_on_meanwhile(case) and not lonely:
             found.insert(0, "those left did not go on by themselves")
         seen = "; ".join([seen, *found[:1]])
-        # A busy machine may make a silence of what was none, and see it late.
+        # A busy machine may cause a silence, or see it late.
         took_s = back_s - cut_s
         is_late = took_s > case.silence + PROVED_IN_TIME_S / 2
         right = expected(case) + (expected(case._replace(silence=took_s)) if is_late else "")
@@ -176,7 +175,7 @@ class Run:
         for node in self.case.lost:
             self.network.isolate(node)
         for node in self.case.lost:
-            # First, so that no agent sees its worker die, and says so in its kernel's last packets.
+            # First, so that no agent sees its worker die and reports it in its kernel's last packets.
             self.network[node].freeze()
             self.network[node].kill()
             self._dead.append(self.drill.jobs.pop(node))
@@ -198,7 +197,7 @@ class Run:
         fresh = self.drill.await_fresh_round(most, back_ns, could_s + patience)
         if fresh:
             seconds = (fresh.last_ns - back_ns) / 1e9 - (could_s - back_s)
-            if self.case.help == "spare":  # else the job might be over before the one that stands by hears who leads
+            if self.case.help == "spare":  # else the job might be over before the spare hears who leads
                 joins = re.compile(rf"joins; ({most + 1}|{most + 2}) of")  # with the one that is lost, or without it
                 self.listen_until(lambda: any(joins.search(self.drill.said(node), said.get(node, 0))
                                               for node in range(most)))
@@ -240,7 +239,7 @@ class Run:
 
 
 def run_once(case):
-    """In a process of its own, whose descriptors hold the network."""
+    """Runs in a separate process, whose descriptors hold the network."""
     try:
         nodes = case.kind.most + (case.help == "spare")
         with netns.Network(nodes, names=True) as network, \
@@ -260,7 +259,7 @@ def losses(kind, asked):
 
 
 def helps(help_, kind, lost, back):
-    """Whether there is something to ask of that help in such a case."""
+    """Whether that help makes a difference in such a case."""
     if help_ == "none":
         return True
     if help_ == "spare":

@@ -1,11 +1,11 @@
-"""Judges from what workers themselves wrote whether two rounds ran at once (R2).
+"""Checks from the workers' own records whether two rounds ran at once (R2).
 
 tests/support/round_worker appends a line for every millisecond in which it ran. All nodes of a test
-are one machine, so their CLOCK_BOOTTIME is one clock. The judge knows nothing of ddprun: neither
-what it was told nor what it decided.
+are one machine, so their CLOCK_BOOTTIME is one clock. The check knows nothing of ddprun:
+neither its messages nor its decisions.
 
 A leader that forgot the job numbers its rounds from 1 again, so two rounds may have the same numbers.
-Workers of one round meet in its store: they agree there on a token, which tells such rounds apart.
+Workers of one round agree on a token in its store, which tells such rounds apart.
 """
 
 import collections
@@ -60,7 +60,7 @@ def rounds_by_token(moments):
     """The moments of each round by time, in the order in which rounds began. Of those with the same
     numbers each has a token of its own."""
     tokens, rounds, unknown, alone = {}, {}, {}, {}
-    # From the end, since a worker learns its token; a machine that comes back numbers processes anew.
+    # From the end, since a worker learns its token; a machine that comes back reuses process numbers.
     for moment in sorted(moments, reverse=True):
         token = tokens[moment.process, moment.key] = (
             moment.token or tokens.get((moment.process, moment.key)))
@@ -84,7 +84,7 @@ def rounds_by_token(moments):
 
 
 def _overlaps(rounds):
-    """A round ends with the last moment of any of its workers; a later one begins behind that."""
+    """A round ends with the last moment of any of its workers; a later one begins after that."""
     for number, earlier in enumerate(rounds):
         for later in rounds[number + 1:]:
             last, first = earlier[-1], later[0]
@@ -94,7 +94,7 @@ def _overlaps(rounds):
 
 
 def _regressions(rounds):
-    """Numbers only grow, as long as somebody remembers the job."""
+    """Numbers only grow, as long as some node remembers the job."""
     for earlier, later in zip(rounds, rounds[1:]):
         if later[0].key <= earlier[0].key:
             yield f"R1: {later[0]} began after {earlier[0]}"

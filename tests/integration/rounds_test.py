@@ -1,4 +1,4 @@
-"""That the judge of rounds.py condemns the guilty and nobody else."""
+"""Checks that rounds.py reports violations, and only those."""
 
 import unittest
 
@@ -30,7 +30,7 @@ class Judge(unittest.TestCase):
     def test_condemns_the_same_instant(self):
         self.assertEqual(1, len(rounds.violations(log("5 1 1 n0 0 1", "5 1 2 n1 0 2"))))
 
-    def test_condemns_a_leader_who_goes_on_beside_his_successor(self):
+    def test_condemns_a_leader_that_continues_beside_its_successor(self):
         found = rounds.violations(log("1 1 7 n0 0 1", "2 2 8 n1 0 2", "3 1 7 n0 0 1"))
         self.assertEqual(1, len(found))
         self.assertIn("term 1 still ran", found[0])

@@ -1,5 +1,5 @@
-"""A second job that is started at the endpoint of one that runs: it is refused, or named, and never
-becomes a part of the first one's world; and no ddprun ends with 0 whose workers never ran.
+"""A second job is started at the endpoint of a running one: it is refused, or named, and never becomes part of
+the first job; and no ddprun ends with 0 if its workers never ran.
 
     second_job_drill.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [--seed N]
         [unittest arguments]
@@ -61,7 +61,7 @@ class SecondJob(unittest.TestCase):
 
     def flags(self, case, job_id, rank):
         address = self.network[0].address
-        # A fixed world wants its lost node back; without its leader the elastic one goes on alone.
+        # A fixed job waits for its lost node; without its leader the elastic one continues alone.
         nodes = "1:2" if case.lost == 0 and case.backend == "c10d" else "2"
         meet = (("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{PORT}")
                 if case.backend == "c10d" else
@@ -112,7 +112,7 @@ class SecondJob(unittest.TestCase):
             job.wait(PATIENCE_S)
 
     def named(self, case, node):
-        """What a ddprun says that did not take part: who is there instead of its job."""
+        """What a ddprun prints that did not take part: which job is there instead of its own."""
         return r"job '|port 29400|--node-rank [01] (is taken|was given)"
 
     def judge(self, case, first, second):
@@ -131,8 +131,8 @@ class SecondJob(unittest.TestCase):
         if case.lost is None:
             self.assertEqual({0}, {job.returncode for job in first.jobs.values()}, account)
         if case.same_id and case.same_program:
-            return  # nobody can tell it from a node that comes back
-        if case.lost != 0:  # else it may have found nobody at the endpoint, and be a world of its own
+            return  # it cannot be told from a node that comes back
+        if case.lost != 0:  # else it may have found no node at the endpoint, and run as its own job
             self.assertEqual(set(), ran, account)
         ranks = collections.defaultdict(set)
         for moment in second.moments():

@@ -1,10 +1,10 @@
-"""What a kernel answers on a connection whose process was killed while nobody could be told.
+"""What a kernel answers on a connection whose process was killed while the network was cut.
 
     silent_kernel_test.py [unittest arguments]
 
-Lifelines::probe (rendezvous/lifelines.hpp) rests on this: a data byte is answered by a reset, also
-while the kernel still waits for its FIN to be confirmed. And LifelineLimits::unconfirmed: for how long
-it waits is the user timeout of the socket, though no process holds it any more.
+Lifelines::probe (rendezvous/lifelines.hpp) relies on this: a data byte is answered by a reset, even while
+the kernel still waits for its FIN to be confirmed. So does LifelineLimits::unconfirmed: the kernel waits for
+the user timeout of the socket, although no process holds it any more.
 """
 
 import os
@@ -60,7 +60,7 @@ SILENCE = """
         tcp flags & (fin | rst) == fin drop
       }
     }
-"""  # no FIN leaves the node, however often it is sent again
+"""  # no FIN leaves the node, not even a retransmitted one
 
 
 class SilentKernel(unittest.TestCase):
@@ -76,7 +76,7 @@ class SilentKernel(unittest.TestCase):
             killed_s = time.monotonic()
             kill(holder)
             self.assertEqual(1, self.ended_without_a_word(network[0]))
-            while self.ended_without_a_word(network[0]):  # the kernel tells nobody
+            while self.ended_without_a_word(network[0]):  # the kernel reports nothing yet
                 self.assertLess(time.monotonic() - killed_s, PATIENCE_S)
                 time.sleep(0.05)
             self.assertGreater(time.monotonic() - killed_s, 1)
@@ -99,7 +99,7 @@ class SilentKernel(unittest.TestCase):
                 held.close()
                 kill(holder)
                 survivor.setblocking(False)
-                self.assertRaises(BlockingIOError, survivor.recv, 1)  # nobody was told
+                self.assertRaises(BlockingIOError, survivor.recv, 1)  # nothing has arrived
                 survivor.settimeout(PATIENCE_S)
                 survivor.send(b"?")
                 self.assertRaises(ConnectionResetError, survivor.recv, 1)

@@ -1,13 +1,13 @@
-"""Whether the machine itself stood still, so that what a drill saw says nothing of what it tries.
+"""Detects that the machine itself stood still, so that the result of a drill does not count.
 
     with Stalls() as stalls:
         begin_ns = stalls.now_ns()
         ...
         stalls.longest_s(begin_ns, stalls.now_ns())
 
-On each processor a process of the highest priority wakes up a hundred times a second: what it misses, no process
-of that processor had. A machine that is only busy does not hold it up, so a drill that asks too much of its
-machine finds no excuse here.
+On each processor a process of the highest priority wakes up a hundred times a second: if it misses
+a wake-up, no process ran on that processor. A machine that is only busy does not delay it, so this does not excuse
+a drill that overloads its machine.
 """
 
 import multiprocessing
@@ -16,7 +16,7 @@ import tempfile
 import time
 
 PERIOD_S = 0.01
-TOLD_S = 0.05  # shorter ones are not
+TOLD_S = 0.05  # shorter stalls are not reported
 
 
 def _watch(cpu, log):

@@ -1,12 +1,12 @@
-"""The command is started again on all nodes while some of them still run it: the job goes on with those
-that are started, and begins no second course beside the survivors.
+"""The command is started again on all nodes while some of them still run it: the job continues with the started
+nodes, and no second instance begins beside the survivors.
 
     started_again_test.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [unittest arguments]
 
 Node 0, which leads, loses power. Whoever started the job may not know that the others run on, or wait,
 and starts all of it again. On a survivor's machine a fresh agent finds that one (an abstract Unix
-socket), joins its job, and asks for a place after those of other machines; without that, MAX fresh agents met at
-the endpoint and began at once, and workers of both courses ran for half a second.
+socket), joins its job, and asks for a slot after those of other machines. Without that, MAX fresh agents met at
+the endpoint and began at once, and workers of both instances ran for half a second.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from drill import PATIENCE_S, Drill
 PORT = 29400
 REFUSED, TRY_AGAIN = 2, 75
 LEASE_S = 1
-SOON_S = 15  # the return of a node takes about a second; more is a job that stands still
+SOON_S = 15  # the return of a node takes about a second; after this the job counts as stuck
 
 options = argparse.Namespace()
 
@@ -85,8 +85,8 @@ class StartedAgain(unittest.TestCase):
         self.start_again_after(3 * LEASE_S, "2", is_static=True)
 
     def test_of_two_fixed_by_one_more_than_it_needs(self):
-        """Twice on the machine that is back, or on another at the same time: two fresh ones are as many as the
-        job has, and would begin it without the survivor if they did not listen first."""
+        """Twice on the machine that is back, or on another at the same time: two fresh nodes are as many as the
+        job has, and would begin it without the survivor if they did not wait first."""
         for beside, silence_s in itertools.product((0, 2), (0, 3 * LEASE_S)):
             with self.subTest(beside=beside, silence_s=silence_s), netns.Network(3) as network, \
                     Drill(network, options.ddprun, options.round_worker) as drill:
@@ -103,7 +103,7 @@ class StartedAgain(unittest.TestCase):
                 found = drill.await_fresh_round(2, since, time.monotonic() + SOON_S)
                 self.assertIsNotNone(found, f"no round of all: {drill.account()}")
                 self.assertIn(1, found.nodes, drill.account())
-                # Whoever comes to a job that is done finds nobody, and waits.
+                # A node that comes to a job that is done finds no node, and waits.
                 deadline = time.monotonic() + PATIENCE_S
                 while not any("; 3 of 2" in drill.said(node) for node in drill.jobs):
                     self.assertTrue(drill.listen(deadline), drill.account())
@@ -121,7 +121,7 @@ class StartedAgain(unittest.TestCase):
                 drill.await_round(workers=2)
                 ran = list(drill.jobs.values())
                 fresh = drill.start(node, *self.flags(network, nodes, node, False))
-                # It has joined, and asks for no place yet: it waited with its call, and missed the end.
+                # It has joined, but does not ask for a slot yet: it once waited before it called, and missed the end.
                 drill.await_said(0, "3 of")
                 open(drill._stop, "w").close()
                 self.assertEqual(TRY_AGAIN, fresh.wait(PATIENCE_S), drill.account())

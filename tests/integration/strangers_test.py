@@ -1,5 +1,5 @@
-"""Whoever does not belong to a job, and whatever keeps its nodes from meeting: what is said, the exit
-status, and that the job which runs goes on unharmed.
+"""Foreign nodes and programs, and whatever keeps the nodes of a job apart: the messages, the exit status, and that
+the running job is not affected.
 
     strangers_test.py --ddprun PROGRAM --round-worker PROGRAM [unittest arguments]
 
@@ -27,8 +27,8 @@ options = argparse.Namespace()
 
 
 def reserved_port(test):
-    """Nodes have to agree on one, so ddprun cannot choose it. Until the test ends no other process is
-    given it, and whoever names it may listen there."""
+    """Nodes must agree on a port, so ddprun cannot choose it. Until the test ends the kernel gives it to no other
+    process, but a process that names it may listen there."""
     reservation = test.enterContext(socket.socket())
     reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     reservation.bind(("127.0.0.1", 0))
@@ -36,7 +36,7 @@ def reserved_port(test):
 
 
 class Terminals:
-    """What Drill needs of a Network, on this very machine: ddprun kills all that is its own."""
+    """A Network for Drill on this machine itself: ddprun kills its own processes."""
 
     def __init__(self):
         self._processes = {}
@@ -76,7 +76,7 @@ class Strangers(unittest.TestCase):
         self.round = self.drill.await_round(workers=2)
 
     def start_alone(self, *flags, program=None, **environment):
-        """One ddprun that is no part of the drill; what it says can be read."""
+        """One ddprun outside the drill, whose output can be read."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_SECRET"))}
         job = subprocess.Popen(
             [options.ddprun, *flags, program or options.round_worker, str(self.room / "strange"),
@@ -107,7 +107,7 @@ class Strangers(unittest.TestCase):
         self.assertFalse((self.room / "strange").exists(), "a worker has run")
 
     def finish_unharmed(self):
-        """The very processes of the one round there was end with 0."""
+        """The processes of the only round end with 0."""
         self.drill.finish()
         moments = self.drill.moments()
         self.assertEqual({self.round.key}, rounds.rounds_of(moments).keys(), self.drill.account())
@@ -126,14 +126,14 @@ class Strangers(unittest.TestCase):
 
 
 class AtThePort(Strangers):
-    """What comes to the port of a job that runs."""
+    """Connections to the port of a running job."""
 
     def setUp(self):
         super().setUp()
         self.start_job(*self.elastic("2:2"))
 
     def say(self, words):
-        """What is answered before the connection is closed."""
+        """The reply before the connection is closed."""
         answer = b""
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as stranger:
             with contextlib.suppress(ConnectionResetError, BrokenPipeError):
@@ -186,7 +186,7 @@ class AtThePort(Strangers):
             ", but 2:2 on the leader ", "give the same on every node")
         self.finish_unharmed()
 
-    # The next leader went on with a budget of its own, or would count who lives by other rules.
+    # Else the next leader would use another budget, or other rules for which nodes live.
     def test_nodes_that_disagree_on_what_the_next_leader_goes_by(self):
         for flags, said in ((("--max-restarts", "7"), "--max-restarts 7 on "),
                             (("--lease", "2"), "--lease 2 on "),
@@ -264,7 +264,7 @@ class SecondJob(Strangers):
 
 
 class Joining(Strangers):
-    """Nodes that do not come together."""
+    """Nodes that do not find each other."""
 
     def static(self, rank, nodes="2"):
         return ("--nnodes", nodes, "--node-rank", str(rank), "--master-addr", "127.0.0.1",
@@ -338,7 +338,7 @@ class Joining(Strangers):
         self.drill.judge(self)
 
     def test_one_node_rank_for_all_with_c10d(self):
-        """Which torchrun heeds only with static: people write 0 on every node."""
+        """torchrun uses the rank only with static, so people write 0 on every node."""
         for node in range(2):
             self.drill.start(node, *self.elastic(), "--node-rank", "0")
         self.round = self.drill.await_round(workers=2)
@@ -368,7 +368,7 @@ class Joining(Strangers):
         with open("/proc/self/comm") as name:
             return self.used_by(name.read().strip(), os.getpid())
 
-    # Whatever it does, the node that is to listen there ends, and not after the join timeout.
+    # Whatever that program does, the node that must listen there ends before the join timeout.
     def test_a_port_of_this_node_that_another_program_has(self):
         for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, ""),
                              (socket.AF_INET6, "::1")):
@@ -428,7 +428,7 @@ class Joining(Strangers):
 
     @contextlib.contextmanager
     def greets(self, words):
-        """Another program, which says this to all who call."""
+        """Another program, which sends this on every connection."""
         with socket.create_server(("127.0.0.1", self.port)) as other:
             def greet():
                 with contextlib.suppress(OSError):  # until it is closed
@@ -489,7 +489,7 @@ class Joining(Strangers):
 
 
 class Secrets(Strangers):
-    def test_nodes_with_the_same_secret_meet_and_others_are_refused(self):
+    def test_nodes_with_the_same_secret_connect_and_others_are_refused(self):
         secret = self.write("secret", "sixteen bytes or more\n")
         other = self.write("other", "something else, as long\n")
         self.start_job(*self.elastic("2:3", "--secret-file", secret))

@@ -1,11 +1,11 @@
-"""Every process of every node is stopped and goes on some time later, as `scontrol suspend` and `resume` or gang
-scheduling have it: nobody was replaced, so the job has to go on, at worst after one restart that is not charged.
+"""Every process of every node is stopped and resumed later, as by `scontrol suspend` and `resume` or gang
+scheduling: no node was replaced, so the job must continue, at worst after one restart that is not charged.
 
     suspend_drill.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [--times N] [--lease S]
                      [--pauses S,S,...] [--apart S,S,...] [--jobs N] [unittest arguments]
 
 Each job of 2, 3, 1:3 and 2:3 nodes is suspended --times times, for one of the pauses, and its nodes resume up to one
-of --apart seconds from one another, in an order by chance. Asserts that after each pause workers of all nodes
+of --apart seconds from one another, in random order. Asserts that after each pause workers of all nodes
 run in one round, that no two rounds overlap, that no restart was charged (--max-restarts 0) and that every
 ddprun ends with 0. Prints how long it took from the last node's resumption to a round of all.
 """
@@ -57,7 +57,7 @@ class Run:
                 drill.finish()
             except (AssertionError, TimeoutError, OSError) as error:
                 wrong.append(str(error).splitlines()[0])
-            # A round in another instance may bear the numbers of one before.
+            # A round in another instance may have the numbers of an earlier one.
             wrong += [found for found in rounds.violations(drill.moments()) if not found.startswith("R1")][:5]
             return waits, wrong, drill.account()
 
@@ -98,7 +98,7 @@ class Run:
 
 
 class Suspended(unittest.TestCase):
-    def test_a_job_goes_on_after_each_pause(self):
+    def test_a_job_continues_after_each_pause(self):
         cases = list(itertools.product(options.nodes.split(","), options.pauses, options.apart, range(options.repeats)))
         random.Random(1).shuffle(cases)
         runs = [Run(nodes, pause_s, apart_s, f"{nodes} {pause_s} {apart_s} {number}")

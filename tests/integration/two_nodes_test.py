@@ -31,7 +31,7 @@ def setUpModule():
 
 
 def write_images(directory):
-    """Noise in the form of MNIST, the same each time."""
+    """Random data in the form of MNIST, the same each time."""
     chance = random.Random(7)
     for name, count in IMAGES.items():
         pixels = struct.pack(">IIII", 0x803, count, 28, 28) + chance.randbytes(count * 28 * 28)
@@ -58,14 +58,14 @@ class TwoNodes(unittest.TestCase):
         return job
 
     def weights(self, *jobs):
-        """Of a job that consists of these, each of which has to end well: what its ranks say."""
+        """What the ranks of a job print that consists of these, each of which must end well."""
         ended = [(*job.communicate(timeout=PATIENCE_S), job.returncode) for job in jobs]
         for _, err, status in ended:
             self.assertEqual(0, status, "\n".join(err for _, err, _ in ended))
         return sorted(re.findall(r"[0-9a-f]{64}", "".join(out for out, _, _ in ended)))
 
     def assert_the_same(self, ranks, *script):
-        """`ranks` of four say what they came to."""
+        """`ranks` of four print their result."""
         alone = self.weights(self.start("--standalone", "--nproc-per-node=4", *script))
         self.assertEqual(ranks, len(alone))
         self.assertEqual(1, len(set(alone)))

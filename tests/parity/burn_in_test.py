@@ -19,7 +19,7 @@ class BurnIn(unittest.TestCase):
             [jobs.DDPTRAIN, "--dataset", dataset, "--data-dir", directory, "--model", "linear", "--batch-size", "16",
              "--limit-train-samples", "640", "--burn-in", str(HOURS), *flags], world)
 
-    def test_goes_on_for_its_hours_and_ends_on_all_ranks_with_the_verdict(self):
+    def test_continues_for_its_hours_and_ends_on_all_ranks_with_the_verdict(self):
         began = time.monotonic()
         results = self.burn_in().wait()
         self.assertGreaterEqual(time.monotonic() - began, HOURS * 3600)
@@ -29,12 +29,12 @@ class BurnIn(unittest.TestCase):
         self.assertEqual("", results[1][1])
         told = [LINE.fullmatch(line) for line in lines if line.startswith("burn-in ")]
         self.assertTrue(all(told), lines)
-        # Twenty steps are an epoch: it goes on behind --epochs, and past a barrier.
+        # Twenty steps are an epoch: it continues after --epochs, and past a barrier.
         iterations = [int(line[1]) for line in told]
         self.assertEqual(list(range(10, 10 + 10 * len(told), 10)), iterations)
         self.assertGreater(iterations[-1], 100)
         for line in told:
-            if float(line[3]) > 0:  # a step may end behind the end
+            if float(line[3]) > 0:  # a step may end after the limit
                 self.assertAlmostEqual(HOURS * 3600, float(line[2]) + float(line[3]), delta=0.15)
 
     def test_goes_through_its_schedule_again_and_again(self):

@@ -1,9 +1,9 @@
-"""Whatever the model, and wherever it is cut off, a run that goes on has the bits of one that was never cut.
+"""For every model, a run that is killed anywhere and resumed has the same bits as an undisturbed run.
 
     cuts_test.py [--cuts N] [--seed S]
 
-Each model is trained once undisturbed, and once in pieces: each piece is ended by SIGKILL before a step
-of chance, and the next goes on from what is on disk by then. The seed of chance is printed.
+Each model is trained once undisturbed, and once in pieces: each piece is ended by SIGKILL before a
+random step, and the next resumes from what is on disk by then. The seed is printed.
 """
 
 import argparse
@@ -65,7 +65,7 @@ class Cuts(unittest.TestCase):
         share, more = divmod(options.cuts, len(MODELS))
         for index, (name, (flags, world, steps)) in enumerate(MODELS.items()):
             count = share + (index < more)
-            # Later and later: a piece that is cut before its first snapshot goes on from the one before.
+            # Later and later: a piece that is killed before its first snapshot resumes from the previous one.
             cuts = [(step, chance.randrange(world))
                     for step in sorted(chance.randrange(2, steps + 1) for _ in range(count))]
             every = chance.randrange(1, 5)

@@ -1,6 +1,6 @@
-"""Plain Python DDP: the peer that ddptrain is held to, bit for bit, and raced against.
+"""Plain Python DDP: the peer that ddptrain is compared with, in bits and in speed.
 
-Takes ddptrain's flags, as far as it needs them, and prints ddptrain's last line (with the training
+Takes those of ddptrain's flags that it needs, and prints ddptrain's last line (with the training
 loss and accuracy of the last epoch). Start it alone, or once per rank with RANK, WORLD_SIZE,
 MASTER_ADDR and MASTER_PORT set, as ddprun and torchrun do.
 """
@@ -44,7 +44,7 @@ def read_bytes(directory, stem, header):
 
 
 def limit(options):
-    """How many samples are read: all, where some of them are held out first."""
+    """How many samples are read: all, if some of them are held out first."""
     return None if options.validation_share else options.limit_train_samples
 
 
@@ -66,7 +66,7 @@ def load_tiny_imagenet(options):
 
 
 def hold_out(options, data):
-    """What random_split leaves to train with, and what it holds out; of both the first samples."""
+    """The training and held-out parts of random_split; the first samples of both."""
     shares = (1 - options.validation_share, options.validation_share)
     parts = random_split(data, shares, torch.Generator().manual_seed(options.validation_seed))
     limits = (options.limit_train_samples, options.limit_test_samples)
@@ -123,7 +123,7 @@ def join(options):
 
 
 def choose_device(options):
-    """As ddptrain does it: the GPU of the local rank, without TF32."""
+    """As ddptrain: the GPU of the local rank, without TF32."""
     if options.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
@@ -147,7 +147,7 @@ class Metrics:
 
 
 def save(options, epoch, step, net, optimizer):
-    """As most scripts do, and at once. `epoch` is the one to go on with. Yields how long it took, in
+    """As most scripts do, and at once. `epoch` is the one to resume with. Returns the time it took, in
     seconds."""
     if not options.snapshot_dir or step % options.snapshot_every_steps or dist.get_rank() != 0:
         return 0.0
@@ -161,7 +161,7 @@ def save(options, epoch, step, net, optimizer):
 
 
 def resume(options, net, optimizer):
-    """As most scripts do. Yields the epoch to go on with, and the steps that are done."""
+    """As most scripts do. Returns the epoch to resume with, and the steps that are done."""
     if not options.resume:
         return options.first_epoch, 0
     saved = torch.load(options.resume, weights_only=True)
@@ -171,7 +171,7 @@ def resume(options, net, optimizer):
 
 
 def tally(loss, output, labels):
-    """Of a batch: its loss, times its samples; how many of them are right; how many there are."""
+    """For a batch: its loss times its samples, the number of correct samples, the number of samples."""
     right = output.argmax(1).eq(labels).sum().item()
     return torch.tensor([loss.item() * len(labels), right, len(labels)], dtype=torch.float64)
 
@@ -305,8 +305,8 @@ def main():
     for job in jobs:
         train(job)
     dist.barrier()
-    # Not by way of torch's teardown: about one exit in ten aborts in it ("terminate called without
-    # an active exception"), when the result is long there.
+    # Without torch's teardown: about one exit in ten aborts in it ("terminate called without
+    # an active exception"), after the result was printed.
     os._exit(0)
 
 

@@ -109,7 +109,7 @@ TEST(UnusedParameters, MayBeOthersInEachStep) {
   });
 }
 
-/// What is left of a rank when all ranks, each with so many batches of its own, are done.
+/// What is left of a rank when all ranks have finished, each with so many batches.
 struct Joined {
   torch::Tensor weight;
   float seen = 0;
@@ -137,7 +137,7 @@ std::vector<Joined> train_unevenly(const std::vector<int>& batches, const DdpOpt
   return ranks;
 }
 
-/// Gradients of ranks 0 and 1 are 1 and 2, divided by the world also where one has run out.
+/// Gradients of ranks 0 and 1 are 1 and 2, divided by the world size even if one rank has run out.
 void expect_weights_of_two(const DdpOptions& options) {
   const auto ranks = train_unevenly({1, 3}, options);
   EXPECT_EQ(ranks[0].steps, 1);
@@ -149,7 +149,7 @@ void expect_weights_of_two(const DdpOptions& options) {
   EXPECT_EQ(ranks[0].seen, ranks[1].seen);
 }
 
-TEST(Join, GoesOnUntilTheLastRankHasNoBatchAndLeavesAllWithItsWeights) {
+TEST(Join, ContinuesUntilTheLastRankHasNoBatchAndLeavesAllWithItsWeights) {
   expect_weights_of_two({});
 }
 
@@ -170,7 +170,7 @@ TEST(Ddp, NamesTheParameterThatHasAnotherShapeOnAnotherRank) {
   run_ranks(2, [&](int rank, const ProcessGroup& group) {
     try {
       const Ddp ddp(std::make_shared<Sum>(2 + rank), group);
-    } catch (const std::exception& error) {  // or what the end of the other does to this one
+    } catch (const std::exception& error) {  // or an error caused by the other rank's end
       said.at(static_cast<std::size_t>(rank)) = error.what();
     }
   });
@@ -257,7 +257,7 @@ TEST(Ddp, ReducesOnceForAllPassesOfAStepAndAddsUpToTheStepOfOnePass) {
   for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
     EXPECT_TRUE(torch::allclose(in_passes.parameters[i], whole.parameters[i], 0, 1e-6)) << i;
   }
-  // In the first step the net is one bucket, behind it two.
+  // In the first step the net is one bucket, after it two.
   EXPECT_EQ(whole.all_reduces, 1 + 3 * 2);
   EXPECT_EQ(in_passes.all_reduces, whole.all_reduces);
 }

@@ -1,5 +1,5 @@
-"""--device cuda without a GPU: what is loaded and when, how it ends where there is none, and how a GPU
-would be driven, shown by a module of devices that calculates on the CPU (tests/support/fake_device.cpp)."""
+"""--device cuda without a GPU: what is loaded and when, how it ends if there is none, and how a GPU would be
+used, shown by a device module that computes on the CPU (tests/support/fake_device.cpp)."""
 
 import os
 import pathlib
@@ -70,7 +70,7 @@ class ByDefault(unittest.TestCase):
     def test_fewer_gpus_than_ranks_leave_the_cpu_and_one_line(self):
         fields, err, has_opened = self.train(world=3)
         self.assertFalse(has_opened)
-        self.assertRegex(err, r"\Addptrain: training on the CPU: LOCAL_RANK is 0 of 3, and this process sees 2 GPUs.*\n\Z")
+        self.assertRegex(err, r"\Addptrain: training on the CPU: LOCAL_RANK is 0 of 3, but this process sees 2 GPUs.*\n\Z")
         self.assertEqual(jobs.final(jobs.Run([jobs.DDPTRAIN, *flags("--device", "cpu")], 3).wait()), fields)
 
     def test_no_gpu_leaves_the_cpu(self):
@@ -86,7 +86,7 @@ class ByDefault(unittest.TestCase):
     def test_a_flag_of_gpus_is_refused_on_a_machine_without_one(self):
         (status, out, err), = jobs.Run([jobs.DDPTRAIN, *flags("--tf32")], 1, {"CUDA_VISIBLE_DEVICES": ""}).wait()
         self.assertEqual((2, ""), (status, out))
-        self.assertIn("--tf32 is for GPUs, and this run is on the CPU", err)
+        self.assertIn("--tf32 is for GPUs, but this run is on the CPU", err)
 
 
 class WithoutAGpu(unittest.TestCase):
@@ -112,7 +112,7 @@ class WithoutAGpu(unittest.TestCase):
             self.assertIn("file too short", self.refusal(DDPRUN_CUDA_MODULE=empty.name))
 
     def test_a_module_of_another_build_is_refused(self):
-        self.assertIn("is of ddprun 0.0.9, and this program of ddprun ",
+        self.assertIn("is of ddprun 0.0.9, but this program is of ddprun ",
                       self.refusal(DDPRUN_CUDA_MODULE=FAKE, FAKE_DEVICE="old"))
 
     def test_a_machine_without_a_device_is_told(self):
@@ -126,11 +126,11 @@ class WithoutAGpu(unittest.TestCase):
     def test_the_real_module_is_found_beside_the_program_and_loads_without_a_driver(self):
         if any(pathlib.Path("/dev").glob("nvidia[0-9]*")):
             self.skipTest("this machine has a GPU")
-        self.assertRegex(self.refusal(), r"this process sees no GPU \(.+\); look at nvidia-smi here")
+        self.assertRegex(self.refusal(), r"this process sees no GPU \(.+\); check nvidia-smi on this node")
 
 
 class AsOnAGpu(unittest.TestCase):
-    """Driven as a GPU is, with the numbers of a CPU."""
+    """Used like a GPU, with the results of a CPU."""
 
     def setUp(self):
         self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -150,8 +150,8 @@ class AsOnAGpu(unittest.TestCase):
             self.assertEqual([f"open {rank}", "join 2", "workspace "], self.notes(rank)[:3])
 
     def test_the_next_batch_is_on_its_way_before_one_is_used(self):
-        """Ten batches of two copies each. Before the first is awaited, it alone is under way; the second is
-        begun before the first is calculated with; behind the last nothing is begun."""
+        """Ten batches of two copies each. Before the first is awaited, only it is in progress; the second is started
+        before the first is used; after the last nothing is started."""
         self.train("--evaluate-every-epochs", "0", world=2)
         notes = [note.replace("copy images", "i").replace("copy labels", "l").replace("await", "a")
                  for note in self.notes() if note.startswith(("copy", "await"))]
@@ -159,7 +159,7 @@ class AsOnAGpu(unittest.TestCase):
         self.assertEqual("il" + "ail" * 9 + "a", training)
 
     def test_batches_are_the_same_as_on_the_cpu(self):
-        """In order, and none is overwritten while it is on its way."""
+        """In order, and none is overwritten while it is being copied."""
         for more in ([], ["--accumulate", "3", "--epochs", "2"], ["--workers", "2"]):
             plain = jobs.final(jobs.Run([jobs.DDPTRAIN, *flags(*more)], 2).wait())
             self.assertEqual(plain["weights_sha256"], self.train(*more)["weights_sha256"], more)
@@ -181,7 +181,7 @@ class AsOnAGpu(unittest.TestCase):
         self.assertEqual(["Train", "Data loading", "Copy to device", "Forward pass", "Backward pass",
                           "Optimizer step"] * 20, names)
         awaits = [index for index, note in enumerate(notes) if note == "await"]
-        # 20 steps an epoch: those of the first lie before it, those of the third and the test behind.
+        # 20 steps an epoch: those of the first come before it, those of the third and the test after it.
         self.assertEqual(20, sum(index < begin for index in awaits))
         self.assertEqual(20, sum(begin < index < end for index in awaits))
 

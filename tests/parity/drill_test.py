@@ -1,5 +1,5 @@
-"""The main promise, with the real launcher: ranks and agents are killed at random steps, all ranks are
-started again, and the weights are those of an undisturbed run.
+"""The main guarantee, with the real launcher: ranks and agents are killed at random steps, all ranks are restarted,
+and the weights are those of an undisturbed run.
 
     drill_test.py [--seeds N]      each seed is one run; a seed that failed replays by --first-seed
 """
@@ -28,7 +28,7 @@ arguments = argparse.Namespace(seeds=20, first_seed=0)
 
 
 def workers_of(launcher):
-    """{rank: pid} of the workers below `launcher`, by what the kernel says of them."""
+    """{rank: pid} of the workers below `launcher`, from /proc."""
     found, below = {}, [launcher]
     while below:
         pid = below.pop()
@@ -74,7 +74,7 @@ class TwoNodes:
         chance = random.Random(seed)
         self.directory = directory
         self.steps = Steps(str(directory / "steps"))
-        # Not among the last steps: who restarts a node needs a job that is still there.
+        # Not among the last steps: a node that is restarted needs a job that still runs.
         self.kills = list(zip(sorted(chance.sample(range(2, STEPS - 20), WORLD)),
                               chance.sample(range(WORLD), WORLD)))
         self.words = [
@@ -82,7 +82,7 @@ class TwoNodes:
             "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "drill", "--lease", "1",
             *command("--snapshot-dir", str(directory / "snapshots"), "--snapshot-every-steps",
                      str(chance.randint(1, 12)), "--metrics-file", self.steps.path)]
-        self.fronts = [self.start(node) for node in range(WORLD)]
+        self.guards = [self.start(node) for node in range(WORLD)]
 
     def start(self, node):
         with open(self.directory / f"said-{node}", "a") as said:
@@ -92,11 +92,11 @@ class TwoNodes:
 
     def kill_agent(self, node):
         """The child of what was started, and the parent of the workers. The node is then started again."""
-        front = self.fronts[node]
-        agent = int(pathlib.Path(f"/proc/{front.pid}/task/{front.pid}/children").read_text().split()[0])
+        guard = self.guards[node]
+        agent = int(pathlib.Path(f"/proc/{guard.pid}/task/{guard.pid}/children").read_text().split()[0])
         os.kill(agent, signal.SIGKILL)
-        status = front.wait(jobs.WAIT_S)
-        self.fronts[node] = self.start(node)
+        status = guard.wait(jobs.WAIT_S)
+        self.guards[node] = self.start(node)
         return status
 
     def said(self):
@@ -114,16 +114,16 @@ class Drill(unittest.TestCase):
             reservation.bind(("127.0.0.1", 0))
             nodes = TwoNodes(arguments.first_seed, pathlib.Path(directory),
                              port=reservation.getsockname()[1])
-            for front in nodes.fronts:
-                self.addCleanup(front.kill)
+            for guard in nodes.guards:
+                self.addCleanup(guard.kill)
             for step, node in nodes.kills:
                 nodes.steps.wait_for(event="step", step=step)
                 self.assertEqual(128 + signal.SIGKILL, nodes.kill_agent(node), nodes.said())
-                self.addCleanup(nodes.fronts[node].kill)
+                self.addCleanup(nodes.guards[node].kill)
                 nodes.steps.wait_for(event="start")  # of the next round
             threading.Thread(target=nodes.steps.file.read, daemon=True).start()
-            for front in nodes.fronts:
-                self.assertEqual(0, front.wait(jobs.WAIT_S), nodes.said())
+            for guard in nodes.guards:
+                self.assertEqual(0, guard.wait(jobs.WAIT_S), nodes.said())
             said = nodes.said()
             self.assertEqual(said.count("ddptrain dataset="), len(nodes.kills) + 1, said)
             (last,) = (line for line in said.splitlines() if line.startswith("final "))
@@ -139,7 +139,7 @@ class Drill(unittest.TestCase):
                 self.assertEqual(out.count("ddptrain dataset="), KILLS + 1, "starts")
                 self.assertEqual(jobs.final([(status, out, err)]), undisturbed)
 
-    def test_ctrl_c_saves_at_that_step_and_the_same_line_goes_on_from_there(self):
+    def test_ctrl_c_saves_at_that_step_and_the_same_line_resumes_from_there(self):
         undisturbed = jobs.final(jobs.Run(command(), WORLD).wait())
         with tempfile.TemporaryDirectory() as directory:
             steps = Steps(os.path.join(directory, "steps"))
@@ -159,7 +159,7 @@ class Drill(unittest.TestCase):
             self.assertEqual(jobs.final([(again.returncode, again.stdout, again.stderr)]), undisturbed)
 
     def test_ddprun_names_the_rank_whose_fault_it_was(self):
-        """And not one that lost it: who fails says so before its peers can know."""
+        """And not one that lost it: a worker that fails reports it before its peers can know."""
         for fault, expected in (("nan", BAD_NUMBERS), ("oom", NO_MEMORY)) * 2:
             ended = subprocess.run(
                 [DDPRUN, "--standalone", "--nproc-per-node", str(WORLD),
@@ -169,7 +169,7 @@ class Drill(unittest.TestCase):
             self.assertRegex(ended.stderr, rf"rank 1 .* exited with status {expected}")
 
     def test_ddprun_names_the_rank_that_refuses_a_snapshot(self):
-        """Rank 0 alone reads it. The others hear of the refusal before rank 0 has ended, and often end first."""
+        """Rank 0 alone reads it. The others learn of the error before rank 0 has ended, and often end first."""
         with tempfile.TemporaryDirectory() as directory:
             job = command("--model", "linear", "--epochs", "1", "--snapshot-dir", str(pathlib.Path(directory, "kept")))
             jobs.final(jobs.Run(job, WORLD).wait())

@@ -1,7 +1,7 @@
-"""Each file in examples/ trains, on small data of its kind, and speaks as its origin does.
+"""Each file in examples/ trains, on small data of its kind, and prints what its origin prints.
 
-CIFAR-10 and Tiny-ImageNet are read where DDPRUN_CIFAR_DIR and DDPRUN_TINY_IMAGENET_DIR say; else they
-are made up.
+CIFAR-10 and Tiny-ImageNet are read from DDPRUN_CIFAR_DIR and DDPRUN_TINY_IMAGENET_DIR; else the data is
+synthetic.
 """
 
 import os
@@ -20,12 +20,12 @@ import jobs
 import kit_test
 
 EXAMPLES = jobs.HERE.parents[1] / "examples"
-# Nothing of these is what the example is about, and a machine without GPUs has to do it.
+# None of these matters to the example, and a machine without GPUs must run it.
 SMALL = ["epochs=2", "batch-size=4", "limit-train-samples=16", "limit-test-samples=8", "log-every=1"]
 
 
-# What decides the numbers, as each origin sets it. What stands in no file has ddptrain's default: of seeds 0, of
-# --sampler-seed that of --seed.
+# The flags that determine the results, as each origin sets them. Flags in no file have ddptrain's default: 0 for
+# seeds, --seed for --sampler-seed.
 DECIDING = (
     "seed", "sampler-seed", "validation-share", "validation-split", "validation-seed", "first-epoch", "epochs",
     "batch-size", "gradient-accumulation-steps", "drop-last", "model", "image-size", "transforms", "sync-bn", "dropout",
@@ -73,7 +73,7 @@ IMAGES = range(8)
 
 
 def make_folders(root, layout):
-    """JPEG files of three classes, of noise: `layout` yields the path of an image, by split, class and number."""
+    """Random JPEG files of three classes: `layout` returns the path of an image, by split, class and number."""
     dice = numpy.random.default_rng(0)
     for split in ("train", "val"):
         for name in CLASSES:
@@ -150,7 +150,7 @@ class Examples(unittest.TestCase):
             self.assertEqual(times, len(found), lines)
 
     def trained_as_by_python(self, name, *small, data, dropped=()):
-        """Trains the example as it stands, but for `small`, and Python's DDP with what decides its numbers."""
+        """Trains the example unchanged, except for `small`, and Python's DDP with the flags that determine its results."""
         settings = settings_of(EXAMPLES / f"{name}.yaml")
         decides = [f"--{flag}={value:g}" if isinstance(value, float) else f"--{flag}={value}"
                    for flag, value in settings.items() if flag in DECIDING and flag not in dropped]
@@ -279,7 +279,7 @@ class Examples(unittest.TestCase):
             self.assertGreater(loader, 0)
 
     def bar_of(self, name, *overrides):
-        """What a run alone draws on a terminal, as it stands behind each return of the cursor."""
+        """What a single run draws on a terminal, after each carriage return."""
         terminal, ours = pty.openpty()
         command = [jobs.DDPTRAIN, "--config", str(EXAMPLES / f"{name}.yaml"), *SMALL, *overrides]
         environment = {k: v for k, v in os.environ.items() if k not in jobs.RANK_VARIABLES}

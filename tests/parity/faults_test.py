@@ -1,5 +1,5 @@
-"""Bad samples, bad numbers, full disks, too little memory: one clear message each, and nothing that was
-saved is lost. --inject brings about what a test cannot."""
+"""Bad samples, bad numbers, full disks, too little memory: one clear message each, and no snapshot is lost.
+--inject causes the faults that a test cannot."""
 
 import pathlib
 import shutil
@@ -40,7 +40,7 @@ class Faults(unittest.TestCase):
             self.assertIn(word, lines[0])
 
     def assert_ends_as_without_faults(self, *flags, world=1):
-        """With what was saved: nothing was lost."""
+        """With the saved snapshot: nothing was lost."""
         healed = jobs.final(self.run_ranks(*self.snapshots, *flags, world=world))
         self.assertEqual(jobs.final(self.run_ranks(world=world)), healed)
 
@@ -50,7 +50,7 @@ class Faults(unittest.TestCase):
         make_folders(self.root / "images", image_folder)
         file = self.root / "images/train/n02/3.jpg"
         file.write_bytes(file.read_bytes()[:200])
-        self.refused(self.run_folders()[0], BAD_FILE, "rank 0", str(file), "not a whole JPEG file")
+        self.refused(self.run_folders()[0], BAD_FILE, "rank 0", str(file), "not a complete JPEG file")
 
     def test_a_file_that_is_no_image_is_named(self):
         make_folders(self.root / "images", image_folder)
@@ -89,12 +89,12 @@ class Faults(unittest.TestCase):
 
     # Numbers ---------------------------------------------------------------------------------------
 
-    def test_a_loss_that_is_no_number_ends_the_run_and_the_snapshot_before_goes_on(self):
+    def test_a_loss_that_is_nan_ends_the_run_and_the_snapshot_before_resumes(self):
         results = self.run_ranks(*self.snapshots, "--inject", "nan@10")
         self.refused(results[0], BAD_NUMBERS, "rank 0", "loss is nan in step 10", "--learning-rate")
         self.assert_ends_as_without_faults()
 
-    def test_in_fp16_a_step_that_overflows_is_left_out_and_training_goes_on(self):
+    def test_in_fp16_a_step_that_overflows_is_left_out_and_training_continues(self):
         results = self.run_ranks("--amp", "fp16", "--epochs", "1", "--limit-train-samples", "64", "--inject", "nan@3")
         self.assertNotIn("nan", jobs.final(results)["loss"])
 
@@ -115,13 +115,13 @@ class Faults(unittest.TestCase):
 
     # Snapshots -------------------------------------------------------------------------------------
 
-    def test_a_disk_that_fills_up_holds_nothing_up_and_the_snapshot_before_goes_on(self):
+    def test_a_disk_that_fills_up_blocks_nothing_and_the_snapshot_before_resumes(self):
         results = self.run_ranks(*self.snapshots, "--inject", "diskfull@9", "--inject", "kill@30")
         self.assertEqual(-signal.SIGKILL, results[0][0])
         self.assertIn("no snapshot at step 12, training goes on: No space left on device", results[0][2])
         self.assert_ends_as_without_faults()
 
-    def test_of_corrupt_snapshots_the_newest_whole_one_goes_on(self):
+    def test_of_corrupt_snapshots_the_newest_whole_one_resumes(self):
         self.run_ranks(*self.snapshots, "--inject", "kill@30")
         newest = max(self.root.glob("snapshots/snapshot-*/manifest.json"), key=lambda path: path.stat().st_mtime_ns).parent
         file = next(newest.glob("*.safetensors"))
@@ -173,7 +173,7 @@ class Faults(unittest.TestCase):
         self.refused(run.wait()[0], TRY_AGAIN, "rank 0", "rank 1 kept the others waiting", "--pg-timeout")
 
     def test_who_is_late_at_the_start_is_waited_for_however_short_pg_timeout_is(self):
-        """Its data may still be on the way; --pg-timeout is of collectives."""
+        """Its data may still be loading; --pg-timeout is for collectives."""
         dataset, directory = jobs.find_data()
         late = 'if [ "$RANK" = 1 ]; then sleep 5; fi; exec "$0" "$@"'
         run = jobs.Run(["sh", "-c", late, jobs.DDPTRAIN, *FLAGS, "--dataset", dataset, "--data-dir", directory,

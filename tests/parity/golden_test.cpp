@@ -1,4 +1,4 @@
-// What Python's torch 2.11.0 gives for the same seeds: numbers written down there, not computed
+// What Python's torch 2.11.0 returns for the same seeds: numbers recorded there, not computed
 // here.
 
 #include "base/sha256.hpp"
@@ -103,7 +103,8 @@ std::string sha256_of(const torch::Tensor& values) {
   return sha256_hex({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
 }
 
-/// P12. The reference's own hash is of values that it does not name; these are Python's of these.
+/// P12. The reference does not name the values of its own hash; these are Python's for these
+/// values.
 TEST(Dropout, MasksAsPythons) {
   torch::manual_seed(0);
   const torch::Tensor of_values = torch::nn::Dropout(.5)(torch::ones({1000}));

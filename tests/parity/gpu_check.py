@@ -1,8 +1,8 @@
-"""What wants a GPU: the trainings of the examples beside Python's DDP on the same GPUs, NCCL, a kill and a resume.
+"""Tests that need a GPU: the examples compared with Python's DDP on the same GPUs, NCCL, a kill and a resume.
 
     gpu_check.py [--device cpu] [unittest arguments]      scripts/check_gpu.sh builds what it needs
 
-With --device cpu the file itself is tried where there is no GPU; then bits have to be the same.
+With --device cpu the file itself is tested without a GPU; then the bits must be the same.
 """
 
 import argparse
@@ -24,8 +24,8 @@ import kit_test
 from resume_test import Steps
 
 options = argparse.Namespace(device="cuda")
-# How an example trains, without what Python's side has not: its images' crops, a stratified share, its styles.
-# Of images without a size of their own those of CIFAR-10 are taken.
+# How an example trains, without what the Python side lacks: crops of images, a stratified split, line styles.
+# Examples with images of no fixed size use those of CIFAR-10.
 EXAMPLES = {
     "crusoe_mnist": "--model simple_conv_net --batch-size 64 --learning-rate 0.01 --momentum 0.9 --first-epoch 1",
     "crusoe_vit": "--dataset cifar10 --model crusoe_vit_tiny --batch-size 50 --optimizer adamw --learning-rate 0.001 "
@@ -40,7 +40,7 @@ EXAMPLES = {
                        "--weight-decay 1e-5",
 }
 STEPS = 10
-# Of a loss, relative to it: other kernels, or another order of sums. float32 and what rounds more.
+# Relative error of a loss: other kernels, or another order of sums. For float32, and for coarser types.
 TOLERANCE = {"off": 1e-4, "bf16": 3e-2, "fp16": 3e-3}
 KILLED_AT = 25
 
@@ -51,7 +51,7 @@ def setUpModule():
 
 
 def world():
-    """Two ranks where there are GPUs for them, so that NCCL has something to sum."""
+    """Two ranks if there are two GPUs, so that NCCL has something to sum."""
     return min(2, torch.cuda.device_count()) if options.device == "cuda" else 2
 
 
@@ -139,7 +139,7 @@ class Alone(Case):
         self.assertEqual(2, out.count("ddptrain dataset="), out)
         self.assertEqual(undisturbed, jobs.final([(0, out, err)]))
 
-    def test_the_processor_takes_up_what_a_gpu_has_saved(self):
+    def test_the_processor_resumes_what_a_gpu_has_saved(self):
         saved = ["--snapshot-dir", str(self.directory / "snapshots"), "--snapshot-every-steps", "20"]
         self.train([jobs.DDPTRAIN], self.flags(), world(), *saved, "--epochs", "1")
         fields = jobs.final(jobs.Run(

@@ -97,7 +97,7 @@ TEST_F(GradScalerTest, DoublesTheScaleAfterTwoThousandGoodSteps) {
   EXPECT_EQ(scale(), 131'072);
 }
 
-TEST_F(GradScalerTest, GoesOnFromItsStateToTheSameStep) {
+TEST_F(GradScalerTest, ResumesFromItsStateToTheSameStep) {
   for (int i = 0; i < 1999; ++i) {
     step(0);
   }

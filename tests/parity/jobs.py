@@ -13,8 +13,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 DDPTRAIN = os.environ.get("DDPTRAIN", str(HERE.parents[1] / "build/release/bin/ddptrain"))
 PYTHON_PEER = [sys.executable, str(HERE / "ddp_reference.py")]
 
-# One thread, and the kernels that the table of tests/parity/expected.json was made with: on newer
-# processors torch would take others, with other bits.
+# One thread, and the kernels with which the table of tests/parity/expected.json was created: on newer
+# processors torch would use others, with other bits.
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "ATEN_CPU_CAPABILITY": "avx2",
@@ -28,7 +28,7 @@ WAIT_S = 600
 
 
 def find_data():
-    """(dataset, directory): MNIST where DDPRUN_MNIST_DIR says, else Debian's Fashion-MNIST."""
+    """(dataset, directory): MNIST from DDPRUN_MNIST_DIR, else Debian's Fashion-MNIST."""
     mnist = os.environ.get("DDPRUN_MNIST_DIR", "")
     if mnist and pathlib.Path(mnist, "train-images-idx3-ubyte.gz").exists():
         return "mnist", mnist
@@ -41,7 +41,7 @@ def find_data():
 
 
 class Run:
-    """The ranks of one job under way. The store lives in this process, on any free port."""
+    """The ranks of one running job. The store is in this process, on any free port."""
 
     def __init__(self, command, world, extra_environment=None, kernels=ENVIRONMENT):
         self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -78,7 +78,7 @@ def final(results):
 
 
 def python_hashes(directory, jobs, world, kernels=ENVIRONMENT):
-    """The weights' hash that Python has behind each of `jobs`, lists of flags; all in one process for each rank."""
+    """The weights' hash that Python has after each of `jobs`, lists of flags; all in one process for each rank."""
     file = pathlib.Path(directory, f"jobs-{world}")
     file.write_text("".join(" ".join(job) + "\n" for job in jobs))
     results = Run([*PYTHON_PEER, "--jobs", str(file)], world, kernels=kernels).wait()
@@ -87,7 +87,7 @@ def python_hashes(directory, jobs, world, kernels=ENVIRONMENT):
 
 
 def kernels(results):
-    """What at::get_cpu_capability() said in ddptrain."""
+    """The result of at::get_cpu_capability() in ddptrain."""
     return re.search(r"kernels=(\S+)", results[0][1]).group(1)
 
 

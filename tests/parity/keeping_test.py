@@ -1,5 +1,5 @@
-"""What a run keeps: the best snapshot, and files that Python's scripts load; and what comes back from
-Python's files. Bits are compared throughout."""
+"""What a run keeps: the best snapshot, and files that Python's scripts load; and what it loads from Python's
+files. All comparisons are of bits."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ class Keeping(unittest.TestCase):
         return ["--dataset", dataset, "--data-dir", directory]
 
     def train(self, *flags, world=1):
-        """What jobs.final() tells of ddptrain, and what rank 0 said on stderr."""
+        """The result of jobs.final() for ddptrain, and rank 0's stderr."""
         results = jobs.Run([jobs.DDPTRAIN, *self.data(), *map(str, flags)], world).wait()
         return jobs.final(results), results[0][2]
 
@@ -114,7 +114,7 @@ class Best(Keeping):
         undisturbed, _ = self.run_spoiled("accuracy", self.room / "undisturbed")
         flags = [jobs.DDPTRAIN, *self.data(), *CONVNET, *SPOILED, "--keep-best", "accuracy",
                  "--snapshot-dir", str(self.snapshots)]
-        for step in (13, 65):  # each epoch ends behind a restart
+        for step in (13, 65):  # each epoch ends after a restart
             status, _, _ = jobs.Run([*flags, "--inject", f"kill@{step}"], 1).wait()[0]
             self.assertEqual(-signal.SIGKILL, status)
         healed, _ = self.run_spoiled("accuracy", self.snapshots)
@@ -133,7 +133,7 @@ class Best(Keeping):
         for kill in range(20):
             trainer = subprocess.Popen(command, env=os.environ | jobs.ENVIRONMENT, text=True,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            trainer.stdout.readline()  # files are open, the snapshot is taken up
+            trainer.stdout.readline()  # files are open, the snapshot is resumed
             try:
                 trainer.wait(timeout=chance.uniform(0, 0.5))
             except subprocess.TimeoutExpired:
@@ -160,11 +160,11 @@ class Best(Keeping):
         self.train(*flags)
         self.assertGreater(self.manifests()[0]["best"]["epoch"], 0)
 
-    def test_another_metric_begins_anew_and_says_so(self):
+    def test_another_metric_starts_again_and_says_so(self):
         flags = [*CONVNET, "--snapshot-dir", self.snapshots]
         self.train(*flags, "--keep-best", "accuracy")
         _, err = self.train(*flags, "--keep-best", "loss", "--epochs", "2")
-        self.assertIn("by accuracy before, and is by loss from now on", err)
+        self.assertIn("changes from accuracy to loss", err)
         self.assertEqual("loss", self.manifests()[0]["best"]["metric"])
 
 
@@ -273,12 +273,12 @@ class Back(Keeping):
         to = self.room / f"imported-{len(list(self.room.iterdir()))}"
         return to, self.ddpctl("import", file, "--to", to, *words)
 
-    def test_what_was_exported_and_imported_goes_on_as_if_nothing_had_happened(self):
+    def test_what_was_exported_and_imported_resumes_as_if_nothing_had_happened(self):
         undisturbed, _ = self.train(*CONVNET, "--epochs", "2", world=2)
         self.train(*CONVNET, "--snapshot-dir", self.snapshots, world=2)
         self.ddpctl("export", self.snapshots, "--to", self.room / "c.pt")
         to, ended = self.imported(self.room / "c.pt")
-        self.assertRegex(ended.stdout, r"epoch 1 comes next, 10 steps are done; 8 tensors of the model, "
+        self.assertRegex(ended.stdout, r"next epoch 1, 10 steps done; 8 tensors of the model, "
                                        r"8 of the optimizer \(sgd\)\n$")
         healed, _ = self.train(*CONVNET, "--epochs", "2", "--snapshot-dir", to, world=2)
         self.assertEqual(undisturbed, healed)
@@ -292,7 +292,7 @@ class Back(Keeping):
         healed, _ = self.train(*dropout, "--resume", to)
         self.assertEqual(undisturbed, healed)
 
-    def test_ddptrain_goes_on_from_pythons_file_as_python_does(self):
+    def test_ddptrain_resumes_from_pythons_file_as_python_does(self):
         for world, name, flags in ((1, "SGD", self.SGD), (2, "AdamW", self.ADAMW)):
             with self.subTest(name, world=world):
                 python = self.room / f"python-{name}"
@@ -306,7 +306,7 @@ class Back(Keeping):
                 self.assertEqual((undisturbed["weights_sha256"], undisturbed["step"]),
                                  (ours["weights_sha256"], ours["step"]))
 
-    def test_python_goes_on_from_our_file_as_ddptrain_does(self):
+    def test_python_resumes_from_our_file_as_ddptrain_does(self):
         for name, flags in (("SGD", self.SGD), ("AdamW", self.ADAMW)):
             with self.subTest(name):
                 undisturbed, _ = self.train(*CONVNET, *flags, "--epochs", 2, world=2)
@@ -323,7 +323,7 @@ class Back(Keeping):
         weights = model_peers.make("convnet", 1, 28, 10).state_dict()
         torch.save(weights, self.room / "w.pt")
         to, ended = self.imported(self.room / "w.pt")
-        self.assertIn("no optimizer's state is in it: the weights alone are taken up", ended.stderr)
+        self.assertIn("it has no optimizer state: only the weights are imported", ended.stderr)
         begun, _ = self.train(*CONVNET, "--snapshot-dir", to)
         pretrained, _ = self.train(*CONVNET, "--pretrained", self.room / "w.pt")
         self.assertEqual(pretrained, begun)
@@ -350,10 +350,10 @@ class Back(Keeping):
         self.assertIn("--resume", self.refusal(*CONVNET, "--resume", self.room / "nowhere"))
         (self.room / "empty").mkdir()
         _, err = self.train(*CONVNET, "--resume", self.room / "empty")
-        self.assertIn("has no snapshot: training begins anew", err)
+        self.assertIn("has no snapshot: training starts over", err)
         results = jobs.Run([jobs.DDPTRAIN, *self.data(), *CONVNET, "--snapshot-dir", str(self.snapshots)],
                            1, {"TORCHELASTIC_RESTART_COUNT": "1"}).wait()
-        self.assertIn(f"restarted, and {self.snapshots} has no snapshot", results[0][2])
+        self.assertIn(f"restarted, but {self.snapshots} has no snapshot", results[0][2])
 
     def test_what_is_wrong_is_refused_by_name(self):
         torch.manual_seed(3)
@@ -377,7 +377,7 @@ class Back(Keeping):
         assert_refused({**whole, "model": dict(list(whole["model"].items())[2:])}, "the model has 6")
         assert_refused({"nothing": 1}, "no weights")
         more = torch.zeros(1)
-        assert_refused({**whole, "model": {**whole["model"], "__metadata__": more}}, "'__metadata__' is there twice, or is taken")
+        assert_refused({**whole, "model": {**whole["model"], "__metadata__": more}}, "'__metadata__' occurs twice or is reserved")
         assert_refused({**whole, "model": {**whole["model"], "größe": more}}, "printable ASCII")
         assert_refused({**whole, "model": {**whole["model"], "a\nb": more}}, "printable ASCII")
         groups = torch.optim.SGD([{"params": [p]} for p in net.parameters()], lr=0.1)
@@ -386,15 +386,15 @@ class Back(Keeping):
         torch.save({**whole, "seed": 2**64 - 1}, self.room / "good.pt")  # torch.seed() makes such
         to, _ = self.imported(self.room / "good.pt")
         again = self.ddpctl("import", self.room / "good.pt", "--to", to, status=USAGE)
-        self.assertIn("name a new directory", again.stderr)
-        for flags, part in ((["--model", "linear"], "is none of the model's"),
-                            (["--model", "my_net"], "'fc2.weight' is missing or of another shape"),
+        self.assertIn("give a new one", again.stderr)
+        for flags, part in ((["--model", "linear"], "the model has no tensor"),
+                            (["--model", "my_net"], "'fc2.weight' is missing or has another shape"),
                             (["--model", "convnet", "--optimizer", "adamw"], "saved with --optimizer sgd"),
-                            (["--model", "convnet", "--momentum", "0"], ".momentum_buffer' is nothing that the optimizer keeps")):
+                            (["--model", "convnet", "--momentum", "0"], "the optimizer has no state '")):
             self.assertIn(part, self.refusal(*flags, *SMALL, "--resume", to))
 
     def test_an_optimizer_that_numbers_parameters_otherwise_is_refused(self):
-        """Two parameters of one shape have changed places in the file: no shape tells."""
+        """Two parameters of the same shape are swapped in the file: the shapes do not show it."""
         net = model_peers.make("resnet18", 3, 28, 10)
         net.conv1 = torch.nn.Conv2d(1, 64, 7, 2, 3, bias=False)  # for grey images
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)

@@ -1,7 +1,7 @@
 """The kit's models, optimizers and ways to exchange gradients, against Python's DDP run beside it.
 
-CIFAR-10 is read where DDPRUN_CIFAR_DIR says; else its records are made up, which is as good for bits.
-At two ranks all jobs run; alone, at three and at four ranks a few stand for all, unless DDPRUN_KIT is "all".
+CIFAR-10 is read from DDPRUN_CIFAR_DIR; else its records are synthetic, which is as good for comparing bits.
+With two ranks all jobs run; with one, three and four ranks a few represent all, unless DDPRUN_KIT is "all".
 """
 
 import os
@@ -14,7 +14,7 @@ import numpy
 import jobs
 
 MNIST_NET = "--model convnet --limit-train-samples 320 --batch-size 16"
-# Where a processor has no instructions for them, convolutions take twenty times as long as in float32: few steps.
+# If a processor has no instructions for them, convolutions take twenty times as long as in float32: few steps.
 HALF_PRECISION_NET = "--model convnet --limit-train-samples 160 --batch-size 16"
 HALF_PRECISION_RESNET = "--dataset cifar10 --model resnet18 --limit-train-samples 16 --batch-size 4 --limit-test-samples 2"
 RESNET = "--dataset cifar10 --model resnet18 --limit-train-samples 96 --batch-size 8"
@@ -63,7 +63,7 @@ AT_FIVE_RANKS = {"conv net, bf16": JOBS["conv net, bf16"]} | IN_FP16
 
 
 def make_cifar10(directory):
-    """A file of CIFAR-10's form: a label and 3,072 pixels each, of noise."""
+    """A file of CIFAR-10's form: a label and 3,072 random pixels each."""
     records = numpy.random.default_rng(0).integers(0, 256, (1000, 3073), numpy.uint8)
     records[:, 0] %= 10
     for name in ("data_batch_1.bin", "test_batch.bin"):
@@ -114,7 +114,7 @@ class Kit(unittest.TestCase):
         self.assert_equals_python(2, JOBS)
 
     def test_has_pythons_bits_at_an_odd_world_with_autocast(self):
-        """Where gradients arrive in another order than Python's, buckets and sums differ at such worlds."""
+        """If gradients arrived in another order than Python's, buckets and sums would differ at these world sizes."""
         self.assert_equals_python(3, AT_THREE_RANKS)
 
     def test_has_pythons_bits_at_a_larger_odd_world_with_autocast(self):

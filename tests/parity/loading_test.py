@@ -22,13 +22,13 @@ class Loading(unittest.TestCase):
         self.root = pathlib.Path(self.folder.name)
 
     def trained_on(self, *flags):
-        """The samples of an epoch of two ranks, those that were repeated as well."""
+        """The samples of an epoch of two ranks, including repeated ones."""
         trace = self.root / f"trace{len(list(self.root.iterdir()))}"
         jobs.final(jobs.Run(
             [jobs.DDPTRAIN, *FAKE, "--workers", "1", "--sample-trace", str(trace), *flags], 2).wait())
         return [sample for record in jobs.records(trace) for sample in record["samples"]]
 
-    def test_a_limit_counts_what_is_trained_on_behind_the_split(self):
+    def test_a_limit_counts_what_is_trained_on_after_the_split(self):
         whole = self.trained_on("--validation-share", "0.1", "--limit-train-samples", "0")
         self.assertEqual((180, 180), (len(whole), len(set(whole))))
         limited = self.trained_on("--validation-share", "0.1", "--limit-train-samples", "100")
@@ -36,7 +36,7 @@ class Loading(unittest.TestCase):
         self.assertEqual(set(), set(limited) - set(whole))
 
     def threads_of(self, environment, *flags):
-        """Of the second of two tasks of Slurm's on this machine, which stand before their second step."""
+        """The threads of the second of two Slurm tasks on this machine, which wait before their second step."""
         metrics = self.root / f"metrics{len(list(self.root.iterdir()))}"
         command = [jobs.DDPTRAIN, *FAKE, "--metrics-file", str(metrics), "--inject", "hang@2,rank=all", *flags]
         others = {name: value for name, value in os.environ.items()
@@ -65,7 +65,7 @@ class Loading(unittest.TestCase):
                 task.wait()
 
     def test_a_task_of_slurms_loads_with_all_of_its_cpus(self):
-        """It took half of them, as though a launcher had forked two ranks in one task."""
+        """A regression: it took half of them, as if a launcher had forked two ranks in one task."""
         without = self.threads_of({"SLURM_CPUS_PER_TASK": "6"}, "--workers", "0")
         self.assertEqual(6, self.threads_of({"SLURM_CPUS_PER_TASK": "6"}) - without)
         forked = {"SLURM_CPUS_PER_TASK": "6", "TORCHELASTIC_RUN_ID": "1"}

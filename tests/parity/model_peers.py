@@ -1,4 +1,4 @@
-"""The models of ddptrain in Python: torchvision's own, and what torchvision has not."""
+"""The models of ddptrain in Python: torchvision's own, and those that torchvision lacks."""
 
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
-// What Python's torch 2.11.0 and torchvision 0.26.0 give for the same seeds: numbers written down
-// there, not computed here. models_test.py asks them again.
+// What Python's torch 2.11.0 and torchvision 0.26.0 return for the same seeds: numbers recorded
+// there, not computed here. models_test.py compares them again.
 
 #include "trainer/model.hpp"
 #include "trainer/models/load_weights.hpp"
@@ -169,7 +169,7 @@ TEST(TruncNormal, LeavesNothingBeyondTwo) {
   EXPECT_GT(tensor.abs().max().item<float>(), 1.99);
 }
 
-/// Of one image, linspace(-1, 1), without dropout; the largest difference from `expected`.
+/// For one image, linspace(-1, 1), without dropout: the largest difference from `expected`.
 double worst_score(Model& model, const ImageShape& image, std::initializer_list<double> expected) {
   const torch::NoGradGuard no_gradients;
   model.eval();

@@ -31,7 +31,7 @@ needs_torchvision = unittest.skipUnless(
 
 
 def ours(name, shape, batch, *what):
-    """What print_model says; `shape` is (channels, side, classes)."""
+    """The output of print_model; `shape` is (channels, side, classes)."""
     command = [PRINT_MODEL, name, *map(str, [*shape, SEED, batch]), *what]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode != 0:
@@ -157,7 +157,7 @@ class Models(unittest.TestCase):
 
 @unittest.skipUnless(HAS_TORCHVISION, "no torchvision beside torch")
 class Weights(unittest.TestCase):
-    """A state_dict of Python, loaded by us (T8), and one whose head is another (T9)."""
+    """A state_dict of Python, loaded by us (T8), and one with a different head (T9)."""
 
     def setUp(self):
         torch.set_num_threads(1)
@@ -183,13 +183,13 @@ class Weights(unittest.TestCase):
         for key, value in train_one_step(name, theirs, shape, 3).items():
             self.assertEqual(mine[key], value, key)
 
-    def test_a_resnet_saved_by_python_goes_on_here(self):
+    def test_a_resnet_saved_by_python_resumes_here(self):
         self.assert_becomes_pythons("resnet18", (3, 64, 10))
 
-    def test_a_vit_saved_under_ddp_goes_on_here(self):
+    def test_a_vit_saved_under_ddp_resumes_here(self):
         self.assert_becomes_pythons("vit_b_32", (3, 224, 1000), "module.")
 
-    def test_a_vit_of_small_patches_goes_on_here(self):
+    def test_a_vit_of_small_patches_resumes_here(self):
         self.assert_becomes_pythons("vit_b_16", (3, 48, 10))
 
     def test_a_head_of_other_classes_is_reported_and_the_rest_taken(self):

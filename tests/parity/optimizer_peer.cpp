@@ -1,6 +1,6 @@
-// What ours makes of a few small jobs, for optimizers_test.py to compare with what Python makes of
-// them: one line "name=value" for each result, with a hash for tensors and all digits for numbers.
-// With --time it measures steps instead.
+// The results of a few small jobs, which optimizers_test.py compares with Python's: one line
+// "name=value" for each result, with a hash for tensors and all digits for numbers. With --time it
+// measures steps instead.
 
 #include "base/sha256.hpp"
 #include "trainer/autocast.hpp"
@@ -105,7 +105,7 @@ std::vector<std::pair<std::string, OptimizerOptions>> optimizer_cases() {
   return cases;
 }
 
-/// Shapes around the stretches that an optimizer cuts: a multiple, one more, many with a rest.
+/// Shapes around the chunks of an optimizer: a multiple, one more, many with a remainder.
 Parameters make_parameters() {
   torch::manual_seed(0);
   Parameters parameters;
@@ -114,7 +114,7 @@ Parameters make_parameters() {
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     parameters.insert(std::to_string(i), torch::randn(shapes[i]).requires_grad_());
   }
-  // Strides that are not those of a row after a row.
+  // Strides that are not row-major.
   parameters.insert("7", torch::randn({40, 30}).t().detach().requires_grad_());
   return parameters;
 }
@@ -235,8 +235,8 @@ void autocast(const std::string& name, at::ScalarType type, bool with_scaler) {
   }
 }
 
-/// The least time of a step in milliseconds of a core, over `repeats`: other work on the machine
-/// can only add to it.
+/// The least time of a step in milliseconds of a core, over `repeats`: other load can only add to
+/// it.
 template <class Step>
 double least_ms(int repeats, const Step& step) {
   std::clock_t least = std::numeric_limits<std::clock_t>::max();
@@ -306,7 +306,7 @@ void compare() {
 int main(int argc, char** argv) {
   const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
   const bool times = arguments.size() > 1 && std::string_view(arguments[1]) == "--time";
-  // A second number: threads, where Python is compared at more than one.
+  // A second number: threads, if Python is measured with more than one.
   at::set_num_threads(arguments.size() > 1 && !times ? std::stoi(arguments[1]) : 1);
   times ? ddprun::time_steps() : ddprun::compare();
   return 0;

@@ -1,5 +1,5 @@
-// Weights, norms and losses that Python's torch 2.11.0 gives, written down there; and what only we
-// promise of an optimizer: its state by name, and that it goes on from it.
+// Weights, norms and losses that Python's torch 2.11.0 returns, recorded there; and what only our
+// optimizers guarantee: their state by name, and that they resume from it.
 
 #include "base/sha256.hpp"
 #include "trainer/clip.hpp"
@@ -106,7 +106,7 @@ TEST_F(GoldenWeights, OfAdadeltaArePythons) {
   EXPECT_EQ(hash(weights), "57c3cdc16fe9383d");
 }
 
-/// The first 1,600 images of MNIST, where DDPRUN_MNIST_DIR says.
+/// The first 1,600 images of MNIST, from DDPRUN_MNIST_DIR.
 std::optional<TrainingData> open_mnist() {
   const char* const directory = std::getenv("DDPRUN_MNIST_DIR");
   if (directory == nullptr || *directory == '\0') return std::nullopt;
@@ -125,7 +125,8 @@ struct J3 {
   std::string weights;  // sha256
 };
 
-/// The first epoch of the reference's third job, alone: `make` yields what a step does.
+/// The first epoch of the reference's third job, with one rank: `make` returns the function of a
+/// step.
 J3 train_j3(
     const TrainingData& data, const std::function<std::function<void()>(const Parameters&)>& make) {
   at::set_num_threads(1);
@@ -167,7 +168,7 @@ TEST_F(GoldenWeights, OfJ3ByAdamWAndClippingArePythons) {
   EXPECT_EQ(job.weights, "3ca3b1f92a08daf17585e359827122584bcd6aff62c285f910e2178b5dc8f8fb");
 }
 
-/// Why there is one of our own (P14): libtorch's rounds the first moment in another place.
+/// Why we have our own (P14): libtorch's rounds the first moment at another point.
 TEST_F(GoldenWeights, OfJ3ByLibtorchsAdamWAreNotPythons) {
   const auto data = open_mnist();
   if (!data) GTEST_SKIP() << "DDPRUN_MNIST_DIR does not name MNIST's IDX files";
@@ -246,7 +247,7 @@ torch::Tensor weights_with_a_break(const OptimizerOptions& options, int saved_at
   return parameters["p"].detach();
 }
 
-TEST(Optimizer, GoesOnFromASavedStateWithTheSameBits) {
+TEST(Optimizer, ResumesFromASavedStateWithTheSameBits) {
   std::vector<OptimizerOptions> cases;
   cases.reserve(kOptimizerKinds.size() + 1);
   for (const OptimizerKind kind : kOptimizerKinds) {

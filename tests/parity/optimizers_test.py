@@ -1,7 +1,7 @@
 """Our optimizers, schedules, loss scaling, clipping and autocast against Python's, bit for bit.
 
-optimizer_peer does a few small jobs in C++ and prints a hash or all digits of each result; the same
-jobs are done here by torch.optim, torch.amp and torch.nn.utils.
+optimizer_peer runs a few small jobs in C++ and prints a hash or all digits of each result; the same
+jobs are run here by torch.optim, torch.amp and torch.nn.utils.
 
     optimizers_test.py           the test
     optimizers_test.py --time    the time of a step, ours, libtorch's and Python's
@@ -249,7 +249,7 @@ class EqualityOfTwoThreads(unittest.TestCase):
 
 
 def least_ms(repeats, step):
-    """Of a core; other work on the machine can only add to it."""
+    """Of a core; other load can only add to it."""
     times = []
     for _ in range(repeats):
         start = time.process_time()

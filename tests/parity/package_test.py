@@ -1,4 +1,4 @@
-"""Another project finds the installed kit, builds the program in examples/, and has ddptrain's weights; and
+"""Another project finds the installed kit, builds the program in examples/, and gets ddptrain's weights; and
 each component is installed from a tree that has nothing else."""
 
 import os
@@ -29,7 +29,7 @@ class Package(unittest.TestCase):
     def setUpClass(cls):
         cls.root = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         run("cmake", "--install", BUILD, "--prefix", cls.root / "prefix")
-        # Below the root, so that no path there tells ccache one run from the next.
+        # At a fixed path, so that ccache sees the same paths in each run.
         project = shutil.copytree(PROJECT, cls.root / "program")
         cls.build(project, cls.root / "build")
         cls.program = str(cls.root / "build/mnist")

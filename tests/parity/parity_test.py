@@ -1,7 +1,7 @@
 """Weights, losses and accuracy of ddptrain against Python's DistributedDataParallel.
 
-Where MNIST is at hand and the AVX2 kernels can be had, against the table in expected.json, which
-Python made; else against Python on this machine, run beside it.
+With MNIST and the AVX2 kernels, compared with the table in expected.json, which Python created; else with
+Python on this machine.
 """
 
 import functools
@@ -47,16 +47,16 @@ def sha256_of_snapshots(directory):
 
 
 def train(command, world):
-    """(fields of the last line, records, what each rank said)"""
+    """(fields of the last line, records, the output of each rank)"""
     with tempfile.TemporaryDirectory() as directory:
         metrics = pathlib.Path(directory, "metrics")
         results = jobs.Run([*command, "--metrics-file", str(metrics)], world).wait()
         return jobs.final(results), jobs.records(metrics), results
 
 
-@functools.cache  # two tests may ask for one run
+@functools.cache  # two tests may use one run
 def train_ours(job, world):
-    """As train(), and the weights' hash behind each epoch."""
+    """As train(), and the weights' hash after each epoch."""
     with tempfile.TemporaryDirectory() as directory:
         fields, records, results = train(
             [jobs.DDPTRAIN, *flags(job, world), "--snapshot-dir", directory,
@@ -120,8 +120,8 @@ class Parity(unittest.TestCase):
         self.assert_equals_python("J1", 2)
 
     def test_j1_at_world_4(self):
-        """Where a wrong layout of the first step's buckets shows: with limits of 1 and 25 MiB it would end
-        with d9e0941e919f4f08 (P5)."""
+        """Detects a wrong layout of the first step's buckets: with limits of 1 and 25 MiB it would end with
+        d9e0941e919f4f08 (P5)."""
         self.assert_equals_python("J1", 4)
 
     def test_j2_at_world_1(self):
@@ -143,7 +143,7 @@ class Parity(unittest.TestCase):
         self.assert_equals_python("J3", 4)
 
     def test_an_epoch_of_one_global_batch_has_the_same_loss_at_every_world_size(self):
-        """Up to how floats are added. Of Fashion-MNIST a hundred steps make 3e-4 of that, and the first 25 1e-7."""
+        """Except for the order in which floats are added: 3e-4 after a hundred steps of Fashion-MNIST, 1e-7 after 25."""
         first = {world: events(train_ours("J1", world)[1], "epoch")[0]["loss"] for world in (1, 2, 4)}
         self.assertLessEqual(max(first.values()) - min(first.values()), 1e-5, first)
 

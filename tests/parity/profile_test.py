@@ -58,7 +58,7 @@ class Profile(unittest.TestCase):
         self.assertTrue({"aten::conv2d", "aten::addmm", "gloo:all_reduce"} <= names, names)
         convolution = next(event for event in events if event["name"] == "aten::conv2d")
         self.assertEqual([32, 1, 28, 28], convolution["args"]["Input Dims"][0])
-        # A phase lies within its step, and holds what it calls.
+        # A phase is inside its step, and contains what it calls.
         step = next(event for event in events if event["name"] == "ProfilerStep#4")
         forward = min((event for event in events if event["name"] == "Forward pass"), key=lambda event: event["ts"])
         self.assertTrue(step["ts"] <= forward["ts"] and
@@ -81,7 +81,7 @@ class Profile(unittest.TestCase):
         self.assertEqual(plain["weights_sha256"], profiled["weights_sha256"])
 
     def test_a_trace_that_cannot_be_written_ends_no_training(self):
-        _, results = self.train("--profile", "/proc")  # where nobody makes a file, root neither
+        _, results = self.train("--profile", "/proc")  # not even root can create files there
         self.assertRegex(results[1][2], r"ddptrain: rank 1: no profile of steps 5 to 6: .* training goes on")
 
     def test_a_directory_that_cannot_be_made_is_refused_before_the_first_step(self):
@@ -95,7 +95,7 @@ class Profile(unittest.TestCase):
     def test_tells_where_the_trace_is_and_nothing_else(self):
         _, results = self.train("--profile", str(self.directory))
         trace = self.traces(0)[0]
-        # Without a driver Kineto says so once; it means nothing.
+        # Without a driver Kineto prints one harmless line.
         said = [[line for line in err.splitlines() if "gpuGetDeviceCount failed" not in line] for _, _, err in results]
         self.assertEqual([[f"ddptrain: profile of steps 5 to 6: {trace}"], []], said)
         self.assertFalse(re.search("profile", results[0][1]))

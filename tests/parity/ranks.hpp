@@ -30,7 +30,7 @@ ProcessGroup make_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, 
 inline const int kFlightRecorderIsOff =
     ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // NOLINT(concurrency-mt-unsafe)
 
-/// Runs `of_rank` once for each rank, together.
+/// Runs `of_rank` once for each rank, at the same time.
 template <class Gloo = c10d::ProcessGroupGloo>
 void run_ranks(int world, const std::function<void(int, const ProcessGroup&)>& of_rank) {
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();

@@ -1,4 +1,4 @@
-"""A rank is killed in mid-epoch, all are started again, and nobody can tell from the weights."""
+"""A rank is killed in mid-epoch, all are restarted, and the weights do not show it."""
 
 import ctypes
 import gzip
@@ -23,7 +23,7 @@ import jobs
 # last batch that is not full.
 FLAGS = ["--model", "simple_conv_net", "--limit-train-samples", "330", "--epochs", "3",
          "--limit-test-samples", "51", "--batch-size", "8"]
-LONG_EVALUATION = ["--limit-test-samples", "2000"]  # a second or so, for a notice to fall into
+LONG_EVALUATION = ["--limit-test-samples", "2000"]  # a second or so, during which a notice can arrive
 TRY_AGAIN, BAD_FILE = 75, 78
 
 
@@ -33,7 +33,7 @@ def command(*more):
 
 
 def as_an_ordinary_user():
-    """For preexec_fn: takes from root its right to every file; nobody else has it anyway."""
+    """For preexec_fn: drops root's access to every file; other users have no such access."""
     libc = ctypes.CDLL(None)
     for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
         libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
@@ -86,12 +86,12 @@ class Resume(unittest.TestCase):
         return jobs.final(jobs.Run(command(*more), world).wait())
 
     def kill_at(self, step, victim, world, *more):
-        """Runs until `step`, kills one rank, and yields how each rank ended."""
+        """Runs until `step`, kills one rank, and returns how each rank ended."""
         steps = Steps(self.path(f"steps-{step}-{victim}"))
         run = jobs.Run(command(*more, "--metrics-file", steps.path), world)
         steps.wait_for(event="step", step=step)
         run.ranks[victim].send_signal(signal.SIGKILL)
-        # What follows must not fill the FIFO and hold rank 0.
+        # Later records must not fill the FIFO and block rank 0.
         threading.Thread(target=steps.file.read, daemon=True).start()
         return run.wait()
 
@@ -114,8 +114,8 @@ class Resume(unittest.TestCase):
         self.assert_same_bits_after_kills(4, [(9, 2), (19, 0)])
 
     def test_python_transforms_resume_without_drawing(self):
-        """Crops, flips and dropout share one generator: a sample that is looked at before the first step
-        would move all of them."""
+        """Crops, flips and dropout share one generator: a sample that is read before the first step
+        would shift all of them."""
         self.assert_same_bits_after_kills(
             2, [(7, 1), (33, 0)], "--dataset", "fake", "--fake-train-samples", "330", "--fake-test-samples", "20",
             "--model", "crusoe_vit_tiny", "--transforms", "cifar10-augment", "--python-transforms")
@@ -126,8 +126,8 @@ class Resume(unittest.TestCase):
         self.assertEqual(self.finish(2, *snapshots), first)
 
     def test_the_weights_of_a_snapshot_are_tested_alone(self):
-        """As the run itself tests them at its end, whatever the world size: that two ranks do not divide
-        51 samples has none tested twice."""
+        """As the run itself tests them at its end, for every world size: two ranks do not divide 51 samples, and still
+        none is tested twice."""
         metrics = self.path("metrics")
         ended = self.finish(2, "--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "30",
                             "--evaluate-every-epochs", "1", "--metrics-file", metrics)
@@ -150,7 +150,7 @@ class Resume(unittest.TestCase):
             self.assertNotEqual(0, status)
             self.assertIn(f"--evaluate: {path}: ", err)
 
-    def test_another_world_size_goes_on_too(self):
+    def test_another_world_size_resumes_too(self):
         snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
         self.kill_at(13, 1, 4, *snapshots)
         fields = self.finish(2, *snapshots)
@@ -160,7 +160,7 @@ class Resume(unittest.TestCase):
         self.assertEqual(fields["step"], "53")
 
     def stop_at(self, step, world, *more, by=signal.SIGTERM):
-        """Runs until `step`, and has the notice of an end, or Ctrl-C, stop it soon behind."""
+        """Runs until `step`; a preemption notice, or Ctrl-C, stops it soon after."""
         steps = Steps(self.path(f"steps-{step}"))
         run = jobs.Run(command(*more, "--metrics-file", steps.path), world)
         steps.wait_for(event="step", step=step)
@@ -175,7 +175,7 @@ class Resume(unittest.TestCase):
         return [[record[key] for key in keys] for record in jobs.records(metrics) if record["event"] == "validation"]
 
     def stop_evaluation(self, world, epoch, *more):
-        """Has the notice come right behind `epoch`; yields rank 0's output."""
+        """Sends the notice right after `epoch`; returns rank 0's output."""
         steps = Steps(self.path(f"steps-{world}-{epoch}"))
         run = jobs.Run(command(*more, "--metrics-file", steps.path), world)
         steps.wait_for(event="epoch", epoch=epoch)
@@ -212,8 +212,8 @@ class Resume(unittest.TestCase):
         self.assertEqual(self.finish(2, *snapshots), self.finish(2, *flags))
 
     def test_an_epoch_at_four_two_and_four_ranks_has_each_sample_once(self):
-        """Nothing is saved but what a stop saves, so no step may be trained and lost."""
-        samples, trace = 1600, self.path("trace")  # no world pads them
+        """Only the stop saves a snapshot, so no trained step may be lost."""
+        samples, trace = 1600, self.path("trace")  # no world size pads them
         flags = ["--limit-train-samples", str(samples), "--epochs", "1", "--batch-size", "4",
                  "--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "1000",
                  "--sample-trace", trace]
@@ -235,7 +235,7 @@ class Resume(unittest.TestCase):
         run.ranks[1].send_signal(signal.SIGTERM)
         self.assertEqual(-signal.SIGTERM, run.wait()[1][0])
 
-    def test_a_larger_world_goes_on_with_an_epoch_that_has_more_steps_behind_it_than_it_would_have(self):
+    def test_a_larger_world_resumes_an_epoch_that_has_more_steps_done_than_it_would_have(self):
         snapshots = ["--snapshot-dir", self.path("snapshots"), "--snapshot-every-steps", "5"]
         self.kill_at(38, 0, 1, *snapshots)
         results = jobs.Run(command(*snapshots), 4).wait()
@@ -264,7 +264,7 @@ class Resume(unittest.TestCase):
         snapshots = ["--snapshot-dir", self.path("snapshots")]
         self.finish(2, *snapshots)
         results = jobs.Run(command(*snapshots, "--seed", "1"), 2).wait()
-        # Whose reason it is not ends as whoever lost a peer does, which no launcher takes for the cause.
+        # A rank that is not the cause ends like one that lost a peer, which no launcher takes for the cause.
         self.assertEqual([status for status, _, _ in results], [BAD_FILE, TRY_AGAIN])
         self.assertIn("saved with --seed 0, but this run has 1", results[0][2])
         self.assertIn("rank 1: rank 0 refused the snapshots; its message says why", results[1][2])
@@ -275,15 +275,15 @@ class Resume(unittest.TestCase):
         kept, forged = pathlib.Path(self.path("kept")), pathlib.Path(self.path("forged"))
         self.finish(2, *flags, str(kept), "--epochs", "1")
         for consumed, batches, counted, reason in (
-                (331, 0, None, "'samples_consumed' is 331, and batches_consumed is 0"),
-                (16, 0, None, "'samples_consumed' is 16, and batches_consumed is 0"),
-                (160, 0, (80, 80), "'samples_consumed' is 160, and batches_consumed is 0"),
-                (0, 10, None, "'batches_consumed' is 10, and samples_consumed only 0"),
-                (160, 10, None, "'samples_consumed' is 160, and the ranks count 0 samples"),
+                (331, 0, None, "'samples_consumed' is 331, but batches_consumed is 0"),
+                (16, 0, None, "'samples_consumed' is 16, but batches_consumed is 0"),
+                (160, 0, (80, 80), "'samples_consumed' is 160, but batches_consumed is 0"),
+                (0, 10, None, "'batches_consumed' is 10, but samples_consumed is only 0"),
+                (160, 10, None, "'samples_consumed' is 160, but the ranks count 0 samples"),
                 (400, 25, (200, 200), "'samples_consumed' is 400 after 25 batches, which is impossible with 330 "
                                       "training samples: the epoch ends at 331"),
                 (18, 18, (9, 9), "'samples_consumed' is 18 after 18 batches, which is impossible with 330 training "
-                                 "samples: they and 2 ranks have at least 19")):
+                                 "samples: with 2 ranks there are at least 19")):
             with self.subTest(consumed=consumed, batches=batches, counted=counted):
                 shutil.rmtree(forged, ignore_errors=True)
                 shutil.copytree(kept, forged)
@@ -293,7 +293,7 @@ class Resume(unittest.TestCase):
                 self.assertEqual((BAD_FILE, TRY_AGAIN), (status, other), err)
                 self.assertIn(reason, err)
                 self.assertIn(snapshot.name, err)
-        # And the same file as it was goes on.
+        # And the same file, restored, resumes.
         self.assertEqual("2", self.finish(2, *flags, str(kept), "--epochs", "3")["epoch"])
 
     def test_a_job_that_is_refused_for_its_flags_leaves_the_directory_to_its_owner(self):
@@ -358,10 +358,10 @@ class Resume(unittest.TestCase):
             pathlib.Path(self.directory.name, source.name).write_bytes(content)
         results = jobs.Run([jobs.DDPTRAIN, "--data-dir", self.directory.name], 1).wait()
         self.assertEqual(results[0][0], BAD_FILE)
-        self.assertRegex(results[0][2], r"train-images-idx3-ubyte\.gz: .*cut off")
+        self.assertRegex(results[0][2], r"train-images-idx3-ubyte\.gz: .*truncated")
 
     def test_a_data_file_cut_off_while_training_disturbs_nothing(self):
-        """Mapped, the file would end the worker with SIGBUS at the next sample behind the cut."""
+        """If the file were mapped, the worker would end with SIGBUS at the next sample after the cut."""
         dataset, directory = jobs.find_data()
         for source in pathlib.Path(directory).glob("*-ubyte.gz"):
             plain = pathlib.Path(self.directory.name, source.stem)

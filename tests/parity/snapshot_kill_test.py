@@ -1,6 +1,6 @@
-"""ddptrain is killed at random instants while it saves a snapshot after every step. Whatever the
-instant: what was saved stays loadable, no half snapshot is taken up, and the weights in the end are
-those of an undisturbed run.
+"""ddptrain is killed at random instants while it saves a snapshot after every step. At every
+instant, saved snapshots stay loadable, no half snapshot is resumed, and the final weights are those of an
+undisturbed run.
 
     snapshot_kill_test.py [--kills N] [--seed S]
 """
@@ -23,12 +23,12 @@ STEPS_PER_LIFE, STEPS_PER_EPOCH = 8, 42  # the first at most, on a fast disk
 
 
 def epochs():
-    """Enough that the job is not done before the last kill."""
+    """Enough steps that the job is not done before the last kill."""
     return ["--epochs", str(2 + arguments.kills * STEPS_PER_LIFE // STEPS_PER_EPOCH)]
 
 
 class Life:
-    """One start of ddptrain, ended by SIGKILL at an instant that chance chooses."""
+    """One start of ddptrain, ended by SIGKILL at a random instant."""
 
     def __init__(self, directory, number, seconds, every_steps=1):
         self.metrics = directory / f"metrics-{number}.jsonl"
@@ -38,9 +38,9 @@ class Life:
                 "--snapshot-every-steps", str(every_steps), "--metrics-file", str(self.metrics)),
             env=jobs.os.environ | jobs.ENVIRONMENT, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True)
-        self.first_line = trainer.stdout.readline()  # files are open, peers are met
+        self.first_line = trainer.stdout.readline()  # files are open, peers are connected
         try:
-            trainer.wait(timeout=seconds)  # the kill is what shall come at an odd moment
+            trainer.wait(timeout=seconds)  # the kill must come at a random moment
         except subprocess.TimeoutExpired:
             trainer.send_signal(signal.SIGKILL)
         out, self.err = trainer.communicate()
@@ -70,8 +70,8 @@ class SnapshotKill(unittest.TestCase):
                 if life.resumed_at is not None:
                     self.assertGreaterEqual(life.resumed_at, saved, f"kill {number}: lost a step")
                     saved = life.resumed_at
-                # When a step is recorded, the snapshot of the one before it is on its way, and that
-                # before it is durable.
+                # When a step is recorded, the snapshot of the previous one is being saved, and the
+                # one before that is durable.
                 saved = max([saved, *[step - 2 for step in life.steps()]])
                 kills += life.status == -signal.SIGKILL
                 inside_a_write += any((directory / "snapshots").glob("partial-snapshot-*"))

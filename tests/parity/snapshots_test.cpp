@@ -1,4 +1,4 @@
-// What a snapshot gives back to all ranks of a model that is not trained as a whole.
+// What a snapshot restores on all ranks of a model that is not trained as a whole.
 
 #include "trainer/snapshots.hpp"
 
@@ -62,7 +62,7 @@ class Rank {
         optimizer_(make_optimizer(options.optimizer, model_->named_parameters())),
         snapshots_(options, place_, group, {}) {}
 
-  /// Yields the weights' checksum.
+  /// Returns the weights' checksum.
   std::string train_to(std::int64_t last, std::int64_t late_from) {
     const auto resumed = snapshots_.resume({.model = *model_, .optimizer = *optimizer_});
     EXPECT_TRUE(resumed) << resumed.error().detail;

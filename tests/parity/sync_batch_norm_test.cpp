@@ -25,7 +25,7 @@ constexpr double kClose = 1e-5;
 
 constexpr std::int64_t kChannels = 6;
 
-/// Two batches of 8 and the gradients of what they become, made before any thread draws.
+/// Two batches of 8 and the gradients of their outputs, created before any thread draws.
 struct Data {
   std::array<torch::Tensor, 2> inputs;
   torch::Tensor output_gradient;
@@ -43,7 +43,7 @@ Data make_data() {
   return data;
 }
 
-/// What two training steps of one layer give; the gradients are the second's.
+/// The results of two training steps of one layer; the gradients are the second's.
 struct Trained {
   torch::Tensor output;
   torch::Tensor input_gradient;
@@ -86,7 +86,7 @@ Trained train(Norm& norm, const Data& data, Part part) {
 
 using Options = torch::nn::BatchNormOptions;
 
-/// Ranks with so many of the 8 samples each, one after the other.
+/// Ranks with so many of the 8 samples each, in order.
 std::vector<Trained> train_ranks(
     const Data& data, const std::vector<std::int64_t>& sizes, const Options& options) {
   std::vector<Trained> ranks(sizes.size());
@@ -100,7 +100,7 @@ std::vector<Trained> train_ranks(
   return ranks;
 }
 
-/// The largest difference, as a part of the largest value.
+/// The largest difference, relative to the largest value.
 double distance(const torch::Tensor& a, const torch::Tensor& b) {
   EXPECT_EQ(a.sizes(), b.sizes());
   return ((a - b).abs().max() / b.abs().max()).item<double>();
@@ -229,7 +229,7 @@ TEST(BatchNorm, HasTorchsNames) {
 TEST(BatchNorm, AsksNoPeerWhenItDoesNotTrain) {
   const Data data = make_data();
   run_ranks(2, [&](int rank, const ProcessGroup& group) {
-    if (rank == 1) return;  // would be waited for
+    if (rank == 1) return;  // the others would wait for it
     BatchNorm norm(Options{kChannels});
     norm->set_group(group);
     norm->eval();

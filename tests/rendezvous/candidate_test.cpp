@@ -17,7 +17,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
-/// Of a job that is fixed at 5 nodes.
+/// For a job that is fixed at 5 nodes.
 Candidate::Setting setting() {
   Candidate::Setting out;
   out.rule.nodes = NodeRange(5, 5);
@@ -45,7 +45,7 @@ VoterSet voters(RoundId round, int size) {
       .members = {}};
 }
 
-/// Of a node that ran round 5 of 5 nodes, the leader of term 1 among them.
+/// The voter state of a node that ran round 5 of 5 nodes, including the leader of term 1.
 Vote vote(bool leader_is_dead = false) {
   Vote out;
   out.term = 2;
@@ -60,7 +60,7 @@ Vote vote(bool leader_is_dead = false) {
   return out;
 }
 
-/// Node 1 asks, and these answer; its own promise is among them.
+/// Node 1 sends vote requests, and these nodes vote; its own vote is among them.
 std::optional<ElectionResult> mandate_of(
     const std::map<std::uint64_t, Vote>& votes, const Candidate::Setting& with = setting()) {
   Candidate candidate(node(1), with);
@@ -96,7 +96,7 @@ TEST(Candidate, E5_NeedsTheElectorateThatWasOfferedLaterAsWell) {
   EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, vote()}}));
 }
 
-// Its leader was lost before anybody here heard of the start, and so was the next one's.
+// Its leader was lost before any node here heard of the start, and so was the next one's.
 TEST(Candidate, E5_NeedsEveryElectorateThatWasOfferedSince) {
   constexpr RoundId kLast{.term = 2, .number = 7};
   Vote later = vote();
@@ -110,8 +110,8 @@ TEST(Candidate, E5_NeedsEveryElectorateThatWasOfferedSince) {
   EXPECT_THAT(election_result->voter_sets, SizeIs(3));
 }
 
-// Its death would be subtracted from a voter set that it is none of: two halves of an even one
-// could then elect a leader each.
+// Its death would be subtracted from a voter set that it does not belong to: then two halves of an
+// even voter set could elect a leader each.
 TEST(Candidate, E5_BelongsToEveryElectorateItCounts) {
   Vote outside = vote();
   outside.voter_state.committed.is_member = false;
@@ -121,7 +121,7 @@ TEST(Candidate, E5_BelongsToEveryElectorateItCounts) {
   EXPECT_FALSE(mandate_of({{1, outside}, {2, later}, {3, vote()}, {4, vote()}}));
 }
 
-// Its leader died while it offered: those that were not told could never be counted.
+// Its leader died while it offered: nodes that did not get the offer could never be counted.
 TEST(Candidate, E5_ARoundThatOneOfItsNodesNeverAcknowledgedWasNotStarted) {
   Vote told = vote();
   told.voter_state.offered = voters(kOffered, 5);
@@ -131,7 +131,7 @@ TEST(Candidate, E5_ARoundThatOneOfItsNodesNeverAcknowledgedWasNotStarted) {
   EXPECT_FALSE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
 }
 
-// The same, where all that were to run were told, and no spare.
+// The same, if all nodes that were to run got the offer, and no spare did.
 TEST(Candidate, E5_ASpareThatWasNotToldOfItsElectorateHasAVote) {
   Vote told = vote();
   told.voter_state.offered = voters(kOffered, 3);
@@ -146,7 +146,7 @@ TEST(Candidate, E4_APromiseOfAnotherInstanceDoesNotCount) {
   EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}, {3, other}}));
 }
 
-// A leader that forgot begins with term 1 again; its death is none of the other's.
+// A leader that forgot the job begins with term 1 again; its death does not count for the other's.
 TEST(Candidate, E6_TheDeathOfAnotherLeaderOfAnEarlierGenerationIsNotSubtracted) {
   Vote later = vote(true);
   later.voter_state.obeyed = {.term = 2, .leader = node(7)};
@@ -155,7 +155,7 @@ TEST(Candidate, E6_TheDeathOfAnotherLeaderOfAnEarlierGenerationIsNotSubtracted) 
   EXPECT_FALSE(mandate_of({{1, later}}));
 }
 
-/// Of a voter set of `size` nodes whose leader died too late.
+/// A vote with a voter set of `size` nodes, whose leader was proved dead too late.
 Vote too_late(int size) {
   Vote out = vote(true);
   out.dead.in_time = false;
@@ -225,7 +225,7 @@ TEST(Candidate, E4_APromiseOfAnotherGenerationDoesNotCount) {
   EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}, {3, earlier}}));
 }
 
-// Who promised itself on proof may do so while a node that nobody has heard of keeps its lease.
+// Nodes that voted on proof may do so while a node that was not heard keeps its lease.
 TEST(Candidate, R2_WaitsForThoseItHasNotHeardOf) {
   const auto on_proof = mandate_of({{1, vote(true)}, {2, vote(true)}, {3, vote(true)}});
   ASSERT_TRUE(on_proof);

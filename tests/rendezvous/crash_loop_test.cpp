@@ -72,7 +72,7 @@ TEST(CrashLoop, RepeatsItselfWhereTwoEndAlikeBeforeTheStore) {
   EXPECT_FALSE(loop.repeats());
   loop.failed(exited_with(2), 100ms, true);
   EXPECT_FALSE(loop.repeats());
-  loop.failed(exited_with(2), 100ms, false);  // the one before came further
+  loop.failed(exited_with(2), 100ms, false);  // the previous one came further
   EXPECT_FALSE(loop.repeats());
 }
 
@@ -99,7 +99,7 @@ TEST(CrashLoop, NeedsTheLastLineWhereThatDecides) {
   EXPECT_FALSE(loop.needs_last_line(exited_with(1), 100ms, false));
   loop.failed(exited_with(1), 100ms, false);
   EXPECT_FALSE(
-      loop.needs_last_line(exited_with(1), 100ms, false));  // that of the first is not known
+      loop.needs_last_line(exited_with(1), 100ms, false));  // the first one's line is not known
   loop.learned(said("OSError: no such licence"));
   EXPECT_TRUE(loop.needs_last_line(exited_with(1), 100ms, false));
   EXPECT_FALSE(loop.needs_last_line(said("KeyError"), 100ms, false));

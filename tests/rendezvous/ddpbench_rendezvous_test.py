@@ -1,4 +1,4 @@
-"""`ddpbench rendezvous`: what it reports is of all agents, whatever the machine's speed.
+"""`ddpbench rendezvous`: its figures cover all agents, whatever the machine's speed.
 
     ddpbench_rendezvous_test.py --ddpbench PROGRAM [unittest arguments]
 """

@@ -118,7 +118,7 @@ class Serve(unittest.TestCase):
         for of in ("store", "rendezvous"):
             refused = ddpctl(of, "bench", "--json")
             self.assertEqual(refused.returncode, 2)
-            self.assertIn(f"call ddpbench {of}", refused.stderr)
+            self.assertIn(f"run ddpbench {of}", refused.stderr)
 
     def test_refuses_with_its_status_where_stderr_is_closed(self):
         for arguments, status in ((["stroe"], 2),
@@ -169,7 +169,7 @@ class Serve(unittest.TestCase):
             self.assertTrue(all(ping(client) for client in served))
             for client in clients:
                 client.close()
-            # The server may still be about to see those go, and turns a client away until then.
+            # The server may not have seen their end yet, and refuses new clients until then.
             while not ping(connect(server.port)):
                 pass
         self.assertEqual(server.returncode, 0)
@@ -206,7 +206,7 @@ class Bench(unittest.TestCase):
                 self.assertGreater(report["server_cpu_us_per_operation"], 0)
 
     def test_brings_4096_clients_at_once(self):
-        """G4, as far as this machine's hard limit of open files goes."""
+        """G4, as far as this machine's hard limit of open files allows."""
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         clients = min(4096, hard - 100)
         with serve("--host", "127.0.0.1") as server:

@@ -1,7 +1,7 @@
 #pragma once
 
 // What torch 2.11 really sends on one connection to a fresh server, in this order, and what it
-// expects back; taken down from a live client.
+// expects in reply; recorded from a live client.
 
 #include <array>
 #include <string_view>

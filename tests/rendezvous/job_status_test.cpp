@@ -61,7 +61,7 @@ class LeaderOfTwo : public testing::Test {
         .node = Incarnation{incarnation}, .leadership = {.term = 1, .leader = Incarnation{1}}});
   }
 
-  /// The round that was offered last.
+  /// The newest offered round.
   RoundId offered() const {
     RoundId round;
     for (const Effect& effect : out_) {
@@ -168,7 +168,7 @@ TEST_F(LeaderOfTwo, TellsOfTheWorkerThatFailed) {
       ElementsAre(Worker{.rank = 3, .local_rank = 1, .pid = 22, .state = Worker::State::kFailed}));
 }
 
-// It said that it waits for nodes, and all of them were there.
+// It reported that it waits for nodes, although all of them had joined.
 TEST_F(LeaderOfTwo, TellsOfAPauseBeforeTheNextAttempt) {
   join(Link{2}, 7, "n1");
   run_workers(Link{2});

@@ -44,8 +44,7 @@ TEST(KeyTable, FindsManyAtOnce) {
   }
 }
 
-// Adds and removes at random, beside a map that does the same: every removal closes its hole
-// without losing a key behind it.
+// Adds and removes at random, in parallel with a std::map: no removal loses another key.
 TEST(KeyTable, AgreesWithAMap) {
   std::mt19937 random(4711);
   KeyTable table;

@@ -24,7 +24,7 @@ constexpr Incarnation kMarker{0xFF};
 constexpr Leadership kLeadership{.term = 4, .leader = Incarnation{0x1EAD}};
 constexpr Leadership kNext{.term = 5, .leader = Incarnation{0x1EAF}};
 
-/// What one says who opens a line.
+/// The opening and hello of a node that opens a lifeline.
 std::string opening_by(
     Incarnation node, const std::string& job = "j", const std::string& proof = "") {
   return std::string(opening_of(Protocol::kLifeline)) +
@@ -32,8 +32,8 @@ std::string opening_by(
              LifelineHello{.job = job, .node = node, .leadership = kLeadership, .proof = proof}));
 }
 
-/// Leaves nothing of `socket` in the kernel, and sends nothing: as a machine that lost its power.
-/// False where that is not allowed.
+/// Removes `socket` from the kernel without sending anything, like a machine that lost power. False
+/// if that is not permitted.
 bool lose_power(const Descriptor& socket) {
   const int on = 1;
   return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)) == 0;
@@ -45,7 +45,7 @@ void expect_farewell(RunningAgent& node, const Leadership& leadership) {
   EXPECT_EQ(std::get<Lifelines::Goodbye>(*event).leadership, leadership);
 }
 
-/// The leader holds this line, and has told so.
+/// The leader holds this line, and has sent H.
 void expect_opened(
     RunningAgent& leader, Incarnation node, const Leadership& leadership = kLeadership) {
   EXPECT_EQ(leader.next_of_front(), Deed::kHeldEnd);
@@ -64,7 +64,7 @@ Descriptor inherited_line(RunningAgent& node) {
   return copy;
 }
 
-/// An agent that has nothing to do but what it is asked.
+/// An agent that does only what the test asks.
 void expect_idle(RunningAgent& agent) {
   constexpr int kQuestions = 200;
   const int before = agent.wake_ups();
@@ -74,8 +74,8 @@ void expect_idle(RunningAgent& agent) {
   EXPECT_LT(agent.wake_ups() - before, kQuestions + kQuestions / 4);
 }
 
-/// A leader, and a node whose line has been opened to it and is held at both sides.
-class LifeLinesTest : public ::testing::Test {
+/// A leader, and a node whose line to it is open and held on both sides.
+class LifelinesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     open(kLeadership);
@@ -95,7 +95,7 @@ class LifeLinesTest : public ::testing::Test {
     EXPECT_EQ(std::get<Lifelines::LifelineEnded>(*event).leadership, kLeadership);
   }
 
-  /// Whatever had been told before would stand before the end of this other line.
+  /// Anything reported before would appear before the end of this other line.
   void expect_nothing_told() {
     RawAgent marker(leader_, opening_by(kMarker));
     expect_opened(leader_, kMarker);
@@ -108,7 +108,7 @@ class LifeLinesTest : public ::testing::Test {
   std::unique_ptr<RunningAgent> node_ = std::make_unique<RunningAgent>();
 };
 
-TEST_F(LifeLinesTest, R2ALineEndsWhenTheLastProcessThatHoldsItHasEnded) {
+TEST_F(LifelinesTest, R2ALineEndsWhenTheLastProcessThatHoldsItHasEnded) {
   Descriptor worker = inherited_line(*node_);
   node_.reset();  // agent and guard
   expect_nothing_told();
@@ -117,7 +117,7 @@ TEST_F(LifeLinesTest, R2ALineEndsWhenTheLastProcessThatHoldsItHasEnded) {
   EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
 }
 
-TEST_F(LifeLinesTest, AResetIsAnEndToo) {
+TEST_F(LifelinesTest, AResetIsAnEndToo) {
   const linger abrupt{.l_onoff = 1, .l_linger = 0};
   Descriptor worker = inherited_line(*node_);
   ::setsockopt(worker.get(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
@@ -126,7 +126,7 @@ TEST_F(LifeLinesTest, AResetIsAnEndToo) {
   expect_ended(kNode);
 }
 
-TEST_F(LifeLinesTest, OneLineIsOpenedForEachLeadershipAndEarlierOnesStay) {
+TEST_F(LifelinesTest, OneLineIsOpenedForEachLeadershipAndEarlierOnesStay) {
   open(kLeadership);
   open(kLeadership);
   node_->run_lines([](Lifelines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
@@ -136,7 +136,7 @@ TEST_F(LifeLinesTest, OneLineIsOpenedForEachLeadershipAndEarlierOnesStay) {
   expect_nothing_told();
 }
 
-TEST_F(LifeLinesTest, ANodeThatBeginsAnewOpensALineOfItsOwnToTheSameLeader) {
+TEST_F(LifelinesTest, ANodeThatBeginsAgainOpensALineOfItsOwnToTheSameLeader) {
   constexpr Incarnation kAnew{0xA0};
   open(kLeadership, kAnew);
   expect_opened(leader_, kAnew);
@@ -150,7 +150,7 @@ TEST_F(LifeLinesTest, ANodeThatBeginsAnewOpensALineOfItsOwnToTheSameLeader) {
   EXPECT_EQ(ended, (std::set<Incarnation>{kNode, kAnew}));
 }
 
-TEST_F(LifeLinesTest, TheKernelOfANodeKeepsItsLineForSoLongAsItIsTold) {
+TEST_F(LifelinesTest, TheKernelOfANodeKeepsItsLineForSoLongAsItIsTold) {
   const Descriptor line = inherited_line(*node_);
   int keepalive = -1;
   int timeout_ms = -1;
@@ -161,7 +161,7 @@ TEST_F(LifeLinesTest, TheKernelOfANodeKeepsItsLineForSoLongAsItIsTold) {
   EXPECT_EQ(std::chrono::milliseconds(timeout_ms), LifelineLimits().unconfirmed);
 }
 
-TEST_F(LifeLinesTest, ANodeIsDeadWhenTheLastOfItsLinesHasEnded) {
+TEST_F(LifelinesTest, ANodeIsDeadWhenTheLastOfItsLinesHasEnded) {
   RawAgent other(leader_, opening_by(kNode));
   expect_opened(leader_, kNode);
   other.leave();
@@ -171,14 +171,14 @@ TEST_F(LifeLinesTest, ANodeIsDeadWhenTheLastOfItsLinesHasEnded) {
   expect_ended(kNode);
 }
 
-TEST_F(LifeLinesTest, AFarewellIsToldToTheNode) {
+TEST_F(LifelinesTest, AGoodbyeIsReportedToTheNode) {
   leader_.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
   const auto event = node_->next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<Lifelines::Goodbye>(*event));
   EXPECT_EQ(std::get<Lifelines::Goodbye>(*event).leadership, kLeadership);
 }
 
-TEST(Lifelines, ALineThatTheLeaderClosesWithoutFarewellProvesNothing) {
+TEST(Lifelines, ALineThatTheLeaderClosesWithoutGoodbyeProvesNothing) {
   RunningAgent node;
   const auto open_to = [&](const RunningAgent& leader, const Leadership& leadership) {
     node.run_lines(
@@ -195,13 +195,13 @@ TEST(Lifelines, ALineThatTheLeaderClosesWithoutFarewellProvesNothing) {
   open_to(leaves, kNext);
   expect_opened(leaves, kNode, kNext);
   leaves.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
-  // The first thing that is told at all.
+  // The first report of all.
   const auto event = node.next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<Lifelines::Goodbye>(*event));
   EXPECT_EQ(std::get<Lifelines::Goodbye>(*event).leadership, kNext);
 }
 
-/// A leader that says which ends it holds, and a node with a line to it.
+/// A leader that sends H for the ends that it holds, and a node with a line to it.
 class HeldLines : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -215,7 +215,7 @@ class HeldLines : public ::testing::Test {
     EXPECT_EQ(node_.next_of_front(), Deed::kHeldLine);
   }
 
-  /// The ends that the leader gives to its workers, as one of them inherits them.
+  /// The ends that the leader passes to its workers, as one of them inherits them.
   std::vector<Descriptor> hold_ends(const std::vector<Incarnation>& successors) {
     std::vector<Descriptor> copies;
     leader_->run_lines([&](Lifelines& lines, Holder&) {
@@ -226,7 +226,7 @@ class HeldLines : public ::testing::Test {
     return copies;
   }
 
-  /// Whatever had been told before would stand before the goodbye of this other leader.
+  /// Anything reported before would appear before the goodbye of this other leader.
   void expect_nothing_told() {
     RunningAgent leaves;
     open(leaves, kNext);
@@ -239,7 +239,7 @@ class HeldLines : public ::testing::Test {
   RunningAgent node_;
 };
 
-TEST_F(HeldLines, R2TheEndOfOneIsAFarewellOnceTheLastWorkerHasEnded) {
+TEST_F(HeldLines, R2TheEndOfOneIsAGoodbyeOnceTheLastWorkerHasEnded) {
   std::vector<Descriptor> worker = hold_ends({kNode});
   ASSERT_EQ(worker.size(), 1U);
   leader_.reset();  // agent and guard
@@ -265,7 +265,7 @@ TEST_F(HeldLines, TheEndOfOneProvesNothingWhereResetsAreNotTrusted) {
   open_from_wary(leaves, kNext);
   expect_opened(leaves, kMarker, kNext);
   leaves.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
-  expect_farewell(wary, kNext);  // the first thing that is told at all
+  expect_farewell(wary, kNext);  // the first report of all
 }
 
 TEST_F(HeldLines, AWorkerThatIsStartedLaterGetsThemToo) {
@@ -273,7 +273,7 @@ TEST_F(HeldLines, AWorkerThatIsStartedLaterGetsThemToo) {
   EXPECT_EQ(hold_ends({}).size(), 1U);
 }
 
-TEST_F(HeldLines, AnEndThatTheFrontDoesNotHoldIsNotClaimed) {
+TEST_F(HeldLines, AnEndThatTheGuardDoesNotHoldIsNotClaimed) {
   leader_->run_lines([](Lifelines&, Holder& guard) { guard.refuse(); });
   EXPECT_TRUE(hold_ends({kNode}).empty());
   leader_.reset();
@@ -339,7 +339,7 @@ TEST_F(HeldLines, AProbeIsIgnoredByWhoLives) {
   leader_->run_lines([](Lifelines& lines, Holder&) { lines.probe(kNode); });
   node_.run_lines([](Lifelines& lines, Holder&) { lines.probe(kLeadership.leader); });
   expect_nothing_told();
-  // A line of another node's, as the next thing that the leader tells at all.
+  // Another node's line is the next report of the leader.
   const RawAgent other(*leader_, opening_by(kMarker));
   expect_opened(*leader_, kMarker);
   leader_->run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
@@ -356,7 +356,7 @@ TEST_F(HeldLines, AProbeFindsALeaderWhoseKernelKnowsNothing) {
   expect_farewell(node_, kLeadership);
 }
 
-TEST_F(LifeLinesTest, AProbeFindsANodeWhoseKernelKnowsNothing) {
+TEST_F(LifelinesTest, AProbeFindsANodeWhoseKernelKnowsNothing) {
   Descriptor worker = inherited_line(*node_);
   if (!lose_power(worker)) GTEST_SKIP() << "TCP_REPAIR needs CAP_NET_ADMIN";
   node_.reset();
@@ -366,7 +366,7 @@ TEST_F(LifeLinesTest, AProbeFindsANodeWhoseKernelKnowsNothing) {
   expect_ended(kNode);
 }
 
-TEST_F(LifeLinesTest, WordsOnALineProveNothing) {
+TEST_F(LifelinesTest, WordsOnALineProveNothing) {
   RawAgent speaker(leader_, opening_by(kMarker) + "hello");
   expect_opened(leader_, kMarker);
   EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
@@ -374,7 +374,7 @@ TEST_F(LifeLinesTest, WordsOnALineProveNothing) {
   expect_nothing_told();
 }
 
-TEST_F(LifeLinesTest, AStrangersLineIsClosed) {
+TEST_F(LifelinesTest, AForeignLineIsClosed) {
   for (const std::string& opening :
        {opening_by(kNode, "another job"),
         std::string("\xDDRL\x01"),
@@ -385,14 +385,14 @@ TEST_F(LifeLinesTest, AStrangersLineIsClosed) {
   expect_nothing_told();
 }
 
-TEST_F(LifeLinesTest, ALineThatTheFrontDoesNotHoldIsNotOpened) {
+TEST_F(LifelinesTest, ALineThatTheGuardDoesNotHoldIsNotOpened) {
   node_->run_lines([](Lifelines&, Holder& guard) { guard.refuse(); });
   open(kNext);
   node_->run_lines([](Lifelines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
   expect_nothing_told();
 }
 
-TEST_F(LifeLinesTest, ALineToNobodyIsGivenUp) {
+TEST_F(LifelinesTest, ALineToNobodyIsGivenUp) {
   const Endpoint gone = [] {
     const RunningAgent other;
     return other.endpoint();
@@ -403,9 +403,9 @@ TEST_F(LifeLinesTest, ALineToNobodyIsGivenUp) {
   node_->run_lines([](Lifelines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
 }
 
-// Incarnations stand in /status for everybody to read. A line in the name of a node whose own one
-// was not open at that moment made its end a proof of a death that never was.
-TEST(Lifelines, AStrangerWithoutTheSecretCannotFakeADeath) {
+// Incarnations are in /status for everybody to read. A foreign line in the name of a node whose own
+// line was not open at that moment made its end a proof of a death that never was.
+TEST(Lifelines, AForeignNodeWithoutTheSecretCannotFakeADeath) {
   const std::string secret = "sixteen bytes or more";
   RunningAgent leader({}, {}, secret);
   const LifelineHello genuine{.job = "j", .node = kNode, .leadership = kLeadership, .proof = {}};
@@ -421,7 +421,7 @@ TEST(Lifelines, AStrangerWithoutTheSecretCannotFakeADeath) {
     RunningAgent node({}, {}, secret);
     node.run_lines(
         [&](Lifelines& lines, Holder&) { lines.open_line(leader.endpoint(), kLeadership, kNode); });
-    expect_opened(leader, kNode);  // the first thing at all
+    expect_opened(leader, kNode);  // the first report of all
   }
   const auto event = leader.next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineEnded>(*event));

@@ -1,4 +1,4 @@
-// Agents' connections over real sockets: what is told, in which order, and what harms nobody.
+// Agents' connections over real sockets: what is reported, in which order, and what does no harm.
 
 #include "rendezvous/links.hpp"
 
@@ -44,7 +44,7 @@ Hello hello_of(const std::string& host = "") {
   return hello;
 }
 
-/// A leader, and a member who has called it.
+/// A leader, and a member that has called it.
 class LinksTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -89,7 +89,7 @@ TEST_F(LinksTest, EachMessageArrivesInOrder) {
   }
   for (Message message : sample_messages()) {
     if (std::holds_alternative<Hello>(message)) continue;
-    if (auto* const refuse = std::get_if<Refuse>(&message)) {  // says by whom
+    if (auto* const refuse = std::get_if<Refuse>(&message)) {  // includes the sender
       refuse->why = leader_.endpoint().to_string() + ": " + refuse->why;
     }
     const auto event = member_.next();
@@ -111,7 +111,7 @@ TEST_F(LinksTest, WhatWasSentBeforeACloseArrives) {
 TEST_F(LinksTest, TheEndOfALinkIsToldOnceAndToTheOtherSideAlone) {
   member_.close(kCall);
   EXPECT_EQ(leader_.next_is<Links::Closed>(), caller_);
-  // Whatever were told of the old link would come before this.
+  // Any report about the old link would come before this.
   member_.call(Link{3}, leader_.endpoint());
   EXPECT_EQ(member_.next_is<Links::Connected>(), Link{3});
   member_.send(Link{3}, hello_of());
@@ -173,7 +173,7 @@ TEST_F(LinksTest, ACallNobodyTakesIsClosed) {
 }
 
 TEST_F(LinksTest, ANameIsLookedUpAndEachOfItsAddressesTried) {
-  // localhost may be ::1 first, where nobody listens.
+  // localhost may resolve to ::1 first, where no socket listens.
   member_.call(Link{3}, {.host = "localhost", .port = leader_.endpoint().port});
   EXPECT_EQ(member_.next_is<Links::Connected>(), Link{3});
 }
@@ -221,7 +221,7 @@ TEST(Links, AStreamMayBeCutAnywhere) {
   EXPECT_EQ(leader.hears<Heartbeat>().number, 1);
 }
 
-/// More than is read at once, with the end behind it: a ready connection is reported only once.
+/// More than is read at once, followed by the end: a ready connection is reported only once.
 TEST(Links, AFloodAndTheEndOfItsLinkAreReadToTheLast) {
   constexpr std::int64_t kBeats = 10'000;
   std::string flood = RawAgent::framed(encode(hello_of("n1")));
@@ -253,7 +253,7 @@ TEST(Links, AnotherVersionIsToldBothVersions) {
 
 constexpr char kSecret[] = "correct horse battery staple";
 
-TEST(Links, WithTheSameSecretAgentsMeet) {
+TEST(Links, WithTheSameSecretAgentsConnect) {
   RunningAgent leader({}, {}, kSecret);
   RunningAgent member({}, {}, kSecret);
   member.call(kCall, leader.endpoint());
@@ -265,7 +265,7 @@ TEST(Links, WithTheSameSecretAgentsMeet) {
   EXPECT_EQ(member.hears<VoteRequest>().term, 3);
 }
 
-/// What an agent with the secret `ours` is told that calls one with the secret `theirs`.
+/// What an agent with the secret `ours` is told when it calls one with the secret `theirs`.
 std::string refusal_between(const std::string& ours, const std::string& theirs) {
   RunningAgent leader({}, {}, theirs);
   RunningAgent member({}, {}, ours);
@@ -275,7 +275,7 @@ std::string refusal_between(const std::string& ours, const std::string& theirs) 
   const auto refusal = member.hears<Refuse>();
   EXPECT_EQ(refusal.exit_status, 2);
   EXPECT_EQ(member.next_is<Links::Closed>(), kCall);
-  // The leader was told of nobody: this is the first of whom it is.
+  // The leader got no earlier report: this is the first caller.
   RawAgent marker(leader);
   if (theirs.empty()) {
     marker.say(hello_of("marker"));
@@ -305,7 +305,7 @@ TEST(Links, WhoNeverProvesTheSecretIsClosed) {
   EXPECT_EQ(silent.hear_byte(), '\0');
 }
 
-// A leader that starts its own workers first would keep its followers' waiting for as long.
+// A leader that starts its own workers first would delay those of its followers.
 TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
   asio::io_context context;
   asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
@@ -338,7 +338,7 @@ TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
   EXPECT_EQ(when_asked, 1);
 }
 
-TEST(Links, AStrangerIsClosedAndTheOthersAreUnharmed) {
+TEST(Links, AForeignClientIsClosedAndTheOthersAreUnharmed) {
   RunningAgent leader;
   RawAgent member(leader);
   member.say(hello_of());

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-/// Where two threads meet, and go on within nanoseconds of each other if both have a processor.
+/// A barrier for two threads, which continue within nanoseconds of each other on two processors.
 class Meeting {
  public:
   void meet() {
@@ -30,9 +30,9 @@ void spin(int turns) {
     ++turn;
 }
 
-// Linux may refuse both: two ddprun on one machine then looked for each other until the join
-// timeout had run out. Two threads come closely enough for that in a few of 200,000 rounds, which
-// scripts/nightly.sh has.
+// Linux may refuse both: then two ddprun on one machine looked for each other until the join
+// timeout. Two threads come close enough for that in a few of 200,000 rounds, which
+// scripts/nightly.sh runs.
 TEST(Listener, OfTwoThatListenAtTheSameMomentOneDoes) {
   constexpr int kRounds = 40'000;
   constexpr int kSpinsOfOneListen = 400;

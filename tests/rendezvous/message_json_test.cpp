@@ -13,7 +13,7 @@ namespace {
 using namespace testing;  // NOLINT(google-build-using-namespace): the samples
 using ::testing::HasSubstr;
 
-/// The clause with which `text` is refused; "" if it is taken.
+/// The error for `text`; "" if it is accepted.
 std::string refusal(std::string_view text) {
   const auto decoded = decode(text);
   if (decoded) return "";
@@ -222,7 +222,7 @@ TEST(MessageJson, TheLargestMessageFitsInAFrame) {
   EXPECT_TRUE(append_frame(frame, encode(news)));
 }
 
-TEST(MessageJson, WhatEndsARequestOfHttpMayStandBehindIt) {
+TEST(MessageJson, WhatEndsARequestOfHttpMayFollowIt) {
   const Message message = Acknowledge{.round = {.term = 1, .number = 2}};
   const auto decoded = decode(encode(message) + std::string(kEndOfRequest));
   ASSERT_TRUE(decoded);

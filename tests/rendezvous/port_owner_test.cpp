@@ -25,7 +25,7 @@ std::string own_name() {
   return std::string(trim(*read_file("/proc/self/comm", 4096)));
 }
 
-/// A listener of this very process; answers each call with the same bytes, and hangs up.
+/// A listener of this process, which answers each connection with the same bytes and closes it.
 class Program {
  public:
   explicit Program(std::string host, std::string answer = "") : answer_(std::move(answer)) {

@@ -1,4 +1,4 @@
-// What decides is told in tests/sim; here are the words.
+// tests/sim tests the decisions; this tests the messages.
 
 #include "rendezvous/core/quorum_loss.hpp"
 
@@ -35,7 +35,7 @@ TEST(QuorumLoss, NamesNobodyWhereAllAreHere) {
   EXPECT_EQ(loss_of({}, {}), QuorumLoss());
 }
 
-// It was offered a round of an instance, and has seen none.
+// It was offered a round of an instance, and has seen none start.
 TEST(QuorumLoss, CountsNoNodesOfARoundThatIsNotKnown) {
   EXPECT_EQ(
       quorum_loss(facts_of({}, {"n1"}, {"n0"})).why,
@@ -83,7 +83,7 @@ TEST(QuorumLoss, DoesNotSayOfANodeThatIsProvedDeadThatItMayStillRun) {
       "n1 of the last round's 3 nodes is missing and may still run, so n2 may not go on without "
       "it");
   EXPECT_THAT(loss.ends, HasSubstr("on the machine of n1, under"));
-  facts.ended = {"n0", "n1"};  // too late
+  facts.ended = {"n0", "n1"};  // proved too late
   EXPECT_THAT(
       quorum_loss(facts).why, HasSubstr("n0 and n1 of the last round's 3 nodes are missing"));
 }

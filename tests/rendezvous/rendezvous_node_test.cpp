@@ -1,4 +1,4 @@
-// What RendezvousNode tells whoever started its node. What it decides is told in tests/sim.
+// What RendezvousNode reports to people. tests/sim tests its decisions.
 
 #include "rendezvous/core/rendezvous_node.hpp"
 
@@ -31,7 +31,7 @@ RendezvousPolicy policy_of_one_of_two() {
   return policy;
 }
 
-/// Of a node of the same job, with the same flags.
+/// The hello of a node of the same job, with the same flags.
 Hello hello_of(Incarnation node, const std::string& host) {
   const RendezvousPolicy same = policy_of_one_of_two();
   Hello hello;
@@ -54,7 +54,7 @@ std::string refusal_in(const Effects& effects) {
   return "not refused";
 }
 
-/// A node whose calls are all refused, in virtual time.
+/// A node whose connections are all refused, in virtual time.
 class Alone {
  public:
   explicit Alone(RendezvousPolicy policy) : node_(std::move(policy)) {
@@ -85,7 +85,7 @@ class Alone {
 
   bool leads() const { return node_.coordinator() != nullptr; }
   JobStatus status() const { return job_status(node_.policy(), *node_.coordinator(), "1.2", now_); }
-  /// For all to see.
+  /// The messages for all consoles.
   const std::vector<std::string>& said() const { return said_; }
 
  private:
@@ -95,7 +95,7 @@ class Alone {
   std::vector<std::string> said_;
 };
 
-/// What it says in a minute.
+/// What it prints in a minute.
 std::vector<std::string> said_alone(bool bootstraps) {
   RendezvousPolicy policy = policy_of_one_of_two();
   policy.bootstraps = bootstraps;
@@ -145,7 +145,7 @@ TEST(RendezvousNode, SaysOnceHowLongTheLastCallIs) {
           "joins (--rdzv-conf last_call_timeout=); others can join at n7:29400"));
 }
 
-TEST(RendezvousNode, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
+TEST(RendezvousNode, BeginsAgainWhatHadBegunOnceNoNodeOfItIsHeard) {
   Alone node(policy_of_one_of_two());
   EXPECT_TRUE(node.leads());
   node.feed(RendezvousNode::Received{
@@ -171,7 +171,7 @@ TEST(RendezvousNode, BeginsAnewWhatHadBegunOnceNobodyOfItIsHeard) {
               "; the wait ends when one of them is heard again, or none was for 30 s "
               "and the job starts from the beginning, or with status 75 in "),
           testing::EndsWith("was heard by n0 for 30 s; it starts from the beginning")));
-  // As somebody else, of whom the policy knows nothing.
+  // Under a new incarnation, which the policy does not know.
   EXPECT_TRUE(node.status().nodes.at(0).is_leader);
 }
 
@@ -180,8 +180,8 @@ TEST(RendezvousNode, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {
       said_alone(false), ElementsAre("still trying to reach job 'j': refused (timeout 600 s)"));
 }
 
-/// Where a node of job "j" calls that may be met at two ports, and is refused by whoever answers at
-/// the first with `refusal`; with "ended" behind it if the node gives up.
+/// Where a node of job "j" calls that may find its leader at two ports, if `refusal` is the reply
+/// at the first; followed by "ended" if the node gives up.
 std::vector<std::string> calls_after(
     const Refuse& refusal, std::size_t ports = 2, bool meets_by_name = false) {
   RendezvousPolicy policy;
@@ -236,7 +236,7 @@ TEST(RendezvousNode, IsRefusedByItsOwnJobForGood) {
   EXPECT_THAT(calls_after(own), ElementsAre("n0:10042", "ended"));
 }
 
-/// What a node that bootstraps nothing by itself comes to do: the types of its messages, by link.
+/// What a node does that does not bootstrap by itself: the types of its messages, by link.
 class SearchingNode {
  public:
   explicit SearchingNode(bool hosts_if_called) : node_(policy(hosts_if_called)) {
@@ -253,7 +253,7 @@ class SearchingNode {
     }
   }
 
-  /// Somebody calls, out of a round of the job if it `has_begun` for it.
+  /// A node calls; it comes from a round of the job if the job `has_begun` for it.
   void called_by(std::uint64_t incarnation, bool has_begun) {
     Hello hello = hello_of(Incarnation{incarnation}, "n2");
     hello.node.listens = {.host = "n2", .port = 7};
@@ -298,11 +298,11 @@ TEST(RendezvousNode, LeadsOnceTheEndpointIsItsOwn) {
   EXPECT_FALSE(node.leads());
   node.became_host();
   EXPECT_TRUE(node.leads());
-  EXPECT_EQ(node.welcomes(), 1);  // whoever waited
+  EXPECT_EQ(node.welcomes(), 1);  // the node that waited
   EXPECT_EQ(node.rendezvous().member().node().listens.port, 29'400);
 }
 
-TEST(RendezvousNode, FoundsNothingOnceItKnowsOfAnInstanceOfTheJob) {
+TEST(RendezvousNode, BootstrapsNothingOnceItKnowsOfAnInstanceOfTheJob) {
   SearchingNode told(false);
   Redirect redirect;
   redirect.job = "j";
@@ -313,7 +313,7 @@ TEST(RendezvousNode, FoundsNothingOnceItKnowsOfAnInstanceOfTheJob) {
   told.feed(RendezvousNode::Received{.link = Link{2}, .message = redirect});
   told.became_host();
   EXPECT_FALSE(told.leads());
-  SearchingNode called(true);  // by somebody who had a leader
+  SearchingNode called(true);  // by a node that had a leader
   called.called_by(2, true);
   called.became_host();
   EXPECT_FALSE(called.leads());
@@ -341,7 +341,7 @@ TEST(RendezvousNode, LeadsIfACallToTheEndpointComesToNodeRankZero) {
 }
 
 /// What the bootstrap leader of a.py, which waits for the second of its nodes, does when another
-/// node says `message`.
+/// node sends `message`.
 Effects done_by_leader_of_a(const Message& message) {
   RendezvousPolicy policy;
   policy.job = "j";
@@ -372,7 +372,7 @@ bool has(const Effects& effects) {
   return find<What>(effects) != nullptr;
 }
 
-// The first job's endpoint is a name, and its nodes may have been told an old address.
+// The first job's endpoint is a name, which may resolve to an old address for its nodes.
 TEST(RendezvousNode, BelievesALeaderOfAnotherJobThatTheEndpointIsItsOwnOnlyAfterAWhile) {
   RendezvousPolicy policy;
   policy.job = "j";
@@ -434,7 +434,7 @@ TEST(RendezvousNode, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
   EXPECT_THAT(why(), testing::HasSubstr("not a.py with --role server (on n1: b.py); "));
   hello.node.workload.role = "default";
   EXPECT_EQ(why(), "not refused");
-  // Two steps that mean to combine, and do not fit.
+  // Two steps that are meant to be one job, but have different flags.
   hello.node.workload.step = "812.1";
   hello.nodes_max = 3;
   EXPECT_EQ(
@@ -445,8 +445,8 @@ TEST(RendezvousNode, RefusesANodeOfAnotherProgramOrRoleAndNamesBoth) {
   EXPECT_THAT(why(), testing::HasSubstr("not b.py (on n1 in Slurm step 812.1: b.py); "));
 }
 
-// Both were given one --rdzv-id and endpoint, and --nnodes for the nodes of one of them: each had
-// nodes of the other, and of the rest nobody could start.
+// Both had the same --rdzv-id and endpoint, and --nnodes for the nodes of one of them: each got
+// nodes of the other, and the remaining nodes could not start.
 TEST(RendezvousNode, RefusesANodeOfAnotherStepThatIsAJobOfItsOwnAndNamesBoth) {
   const auto answer = [](bool is_here_complete, bool is_there_complete) {
     RendezvousPolicy policy = policy_of_one_of_two();
@@ -498,7 +498,8 @@ TEST(RendezvousNode, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
   EXPECT_EQ(call_by(Incarnation{2}, Link{2}), "n0: port 29400 is used by nc (pid 7)");
   EXPECT_EQ(call_by(Incarnation{2}, Link{4}), "n0: port 29400 is used by nc (pid 7)");
   EXPECT_FALSE(has<effects::Finish>(done));  // the third one may come
-  // Of a job that has another endpoint on this machine, or whose endpoint is where this node tells.
+  // A job with another endpoint on this machine, or whose endpoint is this node's port for
+  // refusals.
   for (const auto asks_of_port : {std::optional<int>(29'500), std::optional<int>()}) {
     EXPECT_EQ(call_by(Incarnation{9}, Link{8}, asks_of_port), "not refused");
     EXPECT_TRUE(has<effects::Close>(done));
@@ -522,7 +523,7 @@ TEST(RendezvousNode, DoesNotWaitLongForThoseWhoAreToBeToldThatItsEndpointIsTaken
   EXPECT_TRUE(has<effects::Finish>(done));
 }
 
-/// Node n1 of job "j", which n0 leads, with what it did last and whom it has called.
+/// Node n1 of job "j", which n0 leads, with its last effects and the endpoints that it has called.
 struct Caller {
   explicit Caller(NodeRange nodes) : Caller(policy(nodes)) {}
   explicit Caller(RendezvousPolicy policy) : rendezvous(std::move(policy)) {
@@ -551,7 +552,7 @@ struct Caller {
     }
   }
 
-  /// Until its next deadline nothing happens.
+  /// Advances to its next deadline, while nothing else happens.
   void tick() {
     now = rendezvous.next_deadline().value_or(kNever);
     feed(RendezvousNode::Tick{});
@@ -564,7 +565,7 @@ struct Caller {
 
   RendezvousNode rendezvous;
   TimePoint now = TimePoint() + 1h;
-  Effects done;  // by the last event
+  Effects done;  // of the last event
   Link called{};
   std::vector<std::string> calls;
 };
@@ -583,7 +584,7 @@ TEST(RendezvousNode, ANewcomerAsksWhereItWouldBeToldThatTheEndpointIsTaken) {
   EXPECT_EQ(node.calls.front(), "n0:29400");
 }
 
-// That of the other port was said, which nobody has typed.
+// It named the other port, which no user had given.
 TEST(RendezvousNode, ANewcomerSaysWhyItsCallsToTheEndpointFail) {
   RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
   policy.refusals = {{.host = "n0", .port = 12'523}};
@@ -604,9 +605,9 @@ TEST(RendezvousNode, ANewcomerSaysWhyItsCallsToTheEndpointFail) {
   EXPECT_THAT(said, ElementsAre(testing::HasSubstr("no answer from n0:29400")));
 }
 
-// The job that had refused it ended meanwhile: it waited ten minutes, and had last said that it
+// The job that had refused it ended meanwhile: it waited ten minutes, and had last printed that it
 // looks for 6 s.
-TEST(RendezvousNode, ANewcomerThatWasRefusedSaysThatItGoesOnWaiting) {
+TEST(RendezvousNode, ANewcomerThatWasRefusedSaysThatItKeepsWaiting) {
   RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
   policy.meets_by_name = true;
   Caller node(policy);
@@ -633,9 +634,9 @@ TEST(RendezvousNode, ANewcomerThatWasRefusedSaysThatItGoesOnWaiting) {
           testing::StartsWith("still trying to reach job 'j': Connection refused")));
 }
 
-// A leader that was stopped said at the end of a job that a node fell silent which had run all
-// along.
-TEST(RendezvousNode, ANodeIsNotSilentWhoseHostHasJoinedAnew) {
+// A leader that was stopped reported at the end of a job that a node fell silent, although that
+// node had run all along.
+TEST(RendezvousNode, ANodeIsNotSilentIfItsHostHasJoinedAgain) {
   RendezvousPolicy policy = policy_of_one_of_two();
   policy.nodes = NodeRange(3, 3);
   RendezvousNode leader(policy);
@@ -681,7 +682,7 @@ TEST(RendezvousNode, ANodeThatANodeOfItsOwnJobRefusesEndsInSilence) {
   EXPECT_EQ(ends_in_silence(true), std::nullopt) << "a program of another job by chance";
 }
 
-// A hundred nodes of a loop, each a step of its own, waited ten minutes for a first one that had
+// A hundred nodes of a loop, each a separate step, waited ten minutes for a first one that had
 // found its port taken, and ended.
 TEST(RendezvousNode, UnderSlurmAnEndpointThatIsNotADdprunEndsTheWait) {
   const auto ends_after = [](bool ends_at_foreign, bool is_foreign) {
@@ -709,7 +710,7 @@ TEST(RendezvousNode, UnderSlurmAnEndpointThatIsNotADdprunEndsTheWait) {
   EXPECT_GE(ends_after(false, true).second, RendezvousPolicy().join_timeout) << "behind a proxy";
 }
 
-// Else both would wait for the whole join timeout, and neither would say why.
+// Else both would wait for the whole join timeout, and neither would print why.
 TEST(RendezvousNode, WhoWaitsWithoutALeaderRefusesOtherFlagsToo) {
   Caller node(NodeRange(2, 2));
   Hello hello = hello_of(Incarnation{2}, "n2");
@@ -739,7 +740,7 @@ Welcome welcome_by(const Endpoint& leader) {
   return welcome;
 }
 
-/// Of two nodes, led by the one at `leader`, where the node calls.
+/// A node of two, led by the one at `leader`, where the node calls.
 void start_round(Caller& node, const Endpoint& leader) {
   node.connected();
   node.receive(welcome_by(leader));
@@ -754,8 +755,8 @@ void start_round(Caller& node, const Endpoint& leader) {
   ASSERT_TRUE(has<effects::StartWorkers>(node.done));
 }
 
-// Where all nodes share a console, whoever leads next says that the leader is lost. Here it is
-// back.
+// If all nodes share a console, the next leader reports that the leader is lost. Here the old
+// leader is back.
 TEST(RendezvousNode, SaysWhyItsWorkersWereKilledIfNobodyElseLeadsNext) {
   Caller node(NodeRange(2, 2));
   const Endpoint leader{.host = "n7", .port = 7};
@@ -786,8 +787,8 @@ TEST(RendezvousNode, SaysWhyItsWorkersWereKilledIfNobodyElseLeadsNext) {
   EXPECT_TRUE(note->is_for_all);
 }
 
-// A node that lost its memory may begin the job anew there, while this one waits for an answer
-// elsewhere.
+// A node that lost its memory may begin the job again there, while this one waits for a reply from
+// another node.
 TEST(RendezvousNode, ASurvivorCallsTheEndpointWhateverItWaitsFor) {
   Caller node(NodeRange(2, 2));
   start_round(node, {.host = "n7", .port = 7});
@@ -821,8 +822,8 @@ TEST(RendezvousNode, ASurvivorCallsTheEndpointWhateverItWaitsFor) {
   EXPECT_TRUE(has<effects::Close>(node.done));
 }
 
-// The leader ends the first connection once it has read the hello on the second. The node hung up
-// on both if it saw that before the answer, and of a done job it then heard nothing more.
+// The leader ends the first connection once it has read the hello on the second. A node that saw
+// that end before the reply closed both, and then heard nothing more of a job that was done.
 TEST(RendezvousNode, StaysOnItsSecondConnectionThoughTheFirstEndsBeforeTheLeaderAnswersThere) {
   Caller node(NodeRange(2, 2));
   start_round(node, {.host = "n7", .port = 7});
@@ -880,7 +881,7 @@ TEST(RendezvousNode, WhosePlaceIsTakenEndsItsWorkersBeforeItself) {
   Caller node(NodeRange(2, 2));
   start_round(node, {.host = "n0", .port = 29'400});
 
-  // Cut off; meanwhile another node has come under its node rank.
+  // It is cut off; meanwhile another node has taken its node rank.
   node.feed(RendezvousNode::Closed{.link = node.called, .why = "reset"});
   ASSERT_TRUE(has<effects::Call>(node.done));
   node.connected();
@@ -1027,7 +1028,7 @@ TEST(RendezvousNode, HoldsTheSecondCrashOnStartUntilWhatItSaidIsKnown) {
   for (const std::string line : {"KeyError: 'x'", "OSError: no such file", ""}) {
     FailingNode node;
     node.crash();
-    ASSERT_TRUE(has<effects::StopWorkers>(node.done));  // what the first said decides nothing
+    ASSERT_TRUE(has<effects::StopWorkers>(node.done));  // the first one's line decides nothing
     node.say("KeyError: 'x'");
     node.stop();
     node.run();
@@ -1050,7 +1051,7 @@ TEST(RendezvousNode, HoldsTheSecondCrashOnStartUntilWhatItSaidIsKnown) {
   }
 }
 
-// The first was the last restart: whether a third would do better is no question any more.
+// The first was the last restart, so whether the next would fail alike does not matter.
 TEST(RendezvousNode, HoldsNoCrashOnStartThatNoRestartCanFollow) {
   FailingNode node(1);
   node.crash();

@@ -1,7 +1,7 @@
 #pragma once
 
-// The connections and lifelines of one agent behind a real port of loopback, served by a thread of
-// its own; its events are kept for the test to read.
+// The connections and lifelines of one agent on a real port of loopback, served by a separate
+// thread; its events are kept for the test to read.
 
 #include "base/task_scope.hpp"
 #include "rendezvous/connect.hpp"
@@ -36,7 +36,7 @@
 
 namespace ddprun::testing {
 
-/// Longer than anything here takes; passed only when something is wrong.
+/// Longer than anything here takes; reached only if something is wrong.
 constexpr auto kAgentPatience = std::chrono::seconds(60);
 
 /// Events on their way from an agent's thread to the test.
@@ -49,7 +49,7 @@ class EventQueue {
     changed_.notify_all();
   }
 
-  /// The next one; none if there is none for too long.
+  /// The next one; none if none arrives in time.
   std::optional<Event> next() {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, kAgentPatience, [this] { return !events_.empty(); })) return {};
@@ -64,7 +64,7 @@ class EventQueue {
   std::deque<Event> events_;
 };
 
-/// A guard for lifelines: whatever it holds stays open until it is let go.
+/// A guard for lifelines: what it holds stays open until it is released.
 class Holder {
  public:
   enum class Deed : std::uint8_t { kHeldLine, kHeldEnd, kLetGo };
@@ -86,7 +86,7 @@ class Holder {
             }};
   }
 
-  /// Says goodbye on all that is held.
+  /// Sends the goodbye on all ends that are held.
   void send_goodbye() {
     for (const auto& [name, copy] : held_) {
       EXPECT_EQ(::write(copy.get(), &kGoodbye, 1), 1);
@@ -161,7 +161,7 @@ class RunningAgent {
     }
   }
 
-  /// Leaves in order.
+  /// Ends in order.
   void stop() {
     if (!thread_.joinable()) return;
     asio::post(context_, [this] { stop_.cancel(); });
@@ -190,7 +190,7 @@ class RunningAgent {
   std::optional<Lifelines::Event> next_of_lines() { return line_events_.next(); }
   std::optional<Holder::Deed> next_of_front() { return guard_.next(); }
 
-  /// The link of the next event, which has to be an E.
+  /// The link of the next event, which must be an E.
   template <class E>
   Link next_is() {
     const auto event = next();
@@ -199,7 +199,7 @@ class RunningAgent {
     return is != nullptr ? is->link : Link{};
   }
 
-  /// The next event, which has to be the arrival of an M.
+  /// The next event, which must be the arrival of an M.
   template <class M>
   M hears(Link* from = nullptr) {
     const auto event = next();
@@ -211,7 +211,7 @@ class RunningAgent {
     return *message;
   }
 
-  /// How often its thread has found something to do.
+  /// How often its thread has woken up.
   int wake_ups() const { return wake_ups_; }
 
   Endpoint endpoint() const { return {.host = "127.0.0.1", .port = server_->port()}; }
@@ -249,7 +249,7 @@ class RunningAgent {
   std::thread thread_;
 };
 
-/// One who calls an agent, and says and hears bytes.
+/// A client of an agent, which sends and receives bytes.
 class RawAgent {
  public:
   explicit RawAgent(
@@ -258,7 +258,7 @@ class RawAgent {
     say_bytes(opening);
   }
 
-  /// Sends; a peer that has closed meanwhile is for the next question to find.
+  /// Sends; the next read shows whether the peer has closed.
   void say_bytes(std::string_view bytes) {
     static_cast<void>(
         static_cast<bool>(send_all(socket_.get(), bytes, Clock::now() + kAgentPatience)));
@@ -288,7 +288,7 @@ class RawAgent {
     }
   }
 
-  /// The next byte, which has to be there; 0 at the end.
+  /// The next byte; 0 at the end.
   char hear_byte() {
     std::array<char, 1> byte{};
     const auto got = receive_some(socket_.get(), byte, Clock::now() + kAgentPatience);

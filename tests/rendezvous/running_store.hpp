@@ -1,6 +1,6 @@
 #pragma once
 
-// A real StoreServer on a free port of loopback, served by a thread of its own, and raw clients.
+// A real StoreServer on a free port of loopback, served by a separate thread, and raw clients.
 
 #include "base/task_scope.hpp"
 #include "rendezvous/connect.hpp"
@@ -23,14 +23,14 @@
 
 namespace ddprun::testing {
 
-/// Longer than anything here takes; passed only when something is wrong.
+/// Longer than anything here takes; reached only if something is wrong.
 constexpr auto kPatience = std::chrono::seconds(60);
 
 class RunningStore {
  public:
   explicit RunningStore(const StoreLimits& limits = {}) : RunningStore(with(limits)) {}
 
-  /// Whatever their endpoint, on a free port of loopback.
+  /// With any endpoint, on a free port of loopback.
   explicit RunningStore(StoreServerOptions options)
       : stop_(context_, kNever),
         server_(StoreServer::listen(context_, on_loopback(std::move(options))).value()) {
@@ -93,10 +93,10 @@ class RunningStore {
   std::thread thread_;
 };
 
-/// One connection that says and hears bytes.
+/// One connection that sends and receives bytes.
 class RawClient {
  public:
-  /// Connects and says `opening`.
+  /// Connects and sends `opening`.
   explicit RawClient(const RunningStore& store, std::string_view opening = validate())
       : socket_(connect_to(store.endpoint(), Clock::now() + kPatience).value()) {
     say(opening);
@@ -112,7 +112,7 @@ class RawClient {
     say(opening);
   }
 
-  /// Sends; a peer that has closed meanwhile is for the next question to find.
+  /// Sends; the next read shows whether the peer has closed.
   void say(std::string_view bytes) {
     static_cast<void>(static_cast<bool>(send_all(socket_.get(), bytes, Clock::now() + kPatience)));
   }
@@ -143,7 +143,7 @@ class RawClient {
     return !got && got.error().is(Errc::kPeerLost);
   }
 
-  /// Whether nothing is on its way but the answer to this PING.
+  /// Whether only the reply to this PING is still to come.
   bool has_heard_all() { return ask(ping(424'242), 4) == u32(424'242); }
 
   void end_sending() { ::shutdown(socket_.get(), SHUT_WR); }

@@ -15,7 +15,7 @@ using Side = SecretProof::Side;
 const std::string kOne(32, '1');
 const std::string kTwo(32, '2');
 
-/// A code that shows what went into it; the real one is tested in tests/base.
+/// A MAC that shows its input; the real one is tested in tests/base.
 Mac mac_with(const std::string& secret) {
   return [secret](std::string_view text) {
     std::string code = secret + ":" + std::string(text);

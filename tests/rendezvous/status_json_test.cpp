@@ -58,7 +58,7 @@ std::string complaint_about(const std::string& json) {
   return status ? "accepted" : status.error().detail;
 }
 
-/// What is said of a status in which the first `part` was exchanged.
+/// The error for a status in which the first `part` was replaced.
 std::string complaint_about_exchange(const std::string& part, const std::string& other) {
   std::string json = to_json(ended_job());
   const std::size_t at = json.find(part);

@@ -28,7 +28,7 @@ std::int64_t number_in(const std::string& bytes) {
 
 class StoreServerTest : public ::testing::Test {
  protected:
-  /// After whatever the test did, others are still served.
+  /// Whatever the test did, other clients are still served.
   void TearDown() override {
     if (!served_) return;
     RawClient other(store_);
@@ -64,7 +64,7 @@ TEST_F(StoreServerTest, A4ClosesOnAWrongMagicAndASecondValidate) {
   EXPECT_TRUE(RawClient(store_, validate() + validate()).is_closed());
 }
 
-TEST_F(StoreServerTest, A5ClosesStrangersAndExecutesNothing) {
+TEST_F(StoreServerTest, A5ClosesForeignClientsAndExecutesNothing) {
   for (const std::string& opening :
        {set("x", "1"),
         num_keys(),
@@ -144,7 +144,7 @@ TEST_F(StoreServerTest, B5AnswersWhatCameBeforeAHalfClose) {
 }
 
 TEST_F(StoreServerTest, SeesTheEndThatCameWithTheLastRequest) {
-  // The server is kept busy meanwhile, so that request and end are there when it looks.
+  // The server is kept busy meanwhile, so that request and end are both there when it reads.
   const auto client = store_.ask([this](StoreServer&) {
     auto opened = std::make_unique<RawClient>(store_, validate() + ping(7));
     opened->end_sending();
@@ -154,7 +154,7 @@ TEST_F(StoreServerTest, SeesTheEndThatCameWithTheLastRequest) {
   EXPECT_TRUE(client->is_closed());
 }
 
-TEST_F(StoreServerTest, GoesOnWithWhatItHeldBackOnceTheRepliesAreTaken) {
+TEST_F(StoreServerTest, ContinuesWithWhatItHeldBackOnceTheRepliesAreTaken) {
   constexpr std::size_t kRequests = 10'000;
   const RunningStore small({.unsent_bytes_max = 1'000});
   RawClient client(small);
@@ -278,7 +278,7 @@ TEST_F(StoreServerTest, E4PlaysPingPongOverTwoQueues) {
   for (int i = 0; i < 1'000; ++i) {
     const std::string item = std::to_string(i);
     here.say(push("there", item) + wait({"here"}));
-    // As a client does: a POP right behind the WAIT would be answered while that still waits.
+    // As a client does: a POP right after the WAIT would be answered while that still waits.
     ASSERT_EQ(there.ask(wait({"there"}), 1), kStop);
     ASSERT_EQ(there.ask(pop("there"), 16 + item.size()), i64(1) + str(item));
     there.say(push("here", item));
@@ -314,7 +314,7 @@ TEST(StoreServer, G2ClosesAReaderThatNeverReadsAndServesTheOthers) {
   }
 }
 
-TEST(StoreServer, GoesOnWithWhatItHeldBackForASlowReader) {
+TEST(StoreServer, ContinuesWithWhatItHeldBackForASlowReader) {
   const RunningStore store({.unsent_bytes_max = 1'000});
   RawClient client(store);
   const std::string value(100'000, 'x');
@@ -396,7 +396,7 @@ TEST(StoreServer, ANewRoundClosesNoAgentNoLifeLineAndNoAsker) {
   EXPECT_TRUE(backlog[1]->hear(4'096).starts_with("HTTP/1.1 200 "));
   backlog[2]->say("L\x01");
   EXPECT_EQ(backlog[2]->hear(5), "taken");
-  // Connected in the earlier round, it is of that round, however late it says so.
+  // It connected in the earlier round, so it belongs to that round, however late it sends.
   silent.say(validate() + ping(1));
   EXPECT_TRUE(silent.is_closed());
   EXPECT_TRUE(RawClient(store).has_heard_all());

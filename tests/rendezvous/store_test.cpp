@@ -26,7 +26,7 @@ TEST(Store, ManyValuesComeInTheirOrderWhateverTheirSizes) {
       world.ask(1, multi_get({"s", "l", "s", "absent", "L", "L", "s"})),
       str("small") + str(large) + str("small") + str("") + str(larger) + str(larger) +
           str("small"));
-  // As many as are looked up at once, and one more.
+  // As many as are looked up at once, plus one.
   const std::vector<std::string> many(KeyTable::kAtOnceMax + 1, "s");
   std::string expected;
   for (std::size_t i = 0; i < many.size(); ++i) {
@@ -322,7 +322,7 @@ TEST(Store, ABarrierOnNoNumberCloses) {
 
 // Budgets.
 
-TEST(Store, TheWriterThatExceedsABudgetIsClosedAndReadersGoOn) {
+TEST(Store, TheWriterThatExceedsABudgetIsClosedAndReadersContinue) {
   StoreWorld world({.stored_bytes_max = 1'000, .keys_max = 2, .queue_items_max = 1});
   world.say(1, set("a", "1") + set("b", "2") + set("c", "3"));
   EXPECT_TRUE(world.why(1).is(Errc::kLimit));

@@ -171,7 +171,7 @@ dist.destroy_process_group()
 
 
 class Workers(unittest.TestCase):
-    """T4, T5: jobs whose every rank is a client of our server."""
+    """T4, T5: jobs of which every rank is a client of our server."""
 
     def run_job(self, world, **extra):
         with our_server() as server:

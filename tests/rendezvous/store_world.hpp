@@ -1,7 +1,7 @@
 #pragma once
 
-// A store and its clients without sockets: bytes in, bytes out. Requests are spelled here anew, so
-// that a mistake in our encoder cannot hide the same one in our parser.
+// A store and its clients without sockets: bytes in, bytes out. Requests are encoded here
+// separately, so that a mistake in our encoder cannot hide the same one in our parser.
 
 #include "rendezvous/core/store.hpp"
 #include "rendezvous/core/store_parser.hpp"
@@ -135,7 +135,7 @@ class StoreWorld {
   StoreWorld& operator=(const StoreWorld&) = delete;
   ~StoreWorld() = default;
 
-  /// Feeds bytes of client `who`; a new one says VALIDATE first.
+  /// Feeds bytes of client `who`; a new client sends VALIDATE first.
   void say(int who, std::string_view bytes) {
     if (!clients_.contains(who)) feed(who, validate());
     feed(who, bytes);
@@ -161,11 +161,11 @@ class StoreWorld {
     }
   }
 
-  /// What client `who` has been sent since it last heard.
+  /// What client `who` was sent since the last call.
   std::string hear(int who) {
     StoreReplies& replies = clients_.at(who).replies;
     std::string heard;
-    std::array<std::string_view, 3> pieces;  // few, so that gather() has to go on
+    std::array<std::string_view, 3> pieces;  // few, so that gather() must continue
     while (replies.unsent() > 0) {
       std::size_t taken = 0;
       for (std::size_t i = 0, used = replies.gather(pieces); i < used; ++i) {
@@ -177,7 +177,7 @@ class StoreWorld {
     return heard;
   }
 
-  /// Says one thing and hears what comes at once.
+  /// Sends one request and returns the immediate reply.
   std::string ask(int who, std::string_view bytes) {
     say(who, bytes);
     return hear(who);
@@ -187,7 +187,7 @@ class StoreWorld {
   bool closed(int who) const { return clients_.at(who).closed; }
   const Error& why(int who) const { return clients_.at(who).why; }
   bool known(int who) const { return clients_.contains(who); }
-  /// Lets `who` come back as a new connection. REQUIRES: closed(who).
+  /// Reconnects `who`. REQUIRES: closed(who).
   void forget(int who) { clients_.erase(who); }
   Store& store() { return store_; }
 

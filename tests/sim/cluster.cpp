@@ -47,7 +47,7 @@ std::optional<int> Cluster::twin(int node) const {
   return std::nullopt;
 }
 
-// A node's own clock runs a little faster or slower, from another beginning.
+// A node's own clock runs a little faster or slower, and starts at another time.
 TimePoint Cluster::local(const Node& node, TimePoint at) const {
   const double since = static_cast<double>(at.time_since_epoch().count()) * node.rate;
   return TimePoint(Duration(static_cast<Duration::rep>(since)));
@@ -75,7 +75,7 @@ void Cluster::violated(const std::string& rule, const std::string& what) {
 
 void Cluster::start(int index) {
   Node& node = nodes_[at(index)];
-  // A new incarnation waits until the guard of the one before has ended.
+  // A new incarnation waits until the guard of the previous one has ended.
   if (node.agent_up || node.guard_up || node.runs || !network_.is_up(index)) return;
   ++node.life;
   node.agent_up = node.guard_up = true;
@@ -140,7 +140,7 @@ void Cluster::feed(int index, const RendezvousNode::Event& event) {
   }
   if (const auto* opened = std::get_if<RendezvousNode::LifelineOpened>(&event))
     keep(index, *opened);
-  // Effects never lead back here at once: whatever they cause happens later.
+  // Effects never cause anything at once: all that they cause happens later.
   Effects effects;
   const Incarnation before = node.rendezvous->member().node().incarnation;
   const Incarnation instance = instance_of(index);
@@ -176,7 +176,7 @@ void Cluster::arm(int index) {
   if (!node.agent_up) return;
   const auto deadline = node.rendezvous->next_deadline();
   if (!deadline) return;
-  // A real timer is late by a little, and so never early.
+  // A real timer is a little late, and so never early.
   const TimePoint due = global(node, *deadline) + 20us;
   if (due >= node.tick_at && node.tick_at > world_.now()) return;
   node.tick_at = std::max(due, world_.now());
@@ -222,7 +222,7 @@ void Cluster::kill_agent(int index) {
     end_kept(index);
     return end_lines(index);
   }
-  // The guard ends what is left, says goodbye, and goes.
+  // The guard kills what is left, sends the goodbye, and ends.
   world_.in(world_.between(100us, 20ms), [this, index, life = node.life] {
     Node& mine = nodes_[at(index)];
     if (mine.life != life || !mine.guard_up) return;
@@ -262,8 +262,8 @@ void Cluster::kill_both(int index) {
   node.guard_up = false;
   agent_gone(index);
   end_kept(index);
-  // By their parent-death signal; a kernel may take its time, if they hang in a disk for one. They
-  // do nothing more meanwhile, so R8 is not asked of that time.
+  // By their parent-death signal. A kernel may take its time, for example if they hang in disk I/O.
+  // They do nothing more meanwhile, so R8 is not checked for that time.
   Duration rest = world_.between(0s, 500ms);
   if (node.lease_until != kNever) {
     const TimePoint judged_at = node.lease_until + RendezvousPolicy().margin;
@@ -298,7 +298,7 @@ void Cluster::power_off(int index) {
   node.kept.clear();
 }
 
-/// The agent's process is no more: its connections end, in whatever order.
+/// The agent's process has ended: its connections end, in any order.
 void Cluster::agent_gone(int index) {
   Node& node = nodes_[at(index)];
   node.agent_up = false;
@@ -308,7 +308,7 @@ void Cluster::agent_gone(int index) {
   }
 }
 
-/// From here on the guard can say goodbye on it: an agent that is frozen has not told it yet.
+/// From here on the guard can send the goodbye on it: a frozen agent has not reported it yet.
 void Cluster::keep(int leader, const RendezvousNode::LifelineOpened& opened) {
   const auto is_it = [&](const auto& line) {
     return line->leader == leader && line->leader_life == nodes_[at(leader)].life &&
@@ -320,8 +320,8 @@ void Cluster::keep(int leader, const RendezvousNode::LifelineOpened& opened) {
   say_held(leader);
 }
 
-/// "H", once agent, guard and all workers of this node hold a line of another node. Workers are
-/// given what is there when they start; so once said, it stays true.
+/// "H", once agent, guard and all workers of this node hold a line of another node. Workers inherit
+/// what is there when they start; so once sent, it stays true.
 void Cluster::say_held(int index) {
   const Node& node = nodes_[at(index)];
   int others = 0;
@@ -344,7 +344,7 @@ bool Cluster::holds_own_lines(int index, int life) const {
   return node.life == life && (node.agent_up || node.guard_up || node.runs);
 }
 
-/// The leader's kernel says that nobody holds its end of the line any more.
+/// The leader's kernel reports that no process holds its end of the line any more.
 void Cluster::end_of_leader(const std::shared_ptr<Line>& line) {
   network_.send(line->to_member, [this, line] {
     const Node& member = nodes_[at(line->member)];
@@ -353,7 +353,7 @@ void Cluster::end_of_leader(const std::shared_ptr<Line>& line) {
   });
 }
 
-/// The member's kernel says the same of its own end.
+/// The member's kernel reports the same for its own end.
 void Cluster::end_of_member(const std::shared_ptr<Line>& line) {
   network_.send(line->to_leader, [this, line] {
     const Node& leader = nodes_[at(line->leader)];
@@ -363,7 +363,7 @@ void Cluster::end_of_member(const std::shared_ptr<Line>& line) {
   });
 }
 
-/// Of the lines that it leads, those that nobody here holds any more.
+/// The lines to this leader that no process of its node holds any more.
 void Cluster::end_kept(int index) {
   for (const auto& line : nodes_[at(index)].kept) {
     if (holds_kept(*line) || std::exchange(line->is_ended, true)) continue;
@@ -387,7 +387,7 @@ void Cluster::perform(int index, const effects::ProbeLines& probe) {
   }
 }
 
-/// As a file system does that all nodes share: whoever comes first.
+/// As on a file system that all nodes share: the first one to claim gets it.
 void Cluster::perform(int index, const effects::ClaimFence& claim) {
   world_.in(world_.between(1ms, 300ms), [this, index, claim, life = nodes_[at(index)].life] {
     const auto [held, is_new] = fences_.emplace(std::pair(claim.instance, claim.round), claim.node);
@@ -399,7 +399,7 @@ void Cluster::perform(int index, const effects::ClaimFence& claim) {
   });
 }
 
-/// By whoever is left of the node of a leader, when none of its workers runs.
+/// By the survivor of a leader's guard and agent, when none of its workers runs.
 void Cluster::send_goodbye(int index) {
   for (const auto& line : nodes_[at(index)].kept) {
     network_.send(line->to_member, [this, line] {
@@ -412,7 +412,7 @@ void Cluster::send_goodbye(int index) {
   nodes_[at(index)].kept.clear();
 }
 
-/// The last holder of the node's lifelines is gone.
+/// The last holder of the node's lifelines has ended.
 void Cluster::end_lines(int index) {
   Node& node = nodes_[at(index)];
   end_kept(index);
@@ -517,7 +517,7 @@ void Cluster::deliver(
   const bool is_open = to_callee ? connection->callee_open : connection->caller_open;
   const int to = to_callee ? connection->callee : connection->caller;
   const int life = to_callee ? connection->callee_life : connection->caller_life;
-  // A kernel that knows nothing of it any more says so.
+  // A kernel that no longer knows it resets it.
   if (is_open && nodes_[at(to)].life != life) return close_end(connection, to_callee);
   if (!is_open) return;
   const Link link = to_callee ? connection->callee_link : connection->caller_link;
@@ -533,7 +533,7 @@ void Cluster::perform(int index, const effects::Close& close) {
   close_end(end.connection, !end.is_caller);
 }
 
-/// One side has closed; the other hears of it behind what was sent before.
+/// One side has closed; the other sees it after what was sent before.
 void Cluster::close_end(const std::shared_ptr<Connection>& connection, bool at_callee) {
   (at_callee ? connection->callee_open : connection->caller_open) = false;
   network_.send(at_callee ? connection->back : connection->there, [this, connection, at_callee] {
@@ -554,7 +554,7 @@ void Cluster::close_end(const std::shared_ptr<Connection>& connection, bool at_c
 void Cluster::perform(int index, const effects::SetLease& lease) {
   Node& node = nodes_[at(index)];
   const TimePoint before = std::exchange(node.lease_until, global(node, lease.until));
-  // The guard is told when it ends sooner, before the agent does anything else.
+  // The guard is told that it ends sooner, before the agent does anything else.
   if (node.runs && node.lease_until < before) guard_minds_lease(index, node.life, node.run);
 }
 
@@ -583,8 +583,8 @@ Incarnation Cluster::instance_of(int index) const {
   return nodes_[at(index)].rendezvous->member().instance().bootstrap_leader;
 }
 
-/// Two instances of which the later one was begun while nobody of the other could be heard: it ends
-/// as soon as somebody can.
+/// Two instances, of which the later one was begun while no node of the other could be heard: it
+/// ends as soon as one can.
 bool Cluster::is_excused(Incarnation a, Incarnation b) const {
   return a != b && (doubles_.contains(a) || doubles_.contains(b));
 }
@@ -593,16 +593,16 @@ bool Cluster::could_be_heard(int bootstrap_leader, int survivor) const {
   constexpr auto kLongEnough = 10s;
   const Node& there = nodes_[at(survivor)];
   const TimePoint now = world_.now();
-  // Who follows leaves it to its leader to tell who came back.
+  // A follower leaves it to its leader to report a node that came back.
   if (there.follows || there.calls_since + kLongEnough >= now) return false;
   return network_.whole_since(bootstrap_leader, survivor) + kLongEnough < now &&
          there.up_since + kLongEnough < now &&
          nodes_[at(bootstrap_leader)].up_since + kLongEnough < now;
 }
 
-/// Who leads elsewhere has told whoever is up there now: to connect takes two ways, and the word a
-/// third. One that thaws before it can know that it slept may look at its clock before it hears
-/// what has come.
+/// A leader elsewhere has informed whatever node is up there now: connecting takes two ways, and
+/// the message a third. A node that thaws before it can know that it was suspended may read its
+/// clock before the messages that have arrived.
 bool Cluster::has_called(int leader, int bootstrap_leader) const {
   const TimePoint up_since = nodes_[at(bootstrap_leader)].up_since;
   if (up_since != nodes_[at(bootstrap_leader)].listens_since) return false;
@@ -612,7 +612,7 @@ bool Cluster::has_called(int leader, int bootstrap_leader) const {
          network_.whole_since(bootstrap_leader, leader) <= up_since;
 }
 
-/// A leader takes over that was in no round of the one which began `round`, and nobody lives who
+/// A leader takes over that was in no round of the one which began `round`, and no node lives that
 /// was: what only a machine knew that has lost its memory is lost with it.
 bool Cluster::is_forgotten(RoundId round, RoundId by) const {
   if (round.term >= by.term) return false;
@@ -623,7 +623,7 @@ bool Cluster::is_forgotten(RoundId round, RoundId by) const {
   });
 }
 
-/// R2 across instances: nobody bootstraps a job anew who could have heard of it.
+/// R2 across instances: no node bootstraps a job again that could have heard of it.
 void Cluster::begin_instance(int bootstrap_leader) {
   const Incarnation instance = instance_of(bootstrap_leader);
   bool has_survivors = false;
@@ -631,7 +631,7 @@ void Cluster::begin_instance(int bootstrap_leader) {
     const Node& node = nodes_[at(other)];
     if (!node.agent_up || other == bootstrap_leader) continue;
     const Member& member = node.rendezvous->member();
-    // One that was elected leads what may have begun unseen.
+    // An elected leader leads what may have begun unseen.
     const Coordinator* const leads = node.rendezvous->coordinator();
     const bool knows = has_begun(member.voter_state()) || (leads != nullptr && leads->has_begun());
     const bool is_other = member.instance().exists() && instance_of(other) != instance;
@@ -641,7 +641,7 @@ void Cluster::begin_instance(int bootstrap_leader) {
           "R1",
           fmt::format("n{} begins the job again with n{}, a spare of it", bootstrap_leader, other));
     }
-    // The start of the round that it was offered may be under way from a leader that is dead.
+    // The start of the round that it was offered may be on its way from a leader that is dead.
     const bool may_start = is_other && member.voter_state().offered.round.number != 0 &&
                            !could_be_heard(bootstrap_leader, other);
     has_survivors |= may_start || (is_other && knows);
@@ -661,14 +661,14 @@ void Cluster::begin_instance(int bootstrap_leader) {
   has_to_go_on_ = false;
 }
 
-/// Whoever offers a round is killed before it has started, or some never get the offer.
+/// A leader that offers a round is killed before it has started, or some nodes never get the offer.
 void Cluster::trouble_offer(int leader) {
   if (world_.chance(50)) return cut_off_some(leader);
   world_.in(
       world_.between(Duration(0), 2 * network_.slowest), [this, leader] { kill_agent(leader); });
 }
 
-/// The start of a round reaches some of its nodes and not the others.
+/// The start of a round reaches some of its nodes but not the others.
 void Cluster::cut_off_some(int leader) {
   const Duration for_how_long = world_.between(1s, 12s);
   for (int other = 0; other < setting_.nodes; ++other) {
@@ -751,7 +751,7 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
   guard_minds_lease(index, life, run);
 }
 
-/// The guard kills agent and workers if the agent itself did not end them when the lease was over.
+/// The guard kills agent and workers if the agent itself did not end them when the lease ended.
 void Cluster::guard_minds_lease(int index, int life, int run) {
   const Node& node = nodes_[at(index)];
   const TimePoint due = node.lease_until == kNever ? world_.now() + 1s : node.lease_until + 250ms;
@@ -774,13 +774,13 @@ void Cluster::perform(int index, const effects::StopWorkers& stop) {
   note(index, fmt::format("stops workers: {}", stop.order.why));
   if (!node.runs || std::exchange(node.stopping, true)) return;
   if (stop.order.notice != 0 && !node.has_failed) return end_by_notice(index);
-  // Most end at once, some use their grace.
+  // Most end at once, some use their grace period.
   const Duration after = world_.chance(setting_.slow_workers) ? world_.between(1ms, kGrace)
                                                               : world_.between(1ms, 20ms);
   end_workers(index, after, WorkersEnd::kStopped);
 }
 
-/// Most save, and take their time for it; some do not know how.
+/// Most save, and take their time for it; some do not handle the notice.
 void Cluster::end_by_notice(int index) {
   if (!world_.chance(setting_.forgetful_workers)) {
     return end_workers(index, world_.between(1ms, 2s), WorkersEnd::kSaved);
@@ -832,7 +832,7 @@ void Cluster::workers_ended(int index, int run, WorkersEnd how) {
   if (how != WorkersEnd::kStopped) saved_[round].insert(index);
   if (well) {
     succeeded_[round].insert(index);
-    if (world_.chance(3)) kill_agent_in_act(leader());  // the verdict is about to be told
+    if (world_.chance(3)) kill_agent_in_act(leader());  // the verdict is about to be sent
   }
   if (!node.agent_up) return end_lines(index);
   say_held(index);
@@ -857,7 +857,7 @@ void Cluster::read_failure(int index, int run) {
   });
 }
 
-/// What a check of this node finds: by its life and round, so that no schedule without is changed.
+/// The result of a node's check: by its life and round, so that schedules without stay the same.
 std::string Cluster::check(int index) const {
   const Node& node = nodes_[at(index)];
   const auto life = static_cast<std::uint64_t>(node.rendezvous->policy().node.incarnation);
@@ -867,7 +867,7 @@ std::string Cluster::check(int index) const {
   return dice < setting_.unfit_percent ? "its check failed" : "";
 }
 
-/// An unfit node runs workers only where the others do not suffice.
+/// An unfit node runs workers only if the others do not suffice.
 void Cluster::check_places(const Coordinator& leads) {
   const auto unfit = [&leads](Incarnation node) {
     const auto found = leads.nodes().find(node);
@@ -915,7 +915,7 @@ void Cluster::end_worker_by_notice(int index) {
   Node& node = nodes_[at(index)];
   if (!node.agent_up || !node.runs || node.stopping || node.frozen) return;
   note(index, "a worker is ended by SIGTERM");
-  node.has_failed = true;  // the other workers run on, until they are told
+  node.has_failed = true;  // the other workers run on until they are stopped
   feed(index, RendezvousNode::Workers{.news = failure(index, ended_by_term())});
 }
 
@@ -927,7 +927,7 @@ void Cluster::lose_peer(int index) {
   failure.how = "exited with status 75";
   failure.exit_status = 75;
   note(index, "a worker has lost a rendezvous");
-  node.has_failed = true;  // the other workers run on, until they are told
+  node.has_failed = true;  // the other workers run on until they are stopped
   feed(index, RendezvousNode::Workers{.news = this->failure(index, std::move(failure))});
 }
 
@@ -978,11 +978,11 @@ void Cluster::perform(int index, const effects::Finish& finish) {
     if (std::ranges::none_of(succeeded_, is_whole)) violated("R6", "reported done");
     done_.insert(instance_of(index));
   }
-  // One whose leader is lost speaks for its own workers.
+  // A node whose leader is lost decides by its own workers.
   const bool is_for_all = finish.exit_status == kSavedStatus && !finish.why.empty();
   if (is_for_all && std::ranges::none_of(saved_, is_whole)) violated("R6", "reported saved");
-  // Of two nodes of one rank that both live, one is refused; the job goes on with the other, unless
-  // it waits for every rank and has not begun, or is begun anew.
+  // Of two living nodes with one rank, one is refused. The job continues with the other, unless it
+  // waits for every rank and has not begun, or begins again.
   const bool is_refused = finish.exit_status == kExitUsage;
   const bool is_fixed = setting_.range.min() == setting_.range.max();
   const bool has_begun = std::ranges::any_of(places_, [this, index](const auto& entry) {
@@ -993,12 +993,12 @@ void Cluster::perform(int index, const effects::Finish& finish) {
     violated("R4", "refused, though it is one of the job");
   }
   if (!is_refused || may_end_all) finished_[index] = finish.exit_status;
-  // Who came back knows only the endpoint, and nobody may be there to say where the leader is.
+  // A node that came back knows only the endpoint, and maybe no node there can name the leader.
   const Coordinator* const leads = node.rendezvous->coordinator();
   const bool bootstraps = leads != nullptr && !leads->has_begun();
   const bool had_leader = node.rendezvous->member().voter_state().obeyed.term != 0 && !bootstraps;
   if (has_to_go_on_ && had_leader && finish.exit_status == 75) {
-    // Its patience may have been used up by the troubles; then the others may lack its vote.
+    // Its search may have timed out during the faults; then the others may lack its vote.
     const Member& member = node.rendezvous->member();
     const RendezvousPolicy& policy = node.rendezvous->policy();
     const Duration patience =
@@ -1054,7 +1054,7 @@ bool Cluster::all_ended() const {
 
 // Rules. ---------------------------------------------------------------------------------------
 
-/// R1. A frozen one does not act, however long it believes in its lease.
+/// R1. A frozen node does not act, however long it believes in its lease.
 void Cluster::check_leaders() {
   std::map<Incarnation, int> acting;  // by instance
   for (int index = 0; index < setting_.nodes; ++index) {
@@ -1076,7 +1076,7 @@ void Cluster::check_leaders() {
               static_cast<std::uint64_t>(found->second)));
     }
     if (coordinator->is_fenced()) continue;
-    // A bootstrap leader alone acts for nobody yet.
+    // A bootstrap leader alone does not act for any other node yet.
     const bool acts = local(node, world_.now()) < coordinator->leads_until();
     if (acts && coordinator->has_begun()) ++acting[instance];
   }
@@ -1087,7 +1087,7 @@ void Cluster::check_leaders() {
   if (acting.size() > 1 && !is_excusable) violated("R1", "leaders of two instances act");
 }
 
-/// R3. The same world everywhere, ranks contiguous, each given once.
+/// R3. The same world everywhere, ranks contiguous, each assigned once.
 void Cluster::check_rounds() {
   for (const auto& [round, places] : places_) {
     std::set<int> group_ranks;
@@ -1110,8 +1110,8 @@ void Cluster::check_rounds() {
   }
 }
 
-/// Whether somebody knows of a round that was offered later than any was started, whose leader is
-/// gone: for all those alive know it may have been started, so its voter set is needed as well.
+/// Whether a living node knows of a round that was offered after the newest started one, and whose
+/// leader is gone: it may have been started, so its voter set is needed as well.
 bool Cluster::lacks_votes_of_an_offer() const {
   struct Offer {
     int size = 0;
@@ -1144,7 +1144,7 @@ void Cluster::begin_quiet() {
   quiet_since_ = world_.now();
   int alive = 0;
   int voters = 0;
-  bool is_known = false;  // to anybody alive, that the newest round was started
+  bool is_known = false;  // whether a living node knows that the newest round was started
   for (const Node& node : nodes_) {
     if (!node.agent_up) continue;
     if (node.rendezvous->member().voter_state().obeyed.term != 0) ++alive;
@@ -1153,7 +1153,7 @@ void Cluster::begin_quiet() {
     const auto newest = newest_.find(voter_state.instance.bootstrap_leader);
     is_known |= newest != newest_.end() && newest->second == voter_state.committed.round;
   }
-  // Else the voter set before is needed as well.
+  // Else the previous voter set is needed as well.
   has_to_go_on_ = is_known && finished_.empty() && alive >= setting_.range.min() &&
                   !voters_.empty() && 2 * voters > static_cast<int>(voters_.size());
   if (!doubles_.empty() || lacks_votes_of_an_offer()) has_to_go_on_ = false;
@@ -1162,7 +1162,7 @@ void Cluster::begin_quiet() {
   world_.in(25s, [this] { check_led(); });
 }
 
-/// R4: nobody waits in vain. By then all leases are over, and all have walked several times.
+/// R4: no node waits in vain. By then all leases are over, and all have searched several times.
 void Cluster::check_led() {
   if (!has_to_go_on_ || any_finished()) return;
   const bool is_led = std::ranges::any_of(nodes_, [this](const Node& node) {
@@ -1173,9 +1173,9 @@ void Cluster::check_led() {
   if (!is_led) violated("R4", "nobody leads, though enough could");
 }
 
-/// R4 in quiet: nowhere do workers run in a round that nobody leads.
+/// R4 in quiet: no workers run in a round that no node leads.
 void Cluster::mind_quiet() {
-  constexpr auto kLongEnough = 15s;  // a lease, a margin, a grace and a walk
+  constexpr auto kLongEnough = 15s;  // a lease, a margin, a grace period and a search
   for (int index = 0; index < setting_.nodes; ++index) {
     Node& node = nodes_[at(index)];
     const bool is_led = std::ranges::any_of(nodes_, [&node](const Node& other) {

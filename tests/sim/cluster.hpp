@@ -1,8 +1,8 @@
 #pragma once
 
-// A cluster in one thread: the real RendezvousNode of every node, and around it what the real
-// shell, kernel, guard and workers would do, at the mercy of the dice. Every rule that can be seen
-// from outside is checked as things happen.
+// A cluster in one thread: the real RendezvousNode of every node, and around it a random model of
+// the shell, kernel, guard and workers. Every rule that can be seen from outside is checked as
+// things happen.
 
 #include "rendezvous/core/rendezvous_node.hpp"
 #include "tests/sim/network.hpp"
@@ -20,7 +20,7 @@
 
 namespace ddprun::sim {
 
-/// What a job ends with whose workers have all saved; no other end has it.
+/// The exit status of a job whose workers have all saved; no other end has it.
 inline constexpr int kSavedStatus = 76;
 
 struct Setting {
@@ -28,23 +28,23 @@ struct Setting {
   NodeRange range{3, 5};
   int max_restarts = 3;
   Duration lease = std::chrono::seconds(3);
-  int unfit_percent = 0;                     // so many checks of nodes find them unfit
+  int unfit_percent = 0;                     // the share of node checks that fail
   Duration work = std::chrono::seconds(20);  // how long workers have to run undisturbed
-  int slow_workers = 20;                     // percent of them use their grace when told to stop
-  int forgetful_workers = 15;                // percent of them die of a notice
+  int slow_workers = 20;                     // percent that use their grace period when stopped
+  int forgetful_workers = 15;                // percent that die of a preemption notice
   bool trusts_replacement = false;
-  bool moves = false;  // whoever starts again does so on another machine, under the old name
+  bool moves = false;  // a node starts again on another machine, under the old name
   bool has_fence = false;
-  bool has_ranks = false;          // --node-rank for each
-  bool wishes_for_rank_0 = false;  // c10d, and --node-rank 0 for all
-  std::optional<int> twin_of;      // the last node has its rank, and is started in its place
+  bool has_ranks = false;          // each node has a --node-rank
+  bool wishes_for_rank_0 = false;  // c10d, and all nodes have --node-rank 0
+  std::optional<int> twin_of;      // the last node has this node's rank, and replaces it
   Duration last_call = std::chrono::seconds(2);
   bool has_own_console = false;
-  bool reads_last_lines = false;  // of a worker that failed, by the time that its node has stopped
-  int held_max = 8;               // lines whose ends the leader's workers hold as well
+  bool reads_last_lines = false;  // of a failed worker, before its node reports the stop
+  int held_max = 8;               // lines whose ends the leader's workers hold too
 };
 
-/// A round of one instance of the job: rounds of two instances may have one number.
+/// A round of one instance of the job: rounds of two instances may have the same number.
 struct RoundKey {
   Incarnation instance{};
   RoundId round;
@@ -56,41 +56,41 @@ class Cluster {
  public:
   Cluster(World& world, Setting setting);
 
-  // What may happen to a node. All of them do nothing where it makes no sense.
+  // Faults and other events of a node. Each does nothing if it does not apply.
   void start(int node);
-  void kill_agent(int node);                     // the guard ends the workers, then says goodbye
-  void kill_agent_in_act(int node);              // the same, between two effects
-  void kill_guard(int node);                     // the agent ends everything
-  void kill_both(int node);                      // the kernel ends the workers; nobody says goodbye
-  void kill_all(int node);                       // these and the workers at one blow
-  void power_off(int node);                      // its kernel forgets everything
+  void kill_agent(int node);         // the guard ends the workers, then sends the goodbye
+  void kill_agent_in_act(int node);  // the same, between two effects
+  void kill_guard(int node);         // the agent ends everything
+  void kill_both(int node);          // the kernel ends the workers; no goodbye is sent
+  void kill_all(int node);           // these and the workers at the same instant
+  void power_off(int node);          // its kernel forgets everything
   void freeze(int node, Duration for_how_long);  // the agent alone
   void fail_worker(int node);
   void cannot_start_worker(int node);   // for now
-  void end_worker_by_notice(int node);  // of which the agent has not been told
+  void end_worker_by_notice(int node);  // of which the agent does not know yet
   void lose_peer(int node);             // one of its workers, which ends with 75
-  void succeed(int node);               // its workers, before their time
+  void succeed(int node);               // its workers, early
   void tell_to_stop(int node);
-  void give_notice(int node);  // that the job is to end
+  void give_notice(int node);  // the job is to end
   Network& network() { return network_; }
 
   /// The other node of its rank, if there is one.
   std::optional<int> twin(int node) const;
-  /// Whoever leads the newest term, or did so last.
+  /// The leader of the newest term, present or past.
   int leader() const { return leader_; }
   int nodes() const { return setting_.nodes; }
   bool is_alive(int node) const { return nodes_[at(node)].agent_up; }
   bool all_ended() const;
   bool any_finished() const { return !finished_.empty(); }
 
-  /// From now on nothing more is done to anybody. With a majority of the newest voter set alive
-  /// and enough nodes, the job has to go on (R4).
+  /// From now on there are no faults. With a majority of the newest voter set alive and enough
+  /// nodes, the job must continue (R4).
   void begin_quiet();
 
-  /// Nobody is left in between: each living node runs in the one round, stands by, or has ended.
+  /// No node is in between: each living node runs in the one round, is a spare, or has ended.
   void check_settled();
 
-  /// What was violated; empty: nothing.
+  /// The violated rules; empty: none.
   const std::vector<std::string>& violations() const { return violations_; }
   const std::vector<std::string>& log() const { return log_; }
   bool keeps_log = false;
@@ -101,13 +101,13 @@ class Cluster {
   int rounds_started() const { return static_cast<int>(places_.size()); }
   std::int64_t newest_term() const { return newest_term_; }
   const std::map<int, int>& finished() const { return finished_; }  // node → exit status
-  /// Who runs now, by group rank; empty: nobody.
+  /// The nodes that run now, by group rank; empty: none.
   std::vector<int> running() const;
   /// Of the workers that run now.
   RoundId round() const;
   /// Whether all nodes of that round run.
   bool is_whole() const;
-  /// The places of a round, by node.
+  /// The rank assignments of a round, by node.
   const std::map<int, Place>& places(RoundId round) const;
   RendezvousNode& rendezvous(int node) { return *nodes_[at(node)].rendezvous; }
 
@@ -127,14 +127,14 @@ class Cluster {
     Leadership leadership;
     bool is_open = false;
     bool workers_hold = false;   // those that run on the leader's node, if any
-    bool is_said_held = false;   // "H", by the leader's side
+    bool is_said_held = false;   // "H" was sent by the leader's side
     bool is_known_held = false;  // to the member: its end is a proof
-    bool is_ended = false;       // by the leader's kernel
+    bool is_ended = false;       // as seen by the leader's kernel
     std::shared_ptr<Pipe> to_leader;
     std::shared_ptr<Pipe> to_member;
   };
   struct Node {
-    int life = 0;  // of the agent; what was planned for an earlier one is void
+    int life = 0;  // of the agent; events planned for an earlier one are void
     bool agent_up = false;
     bool guard_up = false;
     bool frozen = false;
@@ -144,17 +144,17 @@ class Cluster {
     int boots = 0;
     std::set<RoundId> ran;      // in this life
     TimePoint up_since;         // the agent, without a freeze
-    TimePoint listens_since;    // it was started, or knows that it slept until then
-    TimePoint overslept_since;  // a time at which it was to look at its clock
+    TimePoint listens_since;    // it was started, or knows that it was suspended until then
+    TimePoint overslept_since;  // a time at which it was to read its clock
     bool follows = false;
     bool led = false;
-    Incarnation began{};             // the instance of which it was told that it has begun, last
-    TimePoint began_until;           // it is to belong to no other before
-    TimePoint calls_since;           // at the endpoint, since it began to lead or to seek
-    TimePoint unled_since = kNever;  // it runs workers of a round that nobody leads
+    Incarnation began{};             // the newest instance that it was told has begun
+    TimePoint began_until;           // it must belong to no other before
+    TimePoint calls_since;           // at the endpoint, since it began to lead or to search
+    TimePoint unled_since = kNever;  // it runs workers of a round that no node leads
     TimePoint tick_at = kNever;
     bool acting = false;
-    int acts_left = -1;  // effects until it is killed; -1: it is not going to be
+    int acts_left = -1;  // effects until it is killed; -1: it is not killed
     std::map<Link, End> ends;
     std::uint64_t last_link = 0;
     std::vector<std::shared_ptr<Line>> lines;  // that it opened
@@ -165,7 +165,7 @@ class Cluster {
     bool runs = false;
     bool stopping = false;
     bool has_failed = false;
-    std::optional<FailureNews> failure;  // that has_failed tells of, where it is an exit
+    std::optional<FailureNews> failure;  // the failure of has_failed, if it is an exit
     int run = 0;
     int world = 0;
     TimePoint lease_until;  // by the world's clock
@@ -260,13 +260,13 @@ class Cluster {
   std::map<Incarnation, std::set<RoundId>> paid_;  // rounds that followed a failure
   // Instances that were begun while no node of an earlier one could be heard: the later one ends.
   std::set<Incarnation> doubles_;
-  std::map<std::pair<Incarnation, RoundId>, Incarnation> fences_;  // as a file system keeps them
+  std::map<std::pair<Incarnation, RoundId>, Incarnation> fences_;  // as the file system keeps them
   std::int64_t newest_term_ = 0;
   std::map<int, int> finished_;
   boost::container::flat_set<Incarnation> voters_;  // of the newest round
   bool has_to_go_on_ = false;
   TimePoint quiet_since_;
-  std::set<Incarnation> done_;  // instances of which an agent has ended with the news of success
+  std::set<Incarnation> done_;  // instances of which an agent has ended after a success
   std::vector<std::string> violations_;
   std::vector<std::string> log_;
 };

@@ -1,5 +1,5 @@
-// What `--lease` promises, in virtual time: whoever was cut off for less than 0.8 leases, several
-// times in a row or once, is in time. Every cut begins at another point between two heartbeats.
+// The guarantee of `--lease`, in virtual time: a node that was cut off for less than 0.8 leases,
+// once or several times in a row, is in time. Each cut begins at another point between heartbeats.
 
 #include "tests/sim/scenario.hpp"
 
@@ -33,7 +33,7 @@ void cut_off(Scenario& scenario, int victim, Duration length) {
 
 class Cuts : public testing::TestWithParam<int> {
  protected:
-  /// That the first round is still running after cuts of `victim`, which `cut` makes.
+  /// Checks that the first round still runs after cuts of `victim`, which `cut` makes.
   static void expect_nothing_lost(int nodes, Duration lease, int victim, const auto& cut) {
     for (int length = 1; length <= kLengths; ++length) {
       for (int phase = 0; phase < kPhases && !testing::Test::HasFailure(); ++phase) {

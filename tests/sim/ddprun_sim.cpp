@@ -2,7 +2,7 @@
 //
 //   ddprun_sim --seeds A:B     every seed from A to B
 //   ddprun_sim --all A:B       likewise, without stopping
-//   ddprun_sim --seconds S     fresh seeds by chance, for so long
+//   ddprun_sim --seconds S     random fresh seeds, for so long
 //   ddprun_sim --seed N        one, with everything that happened
 
 #include "base/parse.hpp"
@@ -136,7 +136,7 @@ int main_of(std::span<const std::string> arguments) {
 }  // namespace ddprun::sim
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what is broken is seen at once
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a violation is printed at once
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   return ddprun::sim::main_of(arguments);
 }

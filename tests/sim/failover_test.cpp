@@ -1,4 +1,4 @@
-// How long the job stands still once its leader is lost, in virtual time, for a few hundred orders
+// How long the job stands still after its leader is lost, in virtual time, for a few hundred orders
 // of events each: the nodes that are left run the next round, all of them at once.
 
 #include "tests/sim/scenario.hpp"
@@ -26,7 +26,8 @@ constexpr std::uint64_t kSeeds = 600;
 constexpr Duration kLease = 3s;
 const Duration kMargin = RendezvousPolicy().margin;
 
-// A walk's first call that nobody takes, or the heartbeat within which the others miss the leader.
+// A search's first call that is not accepted, or the heartbeat after which the others miss the
+// leader.
 constexpr Duration kUnreachable = 700ms;
 // A few messages of at most 2 ms each, workers that take 20 ms to end, 60 ms if they are killed.
 constexpr Duration kPrompt = 150ms;
@@ -48,7 +49,7 @@ class Failover : public testing::Test {
     }
   }
 
-  /// As expect_round, whoever runs it.
+  /// As expect_round, whichever nodes run it.
   static void expect_next_round(
       const Setting& setting, const std::function<void(Scenario&)>& fault, Duration limit) {
     for (std::uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) {
@@ -80,7 +81,7 @@ TEST_F(Failover, TheLeaderIsKilled) {
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {1, 2, 3, 4}, kPrompt);
 }
 
-// Its lifelines have only just been opened: a round has to wait for them.
+// Its lifelines have only just been opened: a round must wait for them.
 TEST_F(Failover, TheNextLeaderIsKilledAsSoonAsItsRoundRuns) {
   const auto fault = [](Scenario& scenario) {
     expect_round(
@@ -120,9 +121,9 @@ TEST_F(Failover, TheLeaderAndTheNextAreNotHeard) {
   expect_round(cluster_of(5, NodeRange(3, 5)), fault, {2, 3, 4}, limit);
 }
 
-// Nodes that wait for each other, or have just left where others come to meet them.
+// Nodes that wait for each other, or have just left the node where the others gather.
 TEST_F(Failover, MessagesTakeAMoment) {
-  constexpr Duration kSlow = 10s;  // a few tries of a few messages each
+  constexpr Duration kSlow = 10s;  // a few attempts of a few messages each
   const auto slow_down = [](Scenario& scenario) {
     scenario->network().slowest = 150ms;
     scenario.after(2s);
@@ -144,7 +145,7 @@ TEST_F(Failover, MessagesTakeAMoment) {
   expect_next_round(cluster_of(7, NodeRange(2, 7)), isolate, kLease + kMargin + kSlow);
 }
 
-// It may have something to say until its own lease is over.
+// It may send something until its own lease is over.
 TEST_F(Failover, TheLeaderAndTheNextHearNobody) {
   const auto fault = [](Scenario& scenario) { scenario.deafen({0, 1}); };
   const Duration limit = kLease + kLease + kMargin + kUnreachable;

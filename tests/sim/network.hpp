@@ -1,9 +1,9 @@
 #pragma once
 
-// A network of named troubles: delay, one-way and two-way partitions, hosts that are gone. What is
-// sent over a connection arrives in order and once, however late, like TCP, and any number of
-// messages are on their way at a time; what was cut off arrives when the cut is mended, unless one
-// side has ended by then.
+// A network with faults: delay, one-way and two-way partitions, hosts that are gone. What is sent
+// over a connection arrives in order and once, however late, like TCP, and any number of messages
+// may be on their way at a time. What was cut off arrives when the cut is healed, unless one side
+// has ended by then.
 
 #include "tests/sim/world.hpp"
 
@@ -30,7 +30,7 @@ class Pipe {
   friend class Network;
   int from_ = 0;
   int to_ = 0;
-  std::deque<std::pair<TimePoint, Parcel>> parcels_;  // by when they arrive
+  std::deque<std::pair<TimePoint, Parcel>> parcels_;  // by time of arrival
   bool is_moving_ = false;                            // the first parcel has a time of arrival
 };
 
@@ -41,7 +41,7 @@ class Network {
         is_up_(static_cast<std::size_t>(hosts), true),
         up_since_(static_cast<std::size_t>(hosts)) {}
 
-  /// What is still on its way holds on to its connection, and that to its pipes.
+  /// A parcel on its way keeps its connection, and the connection keeps its pipes.
   ~Network() {
     for (const auto& pipe : pipes_) {
       if (const auto left = pipe.lock()) left->parcels_.clear();
@@ -56,7 +56,7 @@ class Network {
     return made;
   }
 
-  /// Delivers `parcel` behind all earlier ones.
+  /// Delivers `parcel` after all earlier ones.
   void send(const std::shared_ptr<Pipe>& pipe, Pipe::Parcel parcel) {
     const Duration delay = pipe->from_ == pipe->to_
                                ? Duration(1000)
@@ -77,7 +77,7 @@ class Network {
       mended_[cut] = world_.now();
     wake();
   }
-  /// Since when both ways between these hosts have been whole; now: they are not.
+  /// Since when both ways between these hosts have been whole; `now` if they are not.
   TimePoint whole_since(int a, int b) const {
     if (is_cut(a, b) || is_cut(b, a)) return world_.now();
     const auto since = [this](int from, int to) {
@@ -132,7 +132,7 @@ class Network {
     move(pipe);
   }
 
-  /// Retransmissions come in their own time.
+  /// Retransmissions arrive in their own time.
   void wake() {
     for (const auto& pipe : std::exchange(stuck_, {})) {
       world_.in(

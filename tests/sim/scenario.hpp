@@ -1,7 +1,7 @@
 #pragma once
 
-// One scenario: a cluster that somebody tells what happens to it, fault by fault. What was violated
-// is a failure of the test, and then the whole scenario is printed.
+// One scenario: a cluster whose faults a test triggers one by one. A violated rule fails the test,
+// and then the whole scenario is printed.
 
 #include "tests/sim/cluster.hpp"
 
@@ -18,7 +18,7 @@
 
 namespace ddprun::sim {
 
-/// Workers end as soon as they are told, and have more to do than any scenario takes.
+/// Workers end as soon as they are told, and run longer than any scenario.
 inline Setting cluster_of(
     int nodes, NodeRange range, int max_restarts = 3, Duration work = std::chrono::hours(1)) {
   Setting setting;
@@ -60,7 +60,7 @@ class Scenario {
     ASSERT_TRUE(run(delay, [] { return false; }));
   }
 
-  /// That node starts once the others run, and some seconds pass. REQUIRES: nothing has happened.
+  /// Starts that node after the others run and some seconds have passed. REQUIRES: called first.
   void come_late(int node) {
     cluster_.network().set_up(node, false);
     after(std::chrono::seconds(2));
@@ -69,7 +69,7 @@ class Scenario {
     after(std::chrono::seconds(3));
   }
 
-  /// Goes on until all nodes of a round that is newer than `before` run. Yields these nodes, by
+  /// Continues until all nodes of a round that is newer than `before` run. Returns these nodes, by
   /// group rank; none: not within `limit`.
   std::vector<int> until_round_after(RoundId before, Duration limit) {
     const auto runs = [&] { return cluster_.round() > before && cluster_.is_whole(); };

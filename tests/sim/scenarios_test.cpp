@@ -1,5 +1,5 @@
 // The rules of docs/rendezvous.md as scenarios of one fault each, in virtual time, on the cores
-// themselves. The random schedules (ddprun_sim) are the scenarios that nobody thought of.
+// themselves. The random schedules (ddprun_sim) find the other scenarios.
 
 #include "tests/sim/scenario.hpp"
 
@@ -169,7 +169,7 @@ TEST(Scenarios, R5_AFailureBeyondTheBudgetEndsTheJobWithTheWorkersStatusOnEveryN
   EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 3), Pair(1, 3), Pair(2, 3)));
 }
 
-/// Workers end with their node's lease, and their peers on other nodes are the first to say so.
+/// Workers end with their node's lease, and their peers on other nodes report it first.
 TEST(Scenarios, R5_AFailureWhileAnotherNodeIsSilentUsesNothingUp) {
   Scenario scenario(cluster_of(3, NodeRange(2, 3), 0));
   scenario.after(5s);
@@ -210,7 +210,7 @@ TEST(Scenarios, R6_ANodeLostAfterItSucceededIsNoFailure) {
   EXPECT_EQ(scenario->rounds_started(), 1);
 }
 
-// Those who were told have left, and with them the majority that the leader had.
+// Nodes that were told have left, and with them the leader's majority.
 TEST(Scenarios, R6_TheLastToHearOfTheEndIsTold) {
   Scenario scenario(cluster_of(4, NodeRange(2, 2), 3, 10s));
   scenario.after(1s);
@@ -223,7 +223,7 @@ TEST(Scenarios, R6_TheLastToHearOfTheEndIsTold) {
   EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 0), Pair(2, 0), Pair(3, 0)));
 }
 
-// Whoever goes on is done long before the network heals, and has no voter left to tell.
+// The other half is done long before the network heals, and has no voter left to tell.
 TEST(Scenarios, R6_ANodeThatWasCutOffAsLongAsItLooksForALeaderHearsOfTheEnd) {
   struct Cut {
     int nodes;
@@ -243,7 +243,7 @@ TEST(Scenarios, R6_ANodeThatWasCutOffAsLongAsItLooksForALeaderHearsOfTheEnd) {
       scenario.after(30s);
       scenario->network().mend_all();
       scenario.after(40s);
-      // The cluster's own dice may strike a leader whose workers are done.
+      // The cluster's own random faults may strike a leader whose workers are done.
       int killed = 0;
       for (int node = 0; node < cut.nodes; ++node) {
         if (!scenario->finished().contains(node) && !scenario->is_alive(node)) ++killed;
@@ -267,8 +267,8 @@ TEST(Scenarios, R6_ALeaderWaitsForNobodyWhoIsBackOrIsKnownToBeDead) {
   EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 0)));
 }
 
-// The leader hears that all have succeeded, and nobody hears the leader. It is in the next round as
-// well, and then alone.
+// The leader hears that all have succeeded, but no node hears the leader. It is in the next round
+// as well, and then alone.
 TEST(Scenarios, R6_AnEndThatNobodyHeardOfIsForgottenInTheNextRound) {
   Scenario scenario(cluster_of(5, NodeRange(3, 5), 3, 10s), 3);
   scenario.after(9s + announced_within(3s));
@@ -285,7 +285,7 @@ TEST(Scenarios, R6_AnEndThatNobodyHeardOfIsForgottenInTheNextRound) {
       UnorderedElementsAre(Pair(0, 75), Pair(1, 0), Pair(2, 0), Pair(3, 0), Pair(4, 0)));
 }
 
-// It waits at home for its own turn, where nobody can reach it until then.
+// It waits for its own turn, and no node can reach it until then.
 TEST(Scenarios, ANewLeaderCallsThoseWhoHaveNotCome) {
   Scenario scenario(cluster_of(5, NodeRange(3, 5)));
   scenario.after(5s);
@@ -357,9 +357,9 @@ TEST(Scenarios, E8_OfTwoNodesTheLeaderGoesOnAloneWhereOneMayRun) {
   EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(1, 75)));
 }
 
-// Half of four can lead only when nobody can take the leader for dead in time any more. The
-// follower that is left has called the leader back by then, was told to wait there, and must not
-// try those that are lost first.
+// Half of four can lead only when the leader's death can no longer be proved in time. The follower
+// that is left has called the leader again by then, was told to wait there, and must not try the
+// lost nodes first.
 TEST(Scenarios, E8_OfFourNodesTheLeaderGoesOnWithOneAsSoonAsHalfMay) {
   constexpr auto kHalfMay =
       3000ms + 3000ms + 450ms * 5 / 4;  // its lease, then until it is forgotten
@@ -395,8 +395,8 @@ TEST(Scenarios, ALeaderThatForgotJoinsTheJobThatItBegan) {
   }
 }
 
-// A pod that is lost is started under another address, where no kernel can be asked after it.
-TEST(Scenarios, ASpareJoinsNoFounderOfTheJobThatItStandsByFor) {
+// A lost pod is started under another address, where no kernel can be asked about it.
+TEST(Scenarios, ASpareJoinsNoBootstrapLeaderOfTheJobThatItStandsByFor) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     for (const Duration back : {50ms, 200ms, 400ms, 600ms, 1000ms, 2000ms}) {
       SCOPED_TRACE(fmt::format("seed {}, back after {} s", seed, to_seconds(back)));
@@ -415,9 +415,9 @@ TEST(Scenarios, ASpareJoinsNoFounderOfTheJobThatItStandsByFor) {
   }
 }
 
-// It knows that the job has begun, and calls several times a second at the one that bootstrapped it
-// anew, which has nobody else to wait for. Once that one has begun, the spare is one of it.
-TEST(Scenarios, ASpareThatIsLeftKeepsNobodyFromBeginningAnew) {
+// It knows that the job has begun, and calls several times a second at the node that bootstrapped
+// it again, which has no other node to wait for. Once that instance has begun, the spare joins it.
+TEST(Scenarios, ASpareThatIsLeftKeepsNoNodeFromBeginningAgain) {
   for (const NodeRange& nodes : {NodeRange(2, 2), NodeRange(1, 2)}) {
     for (const Duration apart : {0ms, 20ms, 500ms, 2000ms}) {
       SCOPED_TRACE(fmt::format("{} nodes at least, {} s apart", nodes.min(), to_seconds(apart)));
@@ -425,7 +425,7 @@ TEST(Scenarios, ASpareThatIsLeftKeepsNobodyFromBeginningAnew) {
       scenario.after(5s);
       scenario->kill_agent(2);
       scenario.after(1s);
-      scenario->start(2);  // behind the first round, so that it has no vote
+      scenario->start(2);  // after the first round, so that it has no vote
       scenario.after(15s);
       ASSERT_THAT(scenario->running(), ElementsAre(0, 1));
       scenario->power_off(0);
@@ -475,8 +475,8 @@ TEST(Scenarios, E9_OfTwoFixedNodesEitherComesBackAfterAnyTime) {
   }
 }
 
-// Node 2 comes to node 1 when the leader is missed, and loses power before it promises anything. As
-// long as node 1 waited for that promise it called nobody, and the others began the job anew.
+// Node 2 comes to node 1 when the leader is missed, and loses power before it votes. While node 1
+// waited for that vote it called no other node, and the others began the job again.
 TEST(Scenarios, R2_ANodeThatDiesWhileItWaitsKeepsNobodyFromTellingOfTheJob) {
   for (int ms = 0; ms < 150; ms += 6) {
     Setting setting = cluster_of(3, NodeRange(2, 3));
@@ -498,7 +498,7 @@ TEST(Scenarios, R2_ANodeThatDiesWhileItWaitsKeepsNobodyFromTellingOfTheJob) {
   }
 }
 
-/// What node `asked` says of the wait while those of `lost` have no power.
+/// What node `asked` reports about the wait while those of `lost` have no power.
 QuorumLoss loss_of(const Setting& setting, const std::set<int>& lost, int asked) {
   Scenario scenario(setting);
   scenario.after(5s);
@@ -512,28 +512,28 @@ QuorumLoss loss_of(const Setting& setting, const std::set<int>& lost, int asked)
 TEST(Scenarios, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
   const std::string n0_of_two =
       "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go on without it";
-  // Its kernel can be asked, since half of a fixed world blocks every quorum.
+  // Its kernel can be asked, since half of a fixed job blocks every quorum.
   QuorumLoss loss = loss_of(cluster_of(2, NodeRange(2, 2)), {0}, 1);
   EXPECT_EQ(loss.why, n0_of_two);
   EXPECT_EQ(
       loss.ends,
       "it is heard again, or ddprun starts again on the machine of n0, under the same host name "
       "and address and with nothing of the job left there");
-  // A leader that could go on alone may have done so.
+  // A leader that could continue alone may have done so.
   loss = loss_of(cluster_of(2, NodeRange(1, 2)), {0}, 1);
   EXPECT_EQ(loss.why, n0_of_two);
   EXPECT_EQ(
       loss.ends,
       "it is heard again (starting ddprun there again does not end it: n1 was started without "
       "--trust-replacement=on and --fence-dir)");
-  // Two of three may go on without the third, whatever is proved of one of them.
+  // Two of three may continue without the third, whatever is proved of one of them.
   loss = loss_of(cluster_of(3, NodeRange(3, 3)), {0, 2}, 1);
   EXPECT_EQ(
       loss.why,
       "n0 and n2 of the last round's 3 nodes are missing and may still run, so n1 may not go on "
       "without them");
   EXPECT_EQ(loss.ends, "enough of them are heard again");
-  // With whom those that are left wait is told as well.
+  // The nodes for which the others wait are named as well.
   loss = loss_of(cluster_of(5, NodeRange(2, 5)), {0, 1, 2}, 3);
   EXPECT_EQ(
       loss.why,
@@ -542,7 +542,7 @@ TEST(Scenarios, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
   EXPECT_EQ(loss.ends, "enough of them are heard again");
 }
 
-// It hears its followers, who may promise it only later: nobody is told that they are missing.
+// It hears its followers, which may vote only later: no message says that they are missing.
 TEST(Scenarios, E7_ALeaderWithHalfOfItsNodesSaysNothingBeforeItGoesOn) {
   Scenario scenario(cluster_of(4, NodeRange(2, 4)));
   scenario.after(5s);
@@ -557,8 +557,8 @@ TEST(Scenarios, E7_ALeaderWithHalfOfItsNodesSaysNothingBeforeItGoesOn) {
   EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 1));
 }
 
-// Whoever came when all places were taken has no vote: it is not waited for, and it knows for whom
-// the others wait also when they are gone.
+// A node that came when all slots were taken has no vote: the others do not wait for it, and it
+// knows for which nodes they wait even after they are gone.
 TEST(Scenarios, E7_ANewcomerIsNotMissedAndKeepsWhatItWasTold) {
   Scenario scenario(cluster_of(3, NodeRange(2, 2)));
   scenario.come_late(2);
@@ -579,8 +579,8 @@ TEST(Scenarios, E7_ANewcomerIsNotMissedAndKeepsWhatItWasTold) {
       "none of the nodes that took part is heard by n2");
 }
 
-// Not by those alone who have no leader either.
-TEST(Scenarios, ASpareBeginsAnewOnceNobodyOfTheJobIsHeard) {
+// Not only by nodes that have no leader either.
+TEST(Scenarios, ASpareBeginsAgainOnceNoNodeOfTheJobIsHeard) {
   Scenario scenario(cluster_of(3, NodeRange(2, 2)));
   scenario.come_late(2);
   ASSERT_THAT(scenario->running(), UnorderedElementsAre(0, 1));
@@ -595,7 +595,7 @@ TEST(Scenarios, ASpareBeginsAnewOnceNobodyOfTheJobIsHeard) {
   EXPECT_THAT(scenario->running(), UnorderedElementsAre(0, 2));
 }
 
-// Who waits here is not told to be started again.
+// The message does not tell a node that waits here to be started again.
 TEST(Scenarios, E7_NobodyIsToldToReplaceWhoIsHere) {
   const Setting setting = cluster_of(4, NodeRange(4, 4));
   Scenario scenario(setting);
@@ -617,7 +617,7 @@ TEST(Scenarios, E7_ThoseWhoWaitAreToldOfAReplacementOnlyWhereItIsTrusted) {
   EXPECT_EQ(loss_of(trusting, {0}, 1).ends, "it is heard again, or ddprun starts in place of n0");
   Setting setting = cluster_of(2, NodeRange(1, 2));
   setting.has_fence = true;
-  Scenario scenario(setting);  // goes on, and says nothing
+  Scenario scenario(setting);  // continues, and prints nothing
   scenario.after(5s);
   scenario->power_off(0);
   scenario.after(7s);
@@ -625,7 +625,7 @@ TEST(Scenarios, E7_ThoseWhoWaitAreToldOfAReplacementOnlyWhereItIsTrusted) {
   EXPECT_EQ(scenario->rendezvous(1).member().loss(), QuorumLoss());
 }
 
-// Its kernel lived on, and repeats what it had not got through before.
+// Its kernel lived on, and repeats what had not been delivered.
 TEST(Scenarios, ANodeRankIsNotRefusedForWhatItsDeadHolderHadSaid) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Setting setting = cluster_of(3, NodeRange(3, 3));
@@ -642,8 +642,8 @@ TEST(Scenarios, ANodeRankIsNotRefusedForWhatItsDeadHolderHadSaid) {
   }
 }
 
-// Node 1 is cut off and lives; node 2 is started in its place, and waits for it with node 0.
-// Whoever leads when node 1 is back needs its vote, and must not refuse it for the sake of node 2.
+// Node 1 is cut off and lives; node 2 is started in its place, and waits for it with node 0. The
+// leader at the time when node 1 is back needs its vote, and must not refuse it in favor of node 2.
 TEST(Scenarios, ANodeThatIsBackKeepsItsRankFromWhoWasStartedInItsPlace) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Setting setting = cluster_of(3, NodeRange(2, 2));
@@ -693,7 +693,7 @@ TEST(Scenarios, ANodeRankThatTwoHaveEndsAJobThatWaitsForEachRank) {
   EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 2), Pair(1, 2), Pair(2, 2)));
 }
 
-// As people write who have read that --node-rank is for the static backend alone.
+// Users write this who have read that --node-rank is only for the static backend.
 TEST(Scenarios, AWishForOneNodeRankOnAllNodesHindersNobody) {
   Setting setting = cluster_of(3, NodeRange(3, 3));
   setting.wishes_for_rank_0 = true;
@@ -719,7 +719,7 @@ TEST(Scenarios, E9_ALeaderThatMayHaveLedOnAloneIsWaitedForUnlessItIsReplaced) {
   }
 }
 
-// Node 0 leads on without node 1, which it cannot hear, and dies when node 2 has joined it. Node 1
+// Node 0 continues without node 1, which it cannot hear, and dies when node 2 has joined it. Node 1
 // finds that all others of the round that it knows, which is node 0, are replaced.
 TEST(Scenarios, E9_AReplacedLeaderMayHaveLedOnWithOneWhoLives) {
   Setting setting = cluster_of(3, NodeRange(1, 3));
@@ -745,7 +745,7 @@ TEST(Scenarios, E9_AReplacedLeaderMayHaveLedOnWithOneWhoLives) {
   scenario->network().mend_all();
 }
 
-// The new pod joins before the leader has lost the old one, and with it its majority.
+// The new pod joins before the leader has lost the old one, and its majority with it.
 TEST(Scenarios, E9_WhoeverReplacesANodeBeforeThatIsMissedCounts) {
   for (const int node : {0, 1}) {
     Setting setting = cluster_of(2, NodeRange(2, 2));
@@ -849,7 +849,7 @@ TEST(Scenarios, TheLeaderWaitsForTheLastOutputOfAFailureThatEndsTheJobUnlessItsN
   }
 }
 
-TEST(Scenarios, ANodeToldToStopLeavesAndTheOthersGoOn) {
+TEST(Scenarios, ANodeToldToStopLeavesAndTheOthersContinue) {
   Scenario scenario(cluster_of(3, NodeRange(2, 3)));
   scenario.after(5s);
   scenario->tell_to_stop(2);
@@ -863,7 +863,7 @@ TEST(Scenarios, ANodeToldToStopLeavesAlthoughItsLeaveIsLostOnTheWay) {
   scenario.after(2s);
   scenario.deafen({2});
   scenario->tell_to_stop(2);
-  scenario.after(1s);  // it has begun a second connection by then, on which it says so again
+  scenario.after(1s);  // it has begun a second connection by then, on which it reports that again
   scenario->network().mend_all();
   scenario.after(10s);
   EXPECT_THAT(scenario->finished(), ElementsAre(Pair(2, 143)));
@@ -880,7 +880,7 @@ TEST(Scenarios, ANodeToldToStopBeforeTheFirstRoundLeavesAlone) {
   }
 }
 
-TEST(Scenarios, ALeaderToldToStopLeavesAndTheOthersGoOn) {
+TEST(Scenarios, ALeaderToldToStopLeavesAndTheOthersContinue) {
   Scenario scenario(cluster_of(3, NodeRange(2, 3)));
   scenario.after(5s);
   scenario->tell_to_stop(0);
@@ -897,7 +897,7 @@ TEST(Scenarios, TheLastButMinNodeToldToStopEndsTheJobEverywhere) {
   EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143)));
 }
 
-TEST(Scenarios, WhoComesBackAtTheEndpointJoinsAndFoundsNothing) {
+TEST(Scenarios, ANodeThatComesBackAtTheEndpointJoinsAndBootstrapsNothing) {
   Scenario scenario(cluster_of(3, NodeRange(2, 3)));
   scenario.after(5s);
   scenario->kill_agent(0);
@@ -909,7 +909,7 @@ TEST(Scenarios, WhoComesBackAtTheEndpointJoinsAndFoundsNothing) {
   EXPECT_EQ(scenario->newest_term(), 2);
 }
 
-/// Who leads job "a", whose endpoint this was, calls there.
+/// The leader of job "a", whose endpoint this was, calls there.
 std::vector<Endpoint> calls_of_a_founder(const std::string& job) {
   RendezvousPolicy policy;
   policy.job = job;
@@ -933,7 +933,7 @@ std::vector<Endpoint> calls_of_a_founder(const std::string& job) {
   return called;
 }
 
-TEST(Founder, FollowsTheSurvivorsOfItsOwnJobAlone) {
+TEST(BootstrapLeader, FollowsTheSurvivorsOfItsOwnJobAlone) {
   EXPECT_THAT(calls_of_a_founder("a"), ElementsAre(Endpoint{.host = "n1", .port = 1}));
   EXPECT_THAT(calls_of_a_founder("b"), IsEmpty());
 }

@@ -39,7 +39,7 @@ void partition(World& world, Cluster& cluster, int nodes) {
   }
 }
 
-/// As Slurm does: nearly all hear of it, at about the same time.
+/// As Slurm does: nearly all nodes get it, at about the same time.
 void give_notice(World& world, Cluster& cluster, int nodes) {
   for (int node = 0; node < nodes; ++node) {
     if (!world.chance(80)) continue;
@@ -47,8 +47,8 @@ void give_notice(World& world, Cluster& cluster, int nodes) {
   }
 }
 
-/// Lost without a word, and back after a while: a machine that was reset, or one whose processes
-/// were killed behind a cut, so that its kernel's last words come late.
+/// Lost silently, and back after a while: a machine that was reset, or one whose processes were
+/// killed behind a cut, so that its kernel's last packets arrive late.
 void vanish(World& world, Cluster& cluster, int node) {
   const Duration back = world.chance(60) ? world.between(0s, 5s) : world.between(5s, 25s);
   const bool is_reset = world.chance(50);
@@ -62,7 +62,7 @@ void vanish(World& world, Cluster& cluster, int node) {
     }
     cluster.kill_all(node);
   }
-  // Another machine is given its rank, by somebody who cannot know whether it lives.
+  // Another machine gets its rank, from a user who cannot know whether it lives.
   const auto twin = cluster.twin(node);
   const int started = twin && world.chance(40) ? *twin : node;
   world.in(back, [&cluster, node, started] {
@@ -76,8 +76,8 @@ void vanish(World& world, Cluster& cluster, int node) {
 }
 
 void one_fault(World& world, Cluster& cluster, int nodes) {
-  if (cluster.any_finished()) return;  // there is no job any more to return to
-  // Leaders are struck more often than others: the hard part is theirs.
+  if (cluster.any_finished()) return;  // there is no job any more to come back to
+  // Leaders are struck more often than others, because their failures are the hard cases.
   const int node = world.chance(35) ? cluster.leader() : world.roll(0, nodes - 1);
   switch (world.roll(0, 16)) {
     case 0:
@@ -114,7 +114,7 @@ void one_fault(World& world, Cluster& cluster, int nodes) {
       if (world.chance(40)) return cluster.tell_to_stop(node);
       if (world.chance(20)) give_notice(world, cluster, nodes);
       return;
-    default:  // whoever is gone comes back
+    default:  // nodes that are gone come back
       for (int i = 0; i < nodes; ++i) {
         if (cluster.is_alive(i) || !world.chance(60)) continue;
         cluster.network().set_up(i, true);
@@ -134,14 +134,14 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   const int max = world.chance(40) ? setting.nodes : world.roll(1, setting.nodes);
   setting.range = NodeRange(world.roll(1, max), max);
   const bool has_spares = max < setting.nodes;
-  // Who replaces another by name does so among the nodes that the job has, no more (E9).
+  // A node that replaces another by name is one of the job's nodes, not an additional one (E9).
   setting.trusts_replacement = !has_spares && world.chance(25);
   setting.moves = setting.trusts_replacement && world.chance(50);
   setting.has_ranks = !has_spares && world.chance(30);
   const bool wishes = !setting.has_ranks && world.chance(10);
-  // Where others are replaced by their rank, it is a place, and each node has its own.
+  // If nodes are replaced by their rank, a rank is a slot, and each node has its own.
   setting.wishes_for_rank_0 = wishes && !setting.trusts_replacement;
-  // A vouching user would lie.
+  // A user who vouches for this would be wrong.
   const bool may_have_twin = setting.has_ranks && !setting.trusts_replacement;
   if (may_have_twin && world.chance(60)) {
     setting.twin_of = world.roll(1, setting.nodes - 1);
@@ -149,11 +149,11 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   }
   setting.has_fence = world.chance(20);
   setting.held_max = world.chance(60) ? 8 : world.roll(0, 2);
-  setting.last_call = 12s;  // as in life, longer than it takes to hear of survivors
+  setting.last_call = 12s;  // as in reality, longer than it takes to hear of survivors
   setting.max_restarts = world.roll(0, 4);
   setting.lease = world.chance(70) ? 3s : 1s;
   setting.work = world.between(5s, 30s);
-  // By the seed, so that schedules without stay as they are.
+  // By the seed, so that schedules without it do not change.
   if (seed % 4 == 0) setting.unfit_percent = seed % 8 == 0 ? 40 : 15;
   setting.has_own_console = seed % 3 == 1;
   setting.reads_last_lines = seed % 4 == 2;
@@ -161,7 +161,7 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
   cluster.keeps_log = keeps_log;
   cluster.tells_calls = std::getenv("DDPRUN_SIM_CALLS") != nullptr;
   cluster.network().slowest = world.chance(80) ? Duration(2ms) : Duration(150ms);
-  // What is lost on the way comes when TCP sends it again: in a second.
+  // What is lost on the way arrives when TCP sends it again: within a second.
   if (seed % 5 == 2) cluster.network().slowest = setting.lease / 3;
 
   cluster.strikes_at_starts = world.chance(30);

@@ -1,7 +1,7 @@
 #pragma once
 
-// One run: a cluster, at least ten faults in sixty seconds, then quiet. What a seed decides, it
-// decides here and in the cluster's dice, so a seed replays.
+// One run: a cluster, at least ten faults in sixty seconds, then quiet. The seed decides
+// everything, here and in the cluster's random numbers, so a seed replays.
 
 #include "tests/sim/cluster.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Virtual time and chance: what happens next is the earliest of what was planned, and nothing else
-// in a simulated cluster decides anything. One seed is one run.
+// Virtual time and random numbers: the next event is the earliest planned one, and nothing else in
+// a simulated cluster decides anything. One seed is one run.
 
 #include "base/time.hpp"
 
@@ -21,7 +21,7 @@ class World {
   TimePoint now() const { return now_; }
   std::uint64_t happened() const { return happened_; }
 
-  /// Does `what` after `delay`, behind whatever was planned for the same instant before.
+  /// Runs `what` after `delay`, after anything planned earlier for the same instant.
   void in(Duration delay, std::function<void()> what) {
     plans_.push({.at = now_ + delay, .sequence = ++sequence_, .what = std::move(what)});
   }
@@ -29,7 +29,7 @@ class World {
     in(std::max(Duration::zero(), when - now_), std::move(what));
   }
 
-  /// Runs until `end`, or until `is_over`, or for `happenings_max`. Yields false at that limit.
+  /// Runs until `end`, or until `is_over`, or for `happenings_max`. Returns false at that limit.
   bool run(TimePoint end, std::uint64_t happenings_max, const std::function<bool()>& is_over) {
     while (!plans_.empty() && plans_.top().at <= end && !is_over()) {
       if (++happened_ > happenings_max) return false;

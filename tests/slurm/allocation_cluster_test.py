@@ -1,4 +1,4 @@
-"""What find_allocation() makes of the environments that a real Slurm makes.
+"""The results of find_allocation() for environments of a real Slurm.
 
     allocation_cluster_test.py --print-allocation PROGRAM [unittest arguments]
 """
@@ -36,7 +36,7 @@ class Allocations(unittest.TestCase):
         return self.told(self.cluster.srun(*flags, self.program).stdout)
 
     def of_job(self, *flags, script):
-        """The lines that a batch script prints; not what Slurm says of a step that has to wait."""
+        """The lines that a batch script prints, without Slurm's messages about a step that must wait."""
         job = self.cluster.sbatch(
             f"--error={self.cluster.shared}/job-%j.err", *flags, script=script.replace("PRINT", self.program))
         self.cluster.wait_for(job, "COMPLETED")
@@ -83,7 +83,7 @@ class Allocations(unittest.TestCase):
     def test_the_srun_it_names_is_right_in_a_job_with_more_tasks(self):
         crowded = self.of_srun("-N2", "--ntasks-per-node=4")
         line = crowded[0]["agents_share_nodes"]
-        self.assertRegex(line, "^this step has 8 tasks on 2 nodes, .*: start it by srun .* ddprun$")
+        self.assertRegex(line, "^this step has 8 tasks on 2 nodes, .*; start it by srun .* ddprun$")
         srun = line[line.index("srun "):].removesuffix("ddprun") + "PRINT"
         _, steps = self.of_job("-N2", "--ntasks-per-node=4", script=f"""
             PRINT                                   # the script itself is no step

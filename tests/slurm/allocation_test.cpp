@@ -18,7 +18,7 @@ Allocation allocation_of(const Environment& environment) {
   return found.value().value();
 }
 
-/// What is said of the recorded step once `variable` is `value`.
+/// The error for the recorded step if `variable` is `value`.
 std::string complaint(const char* variable, const std::string& value) {
   Environment environment = recorded("bare_srun");
   environment[variable] = value;
@@ -98,9 +98,9 @@ TEST(Allocation, SaysWhichSrunStartsOneAgentPerNode) {
   EXPECT_EQ(shared.cpus, 8);
   EXPECT_EQ(
       agents_share_nodes(shared).detail,
-      "this step has 8 tasks on 2 nodes, and ddprun wants one on each: start it by srun --nodes=2 "
+      "this step has 8 tasks on 2 nodes, but ddprun needs one per node; start it by srun --nodes=2 "
       "--ntasks=2 --ntasks-per-node=1 ddprun");
-  // That very line, in the same job:
+  // The same command line, in the same job:
   EXPECT_FALSE(allocation_of(recorded("one_task_per_node")).has_shared_nodes());
 }
 
@@ -196,7 +196,7 @@ TEST(Allocation, RefusesAListItCannotRead) {
       HasSubstr("SLURM_STEP_NODELIST: host list 'node[0-', position 5: the bracket is not closed"));
   EXPECT_THAT(
       complaint("SLURM_STEP_TASKS_PER_NODE", "1(x"),
-      HasSubstr("SLURM_STEP_TASKS_PER_NODE: '1(x' is no count"));
+      HasSubstr("SLURM_STEP_TASKS_PER_NODE: '1(x' is not a count"));
 }
 
 TEST(Allocation, RefusesAStepWithoutItsVariables) {

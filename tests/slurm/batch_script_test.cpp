@@ -16,11 +16,11 @@ using testing::IsEmpty;
 
 const CommittedCode kCode{.commit = "c0ffee", .root = "/repo/.git/code/c0ffee", .folder = {}};
 
-TEST(BatchScript, ChangesToTheCodeBehindItsSbatchLines) {
+TEST(BatchScript, ChangesToTheCodeAfterItsSbatchLines) {
   EXPECT_EQ(
       with_code("#!/bin/bash\n#SBATCH --nodes=2\n\n# Why.\nsrun ddprun train.py\n", kCode).value(),
       "#!/bin/bash\n#SBATCH --nodes=2\n\n# Why.\n"
-      "# From ddpctl submit: what is edited from now on does not reach this job.\n"
+      "# Added by ddpctl submit: later edits do not affect this job.\n"
       "export GIT_COMMIT=c0ffee DDPRUN_CODE=/repo/.git/code/c0ffee\n"
       "cd -- /repo/.git/code/c0ffee || exit 78\n"
       "\n"
@@ -37,7 +37,7 @@ TEST(BatchScript, BeginsWhereItWasSubmitted) {
 }
 
 TEST(BatchScript, MayLackItsLastLineEnd) {
-  EXPECT_THAT(with_code("#!/bin/sh", kCode).value(), HasSubstr("#!/bin/sh\n# From"));
+  EXPECT_THAT(with_code("#!/bin/sh", kCode).value(), HasSubstr("#!/bin/sh\n# Added"));
 }
 
 TEST(BatchScript, IsForAShell) {
@@ -46,7 +46,7 @@ TEST(BatchScript, IsForAShell) {
     EXPECT_TRUE(with_code(std::string(first) + "\ntrue\n", kCode)) << first;
   }
   EXPECT_THAT(with_code("#!/usr/bin/env python3\n", kCode).error().detail, HasSubstr("'python3'"));
-  EXPECT_THAT(with_code("#!/bin/csh\n", kCode).error().detail, HasSubstr("no shell"));
+  EXPECT_THAT(with_code("#!/bin/csh\n", kCode).error().detail, HasSubstr("not a shell"));
   EXPECT_THAT(with_code("srun hostname\n", kCode).error().detail, HasSubstr("#!/bin/bash"));
 }
 
@@ -109,7 +109,7 @@ TEST_F(Output, KnowsTheNamesOfUserAndJob) {
   EXPECT_THAT(folders().value(), ElementsAre("ann/wrap/100%/"));
 }
 
-TEST_F(Output, IsTakenAsItIsBehindABackslash) {
+TEST_F(Output, IsTakenAsItIsAfterABackslash) {
   write({"--output=\\%x/o"});
   EXPECT_THAT(folders().value(), ElementsAre("%x/"));
 }
@@ -126,13 +126,13 @@ TEST_F(Output, IsRefusedInAFolderThatCannotBeMadeInTime) {
     return made ? "accepted" : made.error().detail;
   };
   EXPECT_THAT(complaint({"--error=a/%4j/out.txt"}), HasSubstr("--error: 'a/%4j/out.txt'"));
-  EXPECT_THAT(complaint({"--output=%N/out.txt"}), HasSubstr("not known before the job runs"));
+  EXPECT_THAT(complaint({"--output=%N/out.txt"}), HasSubstr("known only when the job runs"));
   EXPECT_THAT(complaint({"--output=%j/o", "--array=1-3"}), HasSubstr("each element of --array"));
-  EXPECT_THAT(complaint({"--output=%j/o", "-W"}), HasSubstr("--wait waits"));
-  EXPECT_THAT(complaint({"--output=%j/o", "-Q"}), HasSubstr("--quiet keeps the job's id back"));
+  EXPECT_THAT(complaint({"--output=%j/o", "-W"}), HasSubstr("--wait would wait"));
+  EXPECT_THAT(complaint({"--output=%j/o", "-Q"}), HasSubstr("--quiet hides the job's id"));
   EXPECT_EQ(complaint({"--output=%j/o", "--wait-all-nodes=1"}), "accepted");
   set("SBATCH_WAIT", "1");
-  EXPECT_THAT(complaint({"--output=%j/o"}), HasSubstr("--wait waits"));
+  EXPECT_THAT(complaint({"--output=%j/o"}), HasSubstr("--wait would wait"));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
-"""An image classifier that saves a checkpoint at the end of each epoch, and goes on from it, by Python's DDP.
+"""An image classifier with Python's DDP that saves a checkpoint at the end of each epoch, and resumes from it.
 
     checkpointed.py --data DIR --checkpoints DIR [--epochs N] [--samples N] [--pause-at EPOCH FIFO]
 
-As people write it: it knows nothing of ddprun, and no signal. A checkpoint has all that the next epoch depends
-on, of every rank what it draws by chance as well. With --pause-at a run that began without a checkpoint says on
-the FIFO that it is in the middle of that epoch, and waits for its end.
+As users write it: independent of ddprun, and without signal handlers. A checkpoint has all that the next epoch
+depends on, including the random state of every rank. With --pause-at a run that began without a checkpoint reports
+on the FIFO that it is in the middle of that epoch, and waits until it is ended.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def say(text):
 
 
 def read_idx(file, header, count):
-    """The first `count` entries of an IDX file, behind the bytes of its header."""
+    """The first `count` entries of an IDX file, after its header."""
     size = 1 if header == 8 else 28 * 28
     with gzip.open(file) as packed:
         values = numpy.frombuffer(packed.read(header + count * size), numpy.uint8, offset=header)
@@ -90,7 +90,7 @@ class Training:
             say(f"resumed epoch={self.epoch}")
 
     def save(self):
-        """It is there as a whole or not at all."""
+        """Saves it atomically."""
         of_ranks = [None] * self.world
         dist.all_gather_object(of_ranks, chance())
         if self.rank == 0:
@@ -108,7 +108,7 @@ class Training:
         """Loss and accuracy over all samples of all ranks."""
         self.model.train()
         self.sampler.set_epoch(self.epoch)
-        sums = torch.zeros(3, dtype=torch.float64)  # loss, right ones, samples
+        sums = torch.zeros(3, dtype=torch.float64)  # loss, correct ones, samples
         for step, (images, labels) in enumerate(self.loader):
             if step == len(self.loader) // 2:
                 self.pause()

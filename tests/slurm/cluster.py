@@ -1,4 +1,4 @@
-"""A real Slurm cluster on this machine, each node with a network and processes of its own.
+"""A real Slurm cluster on this machine; each node has its own network and processes.
 
     with Cluster(4, gpus=4) as cluster:
         cluster.srun("-N2", "--ntasks-per-node=1", "hostname").stdout
@@ -6,10 +6,10 @@
         cluster.kill_node("node2")                    # power loss
         cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"]
 
-What is a cluster here, and what can be done to it, says tests/slurm/local_cluster, which does it.
+tests/slurm/local_cluster implements the cluster and its faults, and documents them.
 
-Nothing is left: leaving the block ends every process of the cluster and removes its files. If this
-process is killed instead, a few lines of shell that outlive it do the same.
+Leaving the block ends every process of the cluster and removes its files. If this process is killed
+instead, a few lines of shell that outlive it do the same.
 """
 
 import contextlib
@@ -26,15 +26,15 @@ import unittest
 TOOL = str(pathlib.Path(__file__).resolve().with_name("local_cluster"))
 PATIENCE_S = 120
 MISSING_PACKAGES = 3  # local_cluster's exit status for it
-# Slurm tells nobody of a job's state but those who ask.
+# Slurm does not report changes of a job's state, so it is polled.
 POLL_S = 0.05
-# Of jobs that will not change any more by themselves.
+# States of jobs that do not change any more by themselves.
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY",
         "BOOT_FAIL", "DEADLINE")
 PR_SET_PDEATHSIG = 1
 
-# Waits for a word, or for the end of whoever could write it. Its own parent ends at once, so that
-# whoever kills the test with all its children does not find it. Its stdout is open as long as it runs.
+# Waits for a line, or for the end of all its writers. Its own parent ends at once, so that a kill of the
+# test with all its children does not reach it. Its stdout is open as long as it runs.
 _UNDERTAKER = """
   { read -r _ || { "$0" down; rm -rf -- "$DDPRUN_SLURM_DIR"; } >/dev/null; } <&0 2>/dev/null &
 """
@@ -43,9 +43,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def first(nodes):
-    """Words for Slurm: so many of Cluster(…)'s nodes, the first ones, whatever an earlier job still has.
+    """Arguments for Slurm: the first so many of Cluster(…)'s nodes, even if an earlier job still has some.
 
-    Left to itself Slurm passes over a node whose job it is still clearing away, though that has ended.
+    By itself Slurm skips a node whose job it is still cleaning up, although that has ended.
     """
     return f"--nodes={nodes}", f"--nodelist=node[0-{nodes - 1}]"
 
@@ -72,7 +72,7 @@ def _end_with_the_test():
 
 
 def _clean_environment(**more):
-    """Ours, without what a Slurm around us says."""
+    """Our environment, without the variables of an outer Slurm."""
     ours = {name: value for name, value in os.environ.items()
             if not name.startswith(("SLURM", "SBATCH_", "SALLOC_", "SRUN_"))}
     return ours | more
@@ -82,9 +82,9 @@ class Cluster:
     def __init__(self, nodes, *, gpus=0, cpus=16, names=None, private_tmp=False, settings=None):
         """`settings` are parameters of slurm.conf; see local_cluster for those that it has.
 
-        With `private_tmp`, what lies in /tmp here is not there on a node, but for `shared`.
+        With `private_tmp`, files in /tmp here are not visible on a node, except `shared`.
         """
-        # Not below TMPDIR: sockets lie there, whose paths have to be short.
+        # Not below TMPDIR: it contains sockets, whose paths must be short.
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-slurm-", dir="/tmp"))
         self.directory.chmod(0o755)  # munged insists
         self.shared = self.directory / "shared"  # seen by all nodes at this path
@@ -140,7 +140,7 @@ class Cluster:
     # What runs there. ---------------------------------------------------------------------------
 
     def popen(self, *words, node=None, env=None, **more):
-        """On the login node, whose process it is, or on `node`. Ends with this process."""
+        """Runs it on the login node, or on `node`. Ends with this process."""
         where = [node] if node else []
         return subprocess.Popen([TOOL, "exec", *where, "--", *words],
                                 env=self._environment(**(env or {})),
@@ -172,18 +172,18 @@ class Cluster:
         return int(told.strip().split(";")[0])
 
     def output_of(self, job):
-        """Of its batch script; empty as long as that has not begun."""
+        """The output of its batch script; empty until that has begun."""
         file = self.shared / f"job-{job}.out"
         return file.read_text() if file.exists() else ""
 
     def job(self, job):
-        """What scontrol knows of it: JobState, ExitCode, Restarts, NodeList, …"""
+        """The fields of scontrol: JobState, ExitCode, Restarts, NodeList, …"""
         line = self.run("scontrol", "--oneliner", "show", "job", str(job)).stdout.split("\n")[0]
         return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
     def wait_for(self, job, *states, restarts=None, timeout=PATIENCE_S):
-        """The job once it is in one of `states`, after so many restarts if that is asked for; fails
-        at once if it is over otherwise."""
+        """The job once it is in one of `states`, after so many restarts if given; fails at once if it ends in another
+        state."""
         deadline = time.monotonic() + timeout
         while True:
             known = self.job(job)
@@ -195,7 +195,7 @@ class Cluster:
             time.sleep(POLL_S)
 
     def wait_until(self, claim, what, timeout=PATIENCE_S):
-        """Until `claim()`, which Slurm or a program here does not tell by itself."""
+        """Waits for `claim()`, which neither Slurm nor a program here reports by itself."""
         deadline = time.monotonic() + timeout
         while not claim():
             if time.monotonic() > deadline:
@@ -203,7 +203,7 @@ class Cluster:
             time.sleep(POLL_S)
 
     def wait_until_down(self, name, timeout=PATIENCE_S):
-        """Until Slurm knows that the node is lost."""
+        """Waits until Slurm knows that the node is lost."""
         self.wait_until(lambda: "DOWN" in self.run("scontrol", "show", "node", name).stdout,
                         f"Slurm says that {name} is down", timeout)
 
@@ -211,16 +211,16 @@ class Cluster:
         return self.wait_for(job, *OVER, timeout=timeout)
 
     def start_again(self, job, restarts=1):
-        """Once it was requeued, without the two minutes for which Slurm holds it back then."""
+        """Releases it after a requeue, without the two minutes for which Slurm delays it."""
         self.wait_for(job, "PENDING", restarts=restarts)
-        # Slurm takes a start in the second of the requeue for what it has just revoked, and fails the
-        # job: "Job credential revoked".
+        # Slurm takes a start in the same second as the requeue for the one that it has just revoked, and fails
+        # the job: "Job credential revoked".
         self.run("scontrol", "update", f"JobId={job}", "StartTime=now+1")
 
     # Troubles. ----------------------------------------------------------------------------------
 
     def kill_node(self, name):
-        """Power loss: it falls silent, and nothing of it is left."""
+        """Power loss: it falls silent, and all its processes are gone."""
         self._tool("kill-node", name)
 
     def kill_slurmd(self, name):

@@ -1,4 +1,4 @@
-"""That the cluster is one, and that nothing is left of it.
+"""Checks that the cluster works, and that nothing is left of it.
 
     cluster_test.py [unittest arguments]
 """
@@ -33,8 +33,7 @@ def setUpModule():
 
 
 def processes_of(directory):
-    """Whatever of a cluster runs: its programs have its directory in their environment, or were
-    given it."""
+    """The processes of a cluster: its programs have its directory in their environment or their arguments."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -104,7 +103,7 @@ class Troubles(unittest.TestCase):
                 return connect(name, PATIENCE_S)
 
             def node1_loses(name):
-                return not connect(name, 1)  # lost packets are silence, which has no end of its own
+                return not connect(name, 1)  # lost packets cause silence, without an error
 
             cluster.isolate("node0", "node1")
             self.assertTrue(node1_loses("node0"))
@@ -143,7 +142,7 @@ class NothingIsLeft(unittest.TestCase):
             self.assertTrue(left)
             test.kill()
         await_end_of(left)
-        await_end_of(processes_of(directory))  # who removes the files
+        await_end_of(processes_of(directory))  # which removes the files
         self.assertFalse(directory.exists())
 
 

@@ -3,7 +3,7 @@ with `ddprun` for torchrun and its like, and `ddptrain` for the Python script. d
 
     command_lines_cluster_test.py --ddprun PROGRAM --ddptrain PROGRAM [unittest arguments]
 
-What a text's script has in its code, such as its model, stands in a configuration here, with less to train.
+What a text's script has in its code, such as its model, is in a configuration here, with less to train.
 """
 
 import argparse
@@ -63,11 +63,11 @@ class CommandLines(unittest.TestCase):
     # Verbs. -------------------------------------------------------------------------------------
 
     def ddptrain(self, text):
-        """That stands for the script of a text."""
+        """A program in place of the script of a text."""
         return f"ddptrain --config {self.cluster.shared}/{text}.yaml"
 
     def submit(self, script, *flags):
-        """Its output, once the batch job of these lines has ended well."""
+        """The output of the batch job of these lines, after its success."""
         job = self.cluster.sbatch(*flags, f"--chdir={self.room}", script=f"set -e\n{script}", env=self.environment)
         ended = self.cluster.wait_until_over(job, timeout=2 * PATIENCE_S)
         output = self.cluster.output_of(job)
@@ -87,7 +87,7 @@ class CommandLines(unittest.TestCase):
         return terminal
 
     def assert_said(self, output, world, each, arguments=()):
-        """By main.py on every rank, of which each node has so many."""
+        """Trains with main.py on every rank, of which each node has so many."""
         said = {line for line in output.splitlines() if line.startswith("said ")}
         self.assertEqual({f"said {rank}/{world}/{rank % each} {list(arguments)}" for rank in range(world)}, said, output)
 
@@ -152,7 +152,7 @@ class CommandLines(unittest.TestCase):
             """, "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=4", "--threads-per-core=1", "--gres=gpu:4")
         with_ddprun, alone = output.split("and without a launcher")
         self.assert_said(with_ddprun, 8, 4)
-        self.assertEqual(1, with_ddprun.count("the first one of each node takes part, and the others end at once, with 0"))
+        self.assertEqual(1, with_ddprun.count("the first task of each node takes part, and the others exit with 0"))
         self.assert_lines(alone, *(rf"^Local Rank: {local}, Epoch: 0, Training \.\.\.$" for local in range(4)))
 
     def test_openacc_on_one_node(self):
@@ -160,7 +160,7 @@ class CommandLines(unittest.TestCase):
         self.assert_said(self.typed(line).stdout, 4, 4)
         in_a_job_of_many_tasks = self.submit(line, "--nodes=2", "--ntasks-per-node=4", "--cpus-per-task=2", "--gres=gpu:4")
         self.assert_said(in_a_job_of_many_tasks, 4, 4)
-        self.assertEqual(1, in_a_job_of_many_tasks.count("this step has 8 tasks on 1 node, and ddprun wants one on each"))
+        self.assertEqual(1, in_a_job_of_many_tasks.count("this step has 8 tasks on 1 node, but ddprun needs one per node"))
 
     def test_a_script_that_is_given_its_local_rank(self):
         ended = self.typed("ddprun --nproc_per_node=2 main.py '--local-rank=${local_rank}'")
@@ -189,7 +189,7 @@ class CommandLines(unittest.TestCase):
         self.assertEqual({"epoch_0.pt", "epoch_1.pt"}, {file.name for file in (self.room / "checkpoints").iterdir()})
 
     def test_mila_with_a_launcher_on_each_node(self):
-        """With 2 for `gpu`: there is no GPU here, and ddprun says so."""
+        """With 2 instead of `gpu`: there is no GPU here, which ddprun would report."""
         both = r"""
             srun --ntasks-per-node=1 bash -c "ddprun --node-rank=\$SLURM_NODEID --nnodes=\$SLURM_STEP_NUM_NODES \
                 --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT --nproc-per-node=2 main.py $@"
@@ -209,13 +209,13 @@ class CommandLines(unittest.TestCase):
         self.assert_lines(terminal.said, r"ddptrain: --compile has no effect", r"Epoch 0: Val loss: ")
 
     def test_mila_with_another_model(self):
-        """Without --pretrained, whose file is to be fetched; that says so."""
+        """Without --pretrained, whose file would have to be downloaded; a message says so."""
         flags = "--checkpoint_interval_epochs=1 --no_wandb --use_fake_data --model_name=vit_b_32 --val_seed=0 --epochs=1"
         ended = self.typed(f"srun {self.ddptrain('mila')} {flags} --batch_size=8")
         self.assert_lines(ended.stdout, r"Epoch 0: Val loss: ")
         refused = self.typed(f"HOME={self.room} srun {self.ddptrain('mila')} {flags} --pretrained", check=False)
         self.assertNotEqual(0, refused.returncode)
-        self.assert_lines(refused.stderr, r"--pretrained without a file takes the one that torchvision downloads")
+        self.assert_lines(refused.stderr, r"--pretrained without a file needs the one that torchvision downloads")
 
     def test_mila_in_an_interactive_job(self):
         ended = self.typed(f"salloc --nodes=1-2 --ntasks=4 --gpus-per-task=1 --cpus-per-task=1 "
@@ -227,7 +227,7 @@ class CommandLines(unittest.TestCase):
         self.assert_lines(ended.stdout, r"Epoch 0: Val loss: ")
 
     def test_mila_with_tasks_that_share_their_gpus(self):
-        """Slurm 22.05 does not know the text's value; what it has instead does the same."""
+        """Slurm 22.05 does not know the text's value; its own equivalent does the same."""
         flag = "--gres-flags=allow-task-sharing"
         if "nvalid" in self.typed(f"srun {flag} true", check=False).stderr:
             flag = "--gpu-bind=none"

@@ -1,9 +1,9 @@
-"""In a container without a Slurm client, slurm.conf or resolv.conf, `ddprun` lives on the variables of its step.
+"""In a container without a Slurm client, slurm.conf or resolv.conf, `ddprun` uses only the variables of its step.
 
     container_cluster_test.py --ddprun PROGRAM --ddpctl PROGRAM [unittest arguments]
 
-The container is a root of its own: read-only, with the two programs, what they load, a shell, /proc, /dev and /tmp,
-and /etc/hosts, as container runtimes bring it.
+The container is a separate root: read-only, with the two programs, what they load, a shell, /proc, /dev and /tmp,
+and /etc/hosts, as container runtimes provide it.
 """
 
 import argparse
@@ -24,7 +24,7 @@ options = argparse.Namespace()
 TRY_AGAIN, NOT_FOUND = 75, 127
 TOOLS = ("sh", "sleep", "env")
 ENVIRONMENT = {"PATH": "/bin:/usr/bin:/sbin:/usr/sbin", "TMPDIR": "/tmp"}
-# A root that may not be written is no defect of this one, and the rest is the machine's.
+# A read-only root is intended here, and the other findings concern the machine.
 DOCTOR = ("ddpctl", "doctor", "--skip=disk", "--skip=clock", "--skip=limit", "--limit=60")
 ENTER = """#!/bin/sh -e
 exec unshare --mount sh -ec '
@@ -39,7 +39,7 @@ exec unshare --mount sh -ec '
 ' enter "${0%/*}/root" "$@"
 """
 SAY = 'read host </proc/sys/kernel/hostname; echo "$RANK/$WORLD_SIZE $host $MASTER_ADDR"'
-# Slurm's own signal may come before ddprun's word, and to sleep before it comes to the shell.
+# Slurm's own signal may come before ddprun's notice, and may reach sleep before the shell.
 SAVES = """
 trap 'trap "" TERM; until read -r told <"$DDPRUN_NOTICE_FILE"; do :; done; echo "told $told"; exit 0' TERM
 echo "up $RANK"
@@ -57,7 +57,7 @@ def libraries(program):
 
 
 def make_root(root):
-    """bin has the programs; all else lies where it lies outside."""
+    """bin has the programs; all else has the same path as outside."""
     for place in ("bin", "proc", "dev", "tmp", "etc"):
         (root / place).mkdir(parents=True)
     programs = [options.ddprun, options.ddpctl, *map(shutil.which, TOOLS)]
@@ -106,7 +106,7 @@ class Container(unittest.TestCase):
         return job, output
 
     def assert_not_again(self, job, output, why):
-        """One line says it, and what to do instead."""
+        """One line reports it, and what to do instead."""
         self.assertEqual(
             [f"ddprun: job {job} is not started again: {why}; where ddprun ends with {TRY_AGAIN}, let the "
              f"batch script call 'scontrol requeue {job}'"],
@@ -137,7 +137,7 @@ class Container(unittest.TestCase):
         self.assertRegex(failed.stderr, "rank 3 .* exited with status 7")
 
     def test_a_job_that_saved_says_once_why_it_is_not_started_again(self):
-        """And promises its workers no time that it does not know of."""
+        """And tells its workers no deadline that it does not know."""
         job, output = self.told_to_save([str(self.enter), "ddprun"])
         told = [json.loads(line) for line in re.findall("^told (.*)$", output, re.M)]
         self.assertEqual([("SIGTERM", None)] * 2, [(one["signal"], one["deadline_s"]) for one in told], output)
@@ -158,7 +158,7 @@ class Container(unittest.TestCase):
         listed = self.inside(2, "sh", "-c", 'ddpctl hostlist "$SLURM_JOB_NODELIST"').stdout
         self.assertEqual(["node0", "node0", "node1", "node1"], sorted(listed.split()))
         checked = self.inside(2, *DOCTOR, "--wait=60")
-        self.assertIn("[ok] node0 reach node1: met both ways", checked.stdout)
+        self.assertIn("[ok] node0 reach node1: connected both ways", checked.stdout)
         nameless = self.inside(2, *DOCTOR, "--wait=1", WITHOUT_HOSTS="yes", check=False)
         self.assertEqual(1, nameless.returncode)
         self.assertRegex(nameless.stdout, r"\[!!\] node0 reach node1: .* cannot be resolved")

@@ -36,7 +36,7 @@ TEST(Counts, AreRefusedWithThePieceThatIsWrong) {
         "99999999999999999999"}) {
     const auto counts = expand_counts(std::string("2,") + piece);
     ASSERT_FALSE(counts) << piece;
-    EXPECT_THAT(counts.error().detail, HasSubstr("'" + std::string(piece) + "' is no count"));
+    EXPECT_THAT(counts.error().detail, HasSubstr("'" + std::string(piece) + "' is not a count"));
   }
 }
 

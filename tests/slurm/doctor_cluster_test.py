@@ -1,4 +1,4 @@
-"""`srun ddpctl doctor` on a real Slurm: nodes look at themselves and at each other.
+"""`srun ddpctl doctor` on a real Slurm: nodes check themselves and each other.
 
     doctor_cluster_test.py --ddpctl PROGRAM [unittest arguments]
 """
@@ -15,7 +15,7 @@ import unittest
 from cluster import Cluster, skip_without_cluster
 
 options = argparse.Namespace()
-PATIENT = ("--limit=60", "--wait=60")  # no machine is too busy for it, and all is over when they met
+PATIENT = ("--limit=60", "--wait=60")  # long enough for a busy machine; the doctors end as soon as they have met
 SHORT = ("--limit=10", "--wait=15")  # for nodes that cannot be reached anyway
 PORT = 4242  # of a network that no other process sees
 LISTEN = ("import socket, sys\n"
@@ -34,7 +34,7 @@ class Doctor(unittest.TestCase):
         cls.cluster = cls.enterClassContext(Cluster(3, gpus=2))
 
     def examine(self, *flags, limits=PATIENT, srun=("-N3", "--ntasks-per-node=1"), status=0):
-        """{node: {subject: finding}}. What is the machine's, not the cluster's, is left out."""
+        """{node: {subject: finding}}, without findings about the machine itself."""
         words = (os.path.abspath(options.ddpctl), "doctor", "--json", "--skip=clock",
                  "--skip=limit", "--min-free=1M", *limits, *flags)
         # A file for each task: srun cuts what is longer than 1 KiB, and mixes the pieces.
@@ -75,7 +75,7 @@ class Doctor(unittest.TestCase):
         for node, other in (("node1", "node2"), ("node2", "node1")):
             self.assertTrue(nodes[node]["reach node0"]["is_well"])
             self.assert_wrong(nodes[node][f"reach {other}"], "it does not answer",
-                              "leave it out (--exclude)")
+                              "exclude it (--exclude)")
 
     def test_a_port_that_is_taken_on_one_node(self):
         stranger = self.cluster.popen(sys.executable, "-c", LISTEN, node="node1", stdin=-1,
@@ -98,7 +98,7 @@ class Doctor(unittest.TestCase):
         """As here, where Slurm's GPUs are links to /dev/null."""
         (node,) = self.examine(srun=("-N1", "--ntasks-per-node=1", "--gpus-per-node=2"),
                                status=1).values()
-        self.assert_wrong(node["gpus"], "no /dev/nvidia0", "load the driver")
+        self.assert_wrong(node["gpus"], "/dev/nvidia0 does not exist", "load the driver")
 
     def test_in_a_job_but_in_no_step(self):
         job = self.cluster.sbatch("-N2", script=(
@@ -106,7 +106,7 @@ class Doctor(unittest.TestCase):
         self.cluster.wait_until_over(job)
         findings = {found["subject"]: found
                     for found in json.loads(self.cluster.output_of(job))["findings"]}
-        self.assertIn(f"in job {job}, but in no step", findings["slurm"]["seen"])
+        self.assertIn(f"in job {job}, but not in a step", findings["slurm"]["seen"])
         self.assertIn("is 2 hosts", findings["hostlist"]["seen"])
 
 

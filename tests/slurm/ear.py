@@ -1,4 +1,4 @@
-"""How a test hears of its workers that they have come so far, without asking again and again."""
+"""A FIFO by which workers report their progress to a test, without polling."""
 
 import os
 import select
@@ -7,7 +7,7 @@ from cluster import PATIENCE_S
 
 
 class Ear:
-    """A FIFO on which workers say that they have come so far, or wait for a word."""
+    """A FIFO on which workers report their progress, or wait for a line."""
 
     def __init__(self, path):
         os.mkfifo(path)
@@ -21,7 +21,7 @@ class Ear:
         os.write(self._fifo, text)
 
     def hear(self, count):
-        """The host of each of so many, by rank."""
+        """The hosts of so many workers, by rank."""
         heard = b""
         while heard.count(b"\n") < count:
             if not select.select([self._fifo], [], [], PATIENCE_S)[0]:

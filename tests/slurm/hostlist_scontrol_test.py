@@ -1,4 +1,4 @@
-"""Host lists beside those of Slurm itself: 10,000 random ones, expanded, refused and folded by both.
+"""Host lists compared with Slurm itself: 10,000 random ones, expanded, refused and folded by both.
 
     hostlist_scontrol_test.py --ddpctl PROGRAM [unittest arguments]
 
@@ -81,7 +81,7 @@ def scontrol(what, text, **more):
 
 
 def unfenced(text, separator):
-    """The answers for the lists of a batch, of which each is followed by a fence."""
+    """The results for the lists of a batch, each of which is followed by a fence."""
     answers = [[]]
     for piece in text.split(separator):
         if piece == FENCE:
@@ -94,7 +94,7 @@ def unfenced(text, separator):
 class Hostlists(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # scontrol wants a configuration even for what needs none.
+        # scontrol requires a configuration even for commands that need none.
         directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(directory.cleanup)
         os.environ["SLURM_CONF"] = os.path.join(directory.name, "slurm.conf")

@@ -1,4 +1,4 @@
-"""`srun ddprun` on a real Slurm: nothing to type that Slurm knows.
+"""`srun ddprun` on a real Slurm: no flags for what Slurm knows.
 
     launch_cluster_test.py --ddprun PROGRAM [unittest arguments]
 """
@@ -15,7 +15,7 @@ from cluster import Cluster, first, skip_without_cluster
 
 options = argparse.Namespace()
 KILL_WAIT_S = 5  # local_cluster's
-# Tells what it got and what it finds in the notice file, as one line.
+# Prints the signal that it got and the content of the notice file, as one line.
 SAVES = """
 import json, os, signal
 
@@ -34,7 +34,7 @@ os.write(1, b"up\\n")
 while True:
     signal.pause()
 """
-# Somebody else has the port of the job on its first node, before ddprun starts there.
+# Another program has the port of the job on its first node, before ddprun starts there.
 TAKEN = """
 port=$((10000 + SLURM_JOB_ID % 10000))
 if [ "$SLURM_NODEID" = 0 ]; then
@@ -122,7 +122,7 @@ class Launch(unittest.TestCase):
     def test_more_nodes_than_there_are(self):
         refused = self.srun("-N2", "--ntasks-per-node=1", flags=("--nnodes", "4"), check=False)
         self.assertEqual(2, refused.returncode)
-        self.assertIn("--nnodes '4': this step of Slurm's has 2 nodes", refused.stderr)
+        self.assertIn("--nnodes '4': this Slurm step has 2 nodes", refused.stderr)
 
     def test_a_step_begins_with_a_header(self):
         step = self.srun(*first(2), "--ntasks-per-node=1", "--gpus-per-node=2", script="exit 0")
@@ -161,10 +161,10 @@ class Launch(unittest.TestCase):
         self.assertEqual(["0 0 1 task0", "1 1 1 task1"], sorted(said.stdout.splitlines()))
         refused = self.srun("-N2", "--ntasks-per-node=1", flags=("--independent", "2"), check=False)
         self.assertEqual(2, refused.returncode)
-        self.assertIn("this step of Slurm's has 2 tasks", refused.stderr)
+        self.assertIn("this Slurm step has 2 tasks", refused.stderr)
 
     def test_another_place_than_slurms(self):
-        """As where a shell has put in $SLURM_NODEID once for all."""
+        """As if a shell had expanded $SLURM_NODEID once for all nodes."""
         refused = self.cluster.srun("-N2", "--ntasks-per-node=1", "-K1", os.path.abspath(options.ddprun),
                                     "--node-rank", "0", "--no-python", "true", check=False)
         self.assertIn("--node-rank '0': this is node 1 of the step (SLURM_NODEID); leave it out", refused.stderr)
@@ -193,7 +193,7 @@ class Launch(unittest.TestCase):
             "srun", *first(2), "--ntasks-per-node=1", "-K0", "-W0", os.path.abspath(options.ddprun), *flags,
             "--nproc-per-node", "2", file.name, stdout=-1, stderr=-1, text=True)
         self.assertEqual(["up\n"] * 4, [step.stdout.readline() for _ in range(4)])
-        # The agent, and not its front: of one process, as no Slurm does it.
+        # The agent, and not its guard: a single process, unlike Slurm.
         self.cluster.run("pkill", f"-{number}", "-x", "ddprun-agent", node="node1")
         out, err = step.communicate(timeout=60)
         return out.splitlines(), err, step.returncode

@@ -1,9 +1,9 @@
-"""A job of a real Slurm goes on when it loses a node: with a spare, with fewer, or from the start.
+"""A job of a real Slurm continues when it loses a node: with a spare, with fewer nodes, or from the start.
 
     nodes_cluster_test.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [unittest arguments]
 
-Workers write every millisecond in which they run, and all nodes are one machine with one clock. How long each
-job takes to go on is printed, and not asserted: how fast a machine is, is no property of the program.
+Workers write every millisecond in which they run, and all nodes are one machine with one clock. The time
+until each job continues is printed, but not asserted: the speed of a machine is not a property of the program.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def now_ns():
 
 
 class Job:
-    """One step under way on the first nodes of a cluster of its own."""
+    """One running step on the first nodes of its own cluster."""
 
     def __init__(self, case, nodes, *flags, batch=()):
         self.case = case
@@ -56,7 +56,7 @@ class Job:
         return rounds.parse(self.log.read_text()) if self.log.exists() else []
 
     def newest(self):
-        """Its moments; of a round that is not whole yet as well."""
+        """Its moments, including those of an incomplete round."""
         all_rounds = rounds.rounds_of(self.moments())
         return all_rounds[max(all_rounds)] if all_rounds else []
 
@@ -77,8 +77,8 @@ class Job:
         return [event["exit_status"] for event in events if event["event"] == "job_ended"]
 
     def finish(self):
-        """Every worker is told that it is done, and all agents end well but the one of the lost node. For that
-        one srun waits until Slurm takes it for down, and nobody for srun."""
+        """Every worker is told to end, and all agents end well except that of the lost node. srun waits for that one
+        until Slurm marks it as down; this does not wait for srun."""
         nodes = len(self.cluster.names) - 1
         self.stop.touch()
         deadline = time.monotonic() + PATIENCE_S
@@ -100,7 +100,7 @@ def last_moment_of(job, key, node):
 
 class Nodes(unittest.TestCase):
     def lose(self, what, lost, nodes, remain, *flags, by):
-        """How long the job took to go on, beyond lease + margin."""
+        """The time until the job continued, beyond lease + margin."""
         samples = []
         for _ in range(options.repeats):
             job = Job(self, nodes, *flags)
@@ -131,7 +131,7 @@ class Nodes(unittest.TestCase):
         self.lose("power loss, without a spare", "node1", 3, 2, "--nnodes=2:3", by=Cluster.kill_node)
 
     def test_where_too_few_are_left_the_job_starts_again(self):
-        """Two of three that are needed, and of two one alone. Side by side, since both have 30 s to find others."""
+        """Two of three required nodes, and one of two. In parallel, since both have 30 s to find others."""
         jobs = [(Job(self, nodes, f"--nnodes={nodes}", "--requeue=on-preempt", batch=("--requeue",)), nodes, reason)
                 for nodes, reason in ((3, "only 2 of 3 nodes joined within 30 s: .*"),
                                       (2, "no majority of the job's nodes could be reached within 30 s: node1 of the last round.*"))]
@@ -149,7 +149,7 @@ class Nodes(unittest.TestCase):
 
     def isolated(self, lost):
         def after(job, key, second_ns, lost):
-            """Of its workers nothing is left, though Slurm cannot reach the node."""
+            """No worker of it is left, although Slurm cannot reach the node."""
             last = last_moment_of(job, key, lost)
             self.assertLess(last, second_ns)
             self.gaps.append((second_ns - last) / 1e6)
@@ -165,10 +165,10 @@ class Nodes(unittest.TestCase):
         print(f"{lost} isolated: its last moment {min(self.gaps):.0f} to {max(self.gaps):.0f} ms before the "
               "first of the new round", flush=True)
 
-    def test_an_isolated_node_has_no_workers_when_the_others_go_on(self):
+    def test_an_isolated_node_has_no_workers_when_the_others_continue(self):
         self.isolated("node2")
 
-    def test_an_isolated_leader_has_no_workers_when_the_others_go_on(self):
+    def test_an_isolated_leader_has_no_workers_when_the_others_continue(self):
         self.isolated("node0")
 
 

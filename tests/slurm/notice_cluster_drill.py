@@ -2,9 +2,9 @@
 
     notice_cluster_drill.py --ddprun PROGRAM --ddptrain PROGRAM [--repeats N] [--kinds A,B,…] [--seed S]
 
-For each kind of end, N times, at a moment by chance: the ranks have trained the same steps, the snapshot is
-of the last of them, the job is started again once or not at all, and the next run goes on with the step after
-it. Four jobs at a time. Prints a line for each job and, at the end, how many of each kind went well.
+For each kind of end, N times, at a random moment: the ranks have trained the same steps, the snapshot is of the
+last of them, the job is requeued once or not at all, and the next run resumes with the step after it. Four jobs at
+a time. Prints a line for each job and, at the end, how many of each kind passed.
 """
 
 import argparse
@@ -27,7 +27,7 @@ LATEST_S = 10  # the moment, from when its ddprun runs
 EPOCHS = 2
 TRAIN = "--batch-size=32 --limit-train-samples=6400 --limit-test-samples=500 --snapshot-every-steps=100000"
 STEPS = EPOCHS * 6400 // WORLD // 32
-# The site's grace: four trainings share the cores here, and each has to finish a step or two.
+# The site's grace period: four trainings share the cores here, and each must finish a step or two.
 SETTINGS = {"KillWait": "20"}
 
 SCRIPT = """#SBATCH --ntasks-per-node=1 --nodes=2 --requeue --open-mode=append --partition=low
@@ -49,7 +49,7 @@ options = argparse.Namespace()
 
 
 class Job:
-    """One training under way, on two nodes of its own."""
+    """One running training, on its own two nodes."""
 
     def __init__(self, cluster, slot, name, *flags, epochs=EPOCHS):
         self.cluster = cluster
@@ -102,7 +102,7 @@ def by_scancel(job):
 
 
 def by_slurm(job):
-    """Its time is over, or nearly so: nobody has to do anything."""
+    """Its time is over, or nearly so: Slurm ends it."""
 
 
 class Kind:
@@ -119,7 +119,7 @@ KINDS = {
     "preemption": Kind(by_preemption),
     "requeue": Kind(by_requeue),
     "scancel": Kind(by_scancel, is_requeued=False),
-    # Slurm looks each half minute, so they come 15 to 45 s after the start.
+    # Slurm checks each half minute, so they come 15 to 45 s after the start.
     "signal": Kind(by_slurm, "--time=1", "--signal=USR1@15", is_short=True),
     "batch_signal": Kind(by_slurm, "--time=1", "--signal=B:USR1@15", is_short=True),
     "time_limit": Kind(by_slurm, "--time=1", is_short=True),
@@ -132,12 +132,12 @@ def expect(claim, why, job):
 
 
 def stopped_at(job, output):
-    """The step at which all stopped, as they said; 0 if none had begun."""
+    """The step at which all reported to have stopped; 0 if none had begun."""
     steps = job.take_trace()
     counts = {len(of_rank) for of_rank in steps.values()}
     said = re.findall(r"^stopped epoch=\d+ step=(\d+)$", output, re.M)
     if not said:
-        # Told before there was anything to save.
+        # The notice came before there was anything to save.
         expect(counts == {0}, f"steps were done, and not saved: {steps}", job)
         return 0
     expect(len(said) == 1, f"stopped {len(said)} times", job)

@@ -1,5 +1,5 @@
-// What find_allocation() makes of the environment of this process, as one JSON object, or null
-// where there is none; for the tests on a cluster.
+// Prints the result of find_allocation() for the environment of this process as one JSON object, or
+// null if there is none; for the tests on a cluster.
 
 #include "base/environment.hpp"
 #include "slurm/core/allocation.hpp"

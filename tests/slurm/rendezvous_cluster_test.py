@@ -1,4 +1,4 @@
-"""Nodes that meet by hand on a real Slurm: two terminals, a step for each node, steps that must not mix.
+"""Manual rendezvous on a real Slurm: two terminals, a step for each node, steps that must not mix.
 
     rendezvous_cluster_test.py --ddprun PROGRAM [--repeats N] [--pairs N] [--seed N] [unittest arguments]
 """
@@ -18,7 +18,7 @@ options = argparse.Namespace()
 SAY = "echo said $RANK/$WORLD_SIZE on $(hostname)"
 STATIC = ("--node_rank={rank}", "--master_addr=node0", "--master_port={port}")
 C10D = ("--rdzv_backend=c10d", "--rdzv_endpoint=node0:{port}")
-# In the batch script of a public workshop, but for the program's name.
+# From the batch script of a public workshop, except for the program's name.
 LOOP = """
 export OMP_NUM_THREADS=1
 nodes_array=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))
@@ -56,7 +56,7 @@ class Meeting(unittest.TestCase):
         return job
 
     def in_two_terminals(self, *flags, shell):
-        """`shell(node)` opens one on that node, where its own line of the two is typed."""
+        """`shell(node)` opens one on that node, where its line of the two is typed."""
         for _ in range(options.repeats):
             self.setUp()
             terminals = [shell(f"node{rank}") for rank in range(2)]
@@ -134,7 +134,7 @@ class Meeting(unittest.TestCase):
 
 class Steps(unittest.TestCase):
     """Two steps of one job, with one id and one endpoint: unless --nnodes counts the nodes of both, one runs and the
-    other is refused, however they come."""
+    other is refused, in whatever order they start."""
 
     @classmethod
     def setUpClass(cls):
@@ -164,7 +164,7 @@ class Steps(unittest.TestCase):
                 stdin=-3, stdout=-1, stderr=-1, text=True))
             time.sleep(chance.uniform(0, 0.4))
         with steps[0], steps[1], contextlib.ExitStack() as at_the_end:
-            for step in steps:  # before `with` waits for it, also where a claim does not hold
+            for step in steps:  # before `with` waits for it, even if an assertion fails
                 at_the_end.callback(step.kill)
             deadline = time.monotonic() + PATIENCE_S
             while all(step.poll() is None for step in steps):

@@ -1,13 +1,13 @@
-"""A training that is killed or preempted in its second epoch, and requeued, ends with the numbers of one that ran
-through: of each epoch, and its weights.
+"""A training that is killed or preempted in its second epoch, and requeued, ends with the results of an undisturbed
+one: those of each epoch, and its weights.
 
     requeue_cluster_test.py --ddprun PROGRAM --ddptrain PROGRAM --python INTERPRETER ...
         [--dataset NAME] [--data DIR] [--model NAME] [unittest arguments]
 
-By ddptrain, which saves a snapshot for each epoch, and by a Python script that saves a checkpoint for each. DIR has
-the files of the data set: ResNet-18 is tried by --dataset cifar10 --data DIR --model resnet18 Requeue.test_ddptrain,
-since the script has a small net. Nothing depends on when what happens: a program is held in its second epoch until
-it was told, or all of ddprun on its node was killed.
+With ddptrain, which saves a snapshot for each epoch, and with a Python script that saves a checkpoint for each. DIR
+has the files of the data set: ResNet-18 is tested by --dataset cifar10 --data DIR --model resnet18
+Requeue.test_ddptrain, since the script has a small net. Nothing depends on timing: a program waits in its second
+epoch until it got the notice, or all processes of ddprun on its node were killed.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def until(claim, why):
 
 
 class Hold:
-    """The metrics file of ddptrain, a FIFO: whoever has written a page of it waits until it is read."""
+    """The metrics file of ddptrain, a FIFO: after a page of records the writer waits until it is read."""
 
     def __init__(self, path):
         os.mkfifo(path)
@@ -59,7 +59,7 @@ class Hold:
         self._reader = None
 
     def read_epoch(self):
-        """Until the first one is over, and hardly further."""
+        """Reads until the first epoch is over, and hardly further."""
         text = b""
         while b'"event":"epoch"' not in text:
             if not select.select([self._fifo], [], [], PATIENCE_S)[0]:
@@ -111,14 +111,14 @@ class Job:
         self.cluster.sbatch("--partition=batch", "--exclusive", f"--nodelist={nodes}", script=":")
 
     def end(self, restarts):
-        """What each of its runs says of the epochs, and the last line."""
+        """The epoch lines of each of its runs, and the last line."""
         known = self.cluster.wait_until_over(self.id)
         output = self.output()
         self.case.assertEqual(("COMPLETED", "0:0", str(restarts)),
                               (known["JobState"], known["ExitCode"], known["Restarts"]), output)
         self.case.assertEqual(restarts, output.count("Slurm was asked to start"), output)
         runs = [run.splitlines() for run in re.split(r"^run \d+\n", output, flags=re.M)[1:]]
-        # Not what ddptrain says of its speed.
+        # Without ddptrain's speed.
         epochs = [[line.partition(" samples_per_s=")[0] for line in run if line.startswith("epoch=")]
                   for run in runs]
         (final,) = re.findall("^final .*$", output, re.M)
@@ -142,7 +142,7 @@ class Requeue(unittest.TestCase):
                    "--epochs", EPOCHS, *flags)
 
     def held(self, name):
-        """A training in its second epoch, of whose first one there is a snapshot; and what holds it."""
+        """A training in its second epoch, with a snapshot of the first; and the FIFO that blocks it."""
         hold = self.enterContext(contextlib.closing(Hold(self.cluster.shared / f"{name}.metrics")))
         job = self.ddptrain(name, f"--metrics-file={self.cluster.shared / name}.metrics")
         hold.read_epoch()
@@ -150,7 +150,7 @@ class Requeue(unittest.TestCase):
         return job, hold
 
     def assert_as_undisturbed(self, job, undisturbed):
-        """Each epoch was trained once, the first one before the requeue and the others behind it."""
+        """Each epoch was trained once, the first one before the requeue and the others after it."""
         (epochs,), final = undisturbed.end(restarts=0)
         self.assertEqual(EPOCHS, len(epochs))
         self.assertEqual(([epochs[:1], epochs[1:]], final), job.end(restarts=1))
@@ -161,7 +161,7 @@ class Requeue(unittest.TestCase):
         told, hold_of_told = self.held("told")
         _, node = self.cluster.run("scontrol", "show", "hostnames",
                                    self.cluster.job(lost.id)["NodeList"]).stdout.split()
-        self.cluster.run("pkill", "-KILL", "^ddp", node=node)  # agent and ranks at one blow
+        self.cluster.run("pkill", "-KILL", "^ddp", node=node)  # agent and ranks at the same instant
         told.preempt()
         until(told.is_told, told.output)
         for hold in (hold_of_told, hold_of_lost):
@@ -174,7 +174,7 @@ class Requeue(unittest.TestCase):
         self.assertRegex(told.output(), r"\nstopped (epoch=1 step=\d+)\n(?s:.*)\nresumed \1\n")
 
     def test_python(self):
-        """It has no handler for any signal: what it had of its second epoch is lost."""
+        """It has no signal handler: its second epoch is lost."""
         undisturbed = self.python("undisturbed-python")
         ear = self.enterContext(contextlib.closing(Ear(self.cluster.shared / "ear")))
         told = self.python("told-python", "--pause-at", "1", ear.path)

@@ -44,7 +44,7 @@ TEST(Requeue, IsWantedAfterANoticeAndWhereTryingAgainMayHelp) {
     EXPECT_TRUE(wanted(mode, 85, SIGTERM));
     EXPECT_TRUE(wanted(mode, 143, SIGTERM));  // the program saves without being told
     EXPECT_TRUE(wanted(mode, 138, SIGUSR1));
-    EXPECT_TRUE(wanted(mode, 85, 0));  // another node was told
+    EXPECT_TRUE(wanted(mode, 85, 0));  // another node got the notice
     EXPECT_TRUE(wanted(mode, 75, 0));  // nodes were lost
     EXPECT_FALSE(wanted(mode, 0, SIGTERM));
     EXPECT_FALSE(wanted(mode, 130, SIGINT));
@@ -61,15 +61,12 @@ TEST(Requeue, IsAskedForOnceAndNotAgainstAPersonsWill) {
   EXPECT_EQ(refusal(told("RUNNING", "None", 0), 0), "");
   EXPECT_EQ(refusal(told("COMPLETING", "TimeLimit", 2), 2), "");
   EXPECT_EQ(refusal(told("PREEMPTED", "None", 0), 0), "");
-  // The worker had saved before Slurm was through with sending the notice.
+  // The worker had saved before Slurm had finished sending the notice.
   EXPECT_EQ(refusal(told("SIGNALING", "None", 0), 0), "");
-  EXPECT_EQ(refusal(told("COMPLETING", "None", 1), 0), "Slurm starts it again already");
+  EXPECT_EQ(refusal(told("COMPLETING", "None", 1), 0), "Slurm already starts it again");
   EXPECT_EQ(
-      refusal(told("COMPLETING", "None", 0), 0),
-      "it was ended from outside (its state is COMPLETING)");
-  EXPECT_EQ(
-      refusal(told("RUNNING", "None", 100), 100),
-      "it has been started again 100 times, which is enough");
+      refusal(told("COMPLETING", "None", 0), 0), "it was ended from outside (state COMPLETING)");
+  EXPECT_EQ(refusal(told("RUNNING", "None", 100), 100), "it was already started again 100 times");
 }
 
 TEST(Requeue, SaysWhyAJobMayNotBeStartedAgain) {

@@ -1,4 +1,4 @@
-"""What lies in slurm/templates and slurm/env, as far as it can be judged without a cluster."""
+"""The files in slurm/templates and slurm/env, as far as they can be tested without a cluster."""
 
 import pathlib
 import re
@@ -25,7 +25,7 @@ SETS = {
 
 
 def sourced(name, environment):
-    """What is in the environment besides, after it was sourced by a strict script."""
+    """The variables that it adds to the environment of a strict script that sources it."""
     script = 'set -eu; source "$0"; exec /usr/bin/env -0'
     out = subprocess.run(["bash", "-c", script, PRESETS / name], env=environment, check=True,
                          capture_output=True, text=True).stdout
@@ -49,7 +49,7 @@ class Templates(unittest.TestCase):
         self.assertEqual({file.name for file in [*TEMPLATES, *PRESETS.iterdir()]}, named)
 
     def test_no_setting_stands_where_sbatch_reads_no_more(self):
-        """It ends at the first command; --open-mode once stood behind one, and was not heeded."""
+        """The directives end at the first command; --open-mode once came after one, and was ignored."""
         for file in TEMPLATES:
             commands = re.search(r"^[^#\n].*", file.read_text(), re.MULTILINE | re.DOTALL)[0]
             self.assertNotIn("#SBATCH", commands, file.name)
@@ -62,7 +62,7 @@ class Templates(unittest.TestCase):
 
 
 class Presets(unittest.TestCase):
-    """They set what they say, and nothing that somebody has set."""
+    """They set what they document, and change nothing that was set before."""
 
     def test_each_is_known_here(self):
         self.assertEqual(set(SETS), {file.name for file in PRESETS.iterdir()})

@@ -42,15 +42,14 @@ class Stage(unittest.TestCase):
         self.digest = hashlib.sha256(self.archive.read_bytes()).hexdigest()
 
     def stage(self, *words, before="", check=True):
-        """By two tasks on each of two nodes. Quiet: srun says so when a step before it still holds the
-        nodes."""
+        """With two tasks on each of two nodes. Quiet: srun prints a line if an earlier step still has the nodes."""
         return self.cluster.srun(
             "--quiet", "-N2", "-n4", "--ntasks-per-node=2", "bash", "-c", before + STAGE,
             os.path.abspath(options.ddpctl), "--sha256", self.digest, str(self.archive), *words,
             check=check, env={"DISKS": str(self.disks)})
 
     def assert_staged(self, ended):
-        """By each node, which says so once."""
+        """Each node prints it once."""
         lines = sorted(ended.stdout.splitlines())
         self.assertEqual(["node0: staged 2 files", "node1: staged 2 files"],
                          [line.split(",")[0] for line in lines], ended)
@@ -71,11 +70,11 @@ class Stage(unittest.TestCase):
         self.archive.write_bytes(damaged)
         refused = self.stage(check=False)
         self.assertEqual((BAD_FILE, ""), (refused.returncode, refused.stdout))
-        self.assertEqual(4, refused.stderr.count(f", not {self.digest}; copy it anew"))
+        self.assertEqual(4, refused.stderr.count(f", expected {self.digest}; copy it again"))
         for node in ("node0", "node1"):
             self.assertEqual([], os.listdir(self.disks / node))
 
-    def test_killed_it_leaves_no_marker_and_the_next_one_begins_anew(self):
+    def test_killed_it_leaves_no_marker_and_the_next_one_starts_again(self):
         killed = self.stage(before="ulimit -c 0 -f 100; ", check=False)  # SIGXFSZ, in the large file
         self.assertNotEqual(0, killed.returncode)
         self.assertEqual("", killed.stdout)

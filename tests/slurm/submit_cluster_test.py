@@ -63,7 +63,7 @@ class Submit(unittest.TestCase):
                                 cwd=self.repository / "sub", env=env)
 
     def submitted(self, *words, **more):
-        """The job's id, from sbatch's own words."""
+        """The job's id, from sbatch's output."""
         job = int(self.submit("--parsable", *words, **more).stdout)
         self.addCleanup(self.cluster.run, "scancel", str(job), check=False)
         return job
@@ -79,7 +79,7 @@ class Submit(unittest.TestCase):
         return path.read_text()
 
     def assert_old(self, output, *arguments):
-        """All of it is what was committed when the job was submitted."""
+        """The whole code is what was committed when the job was submitted."""
         lines = sorted(output.splitlines())
         self.assertEqual(
             [f"program of old on node{node}: {self.commit} {self.code}/sub" for node in range(2)] +
@@ -92,7 +92,7 @@ class Submit(unittest.TestCase):
         self.write("sub/program.sh", "echo new\n")
         refused = self.submit("../job.sh", check=False)
         self.assertEqual((REFUSED, ""), (refused.returncode, refused.stdout))
-        self.assertIn("sub/program.sh; commit it", refused.stderr)
+        self.assertIn("sub/program.sh; commit them", refused.stderr)
         self.assertEqual(before, self.jobs())
 
     def test_an_edit_after_submit_does_not_reach_the_job(self):
@@ -113,7 +113,7 @@ class Submit(unittest.TestCase):
         self.assert_old(self.output(job), "")
 
     def test_the_folder_of_the_output_is_made(self):
-        """Slurm would end such a job with 0:53 and without a word."""
+        """Slurm would end such a job with 0:53 and without a message."""
         job = self.submitted("--job-name=try", "-N1", "--output=log/%x/%j.out", "../job.sh")
         self.assertIn("script of old", self.output(job, "log/try"))
 
@@ -132,7 +132,7 @@ class Submit(unittest.TestCase):
         self.assertEqual("JobHeldUser", self.cluster.job(job)["Reason"])
         self.assertTrue((self.repository / f"sub/checkpoints/{job}").is_dir())
 
-    def test_a_job_whose_folder_cannot_be_made_is_held_and_says_how_to_go_on(self):
+    def test_a_job_whose_folder_cannot_be_made_is_held_and_says_what_to_do(self):
         self.write("sub/taken", "")
         self.commit_all()
         ended = self.submit("--output=taken/%j/out.txt", "../job.sh", check=False)

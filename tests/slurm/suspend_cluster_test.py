@@ -1,4 +1,5 @@
-"""`scontrol suspend` and `resume`, and gang scheduling: nobody was replaced, so the job goes on and no restart is charged.
+"""`scontrol suspend` and `resume`, and gang scheduling: no node was replaced, so the job continues
+and no restart is charged.
 
     suspend_cluster_test.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [--pauses S,S,...]
                             [unittest arguments]
@@ -29,7 +30,7 @@ def setUpModule():
 
 
 def runs_on_all(log, since_ns):
-    """Whether workers of one round have written on all nodes since then, and lately."""
+    """Whether workers of one round have written on all nodes since then and recently."""
     now_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     if not log.exists():
         return False
@@ -44,7 +45,7 @@ def runs_on_all(log, since_ns):
 
 
 class Job:
-    """Of all nodes. Its workers write to `log` until finish()."""
+    """A job of all nodes. Its workers write to `log` until finish()."""
 
     def __init__(self, cluster, name, *flags):
         self.cluster = cluster
@@ -59,18 +60,18 @@ class Job:
         return self.cluster.job(self.id)["JobState"]
 
     def wait_until_all_run(self, what, since_ns):
-        """Or the job is over, of which finish() tells."""
+        """Also returns if the job is over, which finish() reports."""
         self.cluster.wait_until(lambda: runs_on_all(self.log, since_ns) or self.state() != "RUNNING", what)
 
     def finish(self):
-        """Yields what it said."""
+        """Returns its output."""
         self._stop.touch()
         ended = self.cluster.wait_for(self.id, "COMPLETED")
         said = self.cluster.output_of(self.id)
         if ended["ExitCode"] != "0:0":
             raise AssertionError(said)
         overlaps = [found for found in rounds.violations(rounds.parse(self.log.read_text()))
-                    if not found.startswith("R1")]  # where all began anew, rounds are counted anew
+                    if not found.startswith("R1")]  # if all nodes start over, rounds count from 1 again
         if overlaps:
             raise AssertionError(overlaps)
         return said
@@ -81,7 +82,7 @@ class Suspension(unittest.TestCase):
         """All nodes have one console."""
         self.assertIn(said.count(" was suspended and lost its lease"), range(1, pauses + 1), said)
 
-    def test_a_job_that_was_suspended_goes_on_and_no_restart_is_charged(self):
+    def test_a_job_that_was_suspended_continues_and_no_restart_is_charged(self):
         with Cluster(NODES) as cluster:
             for number in range(options.repeats):
                 job = Job(cluster, number)
@@ -102,7 +103,7 @@ class Suspension(unittest.TestCase):
                 since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                 cluster.wait_until(lambda: runs_on_all(job.log, since_ns), "a round of all in its own")
             first, _ = [job.finish() for job in jobs]
-            # The second one begins late, since Slurm makes no step while a job is suspended.
+            # The second one begins late, since Slurm creates no step while a job is suspended.
             self.assert_said_once_each_time(first, 20)
 
 

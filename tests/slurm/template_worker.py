@@ -1,10 +1,10 @@
-"""What the tests run by slurm/templates: says who it is, and trains a little by DDP.
+"""The worker that the tests run with slurm/templates: prints its rank, and trains a little with DDP.
 
     template_worker.py [--light] [--steps N] [--tell FIFO] [--wait-for go|snapshot|restart] [--file FILE] ...
 
-Without torch, or with --light, nothing is trained. With --wait-for, it says on the FIFO that it has come
-so far, and waits: for a byte of FILE; for SIGTERM, after which it saves to FILE, and takes up what is
-there the next time; or for its end, but in another round than the first for a byte.
+Without torch, or with --light, nothing is trained. With --wait-for, it reports its progress on
+the FIFO, and waits: for a byte of FILE; for SIGTERM, after which it saves to FILE and resumes from it the next
+time; or until it is ended, but in later rounds for a byte.
 """
 
 import argparse

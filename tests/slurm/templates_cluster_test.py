@@ -1,9 +1,9 @@
-"""Every batch script of slurm/templates is taken by sbatch as it is, and does on a real Slurm what it is for.
+"""sbatch accepts every batch script of slurm/templates unchanged, and each does its task on a real Slurm.
 
     templates_cluster_test.py --ddprun PROGRAM [--python INTERPRETER --ddptrain PROGRAM] [unittest arguments]
 
-With an INTERPRETER that has torch, the jobs train by DDP over Gloo; else their workers only say who they
-are, and the one without a launcher is left out. A template is small here: flags of sbatch's win over those in the script.
+With an INTERPRETER that has torch, the jobs train by DDP over Gloo; else their workers only print
+their rank, and the one without a launcher is left out. Flags of sbatch override those in the script, to make it small.
 """
 
 import argparse
@@ -22,9 +22,9 @@ ROOT = HERE.parents[1]
 TEMPLATES = sorted((ROOT / "slurm/templates").glob("*"))
 WORKER = HERE / "template_worker.py"
 RUN = "test_run_of_"  # and the template's name
-# The memory of a step is counted as well: one that is given the whole node's keeps others waiting.
+# Slurm counts the memory of a step too: a step that gets the whole node's memory blocks others.
 SETTINGS = {"SelectTypeParameters": "CR_Core_Memory", "DefMemPerNode": "1000"}
-# No profiler of NVIDIA's runs here: this one notes for which file it was started.
+# NVIDIA's profiler does not run here: this one records for which file it was started.
 NSYS = """#!/bin/sh
 [ "$1 $3" = "profile --output" ] || exit 2
 : >"$4"
@@ -62,7 +62,7 @@ class Runs(unittest.TestCase):
         return self.cluster.run(*words, cwd=self.room, env=self.environment).stdout
 
     def submit(self, *flags, arguments, template=None):
-        """From a directory that has nothing to do with it; returns the job's id."""
+        """Submits it from an unrelated directory; returns the job's id."""
         name = template or self._testMethodName.removeprefix(RUN)
         words = ("sbatch", "--parsable", *flags, ROOT / f"slurm/templates/{name}.sh", *arguments)
         job = int(self.run_there(*words))
@@ -70,7 +70,7 @@ class Runs(unittest.TestCase):
         return job
 
     def complete(self, *flags, arguments=(WORKER,)):
-        """Submits it, waits for its good end, and returns its output."""
+        """Submits it, waits for its success, and returns its output."""
         job = self.submit(*flags, arguments=arguments)
         return self.output_at_the_end(job)
 
@@ -84,7 +84,7 @@ class Runs(unittest.TestCase):
         return output
 
     def workers(self, output):
-        """What each said of itself, by rank."""
+        """What each worker printed about itself, by rank."""
         said = [json.loads(line) for line in re.findall(r"\bwho (.*)", output)]
         return sorted(said, key=lambda worker: int(worker["RANK"]))
 
@@ -152,7 +152,7 @@ class Runs(unittest.TestCase):
         self.assertEqual({"eth0"}, {worker["GLOO_SOCKET_IFNAME"] for worker in workers})
 
     def test_run_of_spare_node(self):
-        """And they go on when Slurm finds out at last that a node is lost."""
+        """And they continue when Slurm finally detects that a node is lost."""
         ear, go = self.ear(), self.ear("go")
         job = self.submit("--gpus-per-node=1", arguments=(
             WORKER, "--wait-for", "restart", "--tell", ear.path, "--file", go.path))
@@ -179,7 +179,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(1, output.count("weights_sha256="))
 
     def goes_on(self, interrupt, *flags):
-        """It is told to stop, starts again, and ends as if nothing had been. What the first run said."""
+        """It is told to stop, starts again, and ends like an undisturbed run. Returns the first run's output."""
         small = ("--nodes=2", "--gpus-per-node=1")
         undisturbed = self.complete(*small, arguments=(WORKER, "--steps", "6"))
         ear = self.ear()
@@ -225,7 +225,7 @@ class Runs(unittest.TestCase):
                 self.assertEqual("0", self.cluster.job(job)["Restarts"])
 
     def test_run_of_array(self):
-        """The last line of the grid has no end, as some editors leave it."""
+        """The last line of the grid has no newline, as some editors leave it."""
         (self.room / "grid.txt").write_text("--lr 0.1 --seed 1\n--lr 0.2 --seed 1\n--lr 0.3 --seed 1")
         job = self.submit("--array=1-3", arguments=("grid.txt", WORKER, "--light", "--seed", "2"))
         for element in range(1, 4):
@@ -236,7 +236,7 @@ class Runs(unittest.TestCase):
                 [worker["arguments"] for worker in self.workers(output)])
 
     def test_run_of_packing(self):
-        """None goes on before all are there: they do run side by side."""
+        """None continues before all have started: they do run side by side."""
         ear = self.ear()
         go = self.ear("go")
         job = self.submit(arguments=(

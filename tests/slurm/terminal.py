@@ -1,4 +1,4 @@
-"""A shell of a cluster's that somebody types into."""
+"""An interactive shell on a node of a cluster."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from cluster import PATIENCE_S
 
 
 class Terminal:
-    """A shell that somebody types into."""
+    """An interactive shell."""
 
     def __init__(self, cluster, *words, node=None):
         self.end, its_end = pty.openpty()
@@ -22,9 +22,9 @@ class Terminal:
         os.write(self.end, (line + "\n").encode())
 
     def wait(self):
-        """Until the shell has ended: its status."""
+        """Waits until the shell has ended; returns its status."""
         deadline = time.monotonic() + PATIENCE_S
-        with contextlib.suppress(OSError):  # EIO: nobody has the other end any more
+        with contextlib.suppress(OSError):  # EIO: the other end is closed
             while select.select([self.end], [], [], max(0, deadline - time.monotonic()))[0]:
                 self.said += os.read(self.end, 1 << 16).decode()
         return self.process.wait(PATIENCE_S)

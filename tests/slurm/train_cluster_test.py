@@ -3,7 +3,7 @@ does `srun ddptrain` without ddprun, however its tasks are spread.
 
     train_cluster_test.py --ddprun PROGRAM --ddpctl PROGRAM --ddptrain PROGRAM --python INTERPRETER ...
 
-Eight ranks each time. Their interpreter is a script that says where the rank runs, and becomes the real one.
+Eight ranks each time. Their interpreter is a script that prints where the rank runs, and then executes the real one.
 """
 
 import argparse
@@ -32,25 +32,25 @@ def setUpModule():
 
 
 class Ended:
-    """What a job printed: where its ranks ran, and what they came to."""
+    """What a job printed: where its ranks ran, and their results."""
 
     def __init__(self, out):
         lines = out.splitlines()
         self.places = sorted((line.split()[1:] for line in lines if line.startswith("place ")),
                              key=lambda place: int(place[0]))
-        # Not what ddptrain says of its speed.
+        # Without ddptrain's speed.
         self.results = sorted(line for line in lines if re.match("rank [0-7] |final ", line))
 
 
 class OnACluster(unittest.TestCase):
-    """What the others have in common; `nodes` are theirs."""
+    """The common part of the other tests; `nodes` are theirs."""
 
     maxDiff = None
 
     @classmethod
     def setUpClass(cls):
         cls.cluster = cls.enterClassContext(Cluster(cls.nodes))
-        # One thread per rank: the number decides the bits of the result.
+        # One thread per rank, because the number of threads changes the bits of the result.
         cls.environment = {"OMP_NUM_THREADS": "1", "TMPDIR": str(cls.cluster.shared)}
 
     def alone(self, world, *job):
@@ -114,7 +114,7 @@ class Training(OnACluster):
                 self.assertEqual(alone.results, ended.results)
 
     def test_python_ddp(self):
-        """Of each rank the loss of 8 steps, and the weights."""
+        """For each rank the loss of 8 steps, and the weights."""
         self.assert_the_same((2, 8), WORLD * (8 + 1), str(SCRIPT))
 
     def test_ddptrain(self):
@@ -132,7 +132,7 @@ class WithoutDdprun(OnACluster):
         cls.program = os.path.abspath(options.ddptrain)
 
     def environments(self, *flags):
-        """What each task makes of Slurm's variables, by rank."""
+        """What each task derives from Slurm's variables, by rank."""
         out = self.srun("--label", *flags, self.program, "--distributed", "--print-env")
         tasks = {}
         for line in out.splitlines():
@@ -155,8 +155,8 @@ class WithoutDdprun(OnACluster):
                 self.assertEqual(1, len({one["MASTER_PORT"] for one in told}))
 
     def test_it_trains_as_on_one_machine(self):
-        """However the tasks are spread; and where another job's store is at its port, which the
-        other ranks may reach before rank 0 has come to the next one."""
+        """For any distribution of the tasks; also if another job's store has its port, which the other ranks may
+        reach before rank 0 has moved to the next port."""
         alone = self.alone(4, self.program, *SMALL).results
         self.assertEqual(1, len(alone))
         for flags in (["-N2", "--ntasks-per-node=2"], ["-N2", "-n4"],
@@ -168,7 +168,7 @@ class WithoutDdprun(OnACluster):
             self.assertEqual(alone, Ended(self.beside_a_stranger()).results)
 
     def beside_a_stranger(self):
-        """What a job prints that begins with a store of somebody else's at its port."""
+        """What a job prints if another job's store has its port at the start."""
         job = self.cluster.sbatch("-N2", "--ntasks-per-node=2", env=self.environment, script=f"""
             port=$((10000 + SLURM_JOB_ID % 10000))
             coproc {os.path.abspath(options.ddpctl)} store serve --port "$port"

@@ -1,5 +1,5 @@
-"""What Slurm and its nodes do to a job without asking: an element of an array is preempted, a network parts and
-heals, an agent is killed, a slurmd dies.
+"""Faults of Slurm and its nodes: an element of an array is preempted, a network is cut and healed, an agent is
+killed, a slurmd dies.
 
     unkind_cluster_test.py --ddprun PROGRAM [--repeats N] [unittest arguments]
 """
@@ -39,7 +39,7 @@ class Array(unittest.TestCase):
         cls.cluster = cls.enterClassContext(Cluster(3))
 
     def elements(self, array):
-        """By index, what scontrol knows of each."""
+        """The fields of scontrol for each element, by index."""
         lines = self.cluster.run("scontrol", "--oneliner", "show", "job", str(array)).stdout.splitlines()
         records = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
         return {int(record["ArrayTaskId"]): record for record in records}
@@ -49,7 +49,7 @@ class Array(unittest.TestCase):
         return path.read_text() if path.exists() else ""
 
     def test_a_preempted_element_is_requeued_alone(self):
-        """Also that one by whose job id Slurm knows the whole array."""
+        """Also the element whose job id is that of the whole array."""
         for _ in range(options.repeats):
             array = self.cluster.sbatch(
                 "--partition=low", "-N1", "--exclusive", "--array=1-3", "--requeue", "--open-mode=append",
@@ -74,7 +74,7 @@ class Array(unittest.TestCase):
 
 
 class Step:
-    """One under way on nodes of a cluster, whose workers run until told that they are done."""
+    """One running step on nodes of a cluster, whose workers run until they are told to end."""
 
     def __init__(self, case, nodes, *flags, srun=()):
         self.case, self.cluster = case, case.cluster
@@ -115,7 +115,7 @@ class Loss(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = cls.enterClassContext(Cluster(4))
 
-    def test_one_of_two_whose_workers_end_well_behind_a_cut_hears_that_the_job_is_done(self):
+    def test_one_of_two_whose_workers_end_well_during_a_cut_hears_that_the_job_is_done(self):
         for _ in range(options.repeats):
             step = Step(self, 2, "--nnodes=1:2")
             self.cluster.isolate("node0", "node1")
@@ -128,7 +128,7 @@ class Loss(unittest.TestCase):
         (pid,) = self.cluster.run("pgrep", "-x", program, node=node).stdout.split()
         self.cluster.run("kill", "-KILL", pid, node=node)
 
-    def test_of_two_nodes_the_other_ends_at_once_when_agent_or_front_is_killed(self):
+    def test_of_two_nodes_the_other_ends_at_once_when_agent_or_guard_is_killed(self):
         for _ in range(options.repeats):
             for node in ("node0", "node1"):
                 for program in ("ddprun-agent", "ddprun"):
@@ -185,8 +185,8 @@ class Loss(unittest.TestCase):
         self.assertNotEqual(0, step.wait())
         self.assertIn("node node1 is lost", (self.cluster.shared / "0.txt").read_text())
 
-    def test_what_two_of_four_finish_behind_a_cut_of_30_s_is_done_for_the_other_two(self):
-        """Those look for a leader for 30 s, and the one that leads stays for as long."""
+    def test_what_two_of_four_finish_during_a_cut_of_30_s_is_done_for_the_other_two(self):
+        """They look for a leader for 30 s, and the leader stays for as long."""
         for _ in range(options.repeats):
             step = Step(self, 4, "--nnodes=2:4")
             halves = [(one, other) for one in ("node0", "node1") for other in ("node2", "node3")]
@@ -215,8 +215,8 @@ class Loss(unittest.TestCase):
         return job, logs
 
     def test_a_job_whose_batch_host_is_lost_ends_once_the_others_are_done(self):
-        """Slurm alone would leave it RUNNING until its time is over. Of another it is said how to end it: its nodes
-        find no scancel."""
+        """Slurm alone would leave it RUNNING until its time is over. For another job, whose nodes find no scancel, a
+        message says how to end it."""
         tools = self.cluster.shared / "tools"
         tools.mkdir()
         for name in ("sh", "sleep", "scontrol"):
@@ -265,7 +265,7 @@ class Port(unittest.TestCase):
         cls.cluster = cls.enterClassContext(Cluster(3))
 
     def take(self, port, then="time.sleep(1000)"):
-        """By a program on node0 that runs `then`: by default it says nothing to whoever connects."""
+        """A program on node0 has it and runs `then`: by default it accepts connections and sends nothing."""
         program = (f"import socket, time; s = socket.create_server(('', {port})); "
                    f"print('bound', flush=True); {then}")
         holder = self.cluster.popen("python3", "-c", program, node="node0", stdout=-1, text=True)
@@ -294,7 +294,7 @@ class Port(unittest.TestCase):
                                   "true", stdin=-3, stdout=-1, stderr=-1, text=True)
 
     def started_by_hand(self, line, ranks):
-        """Of three nodes, each a job of its own; what each printed, and its status."""
+        """Runs three nodes, each a separate job; returns what each printed, and its status."""
         at = time.monotonic()
         jobs = [self.start_by_hand(line, rank) for rank in ranks]
         ended = [(job.communicate()[1], job.returncode) for job in jobs]
@@ -313,8 +313,8 @@ class Port(unittest.TestCase):
                     self.assertEqual(75, status, said)
                     self.assertIn("port 29500 is used by python3 (pid ", said)
 
-    def test_whoever_stops_the_program_that_has_the_port_and_starts_again_is_not_told_of_it(self):
-        """The first one still tells the others for some seconds."""
+    def test_after_the_program_that_has_the_port_is_stopped_a_new_start_is_not_told_of_it(self):
+        """The first one still informs the others for some seconds."""
         for line in self.BY_HAND * options.repeats:
             with self.subTest(line=line), self.take(29500) as holder:
                 first_try = self.start_by_hand(line, 0)

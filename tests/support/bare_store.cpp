@@ -1,7 +1,7 @@
-// bare_store WORKLOAD CLIENTS DEPTH: takes as many bytes as a request of `ddpbench store` has
-// and sends as many as its reply has, from one thread with epoll, and does nothing else. It is the
-// least that any server can do for that load, and so the floor under the store's figures. Prints
-// its port.
+// bare_store WORKLOAD CLIENTS DEPTH: receives as many bytes as a request of `ddpbench store` has
+// and sends as many as its reply has, from one thread with epoll, and does nothing else. No
+// server can do less for that load, so this is the floor of the store's figures. Prints its
+// port.
 
 #include "bench/store_workload.hpp"
 
@@ -26,7 +26,7 @@ constexpr std::size_t kBufferBytes = 131'072;
 struct Connection {
   int socket = -1;
   bool opened = false;
-  std::size_t received = 0;  // of what comes next
+  std::size_t received = 0;  // of the current request
 };
 
 class BareStore {
@@ -94,7 +94,7 @@ class BareStore {
       return;
     }
     from.received += static_cast<std::size_t>(got);
-    const bool writer = fans_out_ && index == clients_;  // the last one that came
+    const bool writer = fans_out_ && index == clients_;  // the last one to connect
     const StoreBatch& expected = !from.opened ? opening_ : writer ? set_ : batch_;
     if (from.received < expected.requests.size()) return;
     from.received = 0;

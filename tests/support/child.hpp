@@ -1,6 +1,6 @@
 #pragma once
 
-// A process that a test starts, listens to, and may kill.
+// A process that a test starts, reads from, and may kill.
 
 #include "base/check.hpp"
 #include "base/descriptor.hpp"
@@ -23,7 +23,7 @@ namespace ddprun {
 class Child {
  public:
   /// Runs `command` with `settings` ("NAME=value") added to our environment; its stdout and stderr
-  /// come to us, together.
+  /// are read together.
   Child(const std::vector<std::string>& command, const std::vector<std::string>& settings) {
     std::array<int, 2> ends{};
     DDPRUN_CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0);
@@ -70,7 +70,7 @@ class Child {
 
   void kill(int signal) const { ::kill(pid_, signal); }
 
-  /// Waits for its end; all it wrote is in text() then.
+  /// Waits for its end; then text() has all its output.
   int wait() {
     while (read_some()) {}
     int status = 0;
@@ -79,7 +79,7 @@ class Child {
     return status;
   }
 
-  /// Waits until it has stopped itself, or ended: true if it stopped.
+  /// Waits until it has stopped itself or ended: true if it stopped.
   bool wait_until_stopped() {
     siginfo_t happened{};
     DDPRUN_CHECK(
@@ -87,7 +87,7 @@ class Child {
     return happened.si_code == CLD_STOPPED;
   }
 
-  /// Takes in what it writes until `word` is in text(): false if it ended before.
+  /// Reads its output until `word` is in text(): false if it ended before.
   bool listen_for(std::string_view word) {
     while (text_.find(word) == std::string::npos) {
       if (!read_some()) return false;
@@ -95,7 +95,7 @@ class Child {
     return true;
   }
 
-  /// Takes in what it writes until `timer` fires: false if it ended before.
+  /// Reads its output until `timer` fires: false if it ended before.
   bool listen_until(int timer) {
     for (;;) {
       std::array<pollfd, 2> waits = {

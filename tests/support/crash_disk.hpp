@@ -1,8 +1,8 @@
 #pragma once
 
-// A disk as POSIX promises it and no better: what was synced is there after the power fails, and
-// of what was not, any part. It replays a log of faulty_fs.cpp and makes the directories that a
-// crash between two operations may leave.
+// A disk that guarantees only what POSIX does: synced data survives a power failure; of unsynced
+// data, any part may. Replays a log of faulty_fs.cpp and creates the directories that a crash
+// between two operations may leave.
 
 #include "tests/support/fault_log.hpp"
 
@@ -34,8 +34,8 @@ class CrashDisk {
 
   void apply(const FaultEvent& event);
 
-  /// Makes the directory `path`: all that is durable, and of the rest what `random` says. Without
-  /// `random` all of it, as if there had been no crash.
+  /// Creates the directory `path`: everything durable, and of the rest what `random` selects.
+  /// Without `random` all of it, as if there had been no crash.
   void write_out(const std::filesystem::path& path, Random* random) const;
 
  private:
@@ -52,9 +52,9 @@ class CrashDisk {
   struct Content {
     bool is_directory = false;
     std::string bytes;                    // durable
-    std::vector<Write> writes;            // not yet
+    std::vector<Write> writes;            // not durable yet
     std::map<std::string, Node> entries;  // durable
-    std::vector<Change> changes;          // not yet
+    std::vector<Change> changes;          // not durable yet
   };
 
   static void put(const Write& write, std::string& bytes);
@@ -71,7 +71,8 @@ class CrashDisk {
   void write_out(Node directory, const std::filesystem::path& path, Random* random) const;
 
   std::vector<Content> contents_;
-  std::map<std::uint64_t, Node> nodes_;  // of the inodes in use; those not made here are the root
+  std::map<std::uint64_t, Node>
+      nodes_;  // of the inodes in use; those not created here are the root
 };
 
 }  // namespace ddprun

@@ -1,10 +1,10 @@
-// A module of devices for machines without a GPU: it calculates on the CPU, but is driven as a GPU
-// is, and writes down how.
+// A device module for machines without a GPU: it computes on the CPU, but is driven like a GPU, and
+// records the calls.
 //
 //   FAKE_DEVICE=none     there is no device
 //   FAKE_DEVICE=broken   it cannot be opened
-//   FAKE_DEVICE=old      the module is of another build
-//   FAKE_DEVICE_NOTES=FILE.  gets one line for each call, of rank R in FILE.R
+//   FAKE_DEVICE=old      the module belongs to another build
+//   FAKE_DEVICE_NOTES=FILE   one line for each call; rank R writes to FILE.R
 
 #include "trainer/device.hpp"
 #include "trainer/device_interface.hpp"
@@ -50,7 +50,7 @@ class FakeDevice final : public Device {
   at::Tensor make_host_tensor(at::IntArrayRef shape) override { return torch::empty(shape); }
   at::Tensor begin_copy(const at::Tensor& host) override {
     note(host.scalar_type() == torch::kInt64 ? "copy labels" : "copy images");
-    copies_.emplace_back(host, torch::zeros_like(host));  // late, as a GPU's may be
+    copies_.emplace_back(host, torch::zeros_like(host));  // completed later, as on a GPU
     return copies_.back().second;
   }
   void await_copies() override {
@@ -95,7 +95,7 @@ class FakeDevice final : public Device {
   void note(const std::string& line) { notes_ << line << '\n' << std::flush; }
 
   std::ofstream notes_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // that are under way
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // in progress
   at::CallbackHandle handle_ = 0;
 };
 

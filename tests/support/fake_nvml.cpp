@@ -1,9 +1,9 @@
-// NVIDIA's management library of a machine with two GPUs, the second of which tells less.
+// NVIDIA's management library on a machine with two GPUs, of which the second reports less.
 //
 //   FAKE_NVML=driverless   nvmlInit_v2 fails
-//   FAKE_NVML=stuck        the temperature never comes
-//   FAKE_NVML_NOTES=FIFO   gets one line for each time that the first GPU's temperature is asked
-//   for
+//   FAKE_NVML=stuck        the query of the temperature never returns
+//   FAKE_NVML_NOTES=FIFO   gets one line for each query of the first GPU's
+//                          temperature
 
 #include <cstdint>
 #include <cstdio>

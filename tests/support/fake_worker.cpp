@@ -1,17 +1,16 @@
-// A worker that does what its arguments say, word by word, from left to right:
+// A worker that executes its arguments, word by word, from left to right:
 //
 //   exit N           ends with status N             crash          ends by SIGABRT
 //   raise SIGNAL     sends itself a signal          ignore SIGNAL  ignores it from here on
-//   on SIGNAL N      exits with N when it comes     hang           waits for signals for ever
+//   on SIGNAL N      exits with N on that signal    hang           waits for signals forever
 //   out TEXT         one line to stdout             err TEXT       one line to stderr
 //   spam N BYTES     N lines of BYTES to stdout     flood BYTES    BYTES to stdout, no newline
 //   close            closes stdout and stderr       env            prints the environment
 //   note FILE TEXT   appends "TEXT rank=R local_rank=L attempt=A pid=P entered_ns=N" to a file or
 //                    FIFO; entered_ns is when main was entered (CLOCK_BOOTTIME)
-//   child TEXT FILE  a child in this process group that ignores SIGTERM and hangs, and notes its
-//   pid daemon TEXT FILE a grandchild in a session of its own that ignores SIGTERM, SIGHUP and
-//   SIGINT
-//                    and hangs; waited for until it has noted its pid
+//   child TEXT FILE  a child in this process group that ignores SIGTERM and hangs; notes its pid
+//   daemon TEXT FILE a grandchild in its own session that ignores SIGTERM, SIGHUP and SIGINT
+//                    and hangs; waits until it has noted its pid
 //   read FILE        waits for one byte from a FIFO
 //   attempt N        hangs unless this is attempt N
 //   rank N           hangs unless this is rank N
@@ -157,7 +156,7 @@ void exit_on(int number, int code) {
   ::signal(number, [](int came) { ::_exit(g_exit_codes[came]); });
 }
 
-/// The words still to be done.
+/// The words that are not executed yet.
 class Script {
  public:
   Script(int argc, char** argv) : next_(argv + 1), end_(argv + argc) {}

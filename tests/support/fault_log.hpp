@@ -1,7 +1,7 @@
 #pragma once
 
-// What faulty_fs.cpp writes down of a process, and crash_disk.cpp reads: every change to the files
-// below one directory, in order, and what the process said meanwhile.
+// The log of a process that faulty_fs.cpp writes and crash_disk.cpp reads: every change to the
+// files below one directory, in order, and the output of the process in between.
 
 #include <cstdint>
 
@@ -18,7 +18,7 @@ enum class FaultOp : std::uint32_t {
 };
 
 /// One record: this, then `name_bytes` of name, then `data_bytes` of data. Nodes are inode numbers,
-/// which the file system gives to new files again when old ones are gone.
+/// which the file system reuses for new files after old ones are gone.
 struct FaultRecord {
   FaultOp op{};
   std::uint32_t name_bytes = 0;

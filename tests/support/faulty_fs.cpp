@@ -1,12 +1,12 @@
-// A library to preload: the file system as a process sees it, watched or misbehaving.
+// A library to preload: records or breaks the file system operations of a process.
 //
-// It acts on the files that the process makes below DDPRUN_FAULT_ROOT, a directory that exists.
-// Each change (make, write, sync, rename, remove) is one operation, counted from 1.
+// It acts on the files that the process creates below DDPRUN_FAULT_ROOT, an existing directory.
+// Each change (create, write, sync, rename, remove) is one operation, counted from 1.
 //
-//   DDPRUN_FAULT_LOG=FILE      writes every operation down (fault_log.hpp)
+//   DDPRUN_FAULT_LOG=FILE      records every operation (fault_log.hpp)
 //   DDPRUN_FAULT_STOP_AT=N     stops the process (SIGSTOP) just before operation N
 //   DDPRUN_FAULT_FULL_AT=N     the disk is full from operation N on
-//   DDPRUN_FAULT_NO_SYNC=files|directories   syncing these does nothing, and says that it did
+//   DDPRUN_FAULT_NO_SYNC=files|directories   syncing these does nothing, but reports success
 //
 // The process must have one thread.
 
@@ -54,7 +54,7 @@ std::uint64_t node_of(int descriptor) {
   return ::fstat(descriptor, &status) == 0 ? status.st_ino : 0;
 }
 
-/// The entry that a path means.
+/// The entry to which a path refers.
 struct Entry {
   std::uint64_t parent = 0;
   std::string name;
@@ -87,7 +87,7 @@ class Watch {
 
   bool loses_syncs_of(std::string_view what) const { return no_sync_ == what; }
 
-  /// Called before each operation. False when the disk is full.
+  /// Called before each operation. False if the disk is full.
   bool proceed(bool needs_space) {
     ++operations_;
     if (operations_ == stop_at_) ::raise(SIGSTOP);

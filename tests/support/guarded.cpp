@@ -1,14 +1,13 @@
-// The guard and what an agent tells it, without an agent's decisions: the agent of this program
-// does what its arguments say, word by word, from left to right, and then waits for its end.
+// The guard with an agent that makes no decisions: the agent of this program executes its
+// arguments, word by word, from left to right, and then waits for its end.
 //
 //   worker PROGRAM WORD… ;   starts a worker, which inherits the lifeline
 //   line PORT                connects to 127.0.0.1:PORT, and holds that as this node's lifeline
 //   ends PORT N              connects N times, and holds those as lifelines of other nodes
-//   drop                     lets the oldest of these connections go, and closes it
-//   lease MS                 processes may run so long from now, until what is printed (boot time
-//   in
-//                            ns); "none": for ever
-//   running 0|1              whether workers are said to run
+//   drop                     releases the oldest of these connections, and closes it
+//   lease MS                 processes may run for MS from now, until the time that is printed
+//                            (boot time in ns); "none": forever
+//   running 0|1              whether workers are reported as running
 //   read FILE                waits for one byte from a FIFO
 //   stop                     stops itself, as a debugger would
 //   exit N                   ends with status N
@@ -60,7 +59,7 @@ class Script {
   asio::awaitable<void> play() {
     while (next_ < words_.size()) {
       perform(word());
-      co_await asio::post(asio::use_awaitable);  // the orders of a moment go together
+      co_await asio::post(asio::use_awaitable);  // sends all orders of a moment together
     }
   }
 
@@ -155,13 +154,13 @@ int run(int argc, char** argv) {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
-  ::sigaddset(&signals, SIGRTMIN);  // of which many may wait
+  ::sigaddset(&signals, SIGRTMIN);  // of which several may be pending
   sigset_t blocked = signals;
   ::sigaddset(&blocked, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
   auto process = fork_agent(signals);
   if (const auto* guard = std::get_if<GuardEnded>(&process)) return guard->exit_status;
-  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);  // the guard's alone to heed
+  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);  // handled only by the guard
   raise_descriptor_limit();
   asio::io_context context(1);
   GuardClient guard(context, std::move(std::get<AgentBegins>(process)));

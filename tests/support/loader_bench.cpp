@@ -1,4 +1,4 @@
-// How many images a second the loader makes, with nobody who trains:
+// Measures the images per second of the loader, without training:
 //
 //   loader_bench DATA_DIR PRESET BATCH WORKERS [EPOCHS]
 //
@@ -22,7 +22,7 @@
 namespace ddprun {
 namespace {
 
-/// The images of an epoch, and when the first batch of them came.
+/// The number of images of an epoch; sets `first` to the time of the first batch.
 Result<std::int64_t> load_epoch(
     Loader& loader, const SampleSource& source, std::int64_t epoch, TimePoint& first) {
   auto const started = loader.start(epoch_order(source.size(), 0, epoch), epoch);

@@ -1,12 +1,12 @@
-// print_model MODEL CHANNELS SIDE CLASSES SEED BATCH WHAT…: one JSON object on a model of ours, for
-// tests/parity/models_test.py to hold against Python's.
+// print_model MODEL CHANNELS SIDE CLASSES SEED BATCH WHAT…: prints one JSON object about a model,
+// which tests/parity/models_test.py compares with Python's.
 //
 //   (always)        parameters, forward_flops, names and shapes of the state
 //   state           hashes of the first weights and of the state
-//   load=FILE       overwrites the weights by a safetensors file's
+//   load=FILE       overwrites the weights with those of a safetensors file
 //   eval            scores of one image, linspace(-1, 1), with dropout and gradients off
-//   train           one step's loss, and hashes of the gradients and of the state behind it
-//   time=STEPS      milliseconds of forward, loss and backward, the fastest of so many steps
+//   train           one step's loss, and hashes of the gradients and of the state after it
+//   time=STEPS      milliseconds of forward, loss and backward: the minimum of this many steps
 
 #include "base/parse.hpp"
 #include "base/sha256.hpp"
@@ -43,7 +43,7 @@ struct Sample {
   torch::Tensor labels;
 };
 
-/// Drawn from the default generator, which dropout goes on with.
+/// Drawn from the default generator, from which dropout draws next.
 Sample draw(const Request& request) {
   torch::manual_seed(static_cast<std::uint64_t>(request.seed) + 1);
   const std::int64_t side = request.model.image.side;

@@ -1,10 +1,10 @@
-// What the data code makes of samples, for Python to compare:
+// Prints the samples that the data code yields, for comparison with Python:
 //
 //   print_samples KIND DATA_DIR SPLIT PRESET DRAWS SEED BATCH WORKERS
 //
 // KIND is idx, cifar10, folder, fake or smeared; PRESET a name of transform_presets(); DRAWS is
 // torch (the default generator after manual_seed(SEED)) or keyed. Writes one line of JSON about the
-// data, then for each sample in order its label as an int64 and its floats, as they are in memory.
+// data, then for each sample in order its label as an int64 and its floats, as in memory.
 
 #include "trainer/data/augmented_images.hpp"
 #include "trainer/data/encoded_images.hpp"

@@ -1,5 +1,5 @@
-// report_writer DIRECTORY STEPS: writes every file of a made-up run into DIRECTORY, for readers
-// that are not ours: run.jsonl, run.csv, mila/, kaust/ (TensorBoard's) and wandb/.
+// report_writer DIRECTORY STEPS: writes every file of a synthetic run into DIRECTORY, for other
+// programs to read: run.jsonl, run.csv, mila/, kaust/ (TensorBoard's) and wandb/.
 
 #include "base/parse.hpp"
 #include "trainer/report_files.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kBegin = 1'700'000'000;
 
-/// Losses are multiples of 1/8, which a float holds exactly.
+/// Losses are multiples of 1/8, which a float represents exactly.
 StepDone step_of(std::int64_t number, std::int64_t steps) {
   StepDone step;
   step.at = {.epoch = 0, .step = number};

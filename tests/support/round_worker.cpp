@@ -2,15 +2,15 @@
 //
 //   round_worker LOG STOP [NOTES]
 //
-// Every millisecond (or every ROUND_WORKER_PERIOD_MS) it appends a line to LOG,
-// "NS GENERATION ROUND NODE RANK PID TOKEN", where NS is CLOCK_BOOTTIME before the line is written,
-// and NODE the host's name. Several of them may share a file: a line is one write. It ends with 0
-// once the file STOP exists. To NOTES, a file or FIFO, it tells once that it has begun, by a line
-// of the same form.
+// Every millisecond (or every ROUND_WORKER_PERIOD_MS) it appends a line to LOG, "NS GENERATION
+// ROUND NODE RANK PID TOKEN", where NS is CLOCK_BOOTTIME before the line is written, and NODE the
+// host's name. Several workers may share a file: a line is one write. It ends with 0 once the
+// file STOP exists. When it has begun, it writes one line of the same form to NOTES, a file or
+// FIFO.
 //
-// TOKEN is what the workers of a round have agreed on in its store, so that rounds with the same
-// numbers can be told apart. Lines that are written before it is known, or of a round without a
-// store, have none. Blanks fill a line up.
+// TOKEN is a value on which the workers of a round agree in its store, to distinguish rounds with
+// the same numbers. Lines written before it is known, or in a round without a store, have none.
+// Blanks pad a line.
 
 #include <atomic>
 #include <cerrno>
@@ -65,9 +65,9 @@ long long boottime_ns() {
   return static_cast<long long>(time.tv_sec) * kSecondNs + time.tv_nsec;
 }
 
-/// One line, with what stands in every line of this process behind the time. All lines are as long,
-/// and so none lies on two pages: there SIGKILL may end a write in its middle, and the next line
-/// would go on with the half.
+/// Writes one line: the time, then the part that is the same in every line of this process. All
+/// lines have the same length, so no line crosses a page boundary: there SIGKILL may cut a write in
+/// two, and the next line would be appended to the first half.
 void tell(int file, const std::string& who, long long ns = boottime_ns()) {
   std::string line = std::to_string(ns) + who;
   if (line.size() >= kLineSize) broken("a line is too long");
@@ -85,8 +85,8 @@ std::string who_we_are() {
          variable("RANK") + " " + std::to_string(::getpid());
 }
 
-/// The addresses of the store. IPv4 is asked for by itself first: a name service that forwards what
-/// it does not know may take half a minute to say that a name has no IPv6 address.
+/// The addresses of the store. Asks for IPv4 alone first: a name service that forwards unknown
+/// names may take half a minute to report that a name has no IPv6 address.
 addrinfo* store_addresses() {
   addrinfo* found = nullptr;
   for (const int family : {AF_INET, AF_INET6}) {
@@ -137,8 +137,8 @@ std::string random_token() {
   return token;
 }
 
-/// With a blank before it, as it stands in a line; empty if the store does not tell. In the
-/// protocol of c10d (docs/store.md): VALIDATE, then COMPARE_SET of a key that is absent at first.
+/// With a leading blank, as in a line; empty if the store does not reply. Uses the protocol of c10d
+/// (docs/store.md): VALIDATE, then COMPARE_SET of a key that is absent at first.
 std::string agreed_token() {
   const int store = connected_to_store();
   if (store < 0) return "";
@@ -153,13 +153,13 @@ std::string agreed_token() {
   return has_answered ? " " + answer.substr(sizeof(std::uint64_t)) : "";
 }
 
-/// From ROUND_WORKER_PERIOD_MS: a drill with many workers leaves the processors to ddprun.
+/// From ROUND_WORKER_PERIOD_MS: drills with many workers leave the processors to ddprun.
 long period_ns() {
   const char* const text = std::getenv("ROUND_WORKER_PERIOD_MS");
   return kMillisecondNs * (text == nullptr ? 1 : std::strtol(text, nullptr, 10));
 }
 
-/// A period after `due`; after a freeze those that were missed are left out.
+/// A period after `due`; periods missed during a freeze are skipped.
 timespec next_after(timespec due, long period) {
   due.tv_nsec += period;
   due.tv_sec += due.tv_nsec / kSecondNs;
@@ -181,7 +181,7 @@ int main(int argc, char* const* argv) {
   const int log = open_to_append(argv[1]);
   const long long begun_ns = boottime_ns();
   tell(log, who, begun_ns);
-  // In a thread, since what runs is on record also while a store does not answer.
+  // In a thread, so that lines are written even while a store does not reply.
   std::string token;
   std::atomic<bool> knows_token = false;
   std::thread([&] {
@@ -195,7 +195,7 @@ int main(int argc, char* const* argv) {
     tell(log, knows_token ? who + token : who);
     ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, nullptr);
   }
-  // So that whoever saw STOP is known to have run behind it.
+  // So that a worker that saw STOP has a line from after that moment.
   tell(log, knows_token ? who + token : who);
   ::_exit(0);
 }

@@ -1,5 +1,5 @@
-// The agent of one node without ddprun's command line: what tests of agent/ start. It knows the
-// few flags below, spelled as ddprun spells them; `--` ends them.
+// The agent of one node without ddprun's command line, started by the tests of agent/. It has the
+// few flags below, spelled as in ddprun; `--` ends them.
 
 #include "base/log.hpp"
 #include "base/parse.hpp"

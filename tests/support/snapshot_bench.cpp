@@ -1,9 +1,9 @@
-// How long training waits for a snapshot of so many MiB when nothing hides it, beside a bare memcpy
-// of as many bytes into memory that is there already:
+// Measures how long training waits for a snapshot of MIB MiB with nothing to overlap, and a memcpy
+// of as many bytes into allocated memory:
 //
 //   snapshot_bench MIB [REPEATS]
 //
-// Prints one line of JSON: medians in milliseconds. The snapshots lie in the temporary directory.
+// Prints one line of JSON: medians in milliseconds. The snapshots go to the temporary directory.
 
 #include "base/time.hpp"
 #include "tests/support/training_state.hpp"
@@ -57,7 +57,7 @@ int run(std::size_t mib, int repeats) {
   copy_tensors(training.state(), bare);
   {
     SnapshotSaver saver(*std::move(store));
-    for (int i = 0; i <= repeats; ++i) {  // the first one also allocates, and does not count
+    for (int i = 0; i <= repeats; ++i) {  // the first one also allocates, and is not counted
       SnapshotState state = training.state();
       state.step = i + 1;
       const TimePoint began = Clock::now();

@@ -1,10 +1,10 @@
-// snapshot_writer DIRECTORY BYTES COUNT [BEST_EVERY]: a rank 0 that does nothing but save
+// snapshot_writer DIRECTORY BYTES COUNT [BEST_EVERY]: a rank 0 that only saves
 // snapshots.
 //
-// It goes on from the newest snapshot, says "taken STEP" (0: none), then saves COUNT snapshots of
-// about BYTES and says "saved STEP" once each is durable. Each BEST_EVERYth step is the best so
-// far, with an accuracy of its own number. Exits 75 when another round took over, 74 when the disk
-// refused, 3 when the snapshot taken up is not what was saved.
+// It resumes from the newest snapshot, prints "taken STEP" (0: none), then saves COUNT snapshots of
+// about BYTES and prints "saved STEP" when each is durable. Every BEST_EVERYth step is the best so
+// far, with its own number as accuracy. Exits with 75 if another round took over, with 74 if the
+// disk refused, with 3 if the loaded snapshot differs from what was saved.
 
 #include "base/parse.hpp"
 #include "tests/support/training_state.hpp"
@@ -23,7 +23,8 @@ namespace {
 
 void say(const char* what, std::int64_t step) {
   const std::string line = fmt::format("{} {}\n", what, step);
-  static_cast<void>(::write(STDOUT_FILENO, line.data(), line.size()) < 0);  // nobody listens
+  static_cast<void>(
+      ::write(STDOUT_FILENO, line.data(), line.size()) < 0);  // a reader may be missing
 }
 
 int fail(const Error& error) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// A training state that looks like a real one and follows from its step alone, so that whoever
-// loads it can tell each wrong byte.
+// A realistic training state that is determined by its step, so that a reader can detect every
+// wrong byte.
 
 #include "trainer/core/snapshot.hpp"
 
@@ -14,7 +14,7 @@
 
 namespace ddprun {
 
-/// The state after `step` steps, with about `bytes` of tensors. Owns what state() points into.
+/// The state after `step` steps, with about `bytes` of tensors. Owns the data of state().
 class TrainingState {
  public:
   TrainingState(std::int64_t step, std::size_t bytes) : step_(step) {
@@ -40,7 +40,7 @@ class TrainingState {
 
   const SnapshotState& state() const { return state_; }
 
-  /// Whether `other` is this state to the last byte, whatever the order of its tensors.
+  /// Whether `other` equals this state to the last byte, in any order of its tensors.
   bool equals(const SnapshotState& other) const {
     return state_.step == other.step && state_.epoch == other.epoch &&
            state_.batches == other.batches && state_.consumed == other.consumed &&
@@ -98,7 +98,7 @@ class TrainingState {
 
   std::int64_t step_;
   std::uint64_t calls_ = 0;
-  std::vector<std::vector<std::byte>> buffers_;  // moving one leaves its bytes where they are
+  std::vector<std::vector<std::byte>> buffers_;  // moving one keeps its bytes in place
   SnapshotState state_;
 };
 

@@ -1,8 +1,8 @@
 // weights_copy all FROM TO: reads a file of torch.save() and writes all of it again.
-// weights_copy weights FROM TO.pt|TO.safetensors: its weights alone, `module.` taken away.
+// weights_copy weights FROM TO.pt|TO.safetensors: only its weights, with `module.` removed.
 // weights_copy optimizer FROM TO NAME...: its optimizer's state, to names and back to numbers.
 //
-// Exits 1 with one line on stderr when FROM is refused.
+// Exits with 1 and one line on stderr if FROM is refused.
 
 #include "base/file.hpp"
 #include "trainer/weights_file.hpp"
@@ -31,7 +31,7 @@ Result<void> copy_optimizer(
 Result<void> copy_all(const std::string& from, const std::string& to) {
   const auto content = read_file(from, kWeightsBytesMax);
   if (!content) return content.error();
-  // Files that are none of torch's are refused as ddptrain would.
+  // Files that are not from torch are refused as in ddptrain.
   if (!content->starts_with("PK")) return read_weights_file(from).error();
   const auto file = decode_torch_file(std::as_bytes(std::span(*content)));
   if (!file) return with_context(from, file.error());

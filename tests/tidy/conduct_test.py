@@ -5,7 +5,7 @@ import unittest
 
 from source_tree import ROOMS, SourceFile, cpp_files, files
 
-# A statement that begins with co_await throws its value away. g++ says nothing, although Result is
+# A statement that begins with co_await discards its value. g++ does not warn, although Result is
 # [[nodiscard]].
 _STATEMENT = re.compile(r"(?:^|[;{}]|\)|\belse)\s*co_await\b([^;]*);")
 _VALUELESS = re.compile(r"this_coro::|\bjoin\(\)|\basync_wait\(|\basio::(post|dispatch)\(")
@@ -17,7 +17,7 @@ _GOOD_DEBT = re.compile(r"TODO\((perf|robust|port|someday)\): \S+ \S+")
 
 
 def coroutines_without_a_result(sources):
-    """Names that everywhere in the tree mean a coroutine that yields nothing."""
+    """Names that everywhere in the tree mean a coroutine without a result."""
     void, other = set(), set()
     for file in sources:
         void.update(_VOID_COROUTINE.findall(file.code))
@@ -71,7 +71,7 @@ class Conduct(unittest.TestCase):
         self.assert_nothing([s for f in texts for s in bad_debts(f)])
 
     def test_functions_that_exit_are_called_at_the_top_only(self):
-        """exit() runs destructors of statics while other threads live: main returns instead."""
+        """exit() runs destructors of statics while other threads live, so main returns instead."""
         found = [f"{f.path}:{f.line_of(m.start())}: return the status to main instead"
                  for f in cpp_files() if f.room in ROOMS
                  for m in re.finditer(r"(?<![\w.>])(?:std::|::)?exit\(", f.code)]

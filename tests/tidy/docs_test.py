@@ -1,4 +1,4 @@
-"""What the documents point at exists: links, anchors, and the files they name."""
+"""Checks that links, anchors and named files in the documents exist."""
 
 import re
 import unittest

@@ -1,4 +1,5 @@
-"""Who may include whom: the two tables of docs/architecture.md, walked over every #include."""
+"""Which room may include which, and which library is seen where: the two tables of docs/architecture.md, checked
+on every #include."""
 
 import re
 import unittest
@@ -13,7 +14,7 @@ ALLOWED_ROOMS = {
     "agent": [r"base/", r"rendezvous/"],
     "bench": [r"base/", r"rendezvous/"],
     "trainer": [r"base/", r"slurm/core/", r"rendezvous/(listener|(core/)?store_(client|protocol|wire))"],
-    # Of the trainer the snapshots alone, which need no torch: `ddpctl snapshot` looks into them.
+    # From the trainer only the snapshots, which need no torch: `ddpctl snapshot` reads them.
     "launcher": [r"base/", r"rendezvous/", r"agent/", r"slurm/",
                  r"trainer/(snapshot_store|snapshot_files|weights_file)\.hpp$",
                  r"trainer/core/(snapshot|manifest|python_checkpoint|python_import|tensor_diff)\.hpp$"],
@@ -41,7 +42,7 @@ LIBRARIES = {
 
 
 def broken_edges(file):
-    """What `file` includes and must not, one sentence each."""
+    """The forbidden includes of `file`, one sentence each."""
     if file.room not in ROOMS:
         return []
     sentences = []
@@ -93,7 +94,7 @@ class Layering(unittest.TestCase):
 
 
 class TheRuleItself(unittest.TestCase):
-    """Each of these includes is refused, so the walk above can fail."""
+    """Each of these includes is forbidden, so the check above can fail."""
 
     def assert_refused(self, path, include):
         self.assertTrue(broken_edges(SourceFile(path, f"#include {include}\n")), (path, include))

@@ -2,7 +2,7 @@
 
     linkage_check.py BANNED_PATTERN PROGRAM...
 
-Start-up in milliseconds, and nodes without torch, depend on it.
+Start-up in milliseconds, and nodes without torch, depend on this.
 """
 
 import re

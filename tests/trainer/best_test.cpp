@@ -43,7 +43,7 @@ TEST(Best, HasAWordForEachMetric) {
     EXPECT_EQ(best_metric_of(name_of(metric)), metric);
   }
   EXPECT_EQ(best_metric_of("beauty"), std::nullopt);
-  EXPECT_EQ(best_text(*best(BestMetric::kAccuracy, 71.82)), "accuracy 71.82 behind epoch 4");
+  EXPECT_EQ(best_text(*best(BestMetric::kAccuracy, 71.82)), "accuracy 71.82 after epoch 4");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 using enum CheckpointStyle;
 using testing::ElementsAre;
 
-/// The epochs, from 0, behind which a run of seven has a file.
+/// The epochs, from 0, after which a run of seven has a file.
 std::vector<std::int64_t> due(CheckpointStyle style, std::int64_t every) {
   constexpr std::int64_t kEpochs = 7;
   std::vector<std::int64_t> numbers;

@@ -22,7 +22,7 @@ Environment with(Environment environment, const Environment& more) {
   return environment;
 }
 
-/// What ddprun and torchrun tell the second of the two ranks that they forked in one task.
+/// The environment of the second of two ranks that ddprun and torchrun forked in one task.
 const Environment kForked = {
     {"TORCHELASTIC_RUN_ID", "6"},
     {"RANK", "3"},
@@ -59,7 +59,7 @@ TEST(CpuShare, IsAllOfTheTasksWhereAScriptHasSetTheRankToItsNumber) {
 TEST(CpuShare, IsAPartOfTheTasksWhereALauncherForkedTheRanksInIt) {
   const Environment task = with(recorded("one_task_per_node"), {{"SLURM_CPUS_PER_TASK", "8"}});
   EXPECT_EQ(share_of(with(task, kForked)).of_slurm, 4);
-  // By its numbers the rank might be the task.
+  // By its variables alone the rank could be the task.
   EXPECT_EQ(share_of(with(task, with(kForked, {{"RANK", "1"}, {"WORLD_SIZE", "2"}}))).of_slurm, 4);
   const Environment forked_by_mpi = {
       {"OMPI_COMM_WORLD_RANK", "3"},

@@ -22,8 +22,8 @@ TEST(ChooseGpu, SharesNoneAmongRanks) {
   const auto behind = choose_gpu({.local_rank = 2, .local_world = 3}, 2);
   ASSERT_FALSE(behind);
   EXPECT_THAT(
-      behind.error().detail, HasSubstr("LOCAL_RANK is 2 of 3, and this process sees 2 GPUs"));
-  // All ranks are told, not only those who find none.
+      behind.error().detail, HasSubstr("LOCAL_RANK is 2 of 3, but this process sees 2 GPUs"));
+  // All ranks get the error, not only those without a GPU.
   EXPECT_FALSE(choose_gpu({.local_rank = 0, .local_world = 3}, 2));
   EXPECT_FALSE(choose_gpu({.local_rank = 0, .local_world = 2}, 1));
 }

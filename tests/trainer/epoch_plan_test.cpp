@@ -42,7 +42,7 @@ TEST(SamplesOfRank, RepeatsAShortListAsOftenAsTheWorldNeeds) {
   EXPECT_THAT(share(3, {.rank = 7, .world = 8}), ElementsAre(1));
 }
 
-TEST(SamplesOfRank, GoesOnWhereTheSameWorldStopped) {
+TEST(SamplesOfRank, ResumesWhereTheSameWorldStopped) {
   for (const std::int64_t n : {10, 11, 12, 64}) {
     for (int rank = 0; rank < 4; ++rank) {
       const Share of{.rank = rank, .world = 4};
@@ -56,7 +56,7 @@ TEST(SamplesOfRank, GoesOnWhereTheSameWorldStopped) {
 }
 
 TEST(SamplesOfRank, GivesEverySampleLeftOnceToAnotherWorld) {
-  // Four ranks have seen 8 of 20; three go on.
+  // Four ranks have seen 8 of 20; three continue.
   std::vector<std::int64_t> seen;
   for (int rank = 0; rank < 3; ++rank) {
     const auto samples = samples_of_rank(count_up(20), {.rank = rank, .world = 3}, Tail::kPad, 8);
@@ -79,7 +79,7 @@ using Reached = std::set<std::array<std::int64_t, 3>>;
 constexpr std::int64_t kSamplesMax = 6;
 constexpr std::int64_t kRanksMax = 4;
 
-/// All that an epoch can come to: before each batch, world size and batch size may change.
+/// All possible courses of an epoch: before each batch, world size and batch size may change.
 void add_reached(
     std::int64_t samples, Tail tail, std::int64_t consumed, std::int64_t batches, Reached& to) {
   for (int world = 1; world <= kRanksMax; ++world) {
@@ -131,11 +131,11 @@ TEST(CheckReachable, SaysWhatIsImpossibleAndWhatToDo) {
       refusal({.consumed = 700, .batches = 20, .last_world = 2}),
       "'samples_consumed' is 700 after 20 batches, which is impossible with 640 training samples: "
       "the "
-      "epoch ends at 641; give the data that it was saved with, or another --snapshot-dir to begin "
-      "anew");
+      "epoch ends at 641; give the data that it was saved with, or another --snapshot-dir to start "
+      "over");
   EXPECT_THAT(
       refusal({.consumed = 16, .batches = 16, .last_world = 2}),
-      HasSubstr("they and 2 ranks have at least 17"));
+      HasSubstr("with 2 ranks there are at least 17"));
   EXPECT_THAT(
       refusal({.consumed = 15, .batches = 1, .last_world = 2}),
       HasSubstr("one batch of 2 ranks is a multiple of 2"));

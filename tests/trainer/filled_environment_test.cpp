@@ -84,7 +84,7 @@ TEST(FilledEnvironment, IsThatOfARankOfMpi) {
       "1 0 3 1 - -");
 }
 
-TEST(FilledEnvironment, RanksThatAreAllHereMeetHere) {
+TEST(FilledEnvironment, RanksThatAreAllHereUseThisHost) {
   EXPECT_EQ(six_of(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})), "2 0 4 4 127.0.0.1 -");
 }
 
@@ -123,7 +123,7 @@ TEST(FilledEnvironment, RefusesARankWithoutAWorld) {
 
 TEST(FilledEnvironment, RefusesRankZeroWhereTheOthersDoNotLookForIt) {
   const Environment elsewhere = with(recorded("uneven_tasks"), {{"SLURM_PROCID", "0"}});
-  EXPECT_THAT(six_of(elsewhere), HasSubstr("rank 0 is on node2, but the other tasks look for it"));
+  EXPECT_THAT(six_of(elsewhere), HasSubstr("rank 0 is on node2, but the other tasks expect it"));
   EXPECT_EQ(six_of(with(elsewhere, {{"MASTER_ADDR", "node2"}})), "0 0 8 1 node2 10002");
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A fresh directory, removed with all that is in it.
+/// A fresh directory, removed with its content.
 class DataFile : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -76,10 +76,10 @@ TEST_F(DataFile, IsRefusedWithGzipDataThatIsCutOff) {
   const std::string whole = slurp(write_gzip("whole.gz", content));
   EXPECT_THAT(
       refusal_of(write("half.gz", std::string_view(whole).substr(0, whole.size() / 2))),
-      HasSubstr("cut off"));
+      HasSubstr("truncated"));
   EXPECT_THAT(
       refusal_of(write("tail.gz", std::string_view(whole).substr(0, whole.size() - 3))),
-      HasSubstr("cut off"));
+      HasSubstr("truncated"));
 }
 
 TEST_F(DataFile, IsRefusedWithAFlippedBit) {
@@ -89,7 +89,7 @@ TEST_F(DataFile, IsRefusedWithAFlippedBit) {
 }
 
 TEST_F(DataFile, IsRefusedWhenAPlainOneIsCalledGzip) {
-  EXPECT_THAT(refusal_of(write("plain.gz", "not gzip at all")), HasSubstr("no gzip data"));
+  EXPECT_THAT(refusal_of(write("plain.gz", "not gzip at all")), HasSubstr("not gzip data"));
 }
 
 TEST_F(DataFile, IsNoDirectory) {

@@ -27,7 +27,7 @@ std::vector<std::byte> small_labels() {
   return bytes_of({0, 0, 8, 1, 0, 0, 0, 3, 0, 9, 1});
 }
 
-TEST(IdxImages, AreTheBytesBehindTheHeader) {
+TEST(IdxImages, AreTheBytesAfterTheHeader) {
   const auto file = small_images();
   const auto images = parse_idx_images(file);
   ASSERT_TRUE(images);
@@ -45,10 +45,11 @@ TEST(IdxImages, RefuseAFileThatIsCutOff) {
   ASSERT_FALSE(images);
   EXPECT_TRUE(images.error().is(Errc::kCorrupt));
   EXPECT_THAT(
-      images.error().detail, HasSubstr("truncated: the header promises 20 bytes, the file has 19"));
+      images.error().detail,
+      HasSubstr("truncated: expected 20 bytes from the header, the file has 19"));
 }
 
-TEST(IdxImages, RefuseBytesBehindTheLastImage) {
+TEST(IdxImages, RefuseBytesAfterTheLastImage) {
   auto file = small_images();
   file.push_back(std::byte{0});
   EXPECT_THAT(parse_idx_images(file).error().detail, HasSubstr("trailing bytes"));
@@ -75,7 +76,7 @@ TEST(IdxImages, RefuseSizesThatWouldOverflow) {
   EXPECT_THAT(parse_idx_images(file).error().detail, HasSubstr("the number of rows"));
 }
 
-TEST(IdxLabels, AreTheBytesBehindTheHeader) {
+TEST(IdxLabels, AreTheBytesAfterTheHeader) {
   const auto file = small_labels();
   const auto labels = parse_idx_labels(file, 10);
   ASSERT_TRUE(labels);

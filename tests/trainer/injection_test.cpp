@@ -44,13 +44,13 @@ TEST(Injection, OnlySlownessAndAFullDiskLast) {
 }
 
 TEST(Injection, IsRefusedWithTheReason) {
-  EXPECT_NE(refusal("explode@3").find("no fault is called 'explode'"), std::string::npos);
-  EXPECT_NE(refusal("kill@0").find("'0' is no step"), std::string::npos);
-  EXPECT_NE(refusal("kill").find("'' is no step"), std::string::npos);
+  EXPECT_NE(refusal("explode@3").find("unknown fault 'explode'"), std::string::npos);
+  EXPECT_NE(refusal("kill@0").find("'0' is not a step"), std::string::npos);
+  EXPECT_NE(refusal("kill").find("'' is not a step"), std::string::npos);
   EXPECT_NE(refusal("slow@3").find("slow, and only slow"), std::string::npos);
   EXPECT_NE(refusal("kill@3:5").find("slow, and only slow"), std::string::npos);
   EXPECT_NE(refusal("slow@3:9999999").find("at most an hour"), std::string::npos);
-  EXPECT_NE(refusal("kill@3,node=1").find("'node' selects nothing"), std::string::npos);
+  EXPECT_NE(refusal("kill@3,node=1").find("unknown selector 'node'"), std::string::npos);
   EXPECT_NE(refusal("kill@3,rank=-1").find("rank='-1' is neither"), std::string::npos);
 }
 

@@ -1,5 +1,5 @@
-"""Files of weights and checkpoints between us and Python: what torch and safetensors write we read,
-and what we write they read, bit for bit.
+"""Files of weights and checkpoints: we read what torch and safetensors write, and they read what we write, bit for
+bit.
 
     interchange_test.py --weights-copy P --ddpctl P --snapshot-writer P [unittest arguments]
 """
@@ -42,7 +42,7 @@ def random_tensor(dtype, *shape):
 
 
 class Net(torch.nn.Module):
-    """The kinds of tensors that torchvision's nets have: parameters, running means, a counter."""
+    """The kinds of tensors in torchvision's nets: parameters, running means, a counter."""
 
     def __init__(self):
         super().__init__()
@@ -90,7 +90,7 @@ class Interchange(unittest.TestCase):
                               text=True, timeout=PATIENCE_S)
 
     def through_us(self, value, what="all", to="ours.pt", names=()):
-        """Saves with torch, has it read and written by us, and loads with torch again."""
+        """Saves with torch, reads and writes it with our code, and loads it with torch again."""
         torch.save(value, self.room / "theirs.pt")
         ended = self.copy(what, self.room / "theirs.pt", self.room / to, *names)
         self.assertEqual((0, ""), (ended.returncode, ended.stderr))
@@ -177,7 +177,7 @@ class Interchange(unittest.TestCase):
                 again = self.through_us(file, "weights", to)
                 self.assert_same(dict(sorted(weights.items())), dict(sorted(again.items())))
 
-    def test_every_optimizer_goes_on_from_what_we_wrote(self):
+    def test_every_optimizer_resumes_from_what_we_wrote(self):
         for name, make in OPTIMIZERS.items():
             with self.subTest(name):
                 net, optimizer = trained(make)
@@ -195,7 +195,7 @@ class Interchange(unittest.TestCase):
                    self.room / "theirs.pt")
         ended = self.copy("optimizer", self.room / "theirs.pt", self.room / "x.pt", "a", "b")
         self.assertEqual(1, ended.returncode)
-        self.assertIn("of 6 parameters, and the model has 2", ended.stderr)
+        self.assertIn("has 6 parameters, but the model has 2", ended.stderr)
 
     # safetensors. -------------------------------------------------------------------------------
 
@@ -230,12 +230,12 @@ class Interchange(unittest.TestCase):
         self.assert_refused(self.saved({(1, 2): 3}), "key of a dict")
 
     def test_tensors_of_other_types_are_refused_by_their_dtype(self):
-        """And not as something that could run anything, which they are not."""
+        """And the message does not call them files that could run code, which they are not."""
         for dtype in (torch.uint16, torch.uint32, torch.uint64, torch.complex64, torch.complex128,
                       torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
             with self.subTest(dtype):
                 self.assert_refused(self.saved({"w": torch.ones(1), "c": torch.zeros(2).to(dtype)}),
-                                    f"it has a tensor of dtype {dtype}, which is not read")
+                                    f"it has a tensor of dtype {dtype}, which cannot be read")
 
     def test_old_files_are_refused_by_name(self):
         old = self.saved({"w": torch.ones(2)}, _use_new_zipfile_serialization=False)
@@ -282,11 +282,11 @@ class Interchange(unittest.TestCase):
 
         # Three rows of 77 become 3 x 2^31 of stride zero: 25 GB of nothing.
         self.assert_refused(with_pickle(lambda p: p.replace(b"K\x03KM\x86", b"K\x03J\xff\xff\xff\x7f\x86")
-                                        .replace(b"KMK\x01\x86", b"K\x00K\x00\x86")), "bytes in all")
+                                        .replace(b"KMK\x01\x86", b"K\x00K\x00\x86")), "bytes in total")
         self.assert_refused(with_pickle(lambda p: p.replace(b"K\x03KM\x86", b"K\x04KM\x86")),
                             "storage '0' is smaller")
         self.assert_refused(with_pickle(lambda p: p.replace(b"K\xe7", b"K\xe6")),
-                            "has 924 bytes, and should have 920")
+                            "has 924 bytes, expected 920")
 
     # Snapshots. ---------------------------------------------------------------------------------
 

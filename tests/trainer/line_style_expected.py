@@ -2,7 +2,7 @@
 """The lines of each style as Python's own formatting writes them, for line_style_test.cpp.
 
     line_style_expected.py           prints the table
-    line_style_expected.py --check FILE   fails unless FILE holds it
+    line_style_expected.py --check FILE   fails unless FILE contains it
 
 Each section begins with "== STYLE EVENT"; its lines follow. The format strings are those of the
 systems that docs/metrics.md names, the values those of the events in line_style_test.cpp.
@@ -13,7 +13,7 @@ import sys
 
 RANK, LOCAL_RANK, WORLD = 0, 0, 4
 
-# Chosen so that rounding shows: halves that are none in binary, thousands, exponents.
+# Chosen so that rounding shows: halves that are not exact in binary, thousands, exponents.
 TRAIN_LOSS, TRAIN_CORRECT, TRAIN_SAMPLES = 2250.0625, 785.0, 1000.0
 VAL_LOSS, VAL_CORRECT, VAL_TOP5, VAL_SAMPLES = 128.0, 27.0, 45.0, 51.0
 BATCH_LOSS_SUM = 50.8125

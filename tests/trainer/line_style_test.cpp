@@ -218,7 +218,7 @@ TEST(LineStyle, OtherRanksSayOnlyWhatTheSystemHasThemSay) {
 TEST(LineStyle, OpenaccTellsOfEachTestedEpochOnceOnEachNode) {
   LineContext context{.style = LineStyle::kOpenacc, .rank = 2, .local_rank = 0, .world = 4};
   auto event = std::get<EpochValidated>(event_of("validated", context.style));
-  event.trained.at.epoch = 9;  // whoever tested it wants to know
+  event.trained.at.epoch = 9;  // the tester of a snapshot needs it
   EXPECT_EQ(lines_of(event, context).size(), 3U);
   context.local_rank = 1;
   EXPECT_THAT(lines_of(event, context), IsEmpty());

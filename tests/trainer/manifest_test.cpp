@@ -20,7 +20,7 @@ Manifest example() {
       .files = {{.name = "model.safetensors", .size = 12, .sha256 = kSum}}};
 }
 
-/// example() as JSON, with the first `from` in it made `to`.
+/// example() as JSON, with the first `from` in it replaced by `to`.
 std::string spoiled(const std::string& from, const std::string& to) {
   std::string text = manifest_json(example());
   const std::size_t at = text.find(from);
@@ -60,10 +60,11 @@ TEST(Manifest, RefusesABestThatIsNone) {
     return refusal(changed.replace(changed.find(from), from.size(), to));
   };
   EXPECT_THAT(with("\"accuracy\"", "\"beauty\""), HasSubstr("best: 'metric'"));
-  EXPECT_THAT(with("71.5", "null"), HasSubstr("best: 'value' is no finite number"));
+  EXPECT_THAT(with("71.5", "null"), HasSubstr("best: 'value' is not a finite number"));
   EXPECT_THAT(with("71.5", "1e999"), HasSubstr("manifest"));
   EXPECT_THAT(with("\"snapshot\": \"snapshot-", "\"snapshot\": \"../"), HasSubstr("'snapshot'"));
-  EXPECT_THAT(with("\"best\": {", "\"best\": 3, \"worst\": {"), HasSubstr("'best' is no object"));
+  EXPECT_THAT(
+      with("\"best\": {", "\"best\": 3, \"worst\": {"), HasSubstr("'best' is not an object"));
 }
 
 TEST(Manifest, IsJsonThatPeopleCanRead) {
@@ -94,16 +95,16 @@ TEST(Manifest, NamesTheFieldThatIsWrong) {
 TEST(Manifest, RefusesACountOfSamplesThatNoStepHasSeen) {
   EXPECT_THAT(
       refusal(spoiled("\"step\": 150", "\"step\": 0")),
-      HasSubstr("'samples_consumed' is 6400, and step is 0"));
+      HasSubstr("'samples_consumed' is 6400, but step is 0"));
   EXPECT_THAT(
       refusal(spoiled("\"samples_consumed\": 6400", "\"samples_consumed\": 49")),
-      HasSubstr("'batches_consumed' is 50, and samples_consumed only 49"));
+      HasSubstr("'batches_consumed' is 50, but samples_consumed is only 49"));
 }
 
 TEST(Manifest, RefusesSamplesThatNoBatchHasConsumed) {
   EXPECT_THAT(
       refusal(spoiled("\"batches_consumed\": 50", "\"batches_consumed\": 0")),
-      HasSubstr("'samples_consumed' is 6400, and batches_consumed is 0"));
+      HasSubstr("'samples_consumed' is 6400, but batches_consumed is 0"));
 }
 
 TEST(Manifest, RefusesCountsThatNoRunComesTo) {
@@ -118,9 +119,9 @@ TEST(Manifest, RefusesCountsThatNoRunComesTo) {
 }
 
 TEST(Manifest, RefusesFilesOutsideTheSnapshot) {
-  EXPECT_THAT(refusal(spoiled("model.safetensors", "../model")), HasSubstr("no file name"));
-  EXPECT_THAT(refusal(spoiled("model.safetensors", "..")), HasSubstr("no file name"));
-  EXPECT_THAT(refusal(spoiled(kSum, "abc")), HasSubstr("no sha256"));
+  EXPECT_THAT(refusal(spoiled("model.safetensors", "../model")), HasSubstr("not a file name"));
+  EXPECT_THAT(refusal(spoiled("model.safetensors", "..")), HasSubstr("not a file name"));
+  EXPECT_THAT(refusal(spoiled(kSum, "abc")), HasSubstr("not a sha256"));
 }
 
 }  // namespace

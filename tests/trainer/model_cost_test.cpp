@@ -5,8 +5,8 @@
 namespace ddprun {
 namespace {
 
-// Literals by torch.utils.flop_counter over Python's models; tests/parity/models_test.py asks it
-// again, for every kind.
+// Literals from torch.utils.flop_counter for Python's models; tests/parity/models_test.py compares
+// them again, for every kind.
 
 TEST(ForwardFlops, OfNetsOfAFewLayersAreCountedByHand) {
   EXPECT_EQ(forward_flops(default_model(ModelKind::kDummy)), 2 * 1000);

@@ -47,7 +47,8 @@ TEST(ModelOptions, RefuseAnImageThatIsNoWholeNumberOfPatches) {
   ModelOptions options = default_model(ModelKind::kVitB32);
   options.image.side = 48;
   EXPECT_EQ(
-      refusal_of(options), "model vit_b_32: image side 48 is no multiple of its patch, 32 pixels");
+      refusal_of(options),
+      "model vit_b_32: image side 48 is not a multiple of its patch, 32 pixels");
   options.kind = ModelKind::kVitB16;
   EXPECT_EQ(refusal_of(options), "accepted");
 }

@@ -153,11 +153,11 @@ TEST(TrainOptions, DoNotTakeAnUnsetVariableForAFlagThatWasLeftOut) {
     EXPECT_EQ(
         refusal_of({flag, ""}),
         std::string(flag) +
-            ": '' names nothing; give a name, or leave the flag out; see ddptrain --help");
+            ": '' is empty; give a value, or leave the flag out; see ddptrain --help");
   }
 }
 
-TEST(TrainOptions, KeepTheBestByWhatIsMeasuredBehindEachEpoch) {
+TEST(TrainOptions, KeepTheBestByWhatIsMeasuredAfterEachEpoch) {
   const TrainOptions options = accepted({"--snapshot-dir", "s", "--keep-best", "loss"});
   EXPECT_EQ(options.snapshots.keeps_best, BestMetric::kLoss);
   EXPECT_EQ(options.evaluate_every_epochs, 1);
@@ -169,7 +169,7 @@ TEST(TrainOptions, KeepTheBestByWhatIsMeasuredBehindEachEpoch) {
   EXPECT_THAT(refusal_of({"--keep-best", "loss"}), HasSubstr("--keep-best needs --snapshot-dir"));
   EXPECT_THAT(
       refusal_of({"--snapshot-dir", "s", "--keep-best", "loss", "--evaluate-every-epochs", "0"}),
-      HasSubstr("measures nothing to choose the best by"));
+      HasSubstr("--keep-best needs measurements"));
   EXPECT_THAT(
       refusal_of({"--snapshot-dir", "s", "--keep-best", "beauty"}),
       HasSubstr("'beauty' is not one of accuracy, loss"));
@@ -229,7 +229,7 @@ TEST(TrainOptions, TakeTheDirectoryOfCheckpointsFromTheEnvironmentUnlessNothingI
   ASSERT_EQ(::unsetenv("CHECKPOINT_DIR"), 0);
 }
 
-TEST(TrainOptions, SaveAndTakeUpTheFileOfTheOpenAccBootcamp) {
+TEST(TrainOptions, SaveAndResumeTheFileOfTheOpenAccBootcamp) {
   const TrainOptions options = accepted({"--model_dir", "m", "--model_filename", "net.pth"});
   EXPECT_EQ(options.checkpoints.style, CheckpointStyle::kOpenAccWeights);
   EXPECT_EQ(options.checkpoints.directory, "m");
@@ -253,7 +253,8 @@ TEST(TrainOptions, SaveAndTakeUpTheFileOfTheOpenAccBootcamp) {
   std::filesystem::remove(directory + name);
   EXPECT_EQ(
       refusal_of({"--model-dir", "/nowhere", "--resume"}),
-      "--resume: '/nowhere/resnet_distributed.pth' is not there; leave --resume out to begin anew");
+      "--resume: '/nowhere/resnet_distributed.pth' does not exist; leave --resume out to start "
+      "over");
 }
 
 TEST(TrainOptions, LetResumeAloneMeanTheRunsOwnSnapshots) {
@@ -261,7 +262,7 @@ TEST(TrainOptions, LetResumeAloneMeanTheRunsOwnSnapshots) {
   EXPECT_EQ(accepted({"--resume", "--snapshot-dir", "s"}).snapshots.directory, "s");
   EXPECT_EQ(accepted({"--resume", "p"}).snapshots.begun_with, "p");
   EXPECT_EQ(accepted({"--resume=p", "epochs=2"}).snapshots.begun_with, "p");
-  EXPECT_THAT(refusal_of({"--resume"}), HasSubstr("give one of them, or a path behind --resume"));
+  EXPECT_THAT(refusal_of({"--resume"}), HasSubstr("give one of them, or a path after --resume"));
 }
 
 TEST(TrainOptions, BeginWithTheWeightsThatTorchvisionHasDownloaded) {
@@ -272,9 +273,9 @@ TEST(TrainOptions, BeginWithTheWeightsThatTorchvisionHasDownloaded) {
       "--use_fake_data", "--model_name=vit_b_32", "--pretrained", "epochs=2"};
   EXPECT_EQ(
       refusal_of(flags),
-      "--pretrained without a file takes the one that torchvision downloads, and '" + file +
-          "' is not there; fetch https://download.pytorch.org/models/vit_b_32-d86f8d99.pth to it, "
-          "or name a file");
+      "--pretrained without a file needs the one that torchvision downloads, but '" + file +
+          "' does not exist; download https://download.pytorch.org/models/vit_b_32-d86f8d99.pth to "
+          "it, or give a file");
   std::filesystem::create_directories(home + "/hub/checkpoints");
   std::ofstream(file) << "weights";
   EXPECT_EQ(accepted(flags).pretrained, file);
@@ -283,7 +284,7 @@ TEST(TrainOptions, BeginWithTheWeightsThatTorchvisionHasDownloaded) {
   ASSERT_EQ(::unsetenv("TORCH_HOME"), 0);
   EXPECT_THAT(
       refusal_of({"--model", "convnet", "--pretrained"}),
-      HasSubstr("is for models of torchvision, and convnet is none"));
+      HasSubstr("is only for models of torchvision, not for convnet"));
   EXPECT_EQ(accepted({"--pretrained=f=1.pt"}).pretrained, "f=1.pt");
 }
 
@@ -305,7 +306,7 @@ TEST(TrainOptions, TakeSeedsAsTorchDoes) {
   EXPECT_EQ(accepted({"--sampler-seed=18446744073709551615"}).sampler_seed, kMost);
   EXPECT_THAT(
       refusal_of({"--sampler-seed=18446744073709551615", "--epochs=2"}),
-      HasSubstr("the sum has no place in 64 bits"));
+      HasSubstr("the sum does not fit in 64 bits"));
   EXPECT_THAT(refusal_of({"--seed", "18446744073709551616"}), HasSubstr("0 to 2^64 - 1"));
   EXPECT_THAT(refusal_of({"--seed", "-1"}), HasSubstr("0 to 2^64 - 1"));
 }
@@ -326,7 +327,7 @@ TEST(TrainOptions, MeasureEachEpochForAStyleWhoseFilesHaveTheBest) {
   }
   EXPECT_THAT(
       refusal_of({"--snapshot-dir", "s", "--keep-best", "loss", "--checkpoint-style", "imagenet"}),
-      HasSubstr("--keep-best loss does not go with it"));
+      HasSubstr("--keep-best loss"));
 }
 
 TEST(TrainOptions, ProfileNothingUnlessAsked) {
@@ -334,8 +335,8 @@ TEST(TrainOptions, ProfileNothingUnlessAsked) {
   EXPECT_FALSE(accepted({}).profile.captured_epoch);
   EXPECT_THAT(
       refusal_of({"--profile-schedule", "1,1,1,1"}),
-      HasSubstr("--profile-schedule is for steps that --profile records"));
-  EXPECT_THAT(refusal_of({"--profile-epochs", "1"}), HasSubstr("give --profile DIR, too"));
+      HasSubstr("--profile-schedule needs --profile DIR"));
+  EXPECT_THAT(refusal_of({"--profile-epochs", "1"}), HasSubstr("needs --profile DIR"));
 }
 
 TEST(TrainOptions, ProfileAsTheSystemDoesWhoseLinesTheyPrint) {
@@ -358,7 +359,7 @@ TEST(TrainOptions, ProfileAsTheSystemDoesWhoseLinesTheyPrint) {
   EXPECT_EQ(options.profile.epochs, 5);
   EXPECT_THAT(
       refusal_of({"--profile", "p", "--profile-schedule", "1,1"}),
-      HasSubstr("--profile-schedule: '1,1' is no schedule"));
+      HasSubstr("--profile-schedule: '1,1' is not a schedule"));
 }
 
 TEST(TrainOptions, BurnInWithoutKeepingAnything) {
@@ -383,7 +384,7 @@ TEST(TrainOptions, TakeFlagsOfGpusWithAGpuAlone) {
   EXPECT_EQ(options.profile.captured_epoch, 3);
   EXPECT_EQ(
       refusal_of({"--device", "cpu", "--tf32"}),
-      "--tf32 is for GPUs, and this run is on the CPU; leave it out, or see --device");
+      "--tf32 is for GPUs, but this run is on the CPU; leave it out, or see --device");
   EXPECT_THAT(
       refusal_of({"--device", "cpu", "--cudnn-benchmark"}),
       HasSubstr("--cudnn-benchmark is for GPUs"));
@@ -392,7 +393,7 @@ TEST(TrainOptions, TakeFlagsOfGpusWithAGpuAlone) {
       HasSubstr("--profile-epoch is for GPUs"));
   EXPECT_EQ(
       refusal_of({"--device", "cuda", "--epochs", "3", "--profile-epoch", "3"}),
-      "--profile-epoch 3 is none of this run's, which are 0 to 2");
+      "--profile-epoch 3: this run has epochs 0 to 2");
   EXPECT_THAT(
       refusal_of({"--evaluate", "e", "--profile", "p"}), HasSubstr("leave it or --profile out"));
 }
@@ -403,12 +404,12 @@ TEST(TrainOptions, LeaveTheDeviceToTheMachine) {
   EXPECT_TRUE(accepted({"--tf32"}).numerics.uses_tf32);  // it may have a GPU
 }
 
-TEST(TrainOptions, PromiseTheSameBitsOnlyWhereNothingIsChosenByTheClock) {
+TEST(TrainOptions, GuaranteeTheSameBitsOnlyIfNothingIsChosenByTheClock) {
   EXPECT_FALSE(accepted({}).numerics.is_deterministic);
   EXPECT_TRUE(accepted({"--deterministic"}).numerics.is_deterministic);
   EXPECT_THAT(
       refusal_of({"--device", "cuda", "--deterministic", "--cudnn-benchmark"}),
-      HasSubstr("chooses by the clock"));
+      HasSubstr("chooses by measured times"));
 }
 
 TEST(TrainOptions, RefuseMnistWithoutItsDirectory) {
@@ -602,7 +603,8 @@ TEST(CheckFlagsOfRank0, NamesTheFlagAndBothValues) {
   ASSERT_FALSE(same);
   EXPECT_EQ(
       same.error().detail,
-      "this rank has --batch-size 5, and rank 0 --batch-size 64; give all the same flags");
+      "this rank has --batch-size 5, but rank 0 has --batch-size 64; give all ranks the same "
+      "flags");
 }
 
 TEST(CheckSameJob, NamesTheFlagAndBothValues) {
@@ -655,7 +657,7 @@ TEST(CheckSameJob, ComparesAllThatDecidesWhatIsTrainedUnlessTheSnapshotIsTooOldT
   EXPECT_EQ(complaint([](TrainOptions& later) { later.data.validation_seed = 7; }), "accepted");
 }
 
-TEST(CheckSameJob, LetsARunThatWentOutOfMemoryGoOnAsItIsAdvisedTo) {
+TEST(CheckSameJob, LetsARunThatWentOutOfMemoryResumeAsItIsAdvisedTo) {
   TrainOptions later;
   later.batch_size = 32;
   later.accumulate = 2;
@@ -684,7 +686,7 @@ TEST(CheckSameJob, LetsAnImportedSnapshotLeaveOutWhatItsFileDidNotTell) {
       HasSubstr("saved with --optimizer adamw, but this run has sgd"));
 }
 
-TEST(CheckSameJob, LetsTheCpuTakeUpWhatAGpuSavedAndNotTheOtherWayRound) {
+TEST(CheckSameJob, LetsTheCpuResumeWhatAGpuSavedAndNotTheOtherWayRound) {
   TrainOptions gpu;
   gpu.device = DeviceKind::kCuda;
   EXPECT_TRUE(check_same_job(arguments_of_job(gpu), gpu));

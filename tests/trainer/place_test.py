@@ -1,4 +1,4 @@
-"""`ddptrain` as a program: who it says it is, by what Slurm and MPI say, and when it refuses to say.
+"""`ddptrain` as a program: the rank that it derives from Slurm and MPI, and when it refuses.
 
     place_test.py --ddptrain PROGRAM [unittest arguments]
 """
@@ -53,7 +53,7 @@ class Place(unittest.TestCase):
         self.assert_refused(["srun", "ddprun"], {}, "--distributed", "--print-env")
 
     def test_a_line_of_a_rank_names_it(self):
-        """It was rank 0's whoever said it, where Slurm or MPI had told the rank."""
+        """A regression: every rank printed it as rank 0 if Slurm or MPI had set the rank."""
         ended = self.run_in({"PMI_RANK": "1", "PMI_SIZE": "2"})
         self.assertEqual(2, ended.returncode)
         self.assertRegex(ended.stderr, r"\Addptrain: rank 1: MASTER_ADDR is not set")

@@ -24,14 +24,14 @@ std::string refusal_of(const char* text) {
   return schedule ? "accepted" : schedule.error().detail;
 }
 
-// What torch.profiler.schedule() of torch 2.11 yields for the same numbers.
+// The results of torch.profiler.schedule() of torch 2.11 for the same numbers.
 TEST(ProfileSchedule, RecordsTheStepsThatPythonsDoes) {
   EXPECT_EQ(actions({}, 10), "..wwrs....");
   EXPECT_EQ(actions(kCrusoeProfile, 14), ".wrrs.wrrs....");
   EXPECT_EQ(actions({.wait = 0, .warmup = 0, .active = 1, .repeat = 2}, 4), "ss..");
 }
 
-TEST(ProfileSchedule, GoesOnForEverWithoutANumberOfCycles) {
+TEST(ProfileSchedule, ContinuesForeverWithoutANumberOfCycles) {
   EXPECT_EQ(actions({.wait = 1, .warmup = 0, .active = 2, .repeat = 0}, 9), ".rs.rs.rs");
 }
 
@@ -42,11 +42,11 @@ TEST(ProfileSchedule, IsReadFromFourNumbers) {
 }
 
 TEST(ProfileSchedule, IsRefusedWithTheNumberThatIsWrong) {
-  EXPECT_THAT(refusal_of("1,2,3"), HasSubstr("'1,2,3' is no schedule"));
+  EXPECT_THAT(refusal_of("1,2,3"), HasSubstr("'1,2,3' is not a schedule"));
   EXPECT_THAT(refusal_of("1,2,3,4,5"), HasSubstr("expected four numbers"));
   EXPECT_THAT(refusal_of("1,-2,3,4"), HasSubstr("'-2' is not a whole number"));
   EXPECT_THAT(refusal_of("1,,3,4"), HasSubstr("'' is not a whole number"));
-  EXPECT_THAT(refusal_of("1,2,0,4"), HasSubstr("records one step at least"));
+  EXPECT_THAT(refusal_of("1,2,0,4"), HasSubstr("must record at least one step"));
   EXPECT_THAT(refusal_of("1000000,1,1,1"), HasSubstr("at most 1000000 steps"));
 }
 

@@ -87,7 +87,7 @@ TEST_F(Checkpoint, HasTheKeysOfEachProgram) {
       ElementsAre("epoch", "arch", "state_dict", "best_acc1", "optimizer", "scheduler"));
 }
 
-TEST_F(Checkpoint, CountsEpochsAsItsProgramGoesOnFromThem) {
+TEST_F(Checkpoint, CountsEpochsAsItsProgramResumesFromThem) {
   EXPECT_EQ(number(value(CheckpointStyle::kMila), "epoch"), 5);
   EXPECT_EQ(number(value(CheckpointStyle::kMilaCifar), "epoch"), 4);
   EXPECT_EQ(number(value(CheckpointStyle::kSnapshot), "EPOCHS_RUN"), 5);
@@ -114,7 +114,7 @@ TEST_F(Checkpoint, NumbersTheOptimizersStateByTheOrderOfParameters) {
   const PyValue saved = value(CheckpointStyle::kDdprun);
   const PyValue* const optimizer = find_optimizer(saved);
   ASSERT_NE(optimizer, nullptr);
-  // In the file conv.weight comes first; the order of the model is another one.
+  // In the file conv.weight comes first; the model has another order.
   const auto* const states = optimizer->get_if<PyDict>()->find("state")->get_if<PyDict>();
   EXPECT_EQ(
       states->find(0)->get_if<PyDict>()->find("momentum")->get_if<TensorView>()->name,
@@ -145,7 +145,7 @@ TEST(OptimizerDict, RefusesAnotherModels) {
   EXPECT_TRUE(read_optimizer({.kind = dict}, {"a", "b"}));
   EXPECT_THAT(
       read_optimizer({.kind = dict}, {"a"}).error().detail,
-      HasSubstr("of 2 parameters, and the model has 1"));
+      HasSubstr("has 2 parameters, but the model has 1"));
   EXPECT_FALSE(read_optimizer({.kind = 3}, {"a"}));
   const TensorView stray{
       .name = "c.momentum_buffer", .dtype = DType::kF32, .shape = {0}, .bytes = {}};

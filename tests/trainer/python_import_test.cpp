@@ -23,7 +23,7 @@ class Import : public testing::Test {
     return {.name = name, .dtype = dtype, .shape = {elements}, .bytes = bytes};
   }
 
-  /// state_dict() as Python has it: of each module its parameters, then its buffers.
+  /// state_dict() as in Python: of each module its parameters, then its buffers.
   PyDict weights() const {
     return to_dict(
         {view("fc.weight", weight_, DType::kF32),
@@ -102,7 +102,7 @@ TEST_F(Import, TakesWeightsOptimizerAndPosition) {
   EXPECT_THAT(imported->notes, ElementsAre(HasSubstr("generator")));
 }
 
-TEST_F(Import, GoesOnBehindTheEpochThatIsDone) {
+TEST_F(Import, ResumesAfterTheEpochThatIsDone) {
   const PyValue three{.kind = std::int64_t{3}};
   const ImportWishes steps{.step = 60};
   const auto epoch_of = [&](const PyValue& root) {
@@ -125,7 +125,7 @@ TEST_F(Import, SaysThatThereAreWeightsAlone) {
   ASSERT_TRUE(bare) << bare.error().detail;
   EXPECT_EQ(bare->state.epoch, 0);
   EXPECT_EQ(bare->state.step, 0);
-  EXPECT_THAT(bare->notes, testing::Contains(HasSubstr("the weights alone")));
+  EXPECT_THAT(bare->notes, testing::Contains(HasSubstr("only the weights")));
   const auto chosen = read_back(
       file(
           {{"model", {.kind = weights()}},
@@ -177,7 +177,8 @@ TEST_F(Import, AsksForThePositionThatIsMissing) {
 TEST_F(Import, RefusesTensorsOfAnotherTypeByName) {
   EXPECT_THAT(
       refusal({.kind = to_dict({view("fc.weight", weight_, DType::kBF16)})}),
-      HasSubstr("'fc.weight' is BF16, and ddptrain's are F32; in Python, .to(torch.float32)"));
+      HasSubstr("'fc.weight' is BF16, but ddptrain needs F32; convert it in Python with "
+                ".to(torch.float32)"));
 }
 
 TEST_F(Import, RefusesAnOptimizerOfAnotherModel) {
@@ -185,7 +186,7 @@ TEST_F(Import, RefusesAnOptimizerOfAnotherModel) {
   const PyValue sgd{.kind = optimizer("sgd", "momentum_buffer")};
   EXPECT_THAT(
       refusal(file({{"model", {.kind = fewer}}, {"optimizer", sgd}})),
-      HasSubstr("of 3 parameters, and the model has 1; --weights-only"));
+      HasSubstr("has 3 parameters, but the model has 1; --weights-only"));
   const PyDict other = to_dict(
       {view("fc.bias", bias_, DType::kF32),
        view("fc.weight", weight_, DType::kF32),
@@ -205,7 +206,7 @@ TEST_F(Import, RefusesAnOptimizerOfSeveralGroups) {
   dict.add("param_groups", {.kind = PyList{{{.kind = group}, {.kind = rest}}}});
   EXPECT_THAT(
       refusal(file({{"model", {.kind = weights()}}, {"optimizer", {.kind = dict}}})),
-      HasSubstr("2 groups of parameters, and ddptrain's has one"));
+      HasSubstr("2 groups of parameters, but ddptrain's has one"));
 }
 
 TEST_F(Import, KnowsTheBestAndTheArchitectureOfImagenet) {
@@ -225,7 +226,7 @@ TEST_F(Import, KnowsTheBestAndTheArchitectureOfImagenet) {
 TEST_F(Import, IsTheWayBackFromEveryLayoutWithAnOptimizer) {
   const TrainingState training(50, 4096);
   SnapshotState saved = training.state();
-  // As in Python: parameters in order, and what is no parameter behind them.
+  // As in Python: parameters in order, followed by what is not a parameter.
   std::vector<TensorView> model;
   model.reserve(saved.model.size());
   for (const std::string& name : saved.parameters) {

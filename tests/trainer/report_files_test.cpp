@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr double kNow = 1'700'000'001;
 
-/// A directory of this test's own, and a run in it.
+/// A directory of this test, and a run in it.
 class ReportFilesTest : public testing::Test {
  public:
   ReportFilesTest(const ReportFilesTest&) = delete;
@@ -180,7 +180,7 @@ TEST_F(ReportFilesTest, RankZeroPrintsTheLineAndRecordsTheEvent) {
   EXPECT_EQ(content("run.jsonl").find("{\"event\":\"stopped\",\"time_s\":"), 0U);
 }
 
-/// Puts `file` in the place of a stream for a while.
+/// Replaces a stream by `file` for a while.
 class Replaced {
  public:
   Replaced(int stream, int file) : stream_(stream), kept_(::dup(stream)) { ::dup2(file, stream); }
@@ -223,7 +223,7 @@ TEST(ProgressBar, DrawsOnATerminalAndClearsWhatItDrew) {
       "\repoch 0 [###############...............] 1/2 loss 0.5000\x1b[K\r\x1b[K";
   std::string shown;
   std::array<char, 1000> piece{};
-  while (shown.size() < expected.size()) {  // a terminal hands on what it got in pieces
+  while (shown.size() < expected.size()) {  // a terminal passes its input on in pieces
     const auto size = ::read(terminal, piece.data(), piece.size());
     ASSERT_GT(size, 0);
     shown.append(piece.data(), static_cast<std::size_t>(size));

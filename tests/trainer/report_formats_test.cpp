@@ -1,4 +1,4 @@
-// The encoders behind the files that a run writes: fields, curves, checksums and frames.
+// The encoders of the files that a run writes: fields, curves, checksums and frames.
 
 #include "trainer/core/crc32.hpp"
 #include "trainer/core/line_style.hpp"
@@ -244,7 +244,7 @@ TEST(WandbLog, FillsTheEndOfABlockWithZerosWhereNoHeadFits) {
 TEST(WandbLog, SplitsALongRecordAtTheEndsOfBlocks) {
   WandbLog log;
   std::string file = log.begin();
-  file += log.frame(std::string(32'768 - 14 - 7, 'x'));  // a head fits, and nothing behind it
+  file += log.frame(std::string(32'768 - 14 - 7, 'x'));  // a header fits, and nothing after it
   file += log.frame(std::string(40'000, 'y'));
   const auto type_at = [&](std::size_t at) { return int{file.at(at + 6)}; };
   EXPECT_EQ(type_at(32'768 - 7), 2) << "a first part without data";

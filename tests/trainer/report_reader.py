@@ -1,5 +1,5 @@
-"""Reads what report_writer wrote with readers that are not ours: Python's json and csv, and a reader
-of wandb's file after docs/metrics.md alone. With --tensorboard also TensorBoard's own reader, with
+"""Reads what report_writer wrote with independent readers: Python's json and csv, and a reader of wandb's file
+that follows only docs/metrics.md. With --tensorboard also TensorBoard's own reader, with
 --wandb wandb's own (DataStore, in its releases up to 0.19)."""
 
 import csv

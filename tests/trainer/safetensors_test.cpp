@@ -15,7 +15,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-/// A file with this header, whose length stands before it, and these bytes behind it.
+/// A file with this header, preceded by its length, followed by these bytes.
 std::string file_with(std::string_view header, std::string_view data) {
   std::string file;
   for (unsigned shift = 0; shift < 64; shift += 8) {
@@ -34,7 +34,7 @@ std::string joined(const EncodedTensors& encoded) {
   return file;
 }
 
-/// Why a file with this header and as many bytes of data is refused; "accepted" if it is not.
+/// The error for a file with this header and as many bytes of data; "accepted" if there is none.
 std::string refusal(std::string_view header, std::size_t data_bytes) {
   const std::string file = file_with(header, std::string(data_bytes, 'x'));
   const auto decoded = decode_safetensors(bytes_of(file));
@@ -43,8 +43,8 @@ std::string refusal(std::string_view header, std::size_t data_bytes) {
   return decoded.error().detail;
 }
 
-// Laid out by hand after the format's description: 8-byte elements first, then by name, the header
-// padded with blanks to a multiple of 8.
+// Laid out by hand from the format's description: 8-byte elements first, then by name; the header
+// is padded with blanks to a multiple of 8.
 const std::string kGolden = file_with(
     R"({"__metadata__":{"format":"pt"},)"
     R"("n":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
@@ -139,13 +139,13 @@ TEST(Safetensors, RefusesAShapeThatContradictsItsBytes) {
 }
 
 TEST(Safetensors, RefusesAHeaderThatIsNone) {
-  EXPECT_THAT(refusal("[]", 0), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal("[]", 0), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal("{", 0), HasSubstr("no JSON"));
   EXPECT_THAT(refusal(R"({"a":1})", 0), HasSubstr("no object"));
   EXPECT_THAT(refusal(R"({"a":{}})", 0), HasSubstr("no dtype"));
   EXPECT_THAT(
       refusal(R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,1]}})", 1), HasSubstr("'F33'"));
-  EXPECT_THAT(refusal(R"({"__metadata__":{"a":1}})", 0), HasSubstr("no string"));
+  EXPECT_THAT(refusal(R"({"__metadata__":{"a":1}})", 0), HasSubstr("not a string"));
 }
 
 TEST(Safetensors, RefusesANameThatStandsThereTwice) {
@@ -171,7 +171,7 @@ TEST(Safetensors, RefusesADeepHeaderWithoutExhaustingTheStack) {
   EXPECT_THAT(refusal(std::string(1'000'000, '['), 0), HasSubstr("no JSON"));
 }
 
-// Whatever is flipped, what comes out lies within the file: ASan watches the reads below.
+// Whatever is flipped, the result is inside the file: ASan watches the reads below.
 TEST(Safetensors, StaysWithinTheFileWhateverIsFlipped) {
   std::mt19937_64 random(1);
   std::size_t sum = 0;

@@ -1,4 +1,4 @@
-// The expected rates are what Python printed, to the last digit: they are compared with ==.
+// The expected rates are Python's, to the last digit: they are compared with ==.
 
 #include "trainer/core/schedule.hpp"
 
@@ -75,7 +75,7 @@ TEST(LearningRate, FallsAlongHalfACosine) {
   EXPECT_EQ(rate(cosine_schedule(), 49), 1.2179748700879012e-06);
 }
 
-TEST(LearningRate, IsZeroBehindTheEndOfTheCosine) {
+TEST(LearningRate, IsZeroAfterTheEndOfTheCosine) {
   EXPECT_EQ(rate(cosine_schedule(), 50), 0);
   EXPECT_EQ(rate(cosine_schedule(), 5000), 0);
 }
@@ -145,7 +145,7 @@ TEST(CheckSchedule, RefusesWhatMakesNoSense) {
 
   options = decay_schedule();
   options.milestones = {30, 30};
-  EXPECT_THAT(refusal_of(options), HasSubstr("milestones 30,30 do not rise"));
+  EXPECT_THAT(refusal_of(options), HasSubstr("milestones 30,30 do not increase"));
 }
 
 TEST(CheckSchedule, AcceptsEveryKindByDefault) {

@@ -1,5 +1,5 @@
 // What a snapshot survives: a writer killed at any instant, power that fails between any two
-// operations, a disk that is full, a round that takes over. The writer is a process of its own
+// operations, a disk that is full, a round that takes over. The writer is a separate process
 // (tests/support/snapshot_writer.cpp); in all but the first test faulty_fs.cpp is between it and
 // the file system.
 
@@ -39,7 +39,7 @@ int number_from(const char* variable, int otherwise) {
   return text == nullptr ? otherwise : parse_int<int>(text).value_or(otherwise);
 }
 
-/// The last STEP of the lines "saved STEP" or "taken STEP" in what a writer said.
+/// The last STEP of the lines "saved STEP" or "taken STEP" in a writer's output.
 std::int64_t last_step(std::string_view said, std::int64_t otherwise) {
   for (const auto line : split(said, '\n')) {
     if (line.starts_with("saved ") || line.starts_with("taken ")) {
@@ -61,11 +61,11 @@ Descriptor timer_in(std::uint64_t microseconds) {
 
 /// What a new round finds in a directory.
 struct Sight {
-  std::int64_t step = 0;        // of the snapshot taken up; 0: none
-  bool whole = true;            // it is that of its step to the last byte
-  std::size_t damaged = 0;      // passed over
-  std::int64_t best = 0;        // the step that it tells to be the best; 0: none
-  bool has_best = true;         // and that one is there whole, if it tells of one
+  std::int64_t step = 0;        // of the snapshot that is resumed; 0: none
+  bool whole = true;            // it equals that of its step to the last byte
+  std::size_t damaged = 0;      // skipped
+  std::int64_t best = 0;        // the step that it names as the best; 0: none
+  bool has_best = true;         // the named one is there and whole, if it names one
   std::set<std::string> names;  // of all snapshots there
 };
 
@@ -120,7 +120,7 @@ class SnapshotCrash : public testing::Test {
     return names;
   }
 
-  /// Begins a round in `directory`. That no snapshot is sound counts as all of them damaged.
+  /// Begins a round in `directory`. If no snapshot is sound, all count as damaged.
   static Sight look(const fs::path& directory, std::size_t bytes) {
     auto store = SnapshotStore::claim({.directory = directory, .run_id = "test"});
     EXPECT_TRUE(store) << store.error().detail;
@@ -144,15 +144,15 @@ class SnapshotCrash : public testing::Test {
     return sight;
   }
 
-  /// What the disks that a crash may leave came to, over all cuts and dice.
+  /// The results for all disks that a crash may leave, over all cuts and random choices.
   struct Tally {
     int images = 0;
-    int half_taken = 0;           // a snapshot taken up that was never saved like that
-    int lost = 0;                 // what was said to be durable is not taken up
-    int with_damage = 0;          // damage recognised
-    int beyond_acknowledged = 0;  // one that nobody was told of is taken up: allowed
-    int without_best = 0;         // what is taken up names a best that is not there, or not whole
-    int old_best = 0;             // its best is beyond the newest two
+    int half_taken = 0;           // a snapshot was resumed that was never saved like that
+    int lost = 0;                 // a snapshot reported as durable was not resumed
+    int with_damage = 0;          // damage was detected
+    int beyond_acknowledged = 0;  // an unreported snapshot was resumed: allowed
+    int without_best = 0;         // the resumed one names a best that is missing or not whole
+    int old_best = 0;             // its best is older than the newest two
   };
 
   Tally crash_everywhere(
@@ -199,7 +199,7 @@ class SnapshotCrash : public testing::Test {
     return tally;
   }
 
-  /// A log that missed an operation would prove nothing.
+  /// A log that misses an operation would prove nothing.
   void expect_all_was_seen(const CrashDisk& disk, const fs::path& live) const {
     const fs::path replayed = root_ / "replayed";
     disk.write_out(replayed, nullptr);
@@ -217,7 +217,7 @@ class SnapshotCrash : public testing::Test {
 
   static constexpr int kDice = 8;
 
-  // Not on a disk where there is memory: the power fails in the model, not here.
+  // In memory if possible: the power fails in the model, not here.
   fs::path root_ = (fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path()) /
                    ("ddprun_snapshot_crash_" + std::to_string(::getpid()));
   fs::path on_disk_ =
@@ -229,7 +229,7 @@ TEST_F(SnapshotCrash, NoPowerFailureLeavesARunWithoutItsBest) {
   EXPECT_EQ(tally.half_taken, 0);
   EXPECT_EQ(tally.lost, 0);
   EXPECT_EQ(tally.without_best, 0);
-  EXPECT_GT(tally.old_best, 0);  // that one the newest two would have pushed out
+  EXPECT_GT(tally.old_best, 0);  // the newest two would have replaced that one
 }
 
 TEST_F(SnapshotCrash, AWriterKilledAtAnyInstantLeavesWhatItAcknowledged) {
@@ -240,7 +240,7 @@ TEST_F(SnapshotCrash, AWriterKilledAtAnyInstantLeavesWhatItAcknowledged) {
   int inside_a_write = 0;
   for (int i = 0; i < kills; ++i) {
     Child child(writer(directory, kLargeBytes, 1'000'000, /*best_every=*/3), {});
-    // One in four while it starts and takes a snapshot up, the others while it saves one or two.
+    // One in four while it starts and resumes a snapshot, the others while it saves one or two.
     const bool while_saving = i % 4 != 0;
     ASSERT_TRUE(!while_saving || child.listen_for("taken")) << child.text();
     const Descriptor timer = timer_in(random() % 150'000);
@@ -268,10 +268,10 @@ TEST_F(SnapshotCrash, NoPowerFailureLosesOrDamagesWhatWasAcknowledged) {
   EXPECT_EQ(tally.half_taken, 0);
   EXPECT_EQ(tally.lost, 0);
   EXPECT_EQ(tally.with_damage, 0);
-  EXPECT_GT(tally.beyond_acknowledged, 0);  // the dice do keep what was not synced
+  EXPECT_GT(tally.beyond_acknowledged, 0);  // the model does keep what was not synced
 }
 
-// The two below prove that the one above could fail.
+// The two below prove that the test above can fail.
 TEST_F(SnapshotCrash, WithoutSyncedFilesDamageIsRecognisedAndNeverTakenUp) {
   const Tally tally = crash_everywhere({"DDPRUN_FAULT_NO_SYNC=files"});
   EXPECT_EQ(tally.half_taken, 0);
@@ -308,7 +308,7 @@ TEST_F(SnapshotCrash, ADiskThatFillsUpAnywhereIsReportedAndLosesNothing) {
 }
 
 // R10: the writer is frozen before each of its operations in turn, another round takes over, and
-// the writer goes on. Whatever it does then, what the new round saw stays all there is.
+// the writer resumes. Whatever it does then, the snapshots of the new round do not change.
 TEST_F(SnapshotCrash, R10AFrozenWriterPublishesNothingAfterANewerRoundBegan) {
   int superseded = 0;
   for (std::uint64_t at = 1; at < kOperationsMax; ++at) {

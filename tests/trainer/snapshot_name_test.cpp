@@ -14,7 +14,7 @@ SnapshotName saved(std::uint64_t claim, std::int64_t step) {
   return {.claim = claim, .step = step};
 }
 
-TEST(SnapshotName, CarriesGenerationAndRound) {
+TEST(SnapshotName, CarriesTermAndRound) {
   EXPECT_EQ(kName.to_string(), "snapshot-c000007-g000001-r000003-s000000000150");
 }
 
@@ -72,7 +72,7 @@ TEST(SnapshotEntries, KnowTheirOwnNames) {
   EXPECT_EQ(entries.swept.at(0).claim, 5U);
 }
 
-// Which snapshot is taken up (R10).
+// Which snapshot is resumed (R10).
 
 TEST(Candidates, R10AreOfOlderClaimsTheNewestFirst) {
   EXPECT_THAT(

@@ -1,5 +1,5 @@
-"""Reads a snapshot with nothing but Python's standard library, after docs/snapshots.md alone: what
-snapshot_writer saved is what the document says."""
+"""Reads a snapshot with only Python's standard library, following only docs/snapshots.md: what snapshot_writer
+saved is what the document says."""
 
 import hashlib
 import json

@@ -30,7 +30,7 @@ class Saver : public testing::Test {
     return store ? *std::move(store) : nullptr;
   }
 
-  /// The step of the newest snapshot, if it is right to the last byte; else -1.
+  /// The step of the newest snapshot, if it is correct to the last byte; else -1.
   std::int64_t newest_whole() {
     const auto found = claim()->newest();
     if (!found || found->snapshot == nullptr) return -1;
@@ -42,7 +42,7 @@ class Saver : public testing::Test {
       fs::temp_directory_path() / ("ddprun_saver_test." + std::to_string(::getpid()));
 };
 
-/// What the owner of the weights does to them as soon as he may.
+/// What the owner of the weights does to them as soon as it may.
 void overwrite(const SnapshotState& state) {
   for (const TensorView& view : state.model) {
     std::fill_n(const_cast<std::byte*>(view.bytes.data()), view.bytes.size(), std::byte{0xee});

@@ -57,7 +57,7 @@ class Snapshots : public testing::Test {
     return found;
   }
 
-  /// The step a round would go on from: 0 for none, -1 if it fails or what it found is not right.
+  /// The step from which a round would resume: 0 for none, -1 if it fails or finds a wrong one.
   static std::int64_t taken_up(SnapshotStore& store) {
     const auto found = store.newest();
     if (!found) return -1;
@@ -96,9 +96,9 @@ TEST_F(Snapshots, ComeBackInTheNextRound) {
   EXPECT_EQ(taken_up(*begin_round(4)), 13);
 }
 
-TEST_F(Snapshots, OfAJobSubmittedAgainAreNewerThoughItsRoundsBeginAnew) {
+TEST_F(Snapshots, OfAJobSubmittedAgainAreNewerThoughItsRoundsBeginAgain) {
   save(*begin_round(5), 13);
-  save(*begin_round(1), 7);  // somebody took a snapshot away, say, and training went back
+  save(*begin_round(1), 7);  // a snapshot was removed, and training went back
   EXPECT_EQ(taken_up(*begin_round(1)), 7);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The files of a snapshot in memory, as they would come back from the disk.
+/// The files of a snapshot in memory, as read from the disk.
 class Files {
  public:
   explicit Files(const SnapshotState& state)
@@ -81,7 +81,7 @@ TEST(SnapshotState, WantsTheStateOfEveryRank) {
   EXPECT_THAT(files.refusal(), HasSubstr("'rank1."));
 }
 
-/// Of an epoch of which the manifest has 48 samples, and the ranks as many as they say.
+/// An epoch with 48 samples in the manifest, and as many for each rank as given.
 std::string refusal_of_samples(const std::vector<double>& counted, const std::string& precision) {
   SnapshotState training;
   training.step = 40;
@@ -100,7 +100,7 @@ TEST(SnapshotState, CountsTheSamplesOfTheEpochAsTheManifestDoes) {
   EXPECT_EQ(refusal_of_samples({48, 0}, "off"), "accepted");  // after another world size
   EXPECT_THAT(
       refusal_of_samples({0, 0}, "off"),
-      HasSubstr("'samples_consumed' is 48, and the ranks count 0 samples of that epoch"));
+      HasSubstr("'samples_consumed' is 48, but the ranks count 0 samples of that epoch"));
   EXPECT_THAT(refusal_of_samples({24, 16}, "bf16"), HasSubstr("the ranks count 40 samples"));
   EXPECT_THAT(refusal_of_samples({24, std::nan("")}, "off"), HasSubstr("the ranks count nan"));
 }

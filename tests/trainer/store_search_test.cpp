@@ -29,7 +29,7 @@ WorkerPlace place_at(std::vector<std::uint16_t> ports) {
   return place;
 }
 
-/// A port at which somebody listens and never says a word.
+/// A port at which a socket listens and never sends anything.
 class MuteListener {
  public:
   MuteListener() : socket_(std::move(listen_on({.host = "", .port = 0}).value().front())) {}
@@ -55,7 +55,7 @@ TEST(StoreDoor, IsAtMasterPortAloneWhereThatIsCertain) {
   place.search.reset();
   const auto door = open_store_door(place);
   ASSERT_FALSE(door);
-  EXPECT_THAT(door.error().detail, HasSubstr(fmt::format("at port {} (", stranger.port())));
+  EXPECT_THAT(door.error().detail, HasSubstr(fmt::format("on port {} (", stranger.port())));
 }
 
 TEST(StoreDoor, IsAtTheNextPortWhereTheFirstIsTaken) {
@@ -73,7 +73,7 @@ TEST(StoreDoor, IsNowhereWhereAllPortsAreTaken) {
   EXPECT_TRUE(door.error().is(Errc::kPeerLost));
   EXPECT_THAT(
       door.error().detail,
-      HasSubstr(fmt::format("can host no store at port {}, {} (", one.port(), other.port())));
+      HasSubstr(fmt::format("cannot host a store on port {}, {} (", one.port(), other.port())));
   EXPECT_THAT(door.error().detail, HasSubstr("set MASTER_PORT"));
 }
 

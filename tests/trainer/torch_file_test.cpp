@@ -104,10 +104,10 @@ TEST(TorchFile, RefusesATensorThatReachesOutOfItsStorage) {
 TEST(TorchFile, RefusesToMakeATensorOfAnySizeOfOneElement) {
   // 2^38 floats, a terabyte, of stride zero.
   const std::string much = "\x8a\x05\0\0\0\0\x40"s;
-  EXPECT_THAT(refusal(file_with("K\0"s, much + "\x85", "K\0\x85"s)), HasSubstr("bytes in all"));
+  EXPECT_THAT(refusal(file_with("K\0"s, much + "\x85", "K\0\x85"s)), HasSubstr("bytes in total"));
   EXPECT_THAT(
       refusal(file_with("K\0"s, "K\3K\2\x86", "K\1K\3\x86"), {.copied_bytes_max = 23}),
-      HasSubstr("23 bytes in all"));
+      HasSubstr("23 bytes in total"));
 }
 
 TEST(TorchFile, RefusesArchivesOfOthers) {
@@ -143,7 +143,7 @@ TEST(TorchFile, WantsStoragesAsLongAsThePickleSays) {
          .text = "",
          .bytes = is_storage ? entry.bytes.first(20) : entry.bytes});
   }
-  EXPECT_THAT(refusal(joined(encode_zip(shorter))), HasSubstr("has 20 bytes, and should have 24"));
+  EXPECT_THAT(refusal(joined(encode_zip(shorter))), HasSubstr("has 20 bytes, expected 24"));
 }
 
 class WeightsFiles : public testing::Test {
@@ -210,7 +210,7 @@ TEST(WeightsFile, NamesWhatItIsNot) {
   PyDict no_weights;
   no_weights.add("epoch", {.kind = 3});
   EXPECT_THAT(why(joined(encode_torch_file({.kind = no_weights}))), HasSubstr("it has 'epoch'"));
-  EXPECT_THAT(why(joined(encode_torch_file({.kind = 3}))), HasSubstr("it holds a int"));
+  EXPECT_THAT(why(joined(encode_torch_file({.kind = 3}))), HasSubstr("it contains a int"));
 }
 
 }  // namespace

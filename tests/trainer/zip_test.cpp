@@ -40,12 +40,12 @@ std::string refusal(std::string_view file) {
   return entries.error().detail;
 }
 
-/// Puts `bytes` in the place of those at `at`.
+/// Replaces the bytes at `at` by `bytes`.
 std::string patched(std::string file, std::size_t at, std::string_view bytes) {
   return file.replace(at, bytes.size(), bytes);
 }
 
-// Offsets of fields in a line of the directory.
+// Offsets of fields in an entry of the directory.
 constexpr std::size_t kFlags = 8;
 constexpr std::size_t kMethod = 10;
 constexpr std::size_t kOffset = 42;
@@ -95,7 +95,7 @@ TEST_P(Zip, RefusesAFlippedBitInAnyContent) {
   }
 }
 
-// 0: everything is written in 64 bits; 20: the longer entry and what lies behind it.
+// 0: everything is written in 64 bits; 20: the longer entry and what follows it.
 INSTANTIATE_TEST_SUITE_P(SizesIn32And64Bits, Zip, testing::Values(0xffff'ffff, 20, 0));
 
 TEST(ZipDamage, NamesACompressedEntry) {
@@ -113,18 +113,18 @@ TEST(ZipDamage, NamesEntriesThatShareBytes) {
   const std::string file = joined(encode_zip(
       {{.name = "a/x", .text = "same", .bytes = {}},
        {.name = "a/y", .text = "same", .bytes = {}}}));
-  // The second one's line leads to the first one, which has got its name.
+  // The second entry points to the first file, which has its name.
   std::string shared =
       patched(file, line_of(file, "a/y") + kOffset, std::string_view("\0\0\0\0", 4));
   EXPECT_THAT(refusal(shared), HasSubstr("'a/y': its header and the directory contradict"));
   shared = patched(shared, shared.find("a/x"), "a/y");
   shared = patched(shared, line_of(shared, "a/x"), shared.substr(line_of(shared, "a/y"), 46));
   shared = patched(shared, shared.rfind("a/x"), "a/y");
-  EXPECT_THAT(refusal(shared), HasSubstr("'a/y': it is there twice"));
+  EXPECT_THAT(refusal(shared), HasSubstr("'a/y': it occurs twice"));
 }
 
 TEST(ZipDamage, NamesAnEntryWithinAnother) {
-  // A whole entry as the content of another, and a line of the directory for each.
+  // A whole file as the content of another, and a directory entry for each.
   const std::string inner = joined(encode_zip({{.name = "in", .text = "x", .bytes = {}}}));
   std::string file = joined(encode_zip(
       {{.name = "out", .text = inner, .bytes = {}}, {.name = "in", .text = "x", .bytes = {}}}));
@@ -138,7 +138,7 @@ TEST(ZipDamage, NamesSizesThatReachBeyondTheFile) {
   const std::size_t line = line_of(file, "a/data/0");
   EXPECT_THAT(
       refusal(patched(file, line + 20, "\xf0\xff\xff\x7f\xf0\xff\xff\x7f")),
-      HasSubstr("reach beyond the file"));
+      HasSubstr("extend beyond the file"));
   EXPECT_THAT(
       refusal(patched(file, line + kOffset, "\xf0\xff\xff\x7f")), HasSubstr("outside the file"));
 }

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-/// Python's round(): half goes to the even neighbour. The cores never change the rounding mode.
+/// Python's round(): half rounds to even. The cores never change the rounding mode.
 std::int64_t round_half_even(double value) {
   return static_cast<std::int64_t>(std::nearbyint(value));
 }
@@ -24,7 +24,7 @@ constexpr std::uint32_t low_word(std::uint64_t product) {
 
 using Words = std::array<std::uint32_t, 4>;
 
-/// Ten rounds of Philox4x32; the constants are those of the paper.
+/// Ten rounds of Philox4x32, with the constants of the paper.
 Words philox(Words counter, std::uint64_t seed) {
   constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
   constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57;
@@ -51,7 +51,7 @@ Words philox(Words counter, std::uint64_t seed) {
 constexpr double kRatioMin = 3.0 / 4.0;
 constexpr double kRatioMax = 4.0 / 3.0;
 
-/// What is taken when no try fits.
+/// The crop if no try fits.
 Crop fallback_crop(ImageSize image) {
   const double ratio = static_cast<double>(image.width) / static_cast<double>(image.height);
   Crop crop{.row = 0, .column = 0, .height = image.height, .width = image.width};
@@ -81,12 +81,12 @@ std::uint32_t KeyedDraws::next() {
 
 std::int64_t KeyedDraws::below(std::int64_t n) {
   DDPRUN_CHECK(n >= 1 && n <= UINT32_MAX);
-  // The upper half of the product is even over 0..n-1 up to n / 2^32.
+  // The upper half of the product is uniform over 0..n-1, up to n / 2^32.
   return high_word(static_cast<std::uint64_t>(n) * next());
 }
 
 float KeyedDraws::uniform(float low, float high) {
-  constexpr float kStep = 1.0F / (1U << 24U);  // what float can tell apart in 0..1
+  constexpr float kStep = 1.0F / (1U << 24U);  // float's resolution in 0..1
   return low + (high - low) * (static_cast<float>(next() >> 8U) * kStep);
 }
 
@@ -145,7 +145,7 @@ ImageSize resized(ImageSize image, std::int64_t side) {
 }
 
 Crop centre_crop(ImageSize image, std::int64_t side) {
-  // Smaller images are padded first: the smaller half before, the larger one behind.
+  // Smaller images are padded first: the smaller half in front, the larger one after.
   const auto offset = [side](std::int64_t length) {
     return length < side ? -((side - length) / 2)
                          : round_half_even(static_cast<double>(length - side) / 2);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Where an image is cut and whether it is mirrored, as torchvision 0.26's v1 transforms decide it.
-// The numbers they draw come in through Draws, so a decision can be replayed; data/transform.cpp
-// moves the pixels.
+// Where to crop an image and whether to mirror it, as torchvision 0.26's v1 transforms decide.
+// Random numbers come in through Draws, so a decision can be replayed; data/transform.cpp moves the
+// pixels.
 
 #include <array>
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace ddprun {
 
-/// The numbers that an augmentation draws, in the order in which torchvision draws them.
+/// The random numbers of an augmentation, in torchvision's order.
 class Draws {
  public:
   virtual ~Draws() = default;
 
-  /// A whole number of 0..n-1: `torch.randint(0, n, (1,))`. REQUIRES: n >= 1.
+  /// A whole number in 0..n-1: `torch.randint(0, n, (1,))`. REQUIRES: n >= 1.
   virtual std::int64_t below(std::int64_t n) = 0;
 
-  /// A number of low..high: `torch.empty(1).uniform_(low, high)`, so of float's precision.
+  /// A number in low..high: `torch.empty(1).uniform_(low, high)`, with float's precision.
   virtual float uniform(float low, float high) = 0;
 
-  /// The same with logarithms that are even: `torch.exp(torch.empty(1).uniform_(log low, log
-  /// high))`. On its own because torch's exponential is another one than the C library's.
+  /// The same, uniform in the logarithm: `torch.exp(torch.empty(1).uniform_(log low, log high))`.
+  /// Separate because torch's exponential differs from the C library's.
   virtual float log_uniform(float low, float high) = 0;
 
  protected:
@@ -31,11 +31,11 @@ class Draws {
   Draws& operator=(const Draws&) = default;
 };
 
-/// Draws that depend on nothing but these numbers: whoever reads a sample, in whichever order, at
-/// whichever world size and after whichever restart, sees it augmented alike.
+/// Draws that depend only on these numbers: a sample is augmented alike for any reader, in any
+/// order, at any world size and after any restart.
 ///
 /// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011)
-/// with the seed as its key, and sample, epoch and position as its counter.
+/// with the seed as key, and sample, epoch and position as counter.
 class KeyedDraws final : public Draws {
  public:
   struct Key {
@@ -66,7 +66,7 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-/// A part of an image; row and column may be negative where the image was padded.
+/// A part of an image; row and column may be negative if the image is padded.
 struct Crop {
   std::int64_t row = 0;
   std::int64_t column = 0;
@@ -76,23 +76,23 @@ struct Crop {
   bool operator==(const Crop&) const = default;
 };
 
-/// RandomCrop(side, padding): in coordinates of the image without padding. Nothing is drawn where
-/// only one place fits; none where none does.
+/// RandomCrop(side, padding), in coordinates of the image without padding. Draws nothing if only
+/// one place fits; none if the crop does not fit.
 std::optional<Crop> draw_crop(
     Draws& draws, ImageSize image, std::int64_t side, std::int64_t padding);
 
-/// RandomResizedCrop's part of the image: 8 % to 100 % of the area at a ratio of 3/4 to 4/3, or
-/// after ten tries that do not fit the largest centred part whose ratio is allowed.
+/// The crop of RandomResizedCrop: 8 % to 100 % of the area at a ratio of 3/4 to 4/3. After ten
+/// tries that do not fit: the largest centred part with an allowed ratio.
 Crop draw_resized_crop(Draws& draws, ImageSize image);
 
 /// RandomHorizontalFlip(0.5): true for half of all draws.
 bool draw_flip(Draws& draws);
 
-/// Resize(side): the shorter side becomes `side`, the longer one is cut to whole pixels.
+/// Resize(side): the shorter side becomes `side`, the longer one is rounded down to whole pixels.
 ImageSize resized(ImageSize image, std::int64_t side);
 
-/// CenterCrop(side), an offset of half a pixel rounded to the even one. Row and column are negative
-/// where the image is smaller, which is padded then.
+/// CenterCrop(side); an offset of half a pixel is rounded to even. Row and column are negative if
+/// the image is smaller and must be padded.
 Crop centre_crop(ImageSize image, std::int64_t side);
 
 }  // namespace ddprun

@@ -15,7 +15,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kValues =
     {"--compile", kCompileAlone},
 }};
 
-/// Whether it is `name=value`, and no path in which there is a "=".
+/// Whether it is `name=value`, and not a path that contains "=".
 bool is_override(std::string_view argument) {
   const std::size_t end = argument.find('=');
   return end != std::string_view::npos && end > 0 &&

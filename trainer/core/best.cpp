@@ -30,7 +30,7 @@ bool is_better(BestMetric metric, double value, const std::optional<BestSoFar>& 
 }
 
 std::string best_text(const BestSoFar& best) {
-  return fmt::format("{} {:.6g} behind epoch {}", name_of(best.metric), best.value, best.epoch);
+  return fmt::format("{} {:.6g} after epoch {}", name_of(best.metric), best.value, best.epoch);
 }
 
 }  // namespace ddprun

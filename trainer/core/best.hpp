@@ -1,6 +1,6 @@
 #pragma once
 
-// Which moment of a run was the best so far, by what its validation measured.
+// Which moment of a run was the best so far, by its validation results.
 
 #include "trainer/core/snapshot_name.hpp"
 
@@ -23,21 +23,21 @@ inline constexpr std::array kBestMetrics = {BestMetric::kAccuracy, BestMetric::k
 const char* name_of(BestMetric metric);
 std::optional<BestMetric> best_metric_of(std::string_view name);
 
-/// The best so far. It outlives its snapshot, which somebody may have removed.
+/// The best so far. It outlives its snapshot, which may have been removed.
 struct BestSoFar {
   BestMetric metric = BestMetric::kAccuracy;
   double value = 0;        // finite
-  std::int64_t epoch = 0;  // behind which it was measured, as records number it
+  std::int64_t epoch = 0;  // after which it was measured, as records number it
   SnapshotName snapshot;   // of that moment
 
   bool operator==(const BestSoFar&) const = default;
 };
 
-/// Whether `value` is better than all before. Of equals the first stays; what is not finite is
-/// never better, and what was measured by another metric does not count.
+/// Whether `value` is better than `before`. Of equal values the first stays; a value that is not
+/// finite is never better; a `before` of another metric is ignored.
 bool is_better(BestMetric metric, double value, const std::optional<BestSoFar>& before);
 
-/// "accuracy 71.82 behind epoch 4".
+/// "accuracy 71.82 after epoch 4".
 std::string best_text(const BestSoFar& best);
 
 }  // namespace ddprun

@@ -14,7 +14,7 @@ PyValue real(double value) {
   return {.kind = value};
 }
 
-/// What stands before ".<digits>.tmp"; none where `name` does not end so.
+/// The part before ".<digits>.tmp"; none if `name` does not end in this way.
 std::optional<std::string_view> without_suffix(std::string_view name) {
   constexpr std::string_view kSuffix = ".tmp";
   if (!name.ends_with(kSuffix)) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<std::string_view> without_suffix(std::string_view name) {
   return name.substr(0, dot);
 }
 
-/// The first number in a text; 0 where there is none.
+/// The first number in a text; 0 if there is none.
 std::int64_t number_in(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   const std::size_t begin = text.find_first_of(kDigits);
@@ -78,7 +78,7 @@ bool is_leftover_checkpoint(
   if (!file || file->empty()) return false;
   if (file_name) return *file == *file_name;
   if (*file == best_file_name(style)) return true;
-  // Some styles count the epochs that are done, others from the state before the first.
+  // Some styles count completed epochs, others begin with the state before the first epoch.
   const std::int64_t number = number_in(*file);
   return *file == checkpoint_file_name(style, number, rank) ||
          *file == checkpoint_file_name(style, number - 1, rank);

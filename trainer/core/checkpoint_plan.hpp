@@ -1,7 +1,7 @@
 #pragma once
 
-// When a run writes which files for the scripts of other programs, and what of its flags stands in
-// them. python_checkpoint.hpp lays the files out, trainer/checkpoints.cpp writes them.
+// When a run writes which files for the scripts of other programs, and which of its flags they
+// contain. python_checkpoint.hpp defines the content, trainer/checkpoints.cpp writes the files.
 
 #include "trainer/core/optimizer_options.hpp"
 #include "trainer/core/python_checkpoint.hpp"
@@ -14,26 +14,26 @@
 
 namespace ddprun {
 
-/// Epochs between two files, as the program that the style is named after has it by default.
+/// Epochs between two files: the default of the program that the style is named after.
 std::int64_t checkpoint_interval(CheckpointStyle style);
 
-/// Whether a file is written behind an epoch, the `number`th of the run, from 0. Those programs
-/// that ask for `epoch % every == 0` of an epoch counted from 0 begin with the first, the others
-/// with the `every`th. The last epoch always has a file, so that an interval loses nothing.
+/// Whether a file is written after epoch `number` of the run, from 0. Programs that test `epoch %
+/// every == 0` on an epoch counted from 0 begin with the first epoch, the others with epoch
+/// `every`. The last epoch always has a file, so that an interval loses nothing.
 bool is_checkpoint_due(
     CheckpointStyle style, std::int64_t number, std::int64_t every, bool is_last);
 
-/// Whether the state before the first epoch has a file, too.
+/// Whether there is also a file of the state before the first epoch.
 bool has_first_checkpoint(CheckpointStyle style);
 
-/// Whether each rank writes a file of its own; else rank 0 alone does.
+/// Whether each rank writes its own file; else only rank 0 writes one.
 bool is_of_each_rank(CheckpointStyle style);
 
-/// What the copy of the best file is called; empty where there is none.
+/// The name of the copy of the best file; empty if the style has none.
 std::string best_file_name(CheckpointStyle style);
 
-/// Whether `name` is what a process that was killed left of a file of `rank`: the file's name, and
-/// behind it ".<process>.tmp". `file_name` is what the style's one file is called, if otherwise.
+/// Whether `name` is a partial file of `rank` that a killed process left: the file's name with
+/// ".<process>.tmp" appended. `file_name`: the style's file name, if not the default.
 bool is_leftover_checkpoint(
     CheckpointStyle style,
     int rank,
@@ -43,8 +43,8 @@ bool is_leftover_checkpoint(
 /// The settings of Python's optimizer of the same kind, for optimizer_group().
 PyDict optimizer_settings(const OptimizerOptions& options, double learning_rate);
 
-/// What state_dict() of torch's StepLR gives when `next_epoch` comes next, its rate being
-/// `learning_rate`; empty for other schedules, of which Python's classes know nothing.
+/// The state_dict() of torch's StepLR before `next_epoch`, at the rate `learning_rate`; empty for
+/// other schedules, which have no Python class.
 PyDict schedule_state(
     const ScheduleOptions& options, std::int64_t next_epoch, double learning_rate);
 

@@ -11,7 +11,7 @@ bool is_binary_batch(std::string_view name) {
   return name.ends_with(".bin") || name.ends_with(".bin.gz");
 }
 
-/// Whether the rest behind the stem is a number, or nothing.
+/// Whether the rest after the stem is a number or empty.
 bool is_number(std::string_view rest) {
   return std::ranges::all_of(rest, [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -22,7 +22,8 @@ Result<CifarRecords> parse_cifar(std::span<const std::uint8_t> file) {
   if (file.empty() || file.size() % kCifarRecordBytes != 0) {
     return make_error(
         Errc::kCorrupt,
-        fmt::format("{} bytes are no whole records of {}", file.size(), kCifarRecordBytes));
+        fmt::format(
+            "{} bytes are not a multiple of the record size {}", file.size(), kCifarRecordBytes));
   }
   const CifarRecords records{.bytes = file};
   for (std::int64_t record = 0; record < records.count(); ++record) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // The binary version of CIFAR-10: records of one label byte and 3072 bytes of pixels, the planes
-// red, green and blue of 32 x 32 each. https://www.cs.toronto.edu/~kriz/cifar.html. And which files
-// are the data set's; cifar_pickle.hpp reads those of the Python version.
+// red, green and blue of 32 x 32 each. https://www.cs.toronto.edu/~kriz/cifar.html. Also the names
+// of the data set's files; cifar_pickle.hpp reads those of the Python version.
 
 #include "base/error.hpp"
 
@@ -34,7 +34,7 @@ struct CifarRecords {
   }
 };
 
-/// Fails with kCorrupt where the size is no multiple of a record, or 0, or a label is above 9.
+/// Fails with kCorrupt if the size is 0 or not a multiple of a record, or a label is above 9.
 Result<CifarRecords> parse_cifar(std::span<const std::uint8_t> file);
 
 /// The files of a split. In both versions they hold the same images in the same order.
@@ -45,11 +45,11 @@ struct CifarBatches {
   };
 
   Version version = Version::kBinary;
-  std::vector<std::string> names;  // in order; empty: there are none
+  std::vector<std::string> names;  // in order; empty: no such files
 };
 
-/// Those among `names` that begin with `stem`, "data_batch_" or "test_batch". The binary version
-/// comes first where both are there, a plain file before its gzipped twin.
+/// Those among `names` that begin with `stem`, "data_batch_" or "test_batch". The binary version is
+/// preferred to the Python version, a plain file to its gzipped twin.
 CifarBatches choose_cifar_batches(const std::vector<std::string>& names, std::string_view stem);
 
 }  // namespace ddprun

@@ -14,25 +14,25 @@ Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
 }
 
-/// Of type T under `key`; `expected` is what Python calls it.
+/// The value of type T under `key`; `expected` is Python's name of the type.
 template <class T>
 Result<const T*> entry(const PyDict& dict, std::string_view key, std::string_view expected) {
   const PyValue* const value = dict.find(key);
   const T* const found = value == nullptr ? nullptr : value->get_if<T>();
   if (found != nullptr) return found;
-  return corrupt(fmt::format("there is no {} '{}' in it", expected, key));
+  return corrupt(fmt::format("it has no {} '{}'", expected, key));
 }
 
 Result<const PyDict*> root_of(const PyValue& value) {
   const auto* const dict = value.get_if<PyDict>();
-  if (dict == nullptr) return corrupt(fmt::format("it is a {}, no dict", type_name(value)));
+  if (dict == nullptr) return corrupt(fmt::format("it is a {}, not a dict", type_name(value)));
   return dict;
 }
 
-/// Copies the array's rows one after the other, also where numpy stored it by columns.
+/// Copies the array row by row, also if numpy stored it by columns.
 Result<std::vector<std::uint8_t>> rows_of(const StoredTensor& array) {
   if (array.shape.size() != 2 || array.shape[1] != std::int64_t{kCifarPixelBytes}) {
-    return corrupt(fmt::format("its array is not one of (count, {})", kCifarPixelBytes));
+    return corrupt(fmt::format("its array does not have the shape (count, {})", kCifarPixelBytes));
   }
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(array.storage.data());
   if (array.strides[1] == 1) return std::vector<std::uint8_t>(bytes, bytes + array.storage.size());
@@ -68,7 +68,7 @@ Result<std::vector<std::uint8_t>> labels_of(const PyList& list) {
 Result<CifarBatch> parse_cifar_pickle(std::string_view file) {
   CifarBatch batch;
   bool has_array = false;
-  // One array alone: a small pickle could name the same bytes as the content of thousands.
+  // Only one array: a small pickle could refer to the same bytes thousands of times.
   const TensorSource take_array = [&](const StoredTensor& array) -> Result<TensorView> {
     if (has_array) return corrupt("it has more than one array");
     has_array = true;
@@ -94,7 +94,7 @@ Result<CifarBatch> parse_cifar_pickle(std::string_view file) {
   batch.labels = *std::move(labels);
   const std::size_t images = batch.pixels.size() / kCifarPixelBytes;
   if (images == batch.labels.size() && images > 0) return batch;
-  return corrupt(fmt::format("it has {} images and {} labels", images, batch.labels.size()));
+  return corrupt(fmt::format("it has {} images but {} labels", images, batch.labels.size()));
 }
 
 Result<std::vector<std::string>> parse_cifar_names(std::string_view file) {

@@ -32,7 +32,7 @@ void sort_names(std::vector<std::string>& names) {
   names.erase(rest.begin(), rest.end());
 }
 
-/// The place of `name` in the sorted `names`.
+/// The index of `name` in the sorted `names`.
 std::optional<std::int64_t> place_of(const std::vector<std::string>& names, std::string_view name) {
   const auto found = std::ranges::lower_bound(names, name);
   if (found == names.end() || *found != name) return std::nullopt;
@@ -85,7 +85,7 @@ Result<LabelledFiles> label_by_folder(
   LabelledFiles found{.classes = std::move(classes), .files = {}};
   sort_names(found.classes);
   if (found.classes.empty()) {
-    return make_error(Errc::kNotFound, fmt::format("no folder of a class in it{}", kEmptyRemedy));
+    return make_error(Errc::kNotFound, fmt::format("it contains no class folder{}", kEmptyRemedy));
   }
   for (const std::string& path : paths) {
     const std::size_t slash = path.find('/');
@@ -121,17 +121,17 @@ Result<LabelledFiles> label_by_annotations(
               "line {} has {}",
               number,
               fields.size() < 2
-                  ? "no two fields with a tab in between"
-                  : fmt::format("the class '{}', which the train folder has not", fields[1])));
+                  ? "no two fields separated by a tab"
+                  : fmt::format("the class '{}', which is not in the train folder", fields[1])));
     }
     std::string path = fmt::format("images/{}", fields[0]);
     if (!place_of(there, path)) {
       return make_error(
-          Errc::kNotFound, fmt::format("line {} names {}, which is not there", number, path));
+          Errc::kNotFound, fmt::format("line {} names {}, which does not exist", number, path));
     }
     found.files.push_back({.path = std::move(path), .label = *label});
   }
-  if (found.files.empty()) return make_error(Errc::kNotFound, "it names no file");
+  if (found.files.empty()) return make_error(Errc::kNotFound, "it lists no files");
   sort_samples(found.files);
   return found;
 }

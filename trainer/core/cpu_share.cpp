@@ -14,10 +14,10 @@ std::optional<std::string> find(const Environment& environment, const char* name
   return found->second;
 }
 
-/// Whether Slurm has started this rank as a task of its own, whoever then said RANK.
+/// Whether Slurm started this rank as a task of its own, whoever set RANK.
 bool is_task(const Environment& environment) {
   if (environment.contains(contract::kRunId)) return false;  // ddprun or torchrun is the task
-  // Without a job somebody has set them by hand, and no step is needed.
+  // Without a job, a person has set them by hand, and no step is needed.
   const bool has_job = environment.contains("SLURM_JOB_ID");
   const auto task = find(environment, "SLURM_PROCID");
   const auto tasks = find(environment, has_job ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
@@ -25,7 +25,7 @@ bool is_task(const Environment& environment) {
          tasks == find(environment, contract::kWorldSize);
 }
 
-/// Whether srun has given each task CPUs of its own; else all have the step's.
+/// Whether srun gave each task its own CPUs; else all tasks have the step's.
 bool is_bound(const Environment& environment) {
   const std::string type = find(environment, "SLURM_CPU_BIND_TYPE").value_or("");
   return type.starts_with("mask_cpu") || type.starts_with("map_cpu");

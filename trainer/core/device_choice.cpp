@@ -26,7 +26,8 @@ Result<int> choose_gpu(const GpuSeeker& seeker, int visible) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "LOCAL_RANK is {} of {}, and this process sees {} {}; start as many ranks on a node as "
+          "LOCAL_RANK is {} of {}, but this process sees {} {}; start as many ranks on a node as "
+          "it "
           "it "
           "has GPUs (--nproc-per-node=gpu)",
           local_rank,

@@ -1,7 +1,7 @@
 #pragma once
 
-// The arithmetic of epochs, batches and ranks. All ranks walk one list of samples together, so how
-// far an epoch has come is one number, whatever the world size: the samples consumed by all ranks.
+// The arithmetic of epochs, batches and ranks. All ranks go through one list of samples together,
+// so the position in an epoch is one number at any world size: the samples consumed by all ranks.
 
 #include "base/error.hpp"
 
@@ -12,10 +12,10 @@
 
 namespace ddprun {
 
-/// What a list that does not divide by the world size does.
+/// What to do if the world size does not divide the list.
 enum class Tail : std::uint8_t {
   kPad,   // samples from the start of the list are repeated
-  kDrop,  // what is left over is not used
+  kDrop,  // the remainder is not used
 };
 
 /// One rank of a world. 0 <= rank < world.
@@ -24,32 +24,32 @@ struct Share {
   int world = 1;
 };
 
-/// This rank's samples of an epoch, in order, when all ranks together have `consumed` already:
+/// This rank's samples of an epoch, in order, after all ranks together have `consumed` some:
 /// positions consumed + rank, + world, + 2 world, … of `order`.
 ///
-/// Python's DistributedSampler, and with consumed > 0 the rest of what it gives, provided that the
-/// samples before were consumed at the same world size. At another one every sample left is still
-/// given once.
+/// Equals Python's DistributedSampler. With consumed > 0 it is the rest of its list, if the samples
+/// before were consumed at the same world size; at another one every remaining sample still occurs
+/// once.
 std::vector<std::int64_t> samples_of_rank(
     std::span<const std::int64_t> order, Share share, Tail tail, std::int64_t consumed);
 
-/// How far a snapshot says that its epoch has come.
+/// The position in its epoch that a snapshot records.
 struct EpochReached {
   std::int64_t consumed = 0;
   std::int64_t batches = 0;
-  std::optional<std::int64_t> last_world;  // that made the last batch; none: not known
+  std::optional<std::int64_t> last_world;  // world size of the last batch; none: not known
 };
 
 /// Fails with kInvalidArgument, naming the value and what to do, if no sequence of world and batch
-/// sizes comes to `reached` in an epoch of `samples`. REQUIRES: consumed and batches are >= 0.
+/// sizes leads to `reached` in an epoch of `samples`. REQUIRES: consumed and batches are >= 0.
 Result<void> check_reachable(const EpochReached& reached, std::int64_t samples, Tail tail);
 
-/// How many batches hold `samples`, the last one perhaps not full.
+/// The number of batches of `samples`, of which the last may be smaller.
 constexpr std::int64_t batches_for(std::int64_t samples, std::int64_t batch_size) {
   return (samples + batch_size - 1) / batch_size;
 }
 
-/// How many steps an epoch of `samples` takes, the padded tail included.
+/// The number of steps of an epoch of `samples`, including the padded tail.
 constexpr std::int64_t steps_per_epoch(
     std::int64_t samples, std::int64_t batch_size, std::int64_t world) {
   return batches_for(batches_for(samples, world), batch_size);

@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-// What gloo, NCCL, the sockets beneath it and the client of the store say when the other side is
+// What gloo, NCCL, their sockets and the store's client write if the other side is
 // gone.
 constexpr std::array<std::string_view, 12> kPeerLost = {
     "Connection closed by peer",
@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 12> kPeerLost = {
     "Broken pipe",
     "Connection refused",
     "Timed out waiting",
-    "ait timeout",  // of the store, when ranks look for each other
+    "ait timeout",  // from the store, while ranks look for each other
     "Application timeout caused pair closure",
     "Socket closed",
     "onnection was closed",
@@ -53,8 +53,8 @@ TrainFailure kept_waiting_by(const std::vector<int>& ranks) {
   return {
       .exit_status = kExitTryAgain,
       .message = fmt::format(
-          "rank {} kept the others waiting for longer than --pg-timeout; its own log tells what it "
-          "does, and with --max-restarts ddprun starts all ranks again",
+          "rank {} kept the others waiting for longer than --pg-timeout; see its own log; with "
+          "--max-restarts ddprun restarts all ranks",
           fmt::join(ranks, ", "))};
 }
 
@@ -64,7 +64,7 @@ TrainFailure classify_failure(std::string_view what) {
     return {
         .exit_status = kExitTryAgain,
         .message = fmt::format(
-            "the store at MASTER_ADDR:MASTER_PORT does not answer ({}); check that rank 0 or "
+            "the store at MASTER_ADDR:MASTER_PORT does not respond ({}); check that rank 0 or "
             "ddprun runs there, then start the job again",
             first)};
   }
@@ -74,32 +74,31 @@ TrainFailure classify_failure(std::string_view what) {
         .exit_status = kExitUsage,
         .message = fmt::format(
             "GLOO_SOCKET_IFNAME: this node has no network interface '{}' with an address; `ip -br "
-            "address` lists them, and ddpctl doctor names the one that leads to the other nodes",
+            "address` lists them, and ddpctl doctor shows which one leads to the other nodes",
             first.substr(at + kNoAddress.size()))};
   }
   if (says_one_of(what, kPeerLost)) {
     return {
         .exit_status = kExitTryAgain,
         .message = fmt::format(
-            "lost another rank ({}); its own log tells why, and with --max-restarts ddprun starts "
-            "all ranks again",
+            "lost another rank ({}); see its own log; with --max-restarts ddprun restarts all "
+            "ranks",
             first)};
   }
   if (what.find("CUDA error") != std::string_view::npos && !says_one_of(what, kNoMemory)) {
     return {
         .exit_status = kExitTryAgain,
         .message = fmt::format(
-            "the GPU failed ({}); look at nvidia-smi -q and dmesg on this node, and leave it out "
-            "where that tells of a fault",
+            "the GPU failed ({}); check nvidia-smi -q and dmesg on this node, and exclude the node "
+            "if they show a fault",
             first)};
   }
   if (says_one_of(what, kNoMemory)) {
     return {
         .exit_status = kExitNoMemory,
         .message = fmt::format(
-            "out of memory ({}); a smaller --batch-size with --accumulate needs less and trains "
-            "the same, and so do "
-            "fewer ranks on a node; the last snapshot is whole",
+            "out of memory ({}); use a smaller --batch-size with --accumulate, which trains the "
+            "same, or fewer ranks per node; the last snapshot is intact",
             first)};
   }
   return {.exit_status = kExitDefect, .message = fmt::format("unexpected failure: {}", first)};
@@ -110,7 +109,7 @@ std::string error_file_json(std::string_view message, std::int64_t seconds) {
       {"message", message},
       {"extraInfo", {{"py_callstack", ""}, {"timestamp", std::to_string(seconds)}}}};
   const nlohmann::json outer = {{"message", inner}};
-  // Torch may quote bytes that are no UTF-8; the file must be written all the same.
+  // Torch may quote bytes that are not UTF-8; the file must be written anyway.
   return outer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

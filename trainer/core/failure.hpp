@@ -1,7 +1,7 @@
 #pragma once
 
-// What an exception of torch means to us. Torch throws one type for a lost peer, a full disk and a
-// defect; the text tells them apart.
+// The meaning of torch's exceptions. Torch throws one type for a lost peer, a full disk and a bug;
+// only the text distinguishes them.
 
 #include <cstdint>
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace ddprun {
 
-/// Why training could not go on.
+/// Why training cannot continue.
 struct TrainFailure {
   int exit_status = 0;
   std::string message;  // one line: what happened and what to do
 };
 
-/// By what torch or gloo wrote: a lost peer or store is worth another try (kExitTryAgain), memory
-/// that is not there is the job's (kExitNoMemory), all else is a defect (kExitDefect). Only the
-/// first line of `what` is kept, since a stack follows it.
+/// Classifies by the text of torch or gloo: after a lost peer or store another try may help
+/// (kExitTryAgain), missing memory is the job's problem (kExitNoMemory), all else is a bug
+/// (kExitDefect). Keeps only the first line of `what`, because a stack trace follows it.
 TrainFailure classify_failure(std::string_view what);
 
 /// Whether gloo wrote that a peer kept it waiting for too long.
 bool is_timeout(std::string_view what);
 
-/// What to say then, where it is known whom all wait for (kExitTryAgain). REQUIRES: at least one.
+/// The failure in that case if the late ranks are known (kExitTryAgain). REQUIRES: at least one.
 TrainFailure kept_waiting_by(const std::vector<int>& ranks);
 
 /// The error file of a worker: {"message": {"message": …, "extraInfo": {"py_callstack": …,

@@ -12,8 +12,8 @@
 namespace ddprun {
 namespace {
 
-/// What one that starts tasks calls RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE; nullptr
-/// where it does not say.
+/// The names that a starter of tasks uses for RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE;
+/// nullptr for values that it does not set.
 struct TaskNames {
   const char* rank;
   const char* world;
@@ -21,7 +21,7 @@ struct TaskNames {
   const char* local_world;
 };
 
-// The innermost first. PMI's local names are those of MPICH and Intel; PMIx never says how many.
+// The innermost first. PMI's local names are those of MPICH and Intel; PMIx never sets a count.
 constexpr std::array<TaskNames, 4> kTaskNames = {{
     {.rank = "OMPI_COMM_WORLD_RANK",
      .world = "OMPI_COMM_WORLD_SIZE",
@@ -45,7 +45,7 @@ class Filler {
   const Environment& variables() const { return filled_.variables; }
   bool has(const char* name) const { return filled_.variables.contains(name); }
 
-  /// What is set stays.
+  /// A variable that is set stays unchanged.
   void fill(const char* name, const std::string& value, const char* source) {
     if (filled_.variables.try_emplace(name, value).second) {
       filled_.sources.emplace(name, source);
@@ -61,7 +61,7 @@ class Filler {
     take(contract::kWorldSize, names.world);
     take(contract::kLocalRank, names.local_rank);
     take(contract::kLocalWorldSize, names.local_world);
-    // None of them says where rank 0 is, but for this.
+    // None of them says where rank 0 is, except in this case.
     const bool all_are_here = names.local_world != nullptr && has(names.local_world) &&
                               filled_.find(names.local_world) == filled_.find(contract::kWorldSize);
     if (all_are_here) fill(contract::kMasterAddr, "127.0.0.1", names.local_world);
@@ -92,18 +92,18 @@ class Filler {
   FilledEnvironment filled_;
 };
 
-/// Who started this task, if it was not Slurm for a step.
+/// The names used by the starter of this task, unless Slurm started it for a step.
 const TaskNames* task_names_in(const Environment& environment) {
   const auto* const found = std::ranges::find_if(
       kTaskNames,
       [&environment](const TaskNames& names) { return environment.contains(names.rank); });
   if (found == kTaskNames.end()) return nullptr;
-  // Slurm sets it in batch scripts, too; but never without a job.
+  // Slurm sets it in batch scripts, too, but never without a job.
   const bool is_of_script = found == &kTaskNames.back() && environment.contains("SLURM_JOB_ID");
   return is_of_script ? nullptr : found;
 }
 
-/// Whether the tasks of `names` are those of the step (srun --mpi=pmi2), not started by one of
+/// Whether the tasks of `names` are the step's own (srun --mpi=pmi2), and not started by one of
 /// them.
 bool are_tasks_of(const Allocation& step, const TaskNames& names, const Environment& environment) {
   const auto is = [&environment](const char* name, int value) {
@@ -113,18 +113,18 @@ bool are_tasks_of(const Allocation& step, const TaskNames& names, const Environm
   return is(names.rank, step.task_id) && (names.world == nullptr || is(names.world, step.tasks()));
 }
 
-/// With `srun --distribution=arbitrary`, and no variable tells the others.
+/// Occurs with `srun --distribution=arbitrary`; no variable tells the other tasks.
 Error rank_0_is_not_first(const Allocation& step) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "rank 0 is on {}, but the other tasks look for it on {}, the first node of the step; set "
+          "rank 0 is on {}, but the other tasks expect it on {}, the first node of the step; set "
           "MASTER_ADDR to the host of task 0, or start srun without --distribution=arbitrary",
           step.node_name(),
           step.nodes.front()));
 }
 
-/// Checks what was made of it all.
+/// Checks the result.
 Result<FilledEnvironment> checked(FilledEnvironment filled, const std::optional<Allocation>& step) {
   const auto has_filled = [&filled](const char* name) { return filled.sources.contains(name); };
   if (has_filled(contract::kRank) && !filled.find(contract::kWorldSize)) {
@@ -142,7 +142,7 @@ Result<FilledEnvironment> checked(FilledEnvironment filled, const std::optional<
   return filled;
 }
 
-/// What stands for a variable that is not set.
+/// The text for a variable that is not set.
 std::string text_of_unset(const FilledEnvironment& environment, const std::string& name) {
   const bool is_alone =
       !environment.find(contract::kRank) && !environment.find(contract::kWorldSize);

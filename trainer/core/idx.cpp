@@ -28,11 +28,11 @@ Error corrupt(std::string detail) {
 std::string_view likely_kind(std::uint32_t magic) {
   if (magic == kImagesMagic) return "; these are images";
   if (magic == kLabelsMagic) return "; these are labels";
-  if (magic >> 16U == 0x1f8b) return "; it is gzip data, which is recognised by the ending .gz";
+  if (magic >> 16U == 0x1f8b) return "; this is gzip data, whose file name must end in .gz";
   return "";
 }
 
-/// Checks the first word and that `words` of header are there.
+/// Checks the first word and that the header has `words` words.
 Result<void> check_header(
     std::span<const std::byte> file, std::uint32_t expected, std::size_t words) {
   if (file.size() < words * kWordBytes) {
@@ -54,7 +54,7 @@ Result<void> check_size(std::size_t size, std::int64_t expected) {
   const auto has = static_cast<std::int64_t>(size);
   if (has == expected) return {};
   return corrupt(fmt::format(
-      "{}: the header promises {} bytes, the file has {}",
+      "{}: expected {} bytes from the header, the file has {}",
       has < expected ? "truncated" : "trailing bytes",
       expected,
       has));

@@ -52,7 +52,7 @@ Result<std::vector<std::string>> imagenet_validation_classes(
     const auto found = number ? leaves->find(*number) : leaves->end();
     if (found == leaves->end()) {
       return corrupt(fmt::format(
-          "{}: label {} is no number of a class: '{}'",
+          "{}: label {} is not the number of a class: '{}'",
           kImagenetTruth,
           classes.size() + 1,
           trim(line).substr(0, 20)));

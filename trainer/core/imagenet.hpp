@@ -1,6 +1,6 @@
 #pragma once
 
-// What ImageNet's archives of 2012 are called, and what its devkit says of the validation images.
+// The names of ImageNet's archives of 2012, and the validation classes in its devkit.
 
 #include "base/error.hpp"
 
@@ -17,10 +17,10 @@ inline constexpr char kImagenetDevkit[] = "ILSVRC2012_devkit_t12.tar.gz";
 inline constexpr char kImagenetMeta[] = "data/meta.mat";
 inline constexpr char kImagenetTruth[] = "data/ILSVRC2012_validation_ground_truth.txt";
 
-/// The class of each validation image, its WordNet id, in order of the images' names.
-/// `ground_truth` has a line with a number for each; `meta` says whose number that is, among the
-/// synsets without children. Fails with kCorrupt, naming the file and, of the text, the line; with
-/// kLimit.
+/// The class of each validation image, as its WordNet id, in order of the images' names.
+/// `ground_truth` has a line with a number for each image; `meta` says which synset without
+/// children has that number. Fails with kCorrupt, naming the file and, for the text, the line; and
+/// with kLimit.
 Result<std::vector<std::string>> imagenet_validation_classes(
     std::string_view meta, std::string_view ground_truth);
 

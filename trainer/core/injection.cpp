@@ -35,7 +35,7 @@ Error refused(std::string_view text, std::string_view why) {
           why));
 }
 
-/// What stands before the first `mark`, which is cut off with it; all of it if there is none.
+/// Cuts off and yields the part before the first `mark`, or all; removes the mark as well.
 std::string_view cut(std::string_view& text, char mark) {
   const std::size_t at = text.find(mark);
   const std::string_view head = text.substr(0, at);
@@ -43,7 +43,7 @@ std::string_view cut(std::string_view& text, char mark) {
   return head;
 }
 
-/// A whole number within the limits; none if it is not.
+/// A whole number within the limits; else none.
 std::optional<std::int64_t> number_of(
     std::string_view text, std::int64_t least, std::int64_t most) {
   const auto number = parse_int<std::int64_t>(text);
@@ -51,7 +51,7 @@ std::optional<std::int64_t> number_of(
   return number;
 }
 
-/// `N` or `all`; false if it is neither.
+/// Reads `N` or `all`; false if it is neither.
 bool read_selector(std::string_view value, std::optional<std::int64_t>& selector) {
   selector.reset();
   if (value == "all") return true;
@@ -70,20 +70,21 @@ Result<Injection> parse_injection(std::string_view text) {
   const std::string_view name = cut(when, '@');
   const auto* const fault =
       std::ranges::find(kFaults, name, &std::pair<std::string_view, Fault>::first);
-  if (fault == kFaults.end()) return refused(text, fmt::format("no fault is called '{}'", name));
+  if (fault == kFaults.end()) return refused(text, fmt::format("unknown fault '{}'", name));
   injection.fault = fault->second;
 
   const std::string_view step = cut(when, ':');
   const auto number = number_of(step, 1, kStepMax);
-  if (!number) return refused(text, fmt::format("'{}' is no step", step));
+  if (!number) return refused(text, fmt::format("'{}' is not a step", step));
   injection.step = *number;
   if ((injection.fault == Fault::kSlow) == when.empty()) {
-    return refused(text, "slow, and only slow, has milliseconds behind ':'");
+    return refused(text, "slow, and only slow, has milliseconds after ':'");
   }
   if (!when.empty()) {
     const auto delay = number_of(when, 1, kDelayMaxMs);
     if (!delay)
-      return refused(text, fmt::format("'{}' are no milliseconds (at most an hour)", when));
+      return refused(
+          text, fmt::format("'{}' is not a number of milliseconds (at most an hour)", when));
     injection.delay_ms = *delay;
   }
 
@@ -92,7 +93,7 @@ Result<Injection> parse_injection(std::string_view text) {
     const std::string_view key = cut(value, '=');
     const bool is_rank = key == "rank";
     if (!is_rank && key != "attempt")
-      return refused(text, fmt::format("'{}' selects nothing", key));
+      return refused(text, fmt::format("unknown selector '{}'", key));
     if (!read_selector(value, is_rank ? injection.rank : injection.attempt)) {
       return refused(text, fmt::format("{}='{}' is neither a number nor 'all'", key, value));
     }

@@ -32,7 +32,7 @@ constexpr std::array<Name, 7> kNames = {{
 constexpr std::string_view kMila = "mila";
 constexpr std::string_view kCrusoe = "crusoe";
 
-/// The style's own lines; those of steps only where steps have lines.
+/// The lines of the style; those of steps only if steps have lines.
 Lines styled(const ReportEvent& event, const LineContext& context) {
   switch (context.style) {
     case LineStyle::kPlain:
@@ -93,7 +93,7 @@ std::int64_t step_interval(const LineContext& context) {
 }
 
 std::vector<std::string> lines_of(const ReportEvent& event, const LineContext& context) {
-  // Nobody's lines have a form for what was tested and not trained.
+  // No other style has lines for a test without training.
   const auto* const ended = std::get_if<RunEnded>(&event);
   if (ended != nullptr && ended->is_evaluation) return PlainLines{context}(*ended);
   const auto* const step = std::get_if<StepDone>(&event);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The lines that a run prints, in the form of one of five public systems or in ours. Scripts that
-// read the logs of those systems read ddptrain's. docs/metrics.md has each line.
+// The lines that a run prints, in the format of one of five public systems or in ours. Scripts that
+// read the logs of those systems can read ddptrain's. docs/metrics.md lists each line.
 
 #include "base/error.hpp"
 #include "trainer/core/rank_log.hpp"
@@ -25,17 +25,17 @@ enum class LineStyle : std::uint8_t {
   kOpenacc,       // the OpenACC bootcamp
 };
 
-/// What --log-style may be: "plain", "mila", "mila-imagenet", "mila-cifar", "crusoe",
+/// The values of --log-style: "plain", "mila", "mila-imagenet", "mila-cifar", "crusoe",
 /// "crusoe-mnist", "crusoe-vit", "kaust", "openacc".
 std::vector<std::string> line_style_names();
 
-/// The style that `name` means. "mila" and "crusoe" have two forms each: the data set tells Mila's
-/// apart ("cifar…"), since both examples train ResNets; the model tells Crusoe's ("vit…"), since
-/// only one of them trains a transformer. Fails with kInvalidArgument for any other name.
+/// The style called `name`. "mila" and "crusoe" have two forms each. The data set decides Mila's
+/// ("cifar…"), since both examples train ResNets; the model decides Crusoe's ("vit…"), since only
+/// one of them trains a transformer. Fails with kInvalidArgument for any other name.
 Result<LineStyle> parse_line_style(
     std::string_view name, std::string_view dataset, std::string_view model);
 
-/// Who prints, and what about the run stands in the lines.
+/// Which rank prints, and the facts about the run that its lines contain.
 struct LineContext {
   LineStyle style = LineStyle::kPlain;
   Verbosity verbosity = Verbosity::kWarning;
@@ -44,17 +44,17 @@ struct LineContext {
   int world = 1;
   std::int64_t first_epoch = 0;
   std::int64_t epochs = 1;
-  std::optional<std::int64_t> step_every = std::nullopt;  // between lines; none: as the style does
+  std::optional<std::int64_t> step_every = std::nullopt;  // between lines; none: the style's own
 };
 
 /// Whether a step has a line: the first of an epoch, each `every`th and the last (T28); 0: none.
 bool is_step_told(std::int64_t batch, std::int64_t batches, std::int64_t every);
 
-/// How many steps lie between two lines here; 0: steps have none.
+/// The number of steps between two lines; 0: steps have no lines.
 std::int64_t step_interval(const LineContext& context);
 
-/// The lines of this rank for `event`, without line breaks; none where it has nothing to say. Most
-/// are rank 0's; kMilaCifar and kOpenacc have lines of every rank, and of each node's first.
+/// The lines of this rank for `event`, without line breaks; empty if it prints nothing. Most are
+/// rank 0's; kMilaCifar and kOpenacc have lines of every rank, and of each node's first rank.
 std::vector<std::string> lines_of(const ReportEvent& event, const LineContext& context);
 
 }  // namespace ddprun

@@ -163,7 +163,7 @@ Lines MilaImagenetLines::operator()(const EpochValidated& epoch) const {
       python_fixed(epoch.samples_per_s(), 1))};
 }
 
-/// Its rate counts the start as well, unlike ours.
+/// Unlike ours, its rate includes the start-up time.
 Lines MilaImagenetLines::operator()(const RunEnded& run) const {
   const double rate = run.seconds > 0 ? static_cast<double>(run.samples) / run.seconds : 0;
   return {fmt::format(
@@ -192,7 +192,7 @@ Lines MilaCifarLines::operator()(const RunBegan& run) const {
   return lines;
 }
 
-/// Its "Val loss" is a sum of the batches' means, and people compare it with logs that have it so.
+/// Its "Val loss" is a sum of the batches' means; existing logs to compare with have it, too.
 Lines MilaCifarLines::operator()(const EpochValidated& epoch) const {
   if (!is_first()) return {};
   return {

@@ -1,7 +1,7 @@
 #pragma once
 
-// One visitor for each line style, and a base that says nothing: a style overrides what it tells
-// of. Private to line_style.cpp; the formats are those of docs/metrics.md.
+// One visitor for each line style, and a base that prints nothing: a style overrides the events
+// that it prints. Private to line_style.cpp; docs/metrics.md has the formats.
 
 #include "trainer/core/line_style.hpp"
 #include "trainer/core/report_event.hpp"
@@ -13,16 +13,16 @@ namespace ddprun {
 
 using Lines = std::vector<std::string>;
 
-/// "step epoch=… step=… batch=…/… loss=…", and what else is known of it.
+/// "step epoch=… step=… batch=…/… loss=…", and any other known values.
 std::string step_line(const StepDone& step);
 
-/// "phases epoch=… step=… data_s=…": where the time of a step went.
+/// "phases epoch=… step=… data_s=…": how a step spent its time.
 std::string phase_line(const StepDone& step);
 
-/// "rank=… epoch=… step=… loss=…": a rank's own step, and the most memory that it has had.
+/// "rank=… epoch=… step=… loss=…": a rank's own step, and its peak memory.
 std::string rank_line(const StepDone& step, int rank);
 
-/// For events that a style has no line for. A step's is there only if somebody asked for steps.
+/// For events without a line in a style. Step events occur only if steps were requested.
 struct SilentLines {
   const LineContext& context;
 
@@ -37,7 +37,7 @@ struct SilentLines {
   Lines operator()(const RunEnded&) const { return {}; }
 
   bool is_first() const { return context.rank == 0; }
-  /// How manieth epoch of the run it is, from 1.
+  /// The number of the epoch within the run, from 1.
   std::int64_t count_of(Progress at) const { return at.epoch - context.first_epoch + 1; }
 };
 

@@ -17,7 +17,7 @@ std::string_view stripped(std::string_view name) {
   return name;
 }
 
-/// Those that libtorch converts into one another without a loss of meaning.
+/// Types that libtorch converts into one another.
 bool is_float(DType dtype) {
   return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
          dtype == DType::kBF16;
@@ -99,7 +99,8 @@ Result<LoadPlan> plan_load(
   }
   if (plan.copies.empty()) {
     return refused(fmt::format(
-        "none of the file's {} tensors belongs to the model: is it another one?", file.size()));
+        "none of the file's {} tensors belongs to the model; give the weights of this model",
+        file.size()));
   }
   return plan;
 }

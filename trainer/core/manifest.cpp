@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kFormatName = "ddprun-snapshot";
 constexpr std::uint64_t kCountMax =
-    1'000'000'000'000'000;  // epochs, steps, samples: no run has so many
+    1'000'000'000'000'000;  // epochs, steps, samples: more than any run has
 constexpr std::size_t kFilesMax = 1024;
 constexpr std::size_t kNameBytesMax = 255;
 constexpr std::size_t kSha256Digits = 64;
@@ -26,7 +26,7 @@ Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
 }
 
-/// The fields of one JSON object, taken out one by one; the first that is wrong stays in error().
+/// Takes the fields of one JSON object one by one; error() keeps the first failure.
 class Fields {
  public:
   Fields(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
@@ -47,7 +47,7 @@ class Fields {
     const Json* field = find(key);
     if (field == nullptr) return 0;
     if (!field->is_number() || !std::isfinite(field->get<double>())) {
-      fail(key, "is no finite number");
+      fail(key, "is not a finite number");
       return 0;
     }
     return field->get<double>();
@@ -57,7 +57,7 @@ class Fields {
     const Json* field = find(key);
     if (field == nullptr) return {};
     if (!field->is_string() || field->get_ref<const std::string&>().size() > bytes_max) {
-      fail(key, fmt::format("is no text of at most {} bytes", bytes_max));
+      fail(key, fmt::format("is not a text of at most {} bytes", bytes_max));
       return {};
     }
     return field->get<std::string>();
@@ -68,7 +68,7 @@ class Fields {
     if (field == nullptr) return {};
     if (!field->is_object() ||
         !std::ranges::all_of(*field, [](const Json& item) { return item.is_string(); })) {
-      fail(key, "is no object of texts");
+      fail(key, "is not an object of texts");
       return {};
     }
     return field->get<std::map<std::string, std::string>>();
@@ -93,7 +93,7 @@ class Fields {
   std::optional<Error> error_;
 };
 
-/// A plain file name: it shall not lead out of the snapshot's directory.
+/// A plain file name, which cannot lead out of the snapshot's directory.
 bool is_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
@@ -106,12 +106,12 @@ bool is_sha256(std::string_view text) {
 
 Result<std::vector<ManifestFile>> read_files(const Json& list) {
   if (!list.is_array() || list.size() > kFilesMax) {
-    return corrupt(fmt::format("manifest: 'files' is no list of at most {} files", kFilesMax));
+    return corrupt(fmt::format("manifest: 'files' is not a list of at most {} files", kFilesMax));
   }
   std::vector<ManifestFile> files;
   std::set<std::string> names;
   for (const Json& item : list) {
-    if (!item.is_object()) return corrupt("manifest: an entry of 'files' is no object");
+    if (!item.is_object()) return corrupt("manifest: an entry of 'files' is not an object");
     Fields fields(item, "manifest: files");
     ManifestFile file;
     file.name = fields.text("name", kNameBytesMax);
@@ -120,10 +120,10 @@ Result<std::vector<ManifestFile>> read_files(const Json& list) {
     if (const auto& error = fields.error()) return *error;
     if (!is_file_name(file.name) || !names.insert(file.name).second) {
       return corrupt(
-          fmt::format("manifest: files: '{}' is no file name, or there twice", file.name));
+          fmt::format("manifest: files: '{}' is not a file name, or occurs twice", file.name));
     }
     if (!is_sha256(file.sha256)) {
-      return corrupt(fmt::format("manifest: files: '{}' is no sha256", file.sha256));
+      return corrupt(fmt::format("manifest: files: '{}' is not a sha256", file.sha256));
     }
     files.push_back(std::move(file));
   }
@@ -131,36 +131,36 @@ Result<std::vector<ManifestFile>> read_files(const Json& list) {
 }
 
 Result<BestSoFar> read_best(const Json& object) {
-  if (!object.is_object()) return corrupt("manifest: 'best' is no object");
+  if (!object.is_object()) return corrupt("manifest: 'best' is not an object");
   Fields fields(object, "manifest: best");
   const auto metric = best_metric_of(fields.text("metric", kNameBytesMax));
   const auto name = SnapshotName::parse(fields.text("snapshot", kNameBytesMax));
   const double value = fields.finite("value");
   const std::int64_t epoch = fields.count("epoch");
   if (const auto& error = fields.error()) return *error;
-  if (!metric) return corrupt("manifest: best: 'metric' is none that this program knows");
-  if (!name) return corrupt("manifest: best: 'snapshot' is no name of a snapshot");
+  if (!metric) return corrupt("manifest: best: 'metric' is unknown");
+  if (!name) return corrupt("manifest: best: 'snapshot' is not the name of a snapshot");
   return BestSoFar{.metric = *metric, .value = value, .epoch = epoch, .snapshot = *name};
 }
 
-/// What no training can have left behind, whatever its data: see check_reachable() for the rest.
+/// Rejects positions that are impossible for any data; check_reachable() checks the rest.
 void check_position(const Manifest& manifest, Fields& fields) {
   if (manifest.consumed > 0 && manifest.name.step == 0) {
     fields.fail(
         "samples_consumed",
-        fmt::format("is {}, and step is 0; they belong to different snapshots", manifest.consumed));
+        fmt::format("is {}, but step is 0; they belong to different snapshots", manifest.consumed));
   }
   if (manifest.consumed > 0 && manifest.batches == 0) {
     fields.fail(
         "samples_consumed",
         fmt::format(
-            "is {}, and batches_consumed is 0; they belong to different snapshots",
+            "is {}, but batches_consumed is 0; they belong to different snapshots",
             manifest.consumed));
   }
   if (manifest.batches > manifest.consumed) {
     fields.fail(
         "batches_consumed",
-        fmt::format("is {}, and samples_consumed only {}", manifest.batches, manifest.consumed));
+        fmt::format("is {}, but samples_consumed is only {}", manifest.batches, manifest.consumed));
   }
 }
 
@@ -202,8 +202,8 @@ std::string manifest_json(const Manifest& manifest) {
 
 Result<Manifest> parse_manifest(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return corrupt("manifest: no JSON");
-  if (!json.is_object()) return corrupt("manifest: no JSON object");
+  if (json.is_discarded()) return corrupt("manifest: not JSON");
+  if (!json.is_object()) return corrupt("manifest: not a JSON object");
   constexpr auto kMax = std::numeric_limits<std::uint64_t>::max();
 
   Fields fields(json, "manifest");
@@ -237,7 +237,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   if (!listed) return listed.error();
   manifest.files = *std::move(listed);
   const auto found = json.find("best");
-  if (found == json.end()) return manifest;  // nothing was validated, or nobody asked for the best
+  if (found == json.end()) return manifest;  // nothing was validated, or --keep-best was not given
   const auto best = read_best(*found);
   if (!best) return best.error();
   manifest.best = *best;

@@ -1,6 +1,6 @@
 #pragma once
 
-// manifest.json: what a snapshot is, and which files with which content make it complete.
+// manifest.json: describes a snapshot, and lists the files and checksums that make it complete.
 
 #include "base/error.hpp"
 #include "trainer/core/best.hpp"
@@ -20,15 +20,15 @@ namespace ddprun {
 struct ManifestFile {
   std::string name;
   std::size_t size = 0;
-  std::string sha256;  // 64 small hex digits
+  std::string sha256;  // 64 lower-case hex digits
 
   bool operator==(const ManifestFile&) const = default;
 };
 
-/// manifest.json: all of a snapshot but its tensors.
+/// The content of manifest.json: everything in a snapshot except its tensors.
 struct Manifest {
   static constexpr int kFormat = 1;
-  static constexpr std::int64_t kWorldMax = 1'048'576;  // far more ranks than there are
+  static constexpr std::int64_t kWorldMax = 1'048'576;  // far more ranks than any system has
 
   SnapshotName name;
   std::int64_t epoch = 0;
@@ -37,7 +37,7 @@ struct Manifest {
   std::int64_t world = 1;
   std::map<std::string, std::string> arguments;
   std::vector<ManifestFile> files;
-  // Initialised here too, or g++ warns where designated initialisers leave it out.
+  // Initialised here too: otherwise g++ warns if designated initialisers leave it out.
   std::optional<BestSoFar> best = std::nullopt;
 
   bool operator==(const Manifest&) const = default;
@@ -45,7 +45,7 @@ struct Manifest {
 
 std::string manifest_json(const Manifest& manifest);
 
-/// Fails with kCorrupt, naming the field that is missing or wrong.
+/// Fails with kCorrupt, naming the field that is missing or invalid.
 Result<Manifest> parse_manifest(std::string_view text);
 
 }  // namespace ddprun

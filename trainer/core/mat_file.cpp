@@ -19,7 +19,7 @@ constexpr std::size_t kTagBytes = 8;
 constexpr std::size_t kInflatedBytesMax = std::size_t{64} << 20U;
 constexpr std::size_t kFieldsMax = 1000;
 
-/// Of what a data element is made.
+/// The type of a data element.
 enum class Type : std::uint32_t {
   kInt8 = 1,
   kUint8 = 2,
@@ -37,7 +37,7 @@ enum class Type : std::uint32_t {
   kUtf16 = 17,
 };
 
-// What an array is of; classes from kDoubleClass to kUint64Class are numbers.
+// The class of an array; classes from kDoubleClass to kUint64Class are numbers.
 constexpr std::uint8_t kStructClass = 2;
 constexpr std::uint8_t kCharClass = 4;
 constexpr std::uint8_t kDoubleClass = 6;
@@ -61,7 +61,7 @@ struct Element {
   std::string_view data;
 };
 
-/// Data elements, one behind the other.
+/// A sequence of data elements.
 class Elements {
  public:
   explicit Elements(std::string_view bytes) : rest_(bytes) {}
@@ -69,7 +69,7 @@ class Elements {
   bool at_end() const { return rest_.empty(); }
 
   Result<Element> next() {
-    if (rest_.size() < kTagBytes) return corrupt("it is cut off");
+    if (rest_.size() < kTagBytes) return corrupt("it is truncated");
     const std::uint64_t head = number_of(rest_.substr(0, 4));
     // A small element has its size in the upper half of the type, and its data in the same 8 bytes.
     const std::uint64_t small_bytes = head >> 16U;
@@ -81,7 +81,7 @@ class Elements {
       return small;
     }
     const std::uint64_t bytes = number_of(rest_.substr(4, 4));
-    if (bytes > rest_.size() - kTagBytes) return corrupt("it is cut off");
+    if (bytes > rest_.size() - kTagBytes) return corrupt("it is truncated");
     const Element element{.type = static_cast<Type>(head), .data = rest_.substr(kTagBytes, bytes)};
     const bool is_padded = element.type != Type::kCompressed;
     const std::uint64_t padding = is_padded ? (kTagBytes - bytes % kTagBytes) % kTagBytes : 0;
@@ -93,7 +93,7 @@ class Elements {
   std::string_view rest_;
 };
 
-/// An array: what its first three elements say, and the others.
+/// An array: the content of its first three elements, and the remaining elements.
 struct Matrix {
   std::uint8_t array_class = 0;
   std::uint64_t count = 0;  // of its items
@@ -121,13 +121,13 @@ Result<Matrix> open_matrix(std::string_view data) {
   for (std::size_t at = 0; at + kLengthBytes <= dimensions->data.size(); at += kLengthBytes) {
     const std::uint64_t length = number_of(dimensions->data.substr(at, kLengthBytes));
     if (__builtin_mul_overflow(matrix.count, length, &matrix.count)) {
-      return corrupt("the dimensions of an array are no possible ones");
+      return corrupt("the dimensions of an array are impossible");
     }
   }
   return matrix;
 }
 
-/// The integer in `bytes`, its sign extended.
+/// The integer in `bytes`, sign-extended.
 double signed_number_of(std::string_view bytes) {
   const std::size_t shift = 64 - 8 * bytes.size();
   return static_cast<double>(static_cast<std::int64_t>(number_of(bytes) << shift) >> shift);
@@ -139,7 +139,7 @@ Result<double> only_number_of(const Element& element) {
                                        : std::optional(element.data.substr(0, bytes));
   };
   const auto with = [](std::optional<std::string_view> bytes, auto read) -> Result<double> {
-    if (!bytes) return corrupt("a number is cut off");
+    if (!bytes) return corrupt("a number is truncated");
     return static_cast<double>(read(*bytes));
   };
   switch (element.type) {
@@ -193,7 +193,7 @@ Result<std::string> text_of(const Element& element) {
 }
 
 Result<MatValue> value_of(const Element& field) {
-  if (field.type != Type::kMatrix) return corrupt("a field of a struct is no array");
+  if (field.type != Type::kMatrix) return corrupt("a field of a struct is not an array");
   if (field.data.empty()) return MatValue();
   auto matrix = open_matrix(field.data);
   if (!matrix) return matrix.error();
@@ -214,7 +214,7 @@ Result<MatValue> value_of(const Element& field) {
   return MatValue(*number);
 }
 
-/// The names, which all take as many bytes; what a name does not need is zeros.
+/// The field names, all stored with the same length and padded with zeros.
 Result<std::vector<std::string>> fields_of(Elements& elements) {
   const auto length = elements.next();
   if (!length) return length.error();
@@ -234,7 +234,7 @@ Result<std::vector<std::string>> fields_of(Elements& elements) {
 
 Result<MatTable> table_of(Matrix matrix) {
   if (matrix.array_class != kStructClass) {
-    return corrupt(fmt::format("'{}' is no array of structs", matrix.name));
+    return corrupt(fmt::format("'{}' is not an array of structs", matrix.name));
   }
   auto fields = fields_of(matrix.rest);
   if (!fields) return fields.error();
@@ -261,7 +261,7 @@ Result<std::string> inflated(std::string_view packed) {
   z_stream stream{};
   if (::inflateInit(&stream) != Z_OK) return make_errno_error(ENOMEM, "zlib");
   const std::unique_ptr<z_stream, EndInflate> ended(&stream);
-  // zlib does not write where it reads, but older interfaces of it do not say so.
+  // zlib does not write to its input, but older interfaces of it are not const-correct.
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
   stream.avail_in = static_cast<uInt>(packed.size());
   constexpr std::size_t kChunkBytes = std::size_t{1} << 20U;
@@ -269,7 +269,8 @@ Result<std::string> inflated(std::string_view packed) {
   for (int code = Z_OK; code != Z_STREAM_END;) {
     if (content.size() >= kInflatedBytesMax) {
       return make_error(
-          Errc::kLimit, fmt::format("inflated, it is larger than {} bytes", kInflatedBytesMax));
+          Errc::kLimit,
+          fmt::format("it is larger than {} bytes after decompression", kInflatedBytesMax));
     }
     const std::size_t had = content.size();
     content.resize(had + kChunkBytes);
@@ -279,12 +280,12 @@ Result<std::string> inflated(std::string_view packed) {
     content.resize(had + kChunkBytes - stream.avail_out);
     const bool goes_on = code == Z_OK && content.size() > had;
     if (code != Z_STREAM_END && !goes_on)
-      return corrupt("its compressed data is damaged or cut off");
+      return corrupt("its compressed data is damaged or truncated");
   }
   return content;
 }
 
-/// The table, if `element` holds the variable of this name.
+/// The table, if `element` is the variable of this name.
 Result<std::optional<MatTable>> find_in(const Element& element, std::string_view variable) {
   if (element.type != Type::kMatrix) return std::optional<MatTable>();
   auto matrix = open_matrix(element.data);
@@ -316,10 +317,10 @@ Result<MatTable> read_mat_table(std::string_view file, std::string_view variable
     return make_error(
         Errc::kLimit, fmt::format("{} bytes; the limit is {}", file.size(), kInflatedBytesMax));
   }
-  // Behind a text and the place of subsystem data: the version, 1.0, and the order of bytes.
+  // After a text and the offset of subsystem data: the version, 1.0, and the byte order.
   constexpr std::string_view kVersionAndOrder("\0\1IM", 4);
   if (file.size() < kHeaderBytes || !file.substr(0, kHeaderBytes).ends_with(kVersionAndOrder)) {
-    return corrupt("it is no file of MATLAB's level 5, little-endian");
+    return corrupt("it is not a little-endian MATLAB file of level 5");
   }
   Elements elements(file.substr(kHeaderBytes));
   while (!elements.at_end()) {
@@ -331,7 +332,7 @@ Result<MatTable> read_mat_table(std::string_view file, std::string_view variable
     auto& table = *found;
     if (table) return *std::move(table);
   }
-  return corrupt(fmt::format("there is no variable '{}' in it", variable));
+  return corrupt(fmt::format("it has no variable '{}'", variable));
 }
 
 }  // namespace ddprun

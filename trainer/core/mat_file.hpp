@@ -1,8 +1,8 @@
 #pragma once
 
-// MATLAB's files of level 5, which MATLAB 5 to 7.2 save and `save -v7` still does, as far as the
-// table in ImageNet's devkit goes: a variable that is an array of structs, of whose fields the
-// texts and single numbers are read. ("MAT-File Format", The MathWorks.)
+// MATLAB's level 5 files, which MATLAB 5 to 7.2 write, and `save -v7` still does, as far as the
+// table in ImageNet's devkit needs: a variable that is an array of structs, whose text and
+// single-number fields are read. ("MAT-File Format", The MathWorks.)
 
 #include "base/error.hpp"
 
@@ -15,8 +15,8 @@
 
 namespace ddprun {
 
-/// A field of a struct; none where it is neither a text nor one number. Of texts what is not ASCII
-/// is a question mark.
+/// A field of a struct; monostate if it is neither a text nor one number. Non-ASCII characters of a
+/// text become question marks.
 using MatValue = std::variant<std::monostate, double, std::string>;
 
 /// An array of structs.
@@ -24,13 +24,13 @@ struct MatTable {
   std::vector<std::string> fields;
   std::vector<std::vector<MatValue>> rows;  // (structs, fields)
 
-  /// The place of a field in each row.
+  /// The index of a field in each row.
   std::optional<std::size_t> column(std::string_view field) const;
 };
 
-/// The `variable` of a file. Fails with kCorrupt where there is none, it is no array of structs, or
-/// the file is damaged, cut off, or of another level or byte order; with kLimit where it has or
-/// inflates to more than 64 MiB.
+/// The variable `variable` of a file. Fails with kCorrupt if it does not exist or is not an array
+/// of structs, or if the file is damaged, truncated, or of another level or byte order; with kLimit
+/// if the file or its decompressed data exceed 64 MiB.
 Result<MatTable> read_mat_table(std::string_view file, std::string_view variable);
 
 }  // namespace ddprun

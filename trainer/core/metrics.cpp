@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-// Keys in the order in which they are given, so that a person can read the file.
+// Keys stay in the order of insertion, so that a person can read the file.
 using Json = nlohmann::ordered_json;
 
 Json record(const char* event, Progress at, double time_s) {

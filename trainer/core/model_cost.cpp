@@ -11,18 +11,18 @@ struct Convolution {
   std::int64_t kernel = 1;
 };
 
-/// Of a convolution whose output is `side` pixels wide and high.
+/// The cost of a convolution with an output of `side` x `side` pixels.
 std::int64_t flops(const Convolution& convolution, std::int64_t side) {
   return 2 * convolution.in * convolution.out * convolution.kernel * convolution.kernel * side *
          side;
 }
 
-/// Of a linear layer on one row.
+/// The cost of a linear layer for one row.
 std::int64_t linear_flops(std::int64_t in, std::int64_t out) {
   return 2 * in * out;
 }
 
-/// Of two 3x3 convolutions without padding, with pooling by two behind them, up to 128 features.
+/// The cost of two 3x3 convolutions without padding and a pooling by two, up to 128 features.
 std::int64_t conv_net_flops(const ImageShape& image) {
   const std::int64_t pooled = (image.side - 4) / 2;
   return flops({.in = image.channels, .out = 32, .kernel = 3}, image.side - 2) +
@@ -30,7 +30,7 @@ std::int64_t conv_net_flops(const ImageShape& image) {
          linear_flops(64 * pooled * pooled, 128);
 }
 
-/// Of a side that a layer of stride 2 halves, rounded up.
+/// The side after a layer of stride 2: half, rounded up.
 std::int64_t halved(std::int64_t side) {
   return (side - 1) / 2 + 1;
 }
@@ -47,7 +47,7 @@ std::int64_t resnet_flops(const ResnetShape& shape, const ModelOptions& options)
       const bool halves = block == 0 && planes > 64;
       const std::int64_t before = side;
       if (halves) side = halved(side);
-      if (shape.is_bottleneck) {  // the stride is in the 3x3
+      if (shape.is_bottleneck) {  // the 3x3 has the stride
         sum += flops({.in = in, .out = planes, .kernel = 1}, before) +
                flops({.in = planes, .out = planes, .kernel = 3}, side) +
                flops({.in = planes, .out = out, .kernel = 1}, side);

@@ -6,10 +6,10 @@
 
 namespace ddprun {
 
-/// Floating-point operations of one image's way forward through the model, a multiply-add counted
-/// as two: convolutions, linear layers and the two products of attention, as
-/// torch.utils.flop_counter counts them; biases, norms, activations and pooling are left out. A
-/// training step costs about three times as much. REQUIRES: check_model(options).
+/// Floating-point operations of the forward pass of one image, with a multiply-add counted as two:
+/// convolutions, linear layers and the two products of attention, as torch.utils.flop_counter
+/// counts them; without biases, norms, activations and pooling. A training step costs about three
+/// times as much. REQUIRES: check_model(options).
 std::int64_t forward_flops(const ModelOptions& options);
 
 }  // namespace ddprun

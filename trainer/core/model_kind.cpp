@@ -23,7 +23,7 @@ struct Row {
   const char* name = nullptr;
   ImageShape image;
   std::int64_t classes = 0;
-  const char* weights_file = nullptr;  // as torchvision names it
+  const char* weights_file = nullptr;  // torchvision's name
 };
 
 // clang-format off
@@ -122,7 +122,7 @@ Result<void> check_model(const ModelOptions& options) {
   if (vit && side % vit->patch != 0) {
     return refused(
         options,
-        fmt::format("image side {} is no multiple of its patch, {} pixels", side, vit->patch));
+        fmt::format("image side {} is not a multiple of its patch, {} pixels", side, vit->patch));
   }
   if (is_conv_net(options.kind) && side < kConvNetSideMin) {
     return refused(

@@ -1,7 +1,7 @@
 #pragma once
 
-// The models there are: their names, what each is made for, and the numbers that make one ResNet or
-// vision transformer differ from the next. trainer/model.hpp builds them.
+// The available models: their names, their intended data, and the numbers that distinguish one
+// ResNet or vision transformer from the next. trainer/model.hpp builds them.
 
 #include "base/error.hpp"
 
@@ -35,7 +35,7 @@ enum class ModelKind : std::uint8_t {
 /// Every kind, in the order of the enumeration.
 std::span<const ModelKind> all_model_kinds();
 
-/// The flag value that names it; torchvision's own name where the model is torchvision's.
+/// The flag value that names it; for torchvision's models, torchvision's own name.
 const char* name_of(ModelKind kind);
 
 /// Square images of float32: (channels, side, side).
@@ -46,16 +46,16 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-/// The images that the kind's origin feeds it, and the classes it tells apart there.
+/// The images and the number of classes of the kind's origin.
 ImageShape default_image(ModelKind kind);
 std::int64_t default_classes(ModelKind kind);
 
-/// What torchvision calls the file of its default weights for that model (its enumeration's
-/// DEFAULT: of ImageNet's 1000 classes), which it downloads; nullptr where the model is not
+/// The name of torchvision's file of default weights for that model (its enumeration's DEFAULT, for
+/// ImageNet's 1000 classes), which torchvision downloads; nullptr if the model is not
 /// torchvision's.
 const char* torchvision_weights_file(ModelKind kind);
 
-/// What a model is built from. Values out of range are refused by check_model, once.
+/// The parameters of a model. check_model() refuses values out of range, once.
 struct ModelOptions {
   ModelKind kind = ModelKind::kConvNet;
   ImageShape image;
@@ -65,11 +65,11 @@ struct ModelOptions {
   bool operator==(const ModelOptions&) const = default;
 };
 
-/// The kind as its origin has it.
+/// The kind as its origin defines it.
 ModelOptions default_model(ModelKind kind);
 
-/// Fails with kInvalidArgument, saying what does not go together: an image that is too small or no
-/// whole number of patches, a number out of its range, dropout for a kind where it is fixed.
+/// Fails with kInvalidArgument, naming the conflict: an image that is too small or not a whole
+/// number of patches, a number out of its range, or dropout for a kind in which it is fixed.
 Result<void> check_model(const ModelOptions& options);
 
 /// A residual net as in He et al., arXiv 1512.03385, table 1: blocks per stage.
@@ -88,9 +88,9 @@ struct VitShape {
   std::int64_t heads = 1;   // divides width
   std::int64_t width = 1;   // numbers per token
   std::int64_t mlp = 1;     // numbers per token inside a block's MLP
-  double dropout = 0;       // unless ModelOptions says another
+  double dropout = 0;       // unless ModelOptions has another value
 
-  /// Of one image: its patches and the class token.
+  /// The tokens of one image: its patches and the class token.
   std::int64_t tokens(std::int64_t side) const { return (side / patch) * (side / patch) + 1; }
 };
 

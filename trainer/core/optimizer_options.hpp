@@ -20,8 +20,8 @@ inline constexpr std::array kOptimizerKinds = {
 /// The flag value that names it.
 const char* name_of(OptimizerKind kind);
 
-/// What an optimizer is made of; each kind reads what is named beside it. The defaults are SGD's in
-/// Python; default_options() has those of the other kinds.
+/// The parameters of an optimizer; each kind reads those marked with its name. The defaults are
+/// those of Python's SGD; default_options() has those of the other kinds.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kSgd;
   double learning_rate = 1e-3;     // all
@@ -39,7 +39,7 @@ struct OptimizerOptions {
 /// The defaults of Python's torch.optim class of this name.
 OptimizerOptions default_options(OptimizerKind kind);
 
-/// Fails with kInvalidArgument, naming option and value, where Python's constructor refuses: a
+/// Fails with kInvalidArgument, naming option and value, if Python's constructor would refuse: a
 /// negative or infinite number, a beta of 1 or more, Nesterov without momentum.
 Result<void> check_optimizer(const OptimizerOptions& options);
 

@@ -15,7 +15,7 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kTrainSamples = "training samples";
-// Of which older snapshots do not tell.
+// Arguments that older snapshots do not have.
 constexpr std::array kLater = {
     kTrainSamples,
     "--drop-last",
@@ -66,7 +66,7 @@ Result<void> check_flags_of_gpus(const TrainOptions& options) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "{} is for GPUs, and this run is on the CPU; leave it out, or see --device", of_gpus));
+          "{} is for GPUs, but this run is on the CPU; leave it out, or see --device", of_gpus));
 }
 
 std::map<std::string, std::string> arguments_of_job(const TrainOptions& options) {
@@ -92,13 +92,13 @@ std::map<std::string, std::string> arguments_of_job(const TrainOptions& options)
       {"--sync-bn", switched(options.synchronises_batch_norm)},
       {"--transforms", data.transforms.value_or("")},
       {"--validation-share", fmt::format("{}", data.validation_share)}};
-  if (data.validation_share > 0) {  // else they have no say in what is trained
+  if (data.validation_share > 0) {  // otherwise they do not affect training
     arguments.emplace("--validation-seed", std::to_string(data.validation_seed));
     arguments.emplace("--validation-split", data.is_stratified ? "stratified" : "random");
   }
   if (options.train_samples)
     arguments.emplace(kTrainSamples, std::to_string(*options.train_samples));
-  // A snapshot of the CPU's lacks the state of the device's generator.
+  // A CPU snapshot lacks the state of the device's generator.
   if (options.device == DeviceKind::kCuda) arguments.emplace("--device", name_of(options.device));
   return arguments;
 }
@@ -157,14 +157,16 @@ Result<void> check_flags_of_rank_0(const std::string& theirs, const TrainOptions
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "this rank has {}, and rank 0 {}; give all the same flags", mine[i], of_rank_0[i]));
+            "this rank has {}, but rank 0 has {}; give all ranks the same flags",
+            mine[i],
+            of_rank_0[i]));
   }
   return {};
 }
 
 Result<void> check_same_job(
     const std::map<std::string, std::string>& saved, const TrainOptions& options) {
-  const bool is_imported = saved.contains(kImportedFrom);  // then what it does not tell is free
+  const bool is_imported = saved.contains(kImportedFrom);  // then missing flags are free
   const auto differs = [&saved, is_imported](const auto& argument) {
     const auto found = saved.find(argument.first);
     if (found != saved.end()) return found->second != argument.second;
@@ -176,12 +178,12 @@ Result<void> check_same_job(
         Errc::kInvalidArgument,
         fmt::format(
             "saved with {} {}, but this run has {}; give the same flags, or another "
-            "--snapshot-dir to begin anew",
+            "--snapshot-dir to start over",
             flag,
             found == saved.end() ? "unknown" : found->second,
             value));
   };
-  // First those that others follow: where --dataset differs, --image-size may do so, too.
+  // First the flags on which others depend: if --dataset differs, --image-size may differ, too.
   const auto ours = arguments_of_job(options);
   for (const char* const leading : {"--dataset", "--model", "--seed"}) {
     const auto& argument = *ours.find(leading);

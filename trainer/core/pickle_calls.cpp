@@ -1,5 +1,5 @@
-// What a pickle may call: three ways to make a tensor, a dict and a size. pickle_arrays.cpp has the
-// calls of numpy's.
+// The calls that a pickle may make: three that make a tensor, a dict and a size. Those of numpy are
+// in pickle_arrays.cpp.
 
 #include "trainer/core/pickle_graph.hpp"
 #include "trainer/core/pickle_words.hpp"
@@ -18,10 +18,10 @@ Error corrupt(std::string detail) {
 }
 
 Error bad_arguments(std::string_view function) {
-  return corrupt(fmt::format("'{}' is called with arguments that are none of its", function));
+  return corrupt(fmt::format("'{}' is called with wrong arguments", function));
 }
 
-/// Hooks and metadata: nothing that a file of weights would have a use for.
+/// Hooks and metadata, which a file of weights does not need.
 bool is_empty(const Graph& graph, Id id) {
   const auto* const mapping = graph.get_if<Mapping>(id);
   if (mapping != nullptr) return mapping->entries.empty();
@@ -56,7 +56,7 @@ Result<Node> rebuild_tensor(
                      is_empty(graph, arguments[5]);
   if (!whole) return bad_arguments(name);
   if (arguments.size() > required && !is_empty(graph, arguments[required])) {
-    return corrupt("a tensor has metadata, which is not understood here");
+    return corrupt("a tensor has metadata, which cannot be read");
   }
   const auto dtype = has_type ? dtype_named(graph, arguments[kCommon]) : storage->dtype;
   if (!dtype) return bad_arguments(name);
@@ -101,7 +101,7 @@ Result<Node> make_size(
   return graph.at(arguments[0]);
 }
 
-/// The same name as one of ours; empty where it is not allowed.
+/// Our constant with the same name; empty if the name is not allowed.
 std::string_view name_of_torchs(std::string_view name) {
   for (const std::string_view known :
        {kOrderedDict,
@@ -119,7 +119,7 @@ std::string_view name_of_torchs(std::string_view name) {
   return {};
 }
 
-/// "uint64" of one that is not read; empty for all else.
+/// "uint64" for a type that cannot be read; empty for everything else.
 std::string_view other_type(std::string_view name) {
   constexpr std::string_view kModule = "torch ";
   for (const OtherType& type : kOtherTypes) {
@@ -164,20 +164,20 @@ Result<Node> look_up(std::string_view name, Vocabulary vocabulary) {
   if (!known.empty()) return Node{.kind = Global{known}};
   if (const auto type = other_type(name); is_torchs && !type.empty()) {
     return corrupt(fmt::format(
-        "it has a tensor of dtype torch.{}, which is not read; convert that to another dtype, or "
+        "it has a tensor of dtype torch.{}, which cannot be read; convert it to another dtype, or "
         "leave it out, and save again",
         type));
   }
   return corrupt(fmt::format(
-      "it refers to '{}', which no file of {} needs, and which could run anything; {}",
+      "it refers to '{}', which no file of {} needs and which could run any code; {}",
       printable(name),
       is_torchs ? "weights" : "arrays",
-      is_torchs ? "save it again with texts, numbers, lists, dicts and tensors alone"
-                : "take the file from where the data set was published"));
+      is_torchs ? "save it again with only texts, numbers, lists, dicts and tensors"
+                : "download the file from the publisher of the data set"));
 }
 
 Result<Node> load_persistent(const Graph& graph, Id id) {
-  Error bad = corrupt("a persistent id is none of a storage");
+  Error bad = corrupt("a persistent id does not refer to a storage");
   const auto* const items = graph.tuple(id);
   if (items == nullptr || items->size() != 5) return bad;
   const auto* const word = graph.get_if<std::string_view>((*items)[0]);
@@ -210,7 +210,7 @@ Result<Node> call(
   const auto* const global = graph.get_if<Global>(function);
   const auto* const items = graph.tuple(arguments);
   if (global == nullptr || items == nullptr)
-    return corrupt("something is called that is no function");
+    return corrupt("it calls something that is not a function");
   const std::string_view name = global->name;
   if (name == kOrderedDict) return make_ordered_dict(graph, *items);
   if (name == kSize) return make_size(graph, *items, limits);
@@ -220,7 +220,7 @@ Result<Node> call(
   if (name == kRebuildTensor || name == kRebuildTensorOfType) {
     return rebuild_tensor(graph, name, *items, tensors, limits);
   }
-  return corrupt(fmt::format("'{}' is called, and is no function", name));
+  return corrupt(fmt::format("it calls '{}', which is not a function", name));
 }
 
 }  // namespace ddprun::pickle_graph

@@ -25,8 +25,7 @@ class Copier {
   Result<PyValue> copy(Id id, int depth) {
     if (depth > limits_.depth_max) {
       return make_error(
-          Errc::kLimit,
-          fmt::format("containers within each other beyond {} levels", limits_.depth_max));
+          Errc::kLimit, fmt::format("containers nested deeper than {} levels", limits_.depth_max));
     }
     if (++values_ > limits_.values_max) return beyond("values", limits_.values_max);
     return std::visit([&](const auto& kind) { return copy_kind(kind, depth); }, graph_.at(id).kind);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the machine of pickle_reader.cpp has made so far. Objects name each other by number, so that
-// sharing costs nothing and a cycle does no harm; tree_of() copies what is shared, within limits.
+// The objects that the machine of pickle_reader.cpp has made so far. They refer to each other by
+// number: sharing is free, cycles are harmless. tree_of() copies shared objects, within limits.
 
 #include "trainer/core/pickle.hpp"
 
@@ -35,14 +35,14 @@ struct Global {
 
 struct Storage {
   std::string_view key;
-  std::optional<DType> dtype;  // none: untyped, the tensor tells it
+  std::optional<DType> dtype;  // none: untyped, the tensor has the type
   std::size_t bytes = 0;
 };
 
-/// An array of numpy's before its state is set, which makes a tensor of it.
+/// An array of numpy before its state is set, which turns it into a tensor.
 struct EmptyArray {};
 
-/// numpy's type of bytes; arrays of others are refused.
+/// numpy's type of bytes; arrays of other types are refused.
 struct ByteType {};
 
 struct Node {
@@ -63,7 +63,7 @@ struct Node {
       kind;
 };
 
-/// All objects; they stay where they are numbered.
+/// All objects; their numbers and addresses stay valid.
 class Graph {
  public:
   /// REQUIRES: fewer than 2^32 objects.
@@ -72,7 +72,7 @@ class Graph {
   const Node& at(Id id) const { return nodes_[static_cast<std::size_t>(id)]; }
   std::size_t size() const { return nodes_.size(); }
 
-  /// Null when the object is of another kind.
+  /// Null if the object is of another kind.
   template <class T>
   T* get_if(Id id) {
     return std::get_if<T>(&at(id).kind);
@@ -89,14 +89,14 @@ class Graph {
   std::vector<Node> nodes_;
 };
 
-/// The object `root` and all below it as values. Fails as read_pickle() does.
+/// The object `root` and everything below it as values. Fails as read_pickle() does.
 Result<PyValue> tree_of(const Graph& graph, Id root, const PickleLimits& limits);
 
-/// What a persistent id names: torch's only one is ('storage', class, key, device, elements).
+/// What a persistent id refers to: torch's only kind is ('storage', class, key, device, elements).
 Result<Node> load_persistent(const Graph& graph, Id id);
 
-/// What calling `function` with `arguments` yields. Fails with kCorrupt where it is none of the few
-/// that a training state needs, or the arguments are none of its.
+/// The result of calling `function` with `arguments`. Fails with kCorrupt if a training state does
+/// not need this function, or the arguments do not fit it.
 Result<Node> call(
     const Graph& graph,
     Id function,
@@ -104,8 +104,8 @@ Result<Node> call(
     const TensorSource& tensors,
     const PickleLimits& limits);
 
-/// What `object` becomes when the attributes in `state` are set: of an array of numpy's, a tensor.
-/// Fails with kCorrupt where it has none that matter, or they are of another form.
+/// The result of setting the attributes in `state` on `object`: for a numpy array, a tensor. Fails
+/// with kCorrupt if the object has no attributes that matter, or `state` has another form.
 Result<Node> set_state(
     const Graph& graph,
     Id object,
@@ -113,20 +113,20 @@ Result<Node> set_state(
     const TensorSource& arrays,
     const PickleLimits& limits);
 
-/// Whose objects a pickle may name beside plain values.
+/// Whose objects a pickle may refer to besides plain values.
 enum class Vocabulary : std::uint8_t { kTorch, kNumpy };
 
-/// The global of this name, "module name"; it keeps a name of ours. Fails with kCorrupt when it is
-/// not allowed.
+/// The global called `name`, "module name"; the result refers to our own constant. Fails with
+/// kCorrupt if the name is not allowed.
 Result<Node> look_up(std::string_view name, Vocabulary vocabulary);
 
 /// A tuple of numbers >= 0, at most `count_max` of them; else none.
 std::optional<std::vector<std::int64_t>> numbers(const Graph& graph, Id id, std::size_t count_max);
 
-/// For messages: what an attacker wrote may be long and may hold control characters.
+/// For messages: a name from an attacker may be long and contain control characters.
 std::string printable(std::string_view name);
 
-// The calls of numpy's, with their arguments.
+// Numpy's calls, with their arguments.
 
 Result<Node> make_array(const Graph& graph, const std::vector<Id>& arguments);
 Result<Node> make_array_type(const Graph& graph, const std::vector<Id>& arguments);

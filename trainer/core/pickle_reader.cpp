@@ -23,7 +23,7 @@ Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
 }
 
-/// The machine: a stack, marks on it, and numbered memories of what was on it.
+/// The machine: a stack, marks on it, and a numbered memo of values.
 class Machine {
  public:
   Machine(
@@ -46,7 +46,7 @@ class Machine {
   }
 
  private:
-  /// One instruction. The switch is the list of those that are known, so it is as long as that.
+  /// One instruction. The switch lists all known opcodes, hence its length.
   // NOLINTNEXTLINE(readability-function-size)
   Result<void> step(Op code) {
     switch (code) {
@@ -139,7 +139,7 @@ class Machine {
     return taken;
   }
 
-  /// Little-endian, of at most 8 bytes; none at the end of the pickle.
+  /// Little-endian, at most 8 bytes; none at the end of the pickle.
   std::optional<std::uint64_t> number(std::size_t bytes) {
     const auto text = take(bytes);
     if (!text) return std::nullopt;
@@ -150,13 +150,13 @@ class Machine {
     return value;
   }
 
-  static Error cut_off() { return corrupt("it is cut off"); }
+  static Error cut_off() { return corrupt("it is truncated"); }
 
   Result<void> check_protocol() {
     const auto version = number(1);
     if (!version) return cut_off();
     if (*version == kProtocol) return {};
-    return corrupt(fmt::format("protocol {}; only {} is read", *version, kProtocol));
+    return corrupt(fmt::format("protocol {}; only {} can be read", *version, kProtocol));
   }
 
   Result<void> stop() {
@@ -199,7 +199,7 @@ class Machine {
     return push_integer(*bytes, Sign::kTop);
   }
 
-  /// Of 64 bits, and behind them a byte for the sign.
+  /// 64 bits, followed by a byte for the sign.
   Result<void> push_unsigned() {
     const auto bits = number(sizeof(std::uint64_t));
     const auto sign = number(1);
@@ -237,9 +237,9 @@ class Machine {
     return push_result(pickle_graph::look_up(name, vocabulary_));
   }
 
-  // The stack: nothing below the last mark is reached but by what takes the mark away.
+  // The stack: values below the last mark are out of reach until an opcode removes the mark.
 
-  static Error underflow() { return corrupt("it takes more from the stack than is there"); }
+  static Error underflow() { return corrupt("stack underflow"); }
 
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
@@ -265,8 +265,7 @@ class Machine {
 
   Result<void> append(const std::optional<std::vector<Id>>& items) {
     auto* const list = top<Sequence>();
-    if (!items || list == nullptr || list->is_tuple)
-      return corrupt("there is no list to append to");
+    if (!items || list == nullptr || list->is_tuple) return corrupt("no list to append to");
     list->items.insert(list->items.end(), items->begin(), items->end());
     return {};
   }
@@ -274,7 +273,7 @@ class Machine {
   Result<void> set_items(const std::optional<std::vector<Id>>& items) {
     auto* const dict = top<Mapping>();
     if (!items || items->size() % 2 != 0 || dict == nullptr) {
-      return corrupt("there is no dict to put pairs into");
+      return corrupt("no dict to put pairs into");
     }
     for (std::size_t i = 0; i < items->size(); i += 2) {
       dict->entries.emplace_back((*items)[i], (*items)[i + 1]);
@@ -292,7 +291,7 @@ class Machine {
   Result<void> recall(std::optional<std::uint64_t> number) {
     if (!number) return cut_off();
     const auto found = memo_.find(*number);
-    if (found == memo_.end()) return corrupt(fmt::format("nothing was remembered as {}", *number));
+    if (found == memo_.end()) return corrupt(fmt::format("nothing is stored in memo {}", *number));
     stack_.push_back(found->second);
     return {};
   }

@@ -57,10 +57,10 @@ inline constexpr std::string_view kUntypedStorage = "torch.storage UntypedStorag
 inline constexpr std::string_view kReconstruct = "numpy.core.multiarray _reconstruct";
 inline constexpr std::string_view kArray = "numpy ndarray";
 inline constexpr std::string_view kArrayType = "numpy dtype";
-inline constexpr std::string_view kStorage = "storage";  // what a persistent id begins with
+inline constexpr std::string_view kStorage = "storage";  // first item of a persistent id
 
-/// A storage's class says of which type its elements are; newer types have an untyped storage, and
-/// the tensor says it.
+/// The class of a storage gives the type of its elements; newer types have an untyped storage, and
+/// the tensor has the type.
 struct TypeName {
   DType dtype;
   std::string_view storage;  // empty: untyped
@@ -81,7 +81,7 @@ inline constexpr std::array<TypeName, 12> kTypes = {{
     {.dtype = DType::kF8E5M2, .storage = "", .name = "torch float8_e5m2"},
 }};
 
-/// Types of torch's that the format of ours does not have: refused by what people call them.
+/// torch's types that our format does not have: refused under their usual names.
 struct OtherType {
   std::string_view storage;  // empty: untyped
   std::string_view name;

@@ -65,7 +65,7 @@ class Writer {
   void write(std::uint64_t value) {
     if (std::in_range<std::int64_t>(value)) return write(static_cast<std::int64_t>(value));
     op(Op::kLong1);
-    byte(sizeof value + 1);  // the last byte is the sign's
+    byte(sizeof value + 1);  // the last byte is for the sign
     little_endian(value);
     byte(0);
   }
@@ -73,7 +73,7 @@ class Writer {
   void write(double value) {
     op(Op::kBinFloat);
     const auto bits = std::bit_cast<std::uint64_t>(value);
-    for (std::size_t i = sizeof bits; i-- > 0;) {  // the one number that is big-endian
+    for (std::size_t i = sizeof bits; i-- > 0;) {  // the only big-endian number
       byte(static_cast<std::uint8_t>(bits >> (8 * i) & 0xffU));
     }
   }
@@ -152,7 +152,7 @@ class Writer {
     write(std::int64_t{0});
     numbers(tensor.shape);
     numbers(dense_strides(tensor.shape));
-    write(false);  // needs no gradient
+    write(false);  // requires no gradient
     global(kOrderedDict);
     op(Op::kEmptyTuple);
     op(Op::kReduce);

@@ -11,7 +11,7 @@ Result<std::int64_t> parse_peak_rss(std::string_view status) {
   constexpr std::int64_t kKibibytesMax = std::int64_t{1} << 50;
   const std::size_t at = status.starts_with(kName) ? 0 : status.find("\nVmHWM:");
   if (at == std::string_view::npos) {
-    return make_error(Errc::kCorrupt, "a process's status without VmHWM");
+    return make_error(Errc::kCorrupt, "no VmHWM in the status of a process");
   }
   std::string_view rest = status.substr(status.find(':', at) + 1);
   rest = rest.substr(0, rest.find('\n'));

@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-/// The largest resident size a process has had, in bytes: "VmHWM" of /proc/PID/status (proc(5)).
-/// Fails with kCorrupt where it is not there, as for a kernel thread.
+/// The peak resident size of a process, in bytes: "VmHWM" of /proc/PID/status (proc(5)). Fails with
+/// kCorrupt if it is missing, as for a kernel thread.
 Result<std::int64_t> parse_peak_rss(std::string_view status);
 
 }  // namespace ddprun

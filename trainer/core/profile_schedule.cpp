@@ -14,7 +14,7 @@ namespace {
 Error refused(std::string_view text, std::string_view why) {
   return make_error(
       Errc::kInvalidArgument,
-      fmt::format("'{}' is no schedule WAIT,WARMUP,ACTIVE,REPEAT: {}", text, why));
+      fmt::format("'{}' is not a schedule WAIT,WARMUP,ACTIVE,REPEAT: {}", text, why));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ Result<ProfileSchedule> parse_profile_schedule(std::string_view text) {
     numbers[i] = *number;
   }
   const auto [wait, warmup, active, repeat] = numbers;
-  if (active < 1) return refused(text, "a cycle records one step at least");
+  if (active < 1) return refused(text, "a cycle must record at least one step");
   if (wait + warmup + active > ProfileSchedule::kStepsMax) {
     return refused(text, fmt::format("a cycle has at most {} steps", ProfileSchedule::kStepsMax));
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which steps of a run are profiled. The numbers mean what those of Python's
-// torch.profiler.schedule() do.
+// Which steps of a run are profiled. The numbers have the meaning of those of Python's
+// torch.profiler.schedule().
 
 #include "base/error.hpp"
 
@@ -15,15 +15,15 @@ namespace ddprun {
 struct ProfileSchedule {
   static constexpr std::int64_t kStepsMax = 1'000'000;
 
-  std::int64_t wait = 2;    // steps of a cycle that are left alone
-  std::int64_t warmup = 2;  // then some with the profiler on, whose slow beginning is thrown away
-  std::int64_t active = 2;  // then those that are recorded
+  std::int64_t wait = 2;    // steps of a cycle without the profiler
+  std::int64_t warmup = 2;  // then steps with the profiler on, discarded because they are slow
+  std::int64_t active = 2;  // then recorded steps
   std::int64_t repeat = 1;  // cycles; 0: one after another until the profiled epochs end
 
   bool operator==(const ProfileSchedule&) const = default;
 };
 
-/// Crusoe's vision transformer has other numbers than Mila's example, whose are the defaults.
+/// Crusoe's vision transformer uses other numbers than Mila's example, which gives the defaults.
 inline constexpr ProfileSchedule kCrusoeProfile = {
     .wait = 1, .warmup = 1, .active = 3, .repeat = 2};
 
@@ -31,17 +31,17 @@ enum class ProfileAction : std::uint8_t {
   kRest,
   kWarmUp,
   kRecord,
-  kSave,  // record, and write the cycle's trace when the step is done
+  kSave,  // record, and write the cycle's trace after the step
 };
 
-/// What is done with step `step`, counted from 0. REQUIRES: step >= 0.
+/// What to do in step `step`, counted from 0. REQUIRES: step >= 0.
 ProfileAction profile_action(const ProfileSchedule& schedule, std::int64_t step);
 
 /// Reads "WAIT,WARMUP,ACTIVE,REPEAT". Fails with kInvalidArgument.
 Result<ProfileSchedule> parse_profile_schedule(std::string_view text);
 
-/// The name that TensorBoard's profiler plugin looks for: the worker's, when it was written in
-/// nanoseconds since 1970, and what it is.
+/// A name that TensorBoard's profiler plugin finds: the worker, the time of writing in nanoseconds
+/// since 1970, and the kind of file.
 std::string trace_file_name(int rank, std::int64_t time_ns);
 
 }  // namespace ddprun

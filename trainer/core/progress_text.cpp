@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-/// 0 to 1, also where nothing is to be done.
+/// 0 to 1; 1 if there is nothing to do.
 double share(std::int64_t done, std::int64_t all) {
   if (all <= 0) return 1;
   return static_cast<double>(std::clamp<std::int64_t>(done, 0, all)) / static_cast<double>(all);
@@ -25,12 +25,12 @@ std::string cells(double filled_share, std::size_t width, const char* filled, co
   return text;
 }
 
-/// "01:05" or "1:01:05"; "?" where it cannot be told.
+/// "01:05" or "1:01:05"; "?" if it is not known.
 std::string clock_text(double seconds) {
   constexpr double kTooLong = 1e9;
   constexpr std::int64_t kMinute = 60;
   constexpr std::int64_t kHour = 3600;
-  const bool is_known = seconds >= 0 && seconds < kTooLong;  // and a number
+  const bool is_known = seconds >= 0 && seconds < kTooLong;  // false for NaN
   if (!is_known) return "?";
   const auto whole = static_cast<std::int64_t>(seconds);
   const std::int64_t hours = whole / kHour;

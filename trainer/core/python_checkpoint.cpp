@@ -27,7 +27,7 @@ constexpr std::array<StyleName, 8> kStyles = {{
     {.style = CheckpointStyle::kImagenet, .name = "imagenet"},
 }};
 
-// What the examples name their file; a flag of theirs changes it.
+// The file name in the examples; a flag changes it.
 constexpr char kOpenAccFile[] = "resnet_distributed.pth";
 
 PyValue none() {
@@ -73,7 +73,7 @@ PyDict adam_defaults(double weight_decay, bool decoupled) {
        {"decoupled_weight_decay", flag(decoupled)}});
 }
 
-/// torch 2.11's; none for a kind that is unknown.
+/// Defaults of torch 2.11; none for an unknown kind.
 std::optional<PyDict> defaults_of(std::string_view kind) {
   if (kind == "adam") return adam_defaults(0, false);
   if (kind == "adamw") return adam_defaults(1e-2, true);
@@ -128,7 +128,7 @@ std::optional<PyDict> defaults_of(std::string_view kind) {
   return std::nullopt;
 }
 
-/// The generator of rank 0: those files have room for one.
+/// The generator of rank 0: those files have room for only one.
 PyValue generator_of(const SnapshotState& state) {
   const auto& rng = state.ranks.front().rng;
   return {
@@ -152,7 +152,7 @@ PyDict layout_of(
            {"optimizer", std::move(optimizer)},
            {"epoch", number(state.epoch)},
            {"step", number(state.step)}});
-    case CheckpointStyle::kMila:  // goes on with `epoch` itself
+    case CheckpointStyle::kMila:  // resumes with `epoch` itself
       return dict_of(
           {{"model", weights},
            {"optimizer", std::move(optimizer)},
@@ -163,7 +163,7 @@ PyDict layout_of(
            {"numpy_rng_state", none()},
            {"torch_rng_state_cpu", generator_of(state)},
            {"torch_rng_state_gpu", {.kind = PyList{}}}});
-    case CheckpointStyle::kMilaCifar:  // goes on with the one behind `epoch`
+    case CheckpointStyle::kMilaCifar:  // resumes with the epoch after `epoch`
       return dict_of(
           {{"epoch", finished},
            {"best_acc", real(facts.best_accuracy / 100)},
@@ -186,9 +186,9 @@ PyDict layout_of(
            {"optim_state", std::move(optimizer)}});
     case CheckpointStyle::kOpenAccWeights:
       return to_dict(state.model, kWrapperPrefix);
-    case CheckpointStyle::kSnapshot:  // goes on with EPOCHS_RUN itself
+    case CheckpointStyle::kSnapshot:  // resumes with EPOCHS_RUN itself
       return dict_of({{"MODEL_STATE", weights}, {"EPOCHS_RUN", next}});
-    case CheckpointStyle::kImagenet:  // goes on with `epoch` itself
+    case CheckpointStyle::kImagenet:  // resumes with `epoch` itself
       return dict_of(
           {{"epoch", next},
            {"arch", {.kind = facts.model}},
@@ -223,8 +223,7 @@ std::optional<CheckpointStyle> checkpoint_style_of(std::string_view name) {
 Result<PyDict> optimizer_group(std::string_view kind, const PyDict& settings) {
   auto group = defaults_of(kind);
   if (!group) {
-    return make_error(
-        Errc::kInvalidArgument, fmt::format("torch's settings of '{}' are not known here", kind));
+    return make_error(Errc::kInvalidArgument, fmt::format("unknown optimizer '{}'", kind));
   }
   for (const auto& [key, value] : settings.entries) {
     const auto known = std::ranges::find(group->entries, key, &PyEntry::key);
@@ -252,7 +251,7 @@ std::string_view optimizer_kind_of(const std::vector<TensorView>& tensors) {
   std::string_view found = "sgd";
   std::size_t best = kSigns.size();
   for (const TensorView& tensor : tensors) {
-    // Adadelta has a square_avg, and RMSprop a momentum_buffer, so all tensors have their say.
+    // Adadelta has a square_avg, and RMSprop a momentum_buffer, so all tensors are considered.
     for (std::size_t i = 0; i < kSigns.size(); ++i) {
       const std::string_view key = kSigns[i].key;
       const std::string_view name = tensor.name;
@@ -270,7 +269,7 @@ std::string_view optimizer_kind_of(const std::vector<TensorView>& tensors) {
 std::string checkpoint_file_name(CheckpointStyle style, std::int64_t finished_epoch, int rank) {
   switch (style) {
     case CheckpointStyle::kDdprun:
-    case CheckpointStyle::kMila:  // epoch_0.pt is the state before the first
+    case CheckpointStyle::kMila:  // epoch_0.pt is the state before the first epoch
       return fmt::format("epoch_{}.pt", finished_epoch + 1);
     case CheckpointStyle::kMilaCifar:
       return "checkpoint.pth";
@@ -297,8 +296,8 @@ Result<PyValue> checkpoint_value(
   if (state.parameters.empty()) {
     return make_error(
         Errc::kInvalidArgument,
-        "the snapshot does not tell the order of its parameters, by which Python numbers the "
-        "optimizer's state; its weights alone can be had");
+        "the snapshot does not have the order of its parameters, by which Python numbers the "
+        "optimizer's state; only its weights can be exported");
   }
   auto optimizer = write_optimizer(state.optimizer, state.parameters, facts.group);
   if (!optimizer) return optimizer.error();

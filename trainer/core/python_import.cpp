@@ -22,8 +22,8 @@ Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
 }
 
-/// Whether a tensor of a state dict is no parameter: what batch normalisation keeps beside its own,
-/// and counters, which have no gradient. torch has no other buffers in the models here.
+/// Whether a tensor of a state dict is not a parameter: the statistics and counters of batch
+/// normalisation, which have no gradient. The models here have no other buffers.
 bool is_buffer(const TensorView& tensor) {
   const std::string_view name = tensor.name;
   return tensor.dtype == DType::kI64 || name.ends_with("running_mean") ||
@@ -35,7 +35,7 @@ const PyValue* find(const PyValue& root, std::string_view key) {
   return dict == nullptr ? nullptr : dict->find(key);
 }
 
-/// What a float32 tensor of one element holds; none for others.
+/// The value of a float32 tensor with one element; none for other tensors.
 std::optional<double> scalar_of(const TensorView& tensor) {
   if (tensor.dtype != DType::kF32 || tensor.bytes.size() != sizeof(float)) return std::nullopt;
   float number = 0;
@@ -43,7 +43,7 @@ std::optional<double> scalar_of(const TensorView& tensor) {
   return number;
 }
 
-/// A number, or a tensor of one; none for all else.
+/// A number, or a tensor with one element; none for everything else.
 std::optional<double> number_of(const PyValue* value) {
   if (value == nullptr) return std::nullopt;
   if (const auto* const whole = value->get_if<std::int64_t>()) return static_cast<double>(*whole);
@@ -52,7 +52,7 @@ std::optional<double> number_of(const PyValue* value) {
   return tensor == nullptr ? std::nullopt : scalar_of(*tensor);
 }
 
-/// A whole number from 0 on under `key`; none where there is no such key.
+/// A whole number of at least 0 under `key`; none if there is no such key.
 Result<std::optional<std::int64_t>> count_at(const PyValue& root, std::string_view key) {
   const PyValue* const value = find(root, key);
   if (value == nullptr || value->get_if<PyNone>() != nullptr) return std::optional<std::int64_t>();
@@ -61,7 +61,7 @@ Result<std::optional<std::int64_t>> count_at(const PyValue& root, std::string_vi
     return std::optional(static_cast<std::int64_t>(*number));
   }
   return corrupt(fmt::format(
-      "'{}' is {}, and no whole number from 0 on",
+      "'{}' is {}, not a whole number of at least 0",
       key,
       number ? fmt::format("{}", *number) : fmt::format("a {}", type_name(*value))));
 }
@@ -70,43 +70,43 @@ Result<void> check_types(const std::vector<TensorView>& tensors) {
   for (const TensorView& tensor : tensors) {
     if (tensor.dtype == DType::kF32 || tensor.dtype == DType::kI64) continue;
     return corrupt(fmt::format(
-        "tensor '{}' is {}, and ddptrain's are F32; in Python, .to(torch.float32) makes it that",
+        "tensor '{}' is {}, but ddptrain needs F32; convert it in Python with .to(torch.float32)",
         tensor.name,
         name_of(tensor.dtype)));
   }
   return {};
 }
 
-/// Names become those of safetensors, which has one of its own, and lines of its metadata.
+/// Names must be valid in safetensors, which reserves one, and in lines of its metadata.
 Result<void> check_names(const std::vector<TensorView>& tensors) {
   const auto is_plain = [](char byte) { return byte > ' ' && byte <= '~'; };
   std::set<std::string_view> seen = {"__metadata__"};
   for (const TensorView& tensor : tensors) {
     if (!std::ranges::all_of(tensor.name, is_plain)) {
       return corrupt(
-          "a tensor's name has other characters than printable ASCII; rename it in Python");
+          "the name of a tensor has characters other than printable ASCII; rename it in Python");
     }
     if (seen.insert(tensor.name).second) continue;
     return corrupt(fmt::format(
-        "the tensor name '{}' is there twice, or is taken; rename it in Python", tensor.name));
+        "the tensor name '{}' occurs twice or is reserved; rename it in Python", tensor.name));
   }
   return {};
 }
 
-/// Without what JSON could not hold.
+/// Replaces characters that JSON cannot contain.
 std::string plain_text(std::string text) {
   std::ranges::replace_if(
       text, [](char byte) { return byte < ' ' || byte > '~'; }, '?');
   return text;
 }
 
-/// Which kind of torch's has such settings in its groups; empty where several may.
+/// Torch's optimizer with such settings in its groups; empty if several have them.
 std::string kind_of(const PyDict& group) {
   const auto has = [&group](std::string_view key) { return group.find(key) != nullptr; };
   if (has("betas")) {
     const PyValue* const decoupled = group.find("decoupled_weight_decay");
     const auto* const is_adamw = decoupled == nullptr ? nullptr : decoupled->get_if<bool>();
-    if (is_adamw == nullptr) return {};  // torch before 2.7 does not tell Adam and AdamW apart
+    if (is_adamw == nullptr) return {};  // torch before 2.7 does not distinguish Adam and AdamW
     return *is_adamw ? "adamw" : "adam";
   }
   if (has("dampening")) return "sgd";
@@ -143,20 +143,20 @@ Result<void> check_shapes(
     const bool fits = parameter != weights.end() && parameter->shape == tensor.shape;
     if (fits || (tensor.shape.empty() && tensor.name.ends_with(".step"))) continue;
     return corrupt(fmt::format(
-        "'{}' of the optimizer has another shape than its parameter, so that it is numbered "
-        "otherwise than the weights; --weights-only leaves it out",
+        "'{}' of the optimizer has another shape than its parameter, so it is numbered differently "
+        "from the weights; --weights-only leaves it out",
         tensor.name));
   }
   return {};
 }
 
-/// Adds the optimizer's state, as far as there is one.
+/// Adds the optimizer's state, if there is one.
 Result<void> add_optimizer(
     const PyValue* dict, const StateDict& weights, const ImportWishes& wishes, ImportedState& to) {
   if (wishes.weights_only || dict == nullptr) {
     to.notes.emplace_back(
-        dict == nullptr ? "no optimizer's state is in it: the weights alone are taken up"
-                        : "the optimizer's state stays behind: the weights alone are taken up");
+        dict == nullptr ? "it has no optimizer state: only the weights are imported"
+                        : "the optimizer's state is left out: only the weights are imported");
     return {};
   }
   std::vector<std::string> parameters;
@@ -167,8 +167,8 @@ Result<void> add_optimizer(
   if (!read) return corrupt(read.error().detail + "; --weights-only leaves it out");
   if (read->groups.size() != 1) {
     return corrupt(fmt::format(
-        "the optimizer has {} groups of parameters, and ddptrain's has one; --weights-only leaves "
-        "its state out",
+        "the optimizer has {} groups of parameters, but ddptrain's has one; --weights-only leaves "
+        "out its state",
         read->groups.size()));
   }
   auto done = check_types(read->tensors);
@@ -183,8 +183,8 @@ Result<void> add_optimizer(
   return {};
 }
 
-/// The epoch to go on with. Programs that have `model_state…` save the one that is done, the others
-/// the next.
+/// The epoch to resume with. Programs that have `model_state…` save the completed epoch, the others
+/// the next one.
 Result<std::optional<std::int64_t>> next_epoch(const PyValue& root, const StateDict& weights) {
   const char* const key = find(root, "EPOCHS_RUN") == nullptr ? "epoch" : "EPOCHS_RUN";
   auto epoch = count_at(root, key);
@@ -195,7 +195,7 @@ Result<std::optional<std::int64_t>> next_epoch(const PyValue& root, const StateD
   return epoch;
 }
 
-/// How many updates the optimizer has counted; none where it does not.
+/// The optimizer's count of updates; none if it does not count them.
 std::optional<std::int64_t> steps_of(const std::vector<TensorView>& optimizer) {
   std::optional<std::int64_t> most;
   for (const TensorView& tensor : optimizer) {
@@ -206,7 +206,7 @@ std::optional<std::int64_t> steps_of(const std::vector<TensorView>& optimizer) {
   return most;
 }
 
-/// Where to go on: by what a person says, else by the file.
+/// The position to resume from: given by a person, else from the file.
 Result<void> add_position(
     const PyValue& root, const StateDict& weights, const ImportWishes& wishes, ImportedState& to) {
   const auto epoch = next_epoch(root, weights);
@@ -216,19 +216,19 @@ Result<void> add_position(
   const auto said_epoch = wishes.epoch ? wishes.epoch : *epoch;
   const bool has_trained = !to.state.optimizer.empty();
   if (!said_epoch && has_trained) {
-    return corrupt("it does not tell its epoch; give --epoch N, the one to go on with");
+    return corrupt("it has no epoch; give --epoch N, the epoch to resume with");
   }
   to.state.epoch = said_epoch.value_or(0);
   auto said_step = wishes.step ? wishes.step : *step;
   if (!said_step) said_step = steps_of(to.state.optimizer);
   if (!said_step && (to.state.epoch > 0 || has_trained)) {
-    return corrupt("it does not tell its step; give --step N, how many updates were made");
+    return corrupt("it has no step; give --step N, the number of updates so far");
   }
   to.state.step = said_step.value_or(0);
   return {};
 }
 
-/// The generator of rank 0, where the file has it, and the numbers that ddptrain keeps by rank.
+/// The generator of rank 0, if the file has it, and the numbers that ddptrain keeps per rank.
 Result<void> add_rank(const PyValue& root, ImportedState& to) {
   constexpr std::size_t kGeneratorBytes = 5056;  // of torch's generator on a CPU
   RankState& rank = to.state.ranks.emplace_back();
@@ -237,13 +237,12 @@ Result<void> add_rank(const PyValue& root, ImportedState& to) {
     const auto* const rng = value == nullptr ? nullptr : value->get_if<TensorView>();
     if (rng == nullptr) continue;
     if (rng->dtype != DType::kU8 || rng->bytes.size() != kGeneratorBytes) {
-      return corrupt(fmt::format("'{}' is no state of torch's generator", key));
+      return corrupt(fmt::format("'{}' is not a state of torch's generator", key));
     }
     rank.rng.assign(rng->bytes.begin(), rng->bytes.end());
   }
   if (rank.rng.empty()) {
-    to.notes.emplace_back(
-        "no state of the generator is in it: random numbers begin as --seed has them");
+    to.notes.emplace_back("it has no state of the generator: random numbers start from --seed");
   }
   const auto samples = count_at(root, "num_samples");
   if (!samples) return samples.error();
@@ -259,7 +258,7 @@ Result<void> add_rank(const PyValue& root, ImportedState& to) {
   return {};
 }
 
-/// The best accuracy that the program has seen; its weights are not in the file.
+/// The best accuracy that the program saw; its weights are not in the file.
 void add_best(const PyValue& root, ImportedState& to) {
   constexpr double kPercent = 100;
   auto accuracy = number_of(find(root, "best_acc1"));
@@ -283,7 +282,7 @@ Result<ImportedState> import_checkpoint(
   ImportedState imported;
   SnapshotState& state = imported.state;
   state.arguments[kImportedFrom] = plain_text(source);
-  // Other libraries have other names for models. What the tensors are called tells more.
+  // Other libraries use other names for models. The names of the tensors are more reliable.
   const PyValue* const arch = find(root, "arch");
   const auto* const model = arch == nullptr ? nullptr : arch->get_if<std::string>();
   const auto is_it = [model](ModelKind kind) { return *model == name_of(kind); };

@@ -1,7 +1,7 @@
 #pragma once
 
-// Numbers and strings as Python 3 writes them, for lines that have to look as those of Python
-// programs. fmt rounds as Python does; what differs is here: numbers that are none, ".0", commas.
+// Numbers and strings in the format of Python 3, for lines that must equal those of Python
+// programs. fmt rounds as Python does; this adds what differs: NaN, infinities, ".0" and commas.
 
 #include "trainer/core/report_event.hpp"
 
@@ -23,7 +23,7 @@ std::string python_grouped(std::int64_t value);
 /// repr() of a float: the shortest text that reads back as the same number.
 std::string python_repr(double value);
 
-/// repr() of a str. `text` is UTF-8; characters beyond ASCII are taken for printable.
+/// repr() of a str. `text` is UTF-8; characters beyond ASCII are treated as printable.
 std::string python_repr(std::string_view text);
 
 /// repr() of an argparse.Namespace with these attributes.

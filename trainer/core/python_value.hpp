@@ -1,7 +1,7 @@
 #pragma once
 
-// What a Python program pickles when it saves a training: dicts, lists, numbers, texts and tensors.
-// A tree of values, without the sharing and the cycles that Python's objects may have.
+// The values that a Python program pickles when it saves a training: dicts, lists, numbers, texts
+// and tensors. A tree, without the sharing and the cycles that Python's objects may have.
 
 #include "trainer/core/safetensors.hpp"
 
@@ -30,15 +30,15 @@ struct PyTuple {
 /// The keys of the dicts that training programs save.
 using PyKey = std::variant<std::int64_t, std::string>;
 
-/// In the order of insertion, as in Python. Keys differ.
+/// In the order of insertion, as in Python. Keys are unique.
 struct PyDict {
   std::vector<PyEntry> entries;
 
-  /// Null when there is none.
+  /// Null if there is none.
   const PyValue* find(std::string_view key) const;
   const PyValue* find(std::int64_t key) const;
 
-  /// Appends. REQUIRES: there is no such key.
+  /// Appends. REQUIRES: the key does not exist.
   void add(PyKey key, PyValue value);
 };
 
@@ -48,7 +48,7 @@ struct PyValue {
       PyNone,
       bool,
       std::int64_t,
-      std::uint64_t,  // above what the former holds, as a seed of torch.seed() may be
+      std::uint64_t,  // above int64, such as a seed from torch.seed()
       double,
       std::string,
       PyList,
@@ -68,7 +68,7 @@ struct PyEntry {
   PyValue value;
 };
 
-/// As Python calls it: "dict", "int", ...
+/// Python's name of the type: "dict", "int", ...
 std::string_view type_name(const PyValue& value);
 
 /// "'model'" or "3", for messages.

@@ -1,6 +1,6 @@
 #pragma once
 
-// How much a run says, and which rank says it (T33).
+// How much a run prints, and on which rank (T33).
 
 #include <cstdint>
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace ddprun {
 
-/// Ordered: each level says what those before it say, and more.
+/// Ordered: each level includes the output of the levels before it.
 enum class Verbosity : std::uint8_t {
-  kWarning,    // without a flag: what a run is about, and what went wrong
+  kWarning,    // without a flag: a summary of the run, and problems
   kInfo,       // -v: steps
-  kDebug,      // -vv: where the time of a step goes
-  kEveryRank,  // -vvv: the same of every rank, and its memory
+  kDebug,      // -vv: how a step spends its time
+  kEveryRank,  // -vvv: the same for every rank, and its memory
 };
 
-/// The level of `times` a -v: more than three are three. REQUIRES: times >= 0.
+/// The level for `times` times -v; more than three count as three. REQUIRES: times >= 0.
 Verbosity verbosity_of(int times);
 
 /// "[1/8] - ": ranks are counted from 1, as Mila's ImageNet example does.

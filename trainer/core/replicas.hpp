@@ -1,6 +1,6 @@
 #pragma once
 
-// Whether all ranks have the same weights, as data parallelism takes for granted.
+// Checks that all ranks have the same weights, as data parallelism assumes.
 
 #include <cstddef>
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace ddprun {
 
-/// The ranks, ascending, whose fingerprint is not the one that most have. Empty when all agree; all
-/// ranks where two fingerprints are the most frequent, as always with two ranks that differ: nobody
-/// can tell then which is right.
+/// The ranks, ascending, whose fingerprint differs from that of the majority. Empty if all are
+/// equal. All ranks if two fingerprints are equally frequent, as always with two ranks that differ:
+/// then it is not known which one is right.
 std::vector<std::size_t> odd_ranks(std::span<const std::string> fingerprints);
 
 }  // namespace ddprun

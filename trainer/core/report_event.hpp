@@ -1,8 +1,8 @@
 #pragma once
 
-// What training tells of, as values: a line style, a file or a dashboard is written from these
-// alone. Training makes them on every rank, with the sums of all ranks in them; who prints or
-// stores what is decided behind them (line_style.hpp, report_fields.hpp, scalars.hpp).
+// The events of a training, as values: line styles, files and dashboards are written only from
+// these. Training creates them on every rank, with the sums of all ranks; later code decides which
+// rank prints or stores what (line_style.hpp, report_fields.hpp, scalars.hpp).
 
 #include "trainer/core/metrics.hpp"
 #include "trainer/core/throughput.hpp"
@@ -16,24 +16,24 @@
 
 namespace ddprun {
 
-/// The value of a flag as it was understood.
+/// The value of a flag after parsing.
 using ArgumentValue = std::variant<bool, std::int64_t, double, std::string>;
 
 /// Flags in the order of --help, names with underscores ("batch_size").
 using Arguments = std::vector<std::pair<std::string, ArgumentValue>>;
 
-/// Which kinds of process group this program can make.
+/// The kinds of process group that this program supports.
 struct Backends {
   bool gloo = true;
   bool nccl = false;
   bool mpi = false;
 };
 
-/// Ranks have met, data and model are there; nothing is trained yet.
+/// The ranks have connected, data and model are loaded; nothing is trained yet.
 struct RunBegan {
   Progress at;  // where it begins: not at 0 after a restart
   int world = 1;
-  std::int64_t attempt = 0;  // how often the workers were restarted
+  std::int64_t attempt = 0;  // number of restarts of the workers
   std::string dataset;
   std::string data_dir;
   std::string model;
@@ -45,25 +45,25 @@ struct RunBegan {
   std::int64_t batch_size = 0;         // per rank
   std::int64_t batches_per_epoch = 0;  // of each rank
   int threads = 1;                     // of each rank
-  std::string kernels;                 // of torch on this processor, e.g. "AVX2"
+  std::string kernels;                 // torch's on this processor, such as "AVX2"
   std::string torch;                   // its version
   Backends backends;
   Arguments arguments;
   std::optional<std::string> tensorboard_dir = std::nullopt;  // none: no event file is written
 };
 
-/// A snapshot was taken up; training goes on behind it.
+/// A snapshot was loaded; training continues after it.
 struct RunResumed {
-  Progress at;               // the next epoch to work on, and the steps done
+  Progress at;               // the next epoch to train, and the steps done
   std::int64_t samples = 0;  // seen so far by all ranks in all epochs
 };
 
-/// An epoch begins or goes on.
+/// An epoch begins or continues.
 struct EpochBegan {
   Progress at;
 };
 
-/// One update of the weights. What `rates` lacks is left out of each report.
+/// One update of the weights. Rates without a value are left out of each report.
 struct StepDone {
   struct Rates {
     double samples_per_s = 0;                           // of all ranks, over the last steps
@@ -77,7 +77,7 @@ struct StepDone {
   Progress at;
   std::int64_t batch = 0;    // 1 <= batch <= batches, within the epoch
   std::int64_t batches = 0;  // of the epoch
-  MetricSums sums;           // of this step's batch: of all ranks where they were summed, else of
+  MetricSums sums;           // of this step's batch: of all ranks if they were summed, else of
                              // rank 0
   std::int64_t samples_of_epoch = 0;  // trained in this epoch by all ranks, this step's included
   std::int64_t samples_per_epoch = 0;
@@ -86,10 +86,10 @@ struct StepDone {
   std::optional<double> grad_norm = std::nullopt;  // before clipping
   Rates rates;
   PhaseTimes phases;
-  std::int64_t peak_rss_bytes = 0;  // of this process; 0 where nobody asked
+  std::int64_t peak_rss_bytes = 0;  // of this process; 0 if not requested
 };
 
-/// The training part of an epoch is over. `sums` are of all ranks.
+/// The training part of an epoch is over. `sums` cover all ranks.
 struct EpochTrained {
   Progress at;
   MetricSums sums;
@@ -101,41 +101,41 @@ struct EpochTrained {
   double eta_s = 0;      // until the last epoch ends
 };
 
-/// The validation behind it, with the epoch's training beside it for reports that show both.
+/// The validation after an epoch, with the epoch's training for reports that show both.
 struct EpochValidated {
   EpochTrained trained;
   MetricSums sums;  // of all ranks, each sample counted once (T26)
   std::optional<double> correct_top5 = std::nullopt;  // none: fewer than 6 classes, or not counted
-  double batch_loss_sum = 0;  // mean losses of the batches of all ranks, added up
+  double batch_loss_sum = 0;  // sum of the mean losses of the batches of all ranks
   double seconds = 0;         // of the validation
   double epoch_seconds = 0;   // training and validation
 
   double samples_per_s() const { return sums.samples / seconds; }
-  /// As KAUST counts: training samples over the whole epoch, validation included.
+  /// As KAUST counts: training samples over the whole epoch, including validation.
   double epoch_samples_per_s() const { return trained.sums.samples / epoch_seconds; }
 };
 
-/// A snapshot is complete. Told on the rank that wrote it.
+/// A snapshot is complete. Reported on the rank that wrote it.
 struct SnapshotSaved {
   Progress at;
   std::string path;
 };
 
-/// Told to stop: all is saved, and the process ends.
+/// The run was told to stop: everything is saved, and the process ends.
 struct RunStopped {
   Progress at;
-  std::string signal = "SIGTERM";  // the name of the one that came
+  std::string signal = "SIGTERM";  // name of the received signal
 };
 
-/// All epochs are done, or there were none to do. `sums` are those of the test set, of all ranks.
+/// All epochs are done, or there were none. `sums` are those of the test set, over all ranks.
 struct RunEnded {
   Progress at;
   MetricSums sums;
   std::string weights_sha256;
-  double seconds = 0;                  // of the run, with its start
+  double seconds = 0;                  // of the run, including its start
   std::int64_t samples = 0;            // trained by all ranks in this run
   double samples_per_s = 0;            // trained by all ranks, over the time of the steps
-  std::int64_t peak_tensor_bytes = 0;  // of the device's tensors; 0 where nobody counts them
+  std::int64_t peak_tensor_bytes = 0;  // of the device's tensors; 0 if not counted
   std::int64_t peak_rss_bytes = 0;     // of this process; 0 if not known
   bool is_evaluation = false;          // nothing was trained
   std::optional<LoaderCeiling> ceiling = std::nullopt;  // of the model "dummy"

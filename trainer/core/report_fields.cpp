@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// Keys in the order in which they are given, so that a person can read the file.
+// Keys stay in the order of insertion, so that a person can read the file.
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 44> kColumns = {
@@ -186,7 +186,7 @@ struct NameOf {
   std::string_view operator()(const RunEnded&) const { return "final"; }
 };
 
-/// As RFC 4180 has it: quoted where a comma, a quote or a line break is in it.
+/// As in RFC 4180: quoted if it contains a comma, a quote or a line break.
 std::string csv_text(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -237,7 +237,7 @@ std::string json_record(const ReportEvent& event, double time_s) {
   for (const auto& [key, value] : fields_of(event)) {
     std::visit([&](const auto& known) { json[std::string(key)] = known; }, value);
   }
-  // A path need not be UTF-8, and a record with a replaced letter beats none.
+  // A path need not be UTF-8, and a record with a replaced letter is better than none.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

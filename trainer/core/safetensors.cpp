@@ -60,7 +60,7 @@ Error bad_tensor(std::string_view name, std::string_view why) {
   return corrupt(fmt::format("tensor '{}': {}", name, why));
 }
 
-/// The header as JSON. Fails when a name stands in it twice: of two tensors one would be lost.
+/// The header as JSON. Fails if a name occurs twice: one of the two tensors would be lost.
 Result<Json> parse_header(std::string_view text) {
   std::vector<std::set<std::string>> names;
   std::optional<std::string> twice;
@@ -80,18 +80,18 @@ Result<Json> parse_header(std::string_view text) {
   try {
     header = Json::parse(text, watch);
   } catch (const Json::exception& error) {
-    return corrupt(fmt::format("the header is no JSON: {}", error.what()));
+    return corrupt(fmt::format("the header is not JSON: {}", error.what()));
   }
-  if (twice) return corrupt(fmt::format("the header names '{}' twice", *twice));
-  if (!header.is_object()) return corrupt("the header is no JSON object");
+  if (twice) return corrupt(fmt::format("the header has '{}' twice", *twice));
+  if (!header.is_object()) return corrupt("the header is not a JSON object");
   return header;
 }
 
 Result<std::map<std::string, std::string>> read_metadata(const Json& json) {
-  if (!json.is_object()) return corrupt("__metadata__ is no object");
+  if (!json.is_object()) return corrupt("__metadata__ is not an object");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) return corrupt(fmt::format("__metadata__ '{}' is no string", key));
+    if (!value.is_string()) return corrupt(fmt::format("__metadata__ '{}' is not a string", key));
     metadata.emplace(key, value.get<std::string>());
   }
   return metadata;
@@ -106,7 +106,7 @@ Result<DType> read_dtype(std::string_view name, const Json& entry) {
   return found->dtype;
 }
 
-/// A list of numbers from 0 to 2^63 - 1, at most `count_max` of them.
+/// A list of at most `count_max` numbers from 0 to 2^63 - 1.
 std::optional<std::vector<std::int64_t>> read_numbers(
     const Json& entry, const char* key, std::size_t count_max) {
   const auto list = entry.find(key);
@@ -124,12 +124,12 @@ std::optional<std::vector<std::int64_t>> read_numbers(
 /// Reads one entry of the header and takes its bytes from `data`.
 Result<TensorView> read_tensor(
     const std::string& name, const Json& entry, std::span<const std::byte> data, std::size_t dims) {
-  if (!entry.is_object()) return bad_tensor(name, "its entry is no object");
+  if (!entry.is_object()) return bad_tensor(name, "its entry is not an object");
   const auto dtype = read_dtype(name, entry);
   if (!dtype) return dtype.error();
   auto shape = read_numbers(entry, "shape", dims);
   if (!shape) {
-    return bad_tensor(name, fmt::format("the shape is no list of at most {} sizes", dims));
+    return bad_tensor(name, fmt::format("the shape is not a list of at most {} sizes", dims));
   }
   const auto offsets = read_numbers(entry, "data_offsets", 2);
   if (!offsets || offsets->size() != 2) return bad_tensor(name, "data_offsets are not two offsets");
@@ -141,7 +141,7 @@ Result<TensorView> read_tensor(
   }
   if (end > data.size()) {
     return bad_tensor(
-        name, fmt::format("its data ends at {}, and there are {} bytes", end, data.size()));
+        name, fmt::format("its data ends at {}, but there are {} bytes", end, data.size()));
   }
   const auto bytes = size_of_tensor(*dtype, *shape);
   if (!bytes || *bytes != end - begin) {
@@ -160,7 +160,7 @@ Result<TensorView> read_tensor(
       .bytes = data.subspan(begin, end - begin)};
 }
 
-/// Puts the tensors in the order of their bytes, which have to be all of `data`, each once.
+/// Sorts the tensors by the position of their bytes, which must be all of `data`, each once.
 Result<void> order_by_place(std::vector<TensorView>& tensors, std::span<const std::byte> data) {
   std::ranges::sort(tensors, {}, [](const TensorView& tensor) {
     return std::pair(tensor.bytes.data(), tensor.bytes.size());
@@ -168,14 +168,15 @@ Result<void> order_by_place(std::vector<TensorView>& tensors, std::span<const st
   std::size_t place = 0;
   for (const TensorView& tensor : tensors) {
     const auto begin = static_cast<std::size_t>(tensor.bytes.data() - data.data());
-    if (begin < place) return bad_tensor(tensor.name, "its data overlaps that of another");
+    if (begin < place) return bad_tensor(tensor.name, "its data overlaps that of another tensor");
     if (begin > place) {
-      return bad_tensor(tensor.name, fmt::format("{} bytes before it are nobody's", begin - place));
+      return bad_tensor(
+          tensor.name, fmt::format("the {} bytes before it belong to no tensor", begin - place));
     }
     place += tensor.bytes.size();
   }
   if (place != data.size()) {
-    return corrupt(fmt::format("{} bytes at the end are nobody's", data.size() - place));
+    return corrupt(fmt::format("the {} bytes at the end belong to no tensor", data.size() - place));
   }
   return {};
 }
@@ -202,7 +203,7 @@ std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> shape) {
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
-    // Lengths beside a zero may have any product, and no element is ever looked for there.
+    // Beside a length of 0 the product may overflow, but then no element is ever accessed.
     if (__builtin_mul_overflow(stride, std::max<std::int64_t>(shape[i], 1), &stride)) stride = 1;
   }
   return strides;
@@ -270,7 +271,7 @@ Result<DecodedTensors> decode_safetensors(
   const auto rest = file.subspan(kLengthBytes);
   if (length > rest.size()) {
     return corrupt(
-        fmt::format("the header claims {} bytes, and {} follow it", length, rest.size()));
+        fmt::format("the header claims {} bytes, but {} follow it", length, rest.size()));
   }
   if (length > limits.header_bytes_max) {
     return make_error(

@@ -1,8 +1,8 @@
 #pragma once
 
 // The safetensors format of Hugging Face: bytes in, values out. A file is a length (u64, little
-// endian), a JSON header of that length which says where each tensor lies, and the tensors' bytes.
-// Nothing in it can execute, and every claim it makes can be checked before it is believed.
+// endian), a JSON header of that length with the position of each tensor, and the tensors' bytes.
+// Nothing in it can be executed, and every value is checked before it is used.
 
 #include "base/error.hpp"
 
@@ -39,19 +39,19 @@ std::size_t size_of(DType dtype);
 /// Bytes of a dense tensor; none if a length is negative or the product does not fit in a size.
 std::optional<std::size_t> size_of_tensor(DType dtype, std::span<const std::int64_t> shape);
 
-/// Of a row-major tensor: how many elements lie between neighbours in each dimension. A dimension
-/// of length 0 counts as 1, as in torch. REQUIRES: size_of_tensor() yields one.
+/// The strides of a row-major tensor: the number of elements between neighbours in each dimension.
+/// A dimension of length 0 counts as 1, as in torch. REQUIRES: size_of_tensor() yields a value.
 std::vector<std::int64_t> dense_strides(std::span<const std::int64_t> shape);
 
-/// As the format spells it: "F32".
+/// The name in the format: "F32".
 std::string_view name_of(DType dtype);
 
-/// A tensor whose bytes belong to somebody else: dense, row-major, little-endian.
+/// A tensor that does not own its bytes: dense, row-major, little-endian.
 struct TensorView {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;   // empty: a scalar
-  std::span<const std::byte> bytes;  // as many as shape and dtype say
+  std::span<const std::byte> bytes;  // length given by shape and dtype
 };
 
 /// A file in pieces, so that no tensor is copied to write it: `head`, then the bodies in order.
@@ -63,30 +63,30 @@ struct EncodedTensors {
   std::size_t size() const;
 };
 
-/// What a file says. The views point into the bytes it was decoded from, in the order they lie
-/// there; a file of ours has each at a multiple of its element size, one of others need not.
+/// The content of a file. The views point into the decoded bytes, in the same order. In our files
+/// each view begins at a multiple of its element size; in other files it may not.
 struct DecodedTensors {
   std::vector<TensorView> tensors;
   std::map<std::string, std::string> metadata;
 
-  /// Null when there is none.
+  /// Null if there is none.
   const TensorView* find(std::string_view name) const;
 };
 
-/// What decode_safetensors accepts at most. The format's own limit for a header is 100 MB.
+/// The limits of decode_safetensors(). The format's own limit for a header is 100 MB.
 struct SafetensorsLimits {
   std::size_t header_bytes_max = 100'000'000;
   std::size_t dimensions_max = 64;
 };
 
-/// Lays tensors out by falling element size, then name. REQUIRES: names differ and none is
-/// "__metadata__"; `bytes` of each is as long as shape and dtype say.
+/// Orders tensors by descending element size, then by name. REQUIRES: names are unique and none is
+/// "__metadata__"; `bytes` of each match its shape and dtype.
 EncodedTensors encode_safetensors(
     std::vector<TensorView> tensors, const std::map<std::string, std::string>& metadata);
 
-/// Reads a whole file. Fails with kCorrupt, naming the tensor and what is wrong with it, when the
-/// file is cut off, overlaps, has gaps or a rest, or contradicts itself; with kLimit beyond
-/// `limits`. Allocates nothing whose size the file only claims.
+/// Reads a whole file. Fails with kCorrupt, naming the tensor and the problem, if the file is
+/// truncated, has overlaps, gaps or trailing bytes, or is inconsistent; with kLimit beyond
+/// `limits`. Allocates nothing whose size is only claimed by the file.
 Result<DecodedTensors> decode_safetensors(
     std::span<const std::byte> file, SafetensorsLimits limits = {});
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// An event as points of curves, for dashboards. Two vocabularies: that of KAUST's study, one point
-// per epoch, and that of Mila's ImageNet example, with points within the epoch.
+// An event as points of curves, for dashboards. There are two sets of names: that of KAUST's study,
+// one point per epoch, and that of Mila's ImageNet example, with points within the epoch.
 
 #include "trainer/core/line_style.hpp"
 #include "trainer/core/report_event.hpp"
@@ -27,14 +27,14 @@ struct Scalar {
   bool operator==(const Scalar&) const = default;
 };
 
-/// The points of one moment; none for most events.
+/// The points of one event; empty for most events.
 struct ScalarSet {
-  std::int64_t step = 0;  // where they stand on the axis: kKaust the epoch, kMila the updates
+  std::int64_t step = 0;  // position on the axis: kKaust the epoch, kMila the updates
   std::vector<Scalar> scalars;
 };
 
 /// kKaust: six points per validated epoch. kMila: seven per step that is due (is_step_told), four
-/// per validated epoch; and more where they are known: "train/grad_norm", "val/accuracy_top5".
+/// per validated epoch, and, if known, also "train/grad_norm" and "val/accuracy_top5".
 ScalarSet scalars_of(const ReportEvent& event, ScalarNames names, std::int64_t step_every);
 
 }  // namespace ddprun

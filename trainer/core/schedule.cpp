@@ -14,14 +14,14 @@
 namespace ddprun {
 namespace {
 
-// Every line below is one that Python evaluates in the same order: double sums and products are not
+// Every line below evaluates in the same order as Python: sums and products of doubles are not
 // associative, and the results are compared with ==.
 
 double step_rate(const ScheduleOptions& options, std::int64_t epoch) {
   double rate = options.base;
   for (std::int64_t drops = epoch / options.step_epochs; drops > 0; --drops) {
     const double dropped = rate * options.gamma;
-    if (dropped == rate) break;  // 0, or a gamma of 1: the rest changes nothing
+    if (dropped == rate) break;  // 0, or a gamma of 1: the other factors change nothing
     rate = dropped;
   }
   return rate;
@@ -104,7 +104,7 @@ Result<void> check_schedule(const ScheduleOptions& options) {
   const bool rise =
       std::ranges::adjacent_find(milestones, std::greater_equal<>{}) == milestones.end();
   if (!rise || (!milestones.empty() && milestones.front() < 0)) {
-    return refused(fmt::format("milestones {} do not rise", fmt::join(milestones, ",")));
+    return refused(fmt::format("milestones {} do not increase", fmt::join(milestones, ",")));
   }
   return {};
 }

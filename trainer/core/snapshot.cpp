@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kRanksFile[] = "ranks.safetensors";
-constexpr char kParameters[] = "parameters";  // in the metadata: their names, one a line
+constexpr char kParameters[] = "parameters";  // in the metadata: their names, one per line
 
 Error corrupt(std::string detail) {
   return make_error(Errc::kCorrupt, std::move(detail));
@@ -45,7 +45,7 @@ std::vector<TensorView> rank_tensors(const std::vector<RankState>& ranks) {
   return tensors;
 }
 
-/// Puts one tensor of ranks.safetensors where it belongs; says whether there is such a place.
+/// Stores one tensor of ranks.safetensors in its place; yields whether there is such a place.
 bool place_rank_tensor(const TensorView& tensor, std::vector<RankState>& ranks) {
   constexpr std::string_view kRank = "rank";
   constexpr std::string_view kSum = "sum.";
@@ -69,8 +69,8 @@ bool place_rank_tensor(const TensorView& tensor, std::vector<RankState>& ranks) 
 }
 
 Result<std::vector<RankState>> read_ranks(const DecodedTensors& file, std::int64_t world) {
-  // Each rank has its generator's state here, so the world is no larger than this list, whatever
-  // the manifest claims.
+  // Every rank has the state of its generator here, so the world is at most as large as this list,
+  // whatever the manifest says.
   if (std::cmp_greater(world, file.tensors.size())) {
     return corrupt(fmt::format("{}: the state of some of {} ranks is missing", kRanksFile, world));
   }
@@ -103,7 +103,7 @@ Result<void> check_samples(const Manifest& manifest, const std::vector<RankState
   const bool may_overflow = precision == manifest.arguments.end() || precision->second == "fp16";
   if (counted == consumed || (may_overflow && counted >= 0 && counted < consumed)) return {};
   return corrupt(fmt::format(
-      "manifest: 'samples_consumed' is {}, and the ranks count {} samples of that epoch; they "
+      "manifest: 'samples_consumed' is {}, but the ranks count {} samples of that epoch; they "
       "belong to different snapshots",
       manifest.consumed,
       counted));
@@ -141,7 +141,7 @@ Manifest manifest_of(const SnapshotState& state, const SnapshotName& name) {
 
 std::map<std::string, EncodedTensors> encode_state(const SnapshotState& state) {
   DDPRUN_CHECK(!state.ranks.empty());
-  // Tools that know only torch's tensors ask for this entry.
+  // Tools that know only torch's tensors require this entry.
   const std::map<std::string, std::string> metadata = {{"format", "pt"}};
   std::map<std::string, EncodedTensors> files;
   files[kModelFile] = encode_safetensors(state.model, metadata);

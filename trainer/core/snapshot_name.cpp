@@ -15,7 +15,7 @@ constexpr std::string_view kClaimPrefix = "claim-";
 constexpr std::string_view kPartialPrefix = "partial-";
 constexpr std::string_view kSweptPrefix = "swept-";
 
-/// Reads `text` behind `letter` as a number with at least `digits` digits, as to_string() pads it.
+/// Reads `letter` and a number with at least `digits` digits, as to_string() pads it.
 template <class T>
 std::optional<T> read_padded(std::string_view text, char letter, std::size_t digits) {
   if (text.empty() || text.front() != letter) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<std::uint64_t> read_claim(std::string_view text) {
   return read_padded<std::uint64_t>(text, 'c', 6);
 }
 
-/// Behind a prefix; none when it does not begin so.
+/// The text after `prefix`; none if it does not begin with it.
 std::optional<std::string_view> behind(std::string_view prefix, std::string_view text) {
   if (!text.starts_with(prefix)) return std::nullopt;
   return text.substr(prefix.size());

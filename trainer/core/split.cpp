@@ -9,8 +9,8 @@
 namespace ddprun {
 namespace {
 
-/// How many to hold out of classes with these counts: rounded down, then one more for those with
-/// the largest rest, the lower label first, until the total is right.
+/// The number to hold out of classes with these counts: rounded down, then one more for those with
+/// the largest remainder, lower labels first, until the total is right.
 std::vector<std::int64_t> quotas_of(const std::vector<std::int64_t>& counts, double fraction) {
   std::vector<std::int64_t> quotas;
   std::vector<double> rests;

@@ -20,14 +20,14 @@ Error invalid(std::string detail) {
   return make_error(Errc::kInvalidArgument, std::move(detail));
 }
 
-/// The tensors of a dict, named by its keys. Fails when it holds anything else.
+/// The tensors of a dict, named by its keys. Fails if it contains anything else.
 Result<std::vector<TensorView>> tensors_of(const PyDict& dict) {
   std::vector<TensorView> tensors;
   for (const auto& [key, value] : dict.entries) {
     const auto* const name = std::get_if<std::string>(&key);
     const auto* const tensor = value.get_if<TensorView>();
     if (name == nullptr || tensor == nullptr) {
-      return invalid(fmt::format("{} is a {} and no tensor", to_text(key), type_name(value)));
+      return invalid(fmt::format("{} is a {}, not a tensor", to_text(key), type_name(value)));
     }
     tensors.push_back(*tensor);
     tensors.back().name = *name;
@@ -67,16 +67,16 @@ const PyValue* find_first(
   return nullptr;
 }
 
-/// What a numbered parameter is called. Fails beyond the list.
+/// The name of a numbered parameter. Fails beyond the list.
 Result<std::string> name_at(const std::vector<std::string>& parameters, std::int64_t index) {
   if (index >= 0 && std::cmp_less(index, parameters.size())) {
     return parameters[static_cast<std::size_t>(index)];
   }
   return invalid(fmt::format(
-      "the optimizer's state has a parameter {}, and the model has {}", index, parameters.size()));
+      "the optimizer's state has a parameter {}, but the model has {}", index, parameters.size()));
 }
 
-/// A number as the scalar tensor that newer versions of torch have in its place.
+/// A number as the scalar tensor that newer versions of torch use instead.
 TensorView scalar_of(double number, std::vector<std::vector<std::byte>>& numbers) {
   const auto value = static_cast<float>(number);
   const auto bytes = std::as_bytes(std::span(&value, 1));
@@ -87,8 +87,8 @@ TensorView scalar_of(double number, std::vector<std::vector<std::byte>>& numbers
 Result<void> read_one(const std::string& parameter, const PyDict& state, OptimizerState& to) {
   for (const auto& [key, value] : state.entries) {
     const auto* const name = std::get_if<std::string>(&key);
-    if (name == nullptr) return invalid(fmt::format("'{}' has a state that is unnamed", parameter));
-    if (value.get_if<PyNone>() != nullptr) continue;  // not begun, such as the first momentum
+    if (name == nullptr) return invalid(fmt::format("'{}' has an unnamed state", parameter));
+    if (value.get_if<PyNone>() != nullptr) continue;  // not started, such as the first momentum
     TensorView tensor;
     if (const auto* const view = value.get_if<TensorView>()) {
       tensor = *view;
@@ -105,7 +105,7 @@ Result<void> read_one(const std::string& parameter, const PyDict& state, Optimiz
   return {};
 }
 
-/// How many parameters a group has, its settings without them.
+/// The number of parameters of a group; adds its settings without them.
 Result<std::size_t> read_group(const PyValue& value, OptimizerState& to) {
   const auto* const group = value.get_if<PyDict>();
   const PyValue* const listed = group == nullptr ? nullptr : group->find("params");
@@ -147,14 +147,14 @@ std::optional<Place> place_of(
 Result<StateDict> find_state_dict(const PyValue& root) {
   const auto* const dict = root.get_if<PyDict>();
   if (dict == nullptr) {
-    return invalid(fmt::format("it holds a {} and no dict of weights", type_name(root)));
+    return invalid(fmt::format("it contains a {}, not a dict of weights", type_name(root)));
   }
   std::string_view place;
   const PyValue* const inner = find_first(*dict, kModelKeys, &place);
   const bool is_inner = inner != nullptr && inner->get_if<PyDict>() != nullptr;
   if (!is_inner && (dict->entries.empty() || !holds_tensors_alone(*dict))) {
     return invalid(fmt::format(
-        "no weights: neither tensors alone nor a dict under {}; it has {}",
+        "no weights: neither only tensors nor a dict under {}; it has {}",
         fmt::join(kModelKeys, ", "),
         dict->entries.empty() ? "nothing" : keys_of(*dict)));
   }
@@ -199,7 +199,7 @@ Result<OptimizerState> read_optimizer(
   const auto* const states = state == nullptr ? nullptr : state->get_if<PyDict>();
   const auto* const group_list = groups == nullptr ? nullptr : groups->get_if<PyList>();
   if (states == nullptr || group_list == nullptr) {
-    return invalid("the optimizer's state is no dict of 'state' and 'param_groups'");
+    return invalid("the optimizer's state is not a dict of 'state' and 'param_groups'");
   }
   OptimizerState read;
   std::size_t count = 0;
@@ -210,9 +210,7 @@ Result<OptimizerState> read_optimizer(
   }
   if (count != parameters.size()) {
     return invalid(fmt::format(
-        "the optimizer's state is of {} parameters, and the model has {}",
-        count,
-        parameters.size()));
+        "the optimizer's state has {} parameters, but the model has {}", count, parameters.size()));
   }
   for (const auto& [key, value] : states->entries) {
     const auto* const index = std::get_if<std::int64_t>(&key);

@@ -22,7 +22,7 @@ constexpr std::size_t kType = 156;
 constexpr Field kMagic{.at = 257, .bytes = 5};
 constexpr Field kPrefix{.at = 345, .bytes = 155};
 
-/// Larger entries are not believed.
+/// Larger entries are treated as corruption.
 constexpr std::int64_t kEntryBytesMax = std::int64_t{1} << 50U;
 
 /// A field up to its first NUL.
@@ -31,7 +31,7 @@ std::string_view text_of(std::string_view block, Field field) {
   return text.substr(0, text.find('\0'));
 }
 
-/// Octal digits, or GNU's big-endian number behind a first byte of 0x80.
+/// Octal digits, or GNU's big-endian number after a first byte of 0x80.
 std::optional<std::int64_t> number_of(std::string_view block, Field field) {
   const std::string_view bytes = block.substr(field.at, field.bytes);
   if (static_cast<unsigned char>(bytes[0]) == 0x80U) {
@@ -50,7 +50,7 @@ std::optional<std::int64_t> number_of(std::string_view block, Field field) {
   return value;
 }
 
-/// The sum of all bytes, those of the checksum counted as blanks.
+/// The sum of all bytes, with those of the checksum counted as blanks.
 std::int64_t sum_of(std::string_view block) {
   std::int64_t sum = static_cast<std::int64_t>(kChecksum.bytes) * ' ';
   for (std::size_t at = 0; at < block.size(); ++at) {
@@ -89,13 +89,13 @@ Result<TarHeader> parse_tar_header(std::string_view block) {
   }
   const auto bytes = number_of(block, kSize);
   if (!bytes || *bytes > kEntryBytesMax) {
-    return make_error(Errc::kCorrupt, "damaged tar archive: the size of an entry is no number");
+    return make_error(Errc::kCorrupt, "damaged tar archive: the size of an entry is not a number");
   }
   header.kind = kind_of(block[kType]);
   header.bytes = *bytes;
   header.path = text_of(block, kName);
   const std::string_view prefix = text_of(block, kPrefix);
-  // GNU's own format, whose magic goes on with a blank, has times where ustar has the prefix.
+  // GNU's own format, whose magic continues with a blank, has times in place of ustar's prefix.
   const bool is_ustar = block.substr(kMagic.at, kMagic.bytes + 1) == std::string_view("ustar\0", 6);
   if (is_ustar && !prefix.empty()) header.path = fmt::format("{}/{}", prefix, header.path);
   return header;

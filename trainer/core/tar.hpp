@@ -1,7 +1,7 @@
 #pragma once
 
 // The headers of a tar archive: ustar (POSIX.1-1988) with pax records and GNU's long names.
-// data/tar_index.cpp walks a file with them.
+// data/tar_index.cpp uses them to read a file.
 
 #include "base/error.hpp"
 
@@ -15,7 +15,7 @@ namespace ddprun {
 
 inline constexpr std::size_t kTarBlockBytes = 512;
 
-/// What one header block announces.
+/// The content of one header block.
 struct TarHeader {
   enum class Kind : std::uint8_t {
     kFile,
@@ -28,23 +28,23 @@ struct TarHeader {
 
   Kind kind = Kind::kEnd;
   std::string path;
-  std::int64_t bytes = 0;  // of content, which follows in blocks of 512
+  std::int64_t bytes = 0;  // of content, in the following blocks of 512
 };
 
-/// Fails with kCorrupt where the checksum is another one, or the size no number.
+/// Fails with kCorrupt if the checksum is wrong or the size is not a number.
 /// REQUIRES: block.size() == kTarBlockBytes.
 Result<TarHeader> parse_tar_header(std::string_view block);
 
-/// What pax records say of the next entry, as far as it matters here.
+/// The values in pax records about the next entry that matter here.
 struct PaxRecords {
   std::optional<std::string> path;
   std::optional<std::int64_t> bytes;
 };
 
-/// Fails with kCorrupt where a record's length is wrong.
+/// Fails with kCorrupt if the length of a record is wrong.
 Result<PaxRecords> parse_pax_records(std::string_view text);
 
-/// How many bytes the content of an entry takes in the archive.
+/// The number of bytes that the content of an entry takes in the archive.
 constexpr std::int64_t padded_to_blocks(std::int64_t bytes) {
   constexpr auto kBlock = static_cast<std::int64_t>(kTarBlockBytes);
   return (bytes + kBlock - 1) / kBlock * kBlock;

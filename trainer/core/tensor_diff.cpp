@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-/// A number of a sign, some bits of exponent and some of mantissa, as IEEE 754 lays them out.
+/// A number with a sign, exponent bits and mantissa bits in the layout of IEEE 754.
 struct SmallFloat {
   int mantissa_bits;
   int exponent_bits;
@@ -36,14 +36,14 @@ double decode(unsigned bits, SmallFloat format) {
   return negative ? -value : value;
 }
 
-/// Of 8 bits, without infinities: all values but one NaN are numbers.
+/// 8 bits, without infinities: all values except one NaN are numbers.
 double decode_e4m3(unsigned bits) {
   constexpr unsigned kMagnitude = 0x7f;
   constexpr unsigned kTopBinade = 0x78;
   if ((bits & kMagnitude) == kMagnitude) return std::numeric_limits<double>::quiet_NaN();
   constexpr SmallFloat kFormat{.mantissa_bits = 3, .exponent_bits = 4};
   if ((bits & kTopBinade) != kTopBinade) return decode(bits, kFormat);
-  // One binade lower nothing is special; the value there is half.
+  // One binade lower there are no special values; the value there is half.
   return 2 * decode(bits - (1U << 3U), kFormat);
 }
 
@@ -84,7 +84,7 @@ double value_at(DType dtype, const std::byte* from) {
 }
 
 double difference(DType dtype, const std::byte* left, const std::byte* right) {
-  if (dtype == DType::kI64) {  // a double would not tell neighbours beyond 2^53 apart
+  if (dtype == DType::kI64) {  // doubles cannot distinguish neighbours beyond 2^53
     const auto a = load<std::int64_t>(left);
     const auto b = load<std::int64_t>(right);
     const auto high = static_cast<std::uint64_t>(std::max(a, b));
@@ -92,7 +92,7 @@ double difference(DType dtype, const std::byte* left, const std::byte* right) {
   }
   const double a = value_at(dtype, left);
   const double b = value_at(dtype, right);
-  return a == b ? 0 : std::abs(a - b);  // infinities of one sign differ by nothing
+  return a == b ? 0 : std::abs(a - b);  // equal infinities differ by 0
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ TensorDiff compare(const TensorView& left, const TensorView& right) {
     if (std::memcmp(a, b, unit) == 0) continue;
     ++diff.different;
     const double by = difference(left.dtype, a, b);
-    // NaN compares to nothing: once there, it stays.
+    // NaN compares false with everything; once stored, it stays.
     if (!(by <= diff.largest) && !std::isnan(diff.largest)) diff.largest = by;
   }
   return diff;

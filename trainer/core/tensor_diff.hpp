@@ -6,16 +6,16 @@
 
 namespace ddprun {
 
-/// How two tensors of one type and shape differ.
+/// The difference of two tensors of the same type and shape.
 struct TensorDiff {
   std::size_t elements = 0;
-  std::size_t different = 0;  // whose bits are not the same: 0.0 and -0.0 are two
-  double largest = 0;         // difference of values; NaN where one of them, or both, is NaN
+  std::size_t different = 0;  // with different bits: 0.0 and -0.0 differ
+  double largest = 0;         // difference of values; NaN if one of them, or both, is NaN
 
   bool equal() const { return different == 0; }
 };
 
-/// Compares element by element. REQUIRES: one dtype, one shape.
+/// Compares element by element. REQUIRES: the same dtype and shape.
 TensorDiff compare(const TensorView& left, const TensorView& right);
 
 }  // namespace ddprun

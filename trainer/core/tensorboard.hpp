@@ -1,11 +1,11 @@
 #pragma once
 
-// TensorBoard's event file. It is a sequence of records
+// TensorBoard's event file, a sequence of records
 //
 //   u64 length | u32 masked crc32c of the length | data | u32 masked crc32c of the data
 //
-// (TensorFlow's TFRecord, little-endian), each with one protobuf message Event. A file that is cut
-// off within a record is read up to there, so records may be appended while somebody reads.
+// (TensorFlow's TFRecord, little-endian), each with one protobuf message Event. A file truncated
+// within a record is read up to there, so records may be appended while it is read.
 
 #include "trainer/core/scalars.hpp"
 
@@ -16,15 +16,15 @@
 
 namespace ddprun {
 
-/// "events.out.tfevents.<seconds>.<host>.<pid>.<n>"; TensorBoard takes each file of a directory
-/// that has "tfevents" in its name.
+/// "events.out.tfevents.<seconds>.<host>.<pid>.<n>"; TensorBoard reads every file of a directory
+/// with "tfevents" in its name.
 std::string tensorboard_file_name(
     std::int64_t time_s, std::string_view host, std::int64_t pid, int n);
 
-/// The first record of a file: which format it is in. `time_s` is the wall clock.
+/// The first record of a file: the version of the format. `time_s` is wall-clock time.
 std::string tensorboard_version_record(double time_s);
 
-/// One record with the points at `step`. Values are rounded to floats, as the format has them.
+/// One record with the points at `step`. Values are rounded to floats, as the format requires.
 std::string tensorboard_record(double time_s, std::int64_t step, std::span<const Scalar> scalars);
 
 /// TFRecord's masked CRC: crc32c rotated right by 15, plus a282ead8.

@@ -93,8 +93,8 @@ std::string human_bytes(std::int64_t bytes) {
 }
 
 std::string human_seconds(double seconds) {
-  constexpr double kTooLong = 1e12;  // beyond any run, and far from what a cast cannot hold
-  const bool is_known = seconds >= 0 && seconds < kTooLong;  // and a number
+  constexpr double kTooLong = 1e12;  // longer than any run, and small enough for the cast
+  const bool is_known = seconds >= 0 && seconds < kTooLong;  // false for NaN
   if (!is_known) return "?";
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   constexpr std::int64_t kMinute = 60;

@@ -1,7 +1,7 @@
 #pragma once
 
-// How fast a run is, from times that are handed in: no clock is read here. All times are seconds
-// of one monotonic clock, all rates are per second.
+// Computes the speed of a run from given times: reads no clock. All times are seconds of one
+// monotonic clock, all rates are per second.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace ddprun {
 
-/// Where the time of one or many steps went, in seconds.
+/// How one or many steps spent their time, in seconds.
 struct PhaseTimes {
   double data_s = 0;     // waiting for the loader
   double copy_s = 0;     // host to device
-  double compute_s = 0;  // forward and backward, with the gradients' exchange
+  double compute_s = 0;  // forward and backward, including the exchange of gradients
   double optimizer_s = 0;
-  double snapshot_s = 0;  // waiting for the snapshot that was begun last, if any
-  double other_s = 0;     // what lies between: metrics, records
+  double snapshot_s = 0;  // waiting for the snapshot in progress, if any
+  double other_s = 0;     // everything else: metrics, records
 
   double total_s() const {
     return data_s + copy_s + compute_s + optimizer_s + snapshot_s + other_s;
@@ -28,20 +28,20 @@ struct PhaseTimes {
   bool operator==(const PhaseTimes&) const = default;
 };
 
-/// Splits a step at moments, so that its phases add up to its time: what lies between two calls
-/// belongs to the phase that the later one names.
+/// Splits a step so that its phases add up to its time: the time between two calls belongs to the
+/// phase named by the later one.
 class PhaseSplit {
  public:
   explicit PhaseSplit(double now_s) : last_s_(now_s) {}
 
-  /// What ran since the last call was `phase`. A clock that went backwards counts as one that stood
-  /// still.
+  /// The time since the last call belongs to `phase`. A clock that went backwards counts as one
+  /// that stood still.
   void end(double PhaseTimes::*phase, double now_s);
 
-  /// What ran since the last call belongs to no step.
+  /// The time since the last call belongs to no step.
   void skip(double now_s);
 
-  /// The phases since the beginning or the last call. REQUIRES: end() was called for the last one.
+  /// The phases since the start or the last call. REQUIRES: end() was called for the last one.
   PhaseTimes take();
 
  private:
@@ -49,32 +49,32 @@ class PhaseSplit {
   PhaseTimes phases_;
 };
 
-/// What a model that costs next to nothing shows (T52).
+/// The result of training a model that costs almost nothing (T52).
 struct LoaderCeiling {
-  double loader_samples_per_s = 0;    // as they came: no training is faster
-  double training_samples_per_s = 0;  // had no step waited for the loader
+  double loader_samples_per_s = 0;    // of the loader alone: no training is faster
+  double training_samples_per_s = 0;  // if no step had waited for the loader
 };
 
-/// `samples` of all ranks went through steps that `took` so long.
+/// `took`: the time that all ranks needed for `samples`.
 LoaderCeiling loader_ceiling(std::int64_t samples, const PhaseTimes& took);
 
-/// Counts samples against time: over the whole run, and over a window of the last steps, which
-/// follows a change of speed and leaves out the slow beginning.
+/// Counts samples over time: over the whole run, and over a window of the last steps, which follows
+/// changes of speed and leaves out the slow start.
 class Throughput {
  public:
   static constexpr std::size_t kWindowSteps = 50;
 
   explicit Throughput(double begin_s);
 
-  /// `samples` more, of all ranks, are done at `now_s`.
+  /// Adds `samples` of all ranks, done at `now_s`.
   void add(std::int64_t samples, double now_s);
 
   std::int64_t samples() const { return samples_; }
-  /// Samples per second since the beginning; 0 before the first step.
+  /// Samples per second since the start; 0 before the first step.
   double whole() const;
   /// Over the last kWindowSteps steps; 0 before the first.
   double windowed() const;
-  /// How long `samples_left` take at the windowed rate; none before the first step.
+  /// The time that `samples_left` take at the windowed rate; none before the first step.
   std::optional<double> eta_s(std::int64_t samples_left) const;
 
  private:
@@ -83,17 +83,17 @@ class Throughput {
   std::int64_t samples_ = 0;
 };
 
-/// What a rank computes, in floating-point operations per second: forward, and backward which costs
-/// twice as much. `forward_flops` is of one sample, `samples_per_s` of one rank.
+/// The floating-point operations per second of a rank: forward, and backward, which costs twice as
+/// much. `forward_flops` is for one sample, `samples_per_s` for one rank.
 double training_flops(double forward_flops, double samples_per_s);
 
-/// Model flops utilisation, 0 to 1 (PaLM, Chowdhery et al. 2022, appendix B): training_flops over
-/// what the device can do. REQUIRES: peak_flops > 0.
+/// Model flops utilisation, 0 to 1 (PaLM, Chowdhery et al. 2022, appendix B): training_flops
+/// divided by the device's peak. REQUIRES: peak_flops > 0.
 double model_flops_utilisation(double forward_flops, double samples_per_s, double peak_flops);
 
 /// For banners: 1536 is "1.5 KiB"; up to TiB.
 std::string human_bytes(std::int64_t bytes);
-/// 59.6 is "60s", 61 is "1m01s", 3661 is "1h01m01s". What is negative or no number is "?".
+/// 59.6 is "60s", 61 is "1m01s", 3661 is "1h01m01s". Negative values, NaN and infinity are "?".
 std::string human_seconds(double seconds);
 
 }  // namespace ddprun

@@ -23,7 +23,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT
 }
 
-/// How many elements of the storage a tensor reaches over, from its offset; none if that does not
+/// The number of elements of the storage that a tensor spans from its offset; none if that does not
 /// fit in 63 bits. REQUIRES: no length is 0.
 std::optional<std::int64_t> reach_of(const StoredTensor& tensor) {
   std::int64_t last = 0;
@@ -74,11 +74,10 @@ class Storages {
     const std::span<const std::byte> storage = found->second;
     if (storage.size() != tensor.storage_bytes) {
       return bad(
-          tensor,
-          fmt::format("has {} bytes, and should have {}", storage.size(), tensor.storage_bytes));
+          tensor, fmt::format("has {} bytes, expected {}", storage.size(), tensor.storage_bytes));
     }
     const auto size = size_of_tensor(tensor.dtype, tensor.shape);
-    if (!size) return bad(tensor, "is the place of a tensor of no possible size");
+    if (!size) return bad(tensor, "has a tensor of an impossible size");
     TensorView view{.name = {}, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = {}};
     if (*size == 0) return view;
 
@@ -96,7 +95,7 @@ class Storages {
       return make_error(
           Errc::kLimit,
           fmt::format(
-              "tensors with strides of more than {} bytes in all", limits_.copied_bytes_max));
+              "tensors with strides of more than {} bytes in total", limits_.copied_bytes_max));
     }
     copied_ += *size;
     gather(tensor, storage, copies_.emplace_back(*size));
@@ -117,14 +116,14 @@ class Storages {
   std::size_t copied_ = 0;
 };
 
-/// The folder in which all entries lie, with its slash. Fails when there is no pickle in one.
+/// The folder that contains all entries, with its slash. Fails if no folder has a pickle.
 Result<std::string_view> folder_of(const std::vector<ZipEntry>& entries) {
   for (const ZipEntry& entry : entries) {
     const std::size_t slash = entry.name.find('/');
     if (slash == std::string_view::npos || entry.name.substr(slash + 1) != kPickle) continue;
     return entry.name.substr(0, slash + 1);
   }
-  return corrupt("no data.pkl in a folder; it is a zip archive, but none of torch.save()");
+  return corrupt("no data.pkl in a folder; it is a zip archive, but not from torch.save()");
 }
 
 }  // namespace
@@ -140,7 +139,7 @@ Result<TorchFile> decode_torch_file(
   std::string_view pickle;
   bool has_version = false;
   for (const ZipEntry& entry : *entries) {
-    if (!entry.name.starts_with(*folder)) continue;  // torch looks at nothing else either
+    if (!entry.name.starts_with(*folder)) continue;  // torch ignores everything else, too
     const std::string_view name = entry.name.substr(folder->size());
     if (name == kPickle) pickle = text_of(entry.bytes);
     has_version = has_version || name == "version";
@@ -152,7 +151,7 @@ Result<TorchFile> decode_torch_file(
       return corrupt("it is a TorchScript program; save its state_dict() with torch.save()");
     }
   }
-  if (!has_version) return corrupt("no version beside data.pkl; it is none of torch.save()");
+  if (!has_version) return corrupt("no version beside data.pkl; it is not from torch.save()");
   const TensorSource source = [&](const StoredTensor& tensor) { return storages.find(tensor); };
   auto root = read_pickle(pickle, source, limits.pickle);
   if (!root) return root.error();

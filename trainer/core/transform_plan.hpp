@@ -1,7 +1,7 @@
 #pragma once
 
-// What happens to an image between its file and the model, as a value: one row of a table for each
-// preset. data/transform.cpp carries it out.
+// The steps from an image file to the model's input, as a value: one table row per preset.
+// data/transform.cpp performs them.
 
 #include <array>
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace ddprun {
 
-/// How an image gets the size that the model wants.
+/// How an image gets the size that the model needs.
 enum class Fit : std::uint8_t {
-  kExact,        // it has that size; another one is an error
-  kPaddedCrop,   // zeros all around, then a random part: RandomCrop(side, padding)
+  kExact,        // it must have that size
+  kPaddedCrop,   // zeros around it, then a random part: RandomCrop(side, padding)
   kResizedCrop,  // a random part, resized: RandomResizedCrop(side)
   kCentreCrop,   // resized, then the middle: Resize(resize), CenterCrop(side)
 };
 
 enum class Flip : std::uint8_t { kNone, kHalf };
 
-/// A preset's side where images stay as large as they are.
+/// The side in a preset that keeps the size of images.
 constexpr std::int64_t kOwnSide = 0;
 
 /// From 8-bit pixels to the floats of one sample: (byte / 255 - mean) / deviation, rule P13.
@@ -30,7 +30,7 @@ struct TransformPlan {
   Fit fit = Fit::kExact;
   Flip flip = Flip::kNone;
   std::int64_t channels = 3;  // 1 or 3; a grey image is copied into all three
-  std::int64_t side = 32;     // of the square that comes out, in pixels
+  std::int64_t side = 32;     // of the resulting square, in pixels
   std::int64_t padding = 0;   // for kPaddedCrop, on every side
   std::int64_t resize = 0;    // for kCentreCrop, the shorter side
   std::array<float, 3> mean{0, 0, 0};
@@ -42,19 +42,19 @@ struct TransformPlan {
   bool operator==(const TransformPlan&) const = default;
 };
 
-/// The largest side that a plan may have.
+/// The maximum side of a plan.
 inline constexpr std::int64_t kSideMax = 4096;
 
-/// The plans that have a name: mnist, fashion-mnist, cifar10-plain, cifar10-eval, cifar10-augment,
+/// The named plans: mnist, fashion-mnist, cifar10-plain, cifar10-eval, cifar10-augment,
 /// imagenet-train, imagenet-eval, tiny-train and tiny-eval, where tiny is Tiny-ImageNet with
-/// ImageNet's transforms. None for another name.
+/// ImageNet's transforms. None for any other name.
 std::optional<TransformPlan> transform_plan(std::string_view preset);
 
 /// Their names, in the order above.
 std::vector<std::string> transform_presets();
 
-/// `plan` for another size: what is resized keeps the ratio of 256 to 224. REQUIRES: the plan
-/// resizes, and 1 <= side <= kSideMax.
+/// `plan` for another size; `resize` keeps its ratio of 256 to 224. REQUIRES: the plan resizes, and
+/// 1 <= side <= kSideMax.
 TransformPlan with_side(TransformPlan plan, std::int64_t side);
 
 }  // namespace ddprun

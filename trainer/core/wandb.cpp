@@ -52,7 +52,7 @@ constexpr int kExitCode = 1;
 constexpr int kRuntime = 2;
 }  // namespace field
 
-/// JSON has no word for numbers that are none; wandb spells them as strings.
+/// JSON has no NaN or infinity; wandb writes them as strings.
 std::string json_of(double value) {
   if (std::isnan(value)) return "\"NaN\"";
   if (std::isinf(value)) return value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
@@ -72,7 +72,7 @@ ProtobufMessage item(std::string_view key, std::string_view json) {
   return message;
 }
 
-/// The points, and those that wandb's own client adds to a row.
+/// The points, and the items that wandb's own client adds to a row.
 ProtobufMessage items(
     std::span<const Scalar> scalars, double time_s, double runtime_s, std::int64_t row) {
   ProtobufMessage message;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The file of a Weights & Biases run that was recorded offline; `wandb sync DIRECTORY` uploads it.
-// It is a log of protobuf messages Record, framed as LevelDB's log (doc/log_format.md there), but
-// with zlib's CRC in place of a masked crc32c and with a header of 7 bytes within the first block:
+// The file of a Weights & Biases run recorded offline; `wandb sync DIRECTORY` uploads it. It is a
+// log of protobuf messages Record in the framing of LevelDB's log (doc/log_format.md there), but
+// with zlib's CRC instead of a masked crc32c, and with a header of 7 bytes in the first block:
 //
 //   block of 32768 bytes = (u32 crc | u16 length | u8 type | data)*, zeros where under 7 are left
 //
@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-/// Splits records into blocks. Append what each call yields to one file, in order.
+/// Splits records into blocks. Append the result of each call to one file, in order.
 class WandbLog {
  public:
   /// The first bytes of a file. REQUIRES: the first call.
@@ -35,7 +35,7 @@ class WandbLog {
   std::size_t offset_ = 0;  // within the file
 };
 
-/// Which run the file is of.
+/// The run of a file.
 struct WandbRun {
   std::string id;            // 1 to 64 of A-Z a-z 0-9 - _
   std::string project;       // empty: wandb's default
@@ -45,17 +45,17 @@ struct WandbRun {
   double start_s = 0;  // wall clock
 };
 
-/// Fails with kInvalidArgument where `id` cannot name a run and its directory.
+/// Fails with kInvalidArgument if `id` cannot name a run and its directory.
 Result<void> check_wandb_id(std::string_view id);
 
-/// An id made of `bits`, as wandb makes its own: eight of a-z 0-9.
+/// An id from `bits`, in the form of wandb's own: eight of a-z 0-9.
 std::string wandb_id_of(std::uint64_t bits);
 
-/// The configuration that Mila's example records: the flags, WORLD_SIZE, effective_batch_size, and
-/// of `environment` what begins with SLURM_ or MASTER_. Left out is SLURM_JWT, which is a password.
+/// The configuration of Mila's example: the flags, WORLD_SIZE, effective_batch_size, and variables
+/// in `environment` that begin with SLURM_ or MASTER_, except SLURM_JWT, which is a password.
 Arguments wandb_config(const RunBegan& run, const std::map<std::string, std::string>& environment);
 
-/// A time in parts of the local calendar, so that no clock and no time zone is read here.
+/// A time in parts of the local calendar, passed in so that no clock or time zone is read here.
 struct CalendarTime {
   int year = 1970;
   int month = 1;  // 1 to 12
@@ -65,27 +65,27 @@ struct CalendarTime {
   int second = 0;
 };
 
-/// "offline-run-20261122_074326-<id>", under "wandb/". In it lies "run-<id>.wandb", and the
+/// "offline-run-20261122_074326-<id>", under "wandb/". It contains "run-<id>.wandb", and the
 /// directories "files" and "logs".
 std::string wandb_directory_name(const CalendarTime& start, std::string_view id);
 std::string wandb_file_name(std::string_view id);
 
-/// The records of a run, one Record message each, numbered from 1 in the order of the calls. They
-/// go through WandbLog::frame().
+/// The records of a run, one Record message each, numbered from 1 in the order of the calls. Pass
+/// each through WandbLog::frame().
 class WandbRecords {
  public:
   explicit WandbRecords(WandbRun run);
 
   /// REQUIRES: the first call.
   std::string header();
-  /// REQUIRES: before any history. `config` shows as the run's configuration.
+  /// REQUIRES: before any history. `config` is shown as the run's configuration.
   std::string run(const Arguments& config);
-  /// A row of points at `time_s` (wall clock). wandb counts rows from 0; the step of training is a
-  /// point of its own ("updates").
+  /// A row of points at `time_s` (wall clock). wandb counts rows from 0; the training step is a
+  /// separate point ("updates").
   std::string history(std::span<const Scalar> scalars, double time_s);
-  /// What is shown as the run's result: the newest value of each point.
+  /// The values shown as the run's result: the newest value of each point.
   std::string summary(std::span<const Scalar> scalars, double time_s);
-  /// The end. Status 0 is success.
+  /// The end of the run. Status 0 means success.
   std::string end(int status, double time_s);
 
  private:

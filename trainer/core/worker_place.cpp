@@ -15,7 +15,7 @@ struct Limits {
   std::int64_t max;
 };
 
-/// The variable as a number, or `otherwise` when it is not set.
+/// The variable as a number, or `otherwise` if it is not set.
 Result<std::int64_t> number(
     const FilledEnvironment& environment, const char* name, std::int64_t otherwise, Limits limits) {
   const auto text = environment.find(name);
@@ -70,7 +70,7 @@ Result<WorkerPlace> parse_worker_place(const FilledEnvironment& environment) {
   const auto local_rank =
       number(environment, contract::kLocalRank, 0, {.min = 0, .max = *world - 1});
   if (!local_rank) return local_rank.error();
-  // Where nobody says, one more than this rank is sure to be there.
+  // Without a value, at least local_rank + 1 ranks are known to be there.
   const auto local_world = number(
       environment,
       contract::kLocalWorldSize,

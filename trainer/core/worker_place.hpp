@@ -1,6 +1,6 @@
 #pragma once
 
-// What this worker was told by its launcher (docs/worker_contract.md), Slurm or MPI, read once.
+// This worker's values from its launcher (docs/worker_contract.md), Slurm or MPI, read once.
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-/// Who this worker is among its peers. 0 <= rank < world.
+/// The position of this worker among its peers. 0 <= rank < world.
 struct WorkerPlace {
   static constexpr int kWorldMax = 16'384;
 
@@ -24,15 +24,15 @@ struct WorkerPlace {
   bool agent_store = false;           // the agent hosts the store; else rank 0 does
   std::optional<StoreSearch> search;  // the port of `store` is only the first to try
   std::string run_id;                 // the job's name, for messages
-  std::int64_t attempt = 0;           // how often the workers were restarted
-  std::uint64_t term = 0;             // with `round`, the owner of what is written (R10)
+  std::int64_t attempt = 0;           // number of restarts of the workers
+  std::uint64_t term = 0;             // with `round`, the owner of written data (R10)
   std::uint64_t round = 0;
 
   bool operator==(const WorkerPlace&) const = default;
 };
 
-/// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and the rest. With none of them set this is the
-/// only worker, and needs no launcher. Fails with kInvalidArgument, naming the variable.
+/// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and the rest. If none is set, this is the only
+/// worker and needs no launcher. Fails with kInvalidArgument, naming the variable.
 Result<WorkerPlace> parse_worker_place(const FilledEnvironment& environment);
 
 }  // namespace ddprun

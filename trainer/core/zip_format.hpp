@@ -1,6 +1,6 @@
 #pragma once
 
-// The numbers of the zip format that its writer and its reader share.
+// The constants of the zip format, shared by its writer and its reader.
 
 #include <bit>
 #include <cstddef>

@@ -28,7 +28,7 @@ Error bad_entry(std::string_view name, std::string_view why) {
   return corrupt(fmt::format("zip entry '{}': {}", name, why));
 }
 
-/// Bytes read from the front; whoever reads on has asked has() before.
+/// Reads bytes from the front; call has() before reading.
 class Cursor {
  public:
   explicit Cursor(Bytes bytes) : rest_(bytes) {}
@@ -60,14 +60,14 @@ class Cursor {
   Bytes rest_;
 };
 
-/// Where the directory lies, and how many entries it claims.
+/// The position of the directory, and its number of entries.
 struct Directory {
   std::uint64_t entries = 0;
   std::uint64_t size = 0;
   std::uint64_t offset = 0;
 };
 
-/// The place of the end record: the last one whose comment reaches the end of the file.
+/// The position of the end record: the last one whose comment reaches the end of the file.
 std::optional<std::size_t> find_end(Bytes file) {
   if (file.size() < kEndBytes) return std::nullopt;
   const std::size_t last = file.size() - kEndBytes;
@@ -91,11 +91,11 @@ Result<Directory> read_end64(Bytes file, std::size_t end) {
   const auto at = locator.number<std::uint64_t>();
   const std::size_t before = end - kLocator64Bytes;
   if (before < kEnd64Bytes || at > before - kEnd64Bytes) {
-    return corrupt("zip: the 64-bit end record lies outside the file");
+    return corrupt("zip: the 64-bit end record is outside the file");
   }
   Cursor record(file.subspan(at));
   if (record.number<std::uint32_t>() != kEnd64Mark) {
-    return corrupt("zip: the 64-bit end record is not where it is said to be");
+    return corrupt("zip: the 64-bit end record is not at its given position");
   }
   record.skip(28);  // its size, versions, disks, and the entries on this disk
   Directory directory;
@@ -110,7 +110,7 @@ Result<Directory> read_end64(Bytes file, std::size_t end) {
 
 Result<Directory> find_directory(Bytes file) {
   const auto end = find_end(file);
-  if (!end) return corrupt("zip: no end record; the file is cut off, or is no zip archive");
+  if (!end) return corrupt("zip: no end record; the file is truncated, or is not a zip archive");
   Cursor record(file.subspan(*end));
   record.skip(10);  // mark, disks, and the entries on this disk
   Directory directory;
@@ -126,7 +126,7 @@ Result<Directory> find_directory(Bytes file) {
   return directory;
 }
 
-/// One line of the directory.
+/// One entry of the directory.
 struct Line {
   std::string_view name;
   std::uint16_t flags = 0;
@@ -137,7 +137,7 @@ struct Line {
   std::uint64_t offset = 0;  // of its local header
 };
 
-/// Takes the 64-bit numbers from the extra field; those are there that are full in 32 bits.
+/// Reads the 64-bit values from the extra field, for each 32-bit value that is full.
 bool widen(Line& line, Bytes extra) {
   Cursor fields(extra);
   while (fields.has(2 * sizeof(std::uint16_t))) {
@@ -158,7 +158,7 @@ bool widen(Line& line, Bytes extra) {
 
 Result<Line> read_line(Cursor& directory, const ZipLimits& limits) {
   if (!directory.has(kCentralBytes) || directory.number<std::uint32_t>() != kCentralMark) {
-    return corrupt("zip: the directory is cut off or damaged");
+    return corrupt("zip: the directory is truncated or damaged");
   }
   Line line;
   directory.skip(4);  // versions
@@ -173,7 +173,7 @@ Result<Line> read_line(Cursor& directory, const ZipLimits& limits) {
   const std::size_t comment = directory.number<std::uint16_t>();
   directory.skip(8);  // disk and attributes
   line.offset = directory.number<std::uint32_t>();
-  if (!directory.has(name + extra + comment)) return corrupt("zip: the directory is cut off");
+  if (!directory.has(name + extra + comment)) return corrupt("zip: the directory is truncated");
   if (name > limits.name_bytes_max) {
     return make_error(
         Errc::kLimit,
@@ -185,23 +185,23 @@ Result<Line> read_line(Cursor& directory, const ZipLimits& limits) {
   return line;
 }
 
-/// The content that `line` tells of, once the local header agrees. `before` is what lies before
-/// the directory.
+/// The content of the entry `line`, if its local header agrees. `before` is the part of the file
+/// before the directory.
 Result<ZipEntry> read_content(const Line& line, Bytes before) {
   if ((line.flags & kFlagEncrypted) != 0) return bad_entry(line.name, "it is encrypted");
   if (line.method != kStored || line.packed != line.size) {
     return bad_entry(line.name, "it is compressed, as TorchScript's are; torch.save() stores them");
   }
   if (line.offset > before.size() || before.size() - line.offset < kLocalBytes) {
-    return bad_entry(line.name, "it lies outside the file");
+    return bad_entry(line.name, "it is outside the file");
   }
   Cursor header(before.subspan(line.offset));
   if (header.number<std::uint32_t>() != kLocalMark) {
-    return bad_entry(line.name, "its header is not where it is said to be");
+    return bad_entry(line.name, "its header is not at its given position");
   }
   header.skip(4);  // version and flags
   const auto method = header.number<std::uint16_t>();
-  header.skip(16);  // time, date, checksum, sizes: a streaming writer has them behind the content
+  header.skip(16);  // time, date, checksum, sizes: a streaming writer puts them after the content
   const std::size_t name = header.number<std::uint16_t>();
   const std::size_t extra = header.number<std::uint16_t>();
   if (!header.has(name + extra) || header.text(name) != line.name || method != line.method) {
@@ -209,7 +209,7 @@ Result<ZipEntry> read_content(const Line& line, Bytes before) {
   }
   header.skip(extra);
   if (!header.has(line.size)) {
-    return bad_entry(line.name, fmt::format("its {} bytes reach beyond the file", line.size));
+    return bad_entry(line.name, fmt::format("its {} bytes extend beyond the file", line.size));
   }
   return ZipEntry{.name = line.name, .bytes = header.bytes(line.size)};
 }
@@ -221,7 +221,7 @@ Result<void> check_sum(const Line& line, Bytes content) {
   return bad_entry(line.name, fmt::format("its CRC-32 is {:08x}, not {:08x}", crc, line.crc));
 }
 
-/// From each local header to the end of its content nothing else may lie.
+/// Nothing else may lie between a local header and the end of its content.
 Result<void> check_apart(
     const std::vector<Line>& lines, const std::vector<ZipEntry>& entries, Bytes file) {
   struct Extent {
@@ -261,13 +261,13 @@ Result<std::vector<ZipEntry>> decode_zip(Bytes file, ZipLimits limits) {
   for (std::uint64_t i = 0; i < directory->entries; ++i) {
     const auto line = read_line(cursor, limits);
     if (!line) return line.error();
-    if (!names.insert(line->name).second) return bad_entry(line->name, "it is there twice");
+    if (!names.insert(line->name).second) return bad_entry(line->name, "it occurs twice");
     const auto entry = read_content(*line, file.first(directory->offset));
     if (!entry) return entry.error();
     lines.push_back(*line);
     entries.push_back(*entry);
   }
-  // Apart first: many entries that share their bytes would take for ever to sum up.
+  // First this check: entries that share their bytes could take very long to sum up.
   auto sound = check_apart(lines, entries, file);
   for (std::size_t i = 0; sound && i < lines.size(); ++i) {
     sound = check_sum(lines[i], entries[i].bytes);

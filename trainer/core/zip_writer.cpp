@@ -14,8 +14,8 @@ using namespace zip_format;
 
 constexpr std::uint16_t kVersion = 20;
 constexpr std::uint16_t kVersion64 = 45;
-constexpr std::uint16_t kFirstDay = 0x0021;    // 1980-01-01: a file has the same bytes each time
-constexpr std::size_t kEndOfMarkAndSize = 12;  // of the 64-bit end, which its size leaves out
+constexpr std::uint16_t kFirstDay = 0x0021;    // 1980-01-01: equal input gives equal bytes
+constexpr std::size_t kEndOfMarkAndSize = 12;  // of the 64-bit end record; not part of its size
 constexpr std::size_t kExtraHead = 4;
 
 template <std::unsigned_integral T>
@@ -29,13 +29,13 @@ std::uint32_t crc_of(const ZipContent& content) {
   uLong crc = crc32_z(0, nullptr, 0);
   const auto text = std::as_bytes(std::span(content.text));
   for (const auto part : {text, content.bytes}) {
-    if (part.empty()) continue;  // zlib begins anew where there is no buffer
+    if (part.empty()) continue;  // zlib would start over without a buffer
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());  // NOLINT
   }
   return static_cast<std::uint32_t>(crc);
 }
 
-/// What both headers of an entry tell of it.
+/// The values in both headers of an entry.
 struct Facts {
   std::uint32_t crc = 0;
   std::uint64_t size = 0;
@@ -68,7 +68,7 @@ class Writer {
     if (large) put_end64(count, size);
     put(zip_.tail, kEndMark);
     put(zip_.tail, std::uint32_t{0});  // both disk numbers
-    for (int i = 0; i < 2; ++i) {      // on this disk, and in all
+    for (int i = 0; i < 2; ++i) {      // on this disk, and in total
       put(zip_.tail, large ? kFull16 : static_cast<std::uint16_t>(count));
     }
     put(zip_.tail, large ? kFull32 : static_cast<std::uint32_t>(size));
@@ -84,7 +84,7 @@ class Writer {
     return is_large(number) ? kFull32 : static_cast<std::uint32_t>(number);
   }
 
-  /// The fields that both headers have in common, in their order.
+  /// The fields that both headers have in common, in order.
   void put_common(std::string& to, const Facts& facts, const std::string& name, std::size_t extra) {
     const bool large = is_large(facts.size) || is_large(facts.offset);
     put(to, large ? kVersion64 : kVersion);

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-// Of cuda_profiler_api.h, which torch's wheels leave out.
+// From cuda_profiler_api.h, which torch's wheels lack.
 // NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 cudaError_t cudaProfilerStart();
@@ -24,7 +24,7 @@ cudaError_t cudaProfilerStop();
 namespace ddprun {
 namespace {
 
-/// Of torch's own allocator; 0 is the sum over its pools.
+/// A value of torch's own allocator; 0 is the sum over its pools.
 std::int64_t total_of(const c10::CachingAllocator::StatArray& stat) {
   return stat[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
 }
@@ -33,7 +33,7 @@ std::int64_t peak_of(const c10::CachingAllocator::StatArray& stat) {
   return stat[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
 }
 
-/// "0000:1B:00.0", by which NVML knows it whatever CUDA_VISIBLE_DEVICES hides.
+/// "0000:1B:00.0", by which NVML finds it regardless of CUDA_VISIBLE_DEVICES.
 std::string bus_id(int index) {
   constexpr int kBytes = 32;
   std::array<char, kBytes> text{};
@@ -41,7 +41,7 @@ std::string bus_id(int index) {
   return text.data();
 }
 
-/// Before the members below: streams and copies are of the thread's GPU.
+/// Must run before the members below: streams and copies belong to the thread's current GPU.
 c10::DeviceIndex chosen(int index) {
   const auto device = static_cast<c10::DeviceIndex>(index);
   c10::cuda::set_device(device);
@@ -63,7 +63,7 @@ at::Device CudaDevice::place() const {
 
 void CudaDevice::join(c10d::ProcessGroup& group, std::chrono::milliseconds timeout) {
   constexpr auto kNccl = c10d::ProcessGroup::BackendType::NCCL;
-  // Keys of NCCL's beside those of Gloo, as Python's "cpu:gloo,cuda:nccl" has them.
+  // NCCL's keys are separate from Gloo's, as with Python's "cpu:gloo,cuda:nccl".
   const auto store = c10::make_intrusive<c10d::PrefixStore>("cuda", group.getStore());
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
@@ -75,7 +75,7 @@ void CudaDevice::join(c10d::ProcessGroup& group, std::chrono::milliseconds timeo
 }
 
 void CudaDevice::leave() {
-  if (nccl_) nccl_->shutdown();  // or its destructor warns, and aborts what it takes for hung
+  if (nccl_) nccl_->shutdown();  // else its destructor warns, and aborts as if it hung
   nccl_.reset();
 }
 
@@ -101,8 +101,8 @@ void CudaDevice::await_copies() {
   const c10::cuda::CUDAStream calculating = c10::cuda::getCurrentCUDAStream(index_);
   for (Copy& copy : copies_) {
     copy.done.block(calculating);
-    // The memory was taken on the copies' stream; it must not be given away there while the
-    // calculation still reads it.
+    // The memory was allocated on the copy stream; it must not be reused there while the compute
+    // stream still reads it.
     if (copy.here.defined()) {
       c10::cuda::CUDACachingAllocator::recordStream(copy.here.storage().data_ptr(), calculating);
     }
@@ -111,7 +111,7 @@ void CudaDevice::await_copies() {
   forget_done_copies();
 }
 
-/// Those whose memory nobody reads any more.
+/// Drops copies whose memory is no longer read.
 void CudaDevice::forget_done_copies() {
   while (!copies_.empty() && !copies_.front().here.defined() && copies_.front().done.query()) {
     copies_.pop_front();
@@ -129,7 +129,7 @@ void CudaDevice::begin_capture() {
 
 void CudaDevice::end_capture() {
   ranges_.reset();
-  synchronise();  // or the last kernels are cut off
+  synchronise();  // otherwise the last kernels are missing
   C10_CUDA_CHECK(cudaProfilerStop());
 }
 

@@ -14,11 +14,11 @@
 
 namespace ddprun {
 
-/// A GPU of NVIDIA's, by CUDA and NCCL. Copies have a stream of their own, beside the one that
-/// calculates, and wait for nothing (T22).
+/// An NVIDIA GPU, with CUDA and NCCL. Copies have their own stream beside the compute stream, and
+/// wait for nothing (T22).
 class CudaDevice final : public Device {
  public:
-  /// Makes GPU `index` this thread's. Throws as torch does.
+  /// Makes GPU `index` the current one of this thread. Throws as torch does.
   explicit CudaDevice(int index);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
@@ -48,7 +48,7 @@ class CudaDevice final : public Device {
 
   const c10::DeviceIndex index_;
   const c10::cuda::CUDAStream copy_stream_;
-  std::deque<Copy> copies_;             // in the order in which they were begun
+  std::deque<Copy> copies_;             // in the order of their start
   std::unique_ptr<NvtxRanges> ranges_;  // during a capture
   GpuHealth health_;
   c10::intrusive_ptr<c10d::Backend> nccl_;  // null outside a group

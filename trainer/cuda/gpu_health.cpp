@@ -7,10 +7,10 @@ namespace {
 
 constexpr char kLibrary[] = "libnvidia-ml.so.1";
 constexpr int kSuccess = 0;
-constexpr int kOnTheGpu = 0;  // its sensor of temperature
+constexpr int kOnTheGpu = 0;  // its temperature sensor
 constexpr double kMilliwatts = 1000;
 
-// As the library lays it out in memory.
+// The library's memory layout.
 struct Utilisation {
   unsigned gpu = 0;
   unsigned memory = 0;
@@ -24,7 +24,7 @@ bool find(void* library, Function*& function, const char* name) {
 
 }  // namespace
 
-/// Those that we call; each yields 0 or an error.
+/// The functions that we call; each yields 0 or an error.
 struct GpuHealth::Library {
   int (*init)() = nullptr;
   int (*device)(const char*, void**) = nullptr;

@@ -7,23 +7,23 @@
 
 namespace ddprun {
 
-/// Temperature, power and utilisation of a GPU, by NVIDIA's management library, which is opened at
-/// run time. What it does not tell, or all where it is not there, is left out.
+/// Temperature, power and utilisation of a GPU, from NVIDIA's management library, which is loaded
+/// at run time. Values that it does not report are left out; without the library, all of them.
 class GpuHealth {
  public:
-  /// `bus_id`: of PCI, as "0000:1B:00.0".
+  /// `bus_id`: the PCI address, such as "0000:1B:00.0".
   explicit GpuHealth(const std::string& bus_id);
   ~GpuHealth();
   GpuHealth(const GpuHealth&) = delete;
   GpuHealth& operator=(const GpuHealth&) = delete;
 
-  /// Without those of memory. May take some milliseconds.
+  /// Without memory. May take some milliseconds.
   GpuFigures figures() const;
 
  private:
   struct Library;
 
-  std::unique_ptr<const Library> library_;  // null where there is none
+  std::unique_ptr<const Library> library_;  // null if there is none
   void* gpu_ = nullptr;
 };
 

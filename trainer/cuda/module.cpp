@@ -1,5 +1,5 @@
-// ddprun_cuda.so: GPUs for ddptrain. All that CUDA and NCCL are needed for is in this folder, and
-// nothing of it is linked into a program.
+// ddprun_cuda.so: GPUs for ddptrain. This folder contains all code that needs CUDA and NCCL, and
+// none of it is linked into a program.
 
 #include "trainer/cuda/cuda_device.hpp"
 #include "trainer/device.hpp"
@@ -18,7 +18,7 @@ int count_devices(std::string& problem) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count > 0) return count;
   problem = error == cudaSuccess ? "CUDA counts none" : cudaGetErrorString(error);
-  static_cast<void>(cudaGetLastError());  // or the next call of somebody else's fails by it
+  static_cast<void>(cudaGetLastError());  // otherwise the next unrelated call would fail with it
   return 0;
 }
 
@@ -29,7 +29,7 @@ std::unique_ptr<Device> open_device(int index) {
 }  // namespace
 }  // namespace ddprun
 
-// The name by which a program looks for it.
+// The name by which a program finds it.
 // NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 extern const ddprun::DeviceModule ddprun_device_module;

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-// A collective is asynchronous, and may end on a thread that has pushed nothing.
+// A collective is asynchronous, and may end on a thread that has pushed no range.
 
 std::unique_ptr<at::ObserverContext> push(const at::RecordFunction& function) {
   if (!function.isAsync()) nvtxRangePushA(function.name());

@@ -4,8 +4,8 @@
 
 namespace ddprun {
 
-/// While it lives, each PhaseRange of this thread is a range of NVTX as well, which nsys shows.
-/// Without a tool that listens NVTX does nothing. Made and unmade on one thread, between ranges.
+/// During its lifetime, each PhaseRange of this thread is also an NVTX range, which nsys shows.
+/// NVTX does nothing if no tool listens. Construct and destroy it on one thread, between ranges.
 class NvtxRanges {
  public:
   NvtxRanges();

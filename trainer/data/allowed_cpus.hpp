@@ -2,7 +2,7 @@
 
 namespace ddprun {
 
-/// On how many CPUs this process may run, by its affinity mask.
+/// The number of CPUs on which this process may run, by its affinity mask.
 int allowed_cpus();
 
 }  // namespace ddprun

@@ -9,15 +9,15 @@
 
 namespace ddprun {
 
-/// The images of a source behind a transform.
+/// The images of a source after a transform.
 class AugmentedImages final : public SampleSource {
  public:
-  /// Augments by numbers keyed with (seed, epoch, sample), which no worker count, world size or
-  /// restart changes.
+  /// Augments with random numbers keyed by (seed, epoch, sample), which do not depend on the number
+  /// of workers, the world size or restarts.
   AugmentedImages(
       std::shared_ptr<const ImageSource> images, const TransformPlan& plan, std::uint64_t seed);
 
-  /// Takes the numbers from `draws`, one sample after the other, as torchvision does in a
+  /// Takes the random numbers from `draws`, one sample after the other, as torchvision does in a
   /// DataLoader without workers. REQUIRES: only one thread calls write(), and `draws` outlives
   /// this.
   AugmentedImages(

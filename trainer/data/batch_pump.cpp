@@ -44,7 +44,7 @@ Result<void> BatchPump::start(std::vector<std::int64_t> samples, std::int64_t ep
     is_over_ = false;
   }
   if (plan_.workers > 0) fill_window();
-  // No reallocation, so that a thread which fails to start leaves the others joinable.
+  // No reallocation later, so that threads stay joinable if another one fails to start.
   threads_.reserve(static_cast<std::size_t>(plan_.workers));
   while (std::ssize(threads_) < plan_.workers) {
     auto started = start_quiet_thread(
@@ -74,12 +74,12 @@ Result<std::optional<std::span<const std::int64_t>>> BatchPump::next() {
   const std::span<const std::int64_t> samples = slot.samples;
   window_.pop_front();
   lock.unlock();
-  if (plan_.workers > 0) fill_window();  // so many are made while the consumer uses this one
+  if (plan_.workers > 0) fill_window();  // these are made while the consumer uses this one
   return std::optional(samples);
 }
 
-/// Gives memory to the batches that may be worked on. On the consumer's thread, where allocating is
-/// his own affair; references to slots stay good, since a deque grows and shrinks at its ends.
+/// Allocates the batches that may be worked on, on the consumer's thread, which decides how.
+/// References to slots stay valid: a deque grows and shrinks only at its ends.
 void BatchPump::fill_window() {
   const std::size_t ahead = plan_.workers == 0 ? 1 : static_cast<std::size_t>(plan_.batches_ahead);
   const std::span<const std::int64_t> samples(samples_);
@@ -121,8 +121,8 @@ bool BatchPump::has_unclaimed() const {
   return !is_over_ && std::ranges::any_of(window_, is_left);
 }
 
-/// The next samples that nobody has taken on, of the batch that is needed first. Few at a time, so
-/// that the threads end a batch together; several, where there are many for each.
+/// The next unclaimed samples of the earliest unfinished batch. Few at a time, so that the threads
+/// finish a batch together; more if there are many for each thread.
 std::optional<BatchPump::Claim> BatchPump::claim() {
   constexpr std::size_t kPartsPerThread = 8;
   constexpr std::size_t kPartMax = 16;
@@ -160,7 +160,7 @@ void BatchPump::fulfil(const Claim& claim) {
   {
     const std::scoped_lock lock(mutex_);
     slot.written += claim.count;
-    // Whichever thread comes first, the same sample is named.
+    // The reported sample does not depend on which thread is first.
     if (error && (!slot.error || failed_at < slot.failed_at)) {
       slot.error = std::move(error);
       slot.failed_at = failed_at;

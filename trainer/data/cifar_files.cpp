@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_folder(const fs::path& path) {
-  std::error_code ignored;  // what cannot be looked at is not there
+  std::error_code ignored;  // an inaccessible file counts as missing
   return fs::is_directory(path, ignored);
 }
 
@@ -28,7 +28,7 @@ Error missing(const std::string& data_dir, std::string_view stem) {
       Errc::kNotFound,
       fmt::format(
           "--data-dir {0}: neither a file {1}*.bin, plain or .gz, nor {1}* of the Python version; "
-          "name the directory of CIFAR-10, or its cifar-10-python.tar.gz",
+          "give the directory of CIFAR-10, or its cifar-10-python.tar.gz",
           data_dir,
           stem));
 }
@@ -58,7 +58,7 @@ Result<CifarFiles> CifarFiles::in_archive(const std::string& path, std::string_v
   if (!entries) return with_context("--data-dir " + path, entries.error());
   std::vector<std::string> names;
   for (const TarEntry& entry : *entries) {
-    if (entry.is_directory || entry.path.ends_with(".gz")) continue;  // what is packed twice stays
+    if (entry.is_directory || entry.path.ends_with(".gz")) continue;  // doubly compressed: skipped
     std::string name = entry.path.substr(entry.path.rfind('/') + 1);
     const bool is_new =
         files.members_.emplace(name, FilePart{.offset = entry.offset, .bytes = entry.bytes}).second;

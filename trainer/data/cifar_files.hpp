@@ -11,20 +11,20 @@
 
 namespace ddprun {
 
-/// The files of one split of CIFAR-10, wherever they lie: in a directory or, held in memory, in a
-/// tar archive, plain or gzipped.
+/// The files of one split of CIFAR-10, in a directory or in a tar archive, plain or gzipped, that
+/// is held in memory.
 class CifarFiles {
  public:
-  /// `data_dir` is such an archive, a directory of the files, or one that has a
+  /// `data_dir` is such an archive, a directory of the files, or a directory with a
   /// `cifar-10-batches-bin`, a `cifar-10-batches-py`, a `cifar-10-binary.tar.gz` or a
-  /// `cifar-10-python.tar.gz`; the first of these that has files of the split counts. Fails with
+  /// `cifar-10-python.tar.gz`; the first of these with files of the split is used. Fails with
   /// kNotFound, kIo, kCorrupt or kLimit, naming --data-dir or the file.
   static Result<CifarFiles> open(const std::string& data_dir, DataSplit split);
 
   /// At least one.
   const CifarBatches& batches() const { return batches_; }
 
-  /// What a file of this name beside them, or one of them, holds. Fails as open() does.
+  /// The content of one of them, or of another file of this name beside them. Fails as open() does.
   Result<std::string> read(const std::string& name) const;
 
   /// For messages.
@@ -36,7 +36,7 @@ class CifarFiles {
 
   std::string place_;
   CifarBatches batches_;
-  std::string archive_;                      // empty: the files lie in the directory `place_`
+  std::string archive_;                      // empty: the files are in the directory `place_`
   std::map<std::string, FilePart> members_;  // of the archive, by name without folders
 };
 

@@ -27,7 +27,7 @@ constexpr std::size_t kAnnotationBytesMax = std::size_t{256} << 20U;
 constexpr int kDepthMax = 32;
 constexpr char kAnnotations[] = "val_annotations.txt";
 
-/// What there is below one folder: its own folders by name, and all files by path.
+/// The content of a folder: its direct folders by name, and all files by path.
 struct Listing {
   std::vector<std::string> folders;
   std::vector<std::string> files;
@@ -46,25 +46,25 @@ Error missing(const std::string& data_dir, const std::string& what) {
   return make_error(
       Errc::kNotFound,
       fmt::format(
-          "--data-dir {}: there is no {}; name a directory with the folders train and val, a tar "
+          "--data-dir {}: there is no {}; give a directory with the folders train and val, a tar "
           "archive of one, or a directory with ImageNet's archives",
           data_dir,
           what));
 }
 
-/// The folders directly in `directory`; a link to one is one.
+/// The folders directly in `directory`, including links to folders.
 Result<std::vector<std::string>> folders_in(const fs::path& directory) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    std::error_code ignored;  // a link that leads nowhere is no folder
+    std::error_code ignored;  // a dangling link is not a folder
     if (at->is_directory(ignored)) names.push_back(at->path().filename());
   }
   if (error) return make_errno_error(error.value(), directory.string());
   return names;
 }
 
-/// All files in and below `directory`, links followed as torchvision follows them.
+/// All files in and below `directory`; follows links as torchvision does.
 Result<Listing> list_directory(const fs::path& directory) {
   auto folders = folders_in(directory);
   if (!folders) return folders.error();
@@ -86,7 +86,7 @@ Result<Listing> list_directory(const fs::path& directory) {
   return listing;
 }
 
-/// What follows `folder`/ in the paths of an archive.
+/// The rest of the archive's paths after `folder`/.
 Listing list_below(const std::vector<TarEntry>& entries, const std::string& folder) {
   Listing listing;
   std::set<std::string> folders;
@@ -102,7 +102,7 @@ Listing list_below(const std::vector<TarEntry>& entries, const std::string& fold
   return listing;
 }
 
-/// The folder of an archive in which `train` lies, with a slash at its end; nothing for the root.
+/// The folder of an archive that contains `train`, with a slash at its end; empty for the root.
 std::optional<std::string> root_of(const std::vector<TarEntry>& entries) {
   constexpr std::string_view kTrain = "train/";
   for (const TarEntry& entry : entries) {
@@ -126,7 +126,7 @@ Result<std::unique_ptr<ImageSource>> EncodedImages::open(
     return make_error(
         Errc::kNotFound,
         fmt::format(
-            "--data-dir {}: no such directory or archive; name one that has the folders train and "
+            "--data-dir {}: no such directory or archive; give one that has the folders train and "
             "val",
             data_dir));
   }
@@ -136,7 +136,7 @@ Result<std::unique_ptr<ImageSource>> EncodedImages::open(
 Result<std::unique_ptr<ImageSource>> EncodedImages::open_directory(
     const std::string& data_dir, DataSplit split) {
   const fs::path folder = fs::path(data_dir) / folder_of(split);
-  std::error_code ignored;  // what cannot be looked at is not there
+  std::error_code ignored;  // an inaccessible file counts as missing
   if (!fs::is_directory(folder, ignored)) {
     if (fs::exists(imagenet_tar(data_dir, split), ignored)) return open_imagenet(data_dir, split);
     return missing(data_dir, fmt::format("folder '{}' in it", folder_of(split)));

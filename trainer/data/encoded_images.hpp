@@ -11,17 +11,17 @@
 
 namespace ddprun {
 
-/// JPEG and PNG files, each read when it is asked for: from a directory, or from within a tar
-/// archive of which nothing is unpacked.
+/// JPEG and PNG files, each read on demand: from a directory, or from a tar archive that is not
+/// unpacked.
 class EncodedImages final : public ImageSource {
  public:
-  /// `data_dir` is a directory, or an uncompressed tar archive whose root, or one folder in it, is
-  /// that directory. In it `train` and `val` hold a folder for each class, as for torchvision's
-  /// ImageFolder; or `val` holds `images` and `val_annotations.txt`, as in Tiny-ImageNet. A
-  /// directory without such a folder may have ImageNet's own archives in its place:
-  /// ILSVRC2012_img_train.tar; ILSVRC2012_img_val.tar with ILSVRC2012_devkit_t12.tar.gz.
+  /// `data_dir` is a directory, or an uncompressed tar archive whose root, or a folder in it, is
+  /// that directory. In it, `train` and `val` have a folder for each class, as for torchvision's
+  /// ImageFolder; or `val` has `images` and `val_annotations.txt`, as in Tiny-ImageNet. A directory
+  /// without such a folder may have ImageNet's own archives instead: ILSVRC2012_img_train.tar;
+  /// ILSVRC2012_img_val.tar with ILSVRC2012_devkit_t12.tar.gz.
   ///
-  /// Fails with kNotFound, kIo, kCorrupt or kLimit, naming --data-dir and what to do about it.
+  /// Fails with kNotFound, kIo, kCorrupt or kLimit, naming --data-dir and the remedy.
   static Result<std::unique_ptr<ImageSource>> open(const std::string& data_dir, DataSplit split);
 
   std::int64_t size() const override { return std::ssize(files_); }
@@ -29,7 +29,7 @@ class EncodedImages final : public ImageSource {
   std::int64_t label(std::int64_t sample) const override;
   Result<Image> read(std::int64_t sample) const override;
 
-  /// The bytes of a sample's file. Fails like read(), but for what only decoding finds.
+  /// The bytes of a sample's file. Fails like read(), except for errors that only decoding finds.
   Result<std::string> read_encoded(std::int64_t sample) const;
 
  private:
@@ -42,10 +42,10 @@ class EncodedImages final : public ImageSource {
       const std::string& data_dir, DataSplit split);
   std::string name_of(std::int64_t sample) const;
 
-  std::string root_;  // what the paths are relative to, with a slash at its end
+  std::string root_;  // base of the paths, with a slash at its end
   std::vector<std::string> classes_;
   std::vector<LabelledFile> files_;
-  Descriptor archive_;             // none: the files lie in root_
+  Descriptor archive_;             // none: the files are in root_
   std::vector<FilePart> extents_;  // of the files in the archive
 };
 

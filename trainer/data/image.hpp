@@ -7,11 +7,11 @@
 
 namespace ddprun {
 
-/// An image as its file holds it: 8-bit pixels, top row first.
+/// An image as stored in its file: 8-bit pixels, top row first.
 struct Image {
   enum class Layout : std::uint8_t {
-    kInterleaved,  // (height, width, channels), as a JPEG decoder gives them
-    kPlanar,       // (channels, height, width), as CIFAR-10 has them
+    kInterleaved,  // (height, width, channels), as from a JPEG decoder
+    kPlanar,       // (channels, height, width), as in CIFAR-10
   };
 
   ImageSize size;
@@ -19,7 +19,7 @@ struct Image {
   Layout layout = Layout::kInterleaved;
   std::vector<std::uint8_t> pixels;
 
-  /// How far apart in `pixels` two neighbours are.
+  /// The distance in `pixels` between two neighbours.
   std::int64_t column_stride() const { return layout == Layout::kPlanar ? 1 : channels; }
   std::int64_t row_stride() const { return size.width * column_stride(); }
   std::int64_t channel_stride() const {
@@ -27,7 +27,7 @@ struct Image {
   }
 };
 
-/// No image has more pixels than this, whatever its header says.
+/// The maximum number of pixels of an image, whatever its header says.
 inline constexpr std::int64_t kPixelsMax = 64'000'000;
 
 }  // namespace ddprun

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-/// Of the formats whose endings torchvision takes for an image's, those that are not decoded.
+/// The formats that are not decoded, although torchvision accepts their endings.
 std::string_view format_of(std::string_view file) {
   struct Format {
     std::string_view magic;
@@ -46,7 +46,7 @@ Result<Image> decode_image(std::string_view file) {
   if (other.empty()) return decode_jpeg(file);
   return make_error(
       Errc::kCorrupt,
-      fmt::format("a {} file, and only JPEG and PNG are decoded; convert it", other));
+      fmt::format("a {} file, but only JPEG and PNG can be decoded; convert it", other));
 }
 
 }  // namespace ddprun

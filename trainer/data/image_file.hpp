@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-/// The pixels of a JPEG or PNG file, told apart by its first bytes: ImageNet has a PNG file whose
-/// name ends in .JPEG. Fails as decode_jpeg() and decode_png() do, and with kCorrupt where it is a
+/// The pixels of a JPEG or PNG file, distinguished by its first bytes: ImageNet has a PNG file
+/// whose name ends in .JPEG. Fails as decode_jpeg() and decode_png() do, and with kCorrupt for a
 /// file of another format, which it names.
 Result<Image> decode_image(std::string_view file);
 

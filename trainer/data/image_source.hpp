@@ -11,17 +11,17 @@ namespace ddprun {
 
 enum class DataSplit : std::uint8_t { kTrain, kTest };
 
-/// Labelled images before any transform. All may be called from several threads at once.
+/// Labelled images before any transform. All functions may be called from several threads at once.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;
   ImageSource(const ImageSource&) = delete;
   ImageSource& operator=(const ImageSource&) = delete;
 
-  /// How many samples there are, at least 1.
+  /// The number of samples, at least 1.
   virtual std::int64_t size() const = 0;
 
-  /// The names of the classes, by label; numbers where the data has no names.
+  /// The names of the classes, by label; numbers if the data has no names.
   virtual const std::vector<std::string>& classes() const = 0;
 
   /// The class of a sample, in 0..classes().size()-1. REQUIRES: 0 <= sample < size().

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 using Entries = std::vector<TarEntry>;
 
-/// An image, and where it is in the archive. The path is `class/name`, as in unpacked folders.
+/// An image, and its position in the archive. The path is `class/name`, as in unpacked folders.
 struct Member {
   std::string path;
   FilePart part;
@@ -54,7 +54,7 @@ Result<OpenTar> open_tar(const fs::path& path) {
   return OpenTar{.file = *std::move(file), .entries = *std::move(entries)};
 }
 
-/// Labels the members and puts them in order.
+/// Labels the members and sorts them.
 Result<ArchivedImages> labelled(
     Descriptor archive, std::vector<std::string> classes, const std::vector<Member>& members) {
   std::vector<std::string> paths;
@@ -74,8 +74,8 @@ Result<ArchivedImages> labelled(
   return images;
 }
 
-/// Lists archives within an archive. Each header is a read of its own, which a parallel file system
-/// answers late, but many of them side by side.
+/// Lists archives within an archive. Each header is a separate read. A parallel file system answers
+/// reads late, but many at the same time.
 std::vector<Result<Entries>> list_inner(int descriptor, const Entries& archives) {
   constexpr std::size_t kThreadsMax = 16;
   std::vector<Result<Entries>> listed(archives.size());
@@ -87,7 +87,7 @@ std::vector<Result<Entries>> list_inner(int descriptor, const Entries& archives)
   };
   std::vector<std::thread> others(std::min(kThreadsMax, archives.size()) - 1);
   for (std::thread& thread : others) {
-    // Where no further thread is allowed, those that are there do the work.
+    // If no further thread is allowed, the existing ones do the work.
     if (!start_quiet_thread(thread, "cannot start a thread that reads an archive", work)) break;
   }
   work();
@@ -97,14 +97,14 @@ std::vector<Result<Entries>> list_inner(int descriptor, const Entries& archives)
   return listed;
 }
 
-/// A file of the devkit, by the end of its path.
+/// A file of the devkit, found by the end of its path.
 Result<std::string> devkit_file(
     const std::string& devkit, const Entries& entries, std::string_view name) {
   const auto found = std::ranges::find_if(entries, [name](const TarEntry& entry) {
     return !entry.is_directory && entry.path.ends_with(name);
   });
   if (found == entries.end()) {
-    return make_error(Errc::kNotFound, fmt::format("there is no {} in it", name));
+    return make_error(Errc::kNotFound, fmt::format("it does not contain {}", name));
   }
   return devkit.substr(
       static_cast<std::size_t>(found->offset), static_cast<std::size_t>(found->bytes));
@@ -115,7 +115,7 @@ Result<std::vector<std::string>> read_devkit(const fs::path& path) {
   if (!devkit) {
     Error error = devkit.error();
     if (error.is(Errc::kNotFound)) {
-      error.detail += "; the devkit knows the classes of the validation images, and belongs there";
+      error.detail += "; put the devkit there, which has the classes of the validation images";
     }
     return error;
   }
@@ -141,7 +141,7 @@ Result<ArchivedImages> open_imagenet_train(const fs::path& tar) {
   });
   if (outer->entries.empty()) {
     return make_error(
-        Errc::kNotFound, where(tar) + ": no archive of a class in it, such as n01440764.tar");
+        Errc::kNotFound, where(tar) + ": it contains no archive of a class, such as n01440764.tar");
   }
   std::vector<Result<Entries>> inner = list_inner(outer->file.get(), outer->entries);
   std::vector<std::string> classes;
@@ -155,7 +155,7 @@ Result<ArchivedImages> open_imagenet_train(const fs::path& tar) {
       members.push_back(
           {.path = fmt::format("{}/{}", classes.back(), entry.path), .part = part_of(entry)});
     }
-    inner[at] = Entries();  // a million names need not be there twice
+    inner[at] = Entries();  // a million names need not be stored twice
   }
   auto images = labelled(std::move(outer->file), std::move(classes), members);
   if (!images) return with_context(where(tar), images.error());
@@ -175,7 +175,7 @@ Result<ArchivedImages> open_imagenet_val(const fs::path& tar, const fs::path& de
     return make_error(
         Errc::kCorrupt,
         fmt::format(
-            "{}: {} images, and {} has the classes of {}",
+            "{}: {} images, but {} has the classes of {}",
             where(tar),
             archive->entries.size(),
             devkit.string(),

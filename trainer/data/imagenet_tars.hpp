@@ -10,19 +10,19 @@
 
 namespace ddprun {
 
-/// Images in a tar archive of which nothing is unpacked.
+/// Images in a tar archive that is not unpacked.
 struct ArchivedImages {
   Descriptor archive;
   LabelledFiles labelled;       // in the order of torchvision's ImageNet
-  std::vector<FilePart> parts;  // of the archive: the files of `labelled`, one by one
+  std::vector<FilePart> parts;  // positions in the archive: one for each file of `labelled`
 };
 
-/// The training images of ImageNet's own archive, which holds an archive for each class, named as
-/// the class. All headers are read once, of several classes at a time. Fails with kNotFound, kIo,
-/// kCorrupt or kLimit, naming --data-dir and the archive.
+/// The training images of ImageNet's own archive, which contains an archive for each class, named
+/// after the class. Reads all headers once, of several classes at a time. Fails with kNotFound,
+/// kIo, kCorrupt or kLimit, naming --data-dir and the archive.
 Result<ArchivedImages> open_imagenet_train(const std::filesystem::path& tar);
 
-/// The validation images of ImageNet's own archive. The devkit, a .tar.gz as published, knows their
+/// The validation images of ImageNet's own archive. The devkit, a .tar.gz as published, has their
 /// classes, in order of their names. Fails as above.
 Result<ArchivedImages> open_imagenet_val(
     const std::filesystem::path& tar, const std::filesystem::path& devkit);

@@ -16,10 +16,10 @@
 namespace ddprun {
 namespace {
 
-/// libjpeg reports an error by a call that must not return, so it jumps: over frames of libjpeg's
-/// and of decode_rows(), none of which owns anything.
+/// libjpeg reports an error by a call that must not return, so it jumps: over frames of libjpeg and
+/// of decode_rows(), none of which owns anything.
 struct Failure {
-  jpeg_error_mgr manager;  // first, so that libjpeg's pointer to it is one to this
+  jpeg_error_mgr manager;  // first, so that libjpeg's pointer to it also points to this
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> text;
 };
@@ -30,10 +30,10 @@ struct Failure {
   std::longjmp(failure->jump, 1);
 }
 
-/// Level -1 is a warning; what is said at other levels is for the curious.
+/// Level -1 is a warning; other levels are only informative.
 void weigh(j_common_ptr info, int level) {
   if (level >= 0) return;
-  // Bytes between two segments are skipped, and no pixel is the worse for it.
+  // Bytes between two segments are skipped, which affects no pixel.
   if (info->err->msg_code == JWRN_EXTRANEOUS_DATA) return;
   fail(info);
 }
@@ -92,13 +92,13 @@ bool Decompressor::decode_rows(std::uint8_t* into) {
   return true;
 }
 
-/// PIL's conversion: the product of two parts of 255, rounded.
+/// PIL's conversion: the product of two values from 0 to 255, divided by 255 and rounded.
 std::uint8_t without_ink(int ink, int white) {
   const int product = ink * white + 128;
   return static_cast<std::uint8_t>(std::max(0, white - ((product >> 8) + product) / 256));
 }
 
-/// Adobe's files hold 255 - ink.
+/// Adobe's files store 255 - ink.
 std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& inverted) {
   std::vector<std::uint8_t> rgb;
   rgb.reserve(inverted.size() / 4 * 3);
@@ -112,7 +112,7 @@ std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& inverted)
 }
 
 Error refused(const char* why) {
-  return make_error(Errc::kCorrupt, fmt::format("not a whole JPEG file: {}", why));
+  return make_error(Errc::kCorrupt, fmt::format("not a complete JPEG file: {}", why));
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ Result<Image> decode_jpeg(std::string_view file) {
     return make_error(
         Errc::kLimit,
         fmt::format(
-            "{} x {} pixels; the limit is {} in all",
+            "{} x {} pixels; the limit is {} in total",
             image.size.width,
             image.size.height,
             kPixelsMax));

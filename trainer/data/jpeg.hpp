@@ -7,11 +7,11 @@
 
 namespace ddprun {
 
-/// The pixels of a JPEG file, as PIL's `Image.open(file).convert("RGB")` gives them: grey ones
-/// become RGB, and CMYK ones are taken as Adobe's inverted ones.
+/// The pixels of a JPEG file, equal to PIL's `Image.open(file).convert("RGB")`: grey images become
+/// RGB, and CMYK images are read as Adobe's inverted ones.
 ///
-/// Fails with kCorrupt when the file is no JPEG, ends early or is damaged; what libjpeg calls a
-/// warning and fills with grey is refused too. Fails with kLimit above kPixelsMax.
+/// Fails with kCorrupt if the file is not a JPEG, ends early or is damaged, also where libjpeg
+/// would only warn and fill with grey. Fails with kLimit above kPixelsMax.
 Result<Image> decode_jpeg(std::string_view file);
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-/// Whether `tensor` is the only one on its memory: no copy, view or recorded graph of it is left.
+/// Whether `tensor` is the only user of its memory: no copy, view or recorded graph is left.
 bool is_alone(const torch::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }

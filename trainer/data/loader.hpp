@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-/// What one pass sees.
+/// The input of one pass.
 struct Batch {
   torch::Tensor images;               // (N, channels, side, side) float32
   torch::Tensor labels;               // (N) int64
@@ -23,21 +23,21 @@ struct Batch {
 /// The batches of one epoch after the other, in order, made by threads while the model trains.
 class Loader {
  public:
-  /// Images lie in memory that `device` copies from quickly; null: in any. REQUIRES: as for
+  /// Images are in memory that `device` copies from quickly; null: in any memory. REQUIRES: as for
   /// BatchPump; the device outlives it.
   Loader(const SampleSource& source, PumpPlan plan, Device* device = nullptr);
 
-  /// Begins an epoch of these samples, whatever is left of the one before. The threads start with
-  /// the first, and stay, as does the memory of the batches. Fails with kIo. REQUIRES: all samples
-  /// lie in the source.
+  /// Begins an epoch of these samples, whatever is left of the previous one. The threads start with
+  /// the first epoch, and stay, as does the memory of the batches. Fails with kIo. REQUIRES: all
+  /// samples are in the source.
   Result<void> start(std::vector<std::int64_t> samples, std::int64_t epoch = 0);
 
-  /// The next batch; none behind the last of the epoch. Fails with what is wrong with a sample,
-  /// naming its file.
+  /// The next batch; none after the last of the epoch. Fails with the error of a sample, naming its
+  /// file.
   ///
-  /// Its memory is used for a later batch only when nobody holds the tensor, a view of it or a
-  /// graph that was recorded with it. Who copies asynchronously to a device holds it until the copy
-  /// is done.
+  /// Its memory is reused for a later batch only after nothing holds the tensor, a view of it or a
+  /// graph recorded with it. A caller that copies it asynchronously to a device must hold it until
+  /// the copy is done.
   Result<std::optional<Batch>> next();
 
  private:
@@ -46,7 +46,7 @@ class Loader {
   const SampleSource& source_;
   SampleShape shape_;
   Device* device_;
-  std::vector<torch::Tensor> idle_;    // delivered before; free when nobody else holds them
+  std::vector<torch::Tensor> idle_;    // delivered before; free if nothing else holds them
   std::deque<torch::Tensor> filling_;  // in order of delivery
   BatchPump pump_;                     // last: its threads end before the memory does
 };

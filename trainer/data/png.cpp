@@ -15,11 +15,11 @@
 namespace ddprun {
 namespace {
 
-/// libpng reports an error by a call that must not return, so it jumps: over frames of libpng's and
+/// libpng reports an error by a call that must not return, so it jumps: over frames of libpng and
 /// of open() and decode_rows(), none of which owns anything.
 struct Failure {
   std::jmp_buf jump;
-  std::array<char, 200> text;  // all zeros at first, so that there is one behind what is kept
+  std::array<char, 200> text;  // all zeros at first, so that the kept text ends with one
 
   void keep(const char* why) { std::strncpy(text.data(), why, text.size() - 1); }
 };
@@ -30,7 +30,7 @@ struct Failure {
   std::longjmp(failure->jump, 1);
 }
 
-/// Warnings are of chunks that no pixel depends on.
+/// Warnings concern chunks that do not affect pixels.
 void stay_silent(png_structp /*png*/, png_const_charp /*why*/) {}
 
 void read_more(png_structp png, png_bytep to, std::size_t bytes) {
@@ -42,7 +42,7 @@ void read_more(png_structp png, png_bytep to, std::size_t bytes) {
 
 using Palette = std::array<std::array<std::uint8_t, 3>, 256>;
 
-/// Owns a decompressor and what it reads from.
+/// Owns a decompressor and its input.
 class Decompressor {
  public:
   explicit Decompressor(std::string_view file) : rest_(file) {}
@@ -50,20 +50,20 @@ class Decompressor {
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
-  /// Reads all before the pixels, and chooses how they come. False: see why().
+  /// Reads everything before the pixels, and chooses their format. False: see why().
   bool open();
 
-  /// Decodes all rows, and what follows them. False: see why(). REQUIRES: open() succeeded;
-  /// `rows` are height() places for row_bytes() each.
+  /// Decodes all rows, and reads what follows them. False: see why(). REQUIRES: open() succeeded;
+  /// `rows` are height() pointers to row_bytes() bytes each.
   bool decode_rows(std::vector<png_bytep>& rows);
 
   std::int64_t height() const { return ::png_get_image_height(png_, info_); }
   std::int64_t width() const { return ::png_get_image_width(png_, info_); }
   std::size_t row_bytes() const { return ::png_get_rowbytes(png_, info_); }
   int color_type() const { return ::png_get_color_type(png_, info_); }
-  /// Of grey: of the others all have 8.
+  /// Bits of a grey pixel; all other formats have 8.
   int grey_bits() const { return grey_bits_; }
-  /// Entries that the file lacks are black.
+  /// Entries missing in the file are black.
   Palette palette() const;
   const char* why() const { return failure_.text.data(); }
 
@@ -80,11 +80,11 @@ bool Decompressor::open() {
   png_ = ::png_create_read_struct(PNG_LIBPNG_VER_STRING, &failure_, fail, stay_silent);
   info_ = png_ == nullptr ? nullptr : ::png_create_info_struct(png_);
   if (info_ == nullptr) {
-    failure_.keep("there is no memory for it");
+    failure_.keep("out of memory");
     return false;
   }
   ::png_set_read_fn(png_, &rest_, read_more);
-  // Texts, profiles and the like are not even unpacked.
+  // Texts, profiles and similar chunks are not even decompressed.
   ::png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   ::png_set_benign_errors(png_, 1);
   ::png_read_info(png_, info_);
@@ -114,14 +114,14 @@ Palette Decompressor::palette() const {
   return palette;
 }
 
-/// The grey of 8 bits for the `bits` that begin at `raw`.
+/// The 8-bit grey value of the `bits` at `raw`.
 std::uint8_t grey_of(const std::uint8_t* raw, int bits) {
   constexpr int kMost = 255;
   if (bits == 16) return raw[0] == 0 ? raw[1] : std::uint8_t{kMost};
   return static_cast<std::uint8_t>(raw[0] * (kMost / ((1 << bits) - 1)));
 }
 
-/// Makes RGB of what libpng left in another form. `raw` is of whole pixels.
+/// Converts other formats from libpng to RGB. `raw` consists of whole pixels.
 std::vector<std::uint8_t> rgb_of(const Decompressor& image, const std::vector<std::uint8_t>& raw) {
   const auto pixels = static_cast<std::size_t>(image.height() * image.width());
   const std::size_t step = raw.size() / pixels;
@@ -144,7 +144,7 @@ std::vector<std::uint8_t> rgb_of(const Decompressor& image, const std::vector<st
 }
 
 Error refused(const char* why) {
-  return make_error(Errc::kCorrupt, fmt::format("not a whole PNG file: {}", why));
+  return make_error(Errc::kCorrupt, fmt::format("not a complete PNG file: {}", why));
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ Result<Image> decode_png(std::string_view file) {
     return make_error(
         Errc::kLimit,
         fmt::format(
-            "{} x {} pixels; the limit is {} in all",
+            "{} x {} pixels; the limit is {} in total",
             image.size.width,
             image.size.height,
             kPixelsMax));

@@ -7,12 +7,12 @@
 
 namespace ddprun {
 
-/// The pixels of a PNG file, as PIL's `Image.open(file).convert("RGB")` gives them: palettes are
-/// looked up, grey is made RGB, transparency is dropped, of 16 bits a channel the upper 8 count;
-/// but grey of 16 bits is cut off at 255.
+/// The pixels of a PNG file, equal to PIL's `Image.open(file).convert("RGB")`: palettes are looked
+/// up, grey becomes RGB, transparency is dropped, and of 16 bits per channel the upper 8 are used;
+/// but grey of 16 bits is clamped to 255.
 ///
-/// Fails with kCorrupt when the file is no PNG, ends early or is damaged; with kLimit above
-/// kPixelsMax. What is neither size, palette nor pixels is skipped, damaged or not.
+/// Fails with kCorrupt if the file is not a PNG, ends early or is damaged; with kLimit above
+/// kPixelsMax. Chunks other than size, palette and pixels are skipped, even if damaged.
 Result<Image> decode_png(std::string_view file);
 
 }  // namespace ddprun

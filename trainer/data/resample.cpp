@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// Bytes times weights of at most 1 need 8 bits and the sign besides these.
+// Bytes times weights of at most 1 need 8 bits and the sign in addition to these.
 constexpr int kFractionBits = 32 - 8 - 2;
 constexpr std::int32_t kHalf = 1 << (kFractionBits - 1);
 
@@ -41,7 +41,7 @@ void resample_row_of(const std::uint8_t* row, const AxisWeights& columns, std::u
   }
 }
 
-/// Compiled twice: integers, so that the wider instructions change no bit.
+/// Compiled twice: with integers, the wider instructions give the same bits.
 [[gnu::always_inline]] inline void blend(
     const PixelRows& rows,
     std::span<const std::int32_t> weights,
@@ -107,7 +107,7 @@ AxisWeights::AxisWeights(std::int64_t in, std::int64_t out, Window window) {
   std::vector<double> exact(static_cast<std::size_t>(taps_max_));
   for (std::int64_t at = 0; at < window.count; ++at) {
     const double centre = (static_cast<double>(window.first + at) + 0.5) * scale;
-    const double from = centre - reach + 0.5;  // cut off, not rounded, as Pillow does
+    const double from = centre - reach + 0.5;  // truncated, not rounded, as in Pillow
     const double to = centre + reach + 0.5;
     const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(from), 0);
     const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(to), in);

@@ -1,10 +1,10 @@
 #pragma once
 
-// Resizing as PIL does it: bilinear, over as many input pixels as one output pixel covers, along
-// one axis and then along the other, in whole numbers with bytes in between. The arithmetic is that
-// of Pillow's Resample.c (precompute_coeffs, normalize_coeffs_8bpc and the two passes for 8 bits
-// per channel), so the bytes are its bytes. Which axis comes first is as of Pillow 13.0.0 (its pull
-// request 9549); before, it was always the rows, which changes some bytes by one.
+// Resizing as in PIL: bilinear, over as many input pixels as one output pixel covers, along one
+// axis and then along the other, in integers with bytes in between. The arithmetic is that of
+// Pillow's Resample.c (precompute_coeffs, normalize_coeffs_8bpc and the two passes for 8 bits per
+// channel), so the bytes are equal. The order of the axes is that of Pillow 13.0.0 (its pull
+// request 9549); before, rows always came first, which changes some bytes by one.
 
 #include "trainer/core/augment.hpp"
 
@@ -14,17 +14,17 @@
 
 namespace ddprun {
 
-/// Which input pixels make each output pixel along one axis, and with which weight.
+/// The input pixels and weights of each output pixel along one axis.
 class AxisWeights {
  public:
-  /// A stretch of output pixels: first, first + 1, …
+  /// A range of output pixels: first, first + 1, …
   struct Window {
     std::int64_t first = 0;
     std::int64_t count = 1;
   };
 
-  /// For `out` pixels made of `in`, of which only those of `window` are wanted.
-  /// REQUIRES: in, out >= 1, and the window lies in 0..out-1.
+  /// For `out` pixels made from `in`, of which only those of `window` are needed. REQUIRES: in, out
+  /// >= 1, and the window is within 0..out-1.
   AxisWeights(std::int64_t in, std::int64_t out, Window window);
 
   /// The input pixels first, first + 1, … of one output pixel, with their weights times 2^22.
@@ -38,7 +38,7 @@ class AxisWeights {
 
   std::int64_t count() const { return static_cast<std::int64_t>(firsts_.size()); }
 
-  /// The input pixels that any output pixel needs: of begin()..end()-1.
+  /// The input pixels that the output pixels need: begin()..end()-1.
   std::int64_t begin() const { return taps(0).first; }
   std::int64_t end() const;
 
@@ -49,21 +49,21 @@ class AxisWeights {
   std::vector<std::int32_t> weights_;  // (count, taps_max_)
 };
 
-/// Whether Pillow shrinks the height before it touches the width: when that takes away more than
-/// twice as many rows as columns.
+/// Whether Pillow shrinks the height before the width: if that removes more than twice as many rows
+/// as columns.
 constexpr bool is_height_first(ImageSize in, ImageSize out) {
   return in.height > out.height && in.height - out.height > 2 * (in.width - out.width);
 }
 
-/// One row resized: `row` points at the input row's first pixel, `out` takes columns.count() pixels
-/// of `channels` interleaved bytes. REQUIRES: channels is 1 or 3.
+/// Resizes one row: `row` points at its first pixel, `out` has room for columns.count() pixels of
+/// `channels` interleaved bytes. REQUIRES: channels is 1 or 3.
 void resample_row(
     const std::uint8_t* row,
     const AxisWeights& columns,
     std::int64_t channels,
     std::span<std::uint8_t> out);
 
-/// Input rows, `stride` bytes from one to the next.
+/// Input rows, `stride` bytes apart.
 struct PixelRows {
   const std::uint8_t* first = nullptr;
   std::int64_t stride = 0;

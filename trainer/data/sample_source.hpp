@@ -17,13 +17,13 @@ struct SampleShape {
   bool operator==(const SampleShape&) const = default;
 };
 
-/// One look at one sample; an augmentation may differ from epoch to epoch.
+/// One use of one sample; an augmentation may differ from epoch to epoch.
 struct SampleKey {
   std::int64_t sample = 0;
   std::int64_t epoch = 0;
 };
 
-/// Samples as the model sees them: what a Loader makes batches of.
+/// Samples in the form of the model's input; a Loader makes batches of them.
 class SampleSource {
  public:
   virtual ~SampleSource() = default;

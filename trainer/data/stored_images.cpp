@@ -30,8 +30,9 @@ Result<IdxFile> read_idx(const std::string& data_dir, const std::string& stem) {
     return make_error(
         Errc::kNotFound,
         path.error().detail +
-            "; name the directory of the IDX files, or the one with torchvision's MNIST/raw or "
-            "FashionMNIST/raw, with --data-dir");
+            "; give --data-dir the directory of the IDX files, or the one with torchvision's "
+            "MNIST/raw "
+            "or FashionMNIST/raw");
   }
   auto content = read_data_file(*path);
   if (!content) return content.error();
@@ -46,7 +47,7 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-/// CIFAR's ten names, or numbers where the file is missing or another one.
+/// CIFAR's ten names, or numbers if the file is missing or has other content.
 std::vector<std::string> cifar_classes(const CifarFiles& files) {
   const bool is_pickled = files.batches().version == CifarBatches::Version::kPython;
   const auto content = files.read(is_pickled ? "batches.meta" : "batches.meta.txt");
@@ -89,7 +90,7 @@ Result<std::unique_ptr<ImageSource>> StoredImages::open_idx(
     return make_error(
         Errc::kCorrupt,
         fmt::format(
-            "{} has {} images, and {} has {} labels",
+            "{} has {} images, but {} has {} labels",
             image_file->path,
             images->count,
             label_file->path,

@@ -12,12 +12,12 @@ namespace ddprun {
 class StoredImages final : public ImageSource {
  public:
   /// A pair of IDX files of `split`, `train-…` or `t10k-…`, plain or .gz, with 10 classes. Fails
-  /// with kNotFound, kIo, kCorrupt or kLimit, naming the file, and --data-dir where it is missing.
+  /// with kNotFound, kIo, kCorrupt or kLimit, naming the file, and --data-dir if it is missing.
   static Result<std::unique_ptr<ImageSource>> open_idx(
       const std::string& data_dir, DataSplit split);
 
   /// The data_batch_*, or the test_batch, of CIFAR-10's binary or Python version, in order of their
-  /// names, from where CifarFiles::open() finds them. Names of the classes are those of
+  /// names, where CifarFiles::open() finds them. The names of the classes come from
   /// batches.meta.txt or batches.meta. Fails as above.
   static Result<std::unique_ptr<ImageSource>> open_cifar10(
       const std::string& data_dir, DataSplit split);

@@ -16,8 +16,8 @@ at::Generator generator_of(std::int64_t sample) {
   return at::detail::createCPUGenerator(static_cast<std::uint64_t>(sample));
 }
 
-/// Adds to each value of a plane 0.3 of the one before it, along rows or columns, around the edge.
-/// In place and backwards, so that what is added is the neighbour's value of before.
+/// Adds to each value of a plane 0.3 of the one before it, along rows or columns, with wrap-around.
+/// In place and backwards, so that it adds the old value of the neighbour.
 void smear(std::span<float> plane, std::size_t length, std::size_t stride) {
   constexpr float kShare = 0.3F;
   for (std::size_t start = 0; start < plane.size(); ++start) {
@@ -84,7 +84,7 @@ Result<Image> FakeImages::read(std::int64_t sample) const {
       .layout = Image::Layout::kPlanar,
       .pixels = std::vector<std::uint8_t>(static_cast<std::size_t>(noise.numel()))};
   const std::span values(noise.const_data_ptr<float>(), image.pixels.size());
-  // ToPILImage's mul(255).byte(): towards zero, and then the lowest eight bits.
+  // ToPILImage's mul(255).byte(): rounded towards zero, then the lowest eight bits.
   std::ranges::transform(values, image.pixels.begin(), [](float value) {
     return static_cast<std::uint8_t>(static_cast<std::int64_t>(value * 255.0F));
   });

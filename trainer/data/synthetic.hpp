@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-/// Noise that costs no disk: `torchvision.datasets.FakeData`, byte by byte. A sample's image and
+/// Noise that needs no disk: `torchvision.datasets.FakeData`, byte by byte. A sample's image and
 /// label come from a generator seeded with its number.
 class FakeImages final : public ImageSource {
  public:
@@ -31,14 +31,14 @@ class FakeImages final : public ImageSource {
  private:
   Options options_;
   std::vector<std::string> classes_;
-  /// The label is drawn behind the image's thousands of numbers, so read() keeps it; -1: not drawn.
+  /// The label is drawn after the image's thousands of numbers, so read() keeps it; -1: not drawn.
   mutable std::vector<std::atomic<std::int32_t>> labels_;
 };
 
-/// Smooth noise for a burn-in, in the manner of Crusoe's vision transformer example: normal noise
-/// of a generator seeded with the sample's number, smeared three times by adding 0.3 of the
-/// neighbour above and then of the one to the left (around the edges), then shifted and scaled to
-/// mean 0 and deviation 1. The label is the sample's number modulo the classes.
+/// Smooth noise for a burn-in, like that of Crusoe's vision transformer example: normal noise from
+/// a generator seeded with the sample's number, smeared three times by adding 0.3 of the neighbour
+/// above and then of the one to the left (with wrap-around), then shifted and scaled to mean 0 and
+/// deviation 1. The label is the sample's number modulo the number of classes.
 class SmearedNoise final : public SampleSource {
  public:
   struct Options {

@@ -15,7 +15,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kEntriesMax = 100'000'000;
-/// Names and pax records are no longer than this.
+/// The maximum length of names and pax records.
 constexpr std::int64_t kExtraBytesMax = 1 << 20;
 
 std::string plain_path(std::string path) {
@@ -29,13 +29,13 @@ std::string plain_path(std::string path) {
 }
 
 Error cut_off() {
-  return make_error(Errc::kCorrupt, "the tar archive is cut off");
+  return make_error(Errc::kCorrupt, "the tar archive is truncated");
 }
 
-/// Walks from header to header; what the extra ones say holds for the next entry.
+/// Goes from header to header; the values in extra headers apply to the next entry.
 class TarWalk {
  public:
-  /// Yields a part of what holds the archive.
+  /// Yields a part of the medium that contains the archive.
   using Read = std::function<Result<std::string>(const FilePart&)>;
 
   TarWalk(Read read, const FilePart& part)
@@ -67,7 +67,7 @@ Result<std::vector<TarEntry>> TarWalk::all() {
     auto const taken = take(*std::move(header));
     if (!taken) return taken.error();
   }
-  // Some writers leave out the blocks of zeros, but an archive without any entry is a cut one.
+  // Some writers omit the blocks of zeros, but an archive without any entry is truncated.
   if (entries_.empty()) return cut_off();
   return std::move(entries_);
 }

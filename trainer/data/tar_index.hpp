@@ -11,9 +11,9 @@ namespace ddprun {
 
 /// A file or directory in a tar archive.
 struct TarEntry {
-  std::string path;  // without "./" before and "/" behind
+  std::string path;  // without a leading "./" or a trailing "/"
   bool is_directory = false;
-  std::int64_t offset = 0;  // of its content in the file that holds the archive
+  std::int64_t offset = 0;  // of its content in the file with the archive
   std::int64_t bytes = 0;
 };
 
@@ -23,15 +23,15 @@ struct FilePart {
   std::int64_t bytes = 0;
 };
 
-/// The entries of the uncompressed tar archive that is `part` of `descriptor`, by reading its
-/// headers alone. Fails with kCorrupt where a header is damaged, or content goes on behind the end;
-/// with kIo, and with kLimit above 100 million entries.
+/// The entries of the uncompressed tar archive in `part` of `descriptor`; reads only its headers.
+/// Fails with kCorrupt if a header is damaged or content extends beyond the end; with kIo, and with
+/// kLimit above 100 million entries.
 Result<std::vector<TarEntry>> list_tar(int descriptor, const FilePart& part);
 
-/// The same of an archive in memory.
+/// The same for an archive in memory.
 Result<std::vector<TarEntry>> list_tar(std::string_view archive);
 
-/// All of `part`. Fails with kIo, or with kCorrupt where the file ends before.
+/// All bytes of `part`. Fails with kIo, or with kCorrupt if the file ends earlier.
 Result<std::string> read_part(int descriptor, const FilePart& part);
 
 }  // namespace ddprun

@@ -27,8 +27,8 @@ Result<TokenWindows> TokenWindows::open(const std::string& path, const Options& 
     return make_error(
         Errc::kCorrupt,
         fmt::format(
-            "{}: {} bytes are no whole number of tokens of {} bytes; was it cut off, or is another "
-            "width meant?",
+            "{}: {} bytes are not a multiple of the token width {}; give the right width, or a "
+            "complete file",
             path,
             about.st_size,
             width));
@@ -38,8 +38,7 @@ Result<TokenWindows> TokenWindows::open(const std::string& path, const Options& 
     return make_error(
         Errc::kCorrupt,
         fmt::format(
-            "{}: {} tokens are fewer than a window of {} and the target behind it; shorter windows "
-            "need less",
+            "{}: {} tokens are fewer than a window of {} and its last target; use shorter windows",
             path,
             tokens,
             options.length));
@@ -63,8 +62,7 @@ Result<TokenWindows::Batch> TokenWindows::read(std::span<const std::int64_t> win
     return make_error(
         Errc::kCorrupt,
         fmt::format(
-            "{}: token {} is {}, and the vocabulary has {}; is it another one's, or is another "
-            "width meant?",
+            "{}: token {} is {}, but the vocabulary has {}; give the right vocabulary or width",
             path_,
             first + place,
             token,

@@ -11,40 +11,40 @@
 
 namespace ddprun {
 
-/// Text as the numbers of its tokens, for a language model of one's own: a file that holds nothing
-/// but unsigned little-endian numbers, as nanoGPT's prepare.py and numpy's tofile() write it. The
-/// file is mapped, and read where a window needs it; the kernel keeps what fits in memory.
+/// Text as token numbers, for a custom language model: a file that contains only unsigned
+/// little-endian numbers, as nanoGPT's prepare.py and numpy's tofile() write it. The file is
+/// mapped, and read when a window needs it; the kernel caches what fits in memory.
 ///
-/// Window i has the tokens i·length to (i+1)·length - 1, and for targets those one place further:
-/// no token is given twice, and what is left at the end is left out.
+/// Window i has the tokens i·length to (i+1)·length - 1, and its targets are shifted by one: no
+/// token occurs twice, and the remainder at the end is not used.
 class TokenWindows {
  public:
-  /// How wide a number is.
+  /// The width of a number.
   enum class Width : std::uint8_t { kUint16 = 2, kUint32 = 4 };  // bytes
 
   struct Options {
     std::int64_t length = 1024;    // of a window, tokens, >= 1
     Width width = Width::kUint16;  // enough for GPT-2's vocabulary
-    // Tokens are smaller than this; none: unchecked. Initialised here too, or g++ warns where
+    // Tokens are smaller than this; none: unchecked. Initialised here too: otherwise g++ warns if
     // designated initialisers leave it out.
     std::optional<std::int64_t> vocabulary = {};  // NOLINT(readability-redundant-member-init)
   };
 
-  /// What a language model takes and what it is to say, both (windows, length) int64.
+  /// The input and the expected output of a language model, both (windows, length) int64.
   struct Batch {
     torch::Tensor inputs;
     torch::Tensor targets;
   };
 
-  /// Fails with kNotFound or kIo where there is no such file, and with kCorrupt where it is no
-  /// whole number of tokens, or has fewer than one window and its last target.
+  /// Fails with kNotFound or kIo if there is no such file, and with kCorrupt if it is not a whole
+  /// number of tokens, or is shorter than one window and its last target.
   static Result<TokenWindows> open(const std::string& path, const Options& options);
 
-  /// How many windows there are, >= 1: what epoch_order() is given.
+  /// The number of windows, >= 1: the argument for epoch_order().
   std::int64_t size() const { return (tokens_.size(0) - 1) / options_.length; }
 
-  /// These windows, in this order. Fails with kCorrupt, naming file, place and token, where one is
-  /// not of the vocabulary. REQUIRES: each lies in 0..size()-1.
+  /// These windows, in this order. Fails with kCorrupt, naming file, position and token, if a token
+  /// is not in the vocabulary. REQUIRES: each window is in 0..size()-1.
   Result<Batch> read(std::span<const std::int64_t> windows) const;
 
  private:
@@ -53,7 +53,7 @@ class TokenWindows {
 
   std::string path_;
   Options options_;
-  torch::Tensor tokens_;  // (tokens) of the file's width, mapped
+  torch::Tensor tokens_;  // (tokens) with the width of the file, mapped
 };
 
 }  // namespace ddprun

@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// The numbers that torchvision's transforms draw from a generator of torch, and its state after
-/// them: the default generator's are those of a DataLoader without workers.
+/// The random numbers that torchvision's transforms draw from a torch generator, with the same
+/// state afterwards: with the default generator, those of a DataLoader without workers.
 class TorchDraws final : public Draws {
  public:
   explicit TorchDraws(at::Generator generator);

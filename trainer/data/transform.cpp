@@ -22,7 +22,7 @@ Error wrong_size(const Image& image, std::string_view expected) {
           expected));
 }
 
-/// PIL resizes interleaved pixels; planar ones are put so first.
+/// PIL resizes interleaved pixels; planar ones are converted first.
 Image interleaved(const Image& image) {
   Image result{
       .size = image.size,
@@ -46,7 +46,7 @@ Transform::Transform(const TransformPlan& plan) : plan_(plan) {
   DDPRUN_CHECK(plan.side >= 1 && plan.side <= kSideMax);
   for (std::size_t c = 0; c < values_.size(); ++c) {
     for (std::size_t byte = 0; byte < values_[c].size(); ++byte) {
-      // P13: three operations in this order; a multiplication by 1/255 would round differently.
+      // P13: three operations in this order; multiplying by 1/255 would round differently.
       const float part = static_cast<float>(byte) / 255.0F;
       const float centred = part - plan.mean[c];
       values_[c][byte] = centred / plan.deviation[c];
@@ -57,7 +57,7 @@ Transform::Transform(const TransformPlan& plan) : plan_(plan) {
 Result<void> Transform::write(const Image& image, Draws& draws, std::span<float> out) const {
   DDPRUN_CHECK(std::ssize(out) == plan_.floats());
   if (image.channels > plan_.channels) {
-    return make_error(Errc::kInvalidArgument, "a coloured image where grey ones are expected");
+    return make_error(Errc::kInvalidArgument, "a coloured image, expected a grey one");
   }
   const ImageSize side{.height = plan_.side, .width = plan_.side};
   switch (plan_.fit) {
@@ -106,7 +106,7 @@ Result<void> Transform::resize_and_cut(const Image& image, Draws& draws, float* 
   return {};
 }
 
-/// Without resizing. `part` may reach beyond the image, where there are zeros.
+/// Without resizing. `part` may extend beyond the image, where pixels are zero.
 void Transform::copy(const Image& image, const Crop& part, bool is_flipped, float* out) const {
   for (std::int64_t c = 0; c < plan_.channels; ++c) {
     const std::array<float, 256>& values = values_[static_cast<std::size_t>(c)];
@@ -128,7 +128,7 @@ void Transform::copy(const Image& image, const Crop& part, bool is_flipped, floa
   }
 }
 
-/// Part of an image, and which of its pixels make which of the square.
+/// The part of an image, and which of its pixels make which pixels of the square.
 struct Transform::Resizing {
   PixelRows rows;  // of the part
   std::int64_t width = 0;
@@ -138,11 +138,11 @@ struct Transform::Resizing {
   bool is_flipped = false;
 };
 
-/// The square in the middle of `part` resized to `size`; all of it where that is the square.
+/// The square in the middle of `part` resized to `size`; all of it if that is the square.
 void Transform::resize(
     const Image& image, const Crop& part, ImageSize size, bool is_flipped, float* out) const {
   const Crop middle = centre_crop(size, plan_.side);
-  // A side longer than what is resized would be padded; every plan resizes to at least its side.
+  // A side longer than the resized part would be padded; every plan resizes to at least its side.
   DDPRUN_CHECK(middle.row >= 0 && middle.column >= 0);
   const Resizing how{
       .rows =
@@ -198,7 +198,7 @@ void Transform::resize_height_first(const Resizing& how, float* out) const {
   }
 }
 
-/// One row of interleaved bytes into the planes of the sample; `out` is its place in the first.
+/// Writes one row of interleaved bytes to the sample's planes; `out` is its place in the first.
 void Transform::put_row(
     const std::uint8_t* pixels, std::int64_t channels, bool is_flipped, float* out) const {
   const std::int64_t plane = plan_.side * plan_.side;

@@ -10,16 +10,16 @@
 
 namespace ddprun {
 
-/// Carries out a plan: from the bytes of an image to the floats that the model sees, without a copy
-/// in between. The bits are those of torchvision on PIL images followed by ToTensor and Normalize.
-/// May be used from several threads at once.
+/// Carries out a plan: from the bytes of an image to the floats of the model's input, without a
+/// copy in between. The bits equal those of torchvision on PIL images followed by ToTensor and
+/// Normalize. May be used from several threads at once.
 class Transform {
  public:
   explicit Transform(const TransformPlan& plan);
 
   const TransformPlan& plan() const { return plan_; }
 
-  /// Writes (channels, side, side) floats. Fails with kInvalidArgument where the image has not the
+  /// Writes (channels, side, side) floats. Fails with kInvalidArgument if the image has another
   /// size, or more channels than the plan expects. REQUIRES: out.size() == plan().floats().
   Result<void> write(const Image& image, Draws& draws, std::span<float> out) const;
 
@@ -36,7 +36,7 @@ class Transform {
       const std::uint8_t* pixels, std::int64_t channels, bool is_flipped, float* out) const;
 
   TransformPlan plan_;
-  /// What each byte becomes, by channel: there are only 256, so P13's divisions are done once.
+  /// The result for each byte, by channel: there are only 256, so P13's divisions are done once.
   std::array<std::array<float, 256>, 3> values_{};
 };
 

@@ -21,7 +21,7 @@ class Attention final : public nn::Module {
     dropout_ = register_module("dropout", nn::Dropout(dropout));
   }
 
-  torch::Tensor forward(const torch::Tensor& x) {  // (N, tokens, width), and so is the result
+  torch::Tensor forward(const torch::Tensor& x) {  // (N, tokens, width), as is the result
     const std::int64_t width = x.size(2);
     const torch::Tensor packed =
         project(qkv_, x)
@@ -57,7 +57,7 @@ class Block final : public nn::Module {
 
  private:
   nn::LayerNorm norm1_{nullptr};
-  std::shared_ptr<Attention> attn_;  // these two are in the list of children, too
+  std::shared_ptr<Attention> attn_;  // also in the list of children
   nn::LayerNorm norm2_{nullptr};
   std::shared_ptr<Mlp> mlp_;
 };

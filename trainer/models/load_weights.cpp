@@ -8,7 +8,7 @@ namespace ddprun {
 namespace {
 
 DType dtype_of(const torch::Tensor& tensor) {
-  // Of a model: floats, and the count of BatchNorm's batches.
+  // A model's tensors are floats, or BatchNorm's count of batches.
   DDPRUN_CHECK(tensor.scalar_type() == torch::kFloat32 || tensor.scalar_type() == torch::kInt64);
   return tensor.scalar_type() == torch::kFloat32 ? DType::kF32 : DType::kI64;
 }
@@ -29,7 +29,7 @@ torch::ScalarType torch_type_of(DType dtype) {
   }
 }
 
-/// A copy, since a view of a foreign file may lie at an address that no tensor may have.
+/// A copy, because a view of a foreign file may have an alignment that tensors do not allow.
 torch::Tensor tensor_of(const TensorView& view) {
   const torch::Tensor tensor = torch::empty(view.shape, torch_type_of(view.dtype));
   DDPRUN_CHECK(tensor.nbytes() == view.bytes.size());

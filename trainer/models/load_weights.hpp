@@ -9,10 +9,10 @@
 
 namespace ddprun {
 
-/// Overwrites the model's parameters and buffers by the tensors of their names, converted where the
-/// floats of the file are wider or narrower. What the file has not, and a head of another number
-/// of classes, keeps its values and is reported. Fails as plan_load does, and then leaves the model
-/// as it was. REQUIRES: the model lies on the CPU.
+/// Overwrites the model's parameters and buffers with the tensors of the same names; floats of
+/// another width are converted. Tensors that the file lacks, and a head with another number of
+/// classes, keep their values and are reported. Fails as plan_load does, and then leaves the model
+/// unchanged. REQUIRES: the model is on the CPU.
 Result<LoadReport> load_weights(Model const& model, const std::vector<TensorView>& views);
 
 }  // namespace ddprun

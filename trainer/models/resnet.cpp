@@ -27,16 +27,16 @@ nn::Conv2d make_conv(const ConvShape& shape) {
 }
 
 struct BlockShape {
-  std::int64_t in = 1;      // channels that come in
+  std::int64_t in = 1;      // input channels
   std::int64_t planes = 1;  // channels of the 3x3
-  std::int64_t out = 1;     // channels that leave
+  std::int64_t out = 1;     // output channels
   std::int64_t stride = 1;
 };
 
-/// What a block adds its result to: its input, or where the shapes differ a convolution of it.
+/// What a block adds to its result: its input, or, if the shapes differ, a convolution of it.
 class Shortcut {
  public:
-  /// Draws the convolution's weights, which Python does before the block's own.
+  /// Draws the convolution's weights, before the block's own as in Python.
   explicit Shortcut(const BlockShape& shape) {
     if (shape.stride == 1 && shape.in == shape.out) return;
     const nn::Conv2d conv =
@@ -46,7 +46,7 @@ class Shortcut {
     downsample_->push_back(BatchNorm(shape.out));
   }
 
-  /// Behind the block's own layers, as in Python.
+  /// Registered after the block's own layers, as in Python.
   void register_in(nn::Module& block) {
     if (!downsample_.is_empty()) block.register_module("downsample", downsample_);
   }
@@ -126,7 +126,7 @@ class Bottleneck final : public Block {
   Shortcut shortcut_;
 };
 
-/// The blocks of one size of image, named "0", "1" and so on.
+/// The blocks for one image size, named "0", "1" and so on.
 class Stage final : public nn::Module {
  public:
   Stage(BlockShape shape, int blocks, bool is_bottleneck) {
@@ -148,7 +148,7 @@ class Stage final : public nn::Module {
   }
 
  private:
-  std::vector<std::shared_ptr<Block>> blocks_;  // also in the list of children, which torch keeps
+  std::vector<std::shared_ptr<Block>> blocks_;  // also in torch's list of children
 };
 
 class Resnet final : public Model {
@@ -185,7 +185,7 @@ class Resnet final : public Model {
   }
 
  private:
-  /// torchvision lets each layer draw its default values first and then draws these over them.
+  /// torchvision lets each layer draw its default values and then overwrites them with these.
   void redraw_convolutions() {
     for (const std::shared_ptr<nn::Module>& module : modules(/*include_self=*/false)) {
       if (auto const* conv = module->as<nn::Conv2d>(); conv != nullptr) {

@@ -7,13 +7,13 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// What the three nets with convolutions have in common. Each layer is made by a statement of its
-/// own: inside one call GCC would build them, and draw their weights, from right to left (P3).
+/// The common part of the three nets with convolutions. Each layer is made by a separate statement:
+/// within one call GCC would build them, and draw their weights, from right to left (P3).
 class ConvLayers : public Model {
  public:
   explicit ConvLayers(const ImageShape& image) {
     const std::int64_t pooled =
-        (image.side - 4) / 2;  // what two convolutions and the pooling leave
+        (image.side - 4) / 2;  // size after two convolutions and the pooling
     conv1 = register_module("conv1", nn::Conv2d(nn::Conv2dOptions(image.channels, 32, 3)));
     conv2 = register_module("conv2", nn::Conv2d(nn::Conv2dOptions(32, 64, 3)));
     fc1 = register_module("fc1", nn::Linear(64 * pooled * pooled, 128));
@@ -25,7 +25,7 @@ class ConvLayers : public Model {
   nn::Linear fc1{nullptr};
 };
 
-// The shapes beside the layers are those of MNIST.
+// The shapes beside the layers are those for MNIST.
 
 class ConvNet final : public ConvLayers {
  public:

@@ -19,7 +19,7 @@ torch::Tensor Mlp::forward(const torch::Tensor& x) {
 
 void fill_trunc_normal(const torch::Tensor& tensor, double std) {
   constexpr double kCut = 2;
-  // The share of the values below each cut, as a quantile of erfinv: 2 * Phi - 1.
+  // The share of values below each cut, as a quantile of erfinv: 2 * Phi - 1.
   const auto quantile = [std](double cut) {
     const double below = (1.0 + std::erf(cut / std / std::numbers::sqrt2)) / 2.0;
     return 2 * below - 1;

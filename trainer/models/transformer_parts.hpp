@@ -1,6 +1,6 @@
 #pragma once
 
-// What both vision transformers are made of.
+// The parts of both vision transformers.
 
 #include "trainer/models/project.hpp"
 
@@ -10,8 +10,8 @@
 
 namespace ddprun {
 
-/// The two linear layers behind the attention of a block, "0" and "3", with GELU between them and
-/// dropout behind each: (…, width) → (…, width). Draws as nn.Sequential(Linear, GELU, Dropout,
+/// The two linear layers after the attention of a block, "0" and "3", with GELU between them and
+/// dropout after each: (…, width) → (…, width). Draws as nn.Sequential(Linear, GELU, Dropout,
 /// Linear, Dropout) does.
 class Mlp final : public torch::nn::Module {
  public:
@@ -26,12 +26,12 @@ class Mlp final : public torch::nn::Module {
   torch::nn::Dropout dropout_{nullptr};
 };
 
-/// Draws `tensor` from the normal distribution of mean 0 and deviation `std`, cut off at -2 and 2
-/// (not at two deviations): torch.nn.init.trunc_normal_, which libtorch has not, bit for bit.
+/// Draws `tensor` from the normal distribution with mean 0 and deviation `std`, truncated at -2 and
+/// 2 (not at two deviations): torch.nn.init.trunc_normal_, which libtorch lacks, bit for bit.
 void fill_trunc_normal(const torch::Tensor& tensor, double std);
 
-/// (N, channels, side, side) → (N, patches + 1, width): each patch made a token by `patches`, whose
-/// stride is its kernel, behind the class token, (1, 1, width).
+/// (N, channels, side, side) → (N, patches + 1, width): the class token, (1, 1, width), followed by
+/// a token for each patch, made by `patches`, whose stride equals its kernel size.
 torch::Tensor tokens_of(
     const torch::Tensor& images, torch::nn::Conv2d& patches, const torch::Tensor& class_token);
 

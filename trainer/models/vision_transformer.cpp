@@ -17,8 +17,8 @@ nn::LayerNorm make_norm(std::int64_t width) {
   return nn::LayerNorm(nn::LayerNormOptions({width}).eps(1e-6));
 }
 
-/// Self-attention with the parameters of torch.nn.MultiheadAttention(batch_first=True), and what it
-/// computes when asked for no weights. libtorch's own module computes it in another way, with other
+/// Self-attention with the parameters of torch.nn.MultiheadAttention(batch_first=True) and its
+/// result when no weights are requested. libtorch's own module computes it differently, with other
 /// bits.
 class SelfAttention final : public nn::Module {
  public:
@@ -30,12 +30,12 @@ class SelfAttention final : public nn::Module {
     nn::init::zeros_(out_proj_->bias);
   }
 
-  torch::Tensor forward(const torch::Tensor& x) {  // (N, tokens, width), and so is the result
+  torch::Tensor forward(const torch::Tensor& x) {  // (N, tokens, width), as is the result
     return is_fused(x) ? fused(x) : in_steps(x);
   }
 
  private:
-  /// When Python takes the kernel that knows no gradients, whose bits are its own.
+  /// Whether Python uses the kernel without gradients, which has its own bits.
   bool is_fused(const torch::Tensor& x) const {
     return !is_training() && !torch::GradMode::is_enabled() && heads_ % 2 == 0 &&
            x.scalar_type() == in_proj_weight_.scalar_type() &&
@@ -57,8 +57,8 @@ class SelfAttention final : public nn::Module {
         /*need_weights=*/false));
   }
 
-  /// Tokens come first on the way, as in Python: the order of the rows decides how a matrix product
-  /// is blocked, and so about bits.
+  /// Tokens are the first dimension inside, as in Python: the order of rows decides how a matrix
+  /// product is blocked, and so its bits.
   torch::Tensor in_steps(const torch::Tensor& x) {
     const std::int64_t batch = x.size(0);
     const std::int64_t tokens = x.size(1);
@@ -114,7 +114,7 @@ class EncoderBlock final : public nn::Module {
 
  private:
   nn::LayerNorm ln_1_{nullptr};
-  std::shared_ptr<SelfAttention> self_attention_;  // these two are in the list of children, too
+  std::shared_ptr<SelfAttention> self_attention_;  // also in the list of children
   nn::Dropout dropout_{nullptr};
   nn::LayerNorm ln_2_{nullptr};
   std::shared_ptr<Mlp> mlp_;

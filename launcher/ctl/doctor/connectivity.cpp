@@ -26,17 +26,17 @@
 namespace ddprun {
 namespace {
 
-// As many names as the name service looks up at once.
+// As many names as the name service can resolve at once.
 constexpr std::size_t kProbesAtOnceMax = 16;
 constexpr std::size_t kCallersMax = 256;
-// The others are for a node that did not listen when the first came: one when half of the time is
-// over, one when it comes here.
+// The second and third probe are for a node that did not listen yet at the first: one when half of
+// the time is over, one when that node connects here.
 constexpr int kProbesMax = 3;
 
 using Stream = asio::posix::stream_descriptor;
 using Transferred = std::tuple<boost::system::error_code, std::size_t>;
 
-/// The clock that people read, in nanoseconds since 1970.
+/// Wall-clock time, in nanoseconds since 1970.
 std::int64_t wall_clock_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -53,21 +53,23 @@ asio::awaitable<Transferred> send(Stream& stream, const std::string& line) {
   co_return co_await asio::async_write(stream, asio::buffer(line), kTuple);
 }
 
-/// What came of a read or a write with a deadline.
+/// The result of a read or write with a deadline.
 Result<void> outcome(const Result<Transferred>& ended) {
   if (!ended) return ended.error();
   const boost::system::error_code error = std::get<0>(*ended);
   if (!error) return {};
-  return make_error(Errc::kProtocol, "what listens there hung up; it is not ddpctl doctor");
+  return make_error(
+      Errc::kProtocol,
+      "the program that listens there closed the connection; it is not ddpctl doctor");
 }
 
-/// What a visit tells of the other's clock.
+/// What a probe shows about the other node's clock.
 struct Clocks {
-  Duration ahead{};  // of the other's
+  Duration ahead{};  // how far the other clock is ahead
   Duration doubt{};
 };
 
-/// The other read its clock somewhere between our two readings.
+/// The other node read its clock somewhere between our two readings.
 Clocks compare(std::int64_t sent_ns, std::int64_t other_ns, std::int64_t received_ns) {
   const std::int64_t half_ns = (received_ns - sent_ns) / 2;
   return {
@@ -78,11 +80,11 @@ Clocks compare(std::int64_t sent_ns, std::int64_t other_ns, std::int64_t receive
 struct Peer {
   Encounter met;
   int probes = 0;
-  bool is_due = true;  // or being visited
+  bool is_due = true;  // or being probed
 
   bool has_met() const { return !met.error && met.was_heard; }
 
-  /// Another visit may end better than the last.
+  /// Another probe may succeed after a failed one.
   bool may_be_probed_again() const { return met.error && probes < kProbesMax && !is_due; }
 };
 
@@ -114,10 +116,10 @@ class ConnectivityCheck {
   std::uint16_t port_;
   ConnectivityLimits limits_;
   NameService names_;
-  std::vector<Peer> peers_;      // by node id; our own has nothing to tell
-  std::deque<std::size_t> due_;  // to be visited
-  Timer someone_is_due_;         // never expires; cancelled to wake those who wait
-  Timer end_;                    // cancelled when all have met
+  std::vector<Peer> peers_;      // by node id; our own entry is unused
+  std::deque<std::size_t> due_;  // to be probed
+  Timer someone_is_due_;         // never expires; cancelled to wake the probers
+  Timer end_;                    // cancelled when all nodes have been reached both ways
   bool is_over_ = false;
 };
 
@@ -152,7 +154,7 @@ asio::awaitable<void> ConnectivityCheck::run(const std::vector<Descriptor>& list
   end_.expires_at(begin + limits_.all / 2);
   co_await end_.async_wait(kTuple);
   if (!have_all_met()) {
-    // Where only the way here is closed, a node whose doctor started late is never heard.
+    // If only the way here is blocked, a node whose doctor started late never connects here.
     for (std::size_t node = 0; node < peers_.size(); ++node) {
       probe_again(node);
     }
@@ -185,7 +187,7 @@ asio::awaitable<void> ConnectivityCheck::probe_due_nodes() {
     ++peer.probes;
     const Endpoint endpoint{.host = peer.met.node, .port = port_};
     const auto clocks = co_await probe(endpoint);
-    // One that the end cut short tells nothing; of the one before there is something to tell.
+    // A probe that the end cut short shows nothing; the result of the one before it counts.
     if (is_over_ && !clocks) co_return;
     peer.is_due = false;
     peer.met.error = clocks ? std::nullopt : std::optional(clocks.error());

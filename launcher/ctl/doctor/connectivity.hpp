@@ -1,8 +1,8 @@
 #pragma once
 
-// The doctors of a step visit each other: each connects to all others at the port that the job
-// would use, and is visited by all. So every way between two nodes is tried, and clocks are
-// compared as they talk.
+// The doctors of a step probe each other: each connects to all others on the port that the job
+// would use, and accepts a connection from each. So every direction between two nodes is checked,
+// and clocks are compared on the way.
 
 #include "base/descriptor.hpp"
 #include "base/time.hpp"
@@ -15,13 +15,13 @@
 namespace ddprun {
 
 struct ConnectivityLimits {
-  Duration probe{};  // for one visit, on either side
-  Duration all{};    // for all of them, in which the doctors of other nodes have to start
+  Duration probe{};  // for one probe, on either side
+  Duration all{};    // for all of them, including the start of the other nodes' doctors
 };
 
-/// Until all have met both ways, or the limit is over. A node that did not listen yet is visited
-/// again when half of the limit is over, and when it comes by itself. `listening` are this node's
-/// sockets at `port`. REQUIRES: the step has other nodes.
+/// Runs until all nodes have reached each other both ways, or until the limit. A node that did not
+/// listen yet is probed again after half of the limit, and when it connects itself. `listening` are
+/// this node's sockets on `port`. REQUIRES: the step has other nodes.
 std::vector<Encounter> check_connectivity(
     const Allocation& allocation,
     std::uint16_t port,

@@ -1,5 +1,5 @@
-// What is looked at, in which order, and with which remedy if it does not answer. Judging is done
-// by launcher/core/*diagnosis.cpp, looking by launcher/doctor_*.cpp.
+// What is probed, in which order, and the remedy if a probe does not answer. core/*diagnosis.cpp
+// judges the results; machine.cpp and network.cpp probe.
 
 #include "launcher/ctl/doctor/doctor.hpp"
 
@@ -29,10 +29,11 @@
 namespace ddprun {
 namespace {
 
-constexpr char kTryAgain[] = "try again, and see how busy this machine is";
-constexpr char kNameService[] = "see to the name service (/etc/resolv.conf) of this machine";
-constexpr char kDeadDisk[] = "its disk does not answer: see to its server, or leave this node out";
-// Reserved for documentation (RFC 5737): where a packet to nobody in particular would go.
+constexpr char kTryAgain[] = "try again, and check the load of this machine";
+constexpr char kNameService[] = "check the name service (/etc/resolv.conf) of this machine";
+constexpr char kDeadDisk[] =
+    "the disk does not respond: check its server, or exclude this node (--exclude)";
+// Reserved for documentation (RFC 5737): stands for any address outside this machine.
 constexpr char kAnywhere[] = "192.0.2.1";
 
 std::string word_of(const Finding& finding) {
@@ -48,7 +49,7 @@ class Examination {
   Examination(const DoctorOptions& options, std::map<std::string, std::string> environment)
       : options_(options), environment_(std::move(environment)), limit_(seconds(options.limit_s)) {
     auto allocation = find_allocation(environment_);
-    if (allocation) step_ = *std::move(allocation);  // else the look at Slurm tells why
+    if (allocation) step_ = *std::move(allocation);  // else the probe of Slurm reports why
     port_ = options_.port;
     if (port_ == 0 && step_) port_ = step_->ports().front();
   }
@@ -63,7 +64,7 @@ class Examination {
     }
     add("gpus", kTryAgain, [this] { return Findings{judge_gpus(probe_gpus(environment_))}; });
     add("python", kDeadDisk, [this] {
-      // A little less, as above.
+      // A little less, as below.
       return Findings{judge_python(probe_python(environment_, Clock::now() + limit_ * 9 / 10))};
     });
     add("limit", kTryAgain, [this] {
@@ -74,7 +75,7 @@ class Examination {
     return findings;
   }
 
-  /// Of this node, for its lines; empty where there is one node.
+  /// This node's name, for its lines; empty if there is only one node.
   std::string label() const { return step_ && has_others() ? step_->node_name() : ""; }
 
  private:
@@ -114,7 +115,7 @@ class Examination {
   Duration limit_;
   std::optional<Allocation> step_;
   std::uint16_t port_ = 0;
-  std::vector<Descriptor> listening_;  // on port_, from before the looks begin
+  std::vector<Descriptor> listening_;  // on port_, since before the probes start
   std::vector<Probe> probes_;
 };
 
@@ -125,20 +126,19 @@ void Examination::add_network() {
     return Findings{judge_host_name(host, addresses_of(host), others)};
   });
   add_interfaces();
-  // Of several tasks on a node one would take the port of the other.
+  // Of several tasks on a node, each would find the port taken by the other.
   const bool is_first_here = !step_ || step_->local_id == 0;
   if (port_ != 0 && is_first_here) add_port();
   for (const Endpoint& endpoint : options_.reach) {
     const std::string subject = "reach " + endpoint.to_string();
     add(subject, kNameService, [this, endpoint, subject] {
-      // A little less, so that the cause is told and not only that there was no answer.
+      // A little less than the limit, so that the cause is reported and not only a missing answer.
       const auto reached = try_to_reach(endpoint, Clock::now() + limit_ * 9 / 10);
       if (reached) return Findings{{.subject = subject, .seen = "connected", .remedy = ""}};
       return Findings{refused(
           subject,
           reached.error(),
-          "see whether it listens, which interface leads there, and that no firewall is in the "
-          "way")};
+          "check that it listens, which interface leads there, and that no firewall blocks it")};
     });
   }
 }
@@ -160,13 +160,13 @@ void Examination::add_interfaces() {
   add("interface", kNameService, [this, other] {
     const auto interfaces = own_interfaces();
     if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
-    // A name that is not known says nothing of routes; the look at the names tells of it.
+    // A name that does not resolve says nothing about routes; the probe of the names reports it.
     const std::string towards = addresses_of(other) ? other : kAnywhere;
     return Findings{judge_route(*interfaces, source_address(towards), has_others())};
   });
 }
 
-/// Is it free? If so, the doctors of the other nodes are met there.
+/// Checks whether the port is free. If so, the doctors of the other nodes connect to it.
 void Examination::add_port() {
   auto listening = listen_on({.host = "", .port = port_});
   Port port{.number = port_, .error = {}, .owner = ""};
@@ -186,8 +186,8 @@ void Examination::add_port() {
         if (listening_.empty()) {
           return Findings{
               {.subject = "reach",
-               .seen = "the other nodes were not visited, for want of the port",
-               .remedy = "look again when it is free, or with another one (--port)"}};
+               .seen = "the other nodes were not checked, because the port is taken",
+               .remedy = "try again when it is free, or with another one (--port)"}};
         }
         const ConnectivityLimits limits{.probe = limit_, .all = wait};
         return judge_encounters(check_connectivity(*step_, port_, listening_, limits), port_);

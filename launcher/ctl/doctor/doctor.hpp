@@ -11,22 +11,22 @@ namespace ddprun {
 
 struct DoctorOptions {
   std::vector<std::string> data;     // paths that a job will read
-  std::uint16_t port = 0;            // that a job will listen on; 0: Slurm's, in a step
+  std::uint16_t port = 0;            // that a job will listen on; 0: in a step, Slurm's
   std::string interface;             // that a job will use; empty: see GLOO_ and NCCL_SOCKET_IFNAME
   std::string log_directory;         // of a job; empty: PET_LOG_DIR, if it is set
   std::uint64_t bytes_free_min = 0;  // on each disk
   std::vector<Endpoint> reach;       // to connect to
-  double limit_s = 2;                // for each look
+  double limit_s = 2;                // for each probe
   double wait_s = 10;                // for the doctors of a step's other nodes
   std::vector<std::string> skip;     // subjects' first words
   bool json = false;
 };
 
-/// The words that `skip` may have.
+/// The words that `skip` accepts.
 const std::vector<std::string>& doctor_words();
 
-/// `ddpctl doctor`: looks, and prints a line for each thing; yields whether all is well. Takes
-/// `limit_s` at most, and `wait_s` more in a step of several nodes. Fails with kIo where the answer
+/// `ddpctl doctor`: probes, and prints a line for each result; yields whether all is well. Takes at
+/// most `limit_s`, and in a step of several nodes `wait_s` more. Fails with kIo if the report
 /// cannot be written.
 Result<bool> examine(const DoctorOptions& options);
 

@@ -28,20 +28,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kVersionFileBytesMax = 64 << 10;
-constexpr std::size_t kPythonAnswerBytesMax = 4 << 20;  // a line for each of some thousand packages
+constexpr std::size_t kPythonAnswerBytesMax = 4 << 20;  // a line per package, some thousands
 
-/// errno of an attempt to write; 0: it went well. A quota shows in nothing else.
+/// errno of an attempt to write; 0: success. Only a write shows an exceeded quota.
 int try_to_write(const std::string& directory) {
   constexpr mode_t kMode = 0600;
   const Descriptor file(::open(directory.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode));
   if (file) return write_all(file.get(), std::string(4096, '\0')) ? 0 : errno;
-  // Some network file systems know no file without a name.
+  // Some network file systems do not support files without a name.
   const bool is_unknown = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL;
   if (!is_unknown) return errno;
   return ::access(directory.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
 }
 
-/// errno of reading the first byte or entry; 0: there was one, or the end.
+/// errno of reading the first byte or entry; 0: success, or the end of the file.
 int try_to_read(const DataPath& data, bool& is_empty) {
   if (data.is_directory) {
     std::error_code error;
@@ -49,7 +49,7 @@ int try_to_read(const DataPath& data, bool& is_empty) {
     is_empty = !error && first == fs::directory_iterator();
     return error.value();
   }
-  // Without O_NONBLOCK, opening a FIFO waits until somebody writes to it.
+  // Without O_NONBLOCK, opening a FIFO blocks until another process writes to it.
   const Descriptor file(::open(data.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!file) return errno;
   char byte = 0;
@@ -58,7 +58,7 @@ int try_to_read(const DataPath& data, bool& is_empty) {
   return got < 0 ? errno : 0;
 }
 
-/// "3.11" for "python3.11"; empty for another name.
+/// "3.11" for "python3.11"; empty for other names.
 std::string version_in(const std::string& name) {
   constexpr std::string_view kPython = "python";
   return name.starts_with("python3.") ? name.substr(kPython.size()) : "";
@@ -71,7 +71,7 @@ bool begins_a_script(const std::string& path) {
   return got == 2 && bytes[0] == '#' && bytes[1] == '!';
 }
 
-/// NVIDIA's driver that is loaded, its first number.
+/// The major version of the loaded NVIDIA driver.
 std::optional<int> driver_here() {
   const auto text = read_file("/proc/driver/nvidia/version", 4096);
   if (!text) return std::nullopt;
@@ -84,13 +84,13 @@ std::optional<int> driver_here() {
   return std::nullopt;
 }
 
-/// Where that Python looks for what was installed, first things first.
+/// Where that Python looks for installed packages, in its order.
 std::vector<fs::path> packages_of(
     const PythonInstallation& python, const std::map<std::string, std::string>& environment) {
   const fs::path prefix = fs::path(python.program).parent_path().parent_path();
   std::vector<fs::path> libraries = {prefix / "lib", prefix / "lib64"};
   std::error_code error;
-  if (!fs::exists(prefix / "pyvenv.cfg", error)) {  // what pip installs for one user, or by root
+  if (!fs::exists(prefix / "pyvenv.cfg", error)) {  // where pip installs for one user, or for root
     const auto home = environment.find("HOME");
     if (home != environment.end()) libraries.push_back(fs::path(home->second) / ".local/lib");
     libraries.emplace_back("/usr/local/lib");
@@ -110,7 +110,7 @@ std::vector<fs::path> packages_of(
   return packages;
 }
 
-/// "2.11.0" for "__version__ = '2.11.0'"; empty if `name` is given no text there.
+/// "2.11.0" for "__version__ = '2.11.0'"; empty if `name` is not assigned a text there.
 std::string assigned(std::string_view text, std::string_view name) {
   for (const std::string_view line : split(text, '\n')) {
     const std::string_view rest = line.starts_with(name) ? line.substr(name.size()) : "";
@@ -124,7 +124,7 @@ std::string assigned(std::string_view text, std::string_view name) {
   return {};
 }
 
-/// "2.28.9" for "nvidia_nccl_cu13-2.28.9.dist-info", the folder of a package; empty for another.
+/// "2.28.9" for "nvidia_nccl_cu13-2.28.9.dist-info", a package directory; empty for other names.
 std::string nccl_by(std::string_view name) {
   constexpr std::string_view kSuffix = ".dist-info";
   const std::size_t dash = name.find('-');
@@ -142,7 +142,7 @@ std::string nccl_in(const fs::path& packages) {
   return {};
 }
 
-// Without importing torch, which takes seconds. What a wrapper prints before is no part of it.
+// Does not import torch, which takes seconds. Output of a wrapper before the marker is ignored.
 constexpr char kTellsOfItself[] = R"(import os, sys
 print("ddprun-doctor", sys.executable, "%d.%d" % sys.version_info[:2], sep="\n")
 for path in filter(None, sys.path):
@@ -153,7 +153,7 @@ for path in filter(None, sys.path):
         break
 )";
 
-/// What a program prints, with kTellsOfItself to run.
+/// What a program prints when it runs kTellsOfItself.
 Result<std::string> ask_interpreter(
     const std::string& program,
     const std::map<std::string, std::string>& environment,
@@ -171,7 +171,7 @@ Result<std::string> ask_interpreter(
   return std::move(output->text);
 }
 
-/// Fills in what the Python behind a script tells of itself.
+/// Fills in what the Python behind a script reports about itself.
 void ask_script(
     PythonInstallation& python,
     const std::map<std::string, std::string>& environment,
@@ -267,7 +267,8 @@ Gpus probe_gpus(const std::map<std::string, std::string>& environment) {
     if (!name.starts_with(kPrefix)) continue;
     if (!parse_int<unsigned>(std::string_view(name).substr(kPrefix.size()))) continue;
     ++gpus.devices;
-    // Opening one may start the device, which takes seconds; the cgroup refuses this as well.
+    // Opening one may start the device, which takes seconds; access() is refused by the cgroup as
+    // well.
     if (::access(entry.path().c_str(), R_OK | W_OK) == 0) ++gpus.permitted;
   }
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");

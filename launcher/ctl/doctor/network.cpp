@@ -11,7 +11,7 @@
 namespace ddprun {
 
 std::string source_address(const std::string& host) {
-  constexpr std::uint16_t kPort = 9;  // any: connecting a UDP socket sends nothing
+  constexpr std::uint16_t kPort = 9;  // any port: connecting a UDP socket sends nothing
   const auto addresses = look_up({.host = host, .port = kPort});
   if (!addresses) return {};
   for (const Address& address : *addresses) {

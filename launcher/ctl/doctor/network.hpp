@@ -1,7 +1,7 @@
 #pragma once
 
-// What `ddpctl doctor` looks at between this machine and others. Name services may hang, so these
-// are taken as Looks.
+// What `ddpctl doctor` probes between this machine and others. Name services may hang, so these
+// functions run as Probes.
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
@@ -12,14 +12,14 @@
 
 namespace ddprun {
 
-/// The address from which packets to `host` leave, without sending one; empty: no route leads
+/// The source address of packets to `host`, found without sending one; empty: no route leads
 /// there.
 std::string source_address(const std::string& host);
 
-/// The addresses of a host as numbers. Fails with kInvalidArgument if it has none.
+/// The numeric addresses of a host. Fails with kInvalidArgument if it has none.
 Result<std::vector<std::string>> addresses_of(const std::string& host);
 
-/// Connects, and that is all. Fails as connect_to() does.
+/// Connects and closes the connection. Fails as connect_to() does.
 Result<void> try_to_reach(const Endpoint& endpoint, TimePoint deadline);
 
 }  // namespace ddprun

@@ -18,26 +18,26 @@ constexpr double kTimeoutMaxS = 3'600;
 void add_doctor(CLI::App& app, RawDoctor& raw) {
   DoctorOptions& options = raw.options;
   CLI::App* const doctor = app.add_subcommand(
-      "doctor", "Look for what would stop a job here; by srun, between its nodes too");
+      "doctor", "Find problems that would stop a job on this node; under srun, also between nodes");
   const auto add = [doctor](const char* flag, auto& value, const char* help) {
     return doctor->add_option(flag, value, help)->check(not_empty())->allow_extra_args(false);
   };
-  add("--data", options.data, "A file or directory that the job will read; may be repeated");
-  add("--interface", options.interface, "The network interface that the job will use");
-  add("--log-dir", options.log_directory, "The job's log directory (default: PET_LOG_DIR)");
-  add("--min-free", raw.min_free, "What each disk should have free: bytes, or with K, M, G or T")
+  add("--data", options.data, "File or directory that the job will read; may be repeated");
+  add("--interface", options.interface, "Network interface that the job will use");
+  add("--log-dir", options.log_directory, "Log directory of the job (default: PET_LOG_DIR)");
+  add("--min-free", raw.min_free, "Minimum free space of each disk: bytes, or with K, M, G or T")
       ->capture_default_str();
-  add("--reach", raw.reach, "HOST:PORT that should answer; may be repeated");
-  doctor->add_option("--port", options.port, "That the job will listen on (in a step: Slurm's)")
-      ->transform(count(1, kPortMax));
-  doctor->add_option("--limit", options.limit_s, "Seconds for each look")
-      ->check(between(0.1, kTimeoutMaxS))
-      ->capture_default_str();
+  add("--reach", raw.reach, "HOST:PORT that must accept connections; may be repeated");
   doctor
-      ->add_option("--wait", options.wait_s, "Seconds in which the step's other nodes should come")
+      ->add_option("--port", options.port, "Port that the job will listen on (in a step: Slurm's)")
+      ->transform(count(1, kPortMax));
+  doctor->add_option("--limit", options.limit_s, "Time limit of each check, in seconds")
       ->check(between(0.1, kTimeoutMaxS))
       ->capture_default_str();
-  doctor->add_option("--skip", options.skip, "What not to look at; may be repeated")
+  doctor->add_option("--wait", options.wait_s, "Seconds to wait for the other nodes of the step")
+      ->check(between(0.1, kTimeoutMaxS))
+      ->capture_default_str();
+  doctor->add_option("--skip", options.skip, "Check to leave out; may be repeated")
       ->check(one_of(doctor_words()))
       ->allow_extra_args(false);
   doctor->add_flag("--json", options.json, "Print one JSON object");

@@ -14,7 +14,7 @@ class App;
 
 namespace ddprun {
 
-/// Its flags before they are parsed further.
+/// The flags as CLI11 reads them.
 struct RawDoctor {
   DoctorOptions options;
   std::string min_free = "1G";

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kAnswerBytesMax = std::size_t{16} * 1024 * 1024;
 
-/// A look that is under way, or why it is not.
+/// A running probe, or why it could not be started.
 struct Running {
   TimePoint deadline;
   pid_t pid = -1;
@@ -31,7 +31,7 @@ struct Running {
   std::optional<Error> error;
 };
 
-/// A child that hangs in the kernel must not hold open what somebody reads our output from.
+/// A child that hangs in the kernel must not keep open the pipe that reads our output.
 void let_go_of_streams() {
   const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -41,9 +41,9 @@ void let_go_of_streams() {
 
 [[noreturn]] void run_child(const Probe& probe, pid_t parent, int output) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);  // it ended before the line above
+  if (::getppid() != parent) ::_exit(0);  // the parent ended before prctl took effect
   let_go_of_streams();
-  // A reader that has given up ends us as well as a signal would.
+  // If the reader has given up, the write fails, which ends this process as well.
   ::signal(SIGPIPE, SIG_IGN);
   const bool told = write_all(output, findings_json(probe.take(), ""));
   ::_exit(told ? 0 : 1);
@@ -53,7 +53,7 @@ Running start(const Probe& probe) {
   Running running{.deadline = Clock::now() + probe.limit, .output = {}, .error = {}};
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    running.error = make_errno_error(errno, "cannot look at it");
+    running.error = make_errno_error(errno, "cannot start the check");
     return running;
   }
   running.output = Descriptor(ends[0]);
@@ -61,16 +61,16 @@ Running start(const Probe& probe) {
   const pid_t parent = ::getpid();
   running.pid = ::fork();
   if (running.pid == 0) run_child(probe, parent, write_end.get());
-  if (running.pid < 0) running.error = make_process_error(errno, "cannot look at it");
+  if (running.pid < 0) running.error = make_process_error(errno, "cannot start the check");
   return running;
 }
 
-/// How a child that told nothing has ended.
+/// How a child that reported nothing ended.
 std::string end_of(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-  if (WIFSIGNALED(status)) return fmt::format("the look was ended by signal {}", WTERMSIG(status));
-  return fmt::format("the look ended with status {}", WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) return fmt::format("the check was ended by signal {}", WTERMSIG(status));
+  return fmt::format("the check ended with status {}", WEXITSTATUS(status));
 }
 
 Findings finish(const Probe& probe, const Running& running) {
@@ -78,7 +78,7 @@ Findings finish(const Probe& probe, const Running& running) {
   const auto output = read_to_end(running.output.get(), running.deadline, kAnswerBytesMax);
   if (!output) {
     ::kill(running.pid, SIGKILL);
-    // One that hangs in the kernel is left to whoever inherits it.
+    // A child that hangs in the kernel is left to init.
     ::waitpid(running.pid, nullptr, WNOHANG);
     const std::string seen = fmt::format("no answer within {:g} s", to_seconds(probe.limit));
     return {{.subject = probe.subject, .seen = seen, .remedy = probe.remedy}};

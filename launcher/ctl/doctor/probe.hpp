@@ -1,8 +1,8 @@
 #pragma once
 
-// Looking at what may never answer: the disk of a file server that is gone, a name service that is
-// silent. Each look has a process of its own, so that one which hangs, in the kernel even, holds up
-// nobody, and is killed when its time is over.
+// Probes of what may never answer: the disk of a file server that is gone, a silent name service.
+// Each probe runs in its own process, so one that hangs, even in the kernel, delays nothing else
+// and is killed after its limit.
 
 #include "base/time.hpp"
 #include "launcher/ctl/doctor/core/diagnosis.hpp"
@@ -14,14 +14,14 @@
 namespace ddprun {
 
 struct Probe {
-  std::string subject;             // of the finding when nothing comes back
-  std::string remedy;              // for that
-  std::function<Findings()> take;  // runs in a child: what it changes is lost
+  std::string subject;             // of the finding if nothing comes back
+  std::string remedy;              // in that case
+  std::function<Findings()> take;  // runs in a child, so its changes are lost
   Duration limit{};
 };
 
-/// Takes all looks at once; yields what they found, in their order. One that gives no answer in
-/// time, or cannot be started, makes a finding of that. REQUIRES: this process has one thread.
+/// Runs all probes at once; yields their findings, in order. A probe that does not answer in time
+/// or cannot be started yields a finding that says so. REQUIRES: this process has one thread.
 Findings run_probes(const std::vector<Probe>& probes);
 
 }  // namespace ddprun

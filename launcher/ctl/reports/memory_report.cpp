@@ -15,10 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Eight GPUs, a row of each every five seconds, for a month.
+// Eight GPUs, one row of each every five seconds, for a month.
 constexpr std::size_t kLogBytesMax = std::size_t{256} << 20U;
 
-/// The files that are called so, by name; none where there is no such directory.
+/// Files with this prefix and extension, by name; empty if the directory does not exist.
 std::vector<fs::path> logs_in(
     const fs::path& directory, std::string_view beginning, std::string_view extension) {
   std::vector<fs::path> logs;
@@ -33,7 +33,7 @@ std::vector<fs::path> logs_in(
   return logs;
 }
 
-/// What is printed, and how many lines of it tell of something that is missing.
+/// The printed text, and how many of its lines report a missing or unreadable log.
 class Report {
  public:
   explicit Report(const MemoryOptions& options)

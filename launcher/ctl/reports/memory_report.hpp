@@ -1,6 +1,6 @@
 #pragma once
 
-// `ddpctl analyze-memory`, and the logs that `ddpctl scaling-report` reads as well.
+// `ddpctl analyze-memory`, and the search for logs that it shares with `ddpctl scaling-report`.
 
 #include "base/error.hpp"
 #include "launcher/ctl/reports/core/memory_log.hpp"
@@ -14,23 +14,23 @@
 namespace ddprun {
 
 struct MemoryOptions {
-  std::string job;         // the name of its directory
+  std::string job;         // name of its log directory
   std::string path = ".";  // where gpu_memory/ and cpu_memory/ are
-  bool gpu_only = false;   // not both
+  bool gpu_only = false;   // at most one of these two
   bool cpu_only = false;
   bool skip_warmup = false;
-  bool strict = false;  // a log that is missing is a failure
+  bool strict = false;  // a missing log is an error
 };
 
-/// Prints the memory that the job's GPUs and processes took. Fails with kCorrupt, once all is
-/// printed, if options.strict and a log is missing or wrong.
+/// Prints the memory use of the job's GPUs and processes. With options.strict, fails with kCorrupt
+/// after printing everything if a log is missing or invalid.
 Result<void> analyze_memory(const MemoryOptions& options);
 
-/// PATH/gpu_memory/JOB/*.csv by name. Fails with kNotFound where there is none, in one clause.
+/// PATH/gpu_memory/JOB/*.csv by name. Fails with kNotFound if there is none.
 Result<std::vector<std::filesystem::path>> find_gpu_logs(
     const std::filesystem::path& path, const std::string& job);
 
-/// Fails with what read_file() and parse_gpu_log() say, and the path.
+/// Fails as read_file() and parse_gpu_log() do, with the path.
 Result<std::map<std::int64_t, MemorySamples>> read_gpu_log(const std::filesystem::path& path);
 
 }  // namespace ddprun

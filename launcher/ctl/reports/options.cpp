@@ -12,13 +12,13 @@ namespace {
 
 constexpr int kEpochsMax = 1'000'000'000;
 
-/// Refuses what is no name of a directory's entry, and would lead elsewhere.
+/// Refuses a text that is not a plain file name and could lead to another directory.
 CLI::Validator file_name() {
   return {
       [](const std::string& text) -> std::string {
         const bool leads_away = text == "." || text == ".." || text.find('/') != std::string::npos;
         if (!text.empty() && !leads_away) return {};
-        return fmt::format("'{}' is no id of a job", text);
+        return fmt::format("'{}' is not a job id", text);
       },
       ""};
 }
@@ -26,34 +26,34 @@ CLI::Validator file_name() {
 }  // namespace
 
 void add_memory(CLI::App& app, MemoryOptions& options) {
-  CLI::App* const memory =
-      app.add_subcommand("analyze-memory", "Tell what memory a job took, by the logs of samplers");
-  memory->add_option("job", options.job, "Its id, the name of its log directories")
+  CLI::App* const memory = app.add_subcommand(
+      "analyze-memory", "Show the memory use of a job, from the logs of samplers");
+  memory->add_option("job", options.job, "Job id, the name of the job's log directories")
       ->required()
       ->check(file_name());
-  memory->add_option("--path", options.path, "Where gpu_memory/ and cpu_memory/ are")
+  memory->add_option("--path", options.path, "Directory of gpu_memory/ and cpu_memory/")
       ->check(not_empty())
       ->capture_default_str();
   auto* const gpu = memory->add_flag("--gpu-only", options.gpu_only, "Leave out the processes");
   memory->add_flag("--cpu-only", options.cpu_only, "Leave out the GPUs")->excludes(gpu);
   memory->add_flag(
-      "--skip-warmup", options.skip_warmup, "Leave out what is before half of the peak");
-  memory->add_flag("--strict", options.strict, "Fail if a log is missing or wrong");
+      "--skip-warmup", options.skip_warmup, "Leave out the samples before half of the peak");
+  memory->add_flag("--strict", options.strict, "Fail if a log is missing or invalid");
 }
 
 void add_scaling(CLI::App& app, ScalingOptions& options) {
   CLI::App* const scaling =
-      app.add_subcommand("scaling-report", "Tables of one training on more and more GPUs");
-  scaling->add_option("logs", options.logs, "Outputs of jobs, such as log/ddp_2G4N-117.out")
+      app.add_subcommand("scaling-report", "Compare a training on different numbers of GPUs");
+  scaling->add_option("logs", options.logs, "Output files of jobs, such as log/ddp_2G4N-117.out")
       ->required()
       ->check(not_empty());
-  scaling->add_option("--path", options.path, "Where gpu_memory/ is")
+  scaling->add_option("--path", options.path, "Directory of gpu_memory/")
       ->check(not_empty())
       ->capture_default_str();
-  scaling->add_option("--epoch", options.epoch, "Which one to compare, from 1")
+  scaling->add_option("--epoch", options.epoch, "Epoch to compare, counted from 1")
       ->transform(count(1, kEpochsMax))
       ->capture_default_str();
-  scaling->add_flag("--strict", options.strict, "Fail if a log is missing or wrong");
+  scaling->add_flag("--strict", options.strict, "Fail if a log is missing or invalid");
 }
 
 }  // namespace ddprun

@@ -27,7 +27,7 @@ Result<ScalingRun> read_run(const std::string& log, int epoch) {
   return ScalingRun{.job = *std::move(job), .epoch = *result, .memory = std::nullopt};
 }
 
-/// GPU 0's, of the first node by name.
+/// Memory use of GPU 0 of the first node by name.
 Result<MemoryUse> read_memory(const std::string& path, const std::string& job) {
   const auto logs = find_gpu_logs(path, job);
   if (!logs) return logs.error();

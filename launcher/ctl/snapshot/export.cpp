@@ -27,8 +27,8 @@ constexpr std::array<Setting, 3> kSettings = {{
     {.flag = "--weight-decay", .name = "weight_decay"},
 }};
 
-/// The group of Python's optimizer, as far as the arguments tell of it; what they do not tell is
-/// torch's default, and said.
+/// The parameter group of Python's optimizer, from the saved arguments. Values that they do not
+/// contain are torch's defaults, and a message says so.
 Result<PyDict> group_of(const SnapshotState& state) {
   const auto& arguments = state.arguments;
   const auto chosen = arguments.find("--optimizer");
@@ -50,15 +50,15 @@ Result<PyDict> group_of(const SnapshotState& state) {
   }
   if (!unknown.empty()) {
     write_stderr(fmt::format(
-        "ddpctl: the snapshot does not tell {} of {}; torch's defaults are in the file\n",
+        "ddpctl: the snapshot has no value for {} of {}; the file has torch's defaults\n",
         fmt::join(unknown, ", "),
         kind));
   }
   return optimizer_group(kind, settings);
 }
 
-/// The tensors in the order of Python's model, as far as the snapshot tells it: parameters, then
-/// buffers. Who reads the file again may number an optimizer's state by it.
+/// The tensors in the order of Python's model, as far as the snapshot has it: parameters, then
+/// buffers. A reader of the file may number the optimizer's state by it.
 std::vector<TensorView> in_order(const SnapshotState& state) {
   std::vector<TensorView> tensors = state.model;
   const auto place = [&state](const TensorView& tensor) {

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory that somebody uses is left to him: to claim it would end his job.
+/// A directory in use is refused: claiming it would end the job that uses it.
 Result<void> check_unused(const fs::path& directory) {
   if (std::error_code ignored; !fs::exists(directory, ignored)) return {};
   const auto entries = list_snapshots(directory);
@@ -26,10 +26,11 @@ Result<void> check_unused(const fs::path& directory) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "--to {}: snapshots are or were kept there; name a new directory", directory.string()));
+          "--to {}: the directory is or was used for snapshots; give a new one",
+          directory.string()));
 }
 
-/// What is wrong with a file is its own fault, not the command line's.
+/// An invalid file is kCorrupt, not a usage error.
 Error of_file(const std::string& path, const Error& error) {
   const Error told = with_context(path, error);
   return error.is(Errc::kInvalidArgument) ? make_error(Errc::kCorrupt, told.detail) : told;
@@ -45,7 +46,7 @@ std::string summary_of(const fs::path& path, const SnapshotState& state) {
         kind == state.arguments.end() ? "Adam or AdamW" : std::string_view(kind->second));
   }
   return fmt::format(
-      "{}: epoch {} comes next, {} steps are done; {} tensors of the model{}\n",
+      "{}: next epoch {}, {} steps done; {} tensors of the model{}\n",
       path.string(),
       state.epoch,
       state.step,
@@ -60,7 +61,7 @@ Result<int> import_snapshot(const ImportSnapshot& options) {
   if (!unused) return unused.error();
   const auto file = read_weights_file(options.path);
   if (!file) {
-    const Error& error = file.error();  // it names the path
+    const Error& error = file.error();  // contains the path
     return error.is(Errc::kInvalidArgument) ? make_error(Errc::kCorrupt, error.detail) : error;
   }
   const auto imported = import_checkpoint(
@@ -74,7 +75,8 @@ Result<int> import_snapshot(const ImportSnapshot& options) {
   if (!store) return store.error();
   const auto name = (*store)->write(imported->state);
   if (!name) {
-    remove_tree(fs::path(options.to) / claim_name((*store)->claim_number()));  // to be tried again
+    // So that the import can be tried again.
+    remove_tree(fs::path(options.to) / claim_name((*store)->claim_number()));
     return with_context("--to", name.error());
   }
   for (const std::string& note : imported->notes) {

@@ -27,7 +27,7 @@ std::int64_t age_of(const fs::path& snapshot) {
       .count();
 }
 
-/// Why a look at sizes alone finds a snapshot damaged; empty if it does not.
+/// Why a snapshot is damaged, judged by file sizes alone; empty if it is not.
 std::string damage_by_size(const fs::path& snapshot, const Manifest& manifest) {
   for (const ManifestFile& file : manifest.files) {
     std::error_code error;
@@ -56,18 +56,18 @@ SnapshotRow row_of(const fs::path& snapshot) {
   return row;
 }
 
-/// The newest sound manifest knows which one is the best.
+/// The newest intact manifest names the best snapshot.
 void mark_best(std::vector<SnapshotRow>& rows) {
   const auto newest = std::ranges::find_if(rows, &std::string::empty, &SnapshotRow::damage);
   if (newest == rows.end()) return;
   const auto& told = newest->manifest.best;
   if (!told) return;
   const auto best = std::ranges::find(rows, told->snapshot.to_string(), &SnapshotRow::name);
-  // What it tells of the best has to be of itself: another job's may have the same name.
+  // The snapshot must have the same record itself: another job's may have the same name.
   if (best != rows.end()) best->is_best = best->manifest.best == told;
 }
 
-/// The lines of one snapshot, and whether it is sound.
+/// The lines of one snapshot, and whether it is intact.
 struct Verdict {
   std::string text;
   bool is_sound = true;
@@ -101,7 +101,7 @@ Verdict verify(const fs::path& snapshot) {
     by_name.emplace(file.name, contents.back());
   }
   if (!verdict.is_sound) return verdict;
-  // Each file is what was written; that together they are a state is another matter.
+  // Each file is intact; this checks that together they form a state.
   const auto state = decode_state(*manifest, by_name);
   if (!state) add(verdict, with_context(snapshot.string(), state.error()));
   return verdict;

@@ -11,46 +11,45 @@ namespace {
 void add_import(CLI::App& snapshot, ImportSnapshot& raw) {
   constexpr std::int64_t kCountMax = 1'000'000'000;
   CLI::App* const from_python =
-      snapshot.add_subcommand("import", "Make a snapshot of a file of Python's");
-  from_python->add_option("FILE", raw.path, "Of torch.save(), or safetensors")
+      snapshot.add_subcommand("import", "Make a snapshot from a Python file");
+  from_python->add_option("FILE", raw.path, "File of torch.save() or safetensors")
       ->required()
       ->check(not_empty());
-  from_python
-      ->add_option("--to", raw.to, "A new directory, for ddptrain --snapshot-dir or --resume")
+  from_python->add_option("--to", raw.to, "New directory, for ddptrain --snapshot-dir or --resume")
       ->required()
       ->check(not_empty());
-  from_python->add_option("--epoch", raw.epoch, "The one to go on with; else as the file tells")
+  from_python->add_option("--epoch", raw.epoch, "Epoch to resume with (default: from the file)")
       ->transform(count(0, kCountMax));
-  from_python->add_option("--step", raw.step, "Updates made so far; else as the file tells")
+  from_python->add_option("--step", raw.step, "Updates made so far (default: from the file)")
       ->transform(count(0, kCountMax));
-  from_python->add_flag("--weights-only", raw.weights_only, "Leave the optimizer's state out");
+  from_python->add_flag("--weights-only", raw.weights_only, "Leave out the optimizer's state");
 }
 
 }  // namespace
 
 void add_snapshot(CLI::App& app, RawSnapshot& raw) {
   CLI::App* const snapshot =
-      app.add_subcommand("snapshot", "What ddptrain has saved: look at it, hand it on");
+      app.add_subcommand("snapshot", "Show, check, compare and convert snapshots of ddptrain");
   snapshot->require_subcommand(1);
-  constexpr char kSnapshot[] = "A snapshot, or a directory of them: the newest one";
-  constexpr char kBest[] = "Of a directory the best one, as ddptrain --keep-best has kept it";
+  constexpr char kSnapshot[] = "A snapshot, or a directory of snapshots: its newest one";
+  constexpr char kBest[] = "Use the best one of a directory, as kept by ddptrain --keep-best";
 
   CLI::App* const ls = snapshot->add_subcommand("ls", "List the snapshots of a directory");
   ls->add_option("DIR", raw.ls.directory, "The --snapshot-dir")->required()->check(not_empty());
   ls->add_flag("--json", raw.ls.json, "Print one JSON array");
 
   CLI::App* const verify = snapshot->add_subcommand("verify", "Check every byte");
-  verify->add_option("PATH", raw.verify.path, "A snapshot, or a directory of them: all")
+  verify->add_option("PATH", raw.verify.path, "A snapshot, or a directory: all its snapshots")
       ->required()
       ->check(not_empty());
 
-  CLI::App* const inspect = snapshot->add_subcommand("inspect", "Tell all that is in a snapshot");
+  CLI::App* const inspect = snapshot->add_subcommand("inspect", "Show the content of a snapshot");
   inspect->add_option("SNAPSHOT", raw.inspect.path, kSnapshot)->required()->check(not_empty());
   inspect->add_flag("--best", raw.inspect.best, kBest);
   inspect->add_flag("--json", raw.inspect.json, "Print one JSON object");
 
   CLI::App* const diff =
-      snapshot->add_subcommand("diff", "Tell where two snapshots or files of weights differ");
+      snapshot->add_subcommand("diff", "Compare two snapshots or files of weights");
   diff->add_option("A", raw.diff.left, kSnapshot)->required()->check(not_empty());
   diff->add_option("B", raw.diff.right, "The other")->required()->check(not_empty());
 
@@ -62,8 +61,7 @@ void add_snapshot(CLI::App& app, RawSnapshot& raw) {
       ->check(not_empty());
   to_python->add_flag("--best", raw.to_python.best, kBest);
   to_python->add_flag("--weights-only", raw.to_python.weights_only, "A bare state dict");
-  to_python->add_option(
-      "--prefix", raw.to_python.prefix, "Put this before each name, such as 'module.'");
+  to_python->add_option("--prefix", raw.to_python.prefix, "Prefix of each name, such as 'module.'");
   add_import(*snapshot, raw.from_python);
 }
 
@@ -78,7 +76,7 @@ Result<SnapshotCommand> checked(const CLI::App& app, const RawSnapshot& raw) {
   const bool has_weights_alone = to_python.weights_only || to_python.to.ends_with(".safetensors");
   if (!to_python.prefix.empty() && !has_weights_alone) {
     return make_error(
-        Errc::kInvalidArgument, "--prefix goes with --weights-only or a file *.safetensors");
+        Errc::kInvalidArgument, "--prefix needs --weights-only or a file *.safetensors");
   }
   return SnapshotCommand{to_python};
 }

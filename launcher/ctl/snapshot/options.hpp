@@ -9,7 +9,7 @@ class App;
 
 namespace ddprun {
 
-/// The flags of all verbs of `ddpctl snapshot`; one of them is asked for.
+/// The flags of all verbs of `ddpctl snapshot`; one verb is given.
 struct RawSnapshot {
   ListSnapshots ls;
   VerifySnapshots verify;
@@ -21,7 +21,7 @@ struct RawSnapshot {
 
 void add_snapshot(CLI::App& app, RawSnapshot& raw);
 
-/// What was asked for below `app`. Fails with kInvalidArgument. REQUIRES: `app` has parsed
+/// The given verb below `app`. Fails with kInvalidArgument. REQUIRES: `app` has parsed
 /// `snapshot`.
 Result<SnapshotCommand> checked(const CLI::App& app, const RawSnapshot& raw);
 

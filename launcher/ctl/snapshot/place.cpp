@@ -32,11 +32,11 @@ Result<std::filesystem::path> snapshot_at(const std::filesystem::path& path) {
   const auto found = snapshots_in(path);
   if (!found) return found.error();
   if (!found->empty()) return found->front();
-  return make_error(Errc::kNotFound, fmt::format("{}: no snapshot is in it", path.string()));
+  return make_error(Errc::kNotFound, fmt::format("{}: contains no snapshot", path.string()));
 }
 
 Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& directory) {
-  const auto listed = snapshots_in(directory);  // fails where there is no such directory
+  const auto listed = snapshots_in(directory);  // fails if there is no such directory
   if (!listed) return listed.error();
   const auto newest = peek_newest(directory);
   if (!newest) return newest.error();
@@ -45,7 +45,7 @@ Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& dire
     return make_error(
         Errc::kNotFound,
         fmt::format(
-            "{}: no snapshot in it tells which is the best; ddptrain --keep-best keeps one",
+            "{}: no snapshot in it says which is the best; train with ddptrain --keep-best",
             directory.string()));
   }
   std::filesystem::path path = directory / manifest->best->snapshot.to_string();
@@ -56,8 +56,7 @@ Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& dire
   }
   return make_error(
       Errc::kNotFound,
-      fmt::format(
-          "{}: the best is not there any more ({})", path.string(), best_text(*manifest->best)));
+      fmt::format("{}: the best snapshot is gone ({})", path.string(), best_text(*manifest->best)));
 }
 
 }  // namespace ddprun

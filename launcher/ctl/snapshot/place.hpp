@@ -9,17 +9,17 @@
 
 namespace ddprun {
 
-/// Whether `path` is a snapshot itself and no directory of them.
+/// Whether `path` is a snapshot itself and not a directory of snapshots.
 bool is_snapshot(const std::filesystem::path& path);
 
-/// The snapshots in `directory`, the newest first. Fails with kIo or kNotFound.
+/// The snapshots in `directory`, newest first. Fails with kIo or kNotFound.
 Result<std::vector<std::filesystem::path>> snapshots_in(const std::filesystem::path& directory);
 
-/// `path`, or the newest snapshot in it. Fails with kNotFound when there is none.
+/// `path`, or the newest snapshot in it. Fails with kNotFound if there is none.
 Result<std::filesystem::path> snapshot_at(const std::filesystem::path& path);
 
-/// The best snapshot in `directory`, by the newest manifest there that is sound. Fails with
-/// kNotFound when it tells of none, or that one is gone.
+/// The best snapshot in `directory`, by the newest intact manifest there. Fails with kNotFound if
+/// that manifest names none, or the snapshot is gone.
 Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& directory);
 
 }  // namespace ddprun

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A snapshot, or a file that has weights alone.
+/// A snapshot, or a file that has only weights.
 struct Side {
   std::unique_ptr<LoadedSnapshot> snapshot;
   std::unique_ptr<WeightsFile> file;
@@ -74,7 +74,7 @@ Result<int> diff_snapshots(const DiffSnapshots& options) {
   if (lines.empty()) {
     text = fmt::format(
         "{} {} tensors of the model are equal, bit for bit\n",
-        both ? "everything is the same; the" : "the",
+        both ? "no differences; the" : "the",
         left->weights().size());
   }
   auto const told = write_stdout(text);

@@ -1,8 +1,8 @@
 #pragma once
 
-// `ddpctl snapshot ls | verify | inspect | diff | export | import`: looks at what ddptrain has
-// saved, hands it on to Python, and takes up what Python has saved. Nothing here claims or changes
-// a directory of snapshots, so that a job may go on saving; import makes a new one.
+// `ddpctl snapshot ls | verify | inspect | diff | export | import`: shows what ddptrain has saved,
+// converts it for Python, and imports what Python has saved. No verb claims or changes a directory
+// of snapshots, so a job may continue to save; import creates a new directory.
 
 #include "base/error.hpp"
 
@@ -23,8 +23,8 @@ struct VerifySnapshots {
 };
 
 struct InspectSnapshot {
-  std::string path;   // of a snapshot, or of a directory: the newest one there
-  bool best = false;  // the best one there
+  std::string path;   // of a snapshot, or of a directory: its newest one
+  bool best = false;  // the best one there instead
   bool json = false;
 };
 
@@ -44,7 +44,7 @@ struct ExportSnapshot {
 struct ImportSnapshot {
   std::string path;                   // of a file of torch.save() or safetensors
   std::string to;                     // a directory without snapshots, made when it does not exist
-  std::optional<std::int64_t> epoch;  // the one to go on with, where the file does not tell
+  std::optional<std::int64_t> epoch;  // where training continues, if the file does not say it
   std::optional<std::int64_t> step;
   bool weights_only = false;
 };
@@ -57,14 +57,14 @@ using SnapshotCommand = std::variant<
     ExportSnapshot,
     ImportSnapshot>;
 
-/// Prints the snapshots of a directory, the newest first, with what their manifests say. Whether
-/// each file is there at its full size is looked at, its content is not.
+/// Prints the snapshots of a directory, newest first, with the content of their manifests. Checks
+/// that each file exists with its full size, but does not read it.
 Result<int> list_directory(const ListSnapshots& options);
 
-/// Reads every byte and prints a line for each file. Yields kExitRefused where one is damaged.
+/// Reads every byte and prints a line for each file. Yields kExitRefused if one is damaged.
 Result<int> verify_snapshots(const VerifySnapshots& options);
 
-/// Prints all that is in a snapshot but the numbers in its tensors.
+/// Prints everything in a snapshot except the values of its tensors.
 Result<int> inspect_snapshot(const InspectSnapshot& options);
 
 /// Prints where two snapshots, or two files of weights, differ. Yields kExitRefused if they do.
@@ -73,13 +73,13 @@ Result<int> diff_snapshots(const DiffSnapshots& options);
 /// Writes a file for Python: `model`, `optimizer`, `epoch` and `step`, or the weights alone.
 Result<int> export_snapshot(const ExportSnapshot& options);
 
-/// Makes a snapshot of a file of Python's in a directory of its own, from which ddptrain goes on.
-/// Fails with kCorrupt where the file is none that it can be, with kInvalidArgument where the
-/// directory has snapshots.
+/// Makes a snapshot from a Python file, in a directory of its own, from which ddptrain resumes.
+/// Fails with kCorrupt if the file cannot be converted, with kInvalidArgument if the directory has
+/// snapshots.
 Result<int> import_snapshot(const ImportSnapshot& options);
 
-/// Does what the command says; yields the exit status. All fail with kNotFound or kIo, and with
-/// kCorrupt where a snapshot that is needed whole is damaged.
+/// Runs the command; yields the exit status. All verbs fail with kNotFound or kIo, and with
+/// kCorrupt if a snapshot that must be intact is damaged.
 Result<int> run_snapshot(const SnapshotCommand& command);
 
 }  // namespace ddprun

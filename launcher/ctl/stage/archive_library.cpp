@@ -51,7 +51,7 @@ Result<ArchiveLibrary> ArchiveLibrary::load() {
   return make_error(
       Errc::kNotFound,
       fmt::format(
-          "to extract needs libarchive: {}; install the package libarchive13",
+          "cannot load libarchive: {}; install the package libarchive13",
           why == nullptr ? kLibrary : why));
 }
 

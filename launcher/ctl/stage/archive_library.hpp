@@ -1,7 +1,7 @@
 #pragma once
 
-// libarchive, loaded when something is to be extracted: ddpctl starts without it, and without the
-// dozen libraries that it needs in turn, also where it is not installed.
+// libarchive, loaded only for extraction: ddpctl starts without it and without the dozen libraries
+// that it needs, even if it is not installed.
 
 #include "base/error.hpp"
 
@@ -12,7 +12,7 @@ namespace ddprun {
 
 /// The functions that we call, under their own names without "archive_".
 struct ArchiveLibrary {
-  /// Fails with kNotFound, naming the package.
+  /// Fails with kNotFound and the name of the package.
   static Result<ArchiveLibrary> load();
 
   decltype(&::archive_errno) errno_of = nullptr;

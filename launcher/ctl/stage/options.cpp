@@ -15,16 +15,14 @@ void add_stage(CLI::App& app, RawStage& raw) {
   stage->add_option("ARCHIVE", raw.archive, "A tar, tar.gz, .bz2, .xz, .zst or zip file")
       ->required()
       ->check(not_empty());
-  stage->add_option("DEST", raw.destination, "The directory to make of it")
-      ->required()
-      ->check(not_empty());
+  stage->add_option("DEST", raw.destination, "Directory to create")->required()->check(not_empty());
   CLI::Option* const md5 =
-      stage->add_option("--md5", raw.md5, "What the archive has to have")->check(not_empty());
+      stage->add_option("--md5", raw.md5, "Checksum of the archive")->check(not_empty());
   CLI::Option* const sha256 =
-      stage->add_option("--sha256", raw.sha256, "What the archive has to have")->check(not_empty());
+      stage->add_option("--sha256", raw.sha256, "Checksum of the archive")->check(not_empty());
   stage
       ->add_option(
-          "--checksum-file", raw.checksum_file, "What md5sum or sha256sum has printed for it")
+          "--checksum-file", raw.checksum_file, "Output of md5sum or sha256sum for the archive")
       ->check(not_empty())
       ->excludes(md5)
       ->excludes(sha256);

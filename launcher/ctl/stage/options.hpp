@@ -11,7 +11,7 @@ class App;
 
 namespace ddprun {
 
-/// The flags of `ddpctl stage` before they are parsed further.
+/// The flags of `ddpctl stage` as CLI11 reads them.
 struct RawStage {
   std::string archive;
   std::string destination;

@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t kChunkBytes = 1UL << 20U;
 constexpr std::size_t kSumsBytesMax = 16UL << 20U;
 
-/// An archive that is open, and what it was when it was opened.
+/// An open archive, and its state when it was opened.
 struct Source {
   std::filesystem::path path;
   Descriptor file;
@@ -51,7 +51,7 @@ Result<Source> open_source(const std::filesystem::path& path, std::optional<Chec
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "ARCHIVE {}; does this node see the file system that it is on?", file.error().detail));
+            "ARCHIVE {}; check that its file system is mounted on this node", file.error().detail));
   }
   if (!file) return with_context("ARCHIVE", file.error());
   const auto known = size_and_time(*file);
@@ -91,20 +91,20 @@ Result<void> verify(const Source& source) {
   return make_error(
       Errc::kCorrupt,
       fmt::format(
-          "ARCHIVE {} is not what was expected: it has {}, not {}; copy it anew",
+          "ARCHIVE {}: wrong checksum: {}, expected {}; copy it again",
           source.path.string(),
           found.text(),
           source.wanted.checksum->hex));
 }
 
-/// What was verified is what was extracted.
+/// Fails unless the verified archive is the one that was extracted.
 Result<void> check_unchanged(const Source& source) {
   const auto now = size_and_time(source.file);
   if (!now) return now.error();
   if (*now == std::pair(source.wanted.bytes, source.wanted.modified_ns)) return {};
   return make_error(
       Errc::kCorrupt,
-      fmt::format("ARCHIVE {} was changed while it was read; try again", source.path.string()));
+      fmt::format("ARCHIVE {} changed while it was read; try again", source.path.string()));
 }
 
 std::string node_name() {
@@ -113,7 +113,7 @@ std::string node_name() {
   return host.empty() ? "this node" : host;
 }
 
-/// From the archive to a complete destination.
+/// Extracts the archive and completes the destination.
 Result<Unpacked> fill(const Source& source, StagingPlace& place) {
   if (const auto verified = verify(source); !verified) return verified.error();
   if (::lseek(source.file.get(), 0, SEEK_SET) != 0) return make_errno_error(errno, "ARCHIVE");
@@ -160,19 +160,19 @@ Result<void> stage(const StageOptions& options) {
   auto place = StagingPlace::at(options.destination);
   if (!place) return place.error();
   const std::string marker = marker_text(source->wanted);
-  // Ends: each turn means that another process has finished, or has failed and said so.
+  // This loop ends: each turn means that another process has finished or failed with a message.
   for (;;) {
     const auto is_there = place->has(marker);
     if (!is_there) return is_there.error();
     if (*is_there) {
-      spdlog::info("{} is there already", place->destination().string());
+      spdlog::info("{} already exists", place->destination().string());
       return {};
     }
     const auto is_ours = place->hold();
     if (!is_ours) return is_ours.error();
     if (*is_ours) break;
   }
-  // Whoever held it before may have finished between our look and our hold.
+  // The process that held the lock may have finished between our check and our lock.
   const auto is_there = place->has(marker);
   if (!is_there || *is_there) {
     place->discard();

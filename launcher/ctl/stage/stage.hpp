@@ -15,12 +15,12 @@ struct StageOptions {
   std::filesystem::path checksum_file;  // empty: none
 };
 
-/// `ddpctl stage`: extracts an archive into a new directory, once on this node. Whoever comes while
-/// another process of the node does it waits until that one has ended, for as long as it takes.
+/// `ddpctl stage`: extracts an archive into a new directory, once on this node. If another process
+/// of the node is doing so, waits until it has ended, without a limit.
 ///
-/// The directory appears complete, with a marker, or not at all: it is filled under another name,
-/// by whoever holds a lock on it, and renamed. Fails with kInvalidArgument, kCorrupt, kNotFound
-/// (libarchive), kLimit, or kIo, each with the remedy; the destination is not there then.
+/// The directory appears complete, with a marker, or not at all: the process that holds a lock on
+/// it fills it under another name and renames it. Fails with kInvalidArgument, kCorrupt, kNotFound
+/// (libarchive), kLimit or kIo, each with the remedy; the destination does not exist then.
 Result<void> stage(const StageOptions& options);
 
 }  // namespace ddprun

@@ -30,18 +30,18 @@ Error refused(const fs::path& destination, std::string_view why) {
 Result<void> lock(const Descriptor& directory, const fs::path& path) {
   if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) return {};
   if (errno == EWOULDBLOCK) {
-    spdlog::info("waits for the process that makes {}", path.string());
+    spdlog::info("waiting for the process that creates {}", path.string());
     while (::flock(directory.get(), LOCK_EX) != 0) {
       if (errno != EINTR) return make_errno_error(errno, path.string());
     }
     return {};
   }
   return with_context(
-      "a directory there cannot be locked; name one on a local disk",
+      "cannot lock a directory there; name one on a local disk",
       make_errno_error(errno, path.string()));
 }
 
-/// Whether `path` still leads to what was opened there.
+/// Whether `path` still leads to the opened directory.
 bool is_still_at(const Descriptor& directory, const fs::path& path) {
   struct stat opened {};
   struct stat found {};
@@ -59,7 +59,7 @@ Result<StagingPlace> StagingPlace::at(const fs::path& destination) {
   fs::path absolute = fs::absolute(destination, error).lexically_normal();
   if (!absolute.has_filename()) absolute = absolute.parent_path();
   if (error || !absolute.has_filename()) {
-    return refused(destination, "cannot be made; name a new directory");
+    return refused(destination, "cannot be created; name a new directory");
   }
   const fs::path parent = absolute.parent_path();
   fs::create_directories(parent, error);
@@ -69,16 +69,16 @@ Result<StagingPlace> StagingPlace::at(const fs::path& destination) {
 
 Result<bool> StagingPlace::hold() {
   if (::mkdir(aside_.c_str(), 0777) != 0 && errno != EEXIST) {
-    return with_context("DEST cannot be made", make_errno_error(errno, aside_.string()));
+    return with_context("cannot create DEST", make_errno_error(errno, aside_.string()));
   }
   Descriptor opened(::open(aside_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!opened && errno == ENOENT) return false;
   struct stat about {};
   if (!opened || ::fstat(opened.get(), &about) != 0) {
-    return with_context("DEST cannot be made", make_errno_error(errno, aside_.string()));
+    return with_context("cannot create DEST", make_errno_error(errno, aside_.string()));
   }
   if (about.st_uid != ::geteuid()) {
-    return refused(aside_, "is another user's; name another directory");
+    return refused(aside_, "belongs to another user; name another directory");
   }
   if (const auto locked = lock(opened, aside_); !locked) return locked.error();
   if (!is_still_at(opened, aside_)) return false;
@@ -94,17 +94,17 @@ Result<void> StagingPlace::empty() {
   }
   if (!error) return {};
   return with_context(
-      "what an earlier staging left cannot be removed",
+      "cannot remove the files that an earlier staging left",
       make_errno_error(error.value(), aside_.string()));
 }
 
 Result<void> StagingPlace::finish(std::string_view marker) {
-  // The archive may have a mode for its top directory under which nothing can be added.
+  // The archive may give its top directory a mode that forbids adding files.
   struct stat about {};
   const bool is_open = ::fstat(held_.get(), &about) == 0 &&
                        ::fchmod(held_.get(), (about.st_mode & 07777U) | S_IRWXU) == 0;
   if (!is_open) return make_errno_error(errno, aside_.string());
-  // All files first, then what says that they are there.
+  // First sync all files, then write the marker that says they are complete.
   if (const auto synced = sync_file_system(aside_); !synced) return synced.error();
   if (const auto done = replace_file(aside_ / kMarkerName, marker); !done) return done.error();
   if (::rename(aside_.c_str(), destination_.c_str()) != 0) {
@@ -125,7 +125,7 @@ Result<bool> StagingPlace::has(std::string_view marker) const {
   const auto found = fs::symlink_status(destination_, error);
   if (found.type() == fs::file_type::not_found) return false;
   if (error) return with_context("DEST", make_errno_error(error.value(), destination_.string()));
-  if (!fs::is_directory(found)) return refused(destination_, "is there, and is no directory");
+  if (!fs::is_directory(found)) return refused(destination_, "exists and is not a directory");
   const auto written = read_file(destination_ / kMarkerName, kMarkerBytesMax);
   if (written) {
     if (*written == marker) return true;

@@ -1,11 +1,11 @@
 #pragma once
 
-// Where an archive is extracted to: under another name beside the destination, and one process of
-// this node at a time.
+// Where an archive is extracted: under another name beside the destination, by one process of this
+// node at a time.
 //
-// The directory in which it is made is itself what is locked, by flock(2), so no lock file is left
-// and nothing has to be cleaned up after a process that was killed: the next one finds the lock
-// free, and what is in the directory worthless.
+// The directory that is filled is itself locked, by flock(2). So there is no lock file, and nothing
+// to clean up after a process that was killed: the next process finds the lock free, and discards
+// the content.
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
@@ -18,25 +18,25 @@ namespace ddprun {
 
 class StagingPlace {
  public:
-  /// Makes the directories above the destination. Fails with kInvalidArgument or kIo.
+  /// Creates the parent directories of the destination. Fails with kInvalidArgument or kIo.
   static Result<StagingPlace> at(const std::filesystem::path& destination);
 
-  /// Makes the other directory, and waits for its lock. Yields false where it has been finished or
-  /// discarded meanwhile, so that all has to be looked at anew.
+  /// Creates the temporary directory and waits for its lock. Yields false if another process
+  /// finished or discarded it meanwhile, so that the caller must start again.
   Result<bool> hold();
 
-  /// Removes what a process that was killed has left. REQUIRES, as all below: hold() yielded true.
+  /// Removes what a killed process left. REQUIRES, as for all below: hold() yielded true.
   Result<void> empty();
 
-  /// Writes the marker, and gives the directory its name: after a crash of the machine too, both
+  /// Writes the marker and renames the directory. Even after a crash of the machine, either both
   /// are there with all files, or neither. Fails with kIo.
   Result<void> finish(std::string_view marker);
 
-  /// Removes it, and lets go of the lock.
+  /// Removes the directory and releases the lock.
   void discard();
 
-  /// Whether the destination is complete, with this marker. Fails with kInvalidArgument where it is
-  /// something else, which nobody has asked us to remove. Asked at any time.
+  /// Whether the destination is complete, with this marker. Fails with kInvalidArgument if
+  /// something else is there, which ddpctl must not remove. May be called at any time.
   Result<bool> has(std::string_view marker) const;
 
   const std::filesystem::path& destination() const { return destination_; }

@@ -24,7 +24,7 @@ constexpr std::uint64_t kMembersMax = 100'000'000;
 constexpr std::uint64_t kMembersPerRemark = 1'000;
 constexpr std::size_t kBlockBytes = 1UL << 20U;
 
-/// Makes `directory` the working directory, until this goes away: libarchive writes to relative
+/// Changes the working directory to `directory` for its lifetime: libarchive writes to relative
 /// paths there, and refuses all others.
 class WorkingIn {
  public:
@@ -44,8 +44,8 @@ class WorkingIn {
   bool is_there_;
 };
 
-/// Lets this thread take names for UTF-8: in the locale of a batch job, "C", libarchive has no way
-/// to write any other than ASCII.
+/// Makes this thread treat names as UTF-8: in "C", the locale of a batch job, libarchive can write
+/// only ASCII names.
 class NamesInUtf8 {
  public:
   NamesInUtf8() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
@@ -79,7 +79,7 @@ class Extraction {
     library_.read_support_filter_zstd(reader_.get());
     library_.read_support_format_tar(reader_.get());
     library_.read_support_format_zip(reader_.get());
-    // Without the modes, whose set-user-id bits nobody asked for: the umask decides.
+    // Without the members' modes, which may have set-user-id bits: the umask decides.
     library_.write_disk_set_options(
         writer_.get(),
         ARCHIVE_EXTRACT_TIME | ARCHIVE_EXTRACT_SECURE_SYMLINKS | ARCHIVE_EXTRACT_SECURE_NODOTDOT |
@@ -93,7 +93,7 @@ class Extraction {
       const auto taken = take(entry);
       if (!taken) return taken.error();
     }
-    // Only now do directories get their times.
+    // Directories get their times only now.
     if (library_.write_close(writer_.get()) < ARCHIVE_WARN) return not_written("the last member");
     return unpacked_;
   }
@@ -139,7 +139,7 @@ class Extraction {
     if (known.kind == EntryKind::kFile) {
       if (const auto copied = copy(known.path); !copied) return copied;
     }
-    // A warning is about a time that the file system does not keep.
+    // A warning means a time that the file system cannot store.
     if (library_.write_finish_entry(writer_.get()) < ARCHIVE_WARN) return not_written(known.path);
     return {};
   }
@@ -160,19 +160,20 @@ class Extraction {
 
   std::string said(archive* which) const {
     const char* const text = library_.error_string(which);
-    return text == nullptr ? "it is not understood" : text;
+    return text == nullptr ? "unknown format" : text;
   }
 
   Error damaged() const {
     return make_error(
-        Errc::kCorrupt, fmt::format("{}; is it a whole tar or zip archive?", said(reader_.get())));
+        Errc::kCorrupt,
+        fmt::format("{}; check that it is a complete tar or zip archive", said(reader_.get())));
   }
 
   Error not_written(const std::string& path) const {
     const int error = library_.errno_of(writer_.get());
     if (error == ENOSPC || error == EDQUOT) {
       return with_context(
-          "there is no room; make some, or name a DEST on another disk",
+          "disk full; free some space, or give a DEST on another disk",
           make_errno_error(error, path));
     }
     return make_error(Errc::kIo, fmt::format("{:.200}: {}", path, said(writer_.get())));

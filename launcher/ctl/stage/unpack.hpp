@@ -11,12 +11,13 @@ struct Unpacked {
   std::uint64_t bytes = 0;  // of their contents
 };
 
-/// Extracts a tar (plain, or by gzip, bzip2, xz or zstd) or zip archive into a directory, both
-/// given as descriptors, with the times but without the owners of its members; never outside of it
-/// (check_entry). The working directory of the process is another one meanwhile.
+/// Extracts a tar (plain, or compressed with gzip, bzip2, xz or zstd) or zip archive into a
+/// directory, both given as descriptors, with the times of its members but without their owners;
+/// never outside of it (check_entry). Changes the working directory of the process meanwhile.
 ///
-/// Fails with kCorrupt where the archive is no such, or damaged; kLimit beyond 100 million members;
-/// kNotFound without libarchive; kIo where the directory takes no more. Half of it is there then.
+/// Fails with kCorrupt if the archive has another format or is damaged; kLimit beyond 100 million
+/// members; kNotFound without libarchive; kIo if the directory takes no more. It is then half
+/// filled.
 Result<Unpacked> unpack(int archive, int directory);
 
 }  // namespace ddprun

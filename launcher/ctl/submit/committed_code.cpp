@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kScriptBytesMax = 4UL << 20U;  // Slurm's own limit
 
-/// What git prints. Fails with kProtocol and its first words where it says no.
+/// What git prints. Fails with kProtocol and the first line of its output if git fails.
 Result<std::string> git(
     std::vector<std::string> arguments, const std::vector<std::string>& settings = {}) {
   arguments.insert(arguments.begin(), {"git", "--no-optional-locks"});
@@ -33,7 +33,7 @@ Result<std::string> git(
   return make_error(Errc::kProtocol, fmt::format("git: {}", trim(said.substr(0, said.find('\n')))));
 }
 
-/// From the top of the work tree, where paths mean what they say.
+/// Runs git in the top directory of the work tree, to which its paths are relative.
 Result<std::string> git_at(
     const fs::path& top,
     std::vector<std::string> arguments,
@@ -42,12 +42,12 @@ Result<std::string> git_at(
   return git(std::move(arguments), settings);
 }
 
-/// Whether the commit has something at `path`.
+/// Whether the commit contains `path`.
 bool has(const Checkout& here, const std::string& path) {
   return git_at(here.top, {"cat-file", "-e", here.tree.commit + ':' + path}).has_value();
 }
 
-/// All but the directory itself, which has to be renamed yet.
+/// All except the directory itself, which must still be renamed.
 Result<void> make_read_only(const fs::path& directory) {
   constexpr auto kWrite = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
   std::error_code error;
@@ -62,7 +62,8 @@ Result<void> make_read_only(const fs::path& directory) {
   return {};
 }
 
-/// Puts a complete directory into its place. Another submission may have been first: as good.
+/// Renames a complete directory to its place. If another submission was first, its directory is
+/// used.
 Result<void> put_in_place(const fs::path& made, const fs::path& place) {
   constexpr mode_t kReadOnly = 0555;
   if (::rename(made.c_str(), place.c_str()) != 0) {
@@ -85,7 +86,8 @@ Result<Checkout> find_checkout() {
   if (!places) return places.error();
   const auto lines = split(*places, '\n');
   if (lines.size() != 4) {
-    return make_error(Errc::kProtocol, "git: a folder above this one has a line break in its name");
+    return make_error(
+        Errc::kProtocol, "git: a directory above this one has a line break in its name");
   }
   Checkout here{.top = lines[0], .git = lines[1], .folder = {}, .tree = {}};
   here.folder = lines[2].substr(0, lines[2].find_last_not_of('/') + 1);
@@ -106,19 +108,19 @@ Result<Checkout> find_checkout() {
 
 std::string why_not(const Checkout& here) {
   const WorkTree& tree = here.tree;
-  if (tree.commit.empty()) return "there is no commit yet; git commit first";
+  if (tree.commit.empty()) return "no commit yet; run git commit first";
   if (!tree.changes.empty()) {
     return fmt::format(
-        "not as in the commit {:.12}: {}; commit it, or name it in .gitignore",
+        "files differ from commit {:.12}: {}; commit them, or add them to .gitignore",
         tree.commit,
         first_few(tree.changes));
   }
   if (has(here, ".gitmodules")) {
-    return "the commit has submodules, whose files a job would not find; call sbatch itself";
+    return "the commit has submodules, whose files a job would not find; use sbatch itself";
   }
   if (!here.folder.empty() && !has(here, here.folder)) {
     return fmt::format(
-        "the job would begin in '{}', and the commit does not have it; change to another folder",
+        "the job would start in '{}', which is not in the commit; change to another directory",
         here.folder);
   }
   return {};
@@ -131,7 +133,7 @@ Result<std::string> read_script(const Checkout& here, const std::string& name) {
   const std::string inside = found.lexically_relative(here.top).string();
   if (!inside.starts_with("../")) {
     const std::string object = here.tree.commit + ':' + inside;
-    // As it would be checked out.
+    // With the filters of a checkout.
     auto committed = git_at(here.top, {"cat-file", "--filters", object});
     if (committed) return committed;
   }
@@ -148,7 +150,7 @@ Result<fs::path> unpack_commit(const Checkout& here, const fs::path& shelf) {
 
   const auto aside = ScratchDirectory::make(kept, fmt::format(".{:.12}.", here.tree.commit));
   if (!aside) return aside.error();
-  // Not by git archive, which leaves out what .gitattributes tells it to.
+  // Not by git archive, which leaves out files as .gitattributes says.
   const fs::path made = aside->path() / "code";
   const std::string index = fmt::format("GIT_INDEX_FILE={}", (aside->path() / "index").string());
   if (::mkdir(made.c_str(), 0777) != 0) return make_errno_error(errno, made.string());

@@ -21,7 +21,7 @@
 namespace ddprun {
 namespace {
 
-/// Which descriptors the program has instead of ours; -1: ours.
+/// Descriptors that replace ours in the program; -1: inherit ours.
 struct Streams {
   int in = -1;
   int out = -1;
@@ -93,7 +93,7 @@ Result<int> run_with(
   return WIFSIGNALED(status) ? exit_status_of_signal(WTERMSIG(status)) : WEXITSTATUS(status);
 }
 
-/// All that was written to it.
+/// Everything that was written to `file`.
 Result<std::string> content_of(const Descriptor& file, std::string_view program) {
   struct stat about {};
   if (::fstat(file.get(), &about) != 0) return make_errno_error(errno, program);
@@ -117,7 +117,7 @@ Result<std::string> content_of(const Descriptor& file, std::string_view program)
 
 Result<ProgramEnd> run_program(
     const std::vector<std::string>& arguments, const std::vector<std::string>& settings) {
-  // Files in memory and not pipes: nobody has to read two of them at once.
+  // Files in memory instead of pipes: two pipes would have to be read at the same time.
   const Descriptor none(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Descriptor out(::memfd_create("stdout", MFD_CLOEXEC));
   const Descriptor err(::memfd_create("stderr", MFD_CLOEXEC));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Another program, run to its end, by a process that may wait for it. A worker is started
-// otherwise: agent/process.hpp.
+// Runs another program to its end, in a process that may block. Workers are started by
+// agent/process.hpp.
 
 #include "base/error.hpp"
 
@@ -11,18 +11,18 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kProgramOutputMax = 64UL << 20U;  // bytes that are kept
+inline constexpr std::size_t kProgramOutputMax = 64UL << 20U;  // bytes of output that are kept
 
 /// How a program ended, and what it printed.
 struct ProgramEnd {
-  int status = 0;  // as shells count: 128 + n for signal n
+  int status = 0;  // as in a shell: 128 + n for signal n
   std::string out;
   std::string err;
 };
 
-/// Runs words[0], looked up in PATH, with nothing to read, and keeps what it prints. `settings` are
-/// variables ("NAME=value") that win over ours. Fails with kNotFound, kNotExecutable, kIo, or with
-/// kLimit where it printed more than kProgramOutputMax.
+/// Runs arguments[0], looked up on PATH, with empty input, and captures its output. `settings` are
+/// variables ("NAME=value") that take precedence over the environment. Fails with kNotFound,
+/// kNotExecutable, kIo, or with kLimit if it prints more than kProgramOutputMax.
 Result<ProgramEnd> run_program(
     const std::vector<std::string>& arguments, const std::vector<std::string>& settings = {});
 

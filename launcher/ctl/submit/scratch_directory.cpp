@@ -20,7 +20,7 @@ Result<ScratchDirectory> ScratchDirectory::make(const fs::path& parent, std::str
 ScratchDirectory::~ScratchDirectory() {
   if (path_.empty()) return;
   std::error_code ignored;
-  // From a directory that may not be written, nothing can be removed.
+  // Nothing can be removed from a directory without write permission.
   for (fs::recursive_directory_iterator at(path_, ignored), end; !ignored && at != end;
        at.increment(ignored)) {
     if (!at->is_directory(ignored) || at->is_symlink(ignored)) continue;

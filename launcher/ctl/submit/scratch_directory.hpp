@@ -8,10 +8,10 @@
 
 namespace ddprun {
 
-/// A fresh directory that goes away, with all that is in it, when this does.
+/// A new directory that is removed, with its content, by the destructor.
 class ScratchDirectory {
  public:
-  /// `parent`/`prefix`XXXXXX, for this user alone. Fails with kIo or kNotFound.
+  /// `parent`/`prefix`XXXXXX, accessible only to this user. Fails with kIo or kNotFound.
   static Result<ScratchDirectory> make(
       const std::filesystem::path& parent, std::string_view prefix);
 

@@ -37,7 +37,7 @@ int refuse(const std::string& why) {
   return kExitRefused;
 }
 
-/// The script to be submitted, and the name it has for people; "wrap" is Slurm's own for a command.
+/// The script to submit, and its name for messages; "wrap" is Slurm's name for a --wrap command.
 struct Script {
   std::string name = "wrap";
   std::string text;
@@ -69,7 +69,7 @@ Result<std::vector<OutputFolder>> folders_of(const SbatchCommand& sbatch, const 
   return output_folders(sources);
 }
 
-/// Makes those whose names are complete, or with the job's `id` the others.
+/// Creates the folders whose names are complete, or, with the job's `id`, the others.
 Result<void> make_folders(
     const std::vector<OutputFolder>& folders, const std::optional<std::string>& id) {
   for (const OutputFolder& folder : folders) {
@@ -78,13 +78,13 @@ Result<void> make_folders(
     std::error_code error;
     fs::create_directories(path, error);
     if (error) {
-      return with_context("the folder of --output", make_errno_error(error.value(), path));
+      return with_context("the directory of --output", make_errno_error(error.value(), path));
     }
   }
   return {};
 }
 
-/// sbatch's command line, for a script that lies at `path`, with `more` options before the others.
+/// sbatch's command line for a script at `path`, with `more` options before the others.
 std::vector<std::string> sbatch_arguments(
     const SbatchCommand& sbatch,
     const std::string& path,
@@ -108,7 +108,7 @@ Result<int> show(
     command += ' ' + shell_quoted(argument);
   }
   for (const OutputFolder& folder : folders) {
-    write_stderr(fmt::format("ddpctl: would make {}\n", folder.with_id("<job id>")));
+    write_stderr(fmt::format("ddpctl: would create {}\n", folder.with_id("<job id>")));
   }
   write_stderr(fmt::format("ddpctl: would call{} with this script:\n", command));
   const auto shown = write_stdout(script.text);
@@ -116,7 +116,7 @@ Result<int> show(
   return kExitOk;
 }
 
-/// What `sbatch --parsable` prints: the job's id, and behind a semicolon its cluster, if there are
+/// The output of `sbatch --parsable`: the job's id, and after a semicolon its cluster, if there are
 /// several.
 struct Submitted {
   std::string id;
@@ -129,7 +129,7 @@ Submitted submitted_of(const std::string& printed) {
   return {.id = line.substr(0, end), .cluster = line.substr(std::min(end + 1, line.size()))};
 }
 
-/// Tells what sbatch would have told without us.
+/// Prints what sbatch itself would print.
 Result<void> pass_on(const Submitted& job, bool is_parsable) {
   if (is_parsable) {
     const std::string behind = job.cluster.empty() ? "" : ';' + job.cluster;
@@ -139,7 +139,7 @@ Result<void> pass_on(const Submitted& job, bool is_parsable) {
   return write_stdout(fmt::format("Submitted batch job {}{}\n", job.id, behind));
 }
 
-/// Lets a held job go.
+/// Releases a held job.
 Result<void> release(const Submitted& job) {
   std::vector<std::string> arguments{"scontrol"};
   if (!job.cluster.empty()) arguments.insert(arguments.end(), {"-M", job.cluster});
@@ -151,7 +151,7 @@ Result<void> release(const Submitted& job) {
       Errc::kIo, fmt::format("scontrol release {}: {}", job.id, trim(ended->out + ended->err)));
 }
 
-/// Submits a job that is held while the folders are made whose names have its id.
+/// Submits a held job, and releases it after creating the folders whose names contain its id.
 Result<int> submit_held(
     const SbatchCommand& sbatch,
     const SbatchCommand& lines,
@@ -174,13 +174,13 @@ Result<int> submit_held(
   return make_error(
       Errc::kIo,
       fmt::format(
-          "job {0} was submitted and is held: {1}; once that is mended, let it go by 'scontrol "
+          "job {0} was submitted and is held: {1}; correct this, then run 'scontrol "
           "release {0}'",
           job.id,
           done.error().detail));
 }
 
-/// The script lies in a file of its name while sbatch reads it: so it is called in Slurm's lists.
+/// sbatch reads the script from a file of the same name, so Slurm's lists show that name.
 Result<int> call_sbatch(
     const SbatchCommand& sbatch,
     const Script& script,
@@ -230,7 +230,7 @@ Result<int> submit_from_here(const SubmitOptions& options) {
   const auto here = find_checkout();
   if (!here && here.error().is(Errc::kProtocol)) {
     return refuse(fmt::format(
-        "{}; a job runs what is committed: call it in a git work tree", here.error().detail));
+        "{}; a job runs committed code: run this in a git work tree", here.error().detail));
   }
   if (!here) return here.error();
   if (const std::string why = why_not(*here); !why.empty()) return refuse(why);

@@ -11,7 +11,8 @@ bool is_blank(char letter) {
   return letter == ' ' || letter == '\t' || letter == '\n' || letter == '\r';
 }
 
-/// What stands in quotes that begin `rest`, which is left behind them. None: they have no end.
+/// Takes the quoted text at the start of `rest` and leaves what follows it. False: no closing
+/// quote.
 bool take_quoted(std::string_view& rest, std::string& argument) {
   const char quote = rest.front();
   for (std::size_t at = 1; at < rest.size(); ++at) {
@@ -44,7 +45,7 @@ Result<std::vector<std::string>> split_arguments(std::string_view line) {
     if (!std::exchange(in_argument, true)) arguments.emplace_back();
     if (letter == '\'' || letter == '"') {
       if (take_quoted(rest, arguments.back())) continue;
-      return make_error(Errc::kInvalidArgument, fmt::format("a quote ({}) has no end", letter));
+      return make_error(Errc::kInvalidArgument, fmt::format("a quote ({}) is not closed", letter));
     }
     if (letter == '\\') rest.remove_prefix(1);
     if (rest.empty()) {

@@ -8,9 +8,9 @@
 
 namespace ddprun {
 
-/// The words of a line as a POSIX shell splits them: blanks stand between words, quotes and
-/// backslashes keep them in one. Nothing is expanded, and no character has another meaning. Fails
-/// with kInvalidArgument where a quote has no end, or nothing follows a backslash.
+/// Splits a line into arguments as a POSIX shell does: blanks separate arguments, quotes and
+/// backslashes join them. Expands nothing; no other character is special. Fails with
+/// kInvalidArgument if a quote is not closed or the line ends with a backslash.
 Result<std::vector<std::string>> split_arguments(std::string_view line);
 
 }  // namespace ddprun

@@ -12,8 +12,8 @@
 namespace ddprun {
 namespace {
 
-/// The words that a flag may be given; empty if it takes anything else. Placeholders are upper
-/// case.
+/// The words that a flag takes as values; empty if it takes anything else. Upper-case words are
+/// placeholders.
 std::vector<std::string_view> choices_of(const Flag& flag) {
   std::vector<std::string_view> choices;
   for (const std::string_view word : split(flag.value, '|')) {
@@ -45,7 +45,7 @@ std::string bash_script() {
     cases += fmt::format(
         "    {}) choices='{}' ;;\n", fmt::join(spellings, "|"), fmt::join(choices, " "));
   }
-  // A "=" is a word of its own there. Options end at the script.
+  // bash splits at "=", so it is a word of its own. Options end at the script.
   return fmt::format(
       R"(_ddprun() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} flag= choices= at
@@ -73,7 +73,7 @@ complete -o default -F _ddprun ddprun
       cases);
 }
 
-/// As zsh's _arguments reads it within quotes.
+/// Escaped as zsh's _arguments expects it within quotes.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char byte : text) {

@@ -1,14 +1,14 @@
 #pragma once
 
-// What a shell needs to know to complete ddprun's command line.
+// Completion of ddprun's command line in a shell.
 
 #include <string>
 #include <string_view>
 
 namespace ddprun {
 
-/// A script to be read by `shell`, "bash" or "zsh": options up to the script, the values of those
-/// that have a few, file names for the rest.
+/// A completion script for `shell`, "bash" or "zsh": completes options up to the script, the values
+/// of flags that take one of a few words, and file names everywhere else.
 std::string completion_script(std::string_view shell);
 
 }  // namespace ddprun

@@ -22,7 +22,7 @@ std::string with_dashes(std::string_view name) {
   return dashed;
 }
 
-/// "-r, --redirects" as people write it.
+/// "-r, --redirects", as in --help.
 std::string spelling(const Flag& flag) {
   return flag.letter == 0 ? fmt::format("--{}", flag.name)
                           : fmt::format("-{}, --{}", flag.letter, flag.name);
@@ -32,13 +32,14 @@ Error unknown(std::string_view typed) {
   std::vector<std::string> names;
   for (const Flag& flag : all_flags())
     names.emplace_back(flag.name);
-  // Without the dashes, which are alike in all.
+  // Compare without the dashes, which all names begin with.
   const std::string name = with_dashes(typed);
   const auto meant =
       nearest(name.substr(std::min(name.find_first_not_of('-'), name.size())), names);
   const std::string hint =
       meant ? fmt::format("did you mean --{}?", *meant)
-            : std::string("ddprun --help lists all; the script's own come after it");
+            : std::string(
+                  "ddprun --help lists all options; options of the script come after the script");
   return bad_usage(fmt::format("unknown option '{}': {}", typed, hint));
 }
 
@@ -66,16 +67,16 @@ Result<const Flag*> find_short(std::string_view typed) {
   return unknown(typed);
 }
 
-/// Whether the word after a flag can be its value. "-1" can: no flag looks like a number.
+/// Whether the argument after a flag can be its value. "-1" can: no flag looks like a number.
 bool is_value(std::string_view argument) {
   return argument.size() < 2 || argument[0] != '-' || parse_double(argument).has_value();
 }
 
-/// A word of the command line, taken apart: "--name=value", "-r3", "-r=3", "--name".
+/// An argument split into its parts: "--name=value", "-r3", "-r=3", "--name".
 struct FlagArgument {
   const Flag* flag = nullptr;
   std::string spelled;               // "--name", for messages
-  std::optional<std::string> value;  // what is attached to it
+  std::optional<std::string> value;  // attached to it
 };
 
 Result<FlagArgument> take_apart(const std::string& argument) {
@@ -93,12 +94,12 @@ Result<FlagArgument> take_apart(const std::string& argument) {
   apart.flag = *found;
   apart.spelled = argument.substr(0, 2);
   if (argument.size() > 2) apart.value = argument.substr(equals == 2 ? 3 : 2);
-  // Letters of switches are not run together, so "-nproc=3" is a slip, not -n with a value.
+  // Letters of switches cannot be combined, so "-nproc=3" is a typo, not -n with a value.
   if (apart.value && apart.flag->value.empty() && equals != 2) return unknown(argument);
   return apart;
 }
 
-/// Fills in what the command line leaves open.
+/// Fills in from the environment what the command line leaves open.
 Result<void> read_variables(const Environment& environment, CommandLine& line) {
   for (const Flag& flag : all_flags()) {
     const std::string variable = variable_of(flag);
@@ -112,7 +113,7 @@ Result<void> read_variables(const Environment& environment, CommandLine& line) {
             "{} '{}': expected 1 or 0, true or false, yes or no", variable, found->second));
       }
       if (!*on) continue;
-      given.text = std::string("1");  // assigned as it is, g++ 12 warns of an overlap at -O3
+      given.text = std::string("1");  // assigned directly, g++ 12 warns of an overlap at -O3
     }
     line.given.emplace(flag.name, std::move(given));
   }
@@ -173,7 +174,8 @@ Result<CommandLine> read_command_line(
     line.given.insert_or_assign(flag->name, std::move(given));  // the last one counts
   }
   line.rest.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
-  // As argparse has it, and torchrun with it: the first "--" goes where it frames the script.
+  // As in argparse, and so in torchrun: the first "--" is dropped directly before or after the
+  // script.
   if (!separated && line.rest.size() > 1 && line.rest[1] == "--") {
     line.rest.erase(line.rest.begin() + 1);
   }
@@ -185,25 +187,25 @@ Result<CommandLine> read_command_line(
 std::string help_text() {
   std::string text =
       "usage: ddprun [options] script [arguments of the script]\n\n"
-      "Starts workers for a distributed job on this machine, watches them, and restarts all of "
+      "Start the workers of a distributed job on this machine, watch them, and restart all of "
       "them\n"
-      "when one fails. Flags and environment are torchrun's. Names may be shortened, and spelled\n"
-      "with underscores; a variable counts where the flag is not given.\n\n"
+      "if one fails. Flags and environment are torchrun's. Names may be abbreviated, and spelled\n"
+      "with underscores. A variable is read if its flag is not given.\n\n"
       "examples:\n"
       "  ddprun --standalone --nproc-per-node 4 --max-restarts 3 train.py --epochs 10\n"
       "  ddprun --nnodes 2 --node-rank 0 --master-addr node0 --nproc-per-node 4 train.py\n"
       "  ddprun --nnodes 2:4 --rdzv-backend c10d --rdzv-endpoint node0 --nproc-per-node gpu "
       "train.py\n"
       "  srun --ntasks-per-node=1 ddprun train.py\n\n"
-      "Python is $PYTHON_EXEC; else that of the environment (venv or conda) in whose bin ddprun\n"
-      "lies; else the first python or python3 on PATH.\n";
+      "Python is $PYTHON_EXEC, else the Python of the environment (venv or conda) whose bin has\n"
+      "ddprun, else the first python or python3 on PATH.\n";
   std::string_view group;
   for (const Flag& flag : all_flags()) {
     if (flag.group != group) text += fmt::format("\n{}:\n", flag.group);
     group = flag.group;
     text += fmt::format("  {}{}{}\n", spelling(flag), flag.value.empty() ? "" : " ", flag.value);
     text += fmt::format("      {}\n", flag.help);
-    if (!flag.alias.empty()) text += fmt::format("      as in Accelerate: --{}\n", flag.alias);
+    if (!flag.alias.empty()) text += fmt::format("      in Accelerate: --{}\n", flag.alias);
     const std::string variable = variable_of(flag);
     if (!flag.initial.empty()) {
       text += fmt::format(
@@ -211,8 +213,8 @@ std::string help_text() {
     }
   }
   text +=
-      "\nExit status: 0 when every worker exited 0, else that of the first worker that failed\n"
-      "(128+n for signal n); 2 bad usage, 70 a defect of ddprun, 75 trying again may help,\n"
+      "\nExit status: 0 if every worker exited with 0, else that of the first worker that failed\n"
+      "(128+n for signal n); 2 bad usage, 70 a bug in ddprun, 75 try again,\n"
       "126 not executable, 127 not found.\n";
   return text;
 }

@@ -1,10 +1,10 @@
 #pragma once
 
-// The flags of ddprun, as one table: it drives the parser, --help and the test of the manual.
+// The flags of ddprun as one table, which drives the parser, --help and the test of the manual.
 //
-// The grammar is torchrun's, less its traps. Options come first and end at the script: whatever
-// follows belongs to the script, byte for byte. Names take dashes or underscores, and any beginning
-// that fits one name only. A flag that is not on the command line is looked up as PET_<NAME>.
+// The grammar is torchrun's without its traps. Options come first and end at the script: everything
+// after the script belongs to it, byte for byte. Names take dashes or underscores and any
+// unambiguous prefix. A flag that is not on the command line is looked up as PET_<NAME>.
 
 #include "base/environment.hpp"
 #include "base/error.hpp"
@@ -21,7 +21,7 @@ namespace ddprun {
 
 struct Options;
 
-/// The value a flag was given, and by what, for messages: "--nnodes" or "PET_NNODES".
+/// The value of a flag and where it was given, for messages: "--nnodes" or "PET_NNODES".
 struct Given {
   std::string text;
   std::string source;
@@ -36,10 +36,10 @@ struct Flag {
   std::string_view initial;  // its default, for --help
   std::string_view help;
   bool has_variable = true;  // PET_<NAME>
-  /// Takes the value over, or says what is wrong with it, e.g. "expected a whole number from 0 on".
-  /// A switch is called only when it is on. None for those that ask for a text.
+  /// Stores the value, or says what is wrong with it, e.g. "expected a whole number from 0 on".
+  /// Called for a switch only if it is on. Null for flags that print a text and exit.
   Result<void> (*apply)(const Given&, Options&) = nullptr;
-  // What Accelerate's launcher calls it. Initialised, or g++ warns of rows that leave it out.
+  // Its name in Accelerate's launcher. Initialised: g++ warns of rows that leave it out otherwise.
   std::string_view alias = {};  // NOLINT(readability-redundant-member-init)
 };
 
@@ -53,7 +53,7 @@ enum class Asks : std::uint8_t {
   kHelp,
   kVersion,
   kCompletion,
-  kNothing,  // this task of Slurm's is one more than the job has nodes
+  kNothing,  // this task of a Slurm step is one more than the job has nodes
 };
 
 struct CommandLine {
@@ -61,11 +61,11 @@ struct CommandLine {
   std::map<std::string_view, Given> given;  // by name; switches that are on have "1"
   std::vector<std::string> rest;            // the script and its arguments
   std::string shell;                        // when asks == kCompletion: "bash" or "zsh"
-  bool has_others = false;                  // nodes of the step, which meet even if only one runs
+  bool has_others = false;  // the step has other nodes, so a rendezvous even for one
 };
 
-/// Reads argv[1..] and the PET_ variables. Fails with kInvalidArgument: an unknown flag (naming the
-/// nearest), an ambiguous beginning, a value that is missing or that a switch does not take.
+/// Reads argv[1..] and the PET_ variables. Fails with kInvalidArgument: an unknown flag (the
+/// message names the nearest), an ambiguous prefix, a missing value, or a value for a switch.
 Result<CommandLine> read_command_line(
     std::span<const std::string> arguments, const Environment& environment);
 

@@ -13,25 +13,28 @@
 namespace ddprun {
 namespace {
 
-/// A flag that is fine with one of two values, or left out.
-struct Wish {
+/// A flag that must be left out or have one of two values.
+struct Restriction {
   std::string_view flag;
-  std::array<std::string_view, 2> fine;
-  std::string_view otherwise;
+  std::array<std::string_view, 2> allowed;
+  std::string_view reason;
 };
 
-constexpr std::array kWishes = {
-    Wish{.flag = "nproc-per-node", .fine = {"1", ""}, .otherwise = "each job has one worker"},
-    Wish{.flag = "nnodes", .fine = {"1", "1:1"}, .otherwise = "each job has one node, this one"},
-    Wish{.flag = "rdzv-endpoint", .fine = {}, .otherwise = "each job has a free port of its own"},
-    Wish{
+constexpr std::array kRestrictions = {
+    Restriction{
+        .flag = "nproc-per-node", .allowed = {"1", ""}, .reason = "each job has one worker"},
+    Restriction{
+        .flag = "nnodes", .allowed = {"1", "1:1"}, .reason = "each job has one node, this one"},
+    Restriction{
+        .flag = "rdzv-endpoint", .allowed = {}, .reason = "each job has a free port of its own"},
+    Restriction{
         .flag = "master-port",
-        .fine = {"0", ""},
-        .otherwise = "each job has a free port of its own"},
-    Wish{
+        .allowed = {"0", ""},
+        .reason = "each job has a free port of its own"},
+    Restriction{
         .flag = "requeue",
-        .fine = {"never", ""},
-        .otherwise = "one of several jobs cannot start all of them again"}};
+        .allowed = {"never", ""},
+        .reason = "one of several jobs cannot start all of them again"}};
 
 }  // namespace
 
@@ -39,11 +42,12 @@ Result<void> fill_for_independent(const std::optional<Allocation>& step, Command
   const auto independent = line.given.find("independent");
   if (independent == line.given.end()) return {};
   const std::string& source = independent->second.source;
-  for (const Wish& wish : kWishes) {
-    const auto given = line.given.find(wish.flag);
+  for (const Restriction& restriction : kRestrictions) {
+    const auto given = line.given.find(restriction.flag);
     if (given == line.given.end()) continue;
-    const bool is_fine = std::ranges::find(wish.fine, given->second.text) != wish.fine.end();
-    if (is_fine && !given->second.text.empty()) continue;
+    const bool is_allowed =
+        std::ranges::find(restriction.allowed, given->second.text) != restriction.allowed.end();
+    if (is_allowed && !given->second.text.empty()) continue;
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
@@ -51,13 +55,13 @@ Result<void> fill_for_independent(const std::optional<Allocation>& step, Command
             given->second.source,
             given->second.text,
             source,
-            wish.otherwise));
+            restriction.reason));
   }
   if (step && step->tasks() > 1) {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "{}: it starts all jobs by itself, and this step of Slurm's has {} tasks; give srun "
+            "{}: starts all jobs by itself, but this Slurm step has {} tasks; give srun "
             "--nodes=1 --ntasks=1",
             source,
             step->tasks()));
@@ -83,8 +87,9 @@ Result<std::vector<std::optional<std::string>>> share_devices(
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "--independent '{}': {} GPUs are visible, and each job gets one; start fewer, or name "
-            "one for each in {}, where a GPU may stand twice",
+            "--independent '{}': each job gets a GPU, but only {} are visible; start fewer jobs, "
+            "or "
+            "list one GPU per job in {} (a GPU may appear twice)",
             count,
             devices.size(),
             contract::kCudaVisibleDevices));

@@ -11,13 +11,13 @@
 
 namespace ddprun {
 
-/// What --independent, if it is given, says of other flags: one node and one worker, whatever Slurm
-/// has. Fails with kInvalidArgument where they say something else, or the step has more tasks.
+/// If --independent is given, sets the flags that it implies: one node and one worker, whatever
+/// Slurm has. Fails with kInvalidArgument if another flag contradicts, or the step has more tasks.
 Result<void> fill_for_independent(const std::optional<Allocation>& step, CommandLine& line);
 
-/// CUDA_VISIBLE_DEVICES of each of `count` jobs side by side, where this machine has `gpus`: one
-/// entry each. None where there are no GPUs to share out. Fails with kInvalidArgument where there
-/// are fewer than jobs.
+/// CUDA_VISIBLE_DEVICES for each of `count` jobs that run side by side on a machine with `gpus`
+/// GPUs: one entry each; nullopt if there are no GPUs. Fails with kInvalidArgument if there are
+/// fewer GPUs than jobs.
 Result<std::vector<std::optional<std::string>>> share_devices(
     int count, int gpus, const Environment& environment);
 

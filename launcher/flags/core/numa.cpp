@@ -28,7 +28,7 @@ std::set<int> cpus_of_socket(const NumaTopology& topology, int socket) {
   return out;
 }
 
-/// The CPUs of a node in groups, by what `key` says of each.
+/// The CPUs of a node, grouped by the member `key`.
 std::map<int, std::set<int>> grouped(const NumaNode& node, int NumaCpu::*key) {
   std::map<int, std::set<int>> groups;
   for (const NumaCpu& cpu : node.cpus) {
@@ -37,7 +37,7 @@ std::map<int, std::set<int>> grouped(const NumaNode& node, int NumaCpu::*key) {
   return groups;
 }
 
-/// Share `index` of `count`; the first ones have a core more where they do not divide evenly.
+/// Share `index` of `count`; the first shares get a core more if the cores do not divide evenly.
 Result<std::set<int>> share_of_cores(const NumaNode& node, int index, int count) {
   const auto cores = grouped(node, &NumaCpu::core);
   const int has = static_cast<int>(cores.size());
@@ -45,8 +45,8 @@ Result<std::set<int>> share_of_cores(const NumaNode& node, int index, int count)
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "NUMA node {} has {} physical cores that may be used, and {} workers or GPUs to share "
-            "them; use 'node', or fewer workers",
+            "NUMA node {} has only {} usable physical cores for {} workers or GPUs; use 'node', or "
+            "fewer workers",
             node.number,
             has,
             count));
@@ -61,7 +61,7 @@ Result<std::set<int>> share_of_cores(const NumaNode& node, int index, int count)
   return out;
 }
 
-/// One complex for each worker in turn, those with the most CPUs first.
+/// Core complexes in turn, those with the most CPUs first.
 std::set<int> core_complex(const NumaNode& node, int index) {
   std::vector<std::set<int>> complexes;
   for (auto& [cache, cpus] : grouped(node, &NumaCpu::cache)) {
@@ -90,7 +90,7 @@ Result<std::set<int>> parse_cpu_list(std::string_view text) {
     const auto last =
         dash == std::string_view::npos ? first : parse_int<int>(piece.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first || *last >= kCpusMax) {
-      return make_error(Errc::kCorrupt, fmt::format("'{}' is no list of CPUs", trim(text)));
+      return make_error(Errc::kCorrupt, fmt::format("'{}' is not a list of CPUs", trim(text)));
     }
     for (int cpu = *first; cpu <= *last; ++cpu) {
       cpus.insert(cpu);
@@ -120,7 +120,7 @@ Result<std::vector<std::set<int>>> bind_to_numa(
       return make_error(
           Errc::kInvalidArgument,
           fmt::format(
-              "the GPU of local rank {} is on NUMA node {}, of which this process may use no CPU",
+              "the GPU of local rank {} is on NUMA node {}, where this process may use no CPU",
               out.size(),
               *home));
     }

@@ -1,8 +1,8 @@
 #pragma once
 
-// --numa-binding: which CPUs each worker of a node is bound to, decided from what the kernel says
-// of the machine. The modes and what they mean are torchrun's (torch/numa/binding.py, 2.11), where
-// a worker belongs to the GPU of its local rank. Here it also works without GPUs.
+// --numa-binding: decides, from what the kernel reports about the machine, to which CPUs each
+// worker of a node is bound. The modes are torchrun's (torch/numa/binding.py, 2.11), which binds a
+// worker near the GPU of its local rank. Here they also work without GPUs.
 
 #include "base/error.hpp"
 
@@ -17,13 +17,13 @@ namespace ddprun {
 enum class NumaBinding : std::uint8_t {
   kNode,         // all CPUs of the NUMA node
   kSocket,       // all CPUs of all NUMA nodes of its socket
-  kExclusive,    // a share of its physical cores that nobody else has
-  kCoreComplex,  // the CPUs of it that share one last-level cache
+  kExclusive,    // a share of its physical cores that no other worker has
+  kCoreComplex,  // CPUs of the node that share one last-level cache
 };
 
 std::optional<NumaBinding> parse_numa_binding(std::string_view text);
 
-/// "0-3,8" as the kernel writes it; empty text is no CPU. Fails with kCorrupt.
+/// Parses "0-3,8", the kernel's format; an empty text means no CPU. Fails with kCorrupt.
 Result<std::set<int>> parse_cpu_list(std::string_view text);
 
 struct NumaCpu {
@@ -40,13 +40,13 @@ struct NumaNode {
 
 using NumaTopology = std::vector<NumaNode>;  // by number
 
-/// The NUMA node that each of `workers` belongs to if no GPU decides: neighbours in rank on the
-/// same node, and as many on each node as can be. REQUIRES: `topology` is not empty.
+/// The NUMA node of each of `workers` if no GPU decides: neighbouring ranks share a node, and the
+/// nodes get as equal numbers as possible. REQUIRES: `topology` is not empty.
 std::vector<int> spread_over_nodes(const NumaTopology& topology, int workers);
 
-/// The CPUs of local ranks 0 to workers - 1. `homes`: by local rank the NUMA node of its GPU; there
-/// may be more, of GPUs that no worker uses but that have a share of the cores all the same.
-/// Fails with kInvalidArgument. REQUIRES: at least `workers` homes.
+/// The CPUs of local ranks 0 to workers - 1. `homes`: the NUMA node of the GPU of each local rank.
+/// More entries than workers are allowed: a GPU that no worker uses still gets a share of the
+/// cores. Fails with kInvalidArgument. REQUIRES: at least `workers` homes.
 Result<std::vector<std::set<int>>> bind_to_numa(
     const NumaTopology& topology, NumaBinding binding, const std::vector<int>& homes, int workers);
 

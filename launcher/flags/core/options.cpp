@@ -21,7 +21,7 @@ Result<void> apply(const Flag& flag, const Given& given, Options& options) {
   return with_context(fmt::format("{} '{}'", given.source, given.text), applied.error());
 }
 
-/// What torchrun reads from the environment under names of its own.
+/// Variables that torchrun reads under other names than PET_<NAME>.
 Result<void> read_other_variables(
     const CommandLine& line, const Environment& environment, Options& options) {
   constexpr char kTimeout[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
@@ -68,7 +68,7 @@ Result<void> plan_workers(const CommandLine& line, Options& options) {
   const auto& [text, source] = line.given.at("num-processes");
   if (line.given.contains("nproc-per-node")) {
     return bad_usage(fmt::format(
-        "{} '{}' and {} both say how many workers there are; leave one of them out",
+        "{} '{}' and {} both set the number of workers; leave one of them out",
         source,
         text,
         line.given.at("nproc-per-node").source));
@@ -86,7 +86,7 @@ Result<void> plan_workers(const CommandLine& line, Options& options) {
   const int each = *options.all_workers / nodes.max();
   if (each * nodes.max() != *options.all_workers || each > WorkerCount::kMax) {
     return bad_usage(fmt::format(
-        "{} '{}': {} nodes cannot have equally many of them, 1 to {} each",
+        "{} '{}': cannot be divided evenly among {} nodes, with 1 to {} on each",
         source,
         text,
         nodes.max(),
@@ -96,7 +96,7 @@ Result<void> plan_workers(const CommandLine& line, Options& options) {
   return {};
 }
 
-/// Tee includes the file, so it wins over redirect for the same stream.
+/// Tee also writes the file, so it takes precedence over redirect for the same stream.
 void plan_streams(Options& options) {
   const auto modes_of = [](int redirect, int tee) {
     const auto mode = [&](int bit) {
@@ -146,8 +146,8 @@ Result<Options> read_options(const CommandLine& line, const Environment& environ
     return bad_usage("no script given; usage: ddprun [options] script [arguments of the script]");
   }
   options.rest = line.rest;
-  // With an underscore: scripts of before torch 2 know no other, and later ones are told to take
-  // both.
+  // With an underscore: scripts written before torch 2 know only that spelling, and later ones are
+  // supposed to accept both.
   if (options.passes_local_rank) {
     options.rest.insert(options.rest.begin() + 1, "--local_rank=${local_rank}");
   }

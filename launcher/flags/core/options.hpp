@@ -1,6 +1,6 @@
 #pragma once
 
-// The flags as typed values, before anybody has looked at the machine.
+// The flags as typed values, before the machine is probed.
 
 #include "agent/core/launch_plan.hpp"
 #include "base/endpoint.hpp"
@@ -34,30 +34,30 @@ enum class Runs : std::uint8_t {
   kRunPath,  // --run-path
 };
 
-/// One stream option: rank → whether stdout and stderr are meant.
+/// One stream option: rank → whether it covers stdout and stderr.
 struct StreamChoice {
   int all = 0;                 // bit 0 stdout, bit 1 stderr
   std::map<int, int> by_rank;  // in a map, ranks that are not named have 0
 };
 
-/// A host that has to be this machine, and what to do if it is not.
+/// A host that must be this machine, and what to do if it is not.
 struct OwnHost {
   Given host;
   std::string remedy;
   bool may_be_unknown = false;  // its name may resolve later
 };
 
-/// What --rdzv-conf says that other flags have a word in.
+/// Keys of --rdzv-conf that overlap with other flags.
 struct RendezvousSettings {
   std::optional<bool> is_host;
   std::optional<Duration> join_timeout;
-  std::optional<Duration> timeout;  // static's name for it
+  std::optional<Duration> timeout;  // the name of join_timeout in the static backend
   std::optional<Duration> keep_alive_interval;
   std::optional<int> keep_alive_attempts;
 };
 
 struct Options {
-  LaunchPlan plan;  // as far as it needs no look at the machine
+  LaunchPlan plan;  // without the parts that depend on the machine
   WorkerCount workers;
   std::optional<int> all_workers;  // --num-processes: those of all nodes
   Runs runs = Runs::kScript;
@@ -65,7 +65,7 @@ struct Options {
 
   std::optional<NumaBinding> numa_binding;
 
-  std::optional<Given> grid;  // of whose rows one stands before the arguments
+  std::optional<Given> grid;  // a file, of which one row goes before the arguments
   int independent = 0;        // jobs of one worker, side by side; 0: one job
 
   bool standalone = false;
@@ -80,7 +80,7 @@ struct Options {
   std::optional<Given> local_address;    // --local-addr HOST
   std::optional<Given> local_interface;  // --local-addr iface:NAME, the name alone
   Requeue requeue = Requeue::kNo;
-  bool has_grace = false;  // --shutdown-timeout is the user's word
+  bool has_grace = false;  // --shutdown-timeout was given
   RendezvousSettings settings;
   std::optional<Given> secret_file;
   std::optional<Given> fence_directory;
@@ -95,8 +95,8 @@ struct Options {
 Result<Options> read_options(const CommandLine& line, const Environment& environment);
 
 /// Adds a warning for each output flag that has no effect: it names local ranks that do not exist,
-/// filters a stream that is not tee'd, or says how often to do nothing. torchrun accepts those that
-/// it knows, and so do scripts that are run with any number of workers. REQUIRES:
+/// filters a stream that is not tee'd, or sets the interval of samples that are not taken. They are
+/// not errors: torchrun accepts them, and scripts use them with any number of workers. REQUIRES:
 /// options.plan.workers is set.
 void warn_of_no_effect(const CommandLine& line, Options& options);
 

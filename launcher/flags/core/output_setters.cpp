@@ -1,4 +1,4 @@
-// What the values of the output flags may be.
+// Parses and checks the values of the output flags.
 
 #include "base/parse.hpp"
 #include "launcher/flags/core/options.hpp"
@@ -48,7 +48,7 @@ Result<StreamChoice> choice_of(std::string_view text) {
   return choice;
 }
 
-/// Pieces between commas; two commas together stand for one in a piece.
+/// Splits at commas; two commas in a row stand for a comma in a piece.
 std::vector<std::string> texts_of(std::string_view list) {
   std::vector<std::string> texts(1);
   for (std::size_t at = 0; at < list.size(); ++at) {
@@ -61,7 +61,7 @@ std::vector<std::string> texts_of(std::string_view list) {
       texts.emplace_back();
     }
   }
-  // An empty text would be in every line.
+  // Every line contains the empty text.
   std::erase_if(texts, [](const std::string& text) { return text.empty(); });
   return texts;
 }
@@ -69,7 +69,7 @@ std::vector<std::string> texts_of(std::string_view list) {
 }  // namespace
 
 Result<void> log_dir(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("a directory needs a name; leave it out for a fresh one");
+  if (given.text.empty()) return refused("expected a directory; leave it out for a new one");
   options.plan.streams.no_files = given.text == "/dev/null";
   options.plan.streams.log_directory = given.text;
   return {};
@@ -110,7 +110,7 @@ Result<void> duplicate_stderr_filters(const Given& given, Options& options) {
 }
 
 Result<void> memory_log(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("a directory needs a name; leave it out for no samples");
+  if (given.text.empty()) return refused("expected a directory; leave it out for no samples");
   options.plan.memory_log.directory = given.text;
   return {};
 }
@@ -126,7 +126,8 @@ Result<void> memory_log_interval(const Given& given, Options& options) {
 }
 
 Result<void> log_line_prefix_template(const Given& given, Options& options) {
-  if (given.text.find('\n') != std::string::npos) return refused("a prefix is part of one line");
+  if (given.text.find('\n') != std::string::npos)
+    return refused("a prefix must not contain a line break");
   options.plan.streams.prefix_template = given.text;
   return {};
 }

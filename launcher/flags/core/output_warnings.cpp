@@ -1,4 +1,4 @@
-// Output flags that are accepted and do nothing, as a person would want to be told.
+// Warnings about output flags that are accepted but have no effect.
 
 #include "launcher/flags/core/options.hpp"
 
@@ -55,7 +55,7 @@ void warn_of_no_effect(const CommandLine& line, Options& options) {
     const auto given = line.given.find(flag);
     if (given == line.given.end() || is_teed_by_any(plan, stream)) return;
     options.warnings.push_back(fmt::format(
-        "{} '{}': only what is tee'd is filtered, and here nothing is; give {}{}",
+        "{} '{}': filters only tee'd output, and nothing is tee'd; give {}{}",
         given->second.source,
         given->second.text,
         tee,

@@ -10,11 +10,11 @@ namespace {
 
 using Arguments = std::span<const std::string>;
 
-/// An interpreter, by what matters here of its command line.
+/// What is needed to read the command line of an interpreter.
 struct Interpreter {
   std::string_view name;              // of its kind
   std::string_view takes_value;       // letters of options whose value may be the next argument
-  std::string_view long_takes_value;  // the same of long ones, with blanks around each
+  std::string_view long_takes_value;  // long options of the same kind, with blanks around each
 };
 
 constexpr Interpreter kPython = {
@@ -26,7 +26,7 @@ std::string_view file_name(std::string_view path) {
   while (path.size() > 1 && path.ends_with('/')) {
     path.remove_suffix(1);
   }
-  // Process substitution, `<(...)`: the number differs from node to node.
+  // Process substitution, `<(...)`: the number differs between nodes.
   if (path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")) return "/dev/fd";
   const std::size_t slash = path.rfind('/');
   return slash == std::string_view::npos || path.size() == 1 ? path : path.substr(slash + 1);
@@ -42,7 +42,7 @@ const Interpreter* interpreter(std::string_view program) {
   return is_version && (kind == "python" || kind == "pypy") ? &kPython : nullptr;
 }
 
-/// What one cluster of short options ("-um") says; empty: the program comes later. Skips the value
+/// What a cluster of short options ("-um") runs; empty if the program comes later. Skips the value
 /// of its last option.
 std::string run_by_options(const Interpreter& of, std::string_view letters, Arguments& rest) {
   for (std::size_t at = 0; at < letters.size(); ++at) {

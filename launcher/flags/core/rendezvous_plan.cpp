@@ -1,6 +1,6 @@
-// A job of one node meets nobody: it has a free port and an id of its own. One of several nodes
-// needs what all of them can agree on without having spoken: an id, and where the first leader
-// listens.
+// A job of one node takes part in no rendezvous: it has a free port and a random id. The nodes of a
+// larger job need values that all of them know without communication: an id, and the address of the
+// first leader.
 
 #include "launcher/flags/core/rendezvous_plan.hpp"
 
@@ -22,7 +22,7 @@ Error bad_usage(std::string detail) {
   return make_error(Errc::kInvalidArgument, std::move(detail));
 }
 
-/// "--nnodes '2'", or how else it was given. REQUIRES: it was given.
+/// "--nnodes '2'", or as it was given. REQUIRES: it was given.
 std::string spelled(const CommandLine& line, const char* flag) {
   const Given& given = line.given.at(flag);
   return fmt::format("{} '{}'", given.source, given.text);
@@ -32,7 +32,7 @@ bool is_static(const Options& options) {
   return options.backend == "static";
 }
 
-/// What torchrun's keep-alive says is our lease, unless --lease says it.
+/// The keep_alive settings of torchrun set the lease, unless --lease is given.
 Result<void> plan_timeouts(const CommandLine& line, Options& options) {
   const RendezvousSettings& settings = options.settings;
   RendezvousPlan& rendezvous = options.plan.rendezvous;
@@ -48,8 +48,9 @@ Result<void> plan_timeouts(const CommandLine& line, Options& options) {
   constexpr double kMax = to_seconds(RendezvousPlan::kLeaseMax);
   if (lease < kMin || lease > kMax) {
     return bad_usage(fmt::format(
-        "{}: keep_alive_interval times keep_alive_max_attempt is {} s and becomes the lease, which "
-        "has {} to {}; leave them out, or give --lease",
+        "{}: the lease is keep_alive_interval times keep_alive_max_attempt, {} s, but must be {} "
+        "to "
+        "{} s; leave them out, or give --lease",
         spelled(line, "rdzv-conf"),
         lease,
         kMin,
@@ -74,7 +75,7 @@ Result<void> check_node_rank(const CommandLine& line, const RendezvousPlan& rend
       nodes - 1));
 }
 
-/// --rdzv-endpoint, with the backend's port if it names none.
+/// --rdzv-endpoint, with the default port of the backend if it names none.
 Result<Endpoint> read_endpoint(const Options& options, const Given& given) {
   const auto& [text, source] = given;
   auto endpoint = Endpoint::parse(text, is_static(options) ? kNoPort : kC10dPort);
@@ -90,11 +91,11 @@ Result<Endpoint> read_endpoint(const Options& options, const Given& given) {
 void need_own_host(Options& options, const Given& host) {
   options.own_hosts.push_back(
       {.host = host,
-       .remedy = "and the job has one node; leave it out, or say with --nnodes how many nodes",
+       .remedy = "and the job has one node; leave it out, or set the number of nodes by --nnodes",
        .may_be_unknown = false});
 }
 
-/// One node, which hosts the store where it is told to.
+/// One node, which hosts the store at the address that it was given, if any.
 Result<void> plan_one_node(const CommandLine& line, Options& options) {
   LaunchPlan& plan = options.plan;
   plan.rendezvous.nodes = NodeRange(1, 1);
@@ -125,11 +126,11 @@ Result<void> plan_one_node(const CommandLine& line, Options& options) {
   return {};
 }
 
-/// Where several nodes meet: the same words have to be right on each of them.
+/// The endpoint of several nodes; its text must be valid on each of them.
 Result<Endpoint> common_endpoint(const CommandLine& line, const Options& options) {
   if (!options.endpoint && !options.master_address) {
     return bad_usage(fmt::format(
-        "{}: nothing says where the nodes meet; give {}, the same on every node",
+        "{}: no rendezvous endpoint is given; give {}, the same on every node",
         spelled(line, "nnodes"),
         is_static(options) ? "--master-addr HOST of node rank 0, and --node-rank"
                            : "--rdzv-endpoint HOST[:PORT]"));
@@ -152,20 +153,20 @@ Result<Endpoint> common_endpoint(const CommandLine& line, const Options& options
   }
   if (endpoint.port != kNoPort) return endpoint;
   return bad_usage(fmt::format(
-      "{}: the other nodes cannot know a port that is chosen by chance; give a number, such as {}",
+      "{}: the other nodes cannot know a random port; give a number, such as {}",
       spelled(line, flag),
       kC10dPort));
 }
 
 constexpr std::array kWhereAndWho = {"node-rank", "rdzv-endpoint", "master-addr", "master-port"};
 
-/// By the user, and not derived from what Slurm says.
+/// Given by the user, and not derived from Slurm.
 bool is_typed_in(const CommandLine& line, const char* flag) {
   const auto given = line.given.find(flag);
   return given != line.given.end() && !given->second.source.starts_with("SLURM_");
 }
 
-/// With static, node rank 0 bootstraps; with c10d, whoever the endpoint belongs to.
+/// With static, node rank 0 bootstraps; with c10d, the node that owns the endpoint's address.
 Result<void> plan_bootstrap(const CommandLine& line, const Endpoint& endpoint, Options& options) {
   RendezvousPlan& rendezvous = options.plan.rendezvous;
   const auto& is_host = options.settings.is_host;
@@ -177,23 +178,23 @@ Result<void> plan_bootstrap(const CommandLine& line, const Endpoint& endpoint, O
   const bool bootstraps = rendezvous.node_rank.value_or(0) == 0;
   if (is_host.value_or(bootstraps) != bootstraps) {
     return bad_usage(fmt::format(
-        "{}: is_host: with the static backend node rank 0 hosts, and no other; leave it out",
+        "{}: is_host: with the static backend only node rank 0 hosts; leave it out",
         spelled(line, "rdzv-conf")));
   }
   rendezvous.bootstraps = bootstraps ? Bootstraps::kYes : Bootstraps::kNo;
-  // Two may say so, unless Slurm has said all of it: the one that the endpoint does not lead to is
-  // to find the other one there.
+  // Two nodes may claim to be rank 0, unless everything comes from Slurm: the one that the endpoint
+  // does not lead to is to find the other one there.
   const bool is_typed = std::ranges::any_of(
       kWhereAndWho, [&line](const char* flag) { return is_typed_in(line, flag); });
   if (bootstraps && line.given.contains("node-rank") && is_typed && !is_host) {
     rendezvous.bootstraps = Bootstraps::kIfItCanBind;
   }
-  // Whoever says that it is rank 0 may be reached by an address that a router translates.
+  // The address of the node that claims rank 0 may be one that a router translates.
   const std::optional<Given>& given = options.endpoint ? options.endpoint : options.master_address;
   if (!rendezvous.node_rank && given) {
     options.own_hosts.push_back(
         {.host = {.text = endpoint.host, .source = given->source},
-         .remedy = "and node rank 0 has to run there; give --node-rank",
+         .remedy = "and node rank 0 must run there; give --node-rank",
          .may_be_unknown = true});
   }
   if (!rendezvous.node_rank) rendezvous.node_rank = 0;
@@ -214,7 +215,7 @@ Result<void> plan_several_nodes(const CommandLine& line, Options& options) {
   rendezvous.endpoint = *endpoint;
   plan.run_id = options.run_id ? options.run_id->text : kCommonId;
   plan.master_address.clear();
-  // With c10d torchrun heeds no rank, so scripts may give the same one everywhere.
+  // With c10d torchrun ignores the rank, so scripts may give the same rank on all nodes.
   rendezvous.ranks_are_places = is_static(options) || rendezvous.trusts_replacement;
   return plan_bootstrap(line, *endpoint, options);
 }

@@ -5,10 +5,10 @@
 
 namespace ddprun {
 
-/// Makes plan.meeting, the id, and MASTER_ADDR and its port of the flags that overlap: who
-/// bootstraps, where, and what has to be an address of this machine (options.own_hosts). REQUIRES:
-/// every flag of `line` was applied. Fails with kInvalidArgument where they contradict each other,
-/// or leave open where several nodes meet.
+/// Sets plan.rendezvous, the id, and MASTER_ADDR and its port from the flags, which overlap: which
+/// node bootstraps, where, and which hosts must be this machine (options.own_hosts). REQUIRES:
+/// every flag of `line` was applied. Fails with kInvalidArgument if flags contradict each other or
+/// do not say where several nodes find each other.
 Result<void> plan_rendezvous(const CommandLine& line, Options& options);
 
 }  // namespace ddprun

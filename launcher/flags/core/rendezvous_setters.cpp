@@ -1,4 +1,4 @@
-// What the values of the flags may be that say how nodes meet.
+// Parses and checks the values of the rendezvous flags.
 
 #include "base/endpoint.hpp"
 #include "base/node_range.hpp"
@@ -18,11 +18,11 @@ Error refused(std::string why) {
 
 Result<Duration> setting_of(std::string_view key, std::string_view value) {
   const auto seconds = parse_seconds(value);
-  if (!seconds) return refused(fmt::format("{}: expected a number from 0 on", key));
+  if (!seconds) return refused(fmt::format("{}: expected a number of at least 0", key));
   return *seconds;
 }
 
-/// For what nobody can do in no time at all.
+/// For times that cannot be 0.
 Result<Duration> positive_setting_of(std::string_view key, std::string_view value) {
   const auto seconds = parse_seconds(value);
   if (!seconds || *seconds == Duration::zero()) {
@@ -41,7 +41,7 @@ Result<void> put(const Result<Duration>& value, Target& target) {
 Result<void> put_keep_alive_attempts(std::string_view value, Options& options) {
   const auto attempts = parse_int<int>(value);
   if (!attempts || *attempts < 1) {
-    return refused("keep_alive_max_attempt: expected a whole number from 1 on");
+    return refused("keep_alive_max_attempt: expected a whole number of at least 1");
   }
   options.settings.keep_alive_attempts = attempts;
   return {};
@@ -53,18 +53,18 @@ Result<void> put_is_host(std::string_view value, Options& options) {
   return {};
 }
 
-/// Text without the pair of quotes that it stands in, which no shell has taken off where a list of
-/// words or a file gives it.
+/// Strips one pair of quotes around `text`: in an argument list or a file, no shell has removed
+/// them.
 std::string_view without_quotes(std::string_view text) {
   if (text.size() < 2 || text.front() != text.back()) return text;
   if (text.front() != '\'' && text.front() != '"') return text;
   return text.substr(1, text.size() - 2);
 }
 
-/// What to do about other quotes.
+/// A hint about quotes within a piece.
 std::string_view about_quotes(std::string_view piece) {
   if (piece.find_first_of("'\"") == std::string_view::npos) return "";
-  return "; the quotes in it are read as part of it, leave them out";
+  return "; its quotes are read as part of it, leave them out";
 }
 
 Result<void> put_setting(std::string_view key, std::string_view value, Options& options) {
@@ -77,7 +77,7 @@ Result<void> put_setting(std::string_view key, std::string_view value, Options& 
     return put(positive_setting_of(key, value), settings.keep_alive_interval);
   if (key == "keep_alive_max_attempt") return put_keep_alive_attempts(value, options);
   if (key == "is_host") return put_is_host(value, options);
-  // What an attempt takes is no matter where it is made again until join_timeout.
+  // How long one attempt takes does not matter: ddprun retries until join_timeout.
   if (key == "close_timeout" || key == "heartbeat_timeout" || key == "read_timeout") {
     Duration unused{};
     return put(setting_of(key, value), unused);
@@ -87,7 +87,7 @@ Result<void> put_setting(std::string_view key, std::string_view value, Options& 
     return {};
   }
   options.warnings.push_back(
-      fmt::format("--rdzv-conf: '{}' is not known and has no effect{}", key, about_quotes(key)));
+      fmt::format("--rdzv-conf: unknown key '{}' has no effect{}", key, about_quotes(key)));
   return {};
 }
 
@@ -102,7 +102,7 @@ Result<void> nnodes(const Given& given, Options& options) {
 
 Result<void> node_rank(const Given& given, Options& options) {
   const auto rank = parse_int<int>(given.text);
-  if (!rank || *rank < 0) return refused("expected a whole number from 0 on");
+  if (!rank || *rank < 0) return refused("expected a whole number of at least 0");
   options.plan.rendezvous.node_rank = rank;
   return {};
 }
@@ -131,9 +131,9 @@ Result<void> rdzv_endpoint(const Given& given, Options& options) {
 Result<void> rdzv_id(const Given& given, Options& options) {
   constexpr std::size_t kBytesMax = 256;
   if (given.text.empty())
-    return refused("an id needs at least one letter; leave it out for a random one");
+    return refused("expected at least one letter; leave it out for a random id");
   if (given.text.size() > kBytesMax)
-    return refused(fmt::format("the limit is {} bytes", kBytesMax));
+    return refused(fmt::format("an id has at most {} bytes", kBytesMax));
   options.run_id = given;
   return {};
 }
@@ -176,7 +176,7 @@ Result<void> local_addr(const Given& given, Options& options) {
   constexpr std::string_view kInterface = "iface:";
   if (given.text.starts_with(kInterface)) {
     const std::string name = given.text.substr(kInterface.size());
-    if (name.empty()) return refused("expected the name of an interface, as in iface:eth0");
+    if (name.empty()) return refused("expected the name of an interface, such as iface:eth0");
     options.local_interface = Given{.text = name, .source = given.source};
     return {};
   }
@@ -227,14 +227,14 @@ Result<void> trust_replacement(const Given& given, Options& options) {
 }
 
 Result<void> secret_file(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("a file needs a name; leave it out for no secret");
+  if (given.text.empty()) return refused("expected a file; leave it out for no secret");
   options.secret_file = given;
   return {};
 }
 
 Result<void> fence_dir(const Given& given, Options& options) {
   if (!given.text.starts_with('/')) {
-    return refused("expected an absolute path, which is the same directory on every node");
+    return refused("expected an absolute path to the same directory on every node");
   }
   options.fence_directory = given;
   options.plan.rendezvous.fence_directory = given.text;

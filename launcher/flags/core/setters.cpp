@@ -1,5 +1,5 @@
-// What each flag's value may be: of the job and of failures. Those of the meeting and of the output
-// stand in rendezvous_setters.cpp and output_setters.cpp.
+// Parses and checks the values of the job and failure flags. Those of rendezvous and output flags
+// are in rendezvous_setters.cpp and output_setters.cpp.
 
 #include "base/parse.hpp"
 #include "launcher/flags/core/arguments.hpp"
@@ -20,7 +20,7 @@ Error refused(std::string why) {
   return make_error(Errc::kInvalidArgument, std::move(why));
 }
 
-/// SIGTERM → 15; 0 for a name that does not exist.
+/// SIGTERM → 15; 0 for an unknown name.
 int signal_of(std::string_view name) {
   if (!name.starts_with("SIG")) return 0;
   name.remove_prefix(3);
@@ -33,7 +33,7 @@ int signal_of(std::string_view name) {
 
 Result<Duration> seconds_of(const Given& given) {
   const auto seconds = parse_seconds(given.text);
-  if (!seconds) return refused("expected seconds, a number from 0 on");
+  if (!seconds) return refused("expected seconds, a number of at least 0");
   return *seconds;
 }
 
@@ -46,7 +46,7 @@ Result<void> nproc_per_node(const Given& given, Options& options) {
   if (text == "gpu") options.workers = {.by = By::kGpus, .number = 0};
   if (text == "auto") options.workers = {.by = By::kAuto, .number = 0};
   if (text == "cpu" || text == "gpu" || text == "auto") return {};
-  if (text == "xpu") return refused("XPUs are not counted; give their number");
+  if (text == "xpu") return refused("ddprun cannot count XPUs; give their number");
   const auto number = parse_int<int>(text);
   if (!number || *number < 1 || *number > WorkerCount::kMax) {
     return refused(
@@ -58,13 +58,13 @@ Result<void> nproc_per_node(const Given& given, Options& options) {
 
 Result<void> num_processes(const Given& given, Options& options) {
   const auto number = parse_int<int>(given.text);
-  if (!number || *number < 1) return refused("expected a number from 1 on");
+  if (!number || *number < 1) return refused("expected a number of at least 1");
   options.all_workers = number;
   return {};
 }
 
 Result<void> role(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("a role needs a name; leave it out for 'default'");
+  if (given.text.empty()) return refused("expected a name; leave it out for 'default'");
   options.plan.role = given.text;
   return {};
 }
@@ -106,7 +106,7 @@ Result<void> max_restarts(const Given& given, Options& options) {
 Result<void> restart_window(const Given& given, Options& options) {
   const auto window = seconds_of(given);
   if (!window) return window.error();
-  if (*window == Duration::zero()) return refused("a window needs more than 0 seconds");
+  if (*window == Duration::zero()) return refused("expected more than 0 seconds");
   options.plan.restart_window = *window;
   return {};
 }
@@ -133,7 +133,7 @@ Result<void> node_check(const Given& given, Options& options) {
 Result<void> node_check_timeout(const Given& given, Options& options) {
   const auto timeout = seconds_of(given);
   if (!timeout) return timeout.error();
-  if (*timeout == Duration::zero()) return refused("a check needs more than 0 seconds");
+  if (*timeout == Duration::zero()) return refused("expected more than 0 seconds");
   options.plan.node_check.limit = *timeout;
   return {};
 }
@@ -166,7 +166,8 @@ Result<void> forward_signal(const Given& given, Options& options) {
   const int number = signal_of(given.text);
   if (number == 0) return refused("expected the name of a signal, such as SIGUSR1");
   if (number == SIGKILL || number == SIGSTOP) {
-    return refused("no worker can handle it, and save; give another, such as SIGTERM");
+    return refused(
+        "workers cannot handle this signal, so they could not save; give another, such as SIGTERM");
   }
   options.plan.notice.forward = number;
   return {};
@@ -194,7 +195,8 @@ Result<void> signals_to_handle(const Given& given, Options& options) {
     const std::string_view name = trim(piece);
     const int number = signal_of(name);
     if (number == 0) {
-      return refused(fmt::format("'{}' is no signal; expected names such as SIGTERM,SIGINT", name));
+      return refused(
+          fmt::format("'{}' is not a signal; expected names such as SIGTERM,SIGINT", name));
     }
     if (number == SIGKILL || number == SIGSTOP || number == SIGCHLD) {
       return refused(fmt::format("{} cannot be handled; leave it out", name));

@@ -20,18 +20,18 @@ class Filler {
 
   bool has(std::string_view flag) const { return line_.given.contains(flag); }
 
-  /// What the user has given stays.
+  /// A value that the user gave takes precedence.
   void fill(std::string_view flag, std::string text, std::string source) {
     line_.given.try_emplace(flag, Given{.text = std::move(text), .source = std::move(source)});
   }
 
-  /// Where the nodes meet, if nobody has said it: at the first one.
+  /// The first node of the step is the endpoint, if the user gave none.
   void fill_rendezvous(NodeRange nodes) {
     constexpr char kList[] = "SLURM_STEP_NODELIST";
     constexpr char kNode[] = "SLURM_NODEID";
     const auto node_id = static_cast<int>(allocation_.node_id);
     const std::string port = std::to_string(allocation_.ports().front());
-    // With spares, or a range, the nodes that come are more or fewer than those that run.
+    // With spares, or a range, the number of nodes that join differs from the number that run.
     const auto here = static_cast<int>(allocation_.nodes.size());
     const bool is_fixed = nodes.min() == here && nodes.max() == here;
     if (!is_fixed) fill("rdzv-backend", "c10d", kList);
@@ -47,7 +47,7 @@ class Filler {
   CommandLine& line_;
 };
 
-/// Of a range that cannot be read more is said later.
+/// An invalid range is reported later.
 NodeRange nodes_of(const CommandLine& line, NodeRange otherwise) {
   const auto given = line.given.find("nnodes");
   if (given == line.given.end()) return otherwise;
@@ -55,8 +55,8 @@ NodeRange nodes_of(const CommandLine& line, NodeRange otherwise) {
   return range ? *range : otherwise;
 }
 
-/// Whether each task that is started with this line is a job of its own: it meets nobody, or
-/// listens where nobody finds it.
+/// Whether each task started with this command line is a job of its own: it has no other nodes, or
+/// listens on a port that no other node knows.
 bool is_for_itself(const CommandLine& line) {
   const auto ends_with = [&line](std::string_view flag, std::string_view end) {
     const auto given = line.given.find(flag);
@@ -67,8 +67,8 @@ bool is_for_itself(const CommandLine& line) {
          (port != line.given.end() && port->second.text == "0");
 }
 
-/// Whether the line is for one agent on each node, although the step has several tasks there: it
-/// counts nodes, of which the step has enough, or says where they meet.
+/// Whether the command line is for one agent on each node although the step has several tasks
+/// there: it gives a number of nodes that the step has, or an endpoint.
 bool is_for_each_node(const Allocation& allocation, const CommandLine& line) {
   if (is_for_itself(line)) return false;
   if (!line.given.contains("nnodes") && !gives_endpoint(line)) return false;
@@ -97,7 +97,7 @@ bool are_all_of_step(const Allocation& allocation, const CommandLine& line) {
 
 std::vector<std::uint16_t> refusal_ports(std::uint16_t port) {
   constexpr std::uint16_t kFirst = 61'000;
-  constexpr std::uint16_t kEach = 2'267;  // twice as many are left
+  constexpr std::uint16_t kEach = 2'267;  // two such ranges fit below 65,536
   const auto first = static_cast<std::uint16_t>(kFirst + port % kEach);
   return {first, static_cast<std::uint16_t>(first + kEach)};
 }
@@ -125,8 +125,7 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "{} '{}': this step of Slurm's has {} nodes; ask sbatch and srun for {}, or leave it "
-            "out",
+            "{} '{}': this Slurm step has {} nodes; ask sbatch and srun for {}, or leave it out",
             given.source,
             given.text,
             here,
@@ -151,7 +150,7 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
         std::to_string(gpus > 0 ? gpus : cpus),
         gpus > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_CPUS_ON_NODE");
   }
-  // More nodes than the step has come from other steps or jobs, or from outside of Slurm.
+  // Nodes beyond those of the step come from other steps or jobs, or from outside Slurm.
   if (is_ours || nodes.max() <= here) filler.fill("rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
   if (filler.has("standalone")) return {};
   filler.fill("nnodes", std::to_string(here), kNodesSource);

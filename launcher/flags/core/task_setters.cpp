@@ -1,4 +1,4 @@
-// What the flags may say about how workers are begun, and how many runs there are.
+// Parses and checks the flags for how workers are started and how many runs there are.
 
 #include "agent/core/wrap.hpp"
 #include "base/parse.hpp"
@@ -31,8 +31,9 @@ Result<void> wrap(const Given& given, Options& options) {
   for (const std::string& argument : *arguments) {
     if (const auto unknown = unknown_placeholder(argument)) {
       return refused(fmt::format(
-          "'{}' stands for nothing; there are %n node rank, %r rank, %l local rank, %w world size, "
-          "%j job id, and %% for a percent sign",
+          "unknown placeholder '{}'; expected %n (node rank), %r (rank), %l (local rank), %w "
+          "(world "
+          "size), %j (job id), or %% (a percent sign)",
           *unknown));
     }
   }
@@ -47,13 +48,13 @@ Result<void> no_use_env(const Given& /*given*/, Options& options) {
 
 Result<void> debug_rank(const Given& given, Options& options) {
   const auto rank = parse_int<int>(given.text);
-  if (!rank || *rank < 0) return refused("expected a rank, a number from 0 on");
+  if (!rank || *rank < 0) return refused("expected a rank, a number of at least 0");
   options.plan.debug_rank = rank;
   return {};
 }
 
 Result<void> grid(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("a file needs a name; leave it out for no grid");
+  if (given.text.empty()) return refused("expected a file; leave it out for no grid");
   options.grid = given;
   return {};
 }

@@ -21,8 +21,9 @@ Result<std::int64_t> TaskPlace::row() const {
     return make_error(
         Errc::kInvalidArgument,
         fmt::format(
-            "nothing says which row: {} is not set; submit a job array (sbatch --array=1-N), set "
-            "it, or give --independent",
+            "cannot choose a row: {} is not set; submit a job array (sbatch --array=1-N), set it, "
+            "or "
+            "give --independent",
             kElement));
   }
   if (element == 0U) {
@@ -44,7 +45,7 @@ Result<std::optional<std::uint32_t>> array_element(const Environment& environmen
 }
 
 Result<std::vector<std::string>> arguments_of_row(std::string_view grid, std::int64_t row) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as some editors begin a file
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors begin a file with it
   if (grid.starts_with(kByteOrderMark)) grid.remove_prefix(kByteOrderMark.size());
   std::int64_t rows = 0;
   for (const std::string_view line : split(grid, '\n')) {
@@ -54,7 +55,8 @@ Result<std::vector<std::string>> arguments_of_row(std::string_view grid, std::in
     if (arguments) return arguments;
     return make_error(Errc::kCorrupt, fmt::format("row {}: {}", row, arguments.error().detail));
   }
-  return make_error(Errc::kCorrupt, fmt::format("there is no row {}; it has {} rows", row, rows));
+  return make_error(
+      Errc::kCorrupt, fmt::format("row {} does not exist; the file has {} rows", row, rows));
 }
 
 }  // namespace ddprun

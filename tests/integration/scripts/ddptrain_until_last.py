@@ -2,7 +2,7 @@
 
     ddptrain_until_last.py LOG STOP NOTES
 
-DDPTRAIN names the program. To NOTES goes a line like round_worker's once two batches are taken, that is, behind the
+DDPTRAIN names the program. To NOTES goes a line like round_worker's once two batches are taken, that is, after the
 first exchange of gradients.
 """
 

@@ -1,4 +1,4 @@
-"""Ends with process groups that nobody destroyed, and a collective under way: the interpreter's own end may abort."""
+"""Ends with process groups that were not destroyed, and a collective in progress: the interpreter's own end may abort."""
 
 import torch
 import torch.distributed as dist

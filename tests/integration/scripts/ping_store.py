@@ -1,4 +1,4 @@
-"""Says where the workers meet, once the store there has answered."""
+"""Prints the address of the store, once it has answered."""
 
 import os
 import socket

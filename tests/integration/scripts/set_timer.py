@@ -1,4 +1,4 @@
-"""In the first attempt rank 1 does not leave a block in time that torch's own timer guards."""
+"""In the first attempt rank 1 stays too long in a block that torch's own timer guards."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Needs every variable that a worker is promised, and leaves a file with its rank as name; or fails."""
+"""Fails unless every documented variable is set, and creates a file named after its rank."""
 
 import argparse
 import os

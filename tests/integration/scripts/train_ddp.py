@@ -1,4 +1,4 @@
-"""An ordinary DDP training on Gloo: knows nothing of who starts it."""
+"""An ordinary DDP training on Gloo, independent of its launcher."""
 
 import hashlib
 import os

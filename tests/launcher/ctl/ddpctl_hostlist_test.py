@@ -1,4 +1,4 @@
-"""`ddpctl hostlist` as a program: what it prints, and how it refuses.
+"""`ddpctl hostlist` as a program: its output and its errors.
 
     ddpctl_hostlist_test.py --ddpctl PROGRAM [unittest arguments]
 """

@@ -19,7 +19,7 @@ BAD_FILE = 78
 
 
 def gpu_log(gpus=2):
-    """Of GPU 1, each sample is one above that of GPU 0, and so on."""
+    """Each sample of GPU 1 is one above that of GPU 0, and so on."""
     return HEADER + "".join(
         f"2025/06/01 10:00:00.000, {gpu}, NVIDIA A100-SXM4-80GB, {used + gpu}, 81920\n"
         for used in USED for gpu in range(gpus))
@@ -136,7 +136,7 @@ class AnalyzeMemory(Reports):
 
     def test_refuses_bad_usage(self):
         self.assert_refused("job is required", "analyze-memory")
-        self.assert_refused("'../117' is no id of a job", "analyze-memory", "../117")
+        self.assert_refused("'../117' is not a job id", "analyze-memory", "../117")
         self.assert_refused("--gpu-only", "analyze-memory", "117", "--gpu-only", "--cpu-only")
 
 
@@ -177,8 +177,8 @@ class ScalingReport(Reports):
         self.write("log/ddp_8G1N-10.out", training_log(8, 2097))
         words = ["scaling-report", "log/other.out", "log/ddp_4G1N-9.out", "log/ddp_8G1N-10.out", *logs]
         lines = [
-            "[!] 'other.out' is no name such as ddp_2G4N-117.out: GPUs per node, nodes, job",
-            "[!] log/ddp_4G1N-9.out: its world has 2 ranks, but its name says 4 GPUs",
+            "[!] 'other.out' is not a name such as ddp_2G4N-117.out (GPUs per node, nodes, job)",
+            "[!] log/ddp_4G1N-9.out: its world size is 2, but its name says 4 GPUs",
             "[!] GPU log directory not found: ./gpu_memory/10", *self.tables()]
         lines.insert(3 + 7, self.row(1, 8, "2100.0", "3.00", "- | - | - | -"))
         self.assert_prints(lines, *words)

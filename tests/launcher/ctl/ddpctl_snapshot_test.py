@@ -74,7 +74,7 @@ class DdpctlSnapshot(unittest.TestCase):
         (self.directory / OLD / "manifest.json").write_text("{}")
         _, first, second = self.output("ls", self.directory).splitlines()
         self.assertRegex(first, r"damaged: ranks\.safetensors: 100 bytes, not \d+\Z")
-        self.assertRegex(second, r"damaged: .*manifest\.json: its sha256 is not the one")
+        self.assertRegex(second, r"damaged: .*manifest\.json: its sha256 differs from the one")
 
     def test_ls_of_no_directory_is_refused(self):
         self.assert_refused(NOT_THERE, "nowhere", "ls", self.room / "nowhere")
@@ -102,7 +102,7 @@ class DdpctlSnapshot(unittest.TestCase):
                       self.output("verify", self.directory / NEW, status=DIFFERENT))
 
     def test_verify_of_nothing_is_refused(self):
-        self.assert_refused(NOT_THERE, "no snapshot is in it", "verify", self.room)
+        self.assert_refused(NOT_THERE, "contains no snapshot", "verify", self.room)
 
     # inspect. -----------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class DdpctlSnapshot(unittest.TestCase):
     def test_diff_of_a_copy_finds_nothing(self):
         copy = self.room / "copy" / NEW
         shutil.copytree(self.directory / NEW, copy)
-        self.assertIn("everything is the same; the 3 tensors",
+        self.assertIn("no differences; the 3 tensors",
                       self.output("diff", self.directory, copy))
 
     def test_diff_tells_what_differs(self):
@@ -140,7 +140,7 @@ class DdpctlSnapshot(unittest.TestCase):
                             status=DIFFERENT).splitlines()
         self.assertEqual(["step: 2 | 3", "samples of the epoch: 256 | 384",
                           "batches of the epoch: 2 | 3"], lines[:3])
-        for part in (r"rank 0: its random number generator", r"rank 0: sums: .*0\.2.* \| .*0\.3",
+        for part in (r"rank 0: random number generator", r"rank 0: sums: .*0\.2.* \| .*0\.3",
                      r"model batches_tracked: 1 of 1 elements differ, by \S+ at most",
                      r"model conv\.weight: 256 of 256 elements differ, by \S+ at most",
                      r"optimizer fc\.weight\.momentum: "):
@@ -159,8 +159,8 @@ class DdpctlSnapshot(unittest.TestCase):
 
     def test_export_says_what_the_snapshot_does_not_tell(self):
         ended = self.run_with("export", self.directory, "--to", self.room / "a.pt")
-        self.assertEqual("ddpctl: the snapshot does not tell lr, momentum, weight_decay of sgd; "
-                         "torch's defaults are in the file\n", ended.stderr)
+        self.assertEqual("ddpctl: the snapshot has no value for lr, momentum, weight_decay of sgd; "
+                         "the file has torch's defaults\n", ended.stderr)
 
     def test_export_refuses_a_prefix_that_would_be_lost(self):
         self.assert_refused(BAD_USAGE, "--weights-only", "export", self.directory, "--to",
@@ -179,8 +179,8 @@ class DdpctlSnapshot(unittest.TestCase):
         self.assertEqual(0, self.run_with("export", self.directory, "--to", self.room / "a.pt").returncode)
         to = self.room / "imported"
         ended = self.run_with("import", self.room / "a.pt", "--to", to)
-        self.assertEqual((0, f"{to / 'snapshot-c000001-g000000-r000000-s000000000003'}: epoch 0 comes "
-                             "next, 3 steps are done; 3 tensors of the model, 2 of the optimizer (sgd)\n"),
+        self.assertEqual((0, f"{to / 'snapshot-c000001-g000000-r000000-s000000000003'}: next epoch "
+                             "0, 3 steps done; 3 tensors of the model, 2 of the optimizer (sgd)\n"),
                          (ended.returncode, ended.stdout))
         self.assertIn("no state of the generator", ended.stderr)
         lines = self.output("diff", self.directory, to, status=DIFFERENT).splitlines()
@@ -194,14 +194,14 @@ class DdpctlSnapshot(unittest.TestCase):
         weights = self.directory / NEW / "model.safetensors"
         to = self.room / "imported"
         ended = self.run_with("import", weights, "--to", to, "--epoch", "7", "--step", "700")
-        self.assertIn("epoch 7 comes next, 700 steps are done; 3 tensors of the model\n", ended.stdout)
-        self.assertIn("the weights alone", ended.stderr)
+        self.assertIn("next epoch 7, 700 steps done; 3 tensors of the model\n", ended.stdout)
+        self.assertIn("only the weights", ended.stderr)
         self.assert_refused(BAD_FILE, "give --step N", "import", weights, "--to", self.room / "x", "--epoch", "7")
 
-    def test_import_leaves_a_directory_to_whoever_uses_it(self):
+    def test_import_leaves_a_directory_to_the_process_that_uses_it(self):
         weights = self.directory / NEW / "model.safetensors"
         before = sorted(self.directory.iterdir())
-        self.assert_refused(BAD_USAGE, "name a new directory", "import", weights, "--to", self.directory)
+        self.assert_refused(BAD_USAGE, "give a new one", "import", weights, "--to", self.directory)
         self.assertEqual(before, sorted(self.directory.iterdir()))
 
     def test_import_of_what_is_no_file_of_weights_is_refused(self):
@@ -224,7 +224,7 @@ class DdpctlSnapshot(unittest.TestCase):
         directory = self.with_best()
         _, *rows = self.output("ls", directory).splitlines()
         self.assertEqual([5, 4, 3], [int(row.split()[1]) for row in rows])
-        self.assertEqual(["complete", "complete", "complete, best: accuracy 3 behind epoch 0"],
+        self.assertEqual(["complete", "complete", "complete, best: accuracy 3 after epoch 0"],
                          [row.split("  ")[-1] for row in rows])
         told = json.loads(self.output("ls", directory, "--json"))
         best = {"metric": "accuracy", "value": 3.0, "epoch": 0, "snapshot": OLD[:-1] + "3"}
@@ -235,13 +235,13 @@ class DdpctlSnapshot(unittest.TestCase):
         best = OLD[:-1] + "3"
         text = self.output("inspect", "--best", directory)
         self.assertIn(f"snapshot    {best}\n", text)
-        self.assertIn(f"best        accuracy 3 behind epoch 0, {best}\n", text)
+        self.assertIn(f"best        accuracy 3 after epoch 0, {best}\n", text)
         to = self.room / "best.safetensors"
         self.output("export", directory, "--best", "--to", to)
         self.assertIn("are equal", self.output("diff", directory / best, to))
-        self.assert_refused(NOT_THERE, "--keep-best keeps one", "inspect", "--best", self.directory)
+        self.assert_refused(NOT_THERE, "train with ddptrain --keep-best", "inspect", "--best", self.directory)
         shutil.rmtree(directory / best)
-        self.assert_refused(NOT_THERE, "the best is not there any more (accuracy 3 behind epoch 0)",
+        self.assert_refused(NOT_THERE, "the best snapshot is gone (accuracy 3 after epoch 0)",
                             "inspect", "--best", directory)
 
     # Usage. -------------------------------------------------------------------------------------
@@ -249,11 +249,11 @@ class DdpctlSnapshot(unittest.TestCase):
     def test_bad_usage_is_one_line(self):
         for part, words in (("subcommand", ()), ("'lss'", ("lss",)), ("DIR", ("ls",)),
                             ("--to", ("export", "x")), ("'--jason'", ("ls", "x", "--jason")),
-                            ("names nothing", ("verify", ""))):
+                            ("'' is empty", ("verify", ""))):
             self.assert_refused(BAD_USAGE, part, *words)
 
     def test_the_manual_has_every_verb_and_flag(self):
-        """And no more: its synopsis is what --help tells."""
+        """And nothing else: its synopsis is what --help prints."""
         lines = re.findall(r"(?m)^    ddpctl snapshot (\w+) (.*)$", options.manual.read_text())
         synopsis = {verb: set(re.findall(r"--[\w-]+", rest)) for verb, rest in reversed(lines)}
         self.assertEqual({"ls", "verify", "inspect", "diff", "export", "import"}, set(synopsis))

@@ -53,7 +53,7 @@ class DdpctlStage(unittest.TestCase):
     # Verbs. -------------------------------------------------------------------------------------
 
     def tar(self, name="data.tar", mode="w", files=FILES, members=()):
-        """An archive with `files`, and members of other kinds behind them."""
+        """An archive with `files`, followed by members of other kinds."""
         path = self.room / name
         with tarfile.open(path, mode, format=tarfile.PAX_FORMAT) as archive:
             for file, content in files.items():
@@ -66,7 +66,7 @@ class DdpctlStage(unittest.TestCase):
         return [options.ddpctl, "stage", str(archive), str(self.destination), *map(str, flags)]
 
     def environment(self, **more):
-        # As in a batch job; libarchive has to do with names that are not ASCII all the same.
+        # As in a batch job; libarchive must still handle names that are not ASCII.
         return os.environ | {"LC_ALL": "C", "SLURMD_NODENAME": "node7"} | more
 
     def stage(self, archive, *flags, **more):
@@ -149,7 +149,7 @@ class DdpctlStage(unittest.TestCase):
         digest = hashlib.sha256(archive.read_bytes()).hexdigest()
         self.assert_staged(self.stage(archive, "--sha256", digest))
         made = self.destination.stat()
-        archive.touch()  # copied anew: the checksum says that it is the same
+        archive.touch()  # copied again: the checksum is the same
         ended = self.stage(archive, "--sha256", digest)
         self.assertEqual((0, "", ""), (ended.returncode, ended.stdout, ended.stderr))
         self.assertEqual((made.st_ino, made.st_mtime_ns),
@@ -172,7 +172,7 @@ class DdpctlStage(unittest.TestCase):
             with self.subTest(name):
                 archive = self.tar(name, mode)
                 archive.write_bytes(archive.read_bytes()[:-20_000 if mode == "w" else -500])
-                self.assert_refused(self.stage(archive), BAD_FILE, name, "a whole tar or zip")
+                self.assert_refused(self.stage(archive), BAD_FILE, name, "a complete tar or zip")
                 self.assert_nothing_there()
 
     def test_what_is_no_archive(self):
@@ -192,12 +192,12 @@ class DdpctlStage(unittest.TestCase):
                      member("null", type=tarfile.CHRTYPE, devmajor=1, devminor=3)):
             with self.subTest(info.name, type=info.type):
                 ended = self.stage(self.tar(members=[info]))
-                self.assert_refused(ended, BAD_FILE, f"'{info.name}'", "nothing of it is used")
+                self.assert_refused(ended, BAD_FILE, f"'{info.name}'", "nothing is extracted")
                 self.assert_nothing_there()
                 self.assertFalse(outside.exists())
 
-    def test_a_member_behind_a_link(self):
-        """The link is harmless; what would be written through it is not written."""
+    def test_a_member_below_a_link(self):
+        """The link is harmless; nothing is written through it."""
         link = member("l", type=tarfile.SYMTYPE, linkname="deep")
         ended = self.stage(self.tar(members=[link, member("l/new")]))
         self.assertNotEqual(0, ended.returncode)
@@ -205,7 +205,7 @@ class DdpctlStage(unittest.TestCase):
 
     def test_an_archive_that_is_missing_or_no_file(self):
         self.assert_refused(self.stage(self.room / "nothing.tar"), BAD_USAGE, "nothing.tar",
-                            "does this node see")
+                            "check that its file system is mounted")
         os.mkfifo(self.room / "pipe")
         self.assert_refused(self.stage(self.room / "pipe"), REFUSED_BY_THE_SYSTEM, "not a regular")
 
@@ -249,7 +249,7 @@ class DdpctlStage(unittest.TestCase):
              mount + ' && "$@"; status=$?; ls -A "$0"; exit $status', self.destination.parent,
              *self.words(large)],
             env=self.environment(), capture_output=True, text=True, timeout=PATIENCE_S)
-        self.assert_refused(ended, REFUSED_BY_THE_SYSTEM, "there is no room", "No space left")
+        self.assert_refused(ended, REFUSED_BY_THE_SYSTEM, "disk full", "No space left")
 
     def test_bad_usage(self):
         archive = self.tar()
@@ -284,16 +284,16 @@ class DdpctlStage(unittest.TestCase):
         other = os.open(aside, os.O_RDONLY)
         fcntl.flock(other, fcntl.LOCK_EX)
         waiting = self.popen(self.tar(), LOGLEVEL="INFO")
-        self.assertIn("waits for the process", waiting.stderr.readline())
-        os.close(other)  # as the kernel does for whoever is killed
+        self.assertIn("waiting for the process", waiting.stderr.readline())
+        os.close(other)  # as the kernel does for a process that is killed
         out, err = waiting.communicate(timeout=PATIENCE_S)
         self.assertEqual((0, 1), (waiting.returncode, out.count("\n")), err)
         self.assertEqual(FILES, self.content())
         self.assert_alone()
 
-    def test_killed_in_the_middle_it_leaves_no_marker_and_the_next_one_begins_anew(self):
-        """Every thousand files it says so, and the pipe has room for fewer lines than there are: it
-        cannot be done when it is killed."""
+    def test_killed_in_the_middle_it_leaves_no_marker_and_the_next_one_starts_again(self):
+        """It prints a line for every thousand files, and the pipe has room for fewer lines than that: it cannot have
+        finished when it is killed."""
         files = {f"{number:080}": b"" for number in range(50_000)}
         archive = self.tar(files=files)
         reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""`ddpctl status` as a program: who answers, who does not, and what it says then.
+"""`ddpctl status` as a program: nodes and programs that answer or do not, and its output.
 
     ddpctl_status_test.py --ddpctl PROGRAM [unittest arguments]
 """
@@ -39,7 +39,7 @@ def http(status, body=b"", **headers):
 
 @contextlib.contextmanager
 def server(*answers, piece=1 << 20):
-    """Answers one connection with each of `answers`, in pieces; yields HOST:PORT and requests."""
+    """Answers one connection with each of `answers`, in pieces; returns HOST:PORT and the requests."""
     listener = socket.create_server(("127.0.0.1", 0))
     address = "127.0.0.1:%d" % listener.getsockname()[1]
     requests = []
@@ -47,7 +47,7 @@ def server(*answers, piece=1 << 20):
     def serve():
         for answer in answers:
             client, _ = listener.accept()
-            with client, contextlib.suppress(OSError):  # it may have heard enough
+            with client, contextlib.suppress(OSError):  # it may have closed the connection
                 requests.append(client.recv(4096).decode())
                 answer = answer.replace(b"SELF", address.encode())
                 for at in range(0, len(answer), piece):
@@ -125,7 +125,7 @@ class DdpctlStatus(unittest.TestCase):
         return job
 
     def list_two(self, env):
-        """A thread of its own writes the file of a job, which may come behind the first word of a worker."""
+        """A separate thread writes the file of a job, which may come after the first output of a worker."""
         deadline = time.monotonic() + PATIENCE_S
         while len(listed := json.loads(ddpctl("--json", env=env).stdout)) < 2 and time.monotonic() < deadline:
             pass
@@ -143,7 +143,7 @@ class DdpctlStatus(unittest.TestCase):
                 self.assertEqual(f"sh -c 'echo up; cat' sh {job['job']}".split()[0], job["command"].split()[0])
                 self.assertIn(job["address"], ddpctl(env=env).stdout)
                 self.assertIn(f"job {job['job']} runs", ddpctl(job["address"]).stdout)
-            jobs[0].kill()  # the front; its agent ends with it
+            jobs[0].kill()  # the guard; its agent ends with it
             jobs[0].communicate(timeout=PATIENCE_S)
             err = jobs[1].communicate(timeout=PATIENCE_S)[1]
             address = next(job["address"] for job in listed if job["job"] == "two")
@@ -170,7 +170,7 @@ class DdpctlStatus(unittest.TestCase):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             address = "127.0.0.1:%d" % silent.getsockname()[1]
             ended = ddpctl(address, "--timeout", "0.1")
-        self.assert_refused(ended, 75, address, "no answer by the deadline")
+        self.assert_refused(ended, 75, address, "no reply by the deadline")
 
     def test_refuses_what_is_no_status(self):
         whole = http("200 OK", json.dumps(STATUS).encode())

@@ -2,8 +2,8 @@
 
     ddpctl_submit_test.py --ddpctl PROGRAM [unittest arguments]
 
-No sbatch is on the path here. So status 127 means that it would have been called, and any other that it
-was not; what happens then is in tests/slurm/submit_cluster_test.py.
+No sbatch is on the path here. So status 127 means that it would have been called, and any other status that
+it would not. tests/slurm/submit_cluster_test.py tests the rest.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class DdpctlSubmit(unittest.TestCase):
         return path
 
     def commit(self, **files):
-        """A repository with job.sh, train.py and what `files` say, all of it committed."""
+        """A repository with job.sh, train.py and `files`, all committed."""
         self.git("init", "--quiet")
         for name, text in ({"job.sh": SCRIPT, "train.py": "print(1)\n"} | files).items():
             self.write(name, text)
@@ -95,7 +95,7 @@ class DdpctlSubmit(unittest.TestCase):
     def test_a_file_that_was_edited(self):
         commit = self.commit()
         self.write("train.py", "print(2)\n")
-        self.assert_refused(self.submit("job.sh"), REFUSED, f"{commit[:12]}: train.py; commit it")
+        self.assert_refused(self.submit("job.sh"), REFUSED, f"{commit[:12]}: train.py; commit them")
 
     def test_a_file_that_is_staged_only(self):
         self.commit()
@@ -209,12 +209,12 @@ class DdpctlSubmit(unittest.TestCase):
         code = self.code_of(commit)
         self.assertEqual(
             "#!/bin/bash\n#SBATCH --output=log/%x-%j.out\n\n"
-            "# From ddpctl submit: what is edited from now on does not reach this job.\n"
+            "# Added by ddpctl submit: later edits do not affect this job.\n"
             f"export GIT_COMMIT={commit} DDPRUN_CODE={code}\n"
             f"cd -- '{code}/a b' || exit 78\n\n"
             'python3 train.py "$@"\n', ended.stdout)
         self.assertEqual(
-            "ddpctl: would make log/\n"
+            "ddpctl: would create log/\n"
             "ddpctl: would call sbatch -N2 job.sh --lr '0.1 0.2' with this script:\n", ended.stderr)
         subprocess.run(["bash", "-n"], input=ended.stdout, text=True, check=True)
         self.assertFalse(code.parent.exists())

@@ -1,4 +1,4 @@
-// Every verdict of `ddpctl doctor`, from plain values.
+// Every result of `ddpctl doctor`, from plain values.
 
 #include "launcher/ctl/doctor/core/diagnosis.hpp"
 
@@ -68,29 +68,29 @@ TEST(JudgeDisk, WantsInodesWhereTheyAreCounted) {
 }
 
 TEST(JudgeDisk, TellsWhyNothingCanBeWritten) {
-  EXPECT_THAT(judge_disk(broken(ENOSPC), kGiB), wrong("it is full", "make room"));
-  EXPECT_THAT(judge_disk(broken(EDQUOT), kGiB), wrong("quota", "make room"));
-  EXPECT_THAT(judge_disk(broken(EROFS), kGiB), wrong("read-only", "another place"));
-  EXPECT_THAT(judge_disk(broken(EACCES), kGiB), wrong("may not write", "another place"));
-  EXPECT_THAT(judge_disk(broken(ENOENT), kGiB), wrong("not there", "mkdir -p"));
-  EXPECT_THAT(judge_disk(broken(ENOTDIR), kGiB), wrong("no directory", "name a directory"));
-  EXPECT_THAT(judge_disk(broken(EIO), kGiB), wrong("Input/output error", "see to that disk"));
+  EXPECT_THAT(judge_disk(broken(ENOSPC), kGiB), wrong("disk full", "free some space"));
+  EXPECT_THAT(judge_disk(broken(EDQUOT), kGiB), wrong("quota", "free some space"));
+  EXPECT_THAT(judge_disk(broken(EROFS), kGiB), wrong("read-only", "another directory"));
+  EXPECT_THAT(judge_disk(broken(EACCES), kGiB), wrong("may not write", "another directory"));
+  EXPECT_THAT(judge_disk(broken(ENOENT), kGiB), wrong("does not exist", "mkdir -p"));
+  EXPECT_THAT(judge_disk(broken(ENOTDIR), kGiB), wrong("not a directory", "give a directory"));
+  EXPECT_THAT(judge_disk(broken(EIO), kGiB), wrong("Input/output error", "check that disk"));
   Disk disk = broken(ENOSPC);
   disk.inodes_free = 0;
-  EXPECT_THAT(judge_disk(disk, kGiB), wrong("no inode is left", "make room"));
+  EXPECT_THAT(judge_disk(disk, kGiB), wrong("no inodes are left", "free some space"));
 }
 
 TEST(JudgeShm, TellsASmallOneFromOneThatIsUsedUp) {
   EXPECT_THAT(judge_shm(roomy()), well("10.0 GiB"));
   Disk disk = roomy();
   disk.bytes_free = 511 * kGiB / 1024;
-  EXPECT_THAT(judge_shm(disk), wrong("511.0 MiB of 20.0 GiB", "delete in /dev/shm"));
+  EXPECT_THAT(judge_shm(disk), wrong("511.0 MiB of 20.0 GiB", "left in /dev/shm"));
   disk.bytes = 64 * kGiB / 1024;
-  EXPECT_THAT(judge_shm(disk), wrong("64.0 MiB in all", "--shm-size"));
-  EXPECT_THAT(judge_shm(broken(ENOENT)), wrong("not there", "tmpfs"));
+  EXPECT_THAT(judge_shm(disk), wrong("is only 64.0 MiB", "--shm-size"));
+  EXPECT_THAT(judge_shm(broken(ENOENT)), wrong("does not exist", "tmpfs"));
   disk = broken(ENOSPC);
   disk.bytes_free = 0;
-  EXPECT_THAT(judge_shm(disk), wrong("0 bytes of 20.0 GiB", "delete in /dev/shm"));
+  EXPECT_THAT(judge_shm(disk), wrong("0 bytes of 20.0 GiB", "left in /dev/shm"));
 }
 
 TEST(JudgeData, IsContentWithWhatCanBeReadAndIsNotEmpty) {
@@ -104,10 +104,10 @@ TEST(JudgeData, IsContentWithWhatCanBeReadAndIsNotEmpty) {
 TEST(JudgeData, TellsMissingUnreadableAndEmptyApart) {
   EXPECT_THAT(
       judge_data({.path = "p", .error = ENOENT, .link_target = ""}),
-      wrong("not there", "stage the data"));
+      wrong("does not exist", "stage the data"));
   EXPECT_THAT(
       judge_data({.path = "p", .error = ENOENT, .link_target = "/x/y"}),
-      wrong("a link to /x/y, which is not there", "mount"));
+      wrong("a link to /x/y, which does not exist", "mount"));
   EXPECT_THAT(
       judge_data({.path = "p", .error = EACCES, .link_target = ""}),
       wrong("may not read", "chmod"));
@@ -116,9 +116,10 @@ TEST(JudgeData, TellsMissingUnreadableAndEmptyApart) {
       wrong("Stale file handle", "disk"));
   EXPECT_THAT(
       judge_data({.path = "p", .link_target = "", .is_directory = true, .is_empty = true}),
-      wrong("without entries", "stage"));
+      wrong("an empty directory", "stage"));
   EXPECT_THAT(
-      judge_data({.path = "p", .link_target = "", .is_empty = true}), wrong("no bytes", "stage"));
+      judge_data({.path = "p", .link_target = "", .is_empty = true}),
+      wrong("an empty file", "stage"));
 }
 
 Limits high() {
@@ -134,7 +135,7 @@ TEST(JudgeLimits, IsContentWithTheUsualOnes) {
   EXPECT_THAT(
       judge_limits(high()),
       ElementsAre(
-          well("1024 open files, 1024 at most"),
+          well("1024 open files, hard limit 1024"),
           well("1024 processes"),
           well("8.0 MiB of locked memory"),
           well("no core dump")));
@@ -149,7 +150,7 @@ TEST(JudgeLimits, TellsALowSoftLimitOfFilesFromALowHardOne) {
   limits.open_files = 1'023;
   EXPECT_THAT(judge_limits(limits)[0], wrong("1023 open files", "ulimit -n 1024"));
   limits.open_files_hard = 1'023;
-  EXPECT_THAT(judge_limits(limits)[0], wrong("1023 at most", "ulimit -Hn"));
+  EXPECT_THAT(judge_limits(limits)[0], wrong("hard limit 1023", "ulimit -Hn"));
 }
 
 TEST(JudgeLimits, WantsMoreFilesForMoreNodes) {
@@ -173,7 +174,7 @@ TEST(JudgeLimits, WantsLockedMemoryForInfiniBandAlone) {
 }
 
 TEST(JudgeGpus, IsContentWithNoneAndWithAll) {
-  EXPECT_THAT(judge_gpus({.visible = {}, .of_step = {}}), well("none"));
+  EXPECT_THAT(judge_gpus({.visible = {}, .of_step = {}}), well("no NVIDIA GPUs"));
   EXPECT_THAT(
       judge_gpus({.devices = 8, .permitted = 8, .visible = {}, .of_step = 8}), well("8 of 8"));
   EXPECT_THAT(
@@ -200,15 +201,16 @@ TEST(JudgeGpus, NamesAMaskThatHidesAll) {
 TEST(JudgeGpus, NamesAMaskOfDevicesThatAreNotThere) {
   EXPECT_THAT(
       judge_gpus({.devices = 4, .permitted = 4, .visible = "0,1,4", .of_step = {}}),
-      wrong("there are 4 here: CUDA takes 2", "from 0 on"));
-  EXPECT_THAT(judge_gpus({.visible = "0", .of_step = {}}), wrong("no /dev/nvidia0", "driver"));
+      wrong("may use 4 GPUs: CUDA takes only 2", "from 0"));
+  EXPECT_THAT(
+      judge_gpus({.visible = "0", .of_step = {}}), wrong("/dev/nvidia0 does not exist", "driver"));
   EXPECT_THAT(judge_gpus({.visible = {}, .of_step = 2}), wrong("SLURM_GPUS_ON_NODE", "driver"));
 }
 
 TEST(JudgeGpus, NamesDevicesThatMayNotBeOpened) {
   EXPECT_THAT(
       judge_gpus({.devices = 4, .visible = {}, .of_step = {}}),
-      wrong("may open none of 4", "--gpus-per-node"));
+      wrong("may not open any of the 4 GPUs", "--gpus-per-node"));
 }
 
 TEST(JudgePort, NamesTheOwnerOrTheReason) {
@@ -218,12 +220,12 @@ TEST(JudgePort, NamesTheOwnerOrTheReason) {
       judge_port({.number = 80, .error = taken, .owner = ""}), wrong("in use", "another port"));
   EXPECT_THAT(
       judge_port({.number = 80, .error = taken, .owner = "cat (pid 7)"}),
-      wrong("taken by cat (pid 7)", "end that"));
+      wrong("taken by cat (pid 7)", "stop it"));
 }
 
 TEST(JudgeClock, WantsItSynchronised) {
   EXPECT_THAT(judge_clock({.is_synchronised = true, .error_s = 0.0125}), well("within 0.013 s"));
-  EXPECT_THAT(judge_clock({}), wrong("nothing synchronises", "chronyd"));
+  EXPECT_THAT(judge_clock({}), wrong("not synchronised", "chronyd"));
   EXPECT_TRUE(judge_clock({}).is_well());  // a warning
 }
 
@@ -267,8 +269,7 @@ TEST(JudgePython, TellsWhichOneAScriptStarts) {
   EXPECT_THAT(judge_python(shim), wrong("python3 (3.11) has no torch", "PYTHON_EXEC"));
   shim.untold = make_error(Errc::kTimedOut, "no answer");
   EXPECT_THAT(
-      judge_python(shim),
-      wrong("is a script, and which Python it starts is not known: no answer", "--limit"));
+      judge_python(shim), wrong("is a script that starts an unknown Python: no answer", "--limit"));
   EXPECT_TRUE(judge_python(shim).is_well());
 }
 
@@ -282,7 +283,7 @@ TEST(JudgePython, WantsATorchAndADriverForTheGpusThatAreHere) {
   PythonInstallation old = python();
   old.gpus = 1;
   old.driver = 550;
-  EXPECT_THAT(judge_python(old), wrong("the driver is 550", "from 580 on"));
+  EXPECT_THAT(judge_python(old), wrong("the driver is 550", "580 or later"));
   old.cuda = "12.8";
   EXPECT_THAT(judge_python(old), well("CUDA 12.8"));
 }
@@ -325,7 +326,7 @@ std::map<std::string, std::string> step_with(const std::string& name, const std:
 
 TEST(JudgeSlurm, TellsWhereThisTaskIs) {
   EXPECT_THAT(judge_slurm({}), ElementsAre(well("not in a job")));
-  EXPECT_THAT(judge_slurm({{"SLURM_JOB_ID", "7"}}), ElementsAre(well("in no step of it: srun")));
+  EXPECT_THAT(judge_slurm({{"SLURM_JOB_ID", "7"}}), ElementsAre(well("not in a step: srun")));
   EXPECT_THAT(
       judge_slurm(step_of_two()),
       ElementsAre(well("node 1 of 2 in step 7.0"), well("'n[0-1]' is 2 hosts")));

@@ -33,7 +33,7 @@ TEST(GpuLog, HasTheSamplesOfEachGpu) {
   EXPECT_THAT(log.value(), ElementsAre(Pair(0, ElementsAre(1, 3)), Pair(1, ElementsAre(2, 4))));
 }
 
-TEST(GpuLog, GoesOnBehindTheHeaderOfASamplerThatWasStartedAgain) {
+TEST(GpuLog, ContinuesAfterTheHeaderOfASamplerThatWasStartedAgain) {
   const auto log = parse_gpu_log(kHeader + gpu_row(0, "1") + kHeader + gpu_row(0, "3"));
   EXPECT_THAT(log.value(), ElementsAre(Pair(0, ElementsAre(1, 3))));
 }

@@ -53,16 +53,19 @@ Finding nccl(const std::string& names) {
 
 TEST(JudgeInterface, WantsTheNamedOneToBeThereUpAndWithAnAddress) {
   EXPECT_THAT(flag("eth0"), well("eth0 (10.0.0.1)"));
-  EXPECT_THAT(flag("eht0"), wrong("no 'eht0' here, only lo, eth0", "did you mean eth0?"));
-  EXPECT_THAT(flag("wlan"), wrong("no 'wlan'", "name one of these"));
+  EXPECT_THAT(
+      flag("eht0"),
+      wrong("no interface 'eht0' on this machine, only lo, eth0", "did you mean eth0?"));
+  EXPECT_THAT(flag("wlan"), wrong("no interface 'wlan'", "give one of these"));
   EXPECT_THAT(flag("ib0"), wrong("ib0 is down", "ip link set ib0 up"));
   EXPECT_THAT(flag("ib1"), wrong("no carrier", "cable"));
-  EXPECT_THAT(flag("ib2"), wrong("no address", "give it one"));
+  EXPECT_THAT(flag("ib2"), wrong("no address", "give it an address"));
 }
 
 TEST(JudgeInterface, TakesGloosListByExactNames) {
   EXPECT_THAT(judge_interface(NamedBy::kGloo, "eth0,eth01", kAll), well("eth0 (10.0.0.1), eth01"));
-  EXPECT_THAT(judge_interface(NamedBy::kGloo, "eth0,eth", kAll), wrong("no 'eth'", "mean"));
+  EXPECT_THAT(
+      judge_interface(NamedBy::kGloo, "eth0,eth", kAll), wrong("no interface 'eth'", "mean"));
 }
 
 TEST(JudgeInterface, TakesNcclsListByBeginnings) {
@@ -78,13 +81,13 @@ TEST(JudgeInterface, TakesNcclsListByBeginnings) {
 TEST(JudgeRoute, TellsWhichIsChosenOfSeveral) {
   EXPECT_EQ(
       judge_route(std::vector{kLoopback, kEthernet}, "10.0.0.1", true).seen, "eth0 (10.0.0.1)");
-  EXPECT_THAT(judge_route(kAll, "10.1.0.1", true), well("eth01 is taken unless one is named"));
+  EXPECT_THAT(judge_route(kAll, "10.1.0.1", true), well("eth01 is used unless --local-addr"));
 }
 
 TEST(JudgeRoute, WantsAWayToOtherNodesOnly) {
   const std::vector alone = {kLoopback, kDown};
-  EXPECT_THAT(judge_route(alone, "", false), well("but the loopback"));
-  EXPECT_THAT(judge_route(alone, "", true), wrong("but the loopback", "set up one"));
+  EXPECT_THAT(judge_route(alone, "", false), well("only the loopback"));
+  EXPECT_THAT(judge_route(alone, "", true), wrong("only the loopback", "set up an interface"));
   EXPECT_THAT(judge_route(kAll, "", false), well("no route"));
   EXPECT_THAT(judge_route(kAll, "", true), wrong("no route", "--exclude"));
 }
@@ -92,7 +95,9 @@ TEST(JudgeRoute, WantsAWayToOtherNodesOnly) {
 TEST(JudgeHostName, MustNotBeTheLoopbackWhereThereAreOthers) {
   const Result<std::vector<std::string>> debian = std::vector<std::string>{"127.0.1.1"};
   EXPECT_THAT(judge_host_name("n0", debian, Others::kNo), well("127.0.1.1"));
-  EXPECT_THAT(judge_host_name("n0", debian, Others::kYes), wrong("at home", "GLOO_SOCKET_IFNAME"));
+  EXPECT_THAT(
+      judge_host_name("n0", debian, Others::kYes),
+      wrong("connect to themselves", "GLOO_SOCKET_IFNAME"));
   const Result<std::vector<std::string>> good = std::vector<std::string>{"127.0.1.1", "10.0.0.1"};
   EXPECT_THAT(judge_host_name("n0", good, Others::kYes), well("10.0.0.1"));
   EXPECT_THAT(judge_host_name("n0", good, Others::kNotKnown), well("10.0.0.1"));
@@ -102,7 +107,7 @@ TEST(JudgeHostName, IsAWarningWhereNobodyKnowsOfOthers) {
   const Result<std::vector<std::string>> debian = std::vector<std::string>{"127.0.1.1"};
   EXPECT_FALSE(judge_host_name("n0", debian, Others::kYes).is_well());
   const Finding finding = judge_host_name("n0", debian, Others::kNotKnown);
-  EXPECT_THAT(finding, wrong("at home", "GLOO_SOCKET_IFNAME"));
+  EXPECT_THAT(finding, wrong("connect to themselves", "GLOO_SOCKET_IFNAME"));
   EXPECT_TRUE(finding.is_well());
 }
 
@@ -128,16 +133,18 @@ TEST(JudgeEncounters, TellsAllThatAreWellInOneLine) {
   EXPECT_EQ(
       judge({met("n1"), met("n2", 250ms), met("n3", -500ms)}),
       (Findings{
-          {.subject = "reach n[1-3]", .seen = "met both ways at TCP port 17001", .remedy = ""},
+          {.subject = "reach n[1-3]",
+           .seen = "connected both ways on TCP port 17001",
+           .remedy = ""},
           {.subject = "clock of n[1-3]",
-           .seen = "0.500 s from this node's at most",
+           .seen = "at most 0.500 s from this node's",
            .remedy = ""}}));
 }
 
 TEST(JudgeEncounters, TellsBothDirectionsApart) {
   Encounter deaf = met("n1");
   deaf.was_heard = false;
-  EXPECT_THAT(judge({deaf})[0], wrong("was reached, but did not reach", "firewall"));
+  EXPECT_THAT(judge({deaf})[0], wrong("reached it, but it did not reach", "firewall"));
   EXPECT_THAT(
       judge({missed("n1", Errc::kTimedOut, true)}),
       ElementsAre(wrong("why, though it reached this node", "firewall")));
@@ -146,7 +153,9 @@ TEST(JudgeEncounters, TellsBothDirectionsApart) {
 
 TEST(JudgeEncounters, HasARemedyForEachCause) {
   EXPECT_THAT(judge({missed("n1", Errc::kInvalidArgument)})[0], wrong("why", "/etc/hosts"));
-  EXPECT_THAT(judge({missed("n1", Errc::kProtocol)})[0], wrong("why", "end what listens there"));
+  EXPECT_THAT(
+      judge({missed("n1", Errc::kProtocol)})[0],
+      wrong("why", "stop the program that listens there"));
   EXPECT_THAT(judge({missed("n1", Errc::kPeerLost)})[0], wrong("why", "which interface"));
 }
 

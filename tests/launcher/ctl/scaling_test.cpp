@@ -71,7 +71,7 @@ TEST(LogName, RefusesAnythingElse) {
         "ddp_99999999999G1N-1.out"}) {
     EXPECT_FALSE(parse_log_name(name)) << name;
   }
-  EXPECT_THAT(parse_log_name("a.out").error().detail, HasSubstr("'a.out' is no name such as"));
+  EXPECT_THAT(parse_log_name("a.out").error().detail, HasSubstr("'a.out' is not a name such as"));
 }
 
 TEST(FindEpoch, ReadsTheLineOfThatEpochWhateverStandsBefore) {
@@ -93,15 +93,15 @@ TEST(FindEpoch, TakesTheLastOneOfARequeuedJob) {
 
 TEST(FindEpoch, RefusesALogWithoutIt) {
   const ScalingJob job = job_named("ddp_G1N1-9.out");
-  EXPECT_EQ(refusal_of(epoch_line(2, 1), 3, job), "it has no line of epoch 3");
-  EXPECT_EQ(refusal_of("Epoch [3/3] LR: x\n", 3, job), "it has no line of epoch 3");
+  EXPECT_EQ(refusal_of(epoch_line(2, 1), 3, job), "it has no line for epoch 3");
+  EXPECT_EQ(refusal_of("Epoch [3/3] LR: x\n", 3, job), "it has no line for epoch 3");
 }
 
 TEST(FindEpoch, RefusesAWorldOfAnotherSizeThanTheNameSays) {
   const std::string log = "[Rank 0] World size: 4\n" + epoch_line(3, 1);
   EXPECT_EQ(
       refusal_of(log, 3, job_named("ddp_2G1N-9.out")),
-      "its world has 4 ranks, but its name says 2 GPUs");
+      "its world size is 4, but its name says 2 GPUs");
   EXPECT_EQ(refusal_of(log, 3, job_named("ddp_2G2N-9.out")), "accepted");
 }
 

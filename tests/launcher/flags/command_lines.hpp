@@ -26,7 +26,7 @@ inline Options options_of(const Arguments& arguments, const Environment& environ
   return options ? *options : Options();
 }
 
-/// What is said about one that must be wrong; the script is appended.
+/// The error message of a wrong one; the script is appended.
 inline std::string complaint(Arguments arguments, const Environment& environment = {}) {
   arguments.emplace_back("train.py");
   const auto options = read(arguments, environment);

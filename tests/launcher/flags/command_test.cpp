@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
-/// A directory with a PATH of its own, in which nothing is but what a test puts there.
+/// A directory with its own PATH, which contains only what a test puts there.
 class Command : public testing::Test {
  public:
   Command(const Command&) = delete;

@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-/// A machine of files under a directory of its own.
+/// A machine described by files in a separate directory.
 class Machine : public testing::Test {
  public:
   Machine(const Machine&) = delete;
@@ -61,7 +61,7 @@ TEST_F(Machine, ObeysCudaVisibleDevicesAsCudaDoes) {
   for (const char* const name : {"nvidia0", "nvidia1", "nvidia2", "nvidia3"})
     write(std::string("dev/") + name, "");
   EXPECT_EQ(gpus({{"CUDA_VISIBLE_DEVICES", "0,2"}}), 2);
-  EXPECT_EQ(gpus({{"CUDA_VISIBLE_DEVICES", "0,9,1"}}), 1);  // nothing behind a bad entry counts
+  EXPECT_EQ(gpus({{"CUDA_VISIBLE_DEVICES", "0,9,1"}}), 1);  // nothing after a bad entry counts
   EXPECT_EQ(gpus({{"CUDA_VISIBLE_DEVICES", "0,-1,1"}}), 1);
   EXPECT_EQ(gpus({{"CUDA_VISIBLE_DEVICES", ""}}), 0);
   EXPECT_EQ(gpus({{"CUDA_VISIBLE_DEVICES", "GPU-1a2b,MIG-3c4d"}}), 2);

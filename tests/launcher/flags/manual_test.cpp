@@ -1,4 +1,4 @@
-// --help and the manual tell of the same flags as the parser.
+// --help and the manual have the same flags as the parser.
 
 #include "base/file.hpp"
 #include "base/parse.hpp"
@@ -36,7 +36,7 @@ TEST(Help, AndTheManualTellWhatAccelerateCallsAFlag) {
   const std::string text = manual();
   for (const Flag& flag : all_flags()) {
     if (flag.alias.empty()) continue;
-    EXPECT_THAT(help, HasSubstr(fmt::format("as in Accelerate: --{}\n", flag.alias)));
+    EXPECT_THAT(help, HasSubstr(fmt::format("in Accelerate: --{}\n", flag.alias)));
     EXPECT_THAT(text, HasSubstr(fmt::format("`--{}`", flag.alias)));
   }
 }
@@ -60,14 +60,15 @@ TEST(Help, TellsWhichPythonRunsAndHowManyWorkersWithinSrun) {
   const std::string help = help_text();
   EXPECT_THAT(
       help,
-      HasSubstr("Python is $PYTHON_EXEC; else that of the environment (venv or conda) in whose bin "
-                "ddprun\nlies; else the first python or python3 on PATH.\n"));
+      HasSubstr(
+          "Python is $PYTHON_EXEC, else the Python of the environment (venv or conda) whose bin "
+          "has\nddprun, else the first python or python3 on PATH.\n"));
   const std::size_t at = help.find("--nproc-per-node N|cpu|gpu|auto\n");
   ASSERT_NE(at, std::string::npos);
   const std::string flag = help.substr(at, help.find("\n  -", at) - at);
   EXPECT_THAT(
       flag,
-      HasSubstr("Within srun the default is the GPUs of the step on this node, else its CPUs.\n"));
+      HasSubstr("In a Slurm step the default is the step's GPUs on this node, else its CPUs.\n"));
 }
 
 TEST(Manual, HasARowForEveryFlagWithTypeDefaultAndVariable) {

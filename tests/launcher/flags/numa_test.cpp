@@ -1,4 +1,4 @@
-// --numa-binding on machines of files.
+// --numa-binding on machines described by files.
 
 #include "launcher/flags/numa_topology.hpp"
 
@@ -34,8 +34,8 @@ Cpus range(int first, int last) {
 
 const Cpus kAll = range(0, 31);
 
-/// Two sockets of two nodes; each node has 4 cores of two threads, which CPUs 0-15 and 16-31 are,
-/// and two caches of level 3.
+/// Two sockets of two nodes. Each node has 4 cores of two threads (CPUs 0-15 are the first threads,
+/// 16-31 the second), and two caches of level 3.
 class Numa : public testing::Test {
  public:
   Numa(const Numa&) = delete;
@@ -146,7 +146,7 @@ TEST_F(Numa, BindsToAllNodesOfTheSocket) {
 
 TEST_F(Numa, SharesOutPhysicalCoresWithBothTheirThreads) {
   const auto nodes = topology(NumaBinding::kExclusive);
-  // Four cores for three GPUs of the node, the last of which nobody uses.
+  // Four cores for three GPUs of the node, the last of which is unused.
   const auto cpus = bind_to_numa(nodes, NumaBinding::kExclusive, {1, 1, 1}, 2).value();
   EXPECT_THAT(cpus, ElementsAre(Cpus({4, 5, 20, 21}), Cpus({6, 22})));
 }
@@ -154,7 +154,7 @@ TEST_F(Numa, SharesOutPhysicalCoresWithBothTheirThreads) {
 TEST_F(Numa, RefusesToShareFewerCoresThanThereAreWorkers) {
   EXPECT_THAT(
       complaint(NumaBinding::kExclusive, {0, 0, 0, 0, 0}, 1),
-      HasSubstr("NUMA node 0 has 4 physical cores that may be used, and 5 workers or GPUs"));
+      HasSubstr("NUMA node 0 has only 4 usable physical cores for 5 workers or GPUs"));
 }
 
 TEST_F(Numa, GivesEachWorkerACoreComplexInTurn) {
@@ -213,7 +213,7 @@ TEST_F(Numa, ObeysCudaVisibleDevices) {
   EXPECT_THAT(gpu_nodes({{"CUDA_VISIBLE_DEVICES", ""}}).value(), IsEmpty());
   EXPECT_THAT(
       gpu_nodes({{"CUDA_VISIBLE_DEVICES", "MIG-4"}}).error().detail,
-      HasSubstr("which GPU 'MIG-4' of CUDA_VISIBLE_DEVICES is cannot be told"));
+      HasSubstr("cannot tell which GPU 'MIG-4' in CUDA_VISIBLE_DEVICES is"));
 }
 
 TEST_F(Numa, RefusesAGpuOfAnUnknownNodeUnlessThereIsOnlyOne) {

@@ -1,4 +1,4 @@
-// The command line as far as no machine is looked at.
+// The parts of the command line that do not depend on the machine.
 
 #include "launcher/flags/core/options.hpp"
 
@@ -192,15 +192,15 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--rdzv-conf", "join_timeout=0"}, "join_timeout: expected a number above 0"},
       {{"--rdzv-conf", "close_timeout=never"}, "close_timeout: expected a number"},
       {{"--rdzv-conf", "read_timeout=never"}, "read_timeout: expected a number"},
-      {{"--rdzv-conf", "keep_alive_max_attempt=0.5"}, "a whole number from 1 on"},
+      {{"--rdzv-conf", "keep_alive_max_attempt=0.5"}, "a whole number of at least 1"},
       {{"--rdzv-conf", "is_host=perhaps"}, "is_host: expected true or false"},
       {{"--rdzv-conf", "store_type=file"}, "only 'tcp'"},
-      {{"--rdzv-id="}, "leave it out for a random one"},
+      {{"--rdzv-id="}, "leave it out for a random id"},
       {{"--master-port", "70000"}, "from 0 to 65535"},
       {{"--master-addr", "host:1"}, "without a port"},
-      {{"--node-rank", "-1"}, "from 0 on"},
+      {{"--node-rank", "-1"}, "of at least 0"},
       {{"--local-addr", "host:1"}, "without a port"},
-      {{"--local-addr", "iface:"}, "as in iface:eth0"},
+      {{"--local-addr", "iface:"}, "such as iface:eth0"},
       {{"--listen-port", "70000"}, "from 0 to 65535"},
       {{"--lease", "0.4"}, "expected seconds from 0.5 to 3600"},
       {{"--lease", "3601"}, "expected seconds from 0.5 to 3600"},
@@ -215,13 +215,13 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--leftover", "wait=0"}, "with seconds above 0"},
       {{"--leftover", "wait=soon"}, "with seconds above 0"},
       {{"--forward-signal", "TERM"}, "such as SIGUSR1"},
-      {{"--forward-signal", "SIGKILL"}, "no worker can handle it"},
+      {{"--forward-signal", "SIGKILL"}, "workers cannot handle this signal"},
       {{"--preempt-exit-code", "0"}, "1 to 255"},
       {{"--preempt-exit-code", "256"}, "1 to 255"},
       {{"--requeue", "yes"}, "never, on-preempt or always"},
-      {{"--signals-to-handle", "SIGTERM,SIGFOO"}, "'SIGFOO' is no signal"},
+      {{"--signals-to-handle", "SIGTERM,SIGFOO"}, "'SIGFOO' is not a signal"},
       {{"--signals-to-handle", "SIGKILL"}, "cannot be handled"},
-      {{"--signals-to-handle="}, "is no signal"},
+      {{"--signals-to-handle="}, "is not a signal"},
       {{"--monitor-interval", "0"}, "above 0"},
       {{"--start-method", "bogus"}, "spawn, fork or forkserver"},
       {{"--exit-barrier-timeout", "x"}, "expected seconds"},
@@ -230,7 +230,7 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--tee", "0:1,0:2"}, "rank 0 is named twice"},
       {{"--tee", "-1:1"}, "needs a value"},
       {{"--local-ranks-filter", "0,x"}, "expected local ranks"},
-      {{"--log-dir="}, "leave it out for a fresh one"},
+      {{"--log-dir="}, "leave it out for a new one"},
       {{"--memory-log="}, "leave it out for no samples"},
       {{"--memory-log-interval", "0.05"}, "from 0.1 to 3600"},
       {{"--memory-log-interval", "3601"}, "from 0.1 to 3600"},
@@ -240,9 +240,9 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--print-completion", "fish"}, "expected bash or zsh"},
       {{"--logs-specs", "mine"}, "Python plug-in"},
       {{"--rdzv-conf", "join_timeout=9,timeout=3'"},
-       "timeout: expected a number above 0 (given 3'); the quotes"},
+       "timeout: expected a number above 0 (given 3'); its quotes"},
       {{"--numa-binding", "left"}, "expected node, socket"},
-      {{"--role="}, "a role needs a name"},
+      {{"--role="}, "expected a name"},
       {{"--no-python", "-m"}, "leave one of them out"},
       {{"--run-path", "-m"}, "leave one of them out"},
   };
@@ -315,8 +315,8 @@ TEST(Options, LetStandaloneOverrideTheRendezvous) {
 TEST(Options, WarnOnceOfAnUnknownRendezvousKey) {
   EXPECT_THAT(
       options_of({"--rdzv-conf", "'last_call_timeout=3,join_timeout=9", "x"}).warnings,
-      ElementsAre("--rdzv-conf: ''last_call_timeout' is not known and has no effect; the quotes in "
-                  "it are read as part of it, leave them out"));
+      ElementsAre("--rdzv-conf: unknown key ''last_call_timeout' has no effect; its quotes are "
+                  "read as part of it, leave them out"));
 }
 
 TEST(Options, ReadRendezvousSettingsThatStandInQuotes) {
@@ -357,8 +357,8 @@ TEST(Options, HaveTheNamesOfAcceleratesLauncher) {
     more.insert(more.begin(), two.begin(), two.end());
     return complaint(more);
   };
-  EXPECT_THAT(with({"--num-processes=3"}), HasSubstr("2 nodes cannot have equally many of them"));
-  EXPECT_THAT(with({"--num-processes=0"}), HasSubstr("expected a number from 1 on"));
+  EXPECT_THAT(with({"--num-processes=3"}), HasSubstr("cannot be divided evenly among 2 nodes"));
+  EXPECT_THAT(with({"--num-processes=0"}), HasSubstr("expected a number of at least 1"));
   EXPECT_THAT(
       with({"--num-processes=2", "--nproc-per-node=1"}), HasSubstr("leave one of them out"));
   EXPECT_THAT(
@@ -379,7 +379,7 @@ TEST(Options, LetRunPathWinOverNoPython) {
   EXPECT_EQ(options_of({"--no_python", "x"}).runs, Runs::kProgram);
 }
 
-/// What a job of `workers` is warned of.
+/// The warnings for a job of `workers`.
 std::vector<std::string> warnings_of(Arguments arguments, int workers) {
   arguments.emplace_back("train.py");
   const auto line = read_command_line(arguments, {});

@@ -1,4 +1,4 @@
-// How nodes meet, as far as no machine is looked at.
+// The rendezvous plan, as far as it does not depend on the machine.
 
 #include "launcher/flags/core/rendezvous_plan.hpp"
 
@@ -19,7 +19,7 @@ RendezvousPlan meeting_of(const Arguments& arguments) {
   return options_of(arguments).plan.rendezvous;
 }
 
-TEST(Meeting, OfOneNodeIsWithNobody) {
+TEST(RendezvousPlan, OfOneNodeIsWithNobody) {
   const auto options = options_of({"train.py"});
   const RendezvousPlan& alone = options.plan.rendezvous;
   EXPECT_FALSE(alone.has_others());
@@ -34,15 +34,15 @@ TEST(Meeting, OfOneNodeIsWithNobody) {
   EXPECT_EQ(options.plan.run_id, "");  // a random one follows
 }
 
-TEST(Meeting, OfAStaticJobIsAtTheMasterAddress) {
+TEST(RendezvousPlan, OfAStaticJobIsAtTheMasterAddress) {
   const auto first = options_of({"--nnodes=2", "--master-addr=node0", "--node-rank=0", "x"});
   EXPECT_EQ(first.plan.rendezvous.endpoint, (Endpoint{"node0", 29500}));
   EXPECT_EQ(first.plan.rendezvous.nodes, NodeRange(2, 2));
   EXPECT_EQ(
-      first.plan.rendezvous.bootstraps, Bootstraps::kIfItCanBind);  // another may say so as well
+      first.plan.rendezvous.bootstraps, Bootstraps::kIfItCanBind);  // another node may claim it too
   EXPECT_EQ(first.plan.rendezvous.node_rank, 0);
-  EXPECT_EQ(first.plan.run_id, "none");      // both have to agree on it
-  EXPECT_EQ(first.plan.master_address, "");  // the one the others reach
+  EXPECT_EQ(first.plan.run_id, "none");      // both must agree on it
+  EXPECT_EQ(first.plan.master_address, "");  // the address by which the others reach it
   EXPECT_THAT(first.own_hosts, IsEmpty());   // a router may translate it
 
   const auto second =
@@ -52,14 +52,14 @@ TEST(Meeting, OfAStaticJobIsAtTheMasterAddress) {
   EXPECT_EQ(second.node_rank, 1);
 }
 
-TEST(Meeting, OfAStaticJobTakesTheEndpointBeforeTheMasterAddress) {
+TEST(RendezvousPlan, OfAStaticJobTakesTheEndpointBeforeTheMasterAddress) {
   EXPECT_EQ(
       meeting_of({"--nnodes=2", "--rdzv-endpoint=[fd00::1]:77", "--master-addr=other", "x"})
           .endpoint,
       (Endpoint{"fd00::1", 77}));
 }
 
-TEST(Meeting, ProvesThatTheNodeWithoutARankIsRankZero) {
+TEST(RendezvousPlan, ProvesThatTheNodeWithoutARankIsRankZero) {
   const auto options = options_of({"--nnodes=2", "--master-addr=node0", "x"});
   ASSERT_THAT(options.own_hosts, SizeIs(1));
   EXPECT_EQ(options.own_hosts[0].host.text, "node0");
@@ -67,7 +67,7 @@ TEST(Meeting, ProvesThatTheNodeWithoutARankIsRankZero) {
   EXPECT_TRUE(options.own_hosts[0].may_be_unknown);
 }
 
-TEST(Meeting, OfAnElasticJobIsAtTheEndpointOfWhoeverCanBindIt) {
+TEST(RendezvousPlan, OfAnElasticJobIsAtTheEndpointOfTheNodeThatCanBindIt) {
   const auto options = options_of(
       {"--nnodes=2:4", "--rdzv-backend=c10d", "--rdzv-endpoint=node0", "--rdzv-id=7", "x"});
   EXPECT_EQ(options.plan.rendezvous.endpoint, (Endpoint{"node0", 29400}));
@@ -78,20 +78,20 @@ TEST(Meeting, OfAnElasticJobIsAtTheEndpointOfWhoeverCanBindIt) {
   EXPECT_THAT(options.own_hosts, IsEmpty());
 }
 
-TEST(Meeting, OfAnElasticJobTakesTheMasterAddressForWantOfAnEndpoint) {
+TEST(RendezvousPlan, OfAnElasticJobTakesTheMasterAddressWithoutAnEndpoint) {
   EXPECT_EQ(
       meeting_of({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=node0", "x"}).endpoint,
       (Endpoint{"node0", 29400}));
 }
 
-TEST(Meeting, KeepsTheRankThatAnElasticNodeWishesFor) {
+TEST(RendezvousPlan, KeepsTheRankThatAnElasticNodeWishesFor) {
   EXPECT_EQ(
       meeting_of({"--nnodes=1:4", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "--node-rank=3", "x"})
           .node_rank,
       3);
 }
 
-TEST(Meeting, LetsIsHostForceOrForbidTheFounder) {
+TEST(RendezvousPlan, LetsIsHostForceOrForbidTheBootstrapLeader) {
   const Arguments elastic = {
       "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "--rdzv-conf"};
   const auto bootstraps = [&elastic](const char* conf) {
@@ -103,7 +103,7 @@ TEST(Meeting, LetsIsHostForceOrForbidTheFounder) {
   EXPECT_EQ(bootstraps("is_host=0"), Bootstraps::kNo);
 }
 
-TEST(Meeting, HonoursTorchrunsTimeouts) {
+TEST(RendezvousPlan, HonoursTorchrunsTimeouts) {
   const auto conf = [](const char* text) { return meeting_of({"--rdzv-conf", text, "train.py"}); };
   EXPECT_EQ(conf("timeout=1800").join_timeout, 1800s);
   EXPECT_EQ(conf("join_timeout=5,timeout=1800").join_timeout, 5s);
@@ -113,7 +113,7 @@ TEST(Meeting, HonoursTorchrunsTimeouts) {
   EXPECT_EQ(meeting_of({"--rdzv-conf", "keep_alive_interval=100", "--lease", "1", "x"}).lease, 1s);
 }
 
-TEST(Meeting, ReadsTheFlagsOfItsOwn) {
+TEST(RendezvousPlan, ReadsTheFlagsOfItsOwn) {
   const auto options = options_of(
       {"--listen-port=77",
        "--trust-reset=off",
@@ -133,7 +133,7 @@ TEST(Meeting, ReadsTheFlagsOfItsOwn) {
   EXPECT_EQ(options.local_interface->text, "eth0");
 }
 
-TEST(Meeting, OfAStandaloneJobIsWithNobodyWhateverMayCome) {
+TEST(RendezvousPlan, OfAStandaloneJobIsWithNobodyWhateverMayCome) {
   EXPECT_FALSE(
       meeting_of({"--standalone", "--nnodes=1:4", "--rdzv-endpoint=a:1", "x"}).has_others());
 }
@@ -144,11 +144,11 @@ struct BadCombination {
   std::string remedy;
 };
 
-TEST(Meeting, RefusesWhatContradictsItselfWithValueReasonAndRemedy) {
+TEST(RendezvousPlan, RefusesWhatContradictsItselfWithValueReasonAndRemedy) {
   const std::string c10d = "--rdzv-backend=c10d";
   const std::vector<BadCombination> bad = {
-      {{"--nnodes", "2"}, "--nnodes '2': nothing says where", "give --master-addr"},
-      {{"--nnodes", "2", c10d}, "--nnodes '2': nothing says where", "give --rdzv-endpoint"},
+      {{"--nnodes", "2"}, "--nnodes '2': no rendezvous endpoint", "give --master-addr"},
+      {{"--nnodes", "2", c10d}, "--nnodes '2': no rendezvous endpoint", "give --rdzv-endpoint"},
       {{"--nnodes", "2:4", "--master-addr", "a"}, "fixed number", "give 4, or --rdzv-backend c10d"},
       {{"--nnodes", "2", "--master-addr", "a", "--node-rank", "2"},
        "--node-rank '2': the ranks of 2 nodes are 0 to 1",
@@ -165,12 +165,12 @@ TEST(Meeting, RefusesWhatContradictsItselfWithValueReasonAndRemedy) {
       {{"--nnodes", "2", "--standalone"}, "--nnodes '2'", "leave one of them out"},
       {{"--rdzv-conf", "is_host=no"}, "the only node hosts the store", "leave it out"},
       {{"--nnodes=2", "--master-addr=a", "--node-rank=1", "--rdzv-conf=is_host=1"},
-       "'is_host=1': is_host: with the static backend node rank 0 hosts",
+       "'is_host=1': is_host: with the static backend only node rank 0 hosts",
        "leave it out"},
       {{"--nnodes=2", "--master-addr=a", "--rdzv-conf=is_host=0"}, "node rank 0 hosts", "leave"},
-      {{"--rdzv-conf", "keep_alive_interval=3600"}, "is 10800 s", "give --lease"},
+      {{"--rdzv-conf", "keep_alive_interval=3600"}, "10800 s, but must be", "give --lease"},
       {{"--rdzv-conf", "keep_alive_interval=1e8,keep_alive_max_attempt=2147483647"},
-       "becomes the lease",
+       "the lease is",
        "leave them out"},
   };
   for (const auto& [arguments, why, remedy] : bad) {

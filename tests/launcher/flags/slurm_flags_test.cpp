@@ -1,4 +1,4 @@
-// What Slurm says fills in what the command line leaves open.
+// Slurm's values fill in what the command line does not give.
 
 #include "launcher/flags/core/slurm_flags.hpp"
 
@@ -46,7 +46,7 @@ std::string complaint_in(const Allocation& allocation, const Arguments& argument
   return options ? "accepted" : options.error().detail;
 }
 
-TEST(SlurmFlags, AllNodesMeetAtTheFirst) {
+TEST(SlurmFlags, AllNodesHaveTheirEndpointAtTheFirst) {
   const Options options = options_in(three_nodes());
   const RendezvousPlan& rendezvous = options.plan.rendezvous;
   EXPECT_EQ(rendezvous.nodes, NodeRange(3, 3));
@@ -103,7 +103,7 @@ TEST(SlurmFlags, WhereTheOnlyPortIsTakenTheOthersAreToldAtTwoMadeOfIt) {
   }
 }
 
-TEST(SlurmFlags, TheFirstNodeFounds) {
+TEST(SlurmFlags, TheFirstNodeBootstraps) {
   Allocation first = three_nodes();
   first.node_id = 0;
   EXPECT_EQ(options_in(first).plan.rendezvous.bootstraps, Bootstraps::kYes);
@@ -143,7 +143,7 @@ TEST(SlurmFlags, FlagsWin) {
   EXPECT_EQ(options.workers.number, 1);
 }
 
-/// The second of two nodes, in a step of its own.
+/// The second of two nodes, in a separate step.
 Allocation one_node() {
   Allocation one;
   one.job_id = 7'782'523;
@@ -158,7 +158,7 @@ TEST(SlurmFlags, StepsThatCombineHaveNoIdOfSlurms) {
   EXPECT_EQ(options_in(one_node(), two_terminals).plan.run_id, "none");
   const Arguments elastic = {"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=node0:29400"};
   EXPECT_EQ(options_in(one_node(), elastic).plan.run_id, "none");
-  // Another job's nodes have nothing to do with a step that has all of its own.
+  // A step that has all nodes of its job never combines with nodes of another job.
   EXPECT_EQ(options_in(three_nodes(), elastic).plan.run_id, "7782523");
 }
 
@@ -178,7 +178,7 @@ TEST(SlurmFlags, StandaloneIsEachNodeByItself) {
   EXPECT_FALSE(alone.has_others());
 }
 
-TEST(SlurmFlags, OneNodeMeetsNobody) {
+TEST(SlurmFlags, OneNodeHasNoEndpoint) {
   Allocation one = three_nodes();
   one.nodes = {"node1"};
   one.tasks_per_node = {1};
@@ -189,7 +189,7 @@ TEST(SlurmFlags, OneNodeMeetsNobody) {
 TEST(SlurmFlags, MoreNodesThanTheStepHasAreRefused) {
   EXPECT_THAT(
       complaint_in(three_nodes(), {"--nnodes=4"}),
-      HasSubstr("--nnodes '4': this step of Slurm's has 3 nodes; ask sbatch and srun for 4"));
+      HasSubstr("--nnodes '4': this Slurm step has 3 nodes; ask sbatch and srun for 4"));
 }
 
 TEST(SlurmFlags, SeveralAgentsOnANodeAreRefused) {
@@ -224,7 +224,7 @@ TEST(SlurmFlags, OfSeveralTasksOnANodeTheFirstTakesPartIfNodesAreCountedAndNotTa
   EXPECT_TRUE(is_one_too_many(1, {"--nnodes=1"}));
   EXPECT_TRUE(is_one_too_many(1, {"--nnodes=3"}));
   EXPECT_EQ(complaint_in(shared, {"--nnodes=3"}), "accepted");
-  EXPECT_FALSE(is_one_too_many(1, {}));  // refused: it says nothing of nodes
+  EXPECT_FALSE(is_one_too_many(1, {}));  // refused: no number of nodes is given
   EXPECT_FALSE(is_surplus(three_nodes(), {}));
 }
 

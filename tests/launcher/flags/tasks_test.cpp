@@ -1,4 +1,5 @@
-// Which row of a grid a run takes, how its words are split, and what --independent allows.
+// Which row of a grid a run takes, how a row is split into arguments, and what --independent
+// allows.
 
 #include "launcher/flags/core/tasks.hpp"
 
@@ -37,7 +38,7 @@ TEST(Arguments, NeedAnEndOfEachQuote) {
   EXPECT_THAT(words_of("a \\"), ElementsAre("nothing follows the last backslash"));
 }
 
-/// The row, or what is said where there is none.
+/// The row, or the error message if there is none.
 std::string row_of(std::optional<std::uint32_t> element, int beside = 1, int index = 0) {
   const auto row = TaskPlace{.element = element, .beside = beside, .index = index}.row();
   return row ? std::to_string(*row) : row.error().detail;
@@ -88,7 +89,7 @@ TEST(Grid, IsWrongWhereARowIsMissingOrMakesNoSense) {
   const auto missing = arguments_of_row("--lr 1\n", 2);
   ASSERT_FALSE(missing);
   EXPECT_TRUE(missing.error().is(Errc::kCorrupt));
-  EXPECT_EQ(missing.error().detail, "there is no row 2; it has 1 rows");
+  EXPECT_EQ(missing.error().detail, "row 2 does not exist; the file has 1 rows");
   const auto open = arguments_of_row("a\n'b\n", 2);
   ASSERT_FALSE(open);
   EXPECT_EQ(open.error().detail, "row 2: a quote (') has no end");
@@ -136,14 +137,14 @@ TEST(Independent, SharesOutTheDevices) {
   EXPECT_THAT(share(2, 4, {}), ElementsAre("0", "1"));
   EXPECT_THAT(share(2, 4, {{"CUDA_VISIBLE_DEVICES", ""}}), ElementsAre("-", "-"));
   EXPECT_THAT(share(2, 4, {{"CUDA_VISIBLE_DEVICES", "7, 7,1"}}), ElementsAre("7", "7"));
-  EXPECT_THAT(share(3, 2, {}), ElementsAre(HasSubstr("2 GPUs are visible")));
+  EXPECT_THAT(share(3, 2, {}), ElementsAre(HasSubstr("only 2 are visible")));
 }
 
 TEST(Wrap, IsRefusedWhereItMakesNoSense) {
   EXPECT_THAT(
       options_of({"--wrap", "env 'A B=%r' %%", "x"}).plan.command.wrap,
       ElementsAre("env", "A B=%r", "%%"));
-  EXPECT_THAT(complaint({"--wrap", "env M=%q"}), HasSubstr("'%q' stands for nothing"));
+  EXPECT_THAT(complaint({"--wrap", "env M=%q"}), HasSubstr("unknown placeholder '%q'"));
   EXPECT_THAT(complaint({"--wrap", "env 'M"}), HasSubstr("a quote (') has no end"));
   EXPECT_THAT(complaint({"--wrap", " "}), HasSubstr("expected a program"));
   EXPECT_THAT(complaint({"--wrap", "run_%r"}), HasSubstr("the same for all ranks"));

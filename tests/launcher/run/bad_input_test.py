@@ -19,7 +19,7 @@ import unittest
 
 DDPRUN = ""
 FAKE_WORKER = ""
-SECONDS_MAX = 120  # no test decides by time; this ends one that hangs
+SECONDS_MAX = 120  # no test depends on time; this ends one that hangs
 
 
 def environment(**more):
@@ -31,7 +31,7 @@ CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_BIND_SERVICE = 1, 2, 10
 
 
 def without(*capabilities):
-    """For preexec_fn: root becomes an ordinary user in these respects; others are one already."""
+    """For preexec_fn: makes root an ordinary user in these respects; other users are one already."""
 
     def drop():
         libc = ctypes.CDLL(None, use_errno=True)
@@ -91,7 +91,7 @@ class BadInput(unittest.TestCase):
         self.assert_refused(ended, 2, "LOGLEVEL 'LOUD'", "WARNING")
 
     def test_wrong_flag_with_stderr_closed(self):
-        """The refusal cannot be said, but the status is that of the refusal."""
+        """The error cannot be printed, but the status is that of the error."""
         words = ["sh", "-c", 'exec "$0" "$@" 2>&-', DDPRUN, "--nproc-per-nodes", "2", "script"]
         ended = subprocess.run(words, env=environment(), timeout=SECONDS_MAX)
         self.assertEqual(2, ended.returncode)
@@ -114,7 +114,7 @@ class BadInput(unittest.TestCase):
         ended = self.run_ddprun("--nnodes", "1:2:3", FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 2, "--nnodes '1:2:3'", "expected N or MIN:MAX")
 
-    def test_several_nodes_without_a_place_to_meet(self):
+    def test_several_nodes_without_an_endpoint(self):
         ended = self.run_ddprun("--nnodes", "2", FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 2, "--nnodes '2'", "give --master-addr")
 
@@ -154,9 +154,9 @@ class BadInput(unittest.TestCase):
         self.assert_refused(ended, 2, "PET_FENCE_DIR", file, "Not a directory", "all nodes share")
 
     def test_fence_directory_that_cannot_be_written(self):
-        # /proc takes files of nobody, root included.
+        # Not even root can create files in /proc.
         ended = self.run_ddprun("--fence-dir", "/proc", FAKE_WORKER, "out", "started")
-        self.assert_refused(ended, 2, "--fence-dir '/proc'", "make and link files")
+        self.assert_refused(ended, 2, "--fence-dir '/proc'", "create and link files")
 
     def test_fence_directory_is_left_as_it_was(self):
         directory = os.path.join(self.room, "fence")
@@ -224,7 +224,7 @@ class BadInput(unittest.TestCase):
         self.assertIn("ddprun: warning: --local-ranks-filter '0,9': there is no local rank 9", ended.stderr)
 
     def test_unwritable_log_directory(self):
-        # /proc can be written by nobody, root included.
+        # Not even root can write to /proc.
         ended = self.run_ddprun("--log-dir", "/proc/logs", FAKE_WORKER, "out", "started")
         self.assert_refused(ended, 2, "/proc/logs", "--log-dir")
 
@@ -245,7 +245,7 @@ class BadInput(unittest.TestCase):
             stderr=subprocess.PIPE,
             text=True,
         )
-        with open(note) as told:  # opens once the worker writes, behind its `ignore`
+        with open(note) as told:  # opens once the worker writes, after its `ignore`
             pid = int(re.search(r"pid=(\d+)", told.readline()).group(1))
         job.send_signal(signal.SIGTERM)
         _, stderr = job.communicate(timeout=SECONDS_MAX)
@@ -311,7 +311,7 @@ SANITIZED = "sanitized" in os.environ.get("DDPRUN_TEST_BUILD", "")
 
 
 class Limits(unittest.TestCase):
-    """However far ddprun comes before the kernel refuses it something, it says what and ends."""
+    """Whatever the kernel refuses to ddprun, at whatever point, ddprun names it and ends."""
 
     def setUp(self):
         self.room = tempfile.mkdtemp(prefix="ddprun_limits_")
@@ -319,7 +319,7 @@ class Limits(unittest.TestCase):
         os.chmod(self.room, 0o777)
 
     def run_under(self, kind, limit, **how):
-        """Two workers under the limit; the programs lie where every user may go."""
+        """Two workers under the limit; the programs are where every user may read them."""
         ddprun, worker = (shutil.copy(path, self.room) for path in (DDPRUN, FAKE_WORKER))
         return subprocess.run(
             [ddprun, "--nproc-per-node", "2", worker, "out", "started"],

@@ -3,8 +3,8 @@
     ddprun_memory_log_test.py --ddprun PROGRAM --ddpctl PROGRAM --fake-worker PROGRAM
                               --fake-nvml DIRECTORY [unittest arguments]
 
-A job that samples GPUs tells of each sample by a FIFO (tests/support/fake_nvml.cpp): of processes, as
-many have been written by then.
+A job that samples GPUs reports each sample by a FIFO (tests/support/fake_nvml.cpp); as many samples of
+processes have been written by then.
 """
 
 import argparse
@@ -26,8 +26,8 @@ GPU_HEADER = "timestamp, index, name, memory.used [MiB], memory.total [MiB]"
 USAGE_HEADER = "timestamp, index, name, temp_c, power_w, gpu_percent, memory_percent"
 TIMESTAMP = r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}"
 
-# When it is told, takes memory, real (written to) and virtual only, and so does a grandchild in a
-# session of its own; uses a second of a processor; says who it is; ends when it is told again.
+# At a signal it allocates memory, real (written to) and virtual, and so does a grandchild in a separate
+# session; uses one second of CPU time; reports its pid; ends at the next signal.
 TAKES_MEMORY = """
 import mmap, os, sys, time
 
@@ -53,7 +53,7 @@ os._exit(0)
 
 
 class Fifo:
-    """Open for both, so it never ends and nobody waits for its other end."""
+    """Open for both, so it never ends, and opening it never blocks."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -70,7 +70,7 @@ class Fifo:
         return [line.decode() for line in lines]
 
     def later_lines(self, count):
-        """`count` of those that are written from now on, and one that may be written now."""
+        """`count` samples written from now on, and one that may be in progress."""
         os.set_blocking(self.file.fileno(), False)
         self.file.read(1 << 20)
         os.set_blocking(self.file.fileno(), True)
@@ -84,7 +84,7 @@ def rss_mb(pid):
 
 
 def processor_s():
-    """Of all that this process has waited for, and that these have waited for."""
+    """Of all processes that this one has reaped, and that those have reaped."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -110,7 +110,7 @@ class Case(unittest.TestCase):
             self.addCleanup(fifo.file.close)
 
     def environment(self, gpus=None, **more):
-        """Without any GPU, or with those of the library; `gpus` says how it behaves."""
+        """Without any GPU, or with those of the fake library; `gpus` sets its behavior."""
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(("SLURM_", "PET_", "CUDA_"))}
         if gpus is not None:
@@ -243,7 +243,7 @@ class Processes(Case):
         self.assertEqual(0, self.end_of(job).status)
         elapsed = [row[0] for row in self.cpu_rows()]
         self.assertGreater(len(elapsed), 1)
-        for before, after in zip(elapsed, elapsed[1:]):  # the end of the job is no sample
+        for before, after in zip(elapsed, elapsed[1:]):  # the end of the job adds no sample
             self.assertGreaterEqual(after - before, 4.5)
 
     def test_ddpctl_reads_them(self):
@@ -263,7 +263,7 @@ class Processes(Case):
 
 
 class TheEnd(Case):
-    def test_sampling_goes_on_through_a_restart(self):
+    def test_sampling_continues_through_a_restart(self):
         job = self.start(os.path.abspath(options.fake_worker), "restarted", "0", "note",
                          self.notes.path, "up", "read", self.end.path, "exit", "3",
                          flags=("--max-restarts", "1"))
@@ -309,7 +309,7 @@ class NeverHarmsTheJob(Case):
         os.mkfifo(place / "cpu_memory_log.txt")
         reader = os.open(place / "cpu_memory_log.txt", os.O_RDONLY | os.O_NONBLOCK)
         self.addCleanup(os.close, reader)
-        self.assert_said_once("no regular file", self.run_job())
+        self.assert_said_once("not a regular file", self.run_job())
 
     @unittest.skipUnless(os.getuid() == 0, "only root can mount")
     def test_a_directory_that_is_read_only(self):

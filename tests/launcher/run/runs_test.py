@@ -1,4 +1,4 @@
-"""How ddprun begins workers and runs: --wrap, --grid, --debug-rank, --independent, the header.
+"""How ddprun starts workers and runs: --wrap, --grid, --debug-rank, --independent, the header.
 
     runs_test.py --ddprun PATH [unittest arguments]
 """
@@ -63,7 +63,7 @@ class CrashOnStart(Case):
     """Of 2 workers, within 5 s of their start."""
 
     def attempts(self, script, *flags):
-        """What follows each failure, and how the job ended."""
+        """The text after each failure, and the exit status of the job."""
         ended = self.sh(script, "--nproc-per-node=2", *flags)
         return re.findall(r"^  next: (.*)$", ended.err, re.M), ended.status
 
@@ -76,30 +76,30 @@ class CrashOnStart(Case):
         began = time.monotonic()
         told, status = self.attempts("exit 3", "--max-restarts=5")
         self.assertEqual(3, status)
-        self.assertEqual("restarting all 2 workers (restart 1 of 5).", told[0])
+        self.assertEqual("restarting all 2 workers (restart 1 of 5)", told[0])
         for failed, pause in ((2, 1), (3, 2), (4, 4), (5, 8)):
             self.assertTrue(told[failed - 1].startswith(
                 f"restarting all 2 workers in {pause} s (restart {failed} of 5), since {failed} attempts in a "
-                "row failed soon after their start. That will hardly help: "), told)
-        self.assertEqual("the 5 restarts of --max-restarts are used up; ddprun ends with this worker's status, 3.",
+                "row failed soon after their start; that will hardly help: "), told)
+        self.assertEqual("the 5 restarts of --max-restarts are used up; ddprun ends with this worker's status, 3",
                          told[5])
         self.assertGreaterEqual(time.monotonic() - began, 15)
 
     def test_forty_kills_in_a_row_are_restarted_without_a_pause(self):
         told, status = self.attempts("kill -KILL $$", "--max-restarts=40")
         self.assertEqual(128 + signal.SIGKILL, status)
-        self.assertEqual([f"restarting all 2 workers (restart {n} of 40)." for n in range(1, 41)], told[:40])
+        self.assertEqual([f"restarting all 2 workers (restart {n} of 40)" for n in range(1, 41)], told[:40])
 
     def test_an_attempt_that_is_killed_ends_the_row(self):
         told, _ = self.attempts("test $TORCHELASTIC_RESTART_COUNT != 1 || kill -KILL $$; exit 3", "--max-restarts=4")
-        self.assertEqual([f"restarting all 2 workers (restart {n} of 4)." for n in (1, 2, 3)], told[:3])
+        self.assertEqual([f"restarting all 2 workers (restart {n} of 4)" for n in (1, 2, 3)], told[:3])
         self.assertIn("in 1 s (restart 4 of 4), since 2 attempts in a row", told[3])
 
     def test_a_typo_ends_after_two_attempts_where_restarts_need_progress(self):
         ended = self.crash("improt torch\n", "--max-restarts=9", "--restart-policy=progress")
         self.assertEqual((1, 2), (ended.status, ended.err.count("\nSyntaxError")), ended.err)
         self.assertIn("next: nothing (--restart-policy progress), since the last two attempts ended alike, with status "
-                      "1 before any worker had reached the store; ddprun ends with this worker's status, 1.", ended.err)
+                      "1 before any worker had reached the store; ddprun ends with this worker's status, 1", ended.err)
 
     def test_numbers_do_not_make_another_place(self):
         ended = self.crash("import os\nattempt = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
@@ -145,7 +145,7 @@ class Wrap(Case):
     def test_one_that_is_not_there_is_refused(self):
         self.assert_refused(self.sh("echo up", "--wrap", "no_such_program %r"), 127,
                             "--wrap: program 'no_such_program' is not on PATH")
-        self.assert_refused(self.sh("echo up", "--wrap", "env %x"), 2, "'%x' stands for nothing")
+        self.assert_refused(self.sh("echo up", "--wrap", "env %x"), 2, "unknown placeholder '%x'")
 
 
 class Grid(Case):
@@ -155,7 +155,7 @@ class Grid(Case):
             file.write("# of three\nprintf first\nprintf 'the second'\nprintf third 2>no\n")
 
     def row(self, task, *arguments):
-        """What a program finds that only prints its arguments."""
+        """The arguments that the program gets, which only prints them."""
         with open(os.path.join(self.room, "say.sh"), "w") as file:
             file.write('#!/bin/sh\nfor word; do echo "$((i += 1)) $word"; done\n')
         os.chmod(os.path.join(self.room, "say.sh"), 0o755)
@@ -168,7 +168,7 @@ class Grid(Case):
         self.assertEqual(["1 printf", "2 the second", "3 mine"], self.row("2", "mine").lines)
 
     def test_a_row_that_is_not_there_is_refused(self):
-        self.assert_refused(self.row("4"), 78, "--grid 'grid.txt': there is no row 4; it has 3 rows")
+        self.assert_refused(self.row("4"), 78, "--grid 'grid.txt': row 4 does not exist; the file has 3 rows")
         self.assert_refused(self.row("0"), 2, "rows are counted from 1")
         self.assert_refused(self.row(""), 2, "SLURM_ARRAY_TASK_ID is not set")
 
@@ -197,7 +197,7 @@ class DebugRank(Case):
 
     def test_it_holds_no_socket_of_ours_while_it_waits(self):
         _, pid = self.start_waiting()
-        # It closes them before its number is told: that it does is how ddprun knows that it is there.
+        # It closes them before its pid is printed: ddprun notices the process by this.
         self.assertLessEqual({int(name) for name in os.listdir(f"/proc/{pid}/fd")}, {0, 1, 2})
 
     def test_a_stop_ends_it(self):
@@ -239,7 +239,7 @@ class Independent(Case):
         self.assertEqual(["0 4", "1 GPU-b"], ended.lines[:2])
         self.assertEqual(2, len(set(ended.lines[2:])))
 
-    def test_tasks_of_an_array_go_on_counting(self):
+    def test_tasks_of_an_array_continue_counting(self):
         ended = self.sh(self.SAY, "--independent=2", "--rdzv-id=p", SLURM_ARRAY_TASK_ID="2")
         self.assertEqual(["4", "5"], [line.split()[0] for line in ended.lines])
 
@@ -251,7 +251,7 @@ class Independent(Case):
             ended = self.run_job(*flags, "--no-python", "echo", **variables)
             self.assertEqual((0, expected), (ended.status, ended.lines), ended.err)
         refused = self.run_job(*flags, "--no-python", "echo", SLURM_ARRAY_TASK_ID="3")
-        self.assert_refused(refused, 78, "there is no row 5")
+        self.assert_refused(refused, 78, "row 5 does not exist")
 
     def test_one_that_fails_ends_no_other_and_gives_the_status(self):
         ears = os.path.join(self.room, "ears")
@@ -299,7 +299,7 @@ class Independent(Case):
             self.assert_refused(self.sh("echo up", "--independent=2", flag), 2,
                                 "with --independent", "leave one of them out")
         self.assert_refused(self.sh("echo up", "--independent=3", CUDA_VISIBLE_DEVICES="0,1"), 2,
-                            "2 GPUs are visible")
+                            "only 2 are visible")
 
 
 class Header(Case):
@@ -410,7 +410,7 @@ class FileTimer(Case):
     SET = """timer() { echo '{"version": 1, "pid": '$1', "scope_id": "step", "expiration_time": '$2', "signal": 9}' \
              >"$TORCHELASTIC_TIMER_FILE"; }; """
 
-    def test_one_that_expires_ends_its_worker_and_the_agent_starts_all_anew(self):
+    def test_one_that_expires_ends_its_worker_and_the_agent_restarts_all(self):
         ended = self.sh(
             self.SET + 'echo $RANK $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; '
             '[ $RANK = 0 ] || timer $$ 1000; exec sleep 1000',
@@ -430,7 +430,7 @@ class FileTimer(Case):
         stranger = subprocess.Popen(["sleep", "1000"])
         self.addCleanup(stranger.wait)
         self.addCleanup(stranger.kill)
-        # The agent is our own parent there; a line that is no request is no harm.
+        # The agent is the parent there; a line that is not a request does no harm.
         ended = self.sh(
             self.SET + f'timer {stranger.pid} 1; timer $PPID 1; echo nonsense >"$TORCHELASTIC_TIMER_FILE"; '
             'timer $$ 1; exec sleep 1000', TORCHELASTIC_ENABLE_FILE_TIMER="1")
@@ -451,7 +451,7 @@ class PrefixTemplate(Case):
 
 
 class Traceback(Case):
-    """Of one worker of two that raises: once on the console, wherever its stderr goes."""
+    """The traceback of one worker of two: once on the console, wherever its stderr goes."""
 
     # As torch's record does it: the error file, and then the interpreter's own words.
     RECORDED = """
@@ -504,14 +504,14 @@ step() if os.environ["RANK"] == "1" else time.sleep(1000)
         try:
             while piece := os.read(ours, 65536):
                 text += piece.decode()
-        except OSError:  # as Linux says the end
+        except OSError:  # how Linux reports the end
             os.close(ours)
         self.assert_once(text)
 
 
 @unittest.skipUnless(os.path.exists("/sys/devices/system/node/online"), "no NUMA nodes in /sys")
 class NumaBinding(Case):
-    """Without GPUs, on this machine, whatever it is."""
+    """Without GPUs, on this machine, whatever its layout."""
 
     def run_bound(self, mode, workers=1, own=None):
         """What each worker sees: its CPUs and OMP_NUM_THREADS, by rank; `own` is ddprun's affinity."""
@@ -558,7 +558,7 @@ class Leftover(Case):
     """What a worker that exited with 0 left behind."""
 
     def start_leaving(self, child, *flags):
-        """A job whose worker leaves `child`, a piece of shell, in a session of its own; nobody waits for its pipes."""
+        """A job whose worker leaves `child`, a shell command, in a separate session; its pipes are not awaited."""
         for name in ("out", "err"):
             file = open(os.path.join(self.room, name), "w+")
             self.addCleanup(file.close)
@@ -587,7 +587,7 @@ class Leftover(Case):
         self.assertEqual(0, self.start_leaving("sleep 0.05").wait(PATIENCE_S))
         self.assertEqual("", self.read("err"))
 
-    def test_wait_lets_it_finish_and_says_for_whom_it_waits(self):
+    def test_wait_lets_it_finish_and_says_what_it_waits_for(self):
         self.assertEqual(0, self.start_leaving("sleep 1; echo done >uploaded", "--leftover=wait").wait(PATIENCE_S))
         self.assertEqual("done\n", self.read("uploaded"))
         self.assertRegex(self.read("err"), r"^ddprun: waiting for what workers left behind on \S+: pid \d+ \(sh -c .*"
@@ -628,7 +628,7 @@ class Leftover(Case):
 
 class Completion(Case):
     def complete(self, *words):
-        """What bash offers for the last of `words`."""
+        """What bash completes for the last of `words`."""
         script = ('source <("$0" --print-completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
                   '_ddprun; printf "%s\\n" "${COMPREPLY[@]}"')
         ended = subprocess.run(["bash", "-c", script, options.ddprun, "ddprun", *words],

@@ -1,6 +1,6 @@
-"""What the data code makes of files against torchvision on PIL, bit for bit.
+"""The results of the data code on files, compared with torchvision on PIL, bit for bit.
 
-The files are made here: JPEGs and PNGs of many sizes and kinds, records and pickles of CIFAR-10, IDX pairs.
+The files are created here: JPEGs and PNGs of many sizes and kinds, records and pickles of CIFAR-10, IDX pairs.
 """
 
 import base64
@@ -294,7 +294,7 @@ class Imagenet(Fixture):
     """ImageNet's archives of three classes, whose numbers are in another order than their names."""
 
     NUMBERS = {1: "n02119789", 2: "n02100735", 3: "n01440764"}
-    # What scipy.io.savemat wrote of a table "synsets" like the devkit's, behind the head of the file.
+    # What scipy.io.savemat wrote for a table "synsets" like the devkit's, after the header of the file.
     META = b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM" + base64.b64decode(
     "DwAAANUBAAB4nOWW0UojMRSGU+m67U3perWwIAFvK8x0u7ZeWXAFBRFRcfeuG2fOzAQnmSVJ6fYNfCwfyUcwcaY1xuKI2bsG"
     "Tof/lP/LnJm/oR2E0J82Qpv62tK1gcr1qdJNXY2qPuuScy5BSf19E32p+ne6Tk4vry8O+0HYn5z8NIBfZ+V1uWaFiKXdSPNC"
@@ -364,7 +364,7 @@ class Imagenet(Fixture):
         path.write_bytes(path.read_bytes()[:-20_000])
         done = call("folder", self.root, "train", "imagenet-train")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr.decode(), "--data-dir .*ILSVRC2012_img_train.tar.*cut off")
+        self.assertRegex(done.stderr.decode(), "--data-dir .*ILSVRC2012_img_train.tar.*truncated")
 
 
 class Python2Pickler(pickle._Pickler):
@@ -405,7 +405,7 @@ def python2_pickle(value):
 
 
 class Unchecked(datasets.CIFAR10):
-    """torchvision's reader, of files that are none of the published ones."""
+    """torchvision's reader, for files other than the published ones."""
 
     def _check_integrity(self):
         return True

@@ -1,5 +1,5 @@
-// What torchvision 0.26.0 draws and splits for the same seeds: numbers written down there, not
-// computed here.
+// What torchvision 0.26.0 draws and splits for the same seeds: numbers recorded there, not computed
+// here.
 
 #include "trainer/core/augment.hpp"
 #include "trainer/core/split.hpp"

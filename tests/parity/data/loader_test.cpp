@@ -98,7 +98,7 @@ TEST_P(LoaderOf, UsesTheMemoryOfABatchAgainThatNobodyHolds) {
     if (!batch->has_value()) break;
     places.insert((**batch).images.const_data_ptr());
   }
-  EXPECT_LE(places.size(), 4U);  // two being filled, one in use, one just let go
+  EXPECT_LE(places.size(), 4U);  // two being filled, one in use, one just released
 }
 
 TEST_P(LoaderOf, KeepsItsMemoryFromEpochToEpoch) {
@@ -107,7 +107,7 @@ TEST_P(LoaderOf, KeepsItsMemoryFromEpochToEpoch) {
   std::set<const void*> places;
   for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
     ASSERT_TRUE(loader.start(first(100), epoch));
-    const std::int64_t taken = epoch % 2 == 0 ? 50 : 7;  // every other one is left in the middle
+    const std::int64_t taken = epoch % 2 == 0 ? 50 : 7;  // every other epoch is left halfway
     for (std::int64_t batch = 0; batch < taken; ++batch) {
       const auto next = loader.next();
       ASSERT_TRUE(next && next->has_value());

@@ -61,7 +61,7 @@ TEST_F(Tokens, AreWhatNumpyReadsOfTheSameFile) {
     EXPECT_EQ(tokens->size(), 312);
     const auto batch = tokens->read(kWindows);
     ASSERT_TRUE(batch);
-    // np.fromfile(path, "<u2"), rows of [16 i : 16 i + 16] and one place further, as "<i8".
+    // np.fromfile(path, "<u2"), rows of [16 i : 16 i + 16] and one element further, as "<i8".
     EXPECT_EQ(
         sha256_of(*batch), "550480bdcf8ca4ce70a53fd89a7c63a521102f79668750a39c9327fc022b7d41");
   }
@@ -86,7 +86,7 @@ TEST_F(Tokens, AreRefusedWhereTheFileIsNone) {
   write<std::uint16_t>(17);
   EXPECT_THAT(
       refusal_of({.length = 2, .width = TokenWindows::Width::kUint32}),
-      AllOf(HasSubstr(path_), HasSubstr("34 bytes are no whole number of tokens of 4 bytes")));
+      AllOf(HasSubstr(path_), HasSubstr("34 bytes are not a multiple of the token width 4")));
 }
 
 TEST_F(Tokens, OfAnotherVocabularyAreNamed) {
@@ -100,7 +100,7 @@ TEST_F(Tokens, OfAnotherVocabularyAreNamed) {
   ASSERT_FALSE(batch);
   EXPECT_THAT(
       batch.error().detail,
-      HasSubstr(path_ + ": token 4338 is 65534, and the vocabulary has 65534"));
+      HasSubstr(path_ + ": token 4338 is 65534, but the vocabulary has 65534"));
 }
 
 }  // namespace

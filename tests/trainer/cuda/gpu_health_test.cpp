@@ -1,4 +1,4 @@
-// Beside tests/support/fake_nvml.cpp, which the loader finds by LD_LIBRARY_PATH.
+// With tests/support/fake_nvml.cpp, which the loader finds by LD_LIBRARY_PATH.
 
 #include "trainer/cuda/gpu_health.hpp"
 

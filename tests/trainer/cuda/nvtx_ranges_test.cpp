@@ -1,5 +1,5 @@
-// What a tool that listens to NVTX is told: the test is such a tool, in the way that NVTX's headers
-// have for one that is linked in.
+// What a tool that listens to NVTX receives: the test is such a tool, linked in the way that NVTX's
+// headers provide.
 
 #include "trainer/cuda/nvtx_ranges.hpp"
 
@@ -50,7 +50,7 @@ int listen(NvtxGetExportTableFunc_t get_table) {
 class NvtxRangesTest : public testing::Test {
  protected:
   void SetUp() override {
-    InitializeInjectionNvtx2_fnptr = &listen;  // read once, at the first range of all
+    InitializeInjectionNvtx2_fnptr = &listen;  // read once, at the first range
     g_heard.clear();
   }
 };

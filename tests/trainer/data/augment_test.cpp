@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Gives the numbers it was told, and notes what was asked for.
+/// Returns the given numbers, and records the requests.
 class ScriptedDraws final : public Draws {
  public:
   ScriptedDraws(std::deque<std::int64_t> whole, std::deque<float> parts)
@@ -43,7 +43,7 @@ class ScriptedDraws final : public Draws {
 
 TEST(KeyedDraws, AreThePapersPhilox) {
   // Random123's known answers for a counter and a key of zeros: 6627e8d5 e169c58d bc57ac4c
-  // 9b00dbd8. n = 2^32 - 1 yields each of these words less one.
+  // 9b00dbd8. n = 2^32 - 1 gives each of these words minus one.
   KeyedDraws draws({.seed = 0, .epoch = 0, .sample = 0});
   EXPECT_EQ(draws.below(UINT32_MAX), 0x6627e8d4);
   EXPECT_EQ(draws.below(UINT32_MAX), 0xe169c58c);
@@ -83,7 +83,7 @@ TEST(KeyedDraws, FillTheirRangeEvenly) {
     sum += static_cast<double>(part);
   }
   for (const int count : counts) {
-    EXPECT_NEAR(count, kDraws / 7.0, 400);  // four deviations
+    EXPECT_NEAR(count, kDraws / 7.0, 400);  // four standard deviations
   }
   EXPECT_NEAR(sum / kDraws, 3, 0.01);
 }
@@ -95,7 +95,7 @@ TEST(Flip, HappensToHalfOfTheSamples) {
     KeyedDraws draws({.seed = 0, .epoch = 0, .sample = sample});
     flips += draw_flip(draws) ? 1 : 0;
   }
-  EXPECT_NEAR(flips, kSamples / 2.0, 300);  // four deviations
+  EXPECT_NEAR(flips, kSamples / 2.0, 300);  // four standard deviations
 }
 
 TEST(DrawCrop, DrawsTheRowAndThenTheColumnOfThePaddedImage) {

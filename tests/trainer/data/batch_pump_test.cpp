@@ -47,7 +47,7 @@ class Numbers final : public SampleSource {
     return {};
   }
 
-  /// The threads that have written. The kernel gives no number twice so soon.
+  /// The threads that have written. The kernel does not reuse a thread id so soon.
   std::set<pid_t> writers() const {
     const std::scoped_lock lock(mutex_);
     return writers_;
@@ -63,7 +63,7 @@ class Numbers final : public SampleSource {
   mutable std::set<pid_t> writers_;
 };
 
-/// A consumer who keeps all batches.
+/// A consumer that keeps all batches.
 class Consumer {
  public:
   Consumer(const SampleSource& source, PumpPlan plan)
@@ -79,7 +79,7 @@ class Consumer {
   }
   void stop() { pump_.stop(); }
 
-  /// The samples of the next batch, which lie in the memory given for it.
+  /// The samples of the next batch, which are in the memory given for it.
   std::vector<std::int64_t> next() {
     const auto samples = pump_.next();
     if (!samples) {
@@ -100,7 +100,7 @@ class Consumer {
   std::string error;
 
  private:
-  std::list<std::vector<float>> memory_;  // its elements stay where they are
+  std::list<std::vector<float>> memory_;  // its elements do not move
   std::ptrdiff_t delivered_ = 0;
   std::int64_t epoch_ = 0;
   BatchPump pump_;
@@ -202,7 +202,7 @@ TEST_P(BatchPumpOf, BeginsAnEpochWhateverIsLeftOfTheOneBefore) {
   }
 }
 
-TEST_P(BatchPumpOf, GoesOnBehindABrokenSample) {
+TEST_P(BatchPumpOf, ContinuesAfterABrokenSample) {
   Numbers source(100);
   source.broken = {3};
   Consumer consumer(source, plan_of(10, GetParam()));
@@ -238,7 +238,7 @@ TEST(BatchPump, HasMemoryForAsManyBatchesAsItFillsAheadOfTheOneInUseAndNoMore) {
 }
 
 TEST(BatchPump, SharesOutOneBatchAmongItsThreads) {
-  // Nobody may go on: were a batch the work of one thread, only one would stand at the gate.
+  // No thread may continue: if one thread did a whole batch, only one would wait at the gate.
   std::counting_semaphore<> gate(0);
   Numbers source(8);
   source.gate = &gate;

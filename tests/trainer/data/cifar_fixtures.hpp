@@ -26,7 +26,7 @@ inline std::string cifar_meta() {
   return file + "eU\x07num_visq\x0fM\x00\x0cu."s;
 }
 
-/// What a batch differs in; the defaults are those of the published files.
+/// The varying parts of a batch; the defaults are those of the published files.
 struct PickledBatch {
   std::vector<int> labels;
   std::string pixels;  // all of them, in the order of the array
@@ -35,7 +35,7 @@ struct PickledBatch {
   char is_column_major = '\x89';  // False; '\x88' is True
   int columns = 3072;
 
-  /// The file; with as many rows as there are labels.
+  /// The file, with as many rows as there are labels.
   std::string text() const {
     using namespace std::string_literals;
     std::string file =

@@ -82,12 +82,12 @@ TEST(CifarPickle, RunsNothing) {
   EXPECT_THAT(
       refusal_of("\x80\x02"
                  "cposix\nsystem\nU\x04true\x85R."),
-      AllOf(HasSubstr("'posix system'"), HasSubstr("could run anything")));
+      AllOf(HasSubstr("'posix system'"), HasSubstr("could run any code")));
   EXPECT_THAT(
       refusal_of(
           PickledBatch{.labels = {1}, .pixels = pixels_of(1), .reconstruct = "os\nsystem"}.text()),
       HasSubstr("'os system'"));
-  // What files of weights may name is nothing for these.
+  // Globals that files of weights may name are not allowed here.
   EXPECT_THAT(
       refusal_of("\x80\x02"
                  "ccollections\nOrderedDict\n)R."),
@@ -113,17 +113,17 @@ TEST(CifarPickle, IsRefusedWithAnArrayOfAnotherForm) {
       refusal({.labels = {1, 2}, .pixels = one, .columns = 1536}), HasSubstr("(count, 3072)"));
   EXPECT_THAT(
       refusal({.labels = {1}, .pixels = one, .reconstruct = "numpy\ndtype"}),
-      HasSubstr("other arguments"));
+      HasSubstr("unexpected arguments"));
   EXPECT_THAT(
       refusal({.labels = {1}, .pixels = one, .reconstruct = "numpy\nndarray"}),
-      HasSubstr("is no function"));
+      HasSubstr("is not a function"));
 }
 
 TEST(CifarPickle, IsRefusedWithAnEleventhClassOrWithoutLabels) {
   EXPECT_THAT(
       refusal_of(PickledBatch{.labels = {3, 10}, .pixels = pixels_of(2)}.text()),
       HasSubstr("label 1 is 10"));
-  EXPECT_THAT(refusal_of("\x80\x02}."), HasSubstr("no array 'data'"));
+  EXPECT_THAT(refusal_of("\x80\x02}."), HasSubstr("has no array 'data'"));
   EXPECT_THAT(refusal_of("\x80\x02]."), HasSubstr("a list, no dict"));
   EXPECT_THAT(refusal_of(PickledBatch{.labels = {}, .pixels = ""}.text()), HasSubstr("0 images"));
   std::string other = PickledBatch{.labels = {3}, .pixels = pixels_of(1)}.text();
@@ -138,7 +138,7 @@ TEST(CifarPickle, IsRefusedWithAnEleventhClassOrWithoutLabels) {
   EXPECT_THAT(refusal_of(text), HasSubstr("label 0 is a None"));
 }
 
-// Each array is copied once it is known, and one text of a megabyte may be the content of many.
+// Each array is copied once it is known, since one text of a megabyte may be the content of many.
 TEST(CifarPickle, IsRefusedWithASecondArray) {
   const std::string array =
       "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nNNtR(K\x01K\x01M\x00\x0c\x86"

@@ -55,8 +55,7 @@ TEST(LabelByFolder, NamesTheFoldersWithoutAnImage) {
 }
 
 TEST(LabelByFolder, RefusesAFolderWithoutClasses) {
-  EXPECT_THAT(
-      paths_of(label_by_folder({}, {"1.jpg"})), ElementsAre(HasSubstr("no folder of a class")));
+  EXPECT_THAT(paths_of(label_by_folder({}, {"1.jpg"})), ElementsAre(HasSubstr("no class folder")));
 }
 
 TEST(LabelByAnnotations, SortsByClassAndName) {
@@ -78,9 +77,10 @@ TEST(LabelByAnnotations, NamesTheLineThatIsWrong) {
       ElementsAre(HasSubstr("line 1 has the class 'n7'")));
   EXPECT_THAT(
       paths_of(label_by_annotations({"n1"}, files, "b.jpg\tn1\n")),
-      ElementsAre(HasSubstr("images/b.jpg, which is not there")));
+      ElementsAre(HasSubstr("images/b.jpg, which does not exist")));
   EXPECT_THAT(
-      paths_of(label_by_annotations({"n1"}, files, "\n")), ElementsAre(HasSubstr("names no file")));
+      paths_of(label_by_annotations({"n1"}, files, "\n")),
+      ElementsAre(HasSubstr("lists no files")));
 }
 
 TEST(HasImageEnding, IgnoresTheCase) {

@@ -18,7 +18,7 @@
 
 namespace ddprun {
 
-/// A picture with an edge in it, as a JPEG file. `seed` makes it one of its own.
+/// An image with an edge in it, as a JPEG file. Each `seed` gives another image.
 inline std::string jpeg_of(int width, int height, int channels, int seed) {
   std::vector<std::uint8_t> pixels;
   for (int y = 0; y < height; ++y) {
@@ -53,7 +53,7 @@ inline std::string jpeg_of(int width, int height, int channels, int seed) {
   return file;
 }
 
-/// A fresh directory, removed with all that is in it.
+/// A fresh directory, removed with its content.
 class DataDirectory : public ::testing::Test {
  protected:
   void SetUp() override {

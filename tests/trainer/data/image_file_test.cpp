@@ -33,7 +33,7 @@ std::string chunk(const std::string& name, const std::string& content) {
          big_endian(static_cast<std::uint32_t>(sum));
 }
 
-/// A PNG file whose rows are given as they are, each with its filter.
+/// A PNG file with these rows, each with its filter byte.
 struct Png {
   std::uint32_t width = 1;
   std::uint32_t height = 1;
@@ -85,7 +85,7 @@ TEST(DecodeImage, SaysWhatAnotherFileIs) {
   EXPECT_THAT(refusal_of("II*\0...."s), HasSubstr("a TIFF file"));
   EXPECT_THAT(refusal_of("BM......"), HasSubstr("a BMP file"));
   EXPECT_THAT(refusal_of("P6 1 1 255 abc"), HasSubstr("a PPM file"));
-  EXPECT_THAT(refusal_of("hello, world"), HasSubstr("not a whole JPEG file"));
+  EXPECT_THAT(refusal_of("hello, world"), HasSubstr("not a complete JPEG file"));
 }
 
 TEST(DecodePng, MakesRgbOfEveryKindAsPilDoes) {
@@ -132,24 +132,25 @@ TEST(DecodePng, RefusesAFileThatIsCutOffAnywhere) {
   ASSERT_EQ(refusal_of(whole), "accepted");
   for (std::size_t bytes = 4; bytes < whole.size(); ++bytes) {
     EXPECT_THAT(
-        refusal_of(std::string_view(whole).substr(0, bytes)), HasSubstr("not a whole PNG file: "))
+        refusal_of(std::string_view(whole).substr(0, bytes)),
+        HasSubstr("not a complete PNG file: "))
         << bytes;
   }
 }
 
 TEST(DecodePng, RefusesPixelsThatAreMissingOrDamaged) {
   EXPECT_THAT(
-      refusal_of(Png{.height = 2, .rows = "\0abc"s}.text()), HasSubstr("not a whole PNG file"));
+      refusal_of(Png{.height = 2, .rows = "\0abc"s}.text()), HasSubstr("not a complete PNG file"));
   EXPECT_THAT(
       refusal_of(
           Png{.rows = "\x09"
                       "abc"}
               .text()),
-      HasSubstr("not a whole PNG file"));  // no such filter
+      HasSubstr("not a complete PNG file"));  // no such filter
   std::string flipped = Png{.width = 4, .rows = "\0abcdefghijkl"s}.text();
   const std::size_t pixels = flipped.find("IDAT") + 8;
   flipped[pixels] = static_cast<char>(flipped[pixels] ^ 1);
-  EXPECT_THAT(refusal_of(flipped), HasSubstr("not a whole PNG file"));
+  EXPECT_THAT(refusal_of(flipped), HasSubstr("not a complete PNG file"));
 }
 
 TEST(DecodePng, SurvivesAnyFlippedByteEvenWhereChecksumsAreRight) {
@@ -192,7 +193,8 @@ TEST(DecodePng, RefusesAnImageThatClaimsToBeHuge) {
       refusal_of(Png{.width = 100'000, .height = 100'000, .rows = "\0"s}.text()),
       HasSubstr("100000 x 100000 pixels; the limit is 64000000"));
   EXPECT_THAT(
-      refusal_of(Png{.width = 2'000'000, .rows = "\0"s}.text()), HasSubstr("not a whole PNG file"));
+      refusal_of(Png{.width = 2'000'000, .rows = "\0"s}.text()),
+      HasSubstr("not a complete PNG file"));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST_F(Folders, NameTheFileThatIsTruncated) {
   const auto image = (*open())->read(0);
   ASSERT_FALSE(image);
   EXPECT_TRUE(image.error().is(Errc::kCorrupt));
-  EXPECT_THAT(image.error().detail, HasSubstr(path.string() + ": not a whole JPEG file"));
+  EXPECT_THAT(image.error().detail, HasSubstr(path.string() + ": not a complete JPEG file"));
 }
 
 TEST_F(Folders, NameTheFileThatIsOfAnotherFormat) {
@@ -127,7 +127,7 @@ TEST_F(Folders, OfTinyImagenetsValTakeTheClassesOfTrain) {
   EXPECT_THAT((*source)->classes(), ElementsAre("n1", "n2"));
 }
 
-/// Has tar make the archive `tar` of what lies in `directory` under the names `what`.
+/// Makes the archive `tar` from the files `what` in `directory`.
 void pack_into(
     const std::filesystem::path& tar,
     const std::filesystem::path& directory,
@@ -140,7 +140,7 @@ void pack_into(
 
 class Archive : public DataDirectory {
  protected:
-  /// The folder `what` of the root as an archive beside it.
+  /// The folder `what` of the root as an archive next to it.
   std::filesystem::path pack(const std::string& what) const {
     pack_into(root_ / "data.tar", root_, what);
     return root_ / "data.tar";
@@ -176,7 +176,7 @@ TEST_F(Archive, IsRefusedWhenCutOffInAHeaderOrInAFile) {
     std::filesystem::resize_file(path, static_cast<std::uintmax_t>(bytes));
     EXPECT_THAT(
         refusal_of(EncodedImages::open(path.string(), DataSplit::kTrain)),
-        AllOf(HasSubstr("--data-dir"), HasSubstr("cut off")))
+        AllOf(HasSubstr("--data-dir"), HasSubstr("truncated")))
         << bytes;
     pack("train");
   }
@@ -189,7 +189,7 @@ TEST_F(Archive, IsNothingElse) {
       HasSubstr("not a tar archive"));
 }
 
-/// ImageNet's archives with two images for each of two classes; their numbers are not in the order
+/// ImageNet's archives with two images for each of two classes, whose numbers are not in the order
 /// of their names.
 class Imagenet : public DataDirectory {
  protected:
@@ -264,7 +264,7 @@ TEST_F(Imagenet, NamesWhatIsMissing) {
       AllOf(
           HasSubstr("--data-dir"),
           HasSubstr("ILSVRC2012_devkit_t12.tar.gz"),
-          HasSubstr("knows the classes")));
+          HasSubstr("has the classes")));
   std::filesystem::remove(root_ / "ILSVRC2012_img_val.tar");
   EXPECT_THAT(
       refusal_of(open(DataSplit::kTest)),
@@ -279,7 +279,8 @@ TEST_F(Imagenet, IsRefusedWithMoreImagesThanTheDevkitKnows) {
       refusal_of(open(DataSplit::kTest)),
       AllOf(HasSubstr("ILSVRC2012_img_val.tar: 4 images"), HasSubstr("classes of 3")));
   write_devkit("1\n2\n2\n3\n");
-  EXPECT_THAT(refusal_of(open(DataSplit::kTest)), HasSubstr("label 4 is no number of a class"));
+  EXPECT_THAT(
+      refusal_of(open(DataSplit::kTest)), HasSubstr("label 4 is not the number of a class"));
 }
 
 TEST_F(Imagenet, NamesTheArchiveOfAClassThatIsDamaged) {
@@ -296,7 +297,7 @@ TEST_F(Imagenet, NamesTheImageThatIsDamaged) {
   pack_into(root_ / "ILSVRC2012_img_train.tar", root_ / "made", "n2.tar n1.tar");
   EXPECT_THAT(
       (*open(DataSplit::kTrain))->read(0).error().detail,
-      HasSubstr("ILSVRC2012_img_train.tar/n1/n1_9.JPEG: not a whole JPEG file"));
+      HasSubstr("ILSVRC2012_img_train.tar/n1/n1_9.JPEG: not a complete JPEG file"));
 }
 
 class Cifar : public DataDirectory {
@@ -382,10 +383,10 @@ TEST_F(Cifar, IsRefusedAsAnArchiveThatIsCutOffOrDamaged) {
   std::filesystem::resize_file(path, bytes / 2);
   EXPECT_THAT(
       refusal_of(open(DataSplit::kTrain, "cifar-10-python.tar.gz")),
-      AllOf(HasSubstr("--data-dir"), HasSubstr(path.string()), HasSubstr("cut off")));
-  write("cifar-10-python.tar.gz", "no gzip data");
+      AllOf(HasSubstr("--data-dir"), HasSubstr(path.string()), HasSubstr("truncated")));
+  write("cifar-10-python.tar.gz", "not gzip data");
   EXPECT_THAT(
-      refusal_of(open(DataSplit::kTrain, "cifar-10-python.tar.gz")), HasSubstr("no gzip data"));
+      refusal_of(open(DataSplit::kTrain, "cifar-10-python.tar.gz")), HasSubstr("not gzip data"));
 }
 
 TEST_F(Cifar, JoinsItsFilesInOrder) {

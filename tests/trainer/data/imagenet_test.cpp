@@ -15,8 +15,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What scipy.io.savemat(do_compression=True) wrote of three classes and a synset above two of them,
-// without the 128 bytes before the first element.
+// What scipy.io.savemat(do_compression=True) wrote for three classes and a synset above two of
+// them, without the 128 bytes before the first element.
 constexpr std::string_view kScipyHex =
     "0f000000d5010000789ce596d14a2331148653e9baed4de97ab5b020016f2bcc74bbb65e59700505115171f7ae1b67"
     "ce"
@@ -100,7 +100,7 @@ TEST(MatTable, IsRefusedInAnotherFile) {
   EXPECT_THAT(refusal_of(MatWriter::file("")), HasSubstr("no variable 'synsets'"));
   EXPECT_THAT(
       refusal_of(MatWriter::file(MatWriter::matrix(6, 1, "synsets", MatWriter::element(2, "\1")))),
-      HasSubstr("no array of structs"));
+      HasSubstr("not an array of structs"));
 }
 
 TEST(MatTable, IsRefusedWhereverItIsCutOff) {

@@ -61,8 +61,8 @@ TEST(DecodeJpeg, SurvivesAnyFlippedByte) {
 }
 
 TEST(DecodeJpeg, RefusesAnotherFile) {
-  EXPECT_THAT(refusal_of(""), HasSubstr("not a whole JPEG file"));
-  EXPECT_THAT(refusal_of("hello, world"), HasSubstr("not a whole JPEG file"));
+  EXPECT_THAT(refusal_of(""), HasSubstr("not a complete JPEG file"));
+  EXPECT_THAT(refusal_of("hello, world"), HasSubstr("not a complete JPEG file"));
 }
 
 TEST(DecodeJpeg, RefusesAnImageThatClaimsToBeHuge) {

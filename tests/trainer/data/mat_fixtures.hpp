@@ -1,6 +1,6 @@
 #pragma once
 
-// MATLAB files with the table of ImageNet's devkit, put together byte by byte.
+// MATLAB files with the table of ImageNet's devkit, built byte by byte.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace ddprun {
 
-/// A row of the table, as far as tests differ in it.
+/// The parts of a row of the table that tests vary.
 struct Synset {
   int number = 0;
   std::string wnid;
   int children = 0;
 };
 
-/// Writes what MATLAB writes: small elements, numbers as narrow as they fit, texts of 16 bits.
+/// Writes as MATLAB does: small elements, numbers in the narrowest type, texts of 16 bits.
 class MatWriter {
  public:
   static std::string little_endian(std::uint64_t value, std::size_t bytes) {

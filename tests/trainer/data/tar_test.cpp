@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using Kind = TarHeader::Kind;
 
-/// A header as tar writes it, its checksum right.
+/// A header as tar writes it, with a correct checksum.
 struct Block {
   std::string text = std::string(kTarBlockBytes, '\0');
 
@@ -74,7 +74,7 @@ TEST(TarHeader, IsRefusedWhenDamaged) {
   block.text[3] = 'X';
   EXPECT_THAT(parse_tar_header(block.text).error().detail, HasSubstr("checksum"));
   EXPECT_THAT(
-      parse_tar_header(Block("a", "99", '0').text).error().detail, HasSubstr("is no number"));
+      parse_tar_header(Block("a", "99", '0').text).error().detail, HasSubstr("is not a number"));
   EXPECT_FALSE(parse_tar_header(std::string(kTarBlockBytes, '\xff')));
 }
 

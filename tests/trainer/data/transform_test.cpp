@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr TransformPlan kSmall{.channels = 1, .side = 4, .mean = {0.5F}, .deviation = {0.5F}};
 
-/// Always the same number, so that a test says what is drawn.
+/// Always returns the same number, so that a test decides what is drawn.
 class FixedDraws final : public Draws {
  public:
   FixedDraws(std::int64_t whole, float part) : whole_(whole), part_(part) {}

@@ -19,32 +19,34 @@ constexpr std::uint64_t kMiB = std::uint64_t{1024} * 1024;
 constexpr std::uint64_t kShmBytesMin = 512 * kMiB;
 constexpr std::uint64_t kInodesMin = 1'000;
 constexpr std::uint64_t kOpenFilesMin = 1'024;
-// A leader holds two connections to each node, and its workers' at the store.
+// A leader holds two connections to each node, and its workers connect to the store.
 constexpr std::uint64_t kOpenFilesPerNode = 4;
-// Eight workers with a hundred threads each, and some to spare.
+// Eight workers with a hundred threads each, and some reserve.
 constexpr std::uint64_t kProcessesMin = 1'024;
 
-constexpr char kMakeRoom[] = "make room there, or choose another place";
+constexpr char kMakeRoom[] = "free some space there, or choose another directory";
 
-/// Why a directory takes nothing, as (cause, remedy).
+/// Why a directory cannot be written, as (cause, remedy).
 std::pair<std::string, std::string> told_of(const Disk& disk) {
   switch (disk.error) {
     case ENOENT:
-      return {"it is not there", "make it (mkdir -p), or mount what it is on"};
+      return {"does not exist", "create it (mkdir -p), or mount its file system"};
     case ENOTDIR:
-      return {"it is no directory", "name a directory"};
+      return {"not a directory", "give a directory"};
     case EROFS:
-      return {"it is mounted read-only", "choose another place, or have it mounted for writing"};
+      return {
+          "mounted read-only", "choose another directory, or ask for it to be mounted for writing"};
     case EACCES:
     case EPERM:
-      return {"this user may not write there", "choose another place, or have its rights changed"};
+      return {
+          "this user may not write there", "choose another directory, or change its permissions"};
     case EDQUOT:
-      return {"this user's quota is used up", kMakeRoom};
+      return {"this user's disk quota is exceeded", kMakeRoom};
     case ENOSPC:
       return {
-          disk.inodes > 0 && disk.inodes_free == 0 ? "no inode is left" : "it is full", kMakeRoom};
+          disk.inodes > 0 && disk.inodes_free == 0 ? "no inodes are left" : "disk full", kMakeRoom};
     default:
-      return {std::strerror(disk.error), "see to that disk, or choose another place"};
+      return {std::strerror(disk.error), "check that disk, or choose another directory"};
   }
 }
 
@@ -61,14 +63,14 @@ Finding judge_open_files(const Limits& limits) {
   Finding finding{
       .subject = "limit nofile",
       .seen = fmt::format(
-          "{} open files, {} at most",
+          "{} open files, hard limit {}",
           limit_text(limits.open_files),
           limit_text(limits.open_files_hard)),
       .remedy = ""};
   if (is_below(limits.open_files_hard, min)) {
     finding.remedy = fmt::format(
-        "{} are needed: have the hard limit raised (ulimit -Hn), or submit from a shell with a "
-        "higher one",
+        "{} are needed: ask for a higher hard limit (ulimit -Hn), or submit from a shell that has "
+        "one",
         min);
   } else if (is_below(limits.open_files, min)) {
     finding.remedy = fmt::format("{} are needed: ulimit -n {}", min, min);
@@ -76,7 +78,7 @@ Finding judge_open_files(const Limits& limits) {
   return finding;
 }
 
-/// The entries of CUDA_VISIBLE_DEVICES that CUDA takes: those before the first that is no device.
+/// The entries of CUDA_VISIBLE_DEVICES that CUDA uses: those before the first invalid one.
 int entries_of(std::string_view list, int devices_max) {
   int entries = 0;
   for (const std::string_view piece : split(list, ',')) {
@@ -90,7 +92,7 @@ int entries_of(std::string_view list, int devices_max) {
 }
 
 /// The oldest driver that runs programs built for this CUDA, by NVIDIA's table of minor version
-/// compatibility; 0 for one that is older than the table.
+/// compatibility; 0 for a CUDA older than the table.
 int driver_for(std::string_view cuda) {
   const auto major = parse_int<int>(cuda.substr(0, cuda.find('.')));
   if (!major || *major < 11) return 0;
@@ -108,9 +110,9 @@ Finding judge_mask(const Gpus& gpus, const std::string& list) {
     finding.seen = fmt::format("{}, which hides all {}", told, gpus.devices);
     finding.remedy = "unset it, or ask Slurm for GPUs (--gpus-per-node)";
   } else if (visible < named) {
-    finding.seen =
-        fmt::format("{}, but there are {} here: CUDA takes {}", told, gpus.permitted, visible);
-    finding.remedy = "name those that there are, from 0 on, or unset it";
+    finding.seen = fmt::format(
+        "{}, but this process may use {} GPUs: CUDA takes only {}", told, gpus.permitted, visible);
+    finding.remedy = "list existing GPUs, counted from 0, or unset it";
   }
   return finding;
 }
@@ -163,7 +165,7 @@ Finding judge_disk(const Disk& disk, std::uint64_t bytes_min) {
     finding.remedy = fmt::format("{}, or ask for less (--min-free)", kMakeRoom);
   } else if (disk.inodes > 0 && disk.inodes_free < kInodesMin) {
     finding.seen = fmt::format("{} of {} inodes are free", disk.inodes_free, disk.inodes);
-    finding.remedy = "delete small files there, or choose another place";
+    finding.remedy = "delete small files there, or choose another directory";
   }
   return finding;
 }
@@ -172,16 +174,16 @@ Finding judge_shm(const Disk& disk) {
   Finding finding{.subject = "shm", .seen = "", .remedy = ""};
   if (disk.error != 0 && disk.error != ENOSPC) {
     finding.seen = "/dev/shm: " + told_of(disk).first;
-    finding.remedy = "mount a tmpfs there that all may write to";
+    finding.remedy = "mount a tmpfs there that every user may write to";
     return finding;
   }
   finding.seen =
       fmt::format("{} of {} are free", size_text(disk.bytes_free), size_text(disk.bytes));
   if (disk.bytes < kShmBytesMin) {
-    finding.seen = fmt::format("/dev/shm has {} in all", size_text(disk.bytes));
-    finding.remedy = "start the container with more (--shm-size=8g, --ipc=host)";
+    finding.seen = fmt::format("the size of /dev/shm is only {}", size_text(disk.bytes));
+    finding.remedy = "start the container with a larger one (--shm-size=8g, --ipc=host)";
   } else if (disk.bytes_free < kShmBytesMin) {
-    finding.remedy = "delete in /dev/shm what ended processes have left";
+    finding.remedy = "delete files that ended processes have left in /dev/shm";
   }
   return finding;
 }
@@ -189,19 +191,19 @@ Finding judge_shm(const Disk& disk) {
 Finding judge_data(const DataPath& data) {
   Finding finding{.subject = "data " + data.path, .seen = "", .remedy = ""};
   if (data.error == ENOENT && !data.link_target.empty()) {
-    finding.seen = fmt::format("it is a link to {}, which is not there", data.link_target);
-    finding.remedy = "stage the data again, or mount what the link leads to";
+    finding.seen = fmt::format("a link to {}, which does not exist", data.link_target);
+    finding.remedy = "stage the data again, or mount the target of the link";
   } else if (data.error == ENOENT || data.error == ENOTDIR) {
-    finding.seen = "it is not there";
+    finding.seen = "does not exist";
     finding.remedy = "correct the path, stage the data, or mount its disk on this node";
   } else if (data.error == EACCES || data.error == EPERM) {
     finding.seen = "this user may not read it";
-    finding.remedy = "have its rights changed (chmod a+rX), those of the directories above too";
+    finding.remedy = "change its permissions (chmod a+rX), and those of the directories above it";
   } else if (data.error != 0) {
     finding.seen = std::strerror(data.error);
-    finding.remedy = "see to the disk it is on, or leave this node out";
+    finding.remedy = "check its disk, or exclude this node (--exclude)";
   } else if (data.is_empty) {
-    finding.seen = data.is_directory ? "it is a directory without entries" : "it has no bytes";
+    finding.seen = data.is_directory ? "an empty directory" : "an empty file";
     finding.remedy = "stage the data again, or mount its disk on this node";
   } else {
     finding.seen = data.is_directory ? "a directory" : "a file of " + size_text(data.bytes);
@@ -238,26 +240,25 @@ Findings judge_limits(const Limits& limits) {
 }
 
 Finding judge_gpus(const Gpus& gpus) {
-  Finding finding{.subject = "gpus", .seen = "none of NVIDIA's here", .remedy = ""};
+  Finding finding{.subject = "gpus", .seen = "no NVIDIA GPUs", .remedy = ""};
   const int of_step = gpus.of_step.value_or(0);
   const int named =
       gpus.visible ? entries_of(*gpus.visible, std::numeric_limits<int>::max()) : of_step;
   if (gpus.visible && named > 0 && named < of_step) {
     finding.seen = fmt::format(
-        "this task sees {} of the step's {} on this node (CUDA_VISIBLE_DEVICES is '{}'), and its "
-        "peers are masked",
+        "this task sees only {} of the step's {} on this node (CUDA_VISIBLE_DEVICES is '{}')",
         named,
         of_step,
         *gpus.visible);
     finding.remedy = "give srun --gpus-per-node instead of --gpus-per-task, or --gpu-bind=none";
   } else if (gpus.devices == 0 && named > 0) {
     finding.seen = fmt::format(
-        "{} named by {}, but there is no /dev/nvidia0",
+        "{} in {}, but /dev/nvidia0 does not exist",
         named,
         gpus.visible ? "CUDA_VISIBLE_DEVICES" : "SLURM_GPUS_ON_NODE");
     finding.remedy = "load the driver, or start the container with its GPUs (--nv, --gpus all)";
   } else if (gpus.devices > 0 && gpus.permitted == 0) {
-    finding.seen = fmt::format("this process may open none of {}", gpus.devices);
+    finding.seen = fmt::format("this process may not open any of the {} GPUs", gpus.devices);
     finding.remedy = "ask Slurm for GPUs (--gpus-per-node)";
   } else if (gpus.devices > 0 && gpus.visible) {
     return judge_mask(gpus, *gpus.visible);
@@ -276,9 +277,9 @@ Finding judge_python(const PythonInstallation& python) {
   }
   Finding finding{.subject = "python", .seen = python.program, .remedy = ""};
   if (python.untold) {
-    finding.seen +=
-        " is a script, and which Python it starts is not known: " + python.untold->detail;
-    finding.remedy = "run it, or set PYTHON_EXEC to that Python; a slow one needs a longer --limit";
+    finding.seen += " is a script that starts an unknown Python: " + python.untold->detail;
+    finding.remedy =
+        "run it to find out why, set PYTHON_EXEC to that Python, or give a longer --limit";
     finding.is_warning = true;
     return finding;
   }
@@ -293,7 +294,7 @@ Finding judge_python(const PythonInstallation& python) {
   finding.seen += fmt::format(", torch {}", python.torch);
   if (python.cuda.empty()) {
     if (python.gpus == 0) return finding;
-    finding.seen += fmt::format(", which is built without CUDA; GPUs here: {}", python.gpus);
+    finding.seen += fmt::format(", built without CUDA; GPUs here: {}", python.gpus);
     finding.remedy = "install a build of torch with CUDA";
     return finding;
   }
@@ -303,7 +304,7 @@ Finding judge_python(const PythonInstallation& python) {
   if (python.gpus > 0 && python.driver && *python.driver < driver_min) {
     finding.seen += fmt::format(", but the driver is {}", *python.driver);
     finding.remedy =
-        fmt::format("have a driver from {} on installed, or a torch for an older CUDA", driver_min);
+        fmt::format("install driver {} or later, or a torch for an older CUDA", driver_min);
   }
   return finding;
 }
@@ -316,7 +317,7 @@ Finding judge_port(const Port& port) {
   return {
       .subject = std::move(subject),
       .seen = "taken by " + port.owner,
-      .remedy = fmt::format("end that, or {}", kOther)};
+      .remedy = fmt::format("stop it, or {}", kOther)};
 }
 
 Finding judge_clock(const KernelClock& clock) {
@@ -324,8 +325,8 @@ Finding judge_clock(const KernelClock& clock) {
   if (clock.is_synchronised) {
     finding.seen = fmt::format("synchronised, within {:.3f} s", clock.error_s);
   } else {
-    finding.seen = "the kernel says that nothing synchronises it";
-    finding.remedy = "have chronyd, ntpd or systemd-timesyncd run on this machine";
+    finding.seen = "not synchronised, as the kernel reports";
+    finding.remedy = "run chronyd, ntpd or systemd-timesyncd on this machine";
     finding.is_warning = true;
   }
   return finding;

@@ -1,8 +1,8 @@
 #pragma once
 
-// What `ddpctl doctor` makes of what it sees on one machine: plain values in, a line of its report
-// out. Looking is done by launcher/ctl/doctor/machine.cpp; what concerns other machines is judged
-// in network_diagnosis.hpp, what Slurm says in slurm_diagnosis.hpp.
+// How `ddpctl doctor` judges one machine: plain values in, a line of its report out.
+// launcher/ctl/doctor/machine.cpp probes the machine; network_diagnosis.hpp judges what concerns
+// other machines, and slurm_diagnosis.hpp judges Slurm's variables.
 
 #include "base/error.hpp"
 
@@ -14,10 +14,10 @@
 
 namespace ddprun {
 
-/// One line of the report. Something is wrong exactly if there is something to do about it; a
-/// warning is what most jobs run well with.
+/// One line of the report. It has a remedy if and only if something is wrong; a warning is a
+/// problem that most jobs can run with.
 struct Finding {
-  std::string subject;  // what was looked at; its first word is what --skip takes: "disk /tmp"
+  std::string subject;  // what was probed; its first word is what --skip takes: "disk /tmp"
   std::string seen;     // the fact, or the cause
   std::string remedy;   // empty: all is well
   bool is_warning = false;
@@ -28,57 +28,57 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
-/// A finding made of a refusal, whose remedy stands behind its last "; ", else is `remedy`.
+/// A finding made from an error; the remedy is the text after its last "; ", else `remedy`.
 Finding refused(std::string subject, const Error& error, std::string_view remedy);
 
 /// "1.5 GiB".
 std::string size_text(std::uint64_t bytes);
 
-/// Reads a number of bytes, with K, M, G or T behind it for powers of 1024: "512M". Fails with
-/// kInvalidArgument.
+/// Reads a number of bytes, optionally with K, M, G or T after it (powers of 1024): "512M". Fails
+/// with kInvalidArgument.
 Result<std::uint64_t> parse_size(std::string_view text);
 
-/// A file system, by a directory on it.
+/// The file system of a directory.
 struct Disk {
   std::string path;
-  int error = 0;  // errno of an attempt to write a few bytes there; 0: they could be written
+  int error = 0;                 // errno of an attempt to write a few bytes there; 0: success
   std::uint64_t bytes_free = 0;  // for this user
   std::uint64_t bytes = 0;
   std::uint64_t inodes_free = 0;
-  std::uint64_t inodes = 0;  // 0: it does not count them
+  std::uint64_t inodes = 0;  // 0: the file system does not count them
 };
 
-/// Wants `bytes_min` and a thousand inodes free, and that this user may write.
+/// Requires `bytes_min` and a thousand inodes free, and that this user may write.
 Finding judge_disk(const Disk& disk, std::uint64_t bytes_min);
 
-/// /dev/shm. Containers give 64 MiB of it unless told, which NCCL and data loaders soon use up.
+/// /dev/shm. Containers give it 64 MiB by default, which NCCL and data loaders soon use up.
 Finding judge_shm(const Disk& disk);
 
 struct DataPath {
   std::string path;
-  int error = 0;            // errno of an attempt to read the first of it
-  std::string link_target;  // where `path` leads as a symbolic link; empty: it is none
+  int error = 0;            // errno of an attempt to read its first byte or entry
+  std::string link_target;  // the target if `path` is a symbolic link; empty: it is not
   bool is_directory = false;
   bool is_empty = false;
-  std::uint64_t bytes = 0;  // of a file
+  std::uint64_t bytes = 0;  // if it is a file
 };
 
 Finding judge_data(const DataPath& data);
 
-/// A resource limit of this process and its children; none stands for unlimited.
+/// A resource limit of this process and its children; nullopt means unlimited.
 struct Limits {
   std::optional<std::uint64_t> open_files, open_files_hard;
   std::optional<std::uint64_t> processes;
   std::optional<std::uint64_t> locked_bytes;
   std::optional<std::uint64_t> core_bytes;
-  bool has_infiniband = false;  // which locks the memory that it sends
+  bool has_infiniband = false;  // InfiniBand locks the memory that it sends
   std::uint64_t nodes = 1;      // of the job
 };
 
-/// A line each for open files, processes, locked memory and core dumps.
+/// One line each for open files, processes, locked memory and core dumps.
 Findings judge_limits(const Limits& limits);
 
-/// NVIDIA's, by their device files: no driver is loaded for it, and no context made.
+/// NVIDIA GPUs, by their device files: no driver is loaded and no context is created.
 struct Gpus {
   int devices = 0;                     // /dev/nvidiaN
   int permitted = 0;                   // of these, those that this process may open
@@ -88,40 +88,40 @@ struct Gpus {
 
 Finding judge_gpus(const Gpus& gpus);
 
-/// The Python that ddprun would run a script by, as its files tell. A script that starts another
-/// Python, as pyenv's shims do, was run once, and that Python told.
+/// The Python with which ddprun would run a script, as its files show. If it is a script that
+/// starts another Python, as pyenv's shims are, it was run once to find that Python.
 struct PythonInstallation {
   std::optional<Error> error;  // why there is none
   std::string program;
   std::string starts;           // if it is a script: the Python behind it
-  std::optional<Error> untold;  // if it is a script: why it is not known what it starts
+  std::optional<Error> untold;  // if it is a script: why its Python is not known
   std::string version;          // "3.11"; empty: not known
-  std::string torch;            // "2.11.0+cu130"; empty: it has none
+  std::string torch;            // "2.11.0+cu130"; empty: no torch
   std::string cuda;             // that torch was built for: "13.0"; empty: none
-  std::string nccl;             // of its packages: "2.28.9"; empty: none, or not known
-  std::optional<int> driver;    // NVIDIA's here, its first number: 580
-  int gpus = 0;                 // devices of NVIDIA's here
+  std::string nccl;             // from its packages: "2.28.9"; empty: none, or not known
+  std::optional<int> driver;    // major version of NVIDIA's driver here: 580
+  int gpus = 0;                 // NVIDIA devices here
 };
 
-/// Wants a torch that can use the GPUs that are here. None at all is a warning: ddptrain needs
-/// none.
+/// Requires a torch that can use the GPUs of this machine. No torch at all is a warning: ddptrain
+/// does not need it.
 Finding judge_python(const PythonInstallation& python);
 
 struct Port {
   std::uint16_t number = 0;
   std::optional<Error> error;  // why this process may not listen there
-  std::string owner;           // who does, if /proc tells: "python3 (pid 812)"
+  std::string owner;           // which process does, if /proc shows it: "python3 (pid 812)"
 };
 
 Finding judge_port(const Port& port);
 
-/// What the kernel knows of its own clock (adjtimex).
+/// What the kernel reports about its clock (adjtimex).
 struct KernelClock {
   bool is_synchronised = false;
-  double error_s = 0;  // at most, as it estimates
+  double error_s = 0;  // the maximum, as the kernel estimates it
 };
 
-/// One that nothing synchronises is a warning: no deadline of ddprun's depends on it.
+/// An unsynchronised clock is a warning: no deadline of ddprun depends on it.
 Finding judge_clock(const KernelClock& clock);
 
 }  // namespace ddprun

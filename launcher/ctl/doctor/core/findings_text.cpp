@@ -71,7 +71,7 @@ Result<Findings> parse_findings(std::string_view json) {
     }
     return findings;
   } catch (const Json::exception& refused) {
-    return make_error(Errc::kProtocol, fmt::format("a report that is none: {}", refused.what()));
+    return make_error(Errc::kProtocol, fmt::format("invalid report: {}", refused.what()));
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kApartMaxS = 1.0;
 constexpr std::string_view kGreeting = "ddprun-doctor-1";
-// Until the year 2116; the difference of two of them fits.
+// Until the year 2116; the difference of two such times fits.
 constexpr std::int64_t kClockMaxNs = std::int64_t{1} << 62U;
 
 std::string_view name_of(NamedBy by) {
@@ -58,30 +58,31 @@ std::string shown(const std::vector<Interface>& interfaces) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-/// What is wrong with one that was named exactly, as cause and remedy in `finding`; else what it
-/// is.
+/// Puts cause and remedy into `finding` if something is wrong with an interface given by its exact
+/// name, else its description.
 void judge_named(const std::string& name, std::span<const Interface> interfaces, Finding& finding) {
   const auto found = std::ranges::find(interfaces, name, &Interface::name);
   if (found == interfaces.end()) {
     const auto names = names_of(interfaces);
     const auto meant = nearest(name, names);
-    finding.seen = fmt::format("there is no '{}' here, only {}", name, fmt::join(names, ", "));
-    finding.remedy = meant ? fmt::format("did you mean {}?", *meant) : "name one of these";
+    finding.seen =
+        fmt::format("no interface '{}' on this machine, only {}", name, fmt::join(names, ", "));
+    finding.remedy = meant ? fmt::format("did you mean {}?", *meant) : "give one of these";
   } else if (!found->is_up) {
     finding.seen = fmt::format("{} is down", name);
-    finding.remedy = fmt::format("ip link set {} up, or name another", name);
+    finding.remedy = fmt::format("ip link set {} up, or give another one", name);
   } else if (!found->has_carrier) {
     finding.seen = fmt::format("{} has no carrier", name);
-    finding.remedy = "see to its cable and switch, or name another";
+    finding.remedy = "check its cable and switch, or give another one";
   } else if (found->addresses.empty()) {
     finding.seen = fmt::format("{} has no address that other machines can use", name);
-    finding.remedy = "give it one, or name another";
+    finding.remedy = "give it an address, or choose another interface";
   } else {
     finding.seen += (finding.seen.empty() ? "" : ", ") + shown(*found);
   }
 }
 
-/// Whether NCCL would take it for `list`.
+/// Whether NCCL would use it for `list`.
 bool is_named(const Interface& interface, std::string_view list) {
   const bool is_negated = list.starts_with('^');
   if (is_negated) list.remove_prefix(1);
@@ -94,16 +95,16 @@ bool is_named(const Interface& interface, std::string_view list) {
   return is_listed != is_negated;
 }
 
-/// Cause and remedy for one node; both empty: all is well.
+/// Cause and remedy for one node; both empty: no problem.
 std::pair<std::string, std::string> told_of(const Encounter& met, std::uint16_t port) {
-  const std::string leave_out = "or leave it out (--exclude)";
+  const std::string leave_out = "or exclude it (--exclude)";
   if (!met.error && met.was_heard) return {};
   if (!met.error) {
     return {
-        "it was reached, but did not reach this node",
+        "this node reached it, but it did not reach this node",
         fmt::format(
-            "see what its firewall, its routes and its look-up of this node's name do with "
-            "TCP port {}, {}",
+            "check its firewall, its routes and how it resolves this node's name, for TCP port "
+            "{}, {}",
             port,
             leave_out)};
   }
@@ -111,16 +112,17 @@ std::pair<std::string, std::string> told_of(const Encounter& met, std::uint16_t 
   const std::string seen =
       fmt::format("{}{}", why, met.was_heard ? ", though it reached this node" : "");
   if (met.error->is(Errc::kInvalidArgument)) {
-    return {seen, "have the name in /etc/hosts or DNS of this node, " + leave_out};
+    return {seen, "add the name to this node's /etc/hosts or DNS, " + leave_out};
   }
   if (met.error->is(Errc::kProtocol)) {
-    return {seen, fmt::format("end what listens there, or choose another port (--port)")};
+    return {
+        seen, fmt::format("stop the program that listens there, or choose another port (--port)")};
   }
   return {
       seen,
       fmt::format(
-          "see whether ddpctl runs there, which interface leads there, and that no firewall is in "
-          "the way of TCP port {}, {}",
+          "check that ddpctl runs there, which interface leads there, and that no firewall blocks "
+          "TCP port {}, {}",
           port,
           leave_out)};
 }
@@ -142,7 +144,7 @@ Finding judge_clocks(std::span<const Encounter> encounters) {
   Finding finding{.subject = "", .seen = "", .remedy = ""};
   if (nodes.empty()) return finding;
   finding.subject = fmt::format("clock of {}", fold_hostlist(nodes));
-  finding.seen = fmt::format("{:.3f} s from this node's at most", largest_s);
+  finding.seen = fmt::format("at most {:.3f} s from this node's", largest_s);
   if (!wrong.empty()) {
     constexpr std::size_t kToldMax = 4;
     const std::size_t told = std::min(wrong.size(), kToldMax);
@@ -150,7 +152,7 @@ Finding judge_clocks(std::span<const Encounter> encounters) {
         "{}{}",
         fmt::join(std::span(wrong).first(told), ", "),
         wrong.size() > told ? fmt::format(" and {} others", wrong.size() - told) : "");
-    finding.remedy = "have chronyd, ntpd or systemd-timesyncd run on each of them";
+    finding.remedy = "run chronyd, ntpd or systemd-timesyncd on each of them";
   }
   return finding;
 }
@@ -174,9 +176,8 @@ Finding judge_interface(
   finding.seen = shown(fit);
   if (fit.empty()) {
     finding.seen = fmt::format(
-        "it stands for none of {} that is up and has an address",
-        fmt::join(names_of(interfaces), ", "));
-    finding.remedy = "name one of these, or unset it";
+        "matches none of {} that is up and has an address", fmt::join(names_of(interfaces), ", "));
+    finding.remedy = "give one of these, or unset it";
   }
   return finding;
 }
@@ -190,18 +191,19 @@ Finding judge_route(
   }
   finding.seen = shown(usable);
   if (usable.empty()) {
-    finding.seen = "none is up but the loopback";
+    finding.seen = "only the loopback interface is up";
     if (has_others)
-      finding.remedy = "set up one that leads to the other nodes, or exclude this one";
+      finding.remedy =
+          "set up an interface that leads to the other nodes, or exclude this node (--exclude)";
   } else if (chosen.empty()) {
-    finding.seen += "; no route leads from here to other machines";
-    if (has_others) finding.remedy = "have routes set, or leave this node out (--exclude)";
+    finding.seen += "; no route leads to other machines";
+    if (has_others) finding.remedy = "add routes, or exclude this node (--exclude)";
   } else if (usable.size() > 1) {
     const auto leaves = std::ranges::find_if(usable, [&chosen](const Interface& interface) {
       return std::ranges::find(interface.addresses, chosen) != interface.addresses.end();
     });
     const std::string by = leaves == usable.end() ? chosen : leaves->name;
-    finding.seen += fmt::format("; {} is taken unless one is named (--local-addr)", by);
+    finding.seen += fmt::format("; {} is used unless --local-addr names another", by);
   }
   return finding;
 }
@@ -211,8 +213,8 @@ Finding judge_host_name(
   Finding finding{.subject = "name " + name, .seen = "", .remedy = ""};
   finding.is_warning = others == Others::kNotKnown;
   constexpr char kRemedy[] =
-      "set GLOO_SOCKET_IFNAME to the interface that leads to the others, or have the name of this "
-      "node in DNS or /etc/hosts";
+      "set GLOO_SOCKET_IFNAME to the interface that leads to the other nodes, or add this node's "
+      "name to DNS or /etc/hosts";
   if (!addresses) {
     finding.seen = addresses.error().detail;
     if (others != Others::kNo) finding.remedy = kRemedy;
@@ -223,7 +225,8 @@ Finding judge_host_name(
     return address.starts_with("127.") || address == "::1";
   });
   if (is_loopback && others != Others::kNo) {
-    finding.seen += ", which is each node itself: peers that are told so look for it at home";
+    finding.seen +=
+        ", the loopback address: other nodes that get this address would connect to themselves";
     finding.remedy = kRemedy;
   }
   return finding;
@@ -239,7 +242,7 @@ Findings judge_encounters(std::span<const Encounter> encounters, std::uint16_t p
     const bool is_well = told.first.empty();
     findings.push_back(
         {.subject = "reach " + fold_hostlist(nodes),
-         .seen = is_well ? fmt::format("met both ways at TCP port {}", port) : told.first,
+         .seen = is_well ? fmt::format("connected both ways on TCP port {}", port) : told.first,
          .remedy = told.second});
   }
   if (Finding clocks = judge_clocks(encounters); !clocks.subject.empty()) {
@@ -258,7 +261,7 @@ Result<Greeting> Greeting::parse(std::string_view line) {
   const auto node = is_ours ? parse_int<std::size_t>(fields[2]) : std::nullopt;
   const auto clock = is_ours ? parse_int<std::int64_t>(fields[3]) : std::nullopt;
   if (!node || *node >= kHostsMax || !clock || *clock < 0 || *clock > kClockMaxNs) {
-    return make_error(Errc::kProtocol, "something else than ddpctl doctor listens there");
+    return make_error(Errc::kProtocol, "another program than ddpctl doctor listens there");
   }
   return Greeting{.step = std::string(fields[1]), .node_id = *node, .clock_ns = *clock};
 }

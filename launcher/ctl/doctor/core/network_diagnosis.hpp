@@ -1,7 +1,7 @@
 #pragma once
 
-// What `ddpctl doctor` makes of the network: the interfaces of this machine, and how it met the
-// doctors of the other nodes. Pure, as diagnosis.hpp is.
+// How `ddpctl doctor` judges the network: the interfaces of this machine, and its connections with
+// the doctors of the other nodes. Pure, like diagnosis.hpp.
 
 #include "base/error.hpp"
 #include "base/time.hpp"
@@ -17,56 +17,57 @@
 
 namespace ddprun {
 
-/// Who said which interfaces are to be used. They mean different things by it.
+/// Where the names of interfaces come from. Each source has its own syntax.
 enum class NamedBy : std::uint8_t {
   kFlag,  // --interface: one exact name
   kGloo,  // GLOO_SOCKET_IFNAME: exact names
-  kNccl,  // NCCL_SOCKET_IFNAME: beginnings of names; "=" before them: exact; "^": all but these
+  kNccl,  // NCCL_SOCKET_IFNAME: prefixes; "=" before them: exact names; "^": all but these
 };
 
-/// Each interface that is named has to be there, up and with an address; for NCCL, one of them.
+/// Each named interface must exist, be up and have an address; for NCCL, one of them.
 Finding judge_interface(
     NamedBy by, const std::string& named, std::span<const Interface> interfaces);
 
-/// Of those that nobody has named. `chosen` is the address from which packets to other machines
-/// leave; empty: there is no route. Without other nodes none is needed.
+/// Used if no interface is named. `chosen` is the source address of packets to other machines;
+/// empty: there is no route. Without other nodes none is needed.
 Finding judge_route(
     std::span<const Interface> interfaces, const std::string& chosen, bool has_others);
 
 /// Whether the job has other nodes.
 enum class Others : std::uint8_t { kNo, kYes, kNotKnown };
 
-/// This machine's own name, to which Gloo listens unless told otherwise; with other nodes it must
-/// not stand for the loopback, as it does on Debian. Where nobody knows of others it is a warning.
+/// This machine's own name, on which Gloo listens by default. With other nodes it must not resolve
+/// to the loopback address, as it does on Debian; if it is not known whether there are any, that is
+/// a warning.
 Finding judge_host_name(
     const std::string& name, const Result<std::vector<std::string>>& addresses, Others others);
 
-/// How this node met another one of its step.
+/// The connections between this node and another node of its step.
 struct Encounter {
   std::string node;
-  std::optional<Error> error;  // why it was not reached; none: it was
-  bool was_heard = false;      // whether it reached us
-  Duration ahead{};            // of its clock, once it was reached
-  Duration doubt{};            // by which `ahead` may be wrong: half of the way there and back
+  std::optional<Error> error;  // why it could not be reached; none: it was reached
+  bool was_heard = false;      // whether it reached this node
+  Duration ahead{};            // its clock minus ours, if it was reached
+  Duration doubt{};            // maximum error of `ahead`: half of the round trip
 };
 
-/// What is well is told in one line for all nodes; what is wrong in one for each cause.
-/// REQUIRES: there is one encounter at least, and each node is a host as expand_hostlist() gives
-/// it.
+/// One line for all nodes without a problem, and one for each cause of a problem.
+/// REQUIRES: there is at least one encounter, and each node is a host as expand_hostlist()
+/// yields it.
 Findings judge_encounters(std::span<const Encounter> encounters, std::uint16_t port);
 
-/// What the doctors of a step say to each other, in both directions.
+/// The message that two doctors of a step send each other, in both directions.
 struct Greeting {
   static constexpr std::size_t kBytesMax = 128;
 
   std::string step;  // "7782523.0"
   std::size_t node_id = 0;
-  std::int64_t clock_ns = 0;  // since 1970, of the speaker, when it spoke
+  std::int64_t clock_ns = 0;  // since 1970, by the sender's clock when it sent this
 
-  /// One line, with its end.
+  /// One line, with its newline.
   std::string to_line() const;
 
-  /// Fails with kProtocol where something else than a doctor speaks.
+  /// Fails with kProtocol if the sender is not a doctor.
   static Result<Greeting> parse(std::string_view line);
 
   bool operator==(const Greeting&) const = default;

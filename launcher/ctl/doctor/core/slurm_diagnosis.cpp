@@ -25,7 +25,7 @@ std::string value_of(const Environment& environment, const char* name) {
 Finding judge_step(const Allocation& step, const Environment& environment) {
   Finding finding{.subject = "slurm", .seen = "", .remedy = ""};
   finding.seen = fmt::format(
-      "node {} of {} in step {}.{}, whose job has {}",
+      "node {} of {} in step {}.{}, of {} nodes in the job",
       step.node_id,
       step.nodes.size(),
       step.job_id,
@@ -46,7 +46,7 @@ Finding judge_step(const Allocation& step, const Environment& environment) {
   return finding;
 }
 
-/// Of the job, which may have more nodes than the step.
+/// The job's list of hosts; the job may have more nodes than the step.
 Finding judge_hostlist(const std::string& list, const Environment& environment) {
   Finding finding{.subject = "hostlist", .seen = "", .remedy = ""};
   const auto hosts = expand_hostlist(list);
@@ -82,8 +82,8 @@ Findings judge_slurm(const Environment& environment) {
         {.subject = "slurm",
          .seen = job.empty() ? "not in a job"
                              : fmt::format(
-                                   "in job {}, but in no step of it: srun --ntasks-per-node=1 "
-                                   "ddpctl doctor looks at each of its nodes",
+                                   "in job {}, but not in a step: srun --ntasks-per-node=1 "
+                                   "ddpctl doctor checks each of its nodes",
                                    excerpt(job)),
          .remedy = ""});
   }

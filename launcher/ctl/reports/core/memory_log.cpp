@@ -29,7 +29,7 @@ Error refused(std::size_t number, std::string_view line, std::string_view why) {
       Errc::kCorrupt, fmt::format("line {}, '{}': {}", number, excerpt(trim(line)), why));
 }
 
-/// Memory, which is never negative.
+/// Memory is never negative.
 std::optional<double> parse_memory(std::string_view text) {
   const auto value = parse_double(text);
   return value && *value >= 0 ? value : std::nullopt;
@@ -48,7 +48,7 @@ bool is_gpu_header(std::string_view line) {
   return std::ranges::equal(split(line, ','), kGpuColumns, {}, trim);
 }
 
-/// The columns of a line that are parted by blanks; no more than `most`.
+/// The columns of a line, separated by blanks; at most `most`.
 std::vector<std::string_view> columns_of(std::string_view line, std::size_t most) {
   constexpr std::string_view kBlanks = " \t\r";
   std::vector<std::string_view> columns;
@@ -63,8 +63,8 @@ std::vector<std::string_view> columns_of(std::string_view line, std::size_t most
   return columns;
 }
 
-/// Lets `take` have every line that is not empty, with its number; it yields why it refuses one.
-/// The last line, if it has no end, is not missed.
+/// Calls `take` with every non-empty line and its number; `take` yields why a line is invalid. The
+/// last line may lack a newline; then its error is ignored.
 template <class Take>
 Result<void> for_each_line(std::string_view text, Take take) {
   for (std::size_t number = 1; !text.empty(); ++number) {
@@ -87,7 +87,7 @@ Error no_samples() {
 
 Result<std::map<std::int64_t, MemorySamples>> parse_gpu_log(std::string_view text) {
   std::map<std::int64_t, MemorySamples> samples;
-  // A sampler that was started again has written its header again.
+  // A restarted sampler writes its header again.
   const auto take = [&samples](std::string_view line, std::size_t number) -> std::string_view {
     if (is_gpu_header(line)) return {};
     if (number == 1) return "expected the header of nvidia-smi's table, five columns";

@@ -1,14 +1,14 @@
 #pragma once
 
-// What the memory logs of a job come to. Logs and lines are those of KAUST's workshop on
-// distributed training, and of its tool analyze_memory, so that logs and reports of either can be
-// mixed.
+// Statistics of the memory logs of a job. Logs and lines are those of KAUST's workshop on
+// distributed training and its tool analyze_memory, so logs and reports of both can be mixed.
 //
 //   GPU: "timestamp, index, name, memory.used [MiB], memory.total [MiB]", a row for each GPU and
 //        tick
 //   CPU: "# ..." and columns: seconds since the start, CPU %, real MB, virtual MB
 //
-// agent/core/memory_rows.hpp writes them. A sampler may be killed with its job: a last line that is
+// agent/core/memory_rows.hpp writes them. A sampler may be killed with its job: a truncated last
+// line is skipped.
 // cut off is left out.
 
 #include "base/error.hpp"
@@ -21,11 +21,11 @@
 
 namespace ddprun {
 
-/// In MiB or MB, in the order of the log; at least one, and none below 0.
+/// In MiB or MB, in the order of the log; at least one, none below 0.
 using MemorySamples = std::vector<double>;
 
-/// The samples of each GPU by its index. Fails with kCorrupt, naming line and reason, and if there
-/// is no sample.
+/// The samples of each GPU by its index. Fails with kCorrupt, with line and reason, and if there is
+/// no sample.
 Result<std::map<std::int64_t, MemorySamples>> parse_gpu_log(std::string_view text);
 
 /// The real memory. Fails as parse_gpu_log() does.
@@ -39,8 +39,8 @@ struct MemoryUse {
   bool operator==(const MemoryUse&) const = default;
 };
 
-/// Whether the samples count that come before the first of at least half the peak: a job that is
-/// still loading its program and its data.
+/// Whether to count the samples before the first of at least half the peak, when the job is still
+/// loading its program and its data.
 enum class Warmup : std::uint8_t { kCounted, kLeftOut };
 
 /// REQUIRES: there are samples.

@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-/// Reads a text from left to right; once something does not fit, nothing more does.
+/// Reads a text from left to right; after the first mismatch, everything else fails too.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -74,7 +74,7 @@ std::optional<int> parse_world_line(std::string_view line) {
   return parse_int<int>(trim(line.substr(begin + kBegin.size())));
 }
 
-/// Tables in Markdown, whose cells are as wide as they have to be.
+/// Tables in Markdown, with cells that are not padded.
 std::string row(const std::vector<std::string>& cells) {
   return fmt::format("| {} |\n", fmt::join(cells, " | "));
 }
@@ -141,7 +141,8 @@ Result<ScalingJob> parse_log_name(std::string_view name) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "'{}' is no name such as ddp_2G4N-117.out: GPUs per node, nodes, job", excerpt(name)));
+          "'{}' is not a name such as ddp_2G4N-117.out (GPUs per node, nodes, job)",
+          excerpt(name)));
 }
 
 Result<EpochResult> find_epoch(std::string_view log, int epoch, const ScalingJob& job) {
@@ -156,11 +157,11 @@ Result<EpochResult> find_epoch(std::string_view log, int epoch, const ScalingJob
     if (world && *world != job.gpus()) {
       return make_error(
           Errc::kCorrupt,
-          fmt::format("its world has {} ranks, but its name says {} GPUs", *world, job.gpus()));
+          fmt::format("its world size is {}, but its name says {} GPUs", *world, job.gpus()));
     }
   }
   if (found) return *found;
-  return make_error(Errc::kCorrupt, fmt::format("it has no line of epoch {}", epoch));
+  return make_error(Errc::kCorrupt, fmt::format("it has no line for epoch {}", epoch));
 }
 
 std::string scaling_tables(std::vector<ScalingRun> runs, int epoch) {

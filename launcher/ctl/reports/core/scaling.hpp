@@ -1,8 +1,8 @@
 #pragma once
 
-// How a training scales: what the logs of the same training say, on other numbers of GPUs and
-// nodes, as two tables. The names of the jobs and the line of an epoch are those of KAUST's
-// workshop on distributed training; slurm/templates/scaling.sh submits such jobs.
+// How a training scales: compares the logs of the same training on different numbers of GPUs and
+// nodes in two tables. The names of the jobs and the line of an epoch are those of KAUST's workshop
+// on distributed training; slurm/templates/scaling.sh submits such jobs.
 
 #include "base/error.hpp"
 #include "launcher/ctl/reports/core/memory_log.hpp"
@@ -14,7 +14,7 @@
 
 namespace ddprun {
 
-/// What the name of a log says: "ddp_2G4N-117.out" is job 117, on 4 nodes with 2 GPUs each.
+/// The parts of a log's name: "ddp_2G4N-117.out" is job 117, on 4 nodes with 2 GPUs each.
 struct ScalingJob {
   int gpus_per_node = 1;
   int nodes = 1;
@@ -25,10 +25,10 @@ struct ScalingJob {
 };
 
 /// Reads a file name without its directory; "ddp_G1N1-117.out" is one GPU. Fails with
-/// kInvalidArgument, naming it.
+/// kInvalidArgument and the name.
 Result<ScalingJob> parse_log_name(std::string_view name);
 
-/// What a log says of one epoch.
+/// The line of one epoch in a log.
 struct EpochResult {
   double train_loss = 0;
   double val_loss = 0;
@@ -39,9 +39,9 @@ struct EpochResult {
   bool operator==(const EpochResult&) const = default;
 };
 
-/// That of the epoch with this number, counted from 1, whatever stands before "Epoch [" in its
-/// line; the last one if a job was requeued. Fails with kCorrupt: no such line, or a world of
-/// another size than the job's number of GPUs.
+/// The epoch with this number, counted from 1; any text may precede "Epoch [" in its line. The last
+/// such line if a job was requeued. Fails with kCorrupt if there is no such line, or if the world
+/// size differs from the job's number of GPUs.
 Result<EpochResult> find_epoch(std::string_view log, int epoch, const ScalingJob& job);
 
 struct ScalingRun {
@@ -51,8 +51,8 @@ struct ScalingRun {
 };
 
 /// A table for the runs on one node, and one for those on several, which begins with the run on one
-/// node that has as many GPUs per node. Factors are those to a table's first row. A table without
-/// runs is left out.
+/// node that has as many GPUs per node. Factors are relative to the first row of a table. A table
+/// without runs is left out.
 std::string scaling_tables(std::vector<ScalingRun> runs, int epoch);
 
 }  // namespace ddprun

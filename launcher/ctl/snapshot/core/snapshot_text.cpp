@@ -57,7 +57,7 @@ Json tensors_json(const std::vector<TensorView>& tensors) {
   return list;
 }
 
-/// JSON has no infinities and no NaN: those become null.
+/// JSON has no infinities and no NaN: they become null.
 Json rank_json(const RankState& rank) {
   Json json;
   json["rng_bytes"] = rank.rng.size();
@@ -101,7 +101,7 @@ void compare_ranks(
   compare_field(lines, "world", left.size(), right.size());
   for (std::size_t rank = 0; rank < std::min(left.size(), right.size()); ++rank) {
     if (left[rank].rng != right[rank].rng) {
-      lines.push_back(fmt::format("rank {}: its random number generator", rank));
+      lines.push_back(fmt::format("rank {}: random number generator", rank));
     }
     if (left[rank].sums != right[rank].sums) {
       lines.push_back(fmt::format(
@@ -218,7 +218,7 @@ std::string snapshot_text(const Manifest& manifest, const SnapshotState& state) 
   text += tensors_text("model", state.model);
   text += tensors_text("optimizer", state.optimizer);
   text += state.parameters.empty()
-              ? "parameters: their order is not saved\n"
+              ? "parameters: order not saved\n"
               : fmt::format("parameters: {}, in order\n", state.parameters.size());
   for (std::size_t rank = 0; rank < state.ranks.size(); ++rank) {
     const RankState& own = state.ranks[rank];
@@ -265,7 +265,7 @@ std::vector<std::string> tensor_differences(
       what = fmt::format("{} | {}", shape_text(*ours), shape_text(*theirs));
     } else if (const TensorDiff diff = compare(*ours, *theirs); !diff.equal()) {
       what = fmt::format(
-          "{} of {} elements differ, by {:.6g} at most",
+          "{} of {} elements differ, by at most {:.6g}",
           diff.different,
           diff.elements,
           diff.largest);

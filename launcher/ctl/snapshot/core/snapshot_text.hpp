@@ -14,10 +14,10 @@ namespace ddprun {
 /// One row of `ls`.
 struct SnapshotRow {
   std::string name;
-  Manifest manifest;       // empty where `damage` says why
+  Manifest manifest;       // empty if `damage` is set
   std::int64_t age_s = 0;  // since it was complete
-  std::string damage;      // empty: complete, as far as sizes tell
-  bool is_best = false;    // as the newest sound manifest has it; then `manifest.best` is of it
+  std::string damage;      // empty: complete, judged by file sizes
+  bool is_best = false;    // by the newest intact manifest; then `manifest.best` is its own
 };
 
 std::string snapshot_list_text(const std::vector<SnapshotRow>& rows);
@@ -29,11 +29,11 @@ std::string age_text(std::int64_t seconds);
 std::string snapshot_text(const Manifest& manifest, const SnapshotState& state);
 std::string snapshot_json(const Manifest& manifest, const SnapshotState& state);
 
-/// A line for each difference of arguments, position, ranks and tensors; none if there is none.
-/// What a snapshot is called does not count.
+/// A line for each difference in arguments, position, ranks and tensors; empty if there is none.
+/// The names of the snapshots are not compared.
 std::vector<std::string> differences(const SnapshotState& left, const SnapshotState& right);
 
-/// The same of tensors by name, each line behind `place`.
+/// The differences of tensors by name; each line begins with `place`.
 std::vector<std::string> tensor_differences(
     const std::string& place,
     const std::vector<TensorView>& left,

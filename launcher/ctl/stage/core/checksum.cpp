@@ -29,7 +29,7 @@ std::string_view without_folders(std::string_view path) {
 /// One line of sha256sum: digits, a blank, a blank or '*', the name.
 struct Line {
   std::string_view hex;
-  std::string_view name;  // empty: digits alone
+  std::string_view name;  // empty: only digits
 };
 
 Line taken_apart(std::string_view line) {
@@ -55,7 +55,7 @@ Result<Checksum> parse_checksum(DigestKind kind, std::string_view hex) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
-          "'{}' is no {}: that has {} hex digits",
+          "'{}' is not a {}: expected {} hex digits",
           hex.substr(0, kShown),
           name_of(kind),
           digits_of(kind)));
@@ -85,7 +85,7 @@ Result<Checksum> find_checksum(std::string_view sums, std::string_view file) {
   if (found && (has_name || lines == 1)) return *std::move(found);
   return make_error(
       Errc::kInvalidArgument,
-      fmt::format("no line for '{}'; md5sum or sha256sum makes one", wanted));
+      fmt::format("no line for '{}'; make one with md5sum or sha256sum", wanted));
 }
 
 }  // namespace ddprun

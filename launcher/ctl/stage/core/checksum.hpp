@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-/// What a file has to have. Every Checksum in existence has as many small hex digits as its kind.
+/// An expected checksum. Invariant: `hex` has as many lower-case hex digits as `kind` requires.
 struct Checksum {
   DigestKind kind = DigestKind::kSha256;
   std::string hex;
@@ -19,12 +19,12 @@ struct Checksum {
   bool operator==(const Checksum&) const = default;
 };
 
-/// Fails with kInvalidArgument where it is not so many hex digits, large or small.
+/// Fails with kInvalidArgument if `hex` does not have that many hex digits, of either case.
 Result<Checksum> parse_checksum(DigestKind kind, std::string_view hex);
 
-/// The line for `file` in what md5sum or sha256sum print, the kind told by the number of digits; a
-/// single checksum without a name is for any file. Folders before names do not count. Fails with
-/// kInvalidArgument where there is none, or several that differ.
+/// The checksum of `file` in the output of md5sum or sha256sum; the number of digits gives the
+/// kind. A single checksum without a name fits any file. Directories before names are ignored.
+/// Fails with kInvalidArgument if there is none, or several that differ.
 Result<Checksum> find_checksum(std::string_view sums, std::string_view file);
 
 }  // namespace ddprun

@@ -14,14 +14,14 @@ constexpr std::size_t kPathBytesMax = 4096;  // Linux's own limit
 
 Error refused(const ArchiveEntry& entry, std::string_view why) {
   return make_error(
-      Errc::kCorrupt, fmt::format("'{:.200}' {}; nothing of it is used", entry.path, why));
+      Errc::kCorrupt, fmt::format("'{:.200}' {}; nothing is extracted", entry.path, why));
 }
 
 bool is_name(std::string_view piece) {
   return !piece.empty() && piece != "." && piece != "..";
 }
 
-/// Whether whatever is written there lies below the directory that it is written into.
+/// Whether a file written at `path` lies below the directory of extraction.
 bool stays_inside(std::string_view path) {
   if (path.empty() || path.size() > kPathBytesMax || path.starts_with('/')) return false;
   for (const std::string_view piece : split(path, '/')) {
@@ -72,7 +72,7 @@ Result<void> check_entry(const ArchiveEntry& entry) {
     case EntryKind::kOther:
       break;
   }
-  return refused(entry, "is no file, directory or link");
+  return refused(entry, "is not a file, directory or link");
 }
 
 std::string marker_text(const Wanted& wanted) {

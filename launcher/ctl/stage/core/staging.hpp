@@ -1,6 +1,6 @@
 #pragma once
 
-// What may come out of an archive, and what says that all of it did.
+// Which members of an archive may be extracted, and the marker of a complete extraction.
 
 #include "base/error.hpp"
 #include "launcher/ctl/stage/core/checksum.hpp"
@@ -20,22 +20,22 @@ struct ArchiveEntry {
   std::string target;  // of a link
 };
 
-/// Fails with kCorrupt where extracting it could reach outside the destination, now or by what is
-/// extracted later: an absolute path, one with "..", a link that leads out. A link's ".." are
-/// allowed at its beginning only, where they cannot follow another link. Devices and the like are
-/// refused too.
+/// Fails with kCorrupt if extracting the member could write outside the destination, now or through
+/// a later member: an absolute path, a path with "..", a link that leads outside. A link's ".." are
+/// allowed only at its beginning, where they cannot follow another link. Devices and other special
+/// files are refused as well.
 Result<void> check_entry(const ArchiveEntry& entry);
 
-/// What is to be staged. Two that are the same have the same marker, and others have others.
+/// What is to be staged. Equal values have equal markers, different values different ones.
 struct Wanted {
   std::optional<Checksum> checksum;
-  std::uint64_t bytes = 0;       // of the archive; these count
-  std::int64_t modified_ns = 0;  // where there is no checksum
+  std::uint64_t bytes = 0;       // of the archive; these two count
+  std::int64_t modified_ns = 0;  // if there is no checksum
 };
 
 inline constexpr const char* kMarkerName = ".ddprun-staged";
 
-/// What the marker says.
+/// The content of the marker.
 std::string marker_text(const Wanted& wanted);
 
 }  // namespace ddprun

@@ -26,7 +26,7 @@ Result<SubmitOptions> parse_submit(const std::vector<std::string>& arguments) {
       if (!option.value.empty()) return refused("--dry-run takes no value");
       options.dry_run = true;
     } else if (option.name == "code-dir") {
-      if (option.value.empty()) return refused("--code-dir '' names nothing");
+      if (option.value.empty()) return refused("--code-dir: expected a directory");
       options.code_dir = std::move(option.value);
     } else {
       command->options.push_back(std::move(option));
@@ -43,16 +43,15 @@ Result<SubmitOptions> parse_submit(const std::vector<std::string>& arguments) {
 }
 
 std::string_view submit_help() {
-  return "Submit a batch script whose job runs the code of the commit, whatever is edited later.\n"
-         "A work tree with changes is refused, and sbatch not called.\n"
+  return "Submit a batch script whose job runs the committed code, whatever is edited later.\n"
+         "Refuse a work tree with changes, and then do not call sbatch.\n"
          "Usage: ddpctl submit [OPTIONS] [options of sbatch] SCRIPT [ARGUMENTS...]\n\n"
          "Options:\n"
          "  -h,--help                   Print this help message and exit\n"
-         "  --dry-run                   Print the script that the job would run, and what sbatch\n"
-         "                              would be called with; make and submit nothing\n"
-         "  --code-dir DIR              Where the code of commits is kept for jobs, a folder for\n"
-         "                              each; every node has to see it (default: ddprun-code in "
-         "the\n"
+         "  --dry-run                   Print the job's script and the command line of sbatch;\n"
+         "                              create and submit nothing\n"
+         "  --code-dir DIR              Directory for the code of commits, one subdirectory each;\n"
+         "                              every node must see it (default: ddprun-code in the\n"
          "                              repository's .git)\n";
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The command line of `ddpctl submit`: sbatch's own, with two options more.
+// The command line of `ddpctl submit`: sbatch's own, with two more options.
 
 #include "base/error.hpp"
 #include "slurm/core/sbatch_command.hpp"
@@ -11,17 +11,17 @@
 
 namespace ddprun {
 
-/// Either a script or --wrap is there, never both.
+/// Has either a script or --wrap, never both.
 struct SubmitOptions {
-  bool asks_help = false;  // then nothing else counts
+  bool asks_help = false;  // then the other members are unused
   bool dry_run = false;
   std::string code_dir;  // empty: in the repository itself
-  SbatchCommand sbatch;  // without ours
+  SbatchCommand sbatch;  // without our options
 
   bool operator==(const SubmitOptions&) const = default;
 };
 
-/// Reads what stands behind `ddpctl submit`. Fails with kInvalidArgument.
+/// Reads the arguments after `ddpctl submit`. Fails with kInvalidArgument.
 Result<SubmitOptions> parse_submit(const std::vector<std::string>& arguments);
 
 std::string_view submit_help();

@@ -19,7 +19,7 @@ constexpr std::string_view kCommit = "# branch.oid ";
 constexpr std::string_view kNone = "(initial)";
 constexpr std::size_t kShown = 5;
 
-/// How many fields stand before the path of an entry, by its first letter; 0: it has no path.
+/// The number of fields before the path of an entry, by its first letter; 0: it has no path.
 std::size_t fields_before_path(char kind) {
   switch (kind) {
     case '?':
@@ -67,7 +67,7 @@ Result<WorkTree> parse_git_status(std::string_view text) {
     tree.changes.emplace_back(path);
     is_old_name = entry.front() == '2';  // a rename: its old name is the next entry
   }
-  if (!has_commit_line) return make_error(Errc::kProtocol, "git status: it names no commit");
+  if (!has_commit_line) return make_error(Errc::kProtocol, "git status: no line with a commit");
   return tree;
 }
 
@@ -75,7 +75,7 @@ std::string first_few(const std::vector<std::string>& paths) {
   DDPRUN_CHECK(!paths.empty());
   const auto shown = std::span(paths).first(std::min(paths.size(), kShown));
   std::string names = fmt::format("{}", fmt::join(shown, ", "));
-  // A name may hold anything but NUL, and a line stays one line.
+  // A name may contain any byte but NUL; the message must stay one line.
   std::ranges::replace_if(
       names, [](unsigned char byte) { return std::iscntrl(byte) != 0; }, '?');
   const std::size_t left_out = paths.size() - shown.size();

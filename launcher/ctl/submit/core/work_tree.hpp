@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-/// What git says of a work tree.
+/// The state of a work tree, as git reports it.
 struct WorkTree {
   std::string commit;                // 40 or 64 hex digits; empty: there is none yet
   std::vector<std::string> changes;  // paths that differ from the commit, or that it does not have
@@ -16,11 +16,12 @@ struct WorkTree {
   bool operator==(const WorkTree&) const = default;
 };
 
-/// Reads what `git status --porcelain=v2 --branch -z` prints; files that git ignores are no change.
-/// Fails with kProtocol.
+/// Reads the output of `git status --porcelain=v2 --branch -z`; files that git ignores are not
+/// changes. Fails with kProtocol.
 Result<WorkTree> parse_git_status(std::string_view text);
 
-/// The first few paths, as one clause: "train.py, a.txt and 3 more". REQUIRES: there is one.
+/// The first few paths, as one clause: "train.py, a.txt and 3 more". REQUIRES: there is at least
+/// one.
 std::string first_few(const std::vector<std::string>& paths);
 
 }  // namespace ddprun
