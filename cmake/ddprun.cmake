@@ -1,6 +1,7 @@
 # Settings of every target of ddprun: standard, warnings, sanitizers, ccache.
 #
-#   ddprun_library(agent_core SOURCES … LINKS …)   a static library, also known as ddprun::agent_core
+#   ddprun_library(agent_core SOURCES … LINKS …)   a static library, also known as ddprun::agent_core;
+#                                                  with UNITY its sources are compiled together
 #   ddprun_program(ddprun SOURCES … LINKS …)       a program in <build>/bin, installed
 #   ddprun_test(agent SOURCES … LINKS … LABELS …)  a GoogleTest program tests/<name>_test
 
@@ -57,9 +58,19 @@ if(DDPRUN_SANITIZE)
   endif()
 endif()
 
+# ddprun_unity(<target> <sources>): compiles so many sources at a time, with DDPRUN_UNITY.
+function(ddprun_unity target sources)
+  if(DDPRUN_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${sources})
+  endif()
+endfunction()
+
 function(ddprun_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNITY" "" "SOURCES;LINKS")
   add_library(ddprun_${name} STATIC ${arg_SOURCES})
+  if(arg_UNITY)
+    ddprun_unity(ddprun_${name} 9)
+  endif()
   add_library(ddprun::${name} ALIAS ddprun_${name})
   target_link_libraries(ddprun_${name} PUBLIC ddprun_flags ${arg_LINKS})
 endfunction()

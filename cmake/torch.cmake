@@ -57,6 +57,7 @@ target_link_options(ddprun_torch INTERFACE
 
 function(ddprun_torch_target target)
   target_link_libraries(${target} PUBLIC ddprun::torch)
+  ddprun_unity(${target} 4)  # each takes seconds, and both processors should have work until the end
   # The installed program uses the same wheel, which is too large and too specific to be copied.
   set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   get_property(owner GLOBAL PROPERTY DDPRUN_PCH_OWNER)

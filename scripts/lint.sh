@@ -54,7 +54,7 @@ python3 -m unittest discover --quiet -s tests/tidy -p '*_test.py' ||
 
 step "Checking the code (clang-tidy ${ddprun_clang_tidy_version%%.*})"
 configure dev -DDDPRUN_TRAINER=OFF
-if [[ $with_torch == yes ]]; then configure release -DDDPRUN_TRAINER=ON; fi
+if [[ $with_torch == yes ]]; then configure release -DDDPRUN_TRAINER=ON -DDDPRUN_UNITY=OFF; fi
 python3 scripts/run_clang_tidy.py "$ddprun_clang_tidy" "${databases[@]}" ||
   die "clang-tidy reports the problems above"
 step "No problems found"

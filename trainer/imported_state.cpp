@@ -1,5 +1,6 @@
 #include "trainer/imported_state.hpp"
 
+#include "trainer/core/corrupt.hpp"
 #include "trainer/named_tensors.hpp"
 
 #include <fmt/format.h>
@@ -11,10 +12,6 @@
 
 namespace ddprun {
 namespace {
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 std::set<std::string> names_of(const NamedTensors& tensors) {
   std::set<std::string> names;

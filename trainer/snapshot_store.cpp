@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/parse.hpp"
 #include "base/sha256.hpp"
+#include "trainer/core/corrupt.hpp"
 #include "trainer/snapshot_files.hpp"
 
 #include <fmt/format.h>
@@ -25,10 +26,6 @@ constexpr char kManifest[] = "manifest.json";
 constexpr char kManifestSum[] = "manifest.json.sha256";
 constexpr std::size_t kManifestBytesMax = std::size_t{16} << 20U;
 constexpr std::size_t kClaimBytesMax = 4096;
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 /// The one line of manifest.json.sha256, in the format of sha256sum.
 std::string sum_line(std::string_view manifest) {

@@ -2,6 +2,7 @@
 
 #include "base/exit_status.hpp"
 #include "rendezvous/core/quorum.hpp"
+#include "tests/sim/describe.hpp"
 
 #include <fmt/format.h>
 
@@ -63,6 +64,14 @@ void Cluster::note(int node, const std::string& text) {
   if (!keeps_log) return;
   log_.push_back(
       fmt::format("{:9.4f} n{} {}", to_seconds(world_.now() - TimePoint(1h)), node, text));
+}
+
+std::string Cluster::name(Incarnation incarnation) const {
+  for (int node = 0; node < setting_.nodes; ++node) {
+    const auto& one = nodes_[at(node)].rendezvous;
+    if (one && one->member().node().incarnation == incarnation) return fmt::format("n{}", node);
+  }
+  return "one that is gone";
 }
 
 void Cluster::violated(const std::string& rule, const std::string& what) {
@@ -493,15 +502,10 @@ void Cluster::perform(int index, const effects::Send& send) {
   if (found == node.ends.end()) return;
   const auto connection = found->second.connection;
   const bool to_callee = found->second.is_caller;
-  const bool is_heartbeat = std::holds_alternative<Heartbeat>(send.message) ||
-                            std::holds_alternative<HeartbeatReply>(send.message);
-  if (tells_calls && !is_heartbeat) {
-    note(
-        index,
-        fmt::format(
-            "sends message {} to n{}",
-            send.message.index(),
-            to_callee ? connection->callee : connection->caller));
+  if (tells_calls) {
+    const std::string text = describe(send.message, [this](Incarnation of) { return name(of); });
+    const int to = to_callee ? connection->callee : connection->caller;
+    if (!text.empty()) note(index, fmt::format("-> n{} {}", to, text));
   }
   const bool is_offer = std::holds_alternative<OfferRound>(send.message);
   if (is_offer && strikes_at_starts && world_.chance(2)) trouble_offer(index);
@@ -687,10 +691,11 @@ void Cluster::perform(int index, const effects::StartWorkers& start) {
   note(
       index,
       fmt::format(
-          "starts workers of {}/{}, attempt {}: {}",
+          "starts workers of {}/{}, attempt {}{}{}",
           start.round.term,
           start.round.number,
           start.progress.attempt,
+          start.progress.reason.empty() ? "" : ": ",
           start.progress.reason));
   for (int other = 0; other < setting_.nodes; ++other) {
     const Node& running = nodes_[at(other)];

@@ -244,6 +244,7 @@ class Cluster {
   void check_rounds();
   void violated(const std::string& rule, const std::string& what);
   void note(int node, const std::string& text);
+  std::string name(Incarnation incarnation) const;
 
   World& world_;
   Setting setting_;

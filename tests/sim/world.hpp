@@ -1,7 +1,8 @@
 #pragma once
 
 // Virtual time and random numbers: the next event is the earliest planned one, and nothing else in
-// a simulated cluster decides anything. One seed is one run.
+// a simulated cluster decides anything. One seed is one run. In a steady world every delay is the
+// middle of its range, and nothing happens that is less likely than not.
 
 #include "base/time.hpp"
 
@@ -17,6 +18,12 @@ namespace ddprun::sim {
 class World {
  public:
   explicit World(std::uint64_t seed) : dice_(seed) {}
+  /// A world without chance, for traces that people read.
+  static World steady() {
+    World world(1);
+    world.is_steady_ = true;
+    return world;
+  }
 
   TimePoint now() const { return now_; }
   std::uint64_t happened() const { return happened_; }
@@ -43,9 +50,13 @@ class World {
   }
 
   /// least <= number <= most
-  int roll(int least, int most) { return std::uniform_int_distribution<>(least, most)(dice_); }
+  int roll(int least, int most) {
+    if (is_steady_) return (least + most) / 2;
+    return std::uniform_int_distribution<>(least, most)(dice_);
+  }
   bool chance(int percent) { return roll(1, 100) <= percent; }
   Duration between(Duration least, Duration most) {
+    if (is_steady_) return (least + most) / 2;
     return Duration(
         std::uniform_int_distribution<Duration::rep>(least.count(), most.count())(dice_));
   }
@@ -63,6 +74,7 @@ class World {
   };
 
   std::mt19937_64 dice_;
+  bool is_steady_ = false;
   TimePoint now_{std::chrono::hours(1)};
   std::uint64_t sequence_ = 0;
   std::uint64_t happened_ = 0;

@@ -1,6 +1,7 @@
 #include "trainer/core/cifar_pickle.hpp"
 
 #include "trainer/core/cifar.hpp"
+#include "trainer/core/corrupt.hpp"
 #include "trainer/core/pickle.hpp"
 
 #include <fmt/format.h>
@@ -9,10 +10,6 @@
 
 namespace ddprun {
 namespace {
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 /// The value of type T under `key`; `expected` is Python's name of the type.
 template <class T>

@@ -1,10 +1,11 @@
 #include "trainer/core/idx.hpp"
 
+#include "trainer/core/corrupt.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 namespace ddprun {
 namespace {
@@ -19,10 +20,6 @@ std::uint32_t word_at(std::span<const std::byte> file, std::size_t index) {
     word = (word << 8U) | std::to_integer<std::uint32_t>(byte);
   }
   return word;
-}
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
 }
 
 std::string_view likely_kind(std::uint32_t magic) {

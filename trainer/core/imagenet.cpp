@@ -1,19 +1,15 @@
 #include "trainer/core/imagenet.hpp"
 
 #include "base/parse.hpp"
+#include "trainer/core/corrupt.hpp"
 #include "trainer/core/mat_file.hpp"
 
 #include <fmt/format.h>
 
 #include <map>
-#include <utility>
 
 namespace ddprun {
 namespace {
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 using ClassByNumber = std::map<double, std::string>;
 

@@ -25,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, Fault>, 7> kFaults = {{
 constexpr std::int64_t kStepMax = 1'000'000'000'000;
 constexpr std::int64_t kDelayMaxMs = 3'600'000;
 
-Error refused(std::string_view text, std::string_view why) {
+Error bad_fault(std::string_view text, std::string_view why) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format(
@@ -70,20 +70,20 @@ Result<Injection> parse_injection(std::string_view text) {
   const std::string_view name = cut(when, '@');
   const auto* const fault =
       std::ranges::find(kFaults, name, &std::pair<std::string_view, Fault>::first);
-  if (fault == kFaults.end()) return refused(text, fmt::format("unknown fault '{}'", name));
+  if (fault == kFaults.end()) return bad_fault(text, fmt::format("unknown fault '{}'", name));
   injection.fault = fault->second;
 
   const std::string_view step = cut(when, ':');
   const auto number = number_of(step, 1, kStepMax);
-  if (!number) return refused(text, fmt::format("'{}' is not a step", step));
+  if (!number) return bad_fault(text, fmt::format("'{}' is not a step", step));
   injection.step = *number;
   if ((injection.fault == Fault::kSlow) == when.empty()) {
-    return refused(text, "slow, and only slow, has milliseconds after ':'");
+    return bad_fault(text, "slow, and only slow, has milliseconds after ':'");
   }
   if (!when.empty()) {
     const auto delay = number_of(when, 1, kDelayMaxMs);
     if (!delay)
-      return refused(
+      return bad_fault(
           text, fmt::format("'{}' is not a number of milliseconds (at most an hour)", when));
     injection.delay_ms = *delay;
   }
@@ -93,9 +93,9 @@ Result<Injection> parse_injection(std::string_view text) {
     const std::string_view key = cut(value, '=');
     const bool is_rank = key == "rank";
     if (!is_rank && key != "attempt")
-      return refused(text, fmt::format("unknown selector '{}'", key));
+      return bad_fault(text, fmt::format("unknown selector '{}'", key));
     if (!read_selector(value, is_rank ? injection.rank : injection.attempt)) {
-      return refused(text, fmt::format("{}='{}' is neither a number nor 'all'", key, value));
+      return bad_fault(text, fmt::format("{}='{}' is neither a number nor 'all'", key, value));
     }
   }
   return injection;

@@ -1,5 +1,7 @@
 #include "trainer/core/manifest.hpp"
 
+#include "trainer/core/corrupt.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -21,10 +23,6 @@ constexpr std::uint64_t kCountMax =
 constexpr std::size_t kFilesMax = 1024;
 constexpr std::size_t kNameBytesMax = 255;
 constexpr std::size_t kSha256Digits = 64;
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 /// Takes the fields of one JSON object one by one; error() keeps the first failure.
 class Fields {

@@ -1,5 +1,7 @@
 #include "trainer/core/mat_file.hpp"
 
+#include "trainer/core/corrupt.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,10 +44,6 @@ constexpr std::uint8_t kStructClass = 2;
 constexpr std::uint8_t kCharClass = 4;
 constexpr std::uint8_t kDoubleClass = 6;
 constexpr std::uint8_t kUint64Class = 15;
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 /// Little-endian. REQUIRES: bytes.size() <= 8.
 std::uint64_t number_of(std::string_view bytes) {

@@ -1,6 +1,7 @@
 // What a pickle of Python 2 may do with numpy's arrays: make an empty one and a type, and set the
 // state of both. (numpy's methods ndarray.__reduce__ and __setstate__ define a state.)
 
+#include "trainer/core/corrupt.hpp"
 #include "trainer/core/pickle_graph.hpp"
 #include "trainer/core/pickle_words.hpp"
 
@@ -10,10 +11,6 @@ namespace ddprun::pickle_graph {
 namespace {
 
 using namespace pickle_words;
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 /// Strides of a column-major array, by the rules of dense_strides().
 std::vector<std::int64_t> column_major_strides(std::span<const std::int64_t> shape) {

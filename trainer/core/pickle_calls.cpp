@@ -1,6 +1,7 @@
 // The calls that a pickle may make: three that make a tensor, a dict and a size. Those of numpy are
 // in pickle_arrays.cpp.
 
+#include "trainer/core/corrupt.hpp"
 #include "trainer/core/pickle_graph.hpp"
 #include "trainer/core/pickle_words.hpp"
 
@@ -12,10 +13,6 @@ namespace ddprun::pickle_graph {
 namespace {
 
 using namespace pickle_words;
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 Error bad_arguments(std::string_view function) {
   return corrupt(fmt::format("'{}' is called with wrong arguments", function));

@@ -1,6 +1,7 @@
 #include "trainer/core/pickle_graph.hpp"
 
 #include "base/check.hpp"
+#include "trainer/core/corrupt.hpp"
 
 #include <fmt/format.h>
 
@@ -9,10 +10,6 @@
 
 namespace ddprun::pickle_graph {
 namespace {
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 Error beyond(std::string_view what, std::size_t limit) {
   return make_error(Errc::kLimit, fmt::format("more than {} {}", limit, what));

@@ -1,3 +1,4 @@
+#include "trainer/core/corrupt.hpp"
 #include "trainer/core/pickle_graph.hpp"
 #include "trainer/core/pickle_words.hpp"
 
@@ -18,10 +19,6 @@ using pickle_graph::Mapping;
 using pickle_graph::Node;
 using pickle_graph::Sequence;
 using pickle_graph::Vocabulary;
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 /// The machine: a stack, marks on it, and a numbered memo of values.
 class Machine {

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-Error refused(std::string_view text, std::string_view why) {
+Error bad_schedule(std::string_view text, std::string_view why) {
   return make_error(
       Errc::kInvalidArgument,
       fmt::format("'{}' is not a schedule WAIT,WARMUP,ACTIVE,REPEAT: {}", text, why));
@@ -32,12 +32,12 @@ ProfileAction profile_action(const ProfileSchedule& schedule, std::int64_t step)
 Result<ProfileSchedule> parse_profile_schedule(std::string_view text) {
   constexpr std::size_t kNumbers = 4;
   const auto words = split(text, ',');
-  if (words.size() != kNumbers) return refused(text, "expected four numbers");
+  if (words.size() != kNumbers) return bad_schedule(text, "expected four numbers");
   std::array<std::int64_t, kNumbers> numbers{};
   for (std::size_t i = 0; i < kNumbers; ++i) {
     const auto number = parse_int<std::int64_t>(words[i]);
     if (!number || *number < 0 || *number > ProfileSchedule::kStepsMax) {
-      return refused(
+      return bad_schedule(
           text,
           fmt::format(
               "'{}' is not a whole number from 0 to {}", words[i], ProfileSchedule::kStepsMax));
@@ -45,9 +45,10 @@ Result<ProfileSchedule> parse_profile_schedule(std::string_view text) {
     numbers[i] = *number;
   }
   const auto [wait, warmup, active, repeat] = numbers;
-  if (active < 1) return refused(text, "a cycle must record at least one step");
+  if (active < 1) return bad_schedule(text, "a cycle must record at least one step");
   if (wait + warmup + active > ProfileSchedule::kStepsMax) {
-    return refused(text, fmt::format("a cycle has at most {} steps", ProfileSchedule::kStepsMax));
+    return bad_schedule(
+        text, fmt::format("a cycle has at most {} steps", ProfileSchedule::kStepsMax));
   }
   return ProfileSchedule{.wait = wait, .warmup = warmup, .active = active, .repeat = repeat};
 }

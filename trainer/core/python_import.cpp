@@ -1,5 +1,6 @@
 #include "trainer/core/python_import.hpp"
 
+#include "trainer/core/corrupt.hpp"
 #include "trainer/core/model_kind.hpp"
 
 #include <fmt/format.h>
@@ -17,10 +18,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::int64_t kCountMax = 1'000'000'000'000;  // epochs, steps, samples: beyond any run
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 /// Whether a tensor of a state dict is not a parameter: the statistics and counters of batch
 /// normalisation, which have no gradient. The models here have no other buffers.

@@ -1,6 +1,7 @@
 #include "trainer/core/safetensors.hpp"
 
 #include "base/check.hpp"
+#include "trainer/core/corrupt.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -50,10 +51,6 @@ const Kind& kind_of(DType dtype) {
   const auto found = std::ranges::find(kKinds, dtype, &Kind::dtype);
   DDPRUN_CHECK(found != kKinds.end());
   return *found;
-}
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
 }
 
 Error bad_tensor(std::string_view name, std::string_view why) {

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/parse.hpp"
+#include "trainer/core/corrupt.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,10 +17,6 @@ namespace {
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kRanksFile[] = "ranks.safetensors";
 constexpr char kParameters[] = "parameters";  // in the metadata: their names, one per line
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 std::string rank_prefix(std::size_t rank) {
   return fmt::format("rank{}.", rank);

@@ -1,5 +1,7 @@
 #include "trainer/core/torch_file.hpp"
 
+#include "trainer/core/corrupt.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +16,6 @@ namespace {
 constexpr std::string_view kFolder = "archive/";
 constexpr std::string_view kPickle = "data.pkl";
 constexpr std::string_view kStorages = "data/";
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT

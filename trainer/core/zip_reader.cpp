@@ -1,3 +1,4 @@
+#include "trainer/core/corrupt.hpp"
 #include "trainer/core/zip.hpp"
 #include "trainer/core/zip_format.hpp"
 
@@ -8,7 +9,6 @@
 #include <cstring>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include <zlib.h>
 
@@ -19,10 +19,6 @@ using namespace zip_format;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kCommentBytesMax = 0xffff;
-
-Error corrupt(std::string detail) {
-  return make_error(Errc::kCorrupt, std::move(detail));
-}
 
 Error bad_entry(std::string_view name, std::string_view why) {
   return corrupt(fmt::format("zip entry '{}': {}", name, why));
