@@ -3,7 +3,6 @@
 #include "base/check.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 namespace ddprun {
@@ -20,69 +19,6 @@ void Candidate::voted(Incarnation node, const Vote& vote) {
   // What was promised or granted in another instance means nothing in this one.
   if (vote.voter_state.instance != votes_.at(self_).voter_state.instance) return;
   votes_.insert_or_assign(node, vote);
-}
-
-/// The newest leaders that are dead to somebody.
-Candidate::Dead Candidate::newest_dead() const {
-  Dead dead;
-  for (const auto& [node, vote] : votes_) {
-    const LeaderDeath& told = vote.dead;
-    if (told.of.term > dead.newest.term) dead.newest = told.of;
-    const bool is_newer = told.of.term > dead.in_time.term;
-    if (told.in_time && is_newer) dead.in_time = told.of;
-  }
-  dead.is_replaced = std::ranges::any_of(votes_, [&dead](const auto& entry) {
-    return entry.second.dead.of == dead.newest && entry.second.dead.is_replaced;
-  });
-  return dead;
-}
-
-/// A leader that was proved dead in time is subtracted (E6), one that was proved dead too late
-/// counts as such (E9), unless whoever told the size had already obeyed a later one, which did that
-/// itself.
-Tally Candidate::view_of(const VoterSet& told, const Vote& vote, const Dead& dead) {
-  const auto counts = [&](const Leadership& leadership) {
-    return leadership.term != 0 && leadership.term >= told.round.term &&
-           leadership.term >= vote.voter_state.obeyed.term;
-  };
-  // One that led later has voted for itself, and others with it: its death comes too late here.
-  const bool subtracts = counts(dead.in_time) && dead.in_time.term == told.round.term;
-  std::map<Incarnation, bool> late;  // whether it is replaced
-  for (const LateDeath& death : told.late) {
-    if (subtracts && death.node == dead.in_time.leader) continue;
-    late.emplace(death.node, death.is_replaced);
-  }
-  if (!subtracts && counts(dead.newest)) late[dead.newest.leader] |= dead.is_replaced;
-  Tally tally;
-  tally.size = told.size - (subtracts ? 1 : 0);
-  tally.lost_leader = subtracts;
-  tally.late = static_cast<int>(late.size());
-  tally.replaced =
-      static_cast<int>(std::ranges::count_if(late, [](const auto& death) { return death.second; }));
-  return tally;
-}
-
-Candidate::Count Candidate::count(RoundId round) const {
-  Count found;
-  const Dead dead = newest_dead();  // once: a thousand nodes may have promised
-  for (const auto& [node, vote] : votes_) {
-    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {
-      if (told->round != round || told->size == 0) continue;
-      found.views.push_back(view_of(*told, vote, dead));
-      if (told->is_member) found.members.insert(node);
-      if (told->is_leader && setting_.may_use_half) found.leader = node;
-      // Those that the leader had no time to tell.
-      for (const RoundMember& member : told->members) {
-        if (votes_.contains(member.node)) found.members.insert(member.node);
-      }
-    }
-  }
-  for (Tally& tally : found.views) {
-    tally.given = static_cast<int>(found.members.size());
-    tally.has_leader = found.leader != Incarnation{};
-    tally.has_fence = setting_.fences.contains(round);
-  }
-  return found;
 }
 
 /// Whether that node has promised, and says that it never acknowledged that round, or that its
@@ -130,25 +66,11 @@ std::set<RoundId> Candidate::voter_sets() const {
 }
 
 std::optional<KnownVoterSet> Candidate::won(RoundId round, const std::set<RoundId>& fences) const {
-  const Count counted = count(round);
-  // Whoever leads belongs to it, or its death could not be subtracted from it.
-  if (!counted.members.contains(self_)) return std::nullopt;
-  std::optional<KnownVoterSet> best;
-  for (const Tally& tally : counted.views) {
-    const bool by_majority = wins_by_majority(setting_.rule, tally);
-    const bool by_fence = fences.contains(round) && wins_with_fence(setting_.rule, tally);
-    const bool by_half = by_fence || wins_by_tie(setting_.rule, tally);
-    if (!by_majority && !(by_half && setting_.may_use_half)) continue;
-    const int size = counted_size(setting_.rule, tally);
-    if (best && best->size <= size) continue;
-    best = KnownVoterSet{
-        .round = round,
-        .size = size,
-        .members = counted.members,
-        .half_suffices = !by_majority,
-        .casting = by_fence ? Incarnation{} : counted.leader};
-  }
-  return best;
+  const CastingVote casting{
+      .is_allowed = setting_.may_use_half,
+      .has_fence = setting_.fences.contains(round),
+      .gets_fence = fences.contains(round)};
+  return elected_by(setting_.rule, votes_, round, casting, self_);
 }
 
 std::vector<RoundId> Candidate::fences_wanted() const {
@@ -206,7 +128,7 @@ void Candidate::count_unheard(ElectionResult& result, const VoterState& newest) 
     const std::int64_t dead = vote.dead.of.term;
     on_proof |= dead != 0 && dead >= voter_state.obeyed.term;
   }
-  const bool leader_is_dead = newest_dead().newest.term == offered.term;
+  const bool leader_is_dead = dead_leaders(votes_).newest.term == offered.term;
   result.unheard = newest.offered_nodes - static_cast<int>(result.heard.size()) - late -
                    (leader_is_dead && newest.leader_ran ? 1 : 0);
   // Promises given when a lease had run out come later than the end of every lease; those given on

@@ -12,27 +12,13 @@
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/quorum.hpp"
 
-#include <boost/container/flat_set.hpp>
-
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 namespace ddprun {
-
-/// A voter set as a leader knows it.
-struct KnownVoterSet {
-  RoundId round;
-  int size = 0;
-  /// Those that are known; the others have not said so. In one piece: a leader looks through them
-  /// many times a second.
-  boost::container::flat_set<Incarnation> members;
-  bool half_suffices = false;  // to elect (E8, E10)
-  Incarnation casting{};       // if it belongs to that half; none: the fence is held
-};
 
 /// What a leader begins with.
 struct ElectionResult {
@@ -87,32 +73,16 @@ class Candidate {
   std::vector<RoundId> fences_wanted() const;
 
  private:
-  struct Dead {
-    Leadership newest;
-    bool is_replaced = false;  // others have taken the name or rank of `newest`
-    Leadership in_time;        // of those proved in time (E6)
-  };
-  struct Count {
-    // The voter set as each vote describes it. Each is true by itself; what two of them leave out
-    // may be the same node.
-    std::vector<Tally> views;
-    boost::container::flat_set<Incarnation> members;
-    Incarnation leader{};  // of the voter set's round, if it has voted
-  };
-
   bool has_not_acknowledged(Incarnation node, RoundId round) const;
-  Count count(RoundId round) const;
-  static Tally view_of(const VoterSet& told, const Vote& vote, const Dead& dead);
   std::set<RoundId> voter_sets() const;
   std::optional<KnownVoterSet> won(RoundId round, const std::set<RoundId>& fences) const;
   std::optional<ElectionResult> election_result_with(const std::set<RoundId>& fences) const;
   void count_unheard(ElectionResult& result, const VoterState& newest) const;
-  Dead newest_dead() const;
 
   Incarnation self_{};
   Setting setting_;
   std::int64_t term_ = 0;
-  std::map<Incarnation, Vote> votes_;  // its own included
+  Votes votes_;  // its own included
 };
 
 }  // namespace ddprun

@@ -438,11 +438,9 @@ TimePoint Coordinator::majority_heard_at() const {
       if (found == nodes_.end()) continue;
       of_each.push_back(member == self() ? kNever : found->second.heard_at);
     }
-    const auto needed =
-        std::max(1, votes_needed(voters.size, voters.half_suffices)) - 1;  // and one more
-    if (std::ssize(of_each) <= needed) return leads_until() - policy_.lease;
-    std::ranges::nth_element(of_each, of_each.begin() + needed, std::greater<>());
-    heard = std::min(heard, of_each[static_cast<std::size_t>(needed)]);
+    const auto of_quorum = quorum_heard_at(voters, of_each);
+    if (!of_quorum) return leads_until() - policy_.lease;
+    heard = std::min(heard, *of_quorum);
   }
   return heard;
 }

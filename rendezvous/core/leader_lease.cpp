@@ -4,7 +4,6 @@
 #include "rendezvous/core/policy.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <iterator>
 
 namespace ddprun {
@@ -88,7 +87,7 @@ HeartbeatReply LeaderLease::answer(Incarnation node) {
 /// Whoever gets the answer promises nobody for a lease from then on: so it counts, as if for ever,
 /// among those who hold what it is granted.
 TimePoint LeaderLease::grantable(
-    const KnownVoterSet& voters, const Held& held, Incarnation node) const {
+    const KnownVoterSet& voters, const QuorumHold& held, Incarnation node) const {
   if (!voters.members.contains(node)) return held.until;
   const auto& sent = confirmed_.at(node).sent;
   const bool holds_longer = sent && *sent + timing_.lease > held.until;
@@ -113,9 +112,8 @@ void LeaderLease::died(Incarnation node, TimePoint now) {
   const auto& sent = found->second.sent;
   const bool held = sent && now < *sent + timing_.lease + timing_.margin;
   if (held) {
-    for (KnownVoterSet& voters : voter_sets_) {
-      if (voters.members.erase(node) != 0) --voters.size;
-    }
+    for (KnownVoterSet& voters : voter_sets_)
+      subtract(voters, node);
   }
   confirmed_.erase(found);
   refresh(now);
@@ -142,22 +140,7 @@ bool LeaderLease::renew(TimePoint now) {
   return false;
 }
 
-/// Until when so many of those who promise until `held` do so.
-LeaderLease::Held LeaderLease::held_by(std::vector<TimePoint>& held, int votes) {
-  if (votes <= 0) return {.until = kNever, .with_one_more = kNever};
-  const auto needed = static_cast<std::size_t>(votes - 1);  // and one more
-  if (held.size() < needed) return {};
-  const auto last = held.begin() + static_cast<std::ptrdiff_t>(needed);
-  Held out{.until = {}, .with_one_more = kNever};
-  if (last != held.end()) {
-    std::ranges::nth_element(held, last, std::greater<>());
-    out.until = *last;
-  }
-  if (needed > 0) out.with_one_more = *std::min_element(held.begin(), last);
-  return out;
-}
-
-LeaderLease::Held LeaderLease::held_of(const KnownVoterSet& voters) const {
+QuorumHold LeaderLease::held_of(const KnownVoterSet& voters) const {
   std::vector<TimePoint> held;
   held.reserve(voters.members.size());
   std::optional<TimePoint> casting;
@@ -175,24 +158,7 @@ LeaderLease::Held LeaderLease::held_of(const KnownVoterSet& voters) const {
     held.push_back(*until);
     if (node == voters.casting) casting = until;
   }
-  const Held majority = held_by(held, std::max(1, votes_needed(voters.size, false)));
-  if (!voters.half_suffices) return majority;
-  const int votes = std::max(1, votes_needed(voters.size, true));
-  const bool is_fenced = voters.casting == Incarnation{};
-  if (!is_fenced && !casting) return majority;
-  Held half;
-  if (is_fenced) {
-    half = held_by(held, votes);
-  } else {
-    held.erase(std::ranges::find(held, *casting));
-    half = held_by(held, votes - 1);
-    half = {
-        .until = std::min(half.until, *casting),
-        .with_one_more = std::min(half.with_one_more, *casting)};
-  }
-  return {
-      .until = std::max(majority.until, half.until),
-      .with_one_more = std::max(majority.with_one_more, half.with_one_more)};
+  return quorum_hold(voters, held, casting);
 }
 
 void LeaderLease::refresh(TimePoint now) {

@@ -5,8 +5,8 @@
 // of the voter set has, nobody else can lead.
 
 #include "base/time.hpp"
-#include "rendezvous/core/candidate.hpp"
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/quorum.hpp"
 
 #include <boost/container/flat_map.hpp>
 
@@ -75,18 +75,17 @@ class LeaderLease {
   const std::vector<KnownVoterSet>& voter_sets() const { return voter_sets_; }
   /// All of them have come to this leader at some time.
   bool has_met_all() const {
-    return std::ranges::all_of(voter_sets_, [](const KnownVoterSet& voters) {
-      return std::ssize(voters.members) >= voters.size;
-    });
+    return std::ranges::all_of(
+        voter_sets_, [](const KnownVoterSet& voters) { return unmet_in(voters) <= 0; });
   }
   /// Whether `has_agreed`, by incarnation, holds for a majority of every one.
   bool majority_is(const auto& has_agreed) const {
     return std::ranges::all_of(
-        voter_sets_, [&](const KnownVoterSet& voters) { return has_majority(voters, has_agreed); });
+        voter_sets_, [&](const KnownVoterSet& voters) { return is_quorum(voters, has_agreed); });
   }
   /// The same with the one on offer.
   bool majority_is_with_offer(const auto& has_agreed) const {
-    return majority_is(has_agreed) && offered_ && has_majority(*offered_, has_agreed);
+    return majority_is(has_agreed) && offered_ && is_quorum(*offered_, has_agreed);
   }
 
  private:
@@ -97,23 +96,10 @@ class LeaderLease {
     std::vector<std::pair<std::int64_t, TimePoint>> answers;  // sent, not confirmed yet
   };
 
-  /// Until when a majority of a voter set votes for nobody else.
-  struct Held {
-    TimePoint until;
-    TimePoint with_one_more;  // if one that does not belong to it yet does so for ever
-  };
-
-  static bool has_majority(const KnownVoterSet& voters, const auto& has_agreed) {
-    const auto agreed = std::ranges::count_if(voters.members, has_agreed);
-    if (agreed >= votes_needed(voters.size, false)) return true;
-    const bool is_cast = voters.casting == Incarnation{} || has_agreed(voters.casting);
-    return voters.half_suffices && is_cast && agreed >= votes_needed(voters.size, true);
-  }
   Duration next_heartbeat(Incarnation node, TimePoint arrived) const;
   void note_heard(Confirmed& confirmed, std::int64_t heard, TimePoint now);
-  static Held held_by(std::vector<TimePoint>& held, int votes);
-  Held held_of(const KnownVoterSet& voters) const;
-  TimePoint grantable(const KnownVoterSet& voters, const Held& held, Incarnation node) const;
+  QuorumHold held_of(const KnownVoterSet& voters) const;
+  TimePoint grantable(const KnownVoterSet& voters, const QuorumHold& held, Incarnation node) const;
   void refresh(TimePoint now);
 
   Incarnation self_{};
@@ -126,8 +112,8 @@ class LeaderLease {
   TimePoint until_;
   TimePoint grants_until_;
   TimePoint granted_until_;
-  std::vector<Held> held_;  // as of then, of each voter set
-  Held offered_held_;       // of the one on offer
+  std::vector<QuorumHold> held_;  // as of then, of each voter set
+  QuorumHold offered_held_;       // of the one on offer
   TimePoint refreshed_at_;
   TimePoint spoke_at_;
   bool is_confirmed_ = false;

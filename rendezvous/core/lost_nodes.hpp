@@ -16,11 +16,6 @@
 
 namespace ddprun {
 
-/// How many of these voters have not come to this leader.
-inline int unmet_in(const KnownVoterSet& voters) {
-  return voters.size - static_cast<int>(voters.members.size());
-}
-
 class LostNodes {
  public:
   /// Nothing was heard of `node` for lease + margin. It may live.

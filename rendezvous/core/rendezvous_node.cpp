@@ -170,7 +170,7 @@ void RendezvousNode::bootstrap(TimePoint now) {
 void RendezvousNode::lead(const ElectionResult& election_result, TimePoint now) {
   candidate_.reset();
   Coordinator& leads = coordinator_.emplace(policy_, member_.node(), election_result, now);
-  leads.join(kSelfLink, member_.hello(), now, from_coordinator_);
+  leads.join(kSelfLink, member_.voter().hello(), now, from_coordinator_);
   member_.lead(election_result.instance, election_result.term, now, from_member_);
   announce_at_ = election_result.term > 1 ? now + kAnnounceInterval : kNever;
   announce_until_ = now + policy_.search_timeout;
@@ -632,15 +632,15 @@ void RendezvousNode::ask(Link link, Caller& caller, TimePoint now) {
 
 /// Whether those who wait here could make this node the leader. Asking in vain would bind them to a
 /// term that nobody leads.
-bool RendezvousNode::would_win(const Member& member, bool has_fence, TimePoint now) const {
+bool RendezvousNode::would_win(const Voter& voter, bool has_fence, TimePoint now) const {
   Candidate::Setting setting = candidate_setting(now);
   setting.rule.has_fence = has_fence;
-  Candidate trial(member.node().incarnation, std::move(setting));
+  Candidate trial(voter.node().incarnation, std::move(setting));
   constexpr std::int64_t kAny = 1;
   const auto as_vote = [](const PreVote& pre_vote) {
     return Vote{.term = kAny, .dead = pre_vote.dead, .voter_state = pre_vote.voter_state};
   };
-  trial.ask_for(as_vote(member.pre_vote(now)));
+  trial.ask_for(as_vote(voter.pre_vote(now)));
   for (const auto& [link, caller] : callers_) {
     if (!caller.pre_vote) continue;
     trial.voted(caller.hello.node.incarnation, as_vote(*caller.pre_vote));
@@ -651,11 +651,11 @@ bool RendezvousNode::would_win(const Member& member, bool has_fence, TimePoint n
 Candidate::Setting RendezvousNode::candidate_setting(TimePoint now) const {
   Candidate::Setting setting;
   setting.rule = {.nodes = policy_.nodes, .has_fence = policy_.has_fence};
-  setting.may_use_half = member_.may_use_half(now);
+  setting.may_use_half = member_.voter().may_use_half(now);
   setting.lease = policy_.lease;
   setting.margin = policy_.margin;
   setting.regroup = member_.regroup(now);
-  setting.led = member_.led();
+  setting.led = member_.voter().led();
   for (const auto& [voters, fence] : fences_) {
     if (fence.instance != member_.instance() || !fence.holder) continue;
     const bool is_ours = *fence.holder == member_.node().incarnation;
@@ -667,7 +667,7 @@ Candidate::Setting RendezvousNode::candidate_setting(TimePoint now) const {
 /// Asks the rules what would end the wait, by trying it on a copy of this node.
 QuorumLossFacts RendezvousNode::quorum_loss_facts(TimePoint now) const {
   QuorumLossFacts facts;
-  facts.round = split_hosts(member_.hosts());
+  facts.round = split_hosts(member_.voter().hosts());
   facts.here.push_back(policy_.node.host);
   std::set<Incarnation> here;
   std::vector<std::string> new_here;
@@ -681,28 +681,27 @@ QuorumLossFacts RendezvousNode::quorum_loss_facts(TimePoint now) const {
     facts.here.push_back(caller.hello.node.host);
     here.insert(caller.hello.node.incarnation);
   }
-  Effects ignored;
-  Member after_resets = member_;
-  Member after_replacements = member_;
+  Voter after_resets = member_.voter();
+  Voter after_replacements = member_.voter();
   std::set<Incarnation> replaced;
   for (const auto& [node, is_silent] : member_.missing(now)) {
     if (!is_silent || here.contains(node.incarnation)) continue;
-    if (!member_.has_vote(node.incarnation)) continue;
+    if (!member_.voter().has_vote(node.incarnation)) continue;
     facts.missing.push_back(node.host);
     if (std::ranges::find(new_here, node.host) != new_here.end()) facts.back.push_back(node.host);
     replaced.insert(node.incarnation);
     const Leadership& obeyed = member_.voter_state().obeyed;
     if (node.incarnation == obeyed.leader) {
       if (member_.is_leader_dead()) facts.ended.push_back(node.host);
-      after_resets.goodbye(obeyed, now, ignored);
+      after_resets.goodbye(obeyed, now);
     } else {
-      after_resets.line_ended(node.incarnation, now, ignored);
+      after_resets.line_ended(node.incarnation);
     }
   }
   after_replacements.set_replaced(std::move(replaced));
   facts.ends_by_reset = policy_.trusts_reset && would_win(after_resets, policy_.has_fence, now);
   facts.ends_by_replacement = would_win(after_replacements, policy_.has_fence, now);
-  facts.ends_by_fence = !policy_.has_fence && would_win(member_, true, now);
+  facts.ends_by_fence = !policy_.has_fence && would_win(member_.voter(), true, now);
   facts.trusts_replacement = policy_.trusts_replacement;
   return facts;
 }
@@ -810,7 +809,7 @@ void RendezvousNode::mind_candidacy(TimePoint now) {
     }
     candidate_.emplace(member_.node().incarnation, candidate_setting(now));
     // A node that is replaced may have led on alone, in terms that nobody here knows.
-    const std::int64_t step = member_.has_replaced() ? kReplacedStep : 1;
+    const std::int64_t step = member_.voter().has_replaced() ? kReplacedStep : 1;
     candidate_->ask_for(member_.vote_for_itself(newest + step, now));
     for (auto& [link, caller] : callers_) {
       ask(link, caller, now);
@@ -820,7 +819,7 @@ void RendezvousNode::mind_candidacy(TimePoint now) {
   claim_fences(now);
   auto election_result = candidate_ ? candidate_->election_result() : std::nullopt;
   if (!election_result) return;
-  election_result->hosts = split_hosts(member_.hosts());
+  election_result->hosts = split_hosts(member_.voter().hosts());
   lead(*election_result, now);
 }
 
@@ -920,7 +919,7 @@ std::vector<Endpoint> RendezvousNode::uninformed() const {
   for (const Endpoint& endpoint : policy_.meet)
     add(endpoint);
   if (announce_at_ > announce_until_) return others;
-  for (const Successor& successor : member_.successors()) {
+  for (const Successor& successor : member_.voter().successors()) {
     if (!coordinator_->nodes().contains(successor.node)) add(successor.at);
   }
   return others;

@@ -162,8 +162,8 @@ class RendezvousNode {
   void mind_turn(TimePoint now);
   void mind_callers(TimePoint now);
   void mind_candidacy(TimePoint now);
-  bool would_win(TimePoint now) const { return would_win(member_, policy_.has_fence, now); }
-  bool would_win(const Member& member, bool has_fence, TimePoint now) const;
+  bool would_win(TimePoint now) const { return would_win(member_.voter(), policy_.has_fence, now); }
+  bool would_win(const Voter& voter, bool has_fence, TimePoint now) const;
   void mind_quorum_loss(TimePoint now);
   QuorumLossFacts quorum_loss_facts(TimePoint now) const;
   void claim_fences(TimePoint now);

@@ -378,7 +378,7 @@ class Restarts(Case):
         os.mkfifo(gate)
         program = self.directory / "wrapped.sh"
         # It waits for the signal rather than handle it: the exit that a handler asks for is
-        # swallowed where it runs in the end of a file, as behind a note that is answered quickly.
+        # swallowed if it runs while a file is closed, as after a note that is answered quickly.
         program.write_text(f"""#!/bin/bash
             python3 -c '
 import signal

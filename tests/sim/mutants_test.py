@@ -44,15 +44,15 @@ CCACHE = {"CCACHE_SLOPPINESS": "include_file_mtime,include_file_ctime"}
 # name: [(file, what stands there, what the mutant has instead)]
 MUTANTS = {
     "lease counted from receipt": [
-        ("member.cpp", "const TimePoint until = sent_.front().at + std::min(answer.grant, lease_);",
-         "const TimePoint until = now + std::min(answer.grant, lease_);")],
+        ("follower.cpp", "workers_.extend(sent_at + std::min(reply.grant, lease), out);",
+         "workers_.extend(now + std::min(reply.grant, lease), out);")],
     "vote without expiry": [
-        ("member.cpp", "is_leader_dead() || now >= hold_until_;",
-         "is_leader_dead() || now >= hold_until_ - lease_;")],
+        ("voter.cpp", "is_leader_dead() || now >= leader_.hold_until;",
+         "is_leader_dead() || now >= leader_.hold_until - leader_.lease;")],
     "proof without majority": [
-        ("candidate.cpp", "    if (!by_majority && !(by_half && setting_.may_use_half)) continue;",
-         "    const bool has_proof = newest_dead().newest.term != 0;\n"
-         "    if (!has_proof && !by_majority && !(by_half && setting_.may_use_half)) continue;")],
+        ("quorum.cpp", "    if (!by_majority && !(by_half && casting.is_allowed)) continue;",
+         "    const bool has_proof = dead_leaders(votes).newest.term != 0;\n"
+         "    if (!has_proof && !by_majority && !(by_half && casting.is_allowed)) continue;")],
     "leader without majority": [
         ("leader_lease.cpp", "  until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
          "  until_ = until >= now ?")],
@@ -60,13 +60,14 @@ MUTANTS = {
         ("coordinator.cpp", "  if (round_.acknowledged.size() < round_.to_run.size()) return false;\n",
          "  if (phase_ == Phase::kOffered) return lease_.until() > now;\n")],
     "a thawed agent that spawns": [
-        ("member.cpp", "  if (now >= lease_until_) return report_workers(out);\n", ""),
-        ("member.cpp", "  if (!runs_workers() || now < lease_until_ || std::exchange(killed_, true)) return;",
-         "  if (!runs_workers() || now < lease_until_ + 2 * lease_ || std::exchange(killed_, true)) return;")],
+        ("worker_lease.cpp", "  if (now >= until_) return false;\n", ""),
+        ("worker_lease.cpp", "  if (!are_running() || now < until_ || std::exchange(is_killed_, true)) return;",
+         "  const TimePoint until = until_ + 2 * voter_.leader().lease;\n"
+         "  if (!are_running() || now < until || std::exchange(is_killed_, true)) return;")],
     "a voter restarted with its vote": [
-        ("member.cpp", "  if (newest.number == 0) return voter_state_.offered.is_member;\n", "  return true;\n"),
+        ("voter.cpp", "  if (newest.number == 0) return state_.offered.is_member;\n", "  return true;\n"),
         ("candidate.cpp", "  if (vote.voter_state.instance != votes_.at(self_).voter_state.instance) return;\n", ""),
-        ("candidate.cpp", "    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {\n      if (told->round != round",
+        ("quorum.cpp", "    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {\n      if (told->round != round",
          "    if (vote.voter_state.committed.size == 0) found.members.insert(node);\n"
          "    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {\n      if (told->round != round")],
     "budget forgotten": [
@@ -90,23 +91,23 @@ MUTANTS = {
         ("leader_lease.cpp", "  const bool is_limited = until < confirmed.heartbeat_at + timing_.lease;",
          "  const bool is_limited = false;")],
     "a deposed leader that does not wait for what it granted": [
-        ("member.cpp", "  may_vote_at_ = std::max(now, past_.granted_until) + margin_;",
-         "  may_vote_at_ = now;")],
+        ("voter.cpp", "  own_.may_vote_at = std::max(now, own_.past.granted_until) + leader_.margin;",
+         "  own_.may_vote_at = now;")],
     "a survivor that joins a bootstrap leader": [
-        ("member.cpp", "  const bool is_ours = may_join(welcome.instance, welcome.has_begun);",
+        ("voter.cpp", "  const bool is_ours = may_join(welcome.instance, welcome.has_begun);",
          "  const bool is_ours = true;"),
         ("rendezvous_node.cpp", "  if (theirs.exists() && theirs != leads.instance()) {", "  if (false) {"),
         ("rendezvous_node.cpp", "  if (!is_ours || !is_founder) return;", "  return;"),
         ("rendezvous_node.cpp", "  const bool is_ours = hello.voter_state.obeyed == ours;",
          "  const bool is_ours = hello.voter_state.obeyed.term == ours.term;")],
     "a spare that joins a bootstrap leader": [
-        ("member.cpp", "  if (!is_other || knows_that_it_has_begun() || runs_workers()) return false;",
-         "  if (!is_other || has_begun(voter_state_) || runs_workers()) return false;"),
-        ("member.cpp", "  return has_begun_there || !begun_.exists() || begun_ == instance;", "  return true;"),
-        ("member.cpp", "      .awaits = voter_state_.instance.exists() ? Instance() : begun_};", "      .awaits = {}};")],
+        ("voter.cpp", "  if (!is_other || knows_that_it_has_begun()) return false;",
+         "  if (!is_other || has_begun(state_)) return false;"),
+        ("voter.cpp", "  return has_begun_there || !begun_.exists() || begun_ == instance;", "  return true;"),
+        ("voter.cpp", "      .awaits = state_.instance.exists() ? Instance() : begun_};", "      .awaits = {}};")],
     "a leadership known by its term alone": [
-        ("member.cpp", "  const bool is_ours = leadership == voter_state_.obeyed;\n  // A lifeline",
-         "  const bool is_ours = leadership.term == voter_state_.obeyed.term;\n  // A lifeline")],
+        ("voter.cpp", "  const bool is_ours = leadership == state_.obeyed;\n  // A lifeline",
+         "  const bool is_ours = leadership.term == state_.obeyed.term;\n  // A lifeline")],
     "its own term again": [
         ("rendezvous_node.cpp", "member_.vote_for_itself(newest + step, now)", "member_.vote_for_itself(newest, now)")],
     "late proofs whoever may have led": [

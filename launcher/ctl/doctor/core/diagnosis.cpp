@@ -246,7 +246,9 @@ Finding judge_gpus(const Gpus& gpus) {
       gpus.visible ? entries_of(*gpus.visible, std::numeric_limits<int>::max()) : of_step;
   if (gpus.visible && named > 0 && named < of_step) {
     finding.seen = fmt::format(
-        "this task sees only {} of the step's {} on this node (CUDA_VISIBLE_DEVICES is '{}')",
+        "this task sees {} of the step's {} on this node (CUDA_VISIBLE_DEVICES is '{}'), not those "
+        "of "
+        "its other tasks",
         named,
         of_step,
         *gpus.visible);
