@@ -1,9 +1,8 @@
 #include "rendezvous/http_session.hpp"
 
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/read_until.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
 #include <fmt/format.h>
 
 #include <string_view>
@@ -14,52 +13,56 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kRequestBytesMax = 8'192;
-constexpr std::string_view kHeaderEnd = "\r\n\r\n";
+namespace beast = boost::beast;
+namespace http = beast::http;
 
-std::string answer(const HttpPage& page, bool with_body) {
-  const std::string location = page.location ? fmt::format("Location: {}\r\n", *page.location) : "";
-  return fmt::format(
-      "HTTP/1.1 {}\r\nServer: ddprun\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}"
-      "Connection: close\r\nCache-Control: no-store\r\n\r\n{}",
-      page.status,
-      page.content_type,
-      page.body.size(),
-      location,
-      with_body ? page.body : "");
-}
-
-HttpPage plain(std::string status, std::string body) {
-  return {.content_type = "text/plain", .body = std::move(body), .status = std::move(status)};
-}
-
-std::string answer_to(std::string_view request, const HttpPages& pages) {
-  const std::string_view line = request.substr(0, request.find("\r\n"));
-  const std::size_t method_end = line.find(' ');
-  const std::string_view method = line.substr(0, method_end);
-  const std::string_view rest = line.substr(method_end + 1);
-  const std::string_view path = rest.substr(0, rest.find_first_of(" ?"));
-  const bool with_body = method != "HEAD";
-  if (method != "GET" && method != "HEAD") {
-    return answer(plain("405 Method Not Allowed", "only GET and HEAD\n"), with_body);
-  }
-  if (path == "/healthz") return answer(plain("200 OK", "ok\n"), with_body);
-  const auto page = pages ? pages(path) : std::nullopt;
-  if (page) return answer(*page, with_body);
-  const std::string_view others = pages ? ", /status or /metrics" : "";
-  return answer(plain("404 Not Found", fmt::format("try /healthz{}\n", others)), with_body);
-}
+constexpr std::uint32_t kHeaderBytesMax = 8'192;
+constexpr int kOk = 200;
+constexpr int kNotFound = 404;
+constexpr int kMethodNotAllowed = 405;
+constexpr unsigned kVersion = 11;  // HTTP/1.1
 
 using Stream = asio::posix::stream_descriptor;
-using Transferred = std::tuple<boost::system::error_code, std::size_t>;
+using Parser = http::request_parser<http::empty_body>;
+using Response = http::response<http::string_body>;
+using Transferred = std::tuple<beast::error_code, std::size_t>;
 
-asio::awaitable<Transferred> read_header(Stream& stream, std::string& request) {
-  co_return co_await asio::async_read_until(
-      stream, asio::dynamic_buffer(request, kRequestBytesMax), kHeaderEnd, kTuple);
+Response response_of(HttpPage page) {
+  Response response(static_cast<http::status>(page.status), kVersion);
+  response.set(http::field::server, "ddprun");
+  response.set(http::field::content_type, page.content_type);
+  if (page.location) response.set(http::field::location, *page.location);
+  response.set(http::field::cache_control, "no-store");
+  response.keep_alive(false);
+  response.body() = std::move(page.body);
+  response.prepare_payload();
+  return response;
 }
 
-asio::awaitable<Transferred> write_all(Stream& stream, const std::string& bytes) {
-  co_return co_await asio::async_write(stream, asio::buffer(bytes), kTuple);
+HttpPage plain(int status, std::string body) {
+  return {.content_type = "text/plain", .body = std::move(body), .status = status};
+}
+
+HttpPage page_for(http::verb method, std::string_view target, const HttpPages& pages) {
+  if (method != http::verb::get && method != http::verb::head) {
+    return plain(kMethodNotAllowed, "only GET and HEAD\n");
+  }
+  const std::string_view path = target.substr(0, target.find('?'));
+  if (path == "/healthz") return plain(kOk, "ok\n");
+  if (const auto page = pages ? pages(path) : std::nullopt) return *page;
+  const std::string_view others = pages ? ", /status or /metrics" : "";
+  return plain(kNotFound, fmt::format("try /healthz{}\n", others));
+}
+
+asio::awaitable<Transferred> read_header(
+    Stream& stream, beast::flat_buffer& buffer, Parser& parser) {
+  co_return co_await http::async_read_header(stream, buffer, parser, kTuple);
+}
+
+asio::awaitable<Transferred> write(Stream& stream, const Response& response, bool with_body) {
+  http::response_serializer<http::string_body> serializer(response);
+  if (!with_body) co_return co_await http::async_write_header(stream, serializer, kTuple);
+  co_return co_await http::async_write(stream, serializer, kTuple);
 }
 
 }  // namespace
@@ -67,13 +70,19 @@ asio::awaitable<Transferred> write_all(Stream& stream, const std::string& bytes)
 asio::awaitable<void> serve_http(
     Descriptor socket, std::string received, TimePoint deadline, HttpPages pages) {
   Stream stream(co_await asio::this_coro::executor, socket.release());
-  if (received.find(kHeaderEnd) == std::string::npos) {
-    const auto got = co_await before(deadline, read_header(stream, received));
-    if (!got || std::get<0>(*got)) co_return;
-  }
-  const std::string reply = answer_to(received, pages);
-  // A peer that has gone needs no answer.
-  static_cast<void>(co_await before(deadline, write_all(stream, reply)));
+  beast::flat_buffer buffer;
+  buffer.commit(asio::buffer_copy(buffer.prepare(received.size()), asio::buffer(received)));
+  Parser parser;
+  parser.header_limit(kHeaderBytesMax);
+  parser.body_limit(boost::none);  // a body is never read
+  const auto got = co_await before(deadline, read_header(stream, buffer, parser));
+  if (!got || std::get<0>(*got)) co_return;
+  const http::verb method = parser.get().method();
+  const auto target = parser.get().target();
+  const Response response = response_of(page_for(method, {target.data(), target.size()}, pages));
+  const bool with_body = method != http::verb::head;
+  // If the client has gone, there is nobody to tell.
+  static_cast<void>(co_await before(deadline, write(stream, response, with_body)));
   ::shutdown(stream.native_handle(), SHUT_WR);
 }
 

@@ -10,20 +10,21 @@
 
 namespace ddprun {
 
-/// One page as it is now.
+/// A page at this moment.
 struct HttpPage {
   std::string content_type;
   std::string body;
-  std::string status = "200 OK";
+  int status = 200;
   std::optional<std::string> location = std::nullopt;  // of a redirect
 };
 
-/// What stands at `path`, such as "/status"; none if nothing does.
+/// The page at `path`, such as "/status"; none if there is none.
 using HttpPages = std::function<std::optional<HttpPage>(std::string_view path)>;
 
-/// Answers one HTTP request and closes: GET or HEAD /healthz with 200, a path of `pages` with that
-/// page and its status, other paths with 404, other methods with 405. `received` has been read from
-/// `socket` already; what has not come by `deadline`, or is longer than 8 KiB, is not answered.
+/// Answers one HTTP request and closes: GET or HEAD of /healthz with 200, of a path of `pages` with
+/// that page and its status, of another path with 404; another method with 405. `received` has been
+/// read from `socket` before. A header that is malformed, longer than 8 KiB or incomplete at
+/// `deadline` gets no answer.
 asio::awaitable<void> serve_http(
     Descriptor socket, std::string received, TimePoint deadline, HttpPages pages);
 

@@ -3,8 +3,8 @@
 #include "base/file.hpp"
 #include "base/parse.hpp"
 #include "rendezvous/address.hpp"
-#include "rendezvous/connect.hpp"
 #include "rendezvous/core/status_json.hpp"
+#include "rendezvous/http_get.hpp"
 
 #include <fmt/format.h>
 
@@ -138,37 +138,14 @@ std::vector<Endpoint> ways_to(const Address& address, std::uint16_t port) {
   return {{.host = "::1", .port = port}, {.host = "127.0.0.1", .port = port}};
 }
 
-/// What `endpoint` answers to an HTTP request for its status; fails with kTimedOut, or kPeerLost.
-Result<std::string> ask_for_status(const Endpoint& endpoint, TimePoint deadline) {
-  constexpr std::string_view kRequest =
-      "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  const auto socket = connect_to(endpoint, deadline);
-  if (!socket) return socket.error();
-  const auto sent = send_all(socket->get(), kRequest, deadline);
-  if (!sent) return sent.error();
-  std::string answer;
-  std::array<char, 1U << 16U> buffer{};
-  while (answer.size() < kStatusBytesMax) {
-    const auto got = receive_some(socket->get(), buffer, deadline);
-    if (!got && got.error().is(Errc::kTimedOut)) return got.error();
-    if (!got) break;  // its end
-    answer.append(buffer.data(), *got);
-  }
-  return answer;
-}
-
-/// Whether `answer` is that of a ddprun which others may join. One node's job answers as well, and
-/// takes nobody.
-bool is_of_job(std::string_view answer, int nodes_max) {
-  constexpr std::string_view kHeaderEnd = "\r\n\r\n";
-  const std::size_t end = answer.find(kHeaderEnd);
-  if (end == std::string_view::npos) return false;
-  const std::string_view header = answer.substr(0, end);
-  if (header.find("\r\nServer: ddprun") == std::string_view::npos) return false;
-  const std::string_view status_line = header.substr(0, header.find("\r\n"));
-  if (status_line.find(" 404 ") != std::string_view::npos) return false;  // a store alone
-  if (status_line.find(" 200 ") == std::string_view::npos) return true;   // it does not lead
-  const auto status = parse_status(answer.substr(end + kHeaderEnd.size()));
+/// Whether others may join the ddprun that replied. A job of one node replies as well, and takes
+/// none.
+bool is_of_job(const HttpResponse& response, int nodes_max) {
+  constexpr int kOk = 200;
+  constexpr int kNotFound = 404;  // of a store alone
+  if (response.server != "ddprun" || response.status == kNotFound) return false;
+  if (response.status != kOk) return true;  // it does not lead
+  const auto status = parse_status(response.body);
   return status && (status->nodes_max > 1 || nodes_max == 1);
 }
 
@@ -197,9 +174,9 @@ std::optional<PortOwner> owner_of(std::uint16_t port) {
 bool may_host_job(const PortOwner& owner, int nodes_max, IfHidden hidden, TimePoint deadline) {
   bool is_silent = false;
   for (const Endpoint& endpoint : owner.listens) {
-    const auto answer = ask_for_status(endpoint, deadline);
-    if (answer && is_of_job(*answer, nodes_max)) return true;
-    is_silent = is_silent || (!answer && answer.error().is(Errc::kTimedOut));
+    const auto response = http_get(endpoint, "/status", kStatusBytesMax, deadline);
+    if (response && is_of_job(*response, nodes_max)) return true;
+    is_silent = is_silent || (!response && response.error().is(Errc::kTimedOut));
   }
   // One that has just begun, or was stopped, says nothing. Nor may one be reached in another
   // container, whose processes are not seen from here.

@@ -18,12 +18,12 @@ HttpPage status_page(const RendezvousNode& node, std::string version, TimePoint 
   }
   page.content_type = "text/plain";
   if (const auto known = node.member().leader(); known && !known->leader.host.empty()) {
-    page.status = "307 Temporary Redirect";
+    page.status = 307;
     page.location = fmt::format("http://{}/status", known->leader.to_string());
     page.body = fmt::format("the leader is {}\n", known->leader.to_string());
     return page;
   }
-  page.status = "503 Service Unavailable";
+  page.status = 503;
   const QuorumLoss& loss = node.member().loss();
   page.body = fmt::format("this node of job '{}' knows of no leader now", node.policy().job);
   if (!loss.why.empty()) page.body += fmt::format(": {}; it waits until {}", loss.why, loss.ends);

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// What stands at /status of the node of `node`: the job's status as JSON if it leads, else the way
-/// to the leader (307), else that none is known (503). `version` is that of ddprun.
+/// The page /status of `node`: the job's status as JSON if it leads, a redirect to the leader (307)
+/// if it knows one, else 503. `version` is that of ddprun.
 HttpPage status_page(const RendezvousNode& node, std::string version, TimePoint now);
 
 }  // namespace ddprun

@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-/// What `coordinator` knows of the job, for whoever asks. `policy` is its own; `version` that of
-/// ddprun. Nodes that are lost and owe the present round nothing are left out.
+/// The status of the job that `coordinator` leads under `policy`. `version` is that of ddprun. Lost
+/// nodes that are no longer needed to end the current round are left out.
 JobStatus job_status(
     const RendezvousPolicy& policy,
     const Coordinator& coordinator,

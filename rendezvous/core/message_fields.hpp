@@ -1,44 +1,20 @@
 #pragma once
 
-// The form of each message on the wire, written once: for each type its fields in order, with name
-// and limits. A visitor of message_json.cpp writes them, reads them quickly, or reads them with a
-// reason for each refusal. docs/rendezvous.md tells the same to people.
-//
-// What one visitor is called with:
-//
-//   visit("name", number, Range)      visit("name", text, Length)      visit("name", flag)
-//   visit("name", list, Length, Range or nothing)                      visit("name", optional)
-//   visit("name", value of a type that has fields() here)              visit.require(claim, why)
+// The table of fields of each message (json_fields.hpp says how to read one). docs/rendezvous.md
+// describes the messages.
 
 #include "base/node_range.hpp"
+#include "rendezvous/core/json_fields.hpp"
 #include "rendezvous/core/lifeline_hello.hpp"
 #include "rendezvous/core/messages.hpp"
 
 #include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
+#include <string>
 #include <string_view>
-#include <type_traits>
 
 namespace ddprun::wire {
 
-/// Inclusive.
-struct Range {
-  std::int64_t min = 0;
-  std::int64_t max = 0;
-};
-
-constexpr Range between(std::int64_t min, std::int64_t max) {
-  return {.min = min, .max = max};
-}
-
-/// Bytes of a text or items of a list, at most.
-struct Length {
-  std::size_t max = 0;
-};
-
-// So large that nothing real comes near, and small enough to be exact in every reader of JSON.
+// Larger than any real value, and small enough to be exact in every JSON reader.
 inline constexpr Range kCount = between(0, 1'000'000'000'000'000);
 inline constexpr Range kNanoseconds = between(0, 1'000'000'000LL * 86'400 * 3'650);  // ten years
 inline constexpr int kNodesMax = NodeRange::kMaxNodes;
@@ -59,6 +35,7 @@ inline constexpr Length kHosts{40'960};  // of all nodes, with commas
 inline constexpr Length kSuccessors{16};
 inline constexpr Length kUndecided{kUndecidedMax};
 inline constexpr Length kProof{64};  // hex digits of HMAC-SHA256
+inline constexpr Length kType{32};
 
 /// By the order of the alternatives of Message.
 inline constexpr auto kTypes = std::to_array<std::string_view>(
@@ -71,9 +48,6 @@ static_assert(kTypes.size() == std::variant_size_v<Message>);
 inline constexpr std::array<std::string_view, 4> kWorkersStates = {
     "stopped", "running", "failed", "succeeded"};
 
-template <class T, class Value>
-concept Is = std::same_as<std::remove_const_t<T>, Value>;
-
 constexpr bool is_host(std::string_view text) {
   return text.find_first_of(" \t/@[]") == std::string_view::npos;
 }
@@ -81,7 +55,7 @@ constexpr bool is_host(std::string_view text) {
 void fields(auto& visit, Is<Endpoint> auto& endpoint) {
   visit("host", endpoint.host, kHost);
   visit("port", endpoint.port, between(0, 65'535));
-  visit.require(is_host(endpoint.host), "its host is neither a name nor an address");
+  visit.require(is_host(endpoint.host), "host is not a name or an address");
 }
 
 void fields(auto& visit, Is<RoundId> auto& round) {
@@ -228,7 +202,7 @@ void fields(auto& visit, Is<Acknowledge> auto& acknowledge) {
 
 void fields(auto& visit, Is<WorkerNews> auto& news) {
   visit("round", news.round);
-  visit("state", news.state);
+  visit("state", news.state, kWorkersStates);
   visit("failure", news.failure);
   visit("pids", news.pids, Length{kWorkersMax}, kPid);
   visit("has_saved", news.has_saved);
@@ -317,8 +291,8 @@ void fields(auto& visit, Is<Place> auto& place) {
   visit("group_size", place.group_size, between(1, kNodesMax));
   visit("first_rank", place.first_rank, kRanks);
   visit("world_size", place.world_size, between(1, kRanks.max));
-  visit.require(place.group_rank < place.group_size, "group_rank is not below group_size");
-  visit.require(place.first_rank < place.world_size, "first_rank is not below world_size");
+  visit.require(place.group_rank < place.group_size, "group_rank is not less than group_size");
+  visit.require(place.first_rank < place.world_size, "first_rank is not less than world_size");
 }
 
 void fields(auto& visit, Is<OfferRound> auto& offer) {
@@ -369,6 +343,19 @@ void fields(auto& visit, Is<LifelineHello> auto& line) {
   visit("incarnation", line.node);
   visit("leadership", line.leadership);
   visit("proof", line.proof, kProof);
+}
+
+/// A message on the wire: its type, then its own fields.
+template <class Body>
+struct Typed {
+  std::string& type;
+  Body& body;
+};
+
+template <class Body>
+void fields(auto& visit, const Typed<Body>& message) {
+  visit("type", message.type, kType);
+  fields(visit, message.body);
 }
 
 }  // namespace ddprun::wire

@@ -1,7 +1,6 @@
 #pragma once
 
-// Messages as JSON and back: what the frames between agents hold. The form of each is in
-// message_fields.hpp.
+// Messages as JSON: what the frames between agents hold. message_fields.hpp has the fields of each.
 
 #include "base/error.hpp"
 #include "rendezvous/core/lifeline_hello.hpp"
@@ -12,20 +11,19 @@
 
 namespace ddprun {
 
-/// May stand behind a message, and does behind a hello: whoever takes its connection for one of
-/// HTTP does not wait for more.
+/// May follow a message, and follows a hello: an HTTP server at the endpoint takes it for the end
+/// of a request, and answers at once.
 inline constexpr std::string_view kEndOfRequest = "\r\n\r\n";
 
-/// `message` as one JSON object, such as {"type":"vote_request","term":3}. Whatever a text holds,
-/// the result can be decoded: what is no UTF-8 and control characters are replaced, and a text that
-/// is too long is cut.
+/// `message` as one JSON object, such as {"type":"vote_request","term":3}. Any text can be sent:
+/// bytes that are not UTF-8 and control characters are replaced, and a text that is too long is
+/// cut.
 std::string encode(const Message& message);
 std::string encode(const LifelineHello& hello);
 
-/// What `text` says. Fails with kProtocol, naming the field that is missing, unknown, given twice,
-/// of another type or out of its range. What decodes is within all limits of message_fields.hpp.
-///
-/// Text as encode() writes it is read in one pass; other JSON of the same meaning is slower.
+/// The message in `text`. Fails with kProtocol, naming the field that is missing, unknown,
+/// repeated, of another type or out of its range. What is returned is within all limits of
+/// message_fields.hpp.
 Result<Message> decode(std::string_view text);
 Result<LifelineHello> decode_line(std::string_view text);
 

@@ -1,14 +1,14 @@
 #pragma once
 
-// What agents say to each other, as values. docs/rendezvous.md describes each field; on the wire
-// they are JSON (message_json.hpp). Whoever connected is the caller, and begins with a Hello.
+// The messages between agents, as values. docs/rendezvous.md describes each field; message_json.hpp
+// turns them into JSON. The caller is the node that opened the connection; it begins with a Hello.
 
-#include "base/endpoint.hpp"
 #include "base/suspicion.hpp"
 #include "base/time.hpp"
 #include "base/worker_contract.hpp"
+#include "rendezvous/core/node_info.hpp"
+#include "rendezvous/core/voter_state.hpp"
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,209 +18,12 @@
 
 namespace ddprun {
 
-/// One life of one agent, drawn at random at its start: a restarted agent is another one, and
-/// no vote or lease of the earlier life holds for it (E4).
-enum class Incarnation : std::uint64_t {};
-
-/// Rounds are counted through all terms, so a larger number is a later round.
-struct RoundId {
-  std::int64_t term = 0;  // of the leader that offered it; 0: no round
-  std::int64_t number = 0;
-
-  auto operator<=>(const RoundId&) const = default;
-};
-
-/// One leadership. Two leaders of different instances of a job may have one term, so whether
-/// two are the same is never asked of the number alone.
-struct Leadership {
-  std::int64_t term = 0;  // 0: none
-  Incarnation leader{};
-
-  bool operator==(const Leadership&) const = default;
-};
-
-/// One run of a job, from one bootstrap leader on, through all later leaders: leases and votes of
-/// one mean nothing in another. Starting the same job a second time at the
-/// same endpoint begins another instance, with term 1 again.
-struct Instance {
-  Incarnation bootstrap_leader{};  // its bootstrap leader; 0: no instance
-  std::int64_t bootstrapped_ms =
-      0;  // ms since 1970 by that node's clock; the later one of two gives way
-
-  bool exists() const { return bootstrap_leader != Incarnation{}; }
-  bool operator==(const Instance& other) const {
-    return bootstrap_leader == other.bootstrap_leader;
-  }
-};
-
-/// The machine of an agent, by what its kernel says. Empty: unknown.
-struct Machine {
-  std::string boot;  // /proc/sys/kernel/random/boot_id: another one after each start
-  std::string id;    // /etc/machine-id: stays
-
-  bool operator==(const Machine&) const = default;
-};
-
-/// Whether two agents surely have, or had, one machine.
-inline bool is_same_machine(const Machine& a, const Machine& b) {
-  const bool is_same_boot = !a.boot.empty() && a.boot == b.boot;
-  const bool is_rebooted = !a.id.empty() && a.id == b.id && a.boot != b.boot;
-  return is_same_boot || is_rebooted;
-}
-
-/// What a node came to run. Nodes of one job have one program and one role; their commands may
-/// differ (`--machine_rank 1`).
-struct Workload {
-  std::string program;  // file name without its directory, or "-m MODULE"
-  std::string role;
-  std::string command;  // as typed, cut, for people
-  std::string step;     // the Slurm step that it was started in, "812.0"; empty: none
-  // That step has as many nodes as the job at most (MAX of --nnodes), so no other step adds any.
-  bool step_is_complete = false;
-
-  bool operator==(const Workload&) const = default;
-};
-
-/// Whether a node that came to run `b` may run in the job of `a`: another one's workload, or a
-/// message that tells of a job.
-bool is_same_job(const auto& a, const Workload& b) {
-  return a.program == b.program && a.role == b.role;
-}
-
-/// Whether each of them was started in a Slurm step that is a job of its own.
-inline bool are_separate_steps(const Workload& a, const Workload& b) {
-  return a.step != b.step && a.step_is_complete && b.step_is_complete;
-}
-
-/// Who an agent is. Never changes while it lives.
-struct NodeInfo {
-  Incarnation incarnation{};
-  std::string host;  // for people, and for the order of nodes
-  Endpoint listens;  // where the others reach it; host "": where its connection comes from
-  std::optional<int> node_rank;  // the place it asks for
-  int workers = 1;               // that it starts in a round, >= 1
-  Machine machine;
-  Workload workload;
-
-  bool operator==(const NodeInfo&) const = default;
-};
-
-/// How the job ends, on every node.
-struct Verdict {
-  int exit_status = 0;
-  std::string why;  // a clause for people
-
-  bool operator==(const Verdict&) const = default;
-};
-
-/// A node that was proved dead too late to be subtracted from its voter set at once (E9).
-struct LateDeath {
-  Incarnation node{};
-  bool is_replaced =
-      false;  // another node has taken its name or rank, whether there is a proof or not
-
-  bool operator==(const LateDeath&) const = default;
-};
-
-/// Of VoterSet::late; more are not told, and count as alive.
-inline constexpr std::size_t kLateMax = 64;
-
-/// A node of a round's voter set.
-struct RoundMember {
-  Incarnation node{};
-  bool runs = false;  // or is a spare
-
-  bool operator==(const RoundMember&) const = default;
-};
-
-/// Who may elect: the nodes of a round and the spares that were there (E1), as one of them knows
-/// it.
-struct VoterSet {
-  RoundId round;                // number 0: none yet
-  int size = 0;                 // less those who were proved dead and cannot have voted
-  bool is_member = false;       // the node that says so belongs to it
-  bool is_leader = false;       // it led that round, and may cast the vote that breaks a tie (E8)
-  std::vector<LateDeath> late;  // counted in `size`
-  // Some of the others, the first successors, in case that the offer did not reach them.
-  std::vector<RoundMember> members;
-
-  bool operator==(const VoterSet&) const = default;
-};
-
-/// Of VoterState::unsettled. One more comes with each leader that is lost before its first round
-/// runs.
-inline constexpr std::size_t kUndecidedMax = 64;
-
-/// How far the job has come. Travels with every offer, so that whoever leads next knows it.
-struct Progress {
-  int attempt = 0;         // restarts for any reason: TORCHELASTIC_RESTART_COUNT
-  int restarts_used = 0;   // of the budget (R5)
-  int world = 0;           // workers of the round that is offered
-  int previous_world = 0;  // and of the round before; 0: there was none
-  std::string reason;      // why the round before ended; empty for the first
-
-  bool operator==(const Progress&) const = default;
-};
-
-/// What a node can tell a successor of the job's past (E5).
-struct VoterState {
-  Instance instance;      // of which all of this is; none: it knows nothing
-  std::int64_t term = 0;  // the newest that it obeyed or voted in
-  Leadership obeyed;      // the newest whose leader has welcomed it
-  VoterSet committed;     // of the newest round that it knows was started
-  VoterSet offered;       // of the newest round that it acknowledged; may be the same
-  // Of rounds in between that it acknowledged to other leaders, which may have started them unseen.
-  std::vector<VoterSet> undecided;
-  int offered_nodes = 0;    // that were to run in it
-  bool was_to_run = false;  // this node is one of those
-  bool leader_ran = true;   // so was the leader that offered it; not if it is unfit
-  int group_rank = -1;      // its place in the newest round it ran in; -1: none
-  Progress progress;        // with the newest round it acknowledged
-  std::optional<Verdict> verdict;
-
-  bool operator==(const VoterState&) const = default;
-};
-
-/// Whether a round of this instance was started, for all that whoever says so knows.
-inline bool has_begun(const VoterState& voter_state) {
-  return voter_state.committed.round.number != 0;
-}
-
-/// What a node knows of the death of a leader (E6, E9).
-struct LeaderDeath {
-  Leadership of;         // term 0: it knows of none
-  bool in_time = false;  // proved before that leader could have led again by the casting vote
-  bool is_replaced =
-      false;  // another node has taken its name or rank, whether there is a proof or not
-
-  bool operator==(const LeaderDeath&) const = default;
-};
-
-/// Changes each voter set of `standing`.
-template <class Change>
-void change_voter_sets(VoterState& voter_state, const Change& change) {
-  change(voter_state.committed);
-  change(voter_state.offered);
-  for (VoterSet& voters : voter_state.undecided) {
-    change(voters);
-  }
-}
-
-/// The voter sets that whoever says so knows of.
-inline std::vector<const VoterSet*> voter_sets_of(const VoterState& voter_state) {
-  std::vector<const VoterSet*> known = {&voter_state.committed, &voter_state.offered};
-  for (const VoterSet& voters : voter_state.undecided) {
-    known.push_back(&voters);
-  }
-  return known;
-}
-
 /// The workers of one node.
 enum class WorkersState : std::uint8_t {
-  kStopped,    // none of them runs, nor anything they left behind
+  kStopped,    // no process of them is left
   kRunning,    // started
-  kFailed,     // one of them ended badly; the others are being stopped
-  kSucceeded,  // all exited 0, and nothing is left behind
+  kFailed,     // one of them failed; the others are being stopped
+  kSucceeded,  // all exited with 0, and no process of them is left
 };
 
 /// Whether some of them may still run.
@@ -228,7 +31,7 @@ constexpr bool is_under_way(WorkersState state) {
   return state == WorkersState::kRunning || state == WorkersState::kFailed;
 }
 
-/// One line of what a worker wrote.
+/// One line of a worker's output.
 struct TextLine {
   std::string text;
 
@@ -242,18 +45,18 @@ struct FailureNews {
   int pid = 0;  // 0: it could not be started
   std::string host;
   std::string how;             // "exited with status 3"
-  int exit_status = 0;         // what the job ends with if it is not restarted
+  int exit_status = 0;         // the job's, unless it restarts
   int signal = 0;              // that ended the worker; 0: none
   bool can_be_retried = true;  // false: the program cannot be executed
   bool needs_pause = false;    // it could not be started: no process, no memory
-  // That it said (comparable_line), of a crash on start; told as soon as it was read.
+  // Of its output (comparable_line), if it crashed on start; sent as soon as it was read.
   std::optional<TextLine> last_line = std::nullopt;
 
-  /// If it was told to.
+  /// REQUIRES: it had a preemption notice.
   bool has_saved() const { return contract::has_saved(worker_end()); }
   bool may_come_of_notice() const { return contract::may_come_of_notice(worker_end()); }
   Suspicion suspicion() const { return ddprun::suspicion(worker_end()); }
-  /// The same failure, whether its last line is known yet or not. REQUIRES: both of one round.
+  /// Whether it is the same failure, with or without its last line. REQUIRES: both of one round.
   bool is_of_same_worker(const FailureNews& other) const {
     return rank == other.rank && pid == other.pid && host == other.host;
   }
@@ -266,7 +69,7 @@ struct FailureNews {
   }
 };
 
-/// A node that may lead next.
+/// A node that may become the next leader.
 struct Successor {
   Incarnation node{};
   Endpoint at;
@@ -276,11 +79,11 @@ struct Successor {
 
 // From the caller. -----------------------------------------------------------------------------
 
-/// The first words on every connection.
+/// The first message on every connection.
 struct Hello {
   std::string job;
   NodeInfo node;
-  // What has to be the same everywhere: whoever leads, it holds for all.
+  // These have to be the same on all nodes: the leader's apply to all.
   int nodes_min = 1;  // --nnodes
   int nodes_max = 1;
   int max_restarts = 0;
@@ -289,28 +92,28 @@ struct Hello {
   bool has_fence = false;  // --fence-dir
   bool trusts_replacement = false;
   VoterState voter_state;
-  // A round of that instance was started, as the caller was told, and none of its nodes is heard:
-  // it joins no other one of which no round was. None: it knows of none.
+  // The caller was told that a round of this instance was started, and hears none of its nodes. It
+  // does not join an instance that has started no round. None: it was not told of any.
   Instance awaits = {};
-  // The caller wants to know no more than whether the node that was to listen at this port of the
-  // machine it calls cannot do so. None: it wants to take part.
+  // The caller only asks whether the node that has to listen at this port of the called machine is
+  // unable to. None: it wants to take part.
   std::optional<int> asks_of_port = std::nullopt;
 
   bool operator==(const Hello&) const = default;
 };
 
-/// "I am alive." Counted from 1 on each connection.
+/// "I am alive." Numbered from 1 on each connection.
 struct Heartbeat {
   std::int64_t number = 0;
-  std::int64_t heard = 0;  // the newest HeartbeatReply that arrived here; 0: the Welcome
+  std::int64_t heard = 0;  // the newest HeartbeatReply received; 0: the Welcome
 
   bool operator==(const Heartbeat&) const = default;
 };
 
-/// "That reply arrived", sent at once, so that it counts for the leader's own lease (E2) before
-/// the next Heartbeat.
+/// "That reply arrived", sent at once, so that it counts for the leader's own lease (E2) before the
+/// next Heartbeat.
 struct Confirm {
-  std::int64_t heard = 0;  // the newest HeartbeatReply that arrived here
+  std::int64_t heard = 0;  // the newest HeartbeatReply received
   bool operator==(const Confirm&) const = default;
 };
 
@@ -321,61 +124,61 @@ struct Acknowledge {
   bool operator==(const Acknowledge&) const = default;
 };
 
-/// What its workers do, told whenever it changes and after every Welcome.
+/// The state of its workers, sent whenever it changes and after every Welcome.
 struct WorkerNews {
   RoundId round;
   WorkersState state = WorkersState::kStopped;
   std::optional<FailureNews> failure;  // with kFailed, and with the kStopped that follows
   std::vector<int> pids;               // by local rank, with kRunning; 0: ended
   bool has_saved = false;  // with kStopped, after a notice: each exited by itself, with 0 or 75
-  std::string unfit;       // why this node had better run no workers: its check; empty: it may
+  std::string unfit;       // why this node should run no workers, by its check; empty: it is fit
 
   bool operator==(const WorkerNews&) const = default;
 };
 
 inline constexpr std::size_t kFailureLinesMax = 40;
 
-/// The last output of the worker that ended the round, for the leader's console. Sent once it was
+/// The last output of the worker that ended the round, for the leader's console. Sent when it was
 /// read and no worker of the node is left.
 struct FailureText {
   RoundId round;
   int rank = 0;
-  std::vector<TextLine> lines;  // at most kFailureLinesMax; empty: none is known
+  std::vector<TextLine> lines;  // at most kFailureLinesMax; empty: unknown
 
   bool operator==(const FailureText&) const = default;
 };
 
 /// This node was told to stop.
 struct Leaving {
-  int signal = 0;          // SIGKILL, after another: a person says it again, and waits no longer
-  bool whole_job = false;  // the signal means the job, not the node (a Slurm step)
+  int signal = 0;          // SIGKILL if a person sent a second one, and does not wait any longer
+  bool whole_job = false;  // the signal is for the whole job, not for this node (a Slurm step)
 
   bool operator==(const Leaving&) const = default;
 };
 
-/// "I have lost my leader, my workers are stopped: I can vote." (E4)
+/// "I have lost my leader and my workers are stopped, so I can vote." (E4)
 struct PreVote {
-  LeaderDeath dead;  // the newest that this node knows of
+  LeaderDeath dead;  // the newest that this node knows
   VoterState voter_state;
 
   bool operator==(const PreVote&) const = default;
 };
 
-/// "I obey no leader of an older term, and voted for no other in this one." (E4)
+/// "I obey no leader of an older term, and have not voted for another node in this one." (E4)
 struct Vote {
   std::int64_t term = 0;
-  LeaderDeath dead;        // the newest that this node knows of
+  LeaderDeath dead;        // the newest that this node knows
   VoterState voter_state;  // as it was before the vote
 
   bool operator==(const Vote&) const = default;
 };
 
-/// The verdict is known here.
+/// The verdict has arrived.
 struct VerdictHeard {
   bool operator==(const VerdictHeard&) const = default;
 };
 
-// From whom was called. ------------------------------------------------------------------------
+// From the called node. ------------------------------------------------------------------------
 
 /// "You are with me: I lead."
 struct Welcome {
@@ -386,24 +189,24 @@ struct Welcome {
   Duration margin{};
   std::vector<Successor> successors;  // as in the newest offer
   bool has_begun = false;             // a round of that instance was started
-  bool is_full = false;               // a round runs without the caller, and has all nodes it may
+  bool is_full = false;               // a round runs without the caller, with all slots taken
 
   bool operator==(const Welcome&) const = default;
 };
 
-/// Replies to a Heartbeat; the newest one gets another reply when there is more to grant.
+/// Replies to a Heartbeat. The newest one gets another reply when there is more to grant.
 struct HeartbeatReply {
   std::int64_t number = 0;  // of the heartbeat
-  Duration grant{};  // the node's workers may run so long from when that heartbeat was sent (E3)
-  RoundId round;     // whose voter set it is that the next field counts
+  Duration grant{};         // how long workers may run, from when that heartbeat was sent (E3)
+  RoundId round;            // of the voter set that the next field counts
   int voter_count = 0;
-  Duration next{};  // from when that heartbeat was sent to when the next one is wanted
+  Duration next{};  // when the next heartbeat is due, from when that one was sent
 
   bool operator==(const HeartbeatReply&) const = default;
 };
 
-/// "The leader of this term is there." An answer to a hello; or the only message of a call,
-/// by which who leads tells whoever listens at the endpoint now.
+/// "The leader of this term is there." A reply to a Hello; or the only message of a call, with
+/// which the leader informs the node that now listens at the endpoint.
 struct Redirect {
   std::string job;
   std::string program;  // of Workload
@@ -411,25 +214,25 @@ struct Redirect {
   Instance instance;
   bool has_begun = false;  // a round of that instance was started
   Leadership leadership;
-  Endpoint leader;  // host "": where the connection leads to or comes from
+  Endpoint leader;  // host "": the other end of the connection
 
   bool operator==(const Redirect&) const = default;
 };
 
-/// "A node of that instance, of which a round was started, waits there for a leader." The only
-/// message of a call, to whoever listens at the endpoint now: a node that lost its memory may found
+/// "A node of that instance, which has started a round, waits there for a leader." The only message
+/// of a call, to the node that now listens at the endpoint: one that lost its memory may bootstrap
 /// the job again there.
 struct Survivor {
   std::string job;
   std::string program;  // of Workload
   std::string role;
   Instance instance;
-  Endpoint at;  // host "": where the connection comes from
+  Endpoint at;  // host "": the source address of the connection
 
   bool operator==(const Survivor&) const = default;
 };
 
-/// Why the waiting nodes cannot elect a leader, for people; empty: there is nothing to say.
+/// Why the waiting nodes cannot elect a leader, for people; empty: there is nothing to report.
 struct QuorumLoss {
   std::string why;   // "n1 is silent and ..., so n0 may not go on without it"
   std::string ends;  // when that is over: "it is heard again, or ..."
@@ -437,12 +240,13 @@ struct QuorumLoss {
   bool operator==(const QuorumLoss&) const = default;
 };
 
-/// "Nobody leads that I know of. Wait for that node, which may do so next: I do, or am it."
+/// "I know no leader. Wait for that node, which may lead next." It is the sender, or the node that
+/// the sender waits for.
 struct Wait {
   Incarnation node{};
   Endpoint at;
-  bool elsewhere = false;  // it is another than the one that says so
-  QuorumLoss loss = {};    // if it has been a while
+  bool elsewhere = false;  // the node is not the sender
+  QuorumLoss loss = {};    // after a while
   bool operator==(const Wait&) const = default;
 };
 
@@ -453,7 +257,7 @@ struct VoteRequest {
   bool operator==(const VoteRequest&) const = default;
 };
 
-/// What this node gets in a round.
+/// A node's slot in a round.
 struct Place {
   int group_rank = 0;  // 0 <= group_rank < group_size
   int group_size = 1;
@@ -463,48 +267,48 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// A round, before it starts.
+/// A round that is to start.
 struct OfferRound {
   RoundId round;
-  VoterSet committed;          // of the newest round that was started, as far as this node is in it
-  std::optional<Place> place;  // none: a spare
-  int nodes = 0;               // that run in it
-  bool leader_runs = true;     // the leader is one of these
-  int voter_count = 0;         // those and the spares
-  Endpoint master;             // where the workers meet; host "": where the leader was reached
+  VoterSet committed;                 // of the newest started round, if this node belongs to it
+  std::optional<Place> place;         // none: a spare
+  int nodes = 0;                      // that run in it
+  bool leader_runs = true;            // the leader is one of them
+  int voter_count = 0;                // the nodes and the spares
+  Endpoint master;                    // of the workers; host "": where the leader was reached
   std::vector<Successor> successors;  // in the order in which they are tried
-  std::string hosts;                  // of the nodes, with commas
+  std::string hosts;                  // of the nodes, separated by commas
   Progress progress;
 
   bool operator==(const OfferRound&) const = default;
 };
 
-/// All have acknowledged: start it.
+/// All nodes have acknowledged: start the round.
 struct StartRound {
   RoundId round;
 
   bool operator==(const StartRound&) const = default;
 };
 
-/// End the workers of this round.
+/// Stop the workers of this round.
 struct StopRound {
   RoundId round;
   std::string why;
   std::optional<FailureNews> culprit;  // none: no worker failed
-  bool restarts = false;               // another round is to follow
-  // The signal that announces the job's end, for workers to save; SIGKILL, later: they have no time
-  // left for it; 0: none.
+  bool restarts = false;               // another round follows
+  // The signal of a preemption notice, for workers to save; SIGKILL later, if no time is left; 0:
+  // none.
   int notice = 0;
-  int restarts_used = 0;  // that one included
+  int restarts_used = 0;  // this one included
   int restarts_max = 0;
-  int crashes = 0;       // how many attempts in a row crashed on start (crash_loop.hpp)
-  bool repeats = false;  // the last two alike
+  int crashes = 0;       // attempts in a row that crashed on start (crash_loop.hpp)
+  bool repeats = false;  // the last two crashed alike
   Duration pause{};      // before the next round
 
   bool operator==(const StopRound&) const = default;
 };
 
-/// How the job ends. An agent leaves once it is final, which it is when a majority has heard it.
+/// How the job ends. It is final once a majority has received it; then agents exit.
 struct VerdictNews {
   Verdict verdict;
   bool is_final = false;
@@ -512,14 +316,14 @@ struct VerdictNews {
   bool operator==(const VerdictNews&) const = default;
 };
 
-/// "Not with me." The agent ends.
+/// "You cannot join." The agent exits.
 struct Refuse {
-  std::string job;  // that runs there; empty: the caller may not know (another version or secret)
+  std::string job;  // that runs there; empty: not for the caller (another version or secret)
   int exit_status = 0;
   std::string why;
-  // Whose leader refuses, since another node has the place; none: somebody else does.
+  // Of the leader that refuses because another node has the node rank; none: any other reason.
   std::optional<Instance> instance = std::nullopt;
-  bool is_stranger = false;  // not of the caller's job at all: another id, program or role
+  bool is_stranger = false;  // the caller is of another job: its id, program or role differs
 
   bool operator==(const Refuse&) const = default;
 };

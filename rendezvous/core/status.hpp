@@ -1,7 +1,7 @@
 #pragma once
 
-// What a leader tells of its job to whoever asks (GET /status), as values. docs/operations.md
-// describes each field; as JSON they are in status_json.hpp.
+// What GET /status of a leader returns, as values. docs/reference.md describes each field;
+// status_json.hpp turns them into JSON.
 
 #include "base/time.hpp"
 
@@ -14,11 +14,11 @@ namespace ddprun {
 
 struct JobStatus {
   enum class State : std::uint8_t {
-    kGathering,  // waits for nodes, or for their answer to an offer
-    kPausing,    // waits before it offers the next round, mostly since workers crashed on start
+    kGathering,  // waits for nodes, or for their replies to an offer
+    kPausing,    // waits before it offers the next round, usually because workers crashed on start
     kRunning,    // a round runs
     kStopping,   // its workers are being stopped; another round or the end follows
-    kEnded,      // the verdict is out
+    kEnded,      // the verdict is known
   };
 
   struct Worker {
@@ -34,13 +34,13 @@ struct JobStatus {
 
   struct Node {
     enum class State : std::uint8_t {
-      kWaiting,    // belongs to the round, and its workers have not begun
+      kWaiting,    // belongs to the round, and its workers have not started
       kRunning,    // its workers run
       kFailed,     // one of its workers failed
       kStopped,    // its workers were stopped
-      kSucceeded,  // its workers all exited 0
+      kSucceeded,  // its workers all exited with 0
       kSpare,      // stands by
-      kSuspected,  // its connection is gone or silent; neither its death nor its lease is proved
+      kSuspected,  // silent or disconnected, and not yet known to be lost
     };
 
     std::string host;
@@ -48,11 +48,10 @@ struct JobStatus {
     std::uint64_t incarnation = 0;  // of its agent
     State state = State::kWaiting;
     bool is_leader = false;
-    std::optional<int> group_rank;  // none: a spare
-    std::optional<Duration>
-        heartbeat_age;            // since its last heartbeat came in; none: the leader itself
-    std::string unfit;            // why it had better run no workers; empty: it may
-    std::vector<Worker> workers;  // of this round, by local rank
+    std::optional<int> group_rank;          // none: a spare
+    std::optional<Duration> heartbeat_age;  // since its last heartbeat; none: the leader itself
+    std::string unfit;                      // why it should run no workers; empty: it is fit
+    std::vector<Worker> workers;            // of this round, by local rank
 
     bool operator==(const Node&) const = default;
   };
@@ -68,7 +67,7 @@ struct JobStatus {
   int nodes_min = 1;
   int nodes_max = 1;
   Duration lease{};
-  std::string reason;              // why the round before ended; empty: there was none
+  std::string reason;              // why the previous round ended; empty: there was none
   std::optional<int> exit_status;  // with kEnded
   std::vector<Node> nodes;         // by group rank, then the spares
 

@@ -9,15 +9,15 @@
 
 namespace ddprun {
 
-/// More than the largest job needs: 16,384 nodes of 8 workers.
+/// More than the largest job needs: 16,384 nodes with 8 workers each.
 inline constexpr std::size_t kStatusBytesMax = std::size_t{32} * 1024 * 1024;
 
-/// `status` as one JSON object and a newline, as docs/operations.md describes it. A text that is no
-/// UTF-8 has its bad bytes replaced.
+/// `status` as one JSON object and a newline, as docs/reference.md describes it. Bytes that are not
+/// UTF-8 are replaced.
 std::string to_json(const JobStatus& status);
 
-/// Reads what to_json wrote, here or in a later version: a field that is not known is passed over.
-/// Fails with kProtocol, naming the field that is missing, of another type or out of its range.
+/// Reads what to_json() wrote, also in a later version: unknown fields are skipped. Fails with
+/// kProtocol, naming the field that is missing, repeated, of another type or out of its range.
 Result<JobStatus> parse_status(std::string_view json);
 
 }  // namespace ddprun

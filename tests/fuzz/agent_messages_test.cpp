@@ -1,4 +1,4 @@
-// A hundred thousand messages between agents, valid, damaged or hostile. Run under ASan (preset
+// A hundred thousand messages and statuses, valid, damaged or hostile. Run under ASan (preset
 // dev), this shows that none crashes or leaks.
 
 #include "tests/fuzz/agent_messages_fuzz.hpp"
@@ -34,7 +34,8 @@ constexpr std::array<std::string_view, 14> kHostile = {
 class MessageMaker {
  public:
   std::string next() {
-    std::string text = encode(samples_[below(samples_.size())]);
+    std::string text = below(samples_.size() + 1) == 0 ? to_json(testing::sample_status())
+                                                       : encode(samples_[below(samples_.size())]);
     for (std::size_t i = below(4); i > 0 && !text.empty(); --i) {
       damage(text);
     }

@@ -26,10 +26,8 @@ class FrameMaker {
   std::string next() {
     std::string frame = valid();
     switch (below(8)) {
-      case 0:  // damaged bytes
-        for (std::size_t i = 0; i <= below(4); ++i) {
-          frame[below(frame.size())] = static_cast<char>(below(256));
-        }
+      case 0:
+        frame = damaged(std::move(frame));
         break;
       case 1:  // cut
         frame.resize(below(frame.size() + 1));
@@ -45,6 +43,13 @@ class FrameMaker {
         break;
       default:
         break;
+    }
+    return frame;
+  }
+
+  std::string damaged(std::string frame) {
+    for (std::size_t i = 0; i <= below(4); ++i) {
+      frame[below(frame.size())] = static_cast<char>(below(256));
     }
     return frame;
   }
@@ -125,7 +130,9 @@ TEST(StoreFrames, OverRealSocketsHarmNobodyEither) {
   RawClient bystander(store, validate() + set("/bystander", "unharmed"));
   FrameMaker maker(kSeed + 1);
   for (int sent = 0; sent < kSocketFrames;) {
-    RawClient hostile(store);
+    const bool speaks_http = maker.below(4) == 0;
+    RawClient hostile(
+        store, speaks_http ? maker.damaged("GET /healthz HTTP/1.1\r\nA: b\r\n\r\n") : validate());
     std::string frames;
     for (std::size_t i = maker.below(100); i > 0; --i, ++sent) {
       frames += maker.next();

@@ -148,7 +148,7 @@ class AtThePort(Strangers):
             (b"\x16\x03\x01\x02\x00\x01", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x00" * 5, "closed: "),
             (b"\xddRN\x03" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
-            (b"\xddRN\x03\x00\x00\x00\x02no", "message: it is no JSON"),
+            (b"\xddRN\x03\x00\x00\x00\x02no", "message: it is not valid JSON"),
             (b"\xddRL\x03\x00\x00\x00\x02{}", "lifeline: hello.job is missing"),
         ):
             with self.subTest(words=words):

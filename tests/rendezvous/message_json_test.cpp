@@ -109,56 +109,60 @@ TEST(MessageJson, RefusesByTheNameOfTheField) {
   EXPECT_EQ(refusal(R"({"type":"vote_request"})"), "message: vote_request.term is missing");
   EXPECT_EQ(
       refusal(R"({"type":"vote_request","term":"1"})"),
-      "message: vote_request.term is no whole number");
+      "message: vote_request.term is not an integer");
   EXPECT_EQ(
       refusal(R"({"type":"vote_request","term":1.0})"),
-      "message: vote_request.term is no whole number");
+      "message: vote_request.term is not an integer");
   EXPECT_EQ(
       refusal(R"({"type":"vote_request","term":18446744073709551615})"),
       "message: vote_request.term is 18446744073709551615; expected 0 to 1000000000000000");
   EXPECT_EQ(
       refusal(R"({"type":"vote_request","term":1,"colour":2})"),
-      "message: vote_request.\"colour\" is no field of it");
+      "message: vote_request has an unknown field \"colour\"");
   EXPECT_EQ(
-      refusal(R"({"type":"vote_request","term":1,"term":2})"), "message: \"term\" is given twice");
+      refusal(R"({"type":"vote_request","term":1,"term":2})"),
+      "message: vote_request.term appears twice");
   EXPECT_EQ(
       refusal(R"({"type":"leaving","signal":15,"whole_job":1})"),
-      "message: leaving.whole_job is neither true nor false");
+      "message: leaving.whole_job is not true or false");
   EXPECT_EQ(
       refusal(R"({"type":"start_round","round":{"term":1}})"),
       "message: start_round.round.number is missing");
   EXPECT_EQ(
-      refusal(R"({"type":"start_round","round":7})"), "message: start_round.round is no object");
+      refusal(R"({"type":"start_round","round":7})"),
+      "message: start_round.round is not an object");
   EXPECT_EQ(
       refusal(R"({"type":"workers","round":{"term":1,"number":1},"state":"asleep","pids":[]})"),
-      "message: workers.state is '\"asleep\"'");
+      "message: workers.state is \"asleep\"; expected one of stopped, running, failed, succeeded");
   EXPECT_EQ(
       refusal(R"({"type":"workers","round":{"term":1,"number":1},"state":"failed","pids":[1,-2]})"),
-      "message: workers.pids is -2; expected 0 to 4194304");
+      "message: workers.pids[1] is -2; expected 0 to 4194304");
   EXPECT_EQ(
       refusal(
           R"({"type":"redirect","job":"j","program":"a","role":"b",)"
           R"("instance":{"bootstrap_leader":"0000000000000001","bootstrapped_ms":1},"has_begun":true,)"
           R"("leadership":{"term":1,"leader":"0000000000000001"},)"
           R"("leader":{"host":"a b","port":1}})"),
-      "message: redirect.leader cannot be: its host is neither a name nor an address");
+      "message: redirect.leader is invalid: host is not a name or an address");
 }
 
 TEST(MessageJson, RefusesWhatIsNoMessage) {
-  EXPECT_EQ(refusal(""), "message: it is no JSON");
-  EXPECT_EQ(refusal("\xFF\xFE"), "message: it is no JSON");
+  EXPECT_EQ(refusal(""), "message: it is not valid JSON");
+  EXPECT_EQ(refusal("\xFF\xFE"), "message: it is not valid JSON");
   EXPECT_EQ(
       refusal(R"({"type":"vote_request","term":1} )"
               "x"),
-      "message: it is no JSON");
-  EXPECT_EQ(refusal(R"({"type":"vote_request","term":1)"), "message: it is no JSON");
-  EXPECT_EQ(refusal("[]"), "message: it is no JSON object");
-  EXPECT_EQ(refusal("{}"), "message: it has no type");
-  EXPECT_EQ(refusal(R"({"type":7})"), "message: it has no type");
-  EXPECT_EQ(refusal(R"({"type":"dance"})"), "message: type \"dance\" is unknown");
+      "message: it is not valid JSON");
+  EXPECT_EQ(refusal(R"({"type":"vote_request","term":1)"), "message: it is not valid JSON");
+  EXPECT_EQ(refusal("[]"), "message: it is not an object");
+  EXPECT_EQ(refusal("{}"), "message: type is missing");
+  EXPECT_EQ(refusal(R"({"type":7})"), "message: type is not text");
+  EXPECT_EQ(refusal(R"({"type":"dance"})"), "message: unknown type 'dance'");
   EXPECT_EQ(
-      refusal(std::string(10'000, '[') + std::string(10'000, ']')),
-      "message: it is nested deeper than 8");
+      refusal(std::string(10'000, '[') + std::string(10'000, ']')), "message: it is not an object");
+  EXPECT_EQ(
+      refusal(R"({"x":)" + std::string(10'000, '[') + std::string(10'000, ']') + "}"),
+      "message: it is nested deeper than 16");
 }
 
 TEST(MessageJson, RefusesWhatIsTooLongOrUnprintable) {
@@ -179,7 +183,7 @@ TEST(MessageJson, RefusesWhatIsTooLongOrUnprintable) {
       refusal(
           R"({"type":"workers","round":{"term":1,"number":1},"state":"running","pids":[)" + pids +
           "]}"),
-      "message: workers.pids has 4097 items; at most 4096");
+      "message: workers.pids has more than 4096 items");
 }
 
 TEST(MessageJson, RefusesValuesThatContradictEachOther) {
@@ -241,8 +245,8 @@ TEST(MessageJson, AHelloOfALifeLineComesBackAsItWent) {
           R"({"job":"j","incarnation":"A1","leadership":{"term":7,"leader":"00000000000000b2"},"proof":""})")
           .error()
           .detail,
-      "lifeline: hello.incarnation is not 16 small hex digits");
-  EXPECT_EQ(decode_line("no").error().detail, "lifeline: it is no JSON");
+      "lifeline: hello.incarnation is not 16 lowercase hex digits");
+  EXPECT_EQ(decode_line("no").error().detail, "lifeline: it is not valid JSON");
 }
 
 }  // namespace

@@ -107,14 +107,17 @@ TEST(PortOwner, SaysWhoseItIsIfTheProgramIsHidden) {
 
 TEST(MayHostJob, NotAProgramThatSpeaksOtherwise) {
   EXPECT_FALSE(may_host(Program("127.0.0.1", "SSH-2.0-OpenSSH_9.2\r\n")));
-  EXPECT_FALSE(may_host(Program("127.0.0.1", "HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\n{}")));
-  EXPECT_FALSE(may_host(Program("127.0.0.1", "HTTP/1.1 404 Not Found\r\nServer: ddprun\r\n\r\n")))
+  EXPECT_FALSE(may_host(
+      Program("127.0.0.1", "HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Length: 2\r\n\r\n{}")));
+  EXPECT_FALSE(may_host(Program(
+      "127.0.0.1", "HTTP/1.1 404 Not Found\r\nServer: ddprun\r\nContent-Length: 0\r\n\r\n")))
       << "a store alone";
 }
 
 TEST(MayHostJob, AnAgentThatDoesNotLead) {
-  EXPECT_TRUE(may_host(
-      Program("127.0.0.1", "HTTP/1.1 503 Service Unavailable\r\nServer: ddprun\r\n\r\nno leader")));
+  EXPECT_TRUE(may_host(Program(
+      "127.0.0.1",
+      "HTTP/1.1 503 Service Unavailable\r\nServer: ddprun\r\nContent-Length: 9\r\n\r\nno leader")));
 }
 
 TEST(MayHostJob, ASilentProgramIfItMayBeADdprun) {

@@ -1,8 +1,9 @@
 #pragma once
 
-// One of each message, with every optional field given.
+// One of each message, with every optional field given; and a status.
 
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/status.hpp"
 
 #include <vector>
 
@@ -172,6 +173,20 @@ inline std::vector<Message> sample_messages() {
           .exit_status = 2,
           .why = "--node-rank 1 is taken by n3",
           .instance = Instance{.bootstrap_leader = Incarnation{0xC8}, .bootstrapped_ms = 1}}};
+}
+
+inline JobStatus sample_status() {
+  JobStatus status;
+  status.job = "job 7";
+  status.lease = std::chrono::milliseconds(1500);
+  status.exit_status = 1;
+  JobStatus::Node node;
+  node.host = "n1";
+  node.group_rank = 0;
+  node.heartbeat_age = std::chrono::milliseconds(250);
+  node.workers = {{.rank = 0, .local_rank = 0, .pid = 812}};
+  status.nodes = {node, JobStatus::Node()};
+  return status;
 }
 
 }  // namespace ddprun::testing

@@ -106,18 +106,21 @@ TEST(StatusJson, ReplacesBytesThatAreNoText) {
 
 TEST(StatusJson, NamesTheFieldThatIsWrong) {
   const std::vector<std::pair<std::pair<std::string, std::string>, std::string>> wrong = {
-      {{"\"round\":5", "\"rounds\":5"}, "field 'round': is missing"},
-      {{"\"round\":5", "\"round\":-5"}, "field 'round': expected a whole number from 0"},
-      {{"\"attempt\":4", "\"attempt\":99999999999"}, "field 'attempt': expected a whole number"},
-      {{"\"attempt\":4", "\"attempt\":18446744073709551615"}, "field 'attempt': expected a whole"},
-      {{"\"lease_s\":1.5", "\"lease_s\":1e30"}, "field 'lease_s': expected seconds"},
-      {{"\"state\":\"ended\"", "\"state\":\"bored\""}, "field 'state': is a state that this"},
-      {{"\"pid\":813", "\"pid\":true"}, "field 'nodes[0].workers[1].pid': expected a whole"},
-      {{"\"host\":\"n1\"", "\"host\":1"}, "field 'nodes[1].host': expected a text"},
-      {{"\"ffff0000ffff0001\"", "\"xyz\""}, "field 'nodes[0].incarnation': expected hex"},
-      {{"\"is_leader\":true", "\"is_leader\":1"}, "'nodes[0].is_leader': expected true or false"},
-      {{"\"workers\":[]", "\"workers\":{}"}, "field 'nodes[1].workers': expected a list"},
-      {{"\"workers\":[]", "\"workers\":[7]"}, "field 'nodes[1].workers[0].': expected an object"},
+      {{"\"round\":5", "\"rounds\":5"}, "round is missing"},
+      {{"\"round\":5", "\"round\":-5"}, "round is -5; expected 0 to 9223372036854775807"},
+      {{"\"round\":5", "\"round\":5,\"round\":5"}, "round appears twice"},
+      {{"\"attempt\":4", "\"attempt\":99999999999"}, "attempt is 99999999999; expected 0 to 21474"},
+      {{"\"attempt\":4", "\"attempt\":18446744073709551615"}, "attempt is 18446744073709551615"},
+      {{"\"lease_s\":1.5", "\"lease_s\":1e30"}, "lease_s is not a number from 0"},
+      {{"\"lease_s\":1.5", "\"lease_s\":null"}, "lease_s is not a number from 0"},
+      {{"\"state\":\"ended\"", "\"state\":\"bored\""},
+       "state is \"bored\"; expected one of gather"},
+      {{"\"pid\":813", "\"pid\":true"}, "nodes[0].workers[1].pid is not an integer"},
+      {{"\"host\":\"n1\"", "\"host\":1"}, "nodes[1].host is not text"},
+      {{"\"ffff0000ffff0001\"", "\"xyz\""}, "nodes[0].incarnation is not 16 lowercase hex digits"},
+      {{"\"is_leader\":true", "\"is_leader\":1"}, "nodes[0].is_leader is not true or false"},
+      {{"\"workers\":[]", "\"workers\":{}"}, "nodes[1].workers is not a list"},
+      {{"\"workers\":[]", "\"workers\":[7]"}, "nodes[1].workers[0] is not an object"},
   };
   for (const auto& [exchange, why] : wrong) {
     EXPECT_THAT(complaint_about_exchange(exchange.first, exchange.second), HasSubstr(why));
@@ -125,11 +128,13 @@ TEST(StatusJson, NamesTheFieldThatIsWrong) {
 }
 
 TEST(StatusJson, RefusesWhatIsNoJsonOrNestedTooDeep) {
-  EXPECT_EQ(complaint_about(""), "is no JSON");
-  EXPECT_EQ(complaint_about("{\"job\":"), "is no JSON");
-  EXPECT_EQ(complaint_about(std::string(1'000'000, '[')), "is no JSON");
-  EXPECT_THAT(complaint_about("[]"), HasSubstr("expected an object"));
-  EXPECT_EQ(complaint_about(std::string(kStatusBytesMax + 1, ' ')), "is too long");
+  EXPECT_EQ(complaint_about(""), "it is not valid JSON");
+  EXPECT_EQ(complaint_about("{\"job\":"), "it is not valid JSON");
+  EXPECT_EQ(
+      complaint_about("{\"news\":" + std::string(1'000'000, '[')), "it is nested deeper than 16");
+  EXPECT_THAT(complaint_about("[]"), HasSubstr("it is not an object"));
+  EXPECT_EQ(
+      complaint_about(std::string(kStatusBytesMax + 1, ' ')), "it has more than 33554432 bytes");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST(StatusPage, OfTheLeaderIsTheStatus) {
   Effects out;
   peer.apply(RendezvousNode::Begin{}, kNow, out);
   const HttpPage page = status_page(peer, "1.2", kNow);
-  EXPECT_EQ(page.status, "200 OK");
+  EXPECT_EQ(page.status, 200);
   EXPECT_EQ(page.content_type, "application/json");
   const auto status = parse_status(page.body);
   ASSERT_TRUE(status) << status.error().detail;
@@ -39,7 +39,7 @@ TEST(StatusPage, OfAnotherNodeIsTheWayToTheLeader) {
   RendezvousNode peer(policy_of(false));
   Effects out;
   peer.apply(RendezvousNode::Begin{}, kNow, out);
-  EXPECT_EQ(status_page(peer, "1.2", kNow).status, "503 Service Unavailable");
+  EXPECT_EQ(status_page(peer, "1.2", kNow).status, 503);
 
   ASSERT_FALSE(out.empty());
   Link called{};
@@ -54,7 +54,7 @@ TEST(StatusPage, OfAnotherNodeIsTheWayToTheLeader) {
   peer.apply(RendezvousNode::Connected{.link = called}, kNow, out);
   peer.apply(RendezvousNode::Received{.link = called, .message = welcome}, kNow, out);
   const HttpPage page = status_page(peer, "1.2", kNow);
-  EXPECT_EQ(page.status, "307 Temporary Redirect");
+  EXPECT_EQ(page.status, 307);
   EXPECT_EQ(page.location, "http://10.0.0.9:29400/status");
 }
 

@@ -434,7 +434,7 @@ TEST(StoreServer, ServesThePagesItWasGiven) {
       return HttpPage{
           .content_type = "",
           .body = "",
-          .status = "307 Temporary Redirect",
+          .status = 307,
           .location = "http://there/"};
     }
     if (path != "/status") return std::nullopt;

@@ -30,6 +30,8 @@ LIBRARIES = {
     "torch": (r"(torch|ATen|c10|caffe2|gloo)/", r"trainer/(?!core/)"),
     "CUDA and NCCL": (r"(cuda|nccl|nvml|nvtx|(ATen|c10)/cuda/|torch/csrc/\S*NCCL)", r"trainer/cuda/"),
     "Boost.Asio": (r"boost/asio", r"(?!base/)|base/(deadline|task_scope)\.(hpp|cpp)$"),
+    "Boost.Beast": (r"boost/beast", r"rendezvous/http_(get|session)\.cpp$"),
+    "Boost.JSON": (r"boost/json", r"rendezvous/core/json_reader\.cpp$"),
     "Boost.Process": (r"boost/process", r"agent/(boost_)?process\.cpp$"),
     "nlohmann/json": (r"nlohmann/", r".*\.cpp$"),
     "yaml-cpp": (r"yaml-cpp/", r".*\.cpp$"),
@@ -130,6 +132,8 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("trainer/phase_range.hpp", "<nvtx3/nvToolsExt.h>")
         self.assert_refused("agent/agent.cpp", "<boost/process/v2.hpp>")
         self.assert_refused("agent/events.hpp", "<nlohmann/json.hpp>")
+        self.assert_refused("rendezvous/http_session.hpp", "<boost/beast/http.hpp>")
+        self.assert_refused("rendezvous/core/json_reader.hpp", "<boost/json.hpp>")
         self.assert_refused("launcher/ddprun.cpp", "<CLI/CLI.hpp>")
         self.assert_refused("launcher/ctl/stage/stage.cpp", "<archive.h>")
         self.assert_refused("trainer/data/transform.cpp", "<jpeglib.h>")

@@ -3,8 +3,8 @@
 #include "base/parse.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/status/core/status_text.hpp"
-#include "launcher/ctl/status/http_get.hpp"
 #include "rendezvous/core/status_json.hpp"
+#include "rendezvous/http_get.hpp"
 #include "rendezvous/job_files.hpp"
 
 #include <fmt/format.h>
@@ -20,12 +20,12 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kPath = "/status";
-// Leadership may pass on while we ask; more than a few times is a loop.
+// Another node may become leader meanwhile; more than a few times is a loop.
 constexpr int kRedirectsMax = 4;
 constexpr std::size_t kShownBytesMax = 200;
 constexpr std::size_t kReasonBytesMax = 1'000;
 
-/// Where "http://HOST:PORT/status" is.
+/// HOST:PORT of "http://HOST:PORT/status".
 Result<Endpoint> leader_at(std::string_view location) {
   constexpr std::string_view kScheme = "http://";
   const auto refused = [location] {
@@ -42,7 +42,7 @@ Result<Endpoint> leader_at(std::string_view location) {
 }
 
 Error no_status(const HttpResponse& response) {
-  constexpr int kNoLeader = 503;  // of an agent, which says what it waits for
+  constexpr int kNoLeader = 503;  // of an agent, which explains what it waits for
   const std::string_view said = trim(response.body);
   return make_error(
       Errc::kPeerLost,
@@ -125,7 +125,7 @@ Result<void> show_status(const StatusOptions& options) {
   const auto status = parse_status(*body);
   if (!status) {
     return with_context(
-        fmt::format("{}: its answer is not understood", options.endpoint->to_string()),
+        fmt::format("{}: cannot understand its reply", options.endpoint->to_string()),
         status.error());
   }
   return write_stdout(options.json ? *body : status_text(*status));

@@ -8,15 +8,15 @@
 namespace ddprun {
 
 struct StatusOptions {
-  // Of any node of the job: who does not lead names the leader. None: this user's jobs on this host
-  // are listed.
+  // Of any node of the job: one that does not lead redirects to the leader. None: list this user's
+  // jobs on this host.
   std::optional<Endpoint> endpoint;
-  bool json = false;       // what the leader sent, as it is
-  double timeout_s = 5.0;  // for all of it
+  bool json = false;       // print the leader's reply unchanged
+  double timeout_s = 5.0;  // in total
 };
 
-/// `ddpctl status`: asks, or lists, and prints. Fails with kInvalidArgument, or otherwise where
-/// another try, or another endpoint, may help.
+/// `ddpctl status`. Fails with kInvalidArgument; any other error may pass, or concern that endpoint
+/// alone.
 Result<void> show_status(const StatusOptions& options);
 
 }  // namespace ddprun

@@ -183,8 +183,8 @@ class DdpctlStatus(unittest.TestCase):
             (whole[:-1], "closed the connection"),
             (whole[:20], "closed the connection"),
             (b"", "closed the connection"),
-            (http("200 OK", b"hello"), "is not understood: is no JSON"),
-            (http("200 OK", b'{"job":1}'), "is not understood: field 'job': expected a text"),
+            (http("200 OK", b"hello"), "cannot understand its reply: it is not valid JSON"),
+            (http("200 OK", b'{"job":1}'), "cannot understand its reply: job is not text"),
             (http("503 Service Unavailable", b"no leader now\nx"), "it answers 503: no leader now\n"),
         ):
             ended, address = self.ask(answer)
