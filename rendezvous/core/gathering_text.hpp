@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-struct Gathering {
+struct GatheringFacts {
   const RendezvousPolicy& policy;
   std::vector<const NodeInfo*> here;  // in the order of their incarnations
   int ready = 0;                      // of these, how many could start a round
@@ -23,18 +23,18 @@ struct Gathering {
 std::string named(const NodeInfo& node);
 
 /// Who is here, and which node ranks are missing.
-std::string attendance(const Gathering& gathering);
+std::string attendance(const GatheringFacts& facts);
 
 /// Still fewer than MIN: who is waited for, where and how long.
-std::string waiting_text(const Gathering& gathering, Duration waited, Duration left);
+std::string waiting_text(const GatheringFacts& facts, Duration waited, Duration left);
 
 /// MIN nodes are here, more may come for as long as `left`.
-std::string last_call_text(const Gathering& gathering, Duration left);
+std::string last_call_text(const GatheringFacts& facts, Duration left);
 
 /// Why the job ends: fewer than MIN came within `timeout`.
-std::string timed_out_text(const Gathering& gathering, Duration timeout);
+std::string timed_out_text(const GatheringFacts& facts, Duration timeout);
 
 /// Why the job ends: fewer than MIN are left, and no more can come.
-std::string too_few_left_text(const Gathering& gathering);
+std::string too_few_left_text(const GatheringFacts& facts);
 
 }  // namespace ddprun

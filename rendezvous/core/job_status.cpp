@@ -116,7 +116,7 @@ JobStatus job_status(
       if (!node.link && round->ended.contains(incarnation)) continue;
       auto& added = add(incarnation, node);
       added.group_rank = static_cast<int>(i);
-      const bool has_begun = node.has_told && node.news.round == round->id;
+      const bool has_begun = node.has_reported() && node.news.round == round->id;
       if (has_begun) added.state = state_of(node.news.state);
       if (has_begun) added.workers = workers_of(node.news, rank);
       if (!node.link) added.state = JobStatus::Node::State::kSuspected;

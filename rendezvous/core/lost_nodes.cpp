@@ -4,8 +4,33 @@
 
 namespace ddprun {
 
-void LostNodes::replaced_on(const std::string& host) {
+void LostNodes::newcomer(const Hello& hello) {
+  const auto known = voter_sets_of(hello.voter_state);
+  for (const VoterSet* const each : known) {
+    if (each->is_member && met_voter(each->round)) break;
+  }
+  if (std::ranges::any_of(known, &VoterSet::is_member)) return;
+  // The node that searched from that host is gone.
+  const std::string& host = hello.node.host;
   std::erase_if(searching_, [&host](const auto& entry) { return entry.second.host == host; });
+  newcomers_.insert(hello.node.incarnation);
+  match_newcomers();
+}
+
+/// A newcomer was a voter of the round `of`. Yields whether it is one of the unmet.
+bool LostNodes::met_voter(RoundId of) {
+  if (of != unmet_of_) return false;
+  if (unmet_ > 0) --unmet_;
+  return true;
+}
+
+/// This leader does not know the names of the unmet, so it takes each newcomer for the replacement
+/// of one of them: the end of the job does not wait for a node that is back.
+void LostNodes::match_newcomers() {
+  while (unmet_ > 0 && !newcomers_.empty()) {
+    newcomers_.erase(newcomers_.begin());
+    --unmet_;
+  }
 }
 
 void LostNodes::died(Incarnation node) {
@@ -20,6 +45,7 @@ void LostNodes::round_starts(const KnownVoterSet& last, TimePoint unmet_until) {
   unmet_ = unmet_in(last);
   unmet_of_ = last.round;
   unmet_until_ = unmet_until;
+  match_newcomers();
 }
 
 TimePoint LostNodes::searching_until() const {

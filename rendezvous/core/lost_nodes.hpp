@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,23 +34,17 @@ class LostNodes {
     silent_.erase(node);
     searching_.erase(node);
   }
-  /// A node on `host` joins that belonged to no round: the one that searched from there is gone.
-  void replaced_on(const std::string& host);
+  /// The caller joins for the first time: it may be one of the unmet, or the replacement of a node
+  /// that fell silent.
+  void newcomer(const Hello& hello);
+  /// `node`, which had joined, is not here any more.
+  void removed(Incarnation node) { newcomers_.erase(node); }
   /// `node` is proved dead: nothing of it runs any more.
   void died(Incarnation node);
 
   /// A round starts, which replaces the voter set `last`. Those of it that have not come to this
   /// leader search for one until `unmet_until`.
   void round_starts(const KnownVoterSet& last, TimePoint unmet_until);
-  /// A newcomer was a voter of the round `of`. Yields whether it is one of the unmet.
-  bool met_voter(RoundId of) {
-    if (of != unmet_of_) return false;
-    if (unmet_ > 0) --unmet_;
-    return true;
-  }
-  /// A newcomer is taken for the replacement of one of the unmet. REQUIRES: unmet() > 0.
-  void met_replacement() { --unmet_; }
-
   /// Those that fell silent since the newest round began, and may live.
   const std::map<Incarnation, PastLeadership::Node>& silent() const { return silent_; }
   /// Of these, those that were proved dead since.
@@ -67,9 +62,13 @@ class LostNodes {
     TimePoint until;
   };
 
+  bool met_voter(RoundId of);
+  void match_newcomers();
+
   std::map<Incarnation, PastLeadership::Node> silent_;
   std::vector<Incarnation> dead_;
   std::map<Incarnation, SearchingNode> searching_;
+  std::set<Incarnation> newcomers_;  // of no voter set, and replacements of no known node
   int unmet_ = 0;
   RoundId unmet_of_;
   TimePoint unmet_until_;

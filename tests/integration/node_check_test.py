@@ -77,7 +77,7 @@ class NodeCheck(unittest.TestCase):
     def test_it_runs_workers_where_the_others_do_not_suffice_until_one_comes(self):
         self.start("2", FIT, UNFIT, more=("--rdzv-conf", "last_call_timeout=1", "--spares"))
         self.assertEqual({0, 1}, set(self.drill.await_round(workers=2).nodes), self.drill.account())
-        self.drill.await_said(0, f"node n1 is not fit: {WHY}; it runs workers all the same")
+        self.drill.await_said(0, f"node n1 is not fit: {WHY}; it runs workers anyway")
         self.finish()
 
     def test_it_is_run_after_a_failure_that_began_there(self):

@@ -198,7 +198,7 @@ class Run:
         if fresh:
             seconds = (fresh.last_ns - back_ns) / 1e9 - (could_s - back_s)
             if self.case.help == "spare":  # else the job might be over before the spare hears who leads
-                joins = re.compile(rf"joins; ({most + 1}|{most + 2}) of")  # with the one that is lost, or without it
+                joins = re.compile(rf"joined: ({most + 1}|{most + 2}) of")  # with the one that is lost, or without it
                 self.listen_until(lambda: any(joins.search(self.drill.said(node), said.get(node, 0))
                                               for node in range(most)))
             try:

@@ -258,7 +258,7 @@ class SecondJob(Strangers):
         with Drill(Terminals(), options.ddprun, self.other()) as second:
             for node, is_host in enumerate(("true", "false")):
                 second.start(node, *self.elastic("3", conf=f",is_host={is_host}"))
-            second.await_said(0, " joins; 2 of 3 to 3 nodes")
+            second.await_said(0, " joined: 2 of 3 to 3 nodes")
             self.assert_names_both(self.run_alone(*self.elastic("3")), "of second_job (on ")
             second.await_said(0, "called here and was refused: job 'job' of second_job")
 
@@ -303,7 +303,7 @@ class Joining(Strangers):
             for rank in range(2):
                 if rank not in self.drill.jobs:
                     self.drill.start(rank, *self.static(rank, "3"))
-            self.drill.await_said(0, "joins; 2 of 3 to 3 nodes are there")
+            self.drill.await_said(0, "joined: 2 of 3 to 3 nodes")
             job = self.drill.jobs.pop(leaves)
             job.send_signal(number)
             self.assertEqual(128 + number, job.wait(PATIENCE_S), self.drill.account())

@@ -57,8 +57,8 @@ MUTANTS = {
         ("leader_lease.cpp", "  until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
          "  until_ = until >= now ?")],
     "start without acknowledgement": [
-        ("coordinator.cpp", "  if (round_.acknowledged.size() < round_.to_run.size()) return false;\n",
-         "  if (phase_ == Phase::kOffered) return lease_.until() > now;\n")],
+        ("rounds.cpp", "  if (round_.acknowledged.size() < round_.to_run.size()) return false;\n",
+         "  return lease_.until() > now;\n")],
     "a thawed agent that spawns": [
         ("worker_lease.cpp", "  if (now >= until_) return false;\n", ""),
         ("worker_lease.cpp", "  if (!are_running() || now < until_ || std::exchange(is_killed_, true)) return;",
@@ -71,17 +71,17 @@ MUTANTS = {
          "    if (vote.voter_state.committed.size == 0) found.members.insert(node);\n"
          "    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {\n      if (told->round != round")],
     "budget forgotten": [
-        ("coordinator.cpp", "std::min(policy.max_restarts, election_result.progress.restarts_used)", "0")],
+        ("rounds.cpp", "restarts_(context.policy, election_result.progress.restarts_used)", "restarts_(context.policy, 0)")],
     "verdict not repeated": [
         ("candidate.cpp", "    if (voter_state.verdict) result.verdict = voter_state.verdict;\n", "")],
     "saved though not all have": [
-        ("coordinator.cpp", "  if (!std::ranges::all_of(round_.to_run, has_saved)) return ending;\n", "")],
+        ("job_end.cpp", "  if (!std::ranges::all_of(round.to_run, has_saved)) return *notice_;\n", "")],
     "a round while an old one may run": [
-        ("coordinator.cpp", "    if (node.may_run) return;", "    if (node.may_run) continue;")],
+        ("gathering.cpp", "    if (node.may_run) turnout.old_round_may_run = true;\n", "")],
     "death taken from a closed connection": [
         ("coordinator.cpp",
          "  // Suspected, no more: a round is never started on the strength of a closed connection.\n",
-         "  if (is_to_run(incarnation)) round_.ended.insert(incarnation);\n  node->may_run = false;\n")],
+         "  rounds_.lost(node->info.incarnation, now, out);\n  node->may_run = false;\n")],
     "a successor that does not wait for leases": [
         ("candidate.cpp", "on_proof ? setting_.lease + setting_.margin : setting_.regroup;",
          "on_proof ? Duration::zero() : setting_.regroup;")],
@@ -119,7 +119,7 @@ MUTANTS = {
         ("leader_lease.cpp", "  voter_sets_.push_back(*std::move(begun));",
          "  begun->half_suffices = begun->size % 2 == 0;\n  voter_sets_.push_back(*std::move(begun));")],
     "a casting vote at once": [
-        ("coordinator.cpp", "  past.over_for_all_at = lease_.spoke_at() + policy_.lease + policy_.margin * 5 / 4;",
+        ("coordinator.cpp", "  past.over_for_all_at = lease_.spoke_at() + policy.lease + policy.margin * 5 / 4;",
          "  past.over_for_all_at = {};")],
     "a casting vote counted twice": [
         ("quorum.hpp", "tally.has_leader && is_half(tally.given, size)",
@@ -128,20 +128,19 @@ MUTANTS = {
         ("tests/sim/cluster.cpp", "fences_.emplace(std::pair(claim.instance, claim.round), claim.node);",
          "fences_.emplace(std::pair(claim.node, claim.round), claim.node);")],
     "a place given away under a lease": [
-        ("coordinator.cpp", "  if (holder == nullptr) return false;\n  postponed_",
+        ("coordinator.cpp", "  if (holder != nullptr) return postpone(link, hello, *holder, now, out);\n",
          "  if (holder != nullptr && holder->info.incarnation != self()) {\n"
          "    const Incarnation gone = holder->info.incarnation;\n"
-         "    round_.ended.insert(gone);\n    lease_.forget(gone);\n"
-         "    if (holder->link) links_.erase(*holder->link);\n    nodes_.erase(gone);\n    return false;\n  }\n"
-         "  if (holder == nullptr) return false;\n  postponed_")],
+         "    rounds_.lost(gone, now, out);\n    lease_.forget(gone);\n    roster_.remove(gone);\n"
+         "  } else if (holder != nullptr) {\n    return postpone(link, hello, *holder, now, out);\n  }\n")],
     "a job that begins at once": [
-        ("coordinator.cpp", "  } else if (!has_history_ && may_be_elsewhere(policy)) {", "  } else if (false) {")],
+        ("gathering.cpp", "  } else if (!has_begun && may_be_elsewhere(policy)) {", "  } else if (false) {")],
     "a leader that ran no workers is counted among those that did": [
         ("candidate.cpp", "(leader_is_dead && newest.leader_ran ? 1 : 0)", "(leader_is_dead ? 1 : 0)")],
     "an unfit node in the place of another": [
         ("rank_plan.cpp", "      if (participant.is_unfit) return 3;\n", "")],
     "one that slept begins at once": [
-        ("coordinator.cpp", "  if (now - kOverslept > due_) {", "  if (false) {")],
+        ("gathering.cpp", "  if (now - kOverslept > wakes_by_) {", "  if (false) {")],
     "an end without H taken for a proof": [
         ("tests/sim/cluster.cpp", "    if (member.life != line->member_life || !line->is_known_held) return;",
          "    if (member.life != line->member_life) return;")],
