@@ -41,8 +41,7 @@ bool has_module(const fs::path& prefix, const std::string& module) {
 std::string interpreter_of(const fs::path& prefix) {
   for (const char* const program : kPrograms) {
     const fs::path python = prefix / "bin" / program;
-    std::error_code error;
-    if (fs::is_regular_file(python, error) && ::access(python.c_str(), X_OK) == 0) return python;
+    if (is_program(python)) return python;
   }
   return {};
 }

@@ -44,8 +44,7 @@ void NodeCheck::begin(OnDone on_done) {
   // In memory: the thread that starts it answers heartbeats, and waits for no disk.
   output_ = Descriptor(::memfd_create("ddprun-node-check", MFD_CLOEXEC));
   SpawnRequest request;
-  request.program = plan_.arguments.front();
-  request.arguments.assign(plan_.arguments.begin() + 1, plan_.arguments.end());
+  request.command = plan_.arguments;
   request.environment = environment_;
   request.out = output_.get();
   request.err = output_.get();

@@ -5,10 +5,14 @@
 #include "base/parse.hpp"
 #include "base/quiet_thread.hpp"
 
+#define BOOST_PROCESS_USE_STD_FS
+#include <boost/asio/execution/context.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/optional/optional.hpp>  // which the next header leaves out
+#include <boost/process/v2/posix/vfork_launcher.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +20,8 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <optional>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -31,6 +33,10 @@
 
 namespace ddprun {
 namespace {
+
+namespace asio = boost::asio;
+namespace fs = std::filesystem;
+namespace process = boost::process::v2;
 
 constexpr std::size_t kProcFileBytesMax = 1 << 16;
 
@@ -44,28 +50,60 @@ enum class SpawnStep : int {
   kExec
 };
 
-/// What a child that could not become the program says before it ends. It comes through a pipe
-/// and not through the memory that vfork shares: emulators and TSan make a plain fork of it.
-struct ChildNews {
-  SpawnStep failed_at = SpawnStep::kNone;
+/// What a child that could not become the program reports before it ends. It comes through a pipe
+/// and not through the memory that vfork shares: emulators and TSan turn vfork into fork.
+struct ChildFailure {
+  SpawnStep step = SpawnStep::kNone;
   int errno_value = 0;
 };
 
-/// Pointers for execve into strings that somebody else owns.
-std::vector<char*> pointers(const std::string* first, const std::vector<std::string>& rest) {
-  std::vector<char*> out;
-  out.reserve(rest.size() + 2);
-  // execve takes char* const* for the sake of old C and changes nothing.
-  if (first != nullptr) out.push_back(const_cast<char*>(first->c_str()));
-  for (const auto& text : rest) {
-    out.push_back(const_cast<char*>(text.c_str()));
+Descriptor open_pidfd(pid_t pid) {
+  const long descriptor = ::syscall(SYS_pidfd_open, pid, 0);  // close-on-exec by itself
+  return Descriptor(static_cast<int>(descriptor));
+}
+
+/// An executor without services. Boost's launchers notify the services of the executor's context
+/// of the fork. After vfork, Asio's reactor would replace its descriptors in our memory by those
+/// that it opened in the child.
+struct NoServices {
+  asio::execution_context* context;
+
+  asio::execution_context& query(asio::execution::context_t) const noexcept { return *context; }
+  template <class Function>
+  void execute(Function function) const {
+    function();
+  }
+  bool operator==(const NoServices&) const noexcept = default;
+};
+
+}  // namespace
+}  // namespace ddprun
+
+/// What a launcher returns for our executor. Boost 1.81's own needs a reactor, kills the child in
+/// its destructor, and throws on a kernel without pidfd, or installs a handler for SIGCHLD.
+template <>
+struct boost::process::v2::basic_process<ddprun::NoServices> : ddprun::Process {
+  explicit basic_process(ddprun::NoServices) {}
+  // Nobody can have reaped the child yet, so the pidfd cannot be another process's.
+  basic_process(ddprun::NoServices, pid_t child)
+      : Process{.pid = child, .pidfd = ddprun::open_pidfd(child)} {}
+};
+
+namespace ddprun {
+namespace {
+
+std::vector<const char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<const char*> out;
+  out.reserve(strings.size() + 1);
+  for (const std::string& text : strings) {
+    out.push_back(text.c_str());
   }
   out.push_back(nullptr);
   return out;
 }
 
-/// Handlers go with execve, but what is ignored (SIGPIPE, by us) would stay ignored in the worker.
-void restore_signals(const std::vector<int>& ignored, int blocked) {
+/// exec resets handlers, but an ignored signal (SIGPIPE, by us) would stay ignored in the program.
+void restore_signals(const std::vector<int>& ignored) {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) continue;
@@ -77,45 +115,27 @@ void restore_signals(const std::vector<int>& ignored, int blocked) {
     action.sa_handler = SIG_IGN;
     ::sigaction(signal, &action, nullptr);
   }
+}
+
+void block_only(int signal) {
   sigset_t mask;
   ::sigemptyset(&mask);
-  if (blocked != 0) ::sigaddset(&mask, blocked);
+  if (signal != 0) ::sigaddset(&mask, signal);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 
-/// Those that execve would close, `last` at the end. Read in the parent: the child of a process
-/// with threads may hardly do more than system calls.
+/// The descriptors that exec would close, `last` at the end. Read in the parent: the child of a
+/// process with threads may do little more than system calls.
 std::vector<int> closed_by_exec(int last) {
   std::vector<int> found;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd", error)) {
     const int number = parse_int<int>(entry.path().filename().native()).value_or(last);
     const int flags = ::fcntl(number, F_GETFD);
     if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && number != last) found.push_back(number);
   }
   found.push_back(last);
   return found;
-}
-
-/// In a child of its own memory, which is the worker already but for its program. Our sockets are
-/// closed before the wait: held open here, their ends would never be seen. The last of them tells
-/// the parent that this is done.
-void wait_for_debugger(
-    const std::vector<int>& to_close, const SpawnRequest& request, pid_t parent) {
-  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // where Yama allows parents alone
-  for (const int descriptor : to_close) {
-    if (std::ranges::find(request.keep, descriptor) == request.keep.end()) ::close(descriptor);
-  }
-  sigset_t awaited;
-  ::sigemptyset(&awaited);
-  ::sigaddset(&awaited, SIGUSR1);
-  siginfo_t info{};
-  while (::sigwaitinfo(&awaited, &info) < 0 && errno == EINTR) {}
-  if (info.si_pid == parent) {
-    ::signal(SIGUSR1, SIG_DFL);
-    ::raise(SIGUSR1);  // comes when it is unblocked
-  }
-  ::sigprocmask(SIG_UNBLOCK, &awaited, nullptr);
 }
 
 /// dup2 onto itself would leave close-on-exec set.
@@ -125,14 +145,14 @@ bool put(int from, int to) {
   return ::fcntl(from, F_SETFD, 0) == 0;
 }
 
-/// Leaves `line` open in the worker, out of its way: select() knows numbers below 1,024, which is a
-/// common soft limit as well. Where the hard limit allows no higher one it stays where it is.
+/// Leaves `line` open in the worker under a high number: select() only handles numbers below 1,024,
+/// which is a common soft limit as well. It keeps its number if the hard limit is lower.
 bool keep_open(int line) {
   constexpr int kOutOfTheWay = 1'024;
   return ::fcntl(line, F_DUPFD, kOutOfTheWay) >= 0 || ::fcntl(line, F_SETFD, 0) == 0;
 }
 
-/// We may hold more files than the worker is to have; what is open stays open.
+/// We may have raised our limit; the worker gets `open_files_max`. Open descriptors stay open.
 void restore_limit(std::uint64_t open_files_max) {
   rlimit limit{};
   if (open_files_max == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -158,111 +178,153 @@ bool bind_to(const std::vector<unsigned long>& mask) {
   return mask.empty() || ::syscall(SYS_sched_setaffinity, 0, bytes, mask.data()) == 0;
 }
 
-/// Between vfork and execve: the stack is the parent's, so only system calls.
-SpawnStep become_worker(
-    const SpawnRequest& request, const std::vector<unsigned long>& cpus, pid_t parent) {
-  // A session and group of its own, as under torchrun: one signal reaches the worker and what it
-  // forks, and a worker that reads the terminal is not stopped by SIGTTIN.
-  if (::setsid() < 0) return SpawnStep::kSession;
-  // If the agent ends in any way, the kernel kills the worker; the worker's own children are left
-  // to the guard.
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return SpawnStep::kParentDeath;
-  // The agent may have ended just before the line above, which then came too late.
-  if (::getppid() != parent) return SpawnStep::kParentGone;
-  if (!put(request.out, STDOUT_FILENO) || !put(request.err, STDERR_FILENO)) {
-    return SpawnStep::kStreams;
-  }
-  // vfork shares the memory, and not the descriptors and limits: nobody else's change.
-  for (const int line : request.keep) {
-    if (!keep_open(line)) return SpawnStep::kStreams;
-  }
-  if (!bind_to(cpus)) return SpawnStep::kAffinity;
-  restore_limit(request.open_files_max);
-  restore_signals(request.ignored, request.waits ? SIGUSR1 : 0);
-  return SpawnStep::kExec;
-}
+/// Boost's initializer: turns the child into the program.
+class BecomeProgram {
+ public:
+  /// `report` is the write end of the pipe on which the child reports a failure.
+  BecomeProgram(const SpawnRequest& request, int report)
+      : request_(request), report_(report), cpus_(mask_of(request.cpus)) {}
 
-Descriptor open_pidfd(pid_t pid) {
-  const long descriptor = ::syscall(SYS_pidfd_open, pid, 0);  // close-on-exec by itself
-  return Descriptor(static_cast<int>(descriptor));
-}
+  /// In the parent, after the launcher has opened its own descriptors.
+  template <class Launcher>
+  process::error_code on_setup(Launcher&, const fs::path&, const char* const*) {
+    if (request_.waits) to_close_ = closed_by_exec(report_);
+    return {};
+  }
 
-/// False at the end of the pipe, which execve closes.
-bool read_news(const Descriptor& pipe, ChildNews& news) {
+  /// In the child, whose memory is the parent's after vfork: only system calls, and no writes but
+  /// to the stack. It calls exec itself, because the launcher would first close the descriptors
+  /// that the user hands down (`<(...)`), and after a failed exec run our exit handlers.
+  template <class Launcher>
+  [[noreturn]] process::error_code on_exec_setup(
+      Launcher& launcher, const fs::path& program, const char* const* arguments) const {
+    const SpawnStep reached = prepare();
+    if (reached == SpawnStep::kExec) {
+      if (request_.waits) wait_for_debugger();
+      // execve takes char* const* for the sake of old C and changes nothing.
+      ::execve(
+          program.c_str(),
+          const_cast<char* const*>(arguments),
+          const_cast<char* const*>(launcher.env));
+    }
+    const ChildFailure failure{.step = reached, .errno_value = errno};
+    static_cast<void>(::write(report_, &failure, sizeof failure));  // nobody is left to tell
+    ::_exit(kExitNotFound);
+  }
+
+ private:
+  /// Yields the step that failed, or kExec.
+  SpawnStep prepare() const {
+    if (!request_.foreground) {
+      // A session and group of its own, as under torchrun: one signal reaches the worker and what
+      // it forks, and a worker that reads the terminal is not stopped by SIGTTIN.
+      if (::setsid() < 0) return SpawnStep::kSession;
+      // If the agent ends in any way, the kernel kills the worker; the guard kills the worker's own
+      // children.
+      if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return SpawnStep::kParentDeath;
+      // The agent may have ended before that call, which then came too late.
+      if (::getppid() != parent_) return SpawnStep::kParentGone;
+      restore_signals(request_.ignored);
+    }
+    if (!put(request_.in, STDIN_FILENO) || !put(request_.out, STDOUT_FILENO) ||
+        !put(request_.err, STDERR_FILENO)) {
+      return SpawnStep::kStreams;
+    }
+    // vfork shares the memory, but not the descriptors and limits.
+    for (const int line : request_.keep) {
+      if (!keep_open(line)) return SpawnStep::kStreams;
+    }
+    if (!bind_to(cpus_)) return SpawnStep::kAffinity;
+    restore_limit(request_.open_files_max);
+    block_only(request_.waits ? SIGUSR1 : 0);
+    return SpawnStep::kExec;
+  }
+
+  /// After fork. Closes our sockets before it waits: held open here, their ends would never be
+  /// seen. The last descriptor it closes tells the parent that this is done.
+  void wait_for_debugger() const {
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // if Yama allows only parents
+    for (const int descriptor : to_close_) {
+      if (std::ranges::find(request_.keep, descriptor) == request_.keep.end()) ::close(descriptor);
+    }
+    sigset_t awaited;
+    ::sigemptyset(&awaited);
+    ::sigaddset(&awaited, SIGUSR1);
+    siginfo_t info{};
+    while (::sigwaitinfo(&awaited, &info) < 0 && errno == EINTR) {}
+    if (info.si_pid == parent_) {
+      ::signal(SIGUSR1, SIG_DFL);
+      ::raise(SIGUSR1);  // comes when it is unblocked
+    }
+    ::sigprocmask(SIG_UNBLOCK, &awaited, nullptr);
+  }
+
+  const SpawnRequest& request_;
+  int report_;
+  pid_t parent_ = ::getpid();
+  std::vector<unsigned long> cpus_;
+  std::vector<int> to_close_;  // before the wait for a debugger
+};
+
+/// False at the end of the pipe, which exec closes.
+bool read_failure(const Descriptor& pipe, ChildFailure& failure) {
   ssize_t got = 0;
   do {
-    got = ::read(pipe.get(), &news, sizeof news);
+    got = ::read(pipe.get(), &failure, sizeof failure);
   } while (got < 0 && errno == EINTR);
-  return got == static_cast<ssize_t>(sizeof news);
+  return got == static_cast<ssize_t>(sizeof failure);
 }
 
-Error spawn_error(const SpawnRequest& request, ChildNews news) {
-  const int errno_value = news.errno_value;
+Error spawn_error(const std::string& program, ChildFailure failure) {
+  const int errno_value = failure.errno_value;
   const char* reason = std::strerror(errno_value);
-  if (news.failed_at != SpawnStep::kExec) {
-    return make_process_error(errno_value, fmt::format("cannot start {}", request.program));
+  if (failure.step != SpawnStep::kExec) {
+    return make_process_error(errno_value, fmt::format("cannot start {}", program));
   }
   if (errno_value == ENOENT || errno_value == ENOTDIR) {
     return make_error(
         Errc::kNotFound,
         fmt::format(
             "cannot run {}: {} (the file itself, or the interpreter named in its first line)",
-            request.program,
+            program,
             reason));
   }
   if (errno_value == ENOMEM || errno_value == EAGAIN || errno_value == ENFILE) {
-    return make_process_error(errno_value, fmt::format("cannot run {}", request.program));
+    return make_process_error(errno_value, fmt::format("cannot run {}", program));
   }
-  return make_error(
-      Errc::kNotExecutable, fmt::format("cannot run {}: {}", request.program, reason));
+  return make_error(Errc::kNotExecutable, fmt::format("cannot run {}: {}", program, reason));
 }
 
 }  // namespace
 
 Result<Process> spawn(const SpawnRequest& request) {
-  const auto arguments = pointers(&request.program, request.arguments);
-  const auto environment = pointers(nullptr, request.environment);
-  const pid_t parent = ::getpid();
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return spawn_error(request, {.failed_at = SpawnStep::kNone, .errno_value = errno});
-  }
-  const Descriptor read_end(ends[0]);
-  Descriptor write_end(ends[1]);
+  const std::string& program = request.command.front();
+  auto pipe = make_pipe();
+  if (!pipe) return with_context(fmt::format("cannot start {}", program), pipe.error());
+  auto arguments = pointers(request.command);
+  const auto environment = pointers(request.environment);
+  asio::execution_context context;
+  BecomeProgram become_program(request, pipe->write_end.get());
+  process::error_code error;
+  const auto start = [&](auto launcher) -> Process {
+    launcher.env = environment.data();
+    // No handler of ours may run in the child, which shares our memory.
+    const SignalsBlocked blocked;
+    const NoServices executor{&context};
+    return launcher(executor, error, program, arguments.data(), become_program);
+  };
+  // With vfork we would wait as long as a child that waits for a debugger.
+  Process child = request.waits ? start(process::posix::default_launcher())
+                                : start(process::posix::vfork_launcher());
+  if (error) return spawn_error(program, {.errno_value = error.value()});
 
-  const auto cpus = mask_of(request.cpus);
-  const std::vector<int> to_close = request.waits ? closed_by_exec(ends[1]) : std::vector<int>();
-  // No handler of ours may run in the child, which shares our memory.
-  std::optional<SignalsBlocked> blocked(std::in_place);
-  // posix_spawn can do neither the parent-death signal nor the check of the parent. With vfork we
-  // would wait as long as a child that waits.
-  const pid_t pid = request.waits ? ::fork() : ::vfork();  // NOLINT(bugprone-unsafe-functions)
-  if (pid == 0) {
-    const SpawnStep reached = become_worker(request, cpus, parent);
-    if (reached == SpawnStep::kExec && request.waits) {
-      wait_for_debugger(to_close, request, parent);
-    }
-    if (reached == SpawnStep::kExec) {
-      ::execve(request.program.c_str(), arguments.data(), environment.data());
-    }
-    const ChildNews news{.failed_at = reached, .errno_value = errno};
-    static_cast<void>(::write(ends[1], &news, sizeof news));  // nobody left to tell otherwise
-    ::_exit(kExitNotFound);
+  pipe->write_end.reset();
+  ChildFailure failure;
+  if (read_failure(pipe->read_end, failure)) {
+    ::waitpid(child.pid, nullptr, 0);
+    return spawn_error(program, failure);
   }
-  const int fork_errno = errno;
-  // Taken before anybody could reap the child, so it cannot be a stranger's.
-  Process process{.pid = pid, .pidfd = pid > 0 ? open_pidfd(pid) : Descriptor()};
-  blocked.reset();
-  if (pid < 0)
-    return spawn_error(request, {.failed_at = SpawnStep::kNone, .errno_value = fork_errno});
-
-  write_end.reset();
-  ChildNews news;
-  if (read_news(read_end, news)) {
-    ::waitpid(pid, nullptr, 0);
-    return spawn_error(request, news);
-  }
-  return process;
+  return child;
 }
 
 ProcessEnd end_of(int wait_status) {

@@ -72,14 +72,13 @@ Result<Descriptor> open_log(const std::filesystem::path& path) {
   return log;
 }
 
-Result<Pipe> make_pipe(int bytes) {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
-  Pipe pipe{.read_end = Descriptor(ends[0]), .write_end = Descriptor(ends[1])};
-  // Only our end: the worker's writes must block when the pipe is full.
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  // Refused if the user has too many large pipes. A small pipe is only slower.
-  if (bytes > 0) ::fcntl(ends[0], F_SETPIPE_SZ, bytes);
+Result<Pipe> make_pipe_of(int bytes) {
+  auto pipe = make_pipe();
+  if (!pipe) return pipe;
+  // Only our end: the worker's must block when it is full.
+  ::fcntl(pipe->read_end.get(), F_SETFL, O_NONBLOCK);
+  // Fails if the user has too many large pipes; a small one is slower, not wrong.
+  if (bytes > 0) ::fcntl(pipe->read_end.get(), F_SETPIPE_SZ, bytes);
   return pipe;
 }
 
@@ -210,7 +209,7 @@ Result<Descriptor> Streams::attach_pipe(PipedStream piped, int number) {
     if (!console) return console.error();
     piped.console = *std::move(console);
   }
-  auto pipe = make_pipe(piped.log ? kPipeBytes : 0);
+  auto pipe = make_pipe_of(piped.log ? kPipeBytes : 0);
   if (!pipe) return pipe.error();
   piped.pipe = std::move(pipe->read_end);
   if (auto const added = pump_->add(std::move(piped)); !added) return added.error();

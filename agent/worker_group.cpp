@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <iterator>
 #include <span>
 #include <utility>
 
@@ -31,8 +30,7 @@ std::vector<int> ignored_by_workers(const NoticePlan& notice) {
   return ignored;
 }
 
-/// What is executed, with its arguments.
-std::vector<std::string> arguments_of(const LaunchPlan& plan, const WorkerPlace& place) {
+std::vector<std::string> command_of(const LaunchPlan& plan, const WorkerPlace& place) {
   const WorkerCommand& command = plan.command;
   std::vector<std::string> arguments;
   arguments.reserve(command.wrap.size() + 1 + command.arguments.size());
@@ -73,10 +71,7 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
   if (!environment) return environment.error();
 
   SpawnRequest request;
-  auto arguments = arguments_of(plan_, place);
-  request.program = std::move(arguments.front());
-  request.arguments.assign(
-      std::move_iterator(arguments.begin() + 1), std::move_iterator(arguments.end()));
+  request.command = command_of(plan_, place);
   request.waits = plan_.debug_rank == place.rank;
   request.environment = *std::move(environment);
   request.out = streams->out.get();

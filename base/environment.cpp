@@ -1,13 +1,23 @@
 #include "base/environment.hpp"
 
+#include "base/parse.hpp"
+
 #include <climits>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 #include <unistd.h>
 
 namespace ddprun {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // as of execvp(3)
 
 Environment current_environment() {
   Environment environment;
@@ -20,11 +30,37 @@ Environment current_environment() {
   return environment;
 }
 
-std::vector<std::string> environment_entries() {
-  std::vector<std::string> entries;
-  for (char* const* entry = ::environ; *entry != nullptr; ++entry)
-    entries.emplace_back(*entry);
+std::vector<std::string> environment_entries(std::vector<std::string> settings) {
+  std::vector<std::string> entries = std::move(settings);
+  const auto own = static_cast<std::ptrdiff_t>(entries.size());
+  for (char* const* ours = ::environ; *ours != nullptr; ++ours) {
+    const std::string_view entry = *ours;
+    const std::string_view name = entry.substr(0, entry.find('=') + 1);
+    const auto replaces = [name](const std::string& setting) {
+      return !name.empty() && setting.starts_with(name);
+    };
+    if (std::any_of(entries.begin(), entries.begin() + own, replaces)) continue;
+    entries.emplace_back(entry);
+  }
   return entries;
+}
+
+bool is_program(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+std::string find_on_path(const std::vector<std::string>& names, const Environment& environment) {
+  const auto path = environment.find("PATH");
+  const std::string_view directories = path == environment.end() ? kDefaultPath : path->second;
+  for (const std::string_view directory : split(directories, ':')) {
+    for (const std::string& name : names) {
+      // An empty entry is the working directory, as for the shell.
+      const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
+      if (is_program(candidate)) return candidate;
+    }
+  }
+  return {};
 }
 
 std::string host_name() {

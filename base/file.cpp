@@ -79,6 +79,12 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
   }
 }
 
+Result<Pipe> make_pipe() {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return make_errno_error(errno, "cannot make a pipe");
+  return Pipe{.read_end = Descriptor(ends[0]), .write_end = Descriptor(ends[1])};
+}
+
 Result<std::string> read_to_end(int pipe, TimePoint deadline, std::size_t bytes_max) {
   std::string content;
   std::vector<char> piece(kChunkBytes);

@@ -20,6 +20,9 @@ Result<Descriptor> open_regular(const std::filesystem::path& path);
 /// `bytes_max`.
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max);
 
+/// A pipe whose ends are close-on-exec. Fails with kIo.
+Result<Pipe> make_pipe();
+
 /// Everything that arrives through a pipe, until its other ends are closed. Fails with kTimedOut if
 /// that has not happened by `deadline`, with kLimit after more than `bytes_max`, and with kIo.
 Result<std::string> read_to_end(int pipe, TimePoint deadline, std::size_t bytes_max);

@@ -2,6 +2,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
+#include "base/file.hpp"
 #include "base/standard_streams.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +13,6 @@
 #include <exception>
 #include <utility>
 
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,20 +39,18 @@ namespace {
 }  // namespace
 
 Result<BenchServer> BenchServer::start(const Serve& serve) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return make_errno_error(errno, "a pipe");
-  const Descriptor from_child(ends[0]);
-  Descriptor to_parent(ends[1]);
+  auto pipe = make_pipe();
+  if (!pipe) return pipe.error();
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return make_process_error(errno, "the server");
-  if (pid == 0) serve_in_child(serve, parent, to_parent.get());
-  to_parent.reset();
+  if (pid == 0) serve_in_child(serve, parent, pipe->write_end.get());
+  pipe->write_end.reset();
   BenchServer server(pid, 0);
   std::array<unsigned char, 2> port{};
   ssize_t got = 0;
   do {
-    got = ::read(from_child.get(), port.data(), port.size());
+    got = ::read(pipe->read_end.get(), port.data(), port.size());
   } while (got < 0 && errno == EINTR);
   if (got != 2) return make_error(Errc::kIo, "the server has ended before it listened");
   server.port_ = static_cast<std::uint16_t>(port[0] << 8U | port[1]);

@@ -113,7 +113,7 @@ Result<WorkerCommand> as_it_is(const Options& options, const Environment& enviro
       .text = {},
       .wrap = {}};
   if (name.find('/') == std::string::npos && options.runs == Runs::kProgram) {
-    command.program = find_on_path(name, environment);
+    command.program = find_on_path({name}, environment);
     if (!command.program.empty()) return command;
     return make_error(
         Errc::kNotFound,
@@ -179,7 +179,7 @@ Result<WorkerCommand> script_command(const Options& options, const CommandContex
   const std::string& script = options.rest.front();
   // torchrun fails if the script is not a file here, so a program on PATH cannot change a job.
   const bool is_name = script.find('/') == std::string::npos && ::access(script.c_str(), F_OK) != 0;
-  if (is_name && !find_on_path(script, context.environment).empty()) {
+  if (is_name && !find_on_path({script}, context.environment).empty()) {
     Options program = options;
     program.runs = Runs::kProgram;
     return as_it_is(program, context.environment);

@@ -1,12 +1,8 @@
 #include "launcher/flags/python.hpp"
 
-#include "base/parse.hpp"
-
 #include <fmt/format.h>
 
 #include <array>
-#include <span>
-#include <string_view>
 
 #include <unistd.h>
 
@@ -20,19 +16,6 @@ constexpr std::array kPythons = {"python", "python3"};
 std::string variable(const Environment& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? std::string() : found->second;
-}
-
-/// The first program on PATH with one of `names`; empty if there is none.
-std::string find_on_path(std::span<const char* const> names, const Environment& environment) {
-  const std::string path = variable(environment, "PATH");
-  for (const std::string_view directory : split(path, ':')) {
-    for (const char* const name : names) {
-      // An empty entry means the working directory, as in a shell.
-      const fs::path candidate = fs::path(directory.empty() ? "." : directory) / name;
-      if (is_program(candidate)) return candidate;
-    }
-  }
-  return {};
 }
 
 /// The Python of the environment whose bin is `directory`; empty if it is not one.
@@ -54,21 +37,11 @@ fs::path own_directory() {
   return fs::read_symlink("/proc/self/exe", error).parent_path();
 }
 
-bool is_program(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
-}
-
-std::string find_on_path(const std::string& name, const Environment& environment) {
-  const char* const one = name.c_str();
-  return find_on_path(std::span(&one, 1), environment);
-}
-
 Result<std::string> find_python(const Environment& environment, const fs::path& own_directory) {
   const std::string asked = variable(environment, "PYTHON_EXEC");
   if (!asked.empty()) {
     const bool is_path = asked.find('/') != std::string::npos;
-    std::string found = is_path ? asked : find_on_path(asked, environment);
+    std::string found = is_path ? asked : find_on_path({asked}, environment);
     if (!found.empty() && is_program(found)) return found;
     const bool exists = is_path && ::access(asked.c_str(), F_OK) == 0;
     return make_error(
@@ -76,7 +49,7 @@ Result<std::string> find_python(const Environment& environment, const fs::path& 
         fmt::format("PYTHON_EXEC '{}': no such program; correct or unset it", asked));
   }
   std::string found = python_beside(own_directory);
-  if (found.empty()) found = find_on_path(kPythons, environment);
+  if (found.empty()) found = find_on_path({kPythons.begin(), kPythons.end()}, environment);
   if (!found.empty()) return found;
   return make_error(
       Errc::kNotFound,

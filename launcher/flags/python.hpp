@@ -1,6 +1,6 @@
 #pragma once
 
-// Finds the Python that runs a script, and programs on PATH.
+// Finds the Python that runs a script.
 
 #include "base/environment.hpp"
 #include "base/error.hpp"
@@ -12,12 +12,6 @@ namespace ddprun {
 
 /// The directory of the running program; empty if /proc is not mounted.
 std::filesystem::path own_directory();
-
-/// Whether this user may execute `path`.
-bool is_program(const std::filesystem::path& path);
-
-/// The first program `name` on PATH; empty if there is none.
-std::string find_on_path(const std::string& name, const Environment& environment);
 
 /// $PYTHON_EXEC, else the Python of the environment (venv or conda) whose bin is `own_directory`,
 /// else the first python or python3 on PATH. Fails with kNotFound or kNotExecutable, and says what

@@ -1,7 +1,6 @@
 #pragma once
 
-// Calls Slurm's programs after the job's part here is over: by then the agent has nothing left to
-// do that a slow controller could delay.
+// Slurm's own programs, called after the workers have ended: a slow controller delays nothing then.
 
 #include "base/error.hpp"
 
@@ -10,9 +9,9 @@
 
 namespace ddprun {
 
-/// The output of `program`, looked up on PATH, on both streams. Takes at most 10 s. Fails with
-/// kNotFound if the program or Slurm's configuration does not exist, with kTimedOut, and with kIo
-/// and the output if its status is not 0.
+/// What `program`, looked up on PATH, prints on stdout. Takes at most 10 s. Fails with kNotFound if
+/// the program or Slurm's configuration is missing, with kTimedOut, and with kIo and its output if
+/// its status is not 0.
 ///
 /// REQUIRES: called on the main thread, when no worker of the job runs any more.
 Result<std::string> ask_slurm(const std::string& program, std::vector<std::string> arguments);

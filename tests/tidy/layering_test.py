@@ -32,7 +32,7 @@ LIBRARIES = {
     "Boost.Asio": (r"boost/asio", r"(?!base/)|base/(deadline|task_scope)\.(hpp|cpp)$"),
     "Boost.Beast": (r"boost/beast", r"rendezvous/http_(get|session)\.cpp$"),
     "Boost.JSON": (r"boost/json", r"rendezvous/core/json_reader\.cpp$"),
-    "Boost.Process": (r"boost/process", r"agent/(boost_)?process\.cpp$"),
+    "Boost.Process": (r"boost/process", r"agent/process\.cpp$"),
     "nlohmann/json": (r"nlohmann/", r".*\.cpp$"),
     "yaml-cpp": (r"yaml-cpp/", r".*\.cpp$"),
     "CLI11": (r"CLI/", r".*/(\w+_)?options\.cpp$|base/flag_checks\.hpp$"),
@@ -131,6 +131,7 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("trainer/ddp.cpp", "<torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>")
         self.assert_refused("trainer/phase_range.hpp", "<nvtx3/nvToolsExt.h>")
         self.assert_refused("agent/agent.cpp", "<boost/process/v2.hpp>")
+        self.assert_refused("agent/process.hpp", "<boost/process/v2.hpp>")
         self.assert_refused("agent/events.hpp", "<nlohmann/json.hpp>")
         self.assert_refused("rendezvous/http_session.hpp", "<boost/beast/http.hpp>")
         self.assert_refused("rendezvous/core/json_reader.hpp", "<boost/json.hpp>")
@@ -143,6 +144,7 @@ class TheRuleItself(unittest.TestCase):
         self.assert_allowed("agent/agent.cpp", '"rendezvous/store_server.hpp"')
         self.assert_allowed("agent/core/supervisor.cpp", '"agent/core/launch_plan.hpp"')
         self.assert_allowed("agent/core/supervisor.cpp", '"base/error.hpp"')
+        self.assert_allowed("agent/process.cpp", "<boost/process/v2/posix/vfork_launcher.hpp>")
         self.assert_allowed("trainer/ddp.cpp", "<torch/torch.h>")
         self.assert_allowed("launcher/ctl/snapshot/list.cpp", '"trainer/snapshot_store.hpp"')
         self.assert_allowed("tests/agent/agent_test.cpp", '"launcher/flags/options.hpp"')

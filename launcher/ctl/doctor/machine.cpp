@@ -1,6 +1,6 @@
 #include "launcher/ctl/doctor/machine.hpp"
 
-#include "agent/program_output.hpp"
+#include "agent/run_program.hpp"
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kVersionFileBytesMax = 64 << 10;
-constexpr std::size_t kPythonAnswerBytesMax = 4 << 20;  // a line per package, some thousands
+constexpr std::size_t kPythonOutputBytesMax = 4 << 20;  // a line for each of some thousand packages
 
 /// errno of an attempt to write; 0: success. Only a write shows an exceeded quota.
 int try_to_write(const std::string& directory) {
@@ -159,16 +159,14 @@ Result<std::string> ask_interpreter(
     const std::map<std::string, std::string>& environment,
     TimePoint deadline) {
   SpawnRequest request;
-  request.program = program;
-  request.arguments = {"-c", kTellsOfItself};
+  request.command = {program, "-c", kTellsOfItself};
   for (const auto& [name, value] : environment) {
     request.environment.push_back(fmt::format("{}={}", name, value));
   }
-  auto output =
-      run_and_capture(std::move(request), OutputOf::kStdout, deadline, kPythonAnswerBytesMax);
-  if (!output) return output.error();
-  if (!output->end.ok()) return make_error(Errc::kIo, "it " + output->end.to_string());
-  return std::move(output->text);
+  auto ended = run_program(std::move(request), deadline, kPythonOutputBytesMax);
+  if (!ended) return ended.error();
+  if (!ended->end.ok()) return make_error(Errc::kIo, "it " + ended->end.to_string());
+  return std::move(ended->out);
 }
 
 /// Fills in what the Python behind a script reports about itself.

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <optional>
@@ -51,16 +50,15 @@ void let_go_of_streams() {
 
 Running start(const Probe& probe) {
   Running running{.deadline = Clock::now() + probe.limit, .output = {}, .error = {}};
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    running.error = make_errno_error(errno, "cannot start the check");
+  auto pipe = make_pipe();
+  if (!pipe) {
+    running.error = pipe.error();
     return running;
   }
-  running.output = Descriptor(ends[0]);
-  const Descriptor write_end(ends[1]);
+  running.output = std::move(pipe->read_end);
   const pid_t parent = ::getpid();
   running.pid = ::fork();
-  if (running.pid == 0) run_child(probe, parent, write_end.get());
+  if (running.pid == 0) run_child(probe, parent, pipe->write_end.get());
   if (running.pid < 0) running.error = make_process_error(errno, "cannot start the check");
   return running;
 }

@@ -1,8 +1,8 @@
 #include "launcher/ctl/submit/committed_code.hpp"
 
+#include "agent/run_program.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
-#include "launcher/ctl/submit/program.hpp"
 #include "launcher/ctl/submit/scratch_directory.hpp"
 
 #include <fmt/format.h>
@@ -21,16 +21,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kScriptBytesMax = 4UL << 20U;  // Slurm's own limit
+constexpr std::size_t kOutputBytesMax = 64UL << 20U;
 
-/// What git prints. Fails with kProtocol and the first line of its output if git fails.
+/// What git prints. Fails with kProtocol and the first line of its errors if its status is not 0.
 Result<std::string> git(
     std::vector<std::string> arguments, const std::vector<std::string>& settings = {}) {
   arguments.insert(arguments.begin(), {"git", "--no-optional-locks"});
-  auto ended = run_program(arguments, settings);
+  auto ended = run_program(request_for(arguments, settings), kNever, kOutputBytesMax);
   if (!ended) return ended.error();
-  if (ended->status == 0) return std::move(ended->out);
-  const std::string_view said = trim(ended->err);
-  return make_error(Errc::kProtocol, fmt::format("git: {}", trim(said.substr(0, said.find('\n')))));
+  if (ended->end.ok()) return std::move(ended->out);
+  const std::string_view error = trim(ended->err);
+  return make_error(
+      Errc::kProtocol, fmt::format("git: {}", trim(error.substr(0, error.find('\n')))));
 }
 
 /// Runs git in the top directory of the work tree, to which its paths are relative.

@@ -1,11 +1,11 @@
 #include "launcher/ctl/submit/submit.hpp"
 
+#include "agent/run_program.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
 #include "base/parse.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/submit/committed_code.hpp"
-#include "launcher/ctl/submit/program.hpp"
 #include "launcher/ctl/submit/scratch_directory.hpp"
 #include "slurm/core/batch_script.hpp"
 
@@ -30,7 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kShelf = "ddprun-code";  // in the repository's own directory
+constexpr std::size_t kOutputBytesMax = 1UL << 20U;  // of Slurm's programs
+constexpr const char* kShelf = "ddprun-code";        // in the repository's own directory
 
 int refuse(const std::string& why) {
   write_stderr(fmt::format("ddpctl: not submitted: {}\n", why));
@@ -84,8 +85,8 @@ Result<void> make_folders(
   return {};
 }
 
-/// sbatch's command line for a script at `path`, with `more` options before the others.
-std::vector<std::string> sbatch_arguments(
+/// The call of sbatch for a script that lies at `path`, with `more` options before the others.
+std::vector<std::string> sbatch_command(
     const SbatchCommand& sbatch,
     const std::string& path,
     const std::vector<std::string>& more = {}) {
@@ -104,7 +105,7 @@ std::vector<std::string> sbatch_arguments(
 Result<int> show(
     const SubmitOptions& options, const Script& script, const std::vector<OutputFolder>& folders) {
   std::string command;
-  for (const std::string& argument : sbatch_arguments(options.sbatch, script.name)) {
+  for (const std::string& argument : sbatch_command(options.sbatch, script.name)) {
     command += ' ' + shell_quoted(argument);
   }
   for (const OutputFolder& folder : folders) {
@@ -141,12 +142,12 @@ Result<void> pass_on(const Submitted& job, bool is_parsable) {
 
 /// Releases a held job.
 Result<void> release(const Submitted& job) {
-  std::vector<std::string> arguments{"scontrol"};
-  if (!job.cluster.empty()) arguments.insert(arguments.end(), {"-M", job.cluster});
-  arguments.insert(arguments.end(), {"release", job.id});
-  const auto ended = run_program(arguments, {});
+  std::vector<std::string> command{"scontrol"};
+  if (!job.cluster.empty()) command.insert(command.end(), {"-M", job.cluster});
+  command.insert(command.end(), {"release", job.id});
+  const auto ended = run_program(request_for(command), kNever, kOutputBytesMax);
   if (!ended) return ended.error();
-  if (ended->status == 0) return {};
+  if (ended->end.ok()) return {};
   return make_error(
       Errc::kIo, fmt::format("scontrol release {}: {}", job.id, trim(ended->out + ended->err)));
 }
@@ -158,11 +159,11 @@ Result<int> submit_held(
     const std::string& path,
     const std::vector<std::string>& settings,
     const std::vector<OutputFolder>& folders) {
-  const auto ended =
-      run_program(sbatch_arguments(sbatch, path, {"--hold", "--parsable"}), settings);
+  const auto command = sbatch_command(sbatch, path, {"--hold", "--parsable"});
+  const auto ended = run_program(request_for(command, settings), kNever, kOutputBytesMax);
   if (!ended) return ended.error();
   write_stderr(ended->err);
-  if (ended->status != 0) return ended->status;
+  if (!ended->end.ok()) return ended->end.exit_status();
   const Submitted job = submitted_of(ended->out);
   const auto has = [&](const char* option) {
     return sbatch.find(option) != nullptr || lines.find(option) != nullptr;
@@ -201,7 +202,10 @@ Result<int> call_sbatch(
   if (!only_tests && std::ranges::any_of(folders, &OutputFolder::needs_id)) {
     return submit_held(sbatch, *lines, path.string(), settings, folders);
   }
-  return run_in_guard(sbatch_arguments(sbatch, path.string()), settings);
+  const auto ended =
+      run_in_foreground(request_for(sbatch_command(sbatch, path.string()), settings));
+  if (!ended) return ended.error();
+  return ended->exit_status();
 }
 
 Result<int> submit_from(const Checkout& here, const SubmitOptions& options) {

@@ -77,7 +77,7 @@ class DdpctlSubmit(unittest.TestCase):
         self.assertEqual([], list(self.repository.glob(".git/ddprun-code")))
 
     def assert_would_be_called(self, ended):
-        self.assertEqual((NOT_FOUND, "ddpctl: sbatch: No such file or directory\n"),
+        self.assertEqual((NOT_FOUND, "ddpctl: there is no sbatch on PATH\n"),
                          (ended.returncode, ended.stderr))
 
     def code_of(self, commit):
