@@ -3,7 +3,6 @@
 #include "agent/console.hpp"
 #include "agent/core/failure_report.hpp"
 #include "agent/core/rendezvous_policy.hpp"
-#include "agent/core/suspension.hpp"
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
@@ -21,7 +20,6 @@
 #include <random>
 #include <utility>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -29,11 +27,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 2s;  // for each slow disk, pipe and console, once no worker is left
-constexpr auto kNamePatience = 250ms;  // with a slow name service, before the node meets others
+constexpr auto kPatience = 2s;  // with each slow disk, pipe and console, once no worker is left
+constexpr auto kNamePatience = 250ms;  // with a slow name service, before the rendezvous
 
-/// Another one in each launch.
-std::uint64_t chance() {
+/// Different in each launch.
+std::uint64_t random_number() {
   std::random_device device;
   return (static_cast<std::uint64_t>(device()) << 32U) | device();
 }
@@ -44,7 +42,7 @@ Result<std::unique_ptr<Agent>> Agent::open(
     asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, Inherited inherited) {
   auto consoles = Consoles::create();
   if (!consoles) return consoles.error();
-  // Now, so that whatever goes wrong from here on can be said without waiting for a reader.
+  // Now, so that no error from here on waits for a reader.
   auto err = (*consoles)->of(STDERR_FILENO);
   if (!err) return err.error();
   log_to(*err);
@@ -92,8 +90,15 @@ Agent::Agent(
       streams_(std::move(opened.streams)),
       journal_(std::move(opened.journal)),
       network_(std::move(opened.network)),
-      node_(rendezvous_policy(plan_, network_->own_node(host_, chance()))),
-      lapse_(context, kNever),
+      node_(rendezvous_policy(plan_, network_->own_node(host_, random_number()))),
+      suspension_(
+          context,
+          node_.policy().lease,
+          {.is_leader_dead = [this] { return node_.member().is_leader_dead(); },
+           .lapsed =
+               [this] {
+                 if (stopped_by_ == 0 && !workers_.has_succeeded()) come_back();
+               }}),
       timer_(context, kNever),
       finished_(context, kNever),
       tasks_(context.get_executor()),
@@ -112,7 +117,7 @@ Agent::Agent(
                  feed(RendezvousNode::FailureRead{.text = std::move(text)});
                },
            .gave_up = [this](int status) { leave(status); }}) {
-  // Nobody else can set it for the workers: they inherit from here.
+  // Workers inherit the user's choice from here.
   const char* const chosen =
       std::getenv(contract::kGlooInterface);  // NOLINT(concurrency-mt-unsafe)
   if (plan_.rendezvous.has_others() && chosen == nullptr) {
@@ -155,11 +160,11 @@ Result<void> Agent::open_timers() {
 
 asio::awaitable<int> Agent::run() {
   if (interface_) {
-    // Else a round might begin first, and whether its workers are told of an interface be chance.
+    // Otherwise a round could begin first, and its workers would get an interface by chance.
     tasks_.spawn(interface_->serve());
     co_await interface_->first_answer(kNamePatience);
   }
-  // Before it speaks to anybody: what is not begun keeps no time.
+  // Before it connects to other nodes, whose deadlines would run meanwhile.
   std::string unfit;
   if (workers_.checks_node()) {
     tasks_.spawn(workers_.keep_check_time());
@@ -167,8 +172,8 @@ asio::awaitable<int> Agent::run() {
   }
   network_->serve_in(tasks_);
   tasks_.spawn(keep_time());
-  tasks_.spawn(heed_resumption());
-  tasks_.spawn(await_lapse());
+  tasks_.spawn(suspension_.heed_signals());
+  tasks_.spawn(suspension_.await_lapse());
   if (fence_) tasks_.spawn(fence_->watch());
   tasks_.spawn(workers_.keep_time());
   if (timers_) {
@@ -186,7 +191,7 @@ asio::awaitable<void> Agent::run_job(std::string unfit) {
   started.host = host_;
   started.python = plan_.command.interpreter;
   journal_->record(started);
-  // Else a signal came first.
+  // It is set if a signal came first.
   if (!exit_status_) feed(RendezvousNode::Begin{.unfit = std::move(unfit)});
   while (!exit_status_) {
     co_await finished_.async_wait(kTuple);
@@ -194,7 +199,7 @@ asio::awaitable<void> Agent::run_job(std::string unfit) {
   tasks_.cancel();
 }
 
-/// Why this node had better run no workers; empty: it may.
+/// Why this node should run no workers; empty: it may.
 asio::awaitable<std::string> Agent::check_node() {
   std::optional<std::string> unfit;
   workers_.check_node([this, &unfit](std::string why) {
@@ -208,7 +213,7 @@ asio::awaitable<std::string> Agent::check_node() {
   co_return unfit.value_or("");
 }
 
-/// Gives everything that was said time to arrive; each reader and each disk may be stuck.
+/// Gives all output time to arrive; each reader and each disk may be stuck.
 int Agent::wind_up(int status) {
   workers_.finish(status);
   if (status == kExitOk && workers_.keeps_leftovers()) guard_.keep_leftovers();
@@ -217,7 +222,8 @@ int Agent::wind_up(int status) {
   if (stopped_by_ != 0 && !is_said_elsewhere_) {
     journal_->report([words = last_words(status)] { return words; });
   }
-  static_cast<void>(journal_->flush(Clock::now() + kPatience));  // if not, the second one says so
+  // If it fails, so does the second one below, which reports it.
+  static_cast<void>(journal_->flush(Clock::now() + kPatience));
   for (const int stuck : consoles_->flush(kPatience)) {
     JournalEntry lost = workers_.entry("output_lost");
     lost.text = stuck == STDOUT_FILENO ? "stdout" : "stderr";
@@ -232,7 +238,7 @@ int Agent::wind_up(int status) {
     streams_->tidy_up(status == kExitOk);
   } else {
     write_stderr(
-        "ddprun: the disk of the log directory does not answer; the last events are lost\n");
+        "ddprun: the disk of the log directory does not respond; the last events are lost\n");
   }
   return status;
 }
@@ -263,7 +269,7 @@ void Agent::stop_by(int signal) {
   journal_->record(told);
   if (stopped_by_ == 0) stopped_by_ = signal;
   const bool is_at_once = workers_.signalled(signal);
-  // All have exited with 0, and only what they left behind is still to be ended: that comes first.
+  // All workers have exited with 0; what they left behind is ended first.
   if (workers_.has_succeeded()) {
     late_signal_ = signal;
     return;
@@ -283,22 +289,12 @@ void Agent::workers_told(const WorkerNews& news) {
   feed(RendezvousNode::Signalled{.signal = signal, .whole_job = !plan_.slurm_step.empty()});
 }
 
-/// Events that arise while effects are performed wait their turn, so the core sees one at a time.
 void Agent::feed(RendezvousNode::Event event) {
-  if (feeding_) {
-    events_.push_back(std::move(event));
-    return;
-  }
-  feeding_ = true;
-  advance(event);
-  while (!events_.empty()) {
-    const auto next = std::move(events_.front());
-    events_.pop_front();
-    advance(next);
-  }
-  feeding_ = false;
-  // An earlier deadline ends keep_time's wait; most that happens only moves it on, and costs
-  // nothing.
+  const bool is_done =
+      events_.run(std::move(event), [this](const RendezvousNode::Event& next) { advance(next); });
+  if (!is_done) return;
+  // An earlier deadline ends keep_time's wait. A later one is left to it: re-arming the timer at
+  // each message would cost more than one early Tick.
   const TimePoint next = node_.next_deadline().value_or(kNever);
   if (next < timer_.expiry()) timer_.expires_at(next);
 }
@@ -314,62 +310,17 @@ void Agent::advance(const RendezvousNode::Event& event) {
 
 asio::awaitable<void> Agent::keep_time() {
   for (;;) {
-    // What was due before is due now: it is not late, as after a suspension.
+    // What was due before is due now, so that it does not look late, as after a suspension.
     timer_.expires_at(std::max(node_.next_deadline().value_or(kNever), Clock::now()));
     const auto [re_armed] = co_await timer_.async_wait(kTuple);
     if (re_armed) continue;
-    const TimePoint now = Clock::now();
-    if (Resumption::is_late(timer_.expiry(), now)) resumed(now);
+    suspension_.heed_delay(timer_.expiry());
     feed(RendezvousNode::Tick{});
   }
 }
 
-/// Reads each SIGCONT when it comes, so that an old one is not taken for one of now. Without a
-/// descriptor for that, what is there when the lease is over counts.
-asio::awaitable<void> Agent::heed_resumption() {
-  Descriptor copy(::fcntl(resumption_.descriptor(), F_DUPFD_CLOEXEC, 0));
-  if (!copy) co_return;
-  asio::posix::stream_descriptor signals(context_, copy.release());
-  for (;;) {
-    co_await signals.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
-    if (resumption_.take()) resumed(Clock::now());
-  }
-}
-
-void Agent::resumed(TimePoint now) {
-  resumed_at_ = now;
-  lapse_.expires_at(std::max(lease_until_, now));
-}
-
-/// After a suspension: whoever has not heard the leader again when the lease is over, though
-/// nothing ran under it any more, comes back.
-asio::awaitable<void> Agent::await_lapse() {
-  for (;;) {
-    const auto [re_armed] = co_await lapse_.async_wait(kTuple);
-    if (re_armed) continue;
-    lapse_.expires_at(kNever);
-    const TimePoint now = Clock::now();
-    if (!was_suspended_under_lease()) continue;
-    if (now < lease_until_) {
-      lapse_.expires_at(lease_until_);
-    } else if (!workers_.has_succeeded()) {
-      come_back();
-    }
-  }
-}
-
-/// Not once it was told to end: Slurm sends SIGCONT before each SIGTERM.
-bool Agent::was_suspended_under_lease() {
-  if (resumption_.take()) resumed(Clock::now());
-  if (stopped_by_ != 0) return false;
-  const bool has_lease = lease_until_ != TimePoint() && lease_until_ != kNever;
-  return has_lease &&
-         ends_by_suspension(
-             lease_until_, node_.policy().lease, resumed_at_, node_.member().is_leader_dead());
-}
-
-/// Forgets what it knows and begins as a machine does that was switched off. All nodes slept,
-/// perhaps, and those that did the same know no leader to wait for.
+/// Leaves, and starts again without a memory of the job, like a machine that was switched off. If
+/// all nodes slept, those that did the same know no leader to wait for.
 void Agent::come_back() {
   guard_.return_after_end();
   workers_.kill();
@@ -381,18 +332,18 @@ void Agent::perform(const effects::ClaimFence& effect) {
 }
 
 void Agent::perform(const effects::SetLease& effect) {
-  lease_until_ = effect.until;
-  // Whoever is to end the workers when the agent cannot does so once it surely has not.
+  suspension_.set_lease(effect.until);
+  // If the agent does not kill the workers in time, the guard does, a little later.
   const Duration after = node_.policy().margin / 2;
   guard_.allow_until(effect.until == kNever ? kNever : effect.until + after);
 }
 
 void Agent::perform(const effects::StartWorkers& effect) {
-  guard_.workers_run(true);  // before the lease is looked at: from here on it is kept
-  if (Clock::now() < lease_until_) {
+  guard_.workers_run(true);  // before the lease is checked: from here on the guard keeps it
+  if (suspension_.has_lease()) {
     effects::StartWorkers round = effect;
     round.master = network_->master_of_round(effect.master);
-    // A leader's followers start theirs meanwhile.
+    // A leader's followers start their workers meanwhile.
     network_->send_written();
     workers_.start(round, network_->lines_for_workers(), worker_interface(round.master));
     network_->advertise();
@@ -403,7 +354,7 @@ void Agent::perform(const effects::StartWorkers& effect) {
   workers_told(none);
 }
 
-/// For `ddpctl status` on this host. A job runs as well without, so no worker's start waits for it.
+/// For `ddpctl status` on this host. The job runs without it as well, so nothing waits for it.
 void Agent::announce(const Endpoint& leader) {
   if (!job_file_) job_file_ = std::make_shared<OwnJobFile>();
   journal_->post([file = job_file_,
@@ -426,7 +377,7 @@ std::string Agent::worker_interface(const Endpoint& master) {
   return choice ? choice->name : "";
 }
 
-/// With the first workers; from then on until the end of the job.
+/// From the first workers to the end of the job.
 void Agent::begin_sampling() {
   if (plan_.memory_log.directory.empty() || sampler_) return;
   auto sampler = MemorySampler::start(context_, plan_, host_);
@@ -440,7 +391,8 @@ void Agent::perform(const effects::StopWorkers& effect) {
 }
 
 void Agent::perform(const effects::KillWorkers& effect) {
-  if (was_suspended_under_lease()) return come_back();
+  // Not once it was told to end: Slurm sends SIGCONT before each SIGTERM.
+  if (suspension_.ends_lease() && stopped_by_ == 0) return come_back();
   if (!effect.is_said_later) {
     journal_->report([why = effect.why] {
       return fmt::format(

@@ -2,51 +2,151 @@
 
 #include "agent/core/header.hpp"
 #include "agent/report.hpp"
+#include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <ranges>
-#include <utility>
+#include <span>
 
 namespace ddprun {
 namespace {
 
 constexpr int kLastLines = 20;
 
+/// Nobody reads as fast as workers restart, and the CPUs are theirs meanwhile.
+constexpr Duration kAfterRestart = std::chrono::milliseconds(20);
+
+std::string until_killed(const std::optional<Duration>& kill_in) {
+  if (!kill_in) return "no SIGKILL before Slurm's";
+  return fmt::format("SIGKILL in {:.1f} s", to_seconds(*kill_in));
+}
+
+const char* why_killed(LeftoverMode asked, bool is_signalled) {
+  switch (asked) {
+    case LeftoverMode::kKill:
+      return "--leftover wait or keep would let it finish";
+    case LeftoverMode::kWait:
+      return is_signalled ? "a signal ended the wait" : "the wait is over";
+    case LeftoverMode::kKeep:
+      return "they are kept only when the whole job has succeeded";
+  }
+  return "";
+}
+
 }  // namespace
 
-void Reporter::attempt_begins(const effects::StartWorkers& round, const std::string& interface) {
-  const bool has_rank_0 = round.place.first_rank == 0;
-  if (!from_.plan.header || !has_rank_0) return;
-  from_.journal.report([text = header_text(
-                            *from_.plan.header,
-                            from_.plan.job_for_people(),
-                            {.date = wall_time(Clock::now()),
-                             .host = from_.host,
-                             .attempt = round.progress.attempt,
-                             .nodes = round.place.group_size,
-                             .workers = round.place.world_size,
-                             .master = round.master,
-                             .interface = interface,
-                             .python = from_.plan.command.interpreter})] { return text; });
+void Reporter::round_begins(const effects::StartWorkers& round, const std::string& interface) {
+  if (is_undecided()) {  // the leader that decided this round did not live to report it
+    Outcome outcome;
+    outcome.restarts = true;
+    outcome.restarts_used = round.progress.restarts_used;
+    outcome.restarts_max = from_.plan.max_restarts;
+    conclude(outcome);
+  }
+  if (from_.plan.header && round.place.first_rank == 0) {
+  report_line(header_text(
+      *from_.plan.header,
+      from_.plan.job_for_people(),
+      {.date = wall_time(Clock::now()),
+       .host = from_.host,
+       .attempt = round.progress.attempt,
+       .nodes = round.place.group_size,
+       .workers = round.place.world_size,
+       .master = round.master,
+       .interface = interface,
+       .python = from_.plan.command.interpreter}));
+  }
+  torch_events_.round_begins(round);
 }
 
-void Reporter::worker_waits(int rank, pid_t pid) {
-  from_.journal.report([text = fmt::format(
-                            "ddprun: rank {} is process {} on {}; attach, then kill -USR1 {}\n",
-                            rank,
-                            pid,
-                            from_.host,
-                            pid)] { return text; });
+void Reporter::worker_started(int rank, int local_rank, pid_t pid) {
+  torch_events_.worker_started(local_rank, pid);
+  if (from_.plan.debug_rank != rank) return;
+  report_line(fmt::format(
+      "ddprun: rank {} is process {} on {}; attach, then kill -USR1 {}\n",
+      rank,
+      pid,
+      from_.host,
+      pid));
 }
 
-void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& round) {
-  // The end of workers that we stopped for a person or another node is not a failure.
+void Reporter::notice_came(int signal, std::optional<Duration> grace) {
+  report_line(fmt::format(
+      "ddprun: told to stop by {}: the workers may save and end{}; a second signal ends them at "
+      "once\n",
+      signal_name(signal),
+      grace ? fmt::format(", for {:.0f} s", to_seconds(*grace)) : ""));
+}
+
+void Reporter::timer_expired(const FileTimerRequest& timer) {
+  report_line(fmt::format(
+      "ddprun: process {} on {} let its timer '{}' expire; {}\n",
+      timer.pid,
+      from_.host,
+      timer.scope,
+      timer.signal > 0 ? fmt::format("it is sent {}", signal_name(timer.signal)) : "it continues"));
+}
+
+void Reporter::wait_began(const Supervisor::WaitsForWorkers& wait, int first_rank) {
+  constexpr std::size_t kShownMax = 8;
+  const std::span ranks(wait.local_ranks);
+  std::string who;
+  for (const int local_rank : ranks.first(std::min(kShownMax, ranks.size()))) {
+    who += fmt::format(
+        "{}rank {} (pid {})",
+        who.empty() ? "" : ", ",
+        first_rank + local_rank,
+        from_.workers.pid_of(local_rank));
+  }
+  if (ranks.size() > kShownMax) who += ", ...";
+  report_line(fmt::format(
+      "ddprun: waiting for {} of {} workers on {} to end: {}; {}\n",
+      ranks.size(),
+      from_.plan.workers,
+      from_.host,
+      who,
+      until_killed(wait.kill_in)));
+}
+
+void Reporter::wait_began(const Supervisor::WaitsForChildren& wait) {
+  const std::string who = WorkerGroup::leftovers();
+  if (who.empty()) return;  // the last of them has just ended
+  report_line(fmt::format(
+      "ddprun: waiting for what workers left behind on {} to end: {}; {}\n",
+      from_.host,
+      who,
+      until_killed(wait.kill_in)));
+}
+
+void Reporter::leftovers_found(LeftoverMode mode, bool is_signalled) {
+  const std::string who = WorkerGroup::leftovers();
+  if (who.empty()) return;  // the last of them has just ended
+  const std::string what = fmt::format("what workers left behind on {}", from_.host);
+  const LeftoverPlan& asked = from_.plan.leftovers;
+  switch (mode) {
+    case LeftoverMode::kKill:
+      return report_line(fmt::format(
+          "ddprun: killing {}: {}; {}\n", what, who, why_killed(asked.mode, is_signalled)));
+    case LeftoverMode::kWait:
+      return report_line(fmt::format(
+          "ddprun: waiting for {}: {}; timeout {:g} s; a signal ends the wait\n",
+          what,
+          who,
+          to_seconds(asked.limit)));
+    case LeftoverMode::kKeep:
+      return report_line(fmt::format("ddprun: {} lives on: {}\n", what, who));
+  }
+}
+
+void Reporter::keep(const Supervisor::News& news, const effects::StartWorkers& round) {
+  // Workers that we stopped because a person or another node asked for it have not failed.
   if (news.failures.empty() || news.failures.front().stopped_by_us) return;
-  static_cast<void>(report());  // of an earlier round
+  static_cast<void>(report_kept());  // of an earlier round
   FailureReport out;
   out.title = from_.plan.command.title;
   out.python = from_.plan.command.interpreter;
@@ -59,9 +159,97 @@ void Reporter::note(const Supervisor::News& news, const effects::StartWorkers& r
   }
   out.culprit = std::move(out.others.front());
   out.others.erase(out.others.begin());
-  noted_ = std::move(out);
-  round_ = round.round;
+  kept_ = std::move(out);
+  kept_round_ = round.round;
   is_concluded_ = false;
+}
+
+void Reporter::conclude(const Outcome& outcome) {
+  kept_->outcome = outcome;
+  is_concluded_ = true;
+}
+
+void Reporter::order_came(bool is_said_elsewhere) {
+  is_said_elsewhere_ = is_said_elsewhere;
+  has_told_stop_ = false;
+}
+
+void Reporter::report_end(const RoundEnd& end, int world_size) {
+  if (!end.order) return;
+  const StopRound& order = *end.order;
+  has_told_end_ = has_told_end_ || (order.culprit && !order.restarts);
+  if (end.began_here()) {
+    if (!is_undecided()) return;
+    conclude(end.outcome());
+    from_.tasks.spawn(report_kept_after(order.restarts ? kAfterRestart : Duration::zero()));
+    return;
+  }
+  // A failure here in the round before may not be reported yet: this one was over at once.
+  from_.tasks.spawn(pass_on(report_kept()));
+  kept_.reset();
+  if (std::exchange(has_told_stop_, true)) return;
+  // If a worker failed, its node says more than this line.
+  const bool has_paragraph = order.culprit && order.culprit->pid != 0;
+  if (is_said_elsewhere_ || (from_.plan.shares_console && has_paragraph)) return;
+  report_line(stop_line(from_.plan.command.title, order, end.outcome(), world_size));
+}
+
+void Reporter::finish(int exit_status, int stopped_by) {
+  if (is_undecided()) {
+    Outcome outcome;
+    outcome.exit_status = exit_status;
+    outcome.restarts_max = from_.plan.max_restarts;
+    outcome.stopped_by = stopped_by;
+    conclude(outcome);
+  }
+  static_cast<void>(report_kept());
+  torch_events_.job_ended(exit_status);
+}
+
+asio::awaitable<void> Reporter::report_kept_after(Duration pause) {
+  Timer restarted(co_await asio::this_coro::executor, Clock::now() + pause);
+  co_await restarted.async_wait(kTuple);
+  co_await pass_on(report_kept());
+}
+
+/// To the leader, for its console, once it was read for the report here.
+asio::awaitable<void> Reporter::pass_on(std::optional<LastOutput> output) {
+  if (!output || !output->lines) co_return;
+  Timer no_limit(co_await asio::this_coro::executor, kNever);
+  auto lines = co_await output->lines->await(no_limit);
+  if (!lines || !*lines) co_return;
+  failure_read_({.round = output->round, .rank = output->rank, .lines = **std::move(lines)});
+}
+
+/// Reports what was kept, if it is known what follows.
+std::optional<Reporter::LastOutput> Reporter::report_kept() {
+  if (!is_concluded_ || !kept_) return std::nullopt;
+  FailureReport report = *std::move(kept_);
+  kept_.reset();
+  std::vector<LastLines> last_lines{last_lines_of(report.attempt, report.culprit)};
+  const std::size_t in_block = report.outcome.restarts ? 0 : kOthersShownMax;
+  for (const FailureDetails& other : report.others | std::views::take(in_block)) {
+    last_lines.push_back(last_lines_of(report.attempt, other));
+  }
+  const char* const own = std::getenv(contract::kErrorFile);  // NOLINT(concurrency-mt-unsafe)
+  const std::string pass_up_to = own == nullptr || report.outcome.restarts ? "" : own;
+  LastOutput output{.round = kept_round_, .rank = report.culprit.rank, .lines = nullptr};
+  if (auto lines = Errand<std::vector<TextLine>>::open("cannot read a failure")) {
+    output.lines = *std::move(lines);
+  }
+  from_.journal.report([report = std::move(report),
+                        last_lines = std::move(last_lines),
+                        pass_up_to,
+                        lines = output.lines] {
+    ToldFailure told = report_failure(report, last_lines, pass_up_to);
+    if (lines) lines->complete(std::move(told.last_output));
+    return told.text;
+  });
+  return output;
+}
+
+void Reporter::report_line(std::string line) const {
+  if (!line.empty()) from_.journal.report([text = std::move(line)] { return text; });
 }
 
 FailureDetails Reporter::details_of(
@@ -86,38 +274,6 @@ LastLines Reporter::last_lines_of(int attempt, const FailureDetails& details) co
   return from_.streams.last_lines(
       {.attempt = attempt, .local_rank = details.failure.local_rank, .rank = details.rank},
       kLastLines);
-}
-
-void Reporter::conclude(const Outcome& outcome) {
-  if (!noted_) return;
-  noted_->outcome = outcome;
-  is_concluded_ = true;
-}
-
-std::optional<Reporter::LastOutput> Reporter::report() {
-  if (!is_concluded_ || !noted_) return std::nullopt;
-  FailureReport report = *std::move(noted_);
-  noted_.reset();
-  std::vector<LastLines> last_lines{last_lines_of(report.attempt, report.culprit)};
-  const std::size_t in_block = report.outcome.restarts ? 0 : kOthersShownMax;
-  for (const FailureDetails& other : report.others | std::views::take(in_block)) {
-    last_lines.push_back(last_lines_of(report.attempt, other));
-  }
-  const char* const own = std::getenv(contract::kErrorFile);  // NOLINT(concurrency-mt-unsafe)
-  const std::string pass_up_to = own == nullptr || report.outcome.restarts ? "" : own;
-  LastOutput output{.round = round_, .rank = report.culprit.rank, .lines = nullptr};
-  if (auto lines = Errand<std::vector<TextLine>>::open("cannot read a failure")) {
-    output.lines = *std::move(lines);
-  }
-  from_.journal.report([report = std::move(report),
-                        last_lines = std::move(last_lines),
-                        pass_up_to,
-                        lines = output.lines] {
-    ToldFailure told = report_failure(report, last_lines, pass_up_to);
-    if (lines) lines->complete(std::move(told.last_output));
-    return told.text;
-  });
-  return output;
 }
 
 std::shared_ptr<Errand<std::string>> Reporter::read_last_line(

@@ -1,20 +1,27 @@
 #pragma once
 
-// Reports to people how a round begins, if that is wanted, and how it failed. Collects what streams
-// and workers know, and lets the journal's thread read the rest and write the paragraph.
+// Everything that a person is told about the workers of this node: how a round begins, what
+// ddprun waits for, how the round failed and what follows. Also writes the events that tools of
+// torchrun read. The journal's thread reads what is needed for a report and writes it.
 
 #include "agent/core/failure_report.hpp"
+#include "agent/core/file_timers.hpp"
 #include "agent/core/launch_plan.hpp"
+#include "agent/core/round_end.hpp"
 #include "agent/core/supervisor.hpp"
 #include "agent/journal.hpp"
 #include "agent/streams.hpp"
+#include "agent/torch_events.hpp"
 #include "agent/worker_group.hpp"
+#include "base/task_scope.hpp"
 #include "rendezvous/core/effects.hpp"
 #include "rendezvous/errand.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -30,54 +37,85 @@ class Reporter {
     const Streams& streams;
     const WorkerGroup& workers;
     Journal& journal;
+    TaskScope& tasks;
   };
 
-  explicit Reporter(const Sources& from) : from_(from) {}
+  /// `failure_read` gets the last output of a failed worker, once it has been reported here.
+  Reporter(const Sources& from, std::function<void(FailureText)> failure_read)
+      : from_(from),
+        failure_read_(std::move(failure_read)),
+        torch_events_(from.plan, from.host, from.journal) {}
 
-  /// Prints what runs, on the node of rank 0, if the plan has a header. `interface` is what workers
-  /// are told to use; empty: none.
-  void attempt_begins(const effects::StartWorkers& round, const std::string& interface);
+  /// Reports what runs, on the node of rank 0, if the plan has a header. `interface` is the one
+  /// that workers are told to use; empty: none.
+  void round_begins(const effects::StartWorkers& round, const std::string& interface);
 
-  /// Prints which process waits for a debugger.
-  void worker_waits(int rank, pid_t pid);
+  /// If it waits for a debugger, reports which process that is.
+  void worker_started(int rank, int local_rank, pid_t pid);
+  /// `was_stopped`: because of another one, or of an order.
+  void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool was_stopped) {
+    torch_events_.worker_ended(local_rank, pid, end, was_stopped);
+  }
 
-  /// Notes how this node's workers failed, while their details are still known.
-  void note(const Supervisor::News& news, const effects::StartWorkers& round);
+  /// A notice came by `signal`; none: the workers may take as long as Slurm lets them.
+  void notice_came(int signal, std::optional<Duration> grace);
+  void timer_expired(const FileTimerRequest& timer);
+  /// `first_rank`: of this node.
+  void wait_began(const Supervisor::WaitsForWorkers& wait, int first_rank);
+  void wait_began(const Supervisor::WaitsForChildren& wait);
+  /// `is_signalled`: a signal has come to end the job.
+  void leftovers_found(LeftoverMode mode, bool is_signalled);
 
-  /// Notes what follows the noted failure.
-  void conclude(const Outcome& outcome);
+  /// Keeps how this node's workers failed, while they are still known.
+  void keep(const Supervisor::News& news, const effects::StartWorkers& round);
 
-  /// Forgets the noted failure: it is not one.
-  void forget() { noted_.reset(); }
+  /// An order ends the round. `is_said_elsewhere`: the leader reports why, on the same console.
+  void order_came(bool is_said_elsewhere);
 
-  /// Whether a failure was noted, and what follows is not yet known.
-  bool has_noted() const { return noted_ && !is_concluded_; }
+  /// Reports how the round ended, once it is known what follows, and, if it failed here, once
+  /// nothing of it runs. `world_size`: of the round.
+  void report_end(const RoundEnd& end, int world_size);
 
-  /// The last output of a failed worker, once the journal's thread has read it.
-  struct LastOutput {
-    RoundId round;
-    int rank = 0;
-    std::shared_ptr<Errand<std::vector<TextLine>>>
-        lines;  // null: no descriptor was left to wait for them
-  };
+  /// The job has ended: reports what has not been reported.
+  void finish(int exit_status, int stopped_by);
 
-  /// Reports what was noted and concluded, if anything, and returns what is read for it.
-  std::optional<LastOutput> report();
+  /// A person knows why the job ends.
+  bool has_told_end() const { return has_told_end_; }
 
-  /// Lets the journal's thread read the last line of the output of `failure` (comparable_line).
-  /// Null: no descriptor was left to wait for it.
+  /// Has the journal's thread read the last line of what `failure` wrote (comparable_line). Null:
+  /// no descriptor is left to wait for it.
   std::shared_ptr<Errand<std::string>> read_last_line(
       const WorkerFailure& failure, const effects::StartWorkers& round) const;
 
  private:
+  /// The last output of a failed worker, once the journal's thread has read it.
+  struct LastOutput {
+    RoundId round;
+    int rank = 0;
+    // Null: no descriptor is left to wait for them.
+    std::shared_ptr<Errand<std::vector<TextLine>>> lines;
+  };
+
+  bool is_undecided() const { return kept_ && !is_concluded_; }
+  void conclude(const Outcome& outcome);
+  std::optional<LastOutput> report_kept();
+  asio::awaitable<void> report_kept_after(Duration pause);
+  asio::awaitable<void> pass_on(std::optional<LastOutput> output);
+  void report_line(std::string line) const;
+
   StderrShown shown(int local_rank) const;
   FailureDetails details_of(const WorkerFailure& failure, const effects::StartWorkers& round) const;
   LastLines last_lines_of(int attempt, const FailureDetails& details) const;
 
   Sources from_;
-  std::optional<FailureReport> noted_;
-  RoundId round_;  // of the noted failure
-  bool is_concluded_ = false;
+  std::function<void(FailureText)> failure_read_;
+  TorchEvents torch_events_;
+  std::optional<FailureReport> kept_;
+  RoundId kept_round_;              // in which that failed
+  bool is_concluded_ = false;       // kept_ says what follows
+  bool is_said_elsewhere_ = false;  // why the round ends, by the leader
+  bool has_told_stop_ = false;      // why, if nothing failed here
+  bool has_told_end_ = false;
 };
 
 }  // namespace ddprun

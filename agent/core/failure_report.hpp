@@ -4,7 +4,7 @@
 // paragraph with who failed, how, where the output is, and what happens next. On other nodes it is
 // one line.
 
-#include "agent/core/supervisor.hpp"
+#include "agent/core/worker_failure.hpp"
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
 

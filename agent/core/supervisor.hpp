@@ -1,28 +1,16 @@
 #pragma once
 
-// Supervisor: the workers of one node, decided in one place, with the processes left out. Rounds
-// come from outside, one after the other; whether there is another one is not decided here.
-//
-//          StartRound           one fails, or StopRound, Kill         the last one has ended
-//    idle -----------> running ------------------------------> stopping ----------------> sweeping
-//     ^                   |                                                                |   |
-//     |                   +--- all ended with 0 ------------------------------> sweeping   |   |
-//     |                                                                                    |   |
-//     +---- Alone -------------------------------------------------------------------------+   |
-//                                     given up <---- not even SIGKILL helps -------------------+
-//
-// *sweeping* ends what the workers left behind (children of their own, in any session): no process
-// of one round lives on into the next (R2). After a success they have a moment to end by
-// themselves; then --leftover decides. Those that are kept are killed before the next round starts.
-// agent/local_workers.cpp performs the effects in order and keeps one timer, set to
-// next_deadline().
+// Supervisor decides everything about the workers of one node, and performs nothing. Its phases
+// are the table in supervisor_table.hpp. Rounds come from outside, one after the other; whether
+// there is another one is decided elsewhere. agent/local_workers.cpp performs the effects in order
+// and keeps one timer, set to next_deadline().
 
 #include "agent/core/leftovers.hpp"
 #include "agent/core/process_end.hpp"
+#include "agent/core/supervisor_table.hpp"
 #include "agent/core/worker.hpp"
-#include "base/suspicion.hpp"
+#include "agent/core/worker_failure.hpp"
 #include "base/time.hpp"
-#include "base/worker_contract.hpp"
 #include "rendezvous/core/messages.hpp"
 
 #include <csignal>
@@ -33,51 +21,24 @@
 
 namespace ddprun {
 
-/// What the command line asks of a Supervisor. Every wait it knows is here.
+/// What the command line asks of a Supervisor, and how long it waits for what.
 struct SupervisorPolicy {
   int workers = 1;                                    // >= 1
   Duration grace = std::chrono::seconds(30);          // from the stop signal to SIGKILL
   std::optional<Duration> notice_grace = grace;       // from a notice; none: what Slurm leaves
-  Duration quiet_grace = std::chrono::seconds(1);     // before a person is told of the wait
-  Duration leftover_grace = std::chrono::seconds(1);  // for what workers left behind
-  // After a success, until it is named: helpers of Python end a moment after their parent.
+  Duration quiet_grace = std::chrono::seconds(1);     // until a person is told of the wait
+  Duration leftover_grace = std::chrono::seconds(1);  // from SIGTERM to SIGKILL
+  // After a success, until leftovers are named: helpers of Python end a moment after their parent.
   Duration leftover_settle = std::chrono::milliseconds(300);
   LeftoverPlan leftovers;
-  Duration unkillable_after = std::chrono::seconds(5);  // from SIGKILL to giving up on a process
+  Duration unkillable_after = std::chrono::seconds(5);  // from SIGKILL to giving up
   Duration dying_wait = std::chrono::seconds(1);  // for one that is ending and may be the cause
   // Terminals, Slurm and timeout(1) deliver one stop both to us and to our parent, which passes it
   // on: the same signal within this time is one signal.
   Duration same_signal_within = std::chrono::milliseconds(200);
-  // Slurm signals workers as it does us. After one that a notice may have ended the others are left
-  // alone until a StopRound says whether it was one.
+  // Slurm signals workers as it does us. If a notice may have ended a worker, the others are left
+  // alone until a StopRound says whether there was one.
   bool workers_get_notices = false;
-};
-
-/// One worker that ended badly, or was stopped by us because another one did.
-struct WorkerFailure {
-  int local_rank = 0;
-  int pid = 0;  // 0: it could not be started
-  ProcessEnd end;
-  TimePoint at;
-  // We had sent it a signal before it ended, and no other signal ended it.
-  bool stopped_by_us = false;
-  std::string start_error;     // why it could not be started; empty if it was
-  bool can_be_retried = true;  // false: the program cannot be executed, so no restart would help
-
-  /// As people are told: "exited with status 1", or why it could not be started.
-  std::string how() const;
-
-  /// If it was told to.
-  bool has_saved() const { return contract::has_saved(worker_end()); }
-  bool may_come_of_notice() const { return contract::may_come_of_notice(worker_end()); }
-  Suspicion suspicion() const { return ddprun::suspicion(worker_end()); }
-
-  bool operator==(const WorkerFailure&) const = default;
-
- private:
-  contract::WorkerEnd worker_end() const {
-    return {.pid = pid, .exit_status = end.code, .signal = end.signal};
-  }
 };
 
 class Supervisor {
@@ -86,8 +47,8 @@ class Supervisor {
   struct StartRound {};
   struct StopRound {
     int signal = SIGTERM;    // that workers are stopped with
-    bool is_notice = false;  // they are to save first; one that is not, later, says to hurry
-    // After a notice, and no sooner, by Slurm; none: not known.
+    bool is_notice = false;  // they are to save first; a later StopRound without it shortens that
+    // After a notice: Slurm kills no sooner than this; none: not known.
     std::optional<Duration> killed_in = std::nullopt;
   };
   struct Kill {};  // nothing may run here any more
@@ -97,7 +58,7 @@ class Supervisor {
   };
   struct SpawnFailed {
     int local_rank = 0;
-    int exit_status = 0;         // 126, 127, or 75 where trying again may help
+    int exit_status = 0;         // 126, 127, or 75 if trying again may help
     bool can_be_retried = true;  // false for 126 and 127
     std::string why;
   };
@@ -105,14 +66,14 @@ class Supervisor {
     int local_rank = 0;
     ProcessEnd end;
     bool leaves_group = false;  // others of its process group live on
-    bool others_end = false;    // so has another worker, or is about to, and will be told of
+    bool others_end = false;    // another worker has ended, or is ending; its Ended follows
   };
   struct Alone {};    // no process descends from us any more
-  struct Signalled {  // a person, or Slurm, wants an end; a person who says it twice, at once
+  struct Signalled {  // a person, or Slurm, wants the job to end; a person's second one: at once
     int signal = 0;
-    bool is_repeated = false;  // others than persons say it again, and mean no more by it
+    bool is_repeated = false;  // Slurm repeats its signals, and means no more by it
   };
-  struct Tick {};  // next_deadline() has passed; one that comes early does no harm
+  struct Tick {};  // next_deadline() has passed; an early one is ignored
   using Event = std::
       variant<StartRound, StopRound, Kill, Spawned, SpawnFailed, Ended, Alone, Signalled, Tick>;
 
@@ -126,29 +87,29 @@ class Supervisor {
   };
   struct Sweep {     // to everything that descends from us; answered by Alone when nothing is left
     int signal = 0;  // 0: none is sent yet
-    std::vector<int> told_groups;  // process groups that have had it, and are not told again
+    std::vector<int> told_groups;  // process groups that have had it, and do not get it again
   };
   struct News {  // of the workers as a whole; in a round kStopped or kSucceeded is the last
     WorkersState state = WorkersState::kStopped;
     // The culprit, then the others in order of time; with kStopped all. kFailed comes again if a
-    // death explains that of a culprit which had lost a peer.
+    // later death is a more likely cause.
     std::vector<WorkerFailure> failures;
     Duration ran_for{};      // from the round's start to the culprit's end
-    bool has_saved = false;  // with kStopped, by a notice: each exited by itself, with 0 or 75
+    bool has_saved = false;  // with kStopped, after a notice: each exited by itself, with 0 or 75
   };
   struct GiveUp {  // SIGKILL did not end these in time: uninterruptible sleep, or not ours to kill
-    std::vector<int> local_ranks;
-    News news;  // kStopped, if it were
+    std::vector<int> local_ranks;  // empty: a leftover
+    News news;                     // kStopped, as if it were
   };
-  struct WaitsForWorkers {  // which were told to end a moment ago
+  struct WaitsForWorkers {  // which got a stop signal a moment ago
     std::vector<int> local_ranks;
     std::optional<Duration> kill_in;  // none: nothing here ends them
   };
-  struct WaitsForChildren {           // of workers that have ended, and were told with them
+  struct WaitsForChildren {           // of workers that have ended, and got the signal with them
     std::optional<Duration> kill_in;  // none: nothing here ends them
   };
-  struct Leftovers {  // of workers that exited with 0; a person is told of them
-    LeftoverMode mode = LeftoverMode::kKill;  // what becomes of them from now on
+  struct Leftovers {                          // of workers that exited with 0, for a person
+    LeftoverMode mode = LeftoverMode::kKill;  // what happens to them from now on
   };
   using Effect =
       std::variant<Spawn, Send, Sweep, News, GiveUp, WaitsForWorkers, WaitsForChildren, Leftovers>;
@@ -158,8 +119,8 @@ class Supervisor {
   explicit Supervisor(SupervisorPolicy policy);
 
   /// Advances by one event and appends what follows. REQUIRES: `now` never goes back; Spawned or
-  /// SpawnFailed is the very next event after a Spawn was performed; StartRound comes only while
-  /// nothing runs, and never after GiveUp.
+  /// SpawnFailed is the very next event after a Spawn was performed; StartRound comes only in
+  /// kIdle or kKeeping.
   void apply(const Event& event, TimePoint now, Effects& out);
 
   /// When the next Tick is due, if nothing else happens before.
@@ -167,31 +128,41 @@ class Supervisor {
     return !deadline_ || (report_at_ && *report_at_ < *deadline_) ? report_at_ : deadline_;
   }
 
-  /// A person has said it twice, so nothing is waited for.
+  SupervisorPhase phase() const { return phase_; }
+
+  /// A person has sent a second signal, so no worker gets a grace.
   bool is_told_twice() const { return is_told_twice_; }
 
-  /// Nothing runs: a round may be started.
-  bool is_idle() const { return phase_ == Phase::kIdle; }
-
-  /// All have exited with 0 in this round; what they left behind may still be there.
+  /// All workers have exited with 0 in this round; leftovers are still to be ended.
   bool has_succeeded() const {
-    return phase_ == Phase::kSweeping && !was_stopped_ && !starts_when_alone_;
+    return round_.has_succeeded && phase_ >= SupervisorPhase::kSettling &&
+           phase_ <= SupervisorPhase::kSweepKilling;
   }
 
-  /// Of the round that succeeded something lives on, for good.
-  bool keeps_leftovers() const { return keeps_leftovers_; }
+  /// Leftovers of the round that succeeded live on, for good.
+  bool keeps_leftovers() const { return phase_ == SupervisorPhase::kKeeping; }
 
  private:
-  enum class Phase : std::uint8_t { kIdle, kRunning, kStopping, kSweeping, kGivenUp };
-
-  /// What the present deadline of a sweep is.
-  enum class LeftoverStage : std::uint8_t { kSettling, kWaitedFor, kTold };
-
   struct Worker {
     WorkerState state = WorkerState::kIdle;
     int pid = 0;
     bool stopped_by_us = false;
     bool leaves_group = false;
+  };
+
+  struct Round {
+    TimePoint began;
+    std::vector<WorkerFailure> failures;   // the culprit, then in order of time
+    std::optional<int> reported_culprit;   // its local rank
+    bool has_succeeded = false;            // every worker exited with 0, unasked (R6)
+    bool has_saved = false;                // after a notice: every worker that has ended since
+    int stop_signal = 0;                   // 0: none was sent
+    std::optional<TimePoint> killed_soon;  // after a notice: a little before Slurm kills us
+  };
+
+  struct LastSignal {
+    int number = 0;  // 0: none came
+    TimePoint at;
   };
 
   void on(const StartRound& event, TimePoint now, Effects& out);
@@ -204,41 +175,32 @@ class Supervisor {
   void on(const Signalled& event, TimePoint now, Effects& out);
   void on(const Tick& event, TimePoint now, Effects& out);
 
-  void advance(int local_rank, WorkerInput input, Effects& out);
-  void worker_ended(WorkerFailure failure, bool others_end, TimePoint now, Effects& out);
-  void consider_failures(bool others_end, TimePoint now, Effects& out);
-  void stop_all(const StopRound& stop, TimePoint now, Effects& out);
+  void step(SupervisorInput input, const Event& event, TimePoint now, Effects& out);
+  void enter(SupervisorPhase next, const Event& event, TimePoint now, Effects& out);
+  void stop_workers(const StopRound& order, TimePoint now, Effects& out);
+  void sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effects& out);
+  void spawn(int local_rank, Effects& out);
+  void record_end(WorkerFailure end, Effects& out);
+  void judge(const Event& event, TimePoint now, Effects& out);
+  void check_saved(TimePoint now, Effects& out);
   void shorten_grace(TimePoint now);
-  void kill_all(TimePoint now, Effects& out);
-  void begin_round(TimePoint now, Effects& out);
-  void sweep(TimePoint now, Effects& out);
-  void quiet_period_is_over(TimePoint now, Effects& out);
-  void end_leftovers(TimePoint now, Effects& out);
-  void give_up(Effects& out);
   void report_wait(TimePoint now, Effects& out);
+
+  Worker& worker(int local_rank) { return workers_[static_cast<std::size_t>(local_rank)]; }
+  void advance(int local_rank, WorkerInput input, Effects& out);
+  void advance_all(WorkerInput input, Effects& out);
+  bool none_runs() const;
+  std::vector<int> ranks_in(WorkerState state) const;
   News news(WorkersState state) const;
-  bool none_running() const;
 
   SupervisorPolicy policy_;
   std::vector<Worker> workers_;  // by local rank
-  Phase phase_ = Phase::kIdle;
-  TimePoint began_;                      // the round
-  std::vector<WorkerFailure> failures_;  // of this round: the culprit, then in order of time
-  std::optional<int> told_culprit_;      // of this round, its local rank
-  bool was_stopped_ = false;             // this round, by a failure or from outside
-  bool has_saved_ = false;               // so that workers could save, and all ended ones have
-  LeftoverStage leftover_stage_ = LeftoverStage::kTold;  // while sweeping
-  bool keeps_leftovers_ = false;                         // of an earlier round
-  bool starts_when_alone_ = false;                       // this round, once they are gone
-  bool killing_ = false;  // SIGKILL was sent to all; the deadline is the last one
-  int stop_signal_ = 0;   // what workers are stopped with, in this round
-  int told_to_stop_by_ = 0;
+  SupervisorPhase phase_ = SupervisorPhase::kIdle;
+  Round round_;
+  std::optional<TimePoint> deadline_;   // of the phase, or, while running, for judging a failure
+  std::optional<TimePoint> report_at_;  // when a person is told that the phase takes long
+  LastSignal last_signal_;
   bool is_told_twice_ = false;
-  TimePoint told_to_stop_at_;
-  std::optional<TimePoint> deadline_;
-  std::optional<TimePoint> report_at_;  // for whom it waits
-  // After a notice, where Slurm kills this process soon behind it.
-  std::optional<TimePoint> grace_ends_;
 };
 
 }  // namespace ddprun

@@ -1,7 +1,7 @@
 #pragma once
 
-// One worker's life as a table of states × inputs, so that a reader can enumerate what will happen.
-// Supervisor steps it; nobody else decides when a worker is started, stopped or killed.
+// One worker as a table of states × inputs. Supervisor steps it; nothing else decides when a worker
+// is started, stopped or killed.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ddprun {
 
 enum class WorkerState : std::uint8_t {
   kIdle,      // not started in this round
-  kRunning,   // started; may have ended without our knowing yet
+  kRunning,   // started; may have ended unnoticed
   kStopping,  // was sent the stop signal, has its grace
   kKilling,   // was sent SIGKILL
   kExited,    // ended, and its status is known
@@ -20,25 +20,25 @@ enum class WorkerInput : std::uint8_t {
   kStart,   // begin a round
   kStop,    // the round is over
   kKill,    // the grace is over, or there is none
-  kReaped,  // the kernel told how it ended, or it could not be started
+  kReaped,  // the kernel reported how it ended, or it could not be started
 };
 
-enum class WorkerDeed : std::uint8_t { kNothing, kSpawn, kSendStop, kSendKill, kReport, kBug };
+enum class WorkerAction : std::uint8_t { kNothing, kSpawn, kSendStop, kSendKill, kReport, kBug };
 
 struct WorkerStep {
   // No default constructor: a missing cell or row of the table does not compile.
-  constexpr WorkerStep(WorkerState state, WorkerDeed what) : next(state), deed(what) {}
+  constexpr WorkerStep(WorkerState state, WorkerAction what) : next(state), action(what) {}
   WorkerState next;
-  WorkerDeed deed;
+  WorkerAction action;
 };
 
 inline constexpr std::size_t kWorkerStates = 5;
 inline constexpr std::size_t kWorkerInputs = 4;
 
-/// What a worker does next. Total: every state answers every input.
+/// What follows from an input. Total: every state answers every input.
 constexpr WorkerStep step(WorkerState state, WorkerInput input) {
   using enum WorkerState;
-  using enum WorkerDeed;
+  using enum WorkerAction;
   // clang-format off
   constexpr WorkerStep kTable[kWorkerStates][kWorkerInputs] = {
       // kStart            kStop                   kKill                   kReaped

@@ -87,7 +87,7 @@ class Node {
     if (!due) return std::nullopt;
     return *due - now_;
   }
-  bool is_idle() const { return supervisor_.is_idle(); }
+  SupervisorPhase phase() const { return supervisor_.phase(); }
   bool has_succeeded() const { return supervisor_.has_succeeded(); }
 
  private:
@@ -379,7 +379,7 @@ TEST(Supervisor, GivesUpOnAWorkerThatEvenSigkillDoesNotEndAndNeverSaysItStopped)
   node.ends(1, killed_by(SIGKILL));
   node.alone();
   EXPECT_EQ(node.did(), Arguments{});
-  EXPECT_FALSE(node.is_idle());
+  EXPECT_EQ(node.phase(), SupervisorPhase::kGivenUp);
 }
 
 TEST(Supervisor, StartsTheNextRoundAfresh) {
@@ -690,6 +690,16 @@ TEST(Supervisor, LooksForNoEndWhileItIsNotKnownWhetherANoticeEndedAll) {
   EXPECT_FALSE(node.has_succeeded());
   node.stop();
   EXPECT_EQ(node.did(), Arguments({"sweep SIGTERM"}));
+}
+
+TEST(Supervisor, KillsWhatIsLeftOfARoundThatMayHaveEndedByANotice) {  // R8
+  Node node = ended_by_notice();
+  node.ends(1, kGood);
+  node.did();
+  node.kill();
+  EXPECT_EQ(node.did(), Arguments({"sweep SIGKILL"}));
+  node.alone();
+  EXPECT_EQ(node.did(), Arguments({"stopped"}));
 }
 
 TEST(Supervisor, NamesTheFirstWhereOthersFailWhileItIsNotKnownWhetherANoticeEndedIt) {

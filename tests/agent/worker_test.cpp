@@ -14,15 +14,15 @@ constexpr WorkerState kAllStates[] = {
 
 TEST(Worker, IsSentTheStopSignalOnceHoweverOftenItIsStopped) {
   const auto first = step(WorkerState::kRunning, WorkerInput::kStop);
-  EXPECT_EQ(first.deed, WorkerDeed::kSendStop);
-  EXPECT_EQ(step(first.next, WorkerInput::kStop).deed, WorkerDeed::kNothing);
+  EXPECT_EQ(first.action, WorkerAction::kSendStop);
+  EXPECT_EQ(step(first.next, WorkerInput::kStop).action, WorkerAction::kNothing);
 }
 
 TEST(Worker, IsKilledOnceAndOnlyWhileItMayRun) {
   for (const auto state : kAllStates) {
     const auto next = step(state, WorkerInput::kKill);
     const bool may_run = state == WorkerState::kRunning || state == WorkerState::kStopping;
-    EXPECT_EQ(next.deed == WorkerDeed::kSendKill, may_run);
+    EXPECT_EQ(next.action == WorkerAction::kSendKill, may_run);
   }
 }
 
@@ -30,14 +30,14 @@ TEST(Worker, IsNeverSignalledAfterItsEndIsKnown) {
   for (const auto input : {WorkerInput::kStop, WorkerInput::kKill}) {
     const auto next = step(WorkerState::kExited, input);
     EXPECT_EQ(next.next, WorkerState::kExited);
-    EXPECT_EQ(next.deed, WorkerDeed::kNothing);
+    EXPECT_EQ(next.action, WorkerAction::kNothing);
   }
 }
 
 TEST(Worker, IsStartedOnlyWhereNoProcessOfItCanBeAlive) {
   for (const auto state : kAllStates) {
     const bool over = state == WorkerState::kIdle || state == WorkerState::kExited;
-    EXPECT_EQ(step(state, WorkerInput::kStart).deed == WorkerDeed::kSpawn, over);
+    EXPECT_EQ(step(state, WorkerInput::kStart).action == WorkerAction::kSpawn, over);
   }
 }
 
