@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "rendezvous/dial.hpp"
+#include "rendezvous/name_service.hpp"
 #include "rendezvous/own_address.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ bool is_own(const RendezvousPlan& rendezvous, const std::vector<Address>& addres
                           rendezvous.ranks_are_places && rendezvous.node_rank == 0;
   if (is_to_host && !addresses.empty()) {
     const std::string host = rendezvous.endpoint.value_or(Endpoint()).host;
-    const std::string number = addresses.front().host();
+    const std::string number = host_of(addresses.front());
     spdlog::warn(
         "{} is no address of this machine, which has node rank 0 and is to host the job there; "
         "that serves only if a router or a virtual address leads here, else give an address of "
@@ -39,7 +39,6 @@ asio::awaitable<bool> is_at_endpoint(const RendezvousPlan& rendezvous) {
   co_await asio::this_coro::throw_if_cancelled(false);
   DDPRUN_CHECK(rendezvous.endpoint.has_value());
   const Endpoint endpoint = rendezvous.endpoint.value_or(Endpoint());
-  if (const auto number = numeric_address(endpoint)) co_return is_own(rendezvous, {*number});
   NameService names;
   const Duration patience = std::min(kPatience, rendezvous.join_timeout);
   Timer limit(co_await asio::this_coro::executor, Clock::now() + patience);
@@ -49,8 +48,8 @@ asio::awaitable<bool> is_at_endpoint(const RendezvousPlan& rendezvous) {
   const bool is_told = asked.cancelled() == asio::cancellation_type::none;
   if (is_told && rendezvous.bootstraps == Bootstraps::kIfItCanBind) {
     spdlog::warn(
-        "the endpoint's {}; asked again for {:.0f} s at most, since this node may be the one to "
-        "found the job",
+        "the endpoint's {}; trying again for {:.0f} s, since this node may be the one to bootstrap "
+        "the job",
         addresses.error().detail,
         to_seconds(rendezvous.join_timeout));
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-// Who bootstraps the job where nobody was told to: the node whose address the endpoint is. The
-// first look, apart from the agent, for it decides where the agent listens; RendezvousNetwork looks
-// again.
+// If no node was told to bootstrap the job, the node whose address the endpoint is does. This is
+// the first check, before the agent starts, since it decides where the agent listens;
+// RendezvousNetwork checks again.
 
 #include "agent/core/launch_plan.hpp"
 #include "base/deadline.hpp"
@@ -10,9 +10,9 @@
 
 namespace ddprun {
 
-/// Whether `meeting.endpoint` is an address of this machine. No, if its name cannot be resolved or
-/// takes more than a second; one line says so if this node might found the job. REQUIRES: there is
-/// an endpoint, and `meeting` outlives the call.
+/// Whether `rendezvous.endpoint` is an address of this machine. False if its name cannot be
+/// resolved within a second; that is logged if this node might bootstrap the job. REQUIRES: there
+/// is an endpoint, and `rendezvous` outlives the call.
 asio::awaitable<bool> is_at_endpoint(const RendezvousPlan& rendezvous);
 
 }  // namespace ddprun

@@ -12,56 +12,39 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <utility>
 #include <variant>
-
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kEndpointRecheckAfter = 300ms;  // where no call has
-constexpr auto kNamePatience = 1s;
-constexpr auto kLineKept = 10min;  // longer than anybody waits
+constexpr auto kLineKept = 10min;  // longer than any node waits
 
-/// A port that was free a moment ago, for a store that rank 0 hosts. Somebody else may take it
+/// A port that was free a moment ago, for a store that rank 0 hosts. Another program may take it
 /// first: that is why the shared store is the default.
-Result<std::uint16_t> free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t size = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (!socket || ::bind(socket.get(), generic, size) != 0 ||
-      ::getsockname(socket.get(), generic, &size) != 0) {
-    return make_errno_error(errno, "no free port for rank 0's store");
-  }
-  return ntohs(address.sin_port);
+Result<std::uint16_t> free_port(asio::io_context& context) {
+  tcp::socket socket(context);
+  boost::system::error_code error;
+  socket.open(tcp::v4(), error);
+  if (!error) socket.bind({tcp::v4(), 0}, error);
+  const Address bound = socket.local_endpoint(error);
+  if (error) return make_errno_error(error.value(), "no free port for rank 0's store");
+  return bound.port();
 }
 
 /// The address of this machine that packets to `other`, a numeric address, come from; empty if
-/// there is no way there. Sends nothing.
+/// there is no way there.
 std::string source_address(const Endpoint& other) {
   const auto to = numeric_address(other);
-  if (!to) return "";
-  const Descriptor socket(::socket(to->family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  Address from;
-  from.size = sizeof from.storage;
-  if (!socket || ::connect(socket.get(), to->get(), to->size) != 0 ||
-      ::getsockname(socket.get(), from.get(), &from.size) != 0) {
-    return "";
-  }
-  return from.host();
+  return to ? ddprun::source_address({*to}) : "";
 }
 
-/// Whether the job may be at `port` of this machine, which another program has. Asks that program,
-/// and waits for an answer for a second.
+/// Whether the job may be at `port` of this machine, which another program has. Asks that program;
+/// timeout 1 s.
 bool may_be_joined_at(std::uint16_t port, const RendezvousPlan& rendezvous) {
   constexpr Duration kPatience = std::chrono::seconds(1);
   const auto owner = owner_of(port);
@@ -86,11 +69,7 @@ Error used_by(const PortOwner& owner, std::uint16_t port) {
 
 RendezvousNetwork::RendezvousNetwork(
     asio::io_context& context, const LaunchPlan& plan, GuardClient& guard)
-    : context_(context),
-      guard_(guard),
-      plan_(plan),
-      watch_timer_(context, kNever),
-      local_address_(plan.rendezvous.local_address) {}
+    : context_(context), plan_(plan), guard_(guard) {}
 
 Result<std::unique_ptr<RendezvousNetwork>> RendezvousNetwork::open(
     asio::io_context& context, const LaunchPlan& plan, GuardClient& guard) {
@@ -107,7 +86,7 @@ Result<std::unique_ptr<RendezvousNetwork>> RendezvousNetwork::open(
   if (plan.shared_store) {
     network->master_.port = network->server_->port();
   } else if (network->master_.port == 0) {
-    const auto port = free_port();
+    const auto port = free_port(context);
     if (!port) return port.error();
     network->master_.port = *port;
   }
@@ -118,15 +97,13 @@ Result<void> RendezvousNetwork::open_links(const LaunchPlan& plan) {
   raise_descriptor_limit();  // a link and a lifeline of each node, if this one is to lead
   const auto mac = load_mac(plan.rendezvous.secret);
   if (!mac) return mac.error();
-  auto links = Links::open(
-      context_, {}, [this](Links::Event event) { report(std::move(event)); }, *mac);
-  if (!links) return links.error();
-  links_ = *std::move(links);
+  links_ = std::make_unique<Links>(
+      context_, LinkLimits(), [this](Links::Event event) { report(std::move(event)); }, *mac);
   Lifelines::Options options;
   options.job = plan.job_among_nodes();
   options.mac = *mac;
   options.trusts_end = plan.rendezvous.trusts_reset;
-  // Whoever is cut off waits for the others for the join timeout, and may begin that anew.
+  // A node that is cut off waits for the others for the join timeout, perhaps twice.
   options.limits.unconfirmed = kLineKept + 2 * plan.rendezvous.join_timeout;
   options.holders = {
       .hold_line = [this](int line) { return guard_.hold_line(line); },
@@ -134,9 +111,7 @@ Result<void> RendezvousNetwork::open_links(const LaunchPlan& plan) {
       .holds_end = [this](int end) { return guard_.holds_end(end); },
       .let_go = [this](int descriptor) { guard_.let_go(descriptor); }};
   options.on_event = [this](const Lifelines::Event& event) { report(event); };
-  auto lines = Lifelines::open(context_, std::move(options));
-  if (!lines) return lines.error();
-  lines_ = *std::move(lines);
+  lines_ = std::make_unique<Lifelines>(context_, std::move(options));
   return {};
 }
 
@@ -151,8 +126,7 @@ Result<void> RendezvousNetwork::bootstrap_or_join(
       spdlog::info("{}; port {} is tried", served.error().detail, port);
       served = serve_at({.host = "", .port = port});
     }
-    // Where the port is taken, by another node of the job on this machine for one, that one
-    // bootstraps.
+    // If the port is taken, as by another node of the job on this machine, that one bootstraps.
     const bool is_taken = !served && served.error().is(Errc::kIo);
     if (is_taken && !rendezvous.other_ports.empty()) {
       served = make_error(
@@ -173,50 +147,47 @@ Result<void> RendezvousNetwork::bootstrap_or_join(
     if (is_to_host || is_another_program)
       return refuse_others(rendezvous, endpoint, served.error());
     spdlog::info("{}, unless the job is there, which is joined", served.error().detail);
-    cannot_listen_ = served.error().detail;
-    has_reported_taken_ = true;
+    hosting_.cannot_listen = served.error().detail;
+    hosting_.has_reported_taken = true;
   }
-  bootstraps_ = false;
-  watches_endpoint_ = may_bootstrap;
-  links_->report_addresses(watches_endpoint_);
-  if (watches_endpoint_) {
-    auto watch = AddressWatch::open(context_, [this] { consider_hosting(); });
-    if (watch) watch_ = *std::move(watch);
+  hosting_.bootstraps = false;
+  if (may_bootstrap) {
+    watch_ = std::make_unique<EndpointWatch>(context_, endpoint, [this] { host_endpoint(); });
+    links_->report_addresses(true);
   }
   if (may_bootstrap && !rendezvous.recognizes_endpoint && rendezvous.node_rank == 0) {
     const auto served = listen_at_endpoint(rendezvous, endpoint);
-    hosts_if_called_ = served.has_value();
+    hosting_.hosts_if_called = served.has_value();
     if (served) return {};
     spdlog::info("{}; it is not hosted here", served.error().detail);
   }
   return serve_at({.host = "", .port = rendezvous.listen_port});
 }
 
-/// The endpoint cannot be here. Where there is a place for it the others are told so, who would
-/// wait for it; else this node ends.
+/// The endpoint cannot be here. If a port is left for it, the others, which would wait, are told
+/// so; else this node ends.
 Result<void> RendezvousNetwork::refuse_others(
     const RendezvousPlan& rendezvous, const Endpoint& endpoint, const Error& why) {
   for (const std::uint16_t port : rendezvous.refusal_ports) {
     if (!serve_at({.host = "", .port = port})) continue;
-    bootstraps_ = false;
-    cannot_host_ = why.detail;
-    if (const auto owner = owner_of(endpoint.port)) held_by_ = owner->inodes;
+    hosting_.bootstraps = false;
+    hosting_.cannot_host = why.detail;
+    if (const auto owner = owner_of(endpoint.port)) hosting_.held_by = owner->inodes;
     return {};
   }
   return why;
 }
 
-/// Once the program that had the port is gone, the others are not told of it: whoever has stopped
-/// it starts this node again, and that one has the port.
+/// Once the program that had the port is gone, the others are not refused any more: this node is
+/// about to be started again, and then gets the port.
 bool RendezvousNetwork::is_endpoint_still_held() const {
   const std::uint16_t port = plan_.rendezvous.endpoint.value_or(Endpoint()).port;
   const auto owner = owner_of(port);
-  if (!owner) return held_by_.empty() && !listen_on({.host = "", .port = port});
-  return std::ranges::find_first_of(owner->inodes, held_by_) != owner->inodes.end();
+  if (!owner) return hosting_.held_by.empty() && !listen_on({.host = "", .port = port});
+  return std::ranges::find_first_of(owner->inodes, hosting_.held_by) != owner->inodes.end();
 }
 
-/// Listens where the others look for the first leader, on top of what it listens on. Yields the
-/// port.
+/// Listens at the endpoint's port as well, or at another port of the job. Yields the port.
 Result<std::uint16_t> RendezvousNetwork::listen_at_endpoint(
     const RendezvousPlan& rendezvous, const Endpoint& endpoint) {
   std::vector<std::uint16_t> ports = {endpoint.port};
@@ -231,14 +202,13 @@ Result<std::uint16_t> RendezvousNetwork::listen_at_endpoint(
   return bound;
 }
 
-/// Whether the endpoint leads to this machine by now: then this node hosts it.
-void RendezvousNetwork::consider_hosting() {
+/// The endpoint has become this machine's, so this node hosts it.
+void RendezvousNetwork::host_endpoint() {
   const Endpoint endpoint = plan_.rendezvous.endpoint.value_or(Endpoint());
-  if (!watches_endpoint_ || !own_among(endpoint_at_)) return;
   Result<std::uint16_t> port = server_->port();
-  if (!hosts_if_called_) port = listen_at_endpoint(plan_.rendezvous, endpoint);
+  if (!hosting_.hosts_if_called) port = listen_at_endpoint(plan_.rendezvous, endpoint);
   if (!port) {
-    if (!std::exchange(has_reported_taken_, true)) {
+    if (!std::exchange(hosting_.has_reported_taken, true)) {
       const auto owner = owner_of(endpoint.port);
       const Error why = owner ? used_by(*owner, endpoint.port) : port.error();
       const bool may_be_ours = !owner || owner->program.empty() || owner->program == "ddprun";
@@ -247,41 +217,19 @@ void RendezvousNetwork::consider_hosting() {
           "the endpoint has come to lead to this node, but {}; if the job is there, it is joined",
           why.detail);
     }
-    return;  // the next call finds whoever has it, or that it is free
+    return;  // the next call finds the node that has it, or that it is free
   }
   stop_watching_endpoint();
   seen_as_ = endpoint.host;
   if (plan_.shared_store) master_.port = *port;
   on_event_(RendezvousNode::BecameHost{
-      .listens = {.host = local_address_, .port = *port}, .master = master_});
-}
-
-/// A call that hangs at a stale address would hold up the look at the name's new one.
-asio::awaitable<void> RendezvousNetwork::watch_endpoint() {
-  co_await asio::this_coro::throw_if_cancelled(false);
-  const Endpoint endpoint = plan_.rendezvous.endpoint.value_or(Endpoint());
-  watch_timer_.expires_at(Clock::now() + kEndpointRecheckAfter);
-  while (watches_endpoint_) {
-    const auto [re_armed] = co_await watch_timer_.async_wait(kTuple);
-    if (!re_armed) {
-      Timer limit(context_, Clock::now() + kNamePatience);
-      auto addresses = co_await names_.look_up(endpoint, limit);
-      if (addresses) {
-        endpoint_at_ = *std::move(addresses);
-        consider_hosting();
-      }
-      watch_timer_.expires_at(Clock::now() + kEndpointRecheckAfter);
-    }
-    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
-    if (asked.cancelled() != asio::cancellation_type::none) co_return;
-  }
+      .listens = {.host = plan_.rendezvous.local_address, .port = *port}, .master = master_});
 }
 
 void RendezvousNetwork::stop_watching_endpoint() {
-  watches_endpoint_ = false;
-  if (links_) links_->report_addresses(false);
-  watch_timer_.expires_at(Clock::now());
-  if (watch_) watch_->stop();
+  if (!watch_) return;
+  watch_->stop();
+  links_->report_addresses(false);
 }
 
 Result<void> RendezvousNetwork::serve_at(const Endpoint& endpoint) {
@@ -291,13 +239,15 @@ Result<void> RendezvousNetwork::serve_at(const Endpoint& endpoint) {
     if (path != "/status") return std::nullopt;
     return status_();
   };
-  // Not amid what the server does for that client: the round may end by what follows.
+  // Posted, since the event may end the round while the server is busy with that client.
   options.on_client = [this] {
     asio::post(context_, [this] { on_event_(RendezvousNode::StoreReached{}); });
   };
   if (links_) {
-    options.for_agents = [this](Protocol protocol, Descriptor socket, const std::string& received) {
-      adopt(protocol, std::move(socket), received);
+    options.for_agents = [this](Protocol protocol, Descriptor socket, std::string received) {
+      if (protocol == Protocol::kAgent)
+        return links_->adopt(std::move(socket), std::move(received));
+      lines_->adopt(std::move(socket), std::move(received));
     };
   }
   auto server = StoreServer::listen(context_, options);
@@ -317,13 +267,13 @@ OwnNode RendezvousNetwork::own_node(std::string host, std::uint64_t chance) cons
   own.started_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
-  own.bootstraps = bootstraps_;
-  own.hosts_if_called = hosts_if_called_;
-  own.cannot_host = cannot_host_;
-  own.cannot_listen = cannot_listen_;
+  own.bootstraps = hosting_.bootstraps;
+  own.hosts_if_called = hosting_.hosts_if_called;
+  own.cannot_host = hosting_.cannot_host;
+  own.cannot_listen = hosting_.cannot_listen;
   own.took_part = guard_.took_part();
-  own.meets_by_name = has_name();
-  own.listens.host = local_address_;
+  own.meets_by_name = plan_.rendezvous.endpoint && has_name(*plan_.rendezvous.endpoint);
+  own.listens.host = plan_.rendezvous.local_address;
   if (server_) own.listens.port = server_->port();
   own.master = master_;
   own.machine = own_machine();
@@ -342,43 +292,31 @@ AdvertisedJob RendezvousNetwork::advertised_job() const {
 void RendezvousNetwork::advertise() {
   if (!links_ || !server_ || advertisement_) return;
   Endpoint at{
-      .host = local_address_.empty() ? reached_at_ : local_address_, .port = server_->port()};
+      .host = plan_.rendezvous.local_address.empty() ? reached_at_ : plan_.rendezvous.local_address,
+      .port = server_->port()};
   if (!numeric_address(at)) at.host = "127.0.0.1";
   auto made = ddprun::advertise(advertised_job(), at);
   if (!made) return spdlog::info("{}", made.error().detail);
   advertisement_ = *std::move(made);
 }
 
-/// Whether a name service says where the endpoint is.
-bool RendezvousNetwork::has_name() const {
-  const auto& endpoint = plan_.rendezvous.endpoint;
-  return endpoint && !numeric_address(*endpoint) && endpoint->host != "localhost";
-}
-
 void RendezvousNetwork::serve_in(TaskScope& tasks) {
   if (server_) tasks.spawn(server_->serve());
   if (links_) tasks.spawn(links_->serve());
-  if (watch_) tasks.spawn(watch_->serve());
-  if (watches_endpoint_ && has_name()) tasks.spawn(watch_endpoint());
+  if (watch_) watch_->serve_in(tasks);
   if (lines_) tasks.spawn(lines_->serve());
-}
-
-void RendezvousNetwork::adopt(Protocol protocol, Descriptor socket, const std::string& received) {
-  if (protocol == Protocol::kAgent) return links_->adopt(std::move(socket), received);
-  lines_->adopt(std::move(socket), received);
 }
 
 void RendezvousNetwork::report(Links::Event event) {
   if (auto* const resolved = std::get_if<Links::Resolved>(&event)) {
     const Endpoint endpoint = plan_.rendezvous.endpoint.value_or(Endpoint());
-    if (resolved->to.host != endpoint.host) return;
-    endpoint_at_ = std::move(resolved->addresses);
-    watch_timer_.expires_at(Clock::now() + kEndpointRecheckAfter);
-    consider_hosting();
+    if (watch_ && resolved->to.host == endpoint.host)
+      watch_->resolved(std::move(resolved->addresses));
   } else if (const auto* connected = std::get_if<Links::Connected>(&event)) {
     on_event_(RendezvousNode::Connected{.link = connected->link});
   } else if (auto* const received = std::get_if<Links::Received>(&event)) {
-    if (!cannot_host_.empty() && !is_endpoint_still_held()) return links_->close(received->link);
+    if (!hosting_.cannot_host.empty() && !is_endpoint_still_held())
+      return links_->close(received->link);
     on_event_(
         RendezvousNode::Received{.link = received->link, .message = std::move(received->message)});
   } else if (const auto* closed = std::get_if<Links::Closed>(&event)) {
@@ -418,7 +356,7 @@ void RendezvousNetwork::open_line(const effects::OpenLine& effect) {
   stop_watching_endpoint();
   auto leader = links_ ? links_->address_of(effect.uplink) : std::nullopt;
   if (!leader) return;
-  // Past a virtual address, which may lead elsewhere by the time that the line is needed.
+  // Not through a virtual address, which may lead elsewhere by the time that the line is needed.
   if (numeric_address(effect.leader)) leader = effect.leader;
   const std::string source = source_address(*leader);
   if (!source.empty()) seen_as_ = reached_at_ = source;
@@ -439,11 +377,12 @@ void RendezvousNetwork::begin_store(const effects::BeginStore& effect) {
     if (node.link == kSelfLink) continue;  // this machine may connect anyway
     const auto theirs = links_->address_of(node.link);
     const auto ours = links_->own_address_on(node.link);
-    // Its own workers may have no way to a virtual address that leads back here.
+    // Workers of this node may have no route to a virtual address that leads back here.
     if (seen_as_.empty() && ours) seen_as_ = ours->host;
-    // Its workers come the way its agent came, unless they are told to meet on another network;
-    // from which address they come there nobody here can know.
-    const bool same_way = local_address_.empty() || (ours && ours->host == local_address_);
+    // Its workers connect by the path of its agent, unless they are told to use another network;
+    // then their addresses are not known here.
+    const bool same_way = plan_.rendezvous.local_address.empty() ||
+                          (ours && ours->host == plan_.rendezvous.local_address);
     if (!theirs || !same_way) return server_->begin_round();
     hosts.push_back(theirs->host);
     hosts.push_back(node.host);
@@ -451,7 +390,7 @@ void RendezvousNetwork::begin_store(const effects::BeginStore& effect) {
   server_->begin_round(hosts);
 }
 
-/// Another node on this machine may come by the loopback, which leads to no third one.
+/// Another node on this machine may connect through the loopback, which no third node can use.
 void RendezvousNetwork::learn_own_address(const effects::BeginStore& effect) {
   for (const auto& node : effect.nodes) {
     if (node.link == kSelfLink) continue;
@@ -477,7 +416,7 @@ Endpoint RendezvousNetwork::master_of_round(const Endpoint& master) const {
 }
 
 std::string RendezvousNetwork::own_address(const Endpoint& master) const {
-  if (!local_address_.empty()) return local_address_;
+  if (!plan_.rendezvous.local_address.empty()) return plan_.rendezvous.local_address;
   const std::string source = source_address(master);
   return source.empty() ? reached_at_ : source;
 }

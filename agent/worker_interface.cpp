@@ -28,7 +28,7 @@ Result<std::vector<std::string>> numeric(const Result<std::vector<Address>>& add
   if (!addresses) return addresses.error();
   std::vector<std::string> texts;
   for (const Address& address : *addresses) {
-    texts.push_back(address.host());
+    texts.push_back(host_of(address));
   }
   return texts;
 }

@@ -3,7 +3,7 @@
 #include "agent/core/interface_choice.hpp"
 #include "base/deadline.hpp"
 #include "rendezvous/core/interface.hpp"
-#include "rendezvous/dial.hpp"
+#include "rendezvous/name_service.hpp"
 
 #include <boost/asio/io_context.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "bench/process_usage.hpp"
 #include "bench/server.hpp"
-#include "rendezvous/connect.hpp"
+#include "rendezvous/blocking_socket.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/ready_set.hpp"
 
@@ -68,12 +68,13 @@ class Questions {
     if (!ready) return ready.error();
     ready_ = *std::move(ready);
     for (int i = 0; i < load_.connections; ++i) {
-      auto socket = connect_to({.host = "127.0.0.1", .port = port_}, Clock::now() + kPatience);
+      auto socket =
+          BlockingSocket::connect({.host = "127.0.0.1", .port = port_}, Clock::now() + kPatience);
       if (!socket) return socket.error();
       const auto token = static_cast<std::uint64_t>(i);
-      auto added = ready_.add(socket->get(), {.readable = true, .writable = false}, token);
+      sockets_.push_back(socket->release());
+      auto added = ready_.add(sockets_.back().get(), {.readable = true, .writable = false}, token);
       if (!added) return added;
-      sockets_.push_back(std::move(*socket));
     }
     return {};
   }

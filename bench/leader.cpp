@@ -5,38 +5,44 @@
 
 namespace ddprun {
 
-Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
-    asio::io_context& context, RendezvousPolicy policy) {
-  std::unique_ptr<BenchLeader> leader(new BenchLeader(context));
-  BenchLeader* const self = leader.get();
-  auto links = Links::open(context, {}, [self](Links::Event event) {
-    std::visit([self](auto& what) { self->on(std::move(what)); }, event);
-  });
-  if (!links) return links.error();
-  leader->links_ = *std::move(links);
-  Lifelines::Options lining;
-  lining.job = policy.job;
-  lining.holders = {
+BenchLeader::BenchLeader(asio::io_context& context, const std::string& job)
+    : links_(
+          context,
+          {},
+          [this](Links::Event event) {
+            std::visit([this](auto& what) { on(std::move(what)); }, event);
+          }),
+      lines_(context, lining(job)),
+      timer_(context, kNever) {}
+
+Lifelines::Options BenchLeader::lining(const std::string& job) {
+  Lifelines::Options options;
+  options.job = job;
+  options.holders = {
       .hold_line = [](int) { return Result<void>(); },
       .hold_end = [](int) {},
       .holds_end = [](int) { return true; },
       .let_go = [](int) {}};
-  lining.on_event = [self](const Lifelines::Event& event) {
+  options.on_event = [this](const Lifelines::Event& event) {
     if (const auto* opened = std::get_if<Lifelines::LifelineOpened>(&event)) {
-      self->feed(
-          RendezvousNode::LifelineOpened{.node = opened->node, .leadership = opened->leadership});
+      feed(RendezvousNode::LifelineOpened{.node = opened->node, .leadership = opened->leadership});
     } else if (const auto* ended = std::get_if<Lifelines::LifelineEnded>(&event)) {
-      self->feed(RendezvousNode::LifelineEnded{.node = ended->node});
+      feed(RendezvousNode::LifelineEnded{.node = ended->node});
     }
   };
-  auto lines = Lifelines::open(context, std::move(lining));
-  if (!lines) return lines.error();
-  leader->lines_ = *std::move(lines);
+  return options;
+}
+
+Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
+    asio::io_context& context, RendezvousPolicy policy) {
+  std::unique_ptr<BenchLeader> leader(new BenchLeader(context, policy.job));
+  BenchLeader* const self = leader.get();
   StoreServerOptions serving;
   serving.endpoint = {.host = "127.0.0.1", .port = 0};
-  serving.for_agents = [self](Protocol protocol, Descriptor socket, const std::string& received) {
-    if (protocol == Protocol::kAgent) return self->links_->adopt(std::move(socket), received);
-    self->lines_->adopt(std::move(socket), received);
+  serving.for_agents = [self](Protocol protocol, Descriptor socket, std::string received) {
+    if (protocol == Protocol::kAgent)
+      return self->links_.adopt(std::move(socket), std::move(received));
+    self->lines_.adopt(std::move(socket), std::move(received));
   };
   auto server = StoreServer::listen(context, serving);
   if (!server) return server.error();
@@ -52,8 +58,8 @@ Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
 asio::awaitable<void> BenchLeader::serve() {
   TaskScope tasks(co_await asio::this_coro::executor);
   tasks.spawn(server_->serve());
-  tasks.spawn(links_->serve());
-  tasks.spawn(lines_->serve());
+  tasks.spawn(links_.serve());
+  tasks.spawn(lines_.serve());
   tasks.spawn(keep_time());
   feed(RendezvousNode::Begin{});
   co_await tasks.join();

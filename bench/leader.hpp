@@ -1,7 +1,7 @@
 #pragma once
 
 // An agent that leads and has no workers: the port, the connections, the lifelines and
-// RendezvousNode of a real one. What its own workers would do is said for them.
+// RendezvousNode of a real one. Its workers are reported to start and to stop at once.
 
 #include "base/error.hpp"
 #include "base/task_scope.hpp"
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 
 namespace ddprun {
 
@@ -31,7 +32,9 @@ class BenchLeader {
   asio::awaitable<void> serve();
 
  private:
-  explicit BenchLeader(asio::io_context& context) : timer_(context, kNever) {}
+  BenchLeader(asio::io_context& context, const std::string& job);
+
+  Lifelines::Options lining(const std::string& job);
 
   asio::awaitable<void> keep_time();
   void on(Links::Connected event);
@@ -42,9 +45,9 @@ class BenchLeader {
   void advance(const RendezvousNode::Event& event);
   void workers(RoundId round, WorkersState state);
 
-  void perform(const effects::Call& effect) { links_->call(effect.link, effect.to); }
-  void perform(const effects::Send& effect) { links_->send(effect.to, effect.message); }
-  void perform(const effects::Close& effect) { links_->close(effect.link); }
+  void perform(const effects::Call& effect) { links_.call(effect.link, effect.to); }
+  void perform(const effects::Send& effect) { links_.send(effect.to, effect.message); }
+  void perform(const effects::Close& effect) { links_.close(effect.link); }
   void perform(const effects::BeginStore& effect);
   void perform(const effects::StartWorkers& effect);
   void perform(const effects::StopWorkers& effect);
@@ -52,8 +55,8 @@ class BenchLeader {
   void perform(const Other& /*for workers that run*/) {}
 
   std::unique_ptr<RendezvousNode> node_;
-  std::unique_ptr<Links> links_;
-  std::unique_ptr<Lifelines> lines_;
+  Links links_;
+  Lifelines lines_;
   std::unique_ptr<StoreServer> server_;
   Timer timer_;
   std::deque<RendezvousNode::Event> events_;

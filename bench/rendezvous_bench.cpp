@@ -83,16 +83,15 @@ class RendezvousBench {
 
   Result<Findings> run() {
     asio::io_context context(1);
-    auto fleet = RendezvousFleet::open(
+    RendezvousFleet fleet(
         context,
         {.leader = {.host = "127.0.0.1", .port = server_.port()},
          .job = kJob,
          .nodes = nodes_of(options_),
          .agents = options_.agents,
          .max_restarts = options_.repeats});
-    if (!fleet) return fleet.error();
     Result<void> outcome;
-    asio::co_spawn(context, in_order(**fleet, outcome), [](const std::exception_ptr& thrown) {
+    asio::co_spawn(context, in_order(fleet, outcome), [](const std::exception_ptr& thrown) {
       if (thrown) std::rethrow_exception(thrown);
     });
     context.run();

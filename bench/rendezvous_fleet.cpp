@@ -1,9 +1,9 @@
 #include "bench/rendezvous_fleet.hpp"
 
-#include "rendezvous/connect.hpp"
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/message_json.hpp"
 
+#include <boost/asio/write.hpp>
 #include <fmt/format.h>
 
 #include <variant>
@@ -20,18 +20,9 @@ constexpr int kSomePid = 4'711;
 
 }  // namespace
 
-Result<std::unique_ptr<RendezvousFleet>> RendezvousFleet::open(
-    asio::io_context& context, Options options) {
-  std::unique_ptr<RendezvousFleet> fleet(new RendezvousFleet(context, std::move(options)));
-  auto links = Links::open(
-      context, {}, [self = fleet.get()](const Links::Event& event) { self->tell(event); });
-  if (!links) return links.error();
-  fleet->links_ = *std::move(links);
-  return fleet;
-}
-
 RendezvousFleet::RendezvousFleet(asio::io_context& context, Options options)
     : options_(std::move(options)),
+      links_(context, {}, [this](const Links::Event& event) { tell(event); }),
       agents_(static_cast<std::size_t>(options_.agents)),
       heartbeat_timer_(context, kNever),
       changed_(context, kNever) {
@@ -45,7 +36,7 @@ RendezvousFleet::RendezvousFleet(asio::io_context& context, Options options)
 
 asio::awaitable<void> RendezvousFleet::serve() {
   TaskScope tasks(co_await asio::this_coro::executor);
-  tasks.spawn(links_->serve());
+  tasks.spawn(links_.serve());
   tasks.spawn(keep_time());
   co_await tasks.join();
 }
@@ -84,7 +75,7 @@ asio::awaitable<Result<Duration>> RendezvousFleet::rank() {
   const TimePoint begin = Clock::now();
   started_ = 0;
   for (const Agent& agent : agents_) {
-    links_->call(link_of(agent), options_.leader);
+    links_.call(link_of(agent), options_.leader);
   }
   auto const done = co_await until([this] { return started_ == agents(); });
   if (!done) co_return done.error();
@@ -120,7 +111,7 @@ asio::awaitable<Result<Duration>> RendezvousFleet::lose_one() {
   Agent& victim = agents_[gone_++];
   const TimePoint begin = Clock::now();
   victim.is_gone = true;
-  links_->close(link_of(victim));
+  links_.close(link_of(victim));
   victim.line.reset();
   auto const done = co_await until([this] { return started_ == agents(); });
   if (!done) co_return done.error();
@@ -168,20 +159,21 @@ void RendezvousFleet::connected(Agent& agent) {
 
 void RendezvousFleet::on(Agent& agent, const Welcome& welcome) {
   lease_ = welcome.lease;
-  auto line = connect_to(options_.leader, Clock::now() + kPatience);
-  if (!line) return give_up(with_context("a lifeline", line.error()));
-  agent.line = std::move(*line);
   open_line(agent, {.term = welcome.term, .leader = welcome.leader.incarnation});
   news(agent, WorkersState::kStopped);
   heartbeat(agent);
 }
 
-void RendezvousFleet::open_line(const Agent& agent, const Leadership& leadership) {
+void RendezvousFleet::open_line(Agent& agent, const Leadership& leadership) {
   std::string bytes(opening_of(Protocol::kLifeline));
   const LifelineHello hello{
       .job = options_.job, .node = agent.node.incarnation, .leadership = leadership, .proof = {}};
   auto said = append_frame(bytes, encode(hello));
-  if (said) said = send_all(agent.line.get(), bytes, Clock::now() + kPatience);
+  boost::system::error_code error;
+  agent.line.emplace(changed_.get_executor());
+  agent.line->connect({asio::ip::make_address(options_.leader.host), options_.leader.port}, error);
+  if (!error) asio::write(*agent.line, asio::buffer(bytes), error);
+  if (error) said = make_error(Errc::kPeerLost, error.message());
   if (!said) give_up(with_context("a lifeline", said.error()));
 }
 
@@ -244,7 +236,7 @@ void RendezvousFleet::news(Agent& agent, WorkersState state, std::optional<Failu
 }
 
 void RendezvousFleet::send(const Agent& agent, const Message& message) {
-  links_->send(link_of(agent), message);
+  links_.send(link_of(agent), message);
 }
 
 void RendezvousFleet::give_up(Error why) {

@@ -3,7 +3,6 @@
 // Many agents in one thread, as their leader sees them: each has a connection and a lifeline, says
 // and answers what a real one does, and heartbeats. They have no workers and decide nothing.
 
-#include "base/descriptor.hpp"
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 #include "base/node_range.hpp"
@@ -17,7 +16,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -42,8 +40,7 @@ class RendezvousFleet {
     Duration restarted{};           // to the start of the next round on the last one
   };
 
-  /// Fails with kIo if the kernel has no descriptor left.
-  static Result<std::unique_ptr<RendezvousFleet>> open(asio::io_context& context, Options options);
+  RendezvousFleet(asio::io_context& context, Options options);
 
   /// Serves until it is cancelled. REQUIRES: called once.
   asio::awaitable<void> serve();
@@ -67,7 +64,7 @@ class RendezvousFleet {
  private:
   struct Agent {
     NodeInfo node;
-    Descriptor line;
+    std::optional<tcp::socket> line;
     bool is_gone = false;
     RoundId round;  // that it was offered last
     std::int64_t heartbeat = 0;
@@ -75,8 +72,6 @@ class RendezvousFleet {
     TimePoint heartbeat_at;
     TimePoint due;  // its next heartbeat
   };
-
-  RendezvousFleet(asio::io_context& context, Options options);
 
   asio::awaitable<void> keep_time();
   asio::awaitable<Result<void>> until(std::function<bool()> is_over);
@@ -93,7 +88,7 @@ class RendezvousFleet {
   void on(Agent& /*agent*/, const Other& /*nothing to do*/) {}
 
   void connected(Agent& agent);
-  void open_line(const Agent& agent, const Leadership& leadership);
+  void open_line(Agent& agent, const Leadership& leadership);
   void heartbeat(Agent& agent);
   void set_next_heartbeat(Agent& agent, TimePoint due);
   void news(Agent& agent, WorkersState state, std::optional<FailureNews> failure = {});
@@ -106,7 +101,7 @@ class RendezvousFleet {
   Link link_of(const Agent& agent) const { return Link{2 * index_of(agent) + 1}; }
 
   const Options options_;
-  std::unique_ptr<Links> links_;
+  Links links_;
   std::vector<Agent> agents_;
   std::size_t gone_ = 0;
   Duration lease_ = std::chrono::seconds(3);

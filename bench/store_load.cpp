@@ -1,6 +1,6 @@
 #include "bench/store_load.hpp"
 
-#include "rendezvous/connect.hpp"
+#include "rendezvous/blocking_socket.hpp"
 
 #include <fmt/format.h>
 
@@ -45,15 +45,15 @@ Result<void> StoreLoad::connect() {
   std::array<char, kOpeningReplyMax> answer{};
   for (int i = 0; i < options_.clients; ++i) {
     const TimePoint deadline = Clock::now() + kSilenceMax;
-    auto socket = connect_to(options_.endpoint, deadline);
+    auto socket = BlockingSocket::connect(options_.endpoint, deadline);
     if (!socket) return socket.error();
     const StoreBatch opening = opening_of(options_.workload, i);
-    auto done = send_all(socket->get(), opening.requests, deadline);
+    auto done = socket->send_all(opening.requests, deadline);
     if (!done) return done;
-    done = receive_all(socket->get(), std::span(answer).first(opening.reply_bytes), deadline);
+    done = socket->receive_all(std::span(answer).first(opening.reply_bytes), deadline);
     if (!done) return with_context("the handshake", done.error());
     Client client;
-    client.socket = std::move(*socket);
+    client.socket = socket->release();
     if (is_uniform(options_.workload)) {
       client.batch = batch_of(options_.workload, i, options_.depth);
       auto kept = keep_in_file(client);
@@ -109,14 +109,14 @@ Result<StoreLoadResult> StoreLoad::run_fanout() {
   StoreLoadResult result;
   const auto waiting = static_cast<std::int64_t>(clients_.size());
   const std::int64_t rounds = std::max<std::int64_t>(1, options_.operations / waiting);
-  auto writer = connect_to(options_.endpoint, Clock::now() + kSilenceMax);
+  auto writer = BlockingSocket::connect(options_.endpoint, Clock::now() + kSilenceMax);
   if (!writer) return writer.error();
   const StoreBatch opening = opening_of(StoreWorkload::kPing, 0);
-  auto greeted = send_all(writer->get(), opening.requests, Clock::now() + kSilenceMax);
+  auto greeted = writer->send_all(opening.requests, Clock::now() + kSilenceMax);
   if (!greeted) return greeted.error();
   std::array<char, kOpeningReplyMax> answer{};
-  greeted = receive_all(
-      writer->get(), std::span(answer).first(opening.reply_bytes), Clock::now() + kSilenceMax);
+  greeted =
+      writer->receive_all(std::span(answer).first(opening.reply_bytes), Clock::now() + kSilenceMax);
   if (!greeted) return greeted.error();
 
   for (std::int64_t round = 1; round <= rounds; ++round) {
@@ -134,12 +134,12 @@ Result<StoreLoadResult> StoreLoad::run_fanout() {
       client.received = 0;
     }
     const TimePoint set_at = Clock::now();
-    done = send_all(writer->get(), set.requests, deadline);
+    done = writer->send_all(set.requests, deadline);
     if (done) done = answer_all(clients_.size());
     if (!done) return done.error();
     result.latencies.push_back(Clock::now() - set_at);
     result.wall += result.latencies.back();
-    done = receive_all(writer->get(), std::span(answer).first(set.reply_bytes), deadline);
+    done = writer->receive_all(std::span(answer).first(set.reply_bytes), deadline);
     if (!done) return done.error();
   }
   result.operations = rounds * waiting;

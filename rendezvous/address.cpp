@@ -2,97 +2,73 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
-#include <memory>
-#include <string_view>
 
 #include <netdb.h>
-#include <netinet/in.h>
+#include <sys/socket.h>
 
 namespace ddprun {
 namespace {
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-/// getaddrinfo; null, with the reason in `failed`, if there is none.
-AddressList ask(const Endpoint& endpoint, int flags, int& failed) {
+/// Fails with the code of getaddrinfo. Not by Asio's resolver: it wants an io_context, which costs
+/// more than a number, and its errors say less.
+int resolve(const Endpoint& endpoint, int flags, std::vector<Address>& addresses) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* list = nullptr;
   const std::string port = std::to_string(endpoint.port);
-  failed = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &list);
-  return {failed == 0 ? list : nullptr, &::freeaddrinfo};
+  const int failed = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &list);
+  for (const addrinfo* each = failed == 0 ? list : nullptr; each != nullptr; each = each->ai_next) {
+    Address& address = addresses.emplace_back();
+    address.resize(each->ai_addrlen);
+    std::memcpy(address.data(), each->ai_addr, each->ai_addrlen);
+  }
+  if (failed == 0) ::freeaddrinfo(list);
+  return failed;
 }
 
-Address address_of(const addrinfo& info) {
+using NameOf = int (*)(int socket, sockaddr* address, socklen_t* size);
+
+std::optional<Address> end_of(int socket, NameOf name_of) {
   Address address;
-  std::memcpy(&address.storage, info.ai_addr, info.ai_addrlen);
-  address.size = info.ai_addrlen;
+  auto size = static_cast<socklen_t>(address.capacity());
+  if (name_of(socket, address.data(), &size) != 0) return std::nullopt;
+  address.resize(size);
   return address;
 }
 
 }  // namespace
 
-std::uint16_t Address::port() const {
-  if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(get())->sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in*>(get())->sin_port);
-}
-
-void Address::set_port(std::uint16_t port) {
-  if (family() == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(get())->sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in*>(get())->sin_port = htons(port);
-  }
-}
-
-std::string Address::host() const {
-  constexpr std::string_view kMapped = "::ffff:";
-  std::array<char, NI_MAXHOST> text{};
-  const int failed =
-      ::getnameinfo(get(), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
-  if (failed != 0) return {};
-  const std::string_view host = text.data();
-  const bool is_mapped = host.starts_with(kMapped) && host.find('.') != std::string_view::npos;
-  return std::string(is_mapped ? host.substr(kMapped.size()) : host);
+std::string host_of(const Address& address) {
+  namespace ip = boost::asio::ip;
+  const ip::address host = address.address();
+  const bool is_mapped = host.is_v6() && host.to_v6().is_v4_mapped();
+  return is_mapped ? ip::make_address_v4(ip::v4_mapped, host.to_v6()).to_string()
+                   : host.to_string();
 }
 
 Result<std::vector<Address>> look_up(const Endpoint& endpoint) {
-  int failed = 0;
-  const AddressList list = ask(endpoint, 0, failed);
-  if (list == nullptr) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format("host '{}' cannot be resolved: {}", endpoint.host, ::gai_strerror(failed)));
-  }
   std::vector<Address> addresses;
-  for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
-    addresses.push_back(address_of(*each));
-  }
-  return addresses;
+  const int failed = resolve(endpoint, 0, addresses);
+  if (failed == 0) return addresses;
+  return make_error(
+      Errc::kInvalidArgument,
+      fmt::format("host '{}' cannot be resolved: {}", endpoint.host, ::gai_strerror(failed)));
 }
 
 std::optional<Address> numeric_address(const Endpoint& endpoint) {
-  int failed = 0;
-  const AddressList list = ask(endpoint, AI_NUMERICHOST, failed);
-  if (list == nullptr) return std::nullopt;
-  return address_of(*list);
+  std::vector<Address> addresses;
+  if (resolve(endpoint, AI_NUMERICHOST, addresses) != 0) return std::nullopt;
+  return addresses.front();
 }
 
 std::optional<Address> peer_address(int socket) {
-  Address address;
-  address.size = sizeof(address.storage);
-  if (::getpeername(socket, address.get(), &address.size) != 0) return std::nullopt;
-  return address;
+  return end_of(socket, ::getpeername);
 }
 
 std::optional<Address> own_end(int socket) {
-  Address address;
-  address.size = sizeof(address.storage);
-  if (::getsockname(socket, address.get(), &address.size) != 0) return std::nullopt;
-  return address;
+  return end_of(socket, ::getsockname);
 }
 
 }  // namespace ddprun

@@ -1,46 +1,35 @@
 #pragma once
 
-// Addresses of sockets, and the names that lead to them.
+// TCP addresses, and the names that resolve to them.
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 
-#include <cstdint>
+#include <boost/asio/ip/tcp.hpp>
+
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <sys/socket.h>
-
 namespace ddprun {
 
-/// An IPv4 or IPv6 address with a port, as the kernel takes it.
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
+using Address = boost::asio::ip::tcp::endpoint;
 
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-  int family() const { return storage.ss_family; }
-  std::uint16_t port() const;
-  void set_port(std::uint16_t port);
+/// The host of `address` as a number: "10.0.0.1", also if an IPv4 peer connected to an IPv6 socket;
+/// "fe80::1%eth0".
+std::string host_of(const Address& address);
 
-  /// The host as a number, without asking a name service: "10.0.0.1", also where an IPv4 peer came
-  /// to an IPv6 socket; "fe80::1%eth0". Empty if it is neither.
-  std::string host() const;
-};
-
-/// The addresses of `endpoint`, in the order in which they are to be tried. Asks the name service,
-/// which may take half a minute. Fails with kInvalidArgument if the host is unknown.
+/// The addresses of `endpoint`, in the order in which to try them. Blocks: the name service may
+/// take half a minute. Fails with kInvalidArgument if the host is unknown.
 Result<std::vector<Address>> look_up(const Endpoint& endpoint);
 
-/// The address of `endpoint` if its host is a number; asks nobody.
+/// The address of `endpoint` if its host is a number; asks no name service.
 std::optional<Address> numeric_address(const Endpoint& endpoint);
 
-/// The other end of a connection; none if that has gone.
+/// The remote end of a connection; none if it is closed.
 std::optional<Address> peer_address(int socket);
 
-/// Our end of a connection.
+/// The local end of a connection.
 std::optional<Address> own_end(int socket);
 
 }  // namespace ddprun

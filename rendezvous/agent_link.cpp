@@ -8,54 +8,33 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
-
-#include <sys/socket.h>
 
 namespace ddprun {
 
-AgentLink::AgentLink(Link link, Descriptor socket, std::optional<SecretProof> proof)
-    : link_(link), socket_(std::move(socket)), proof_(std::move(proof)) {}
+AgentLink::AgentLink(Link link, tcp::socket socket, std::optional<SecretProof> proof)
+    : link_(link), connection_(std::move(socket), kFrameBytesMax), proof_(std::move(proof)) {}
 
 AgentLink::AgentLink(
-    Link link, Descriptor socket, Endpoint called, std::optional<SecretProof> proof)
+    Link link, tcp::socket socket, Endpoint called, std::optional<SecretProof> proof)
     : link_(link),
-      socket_(std::move(socket)),
+      connection_(std::move(socket), Protocol::kAgent),
       called_(std::move(called)),
-      is_opened_(true),  // only the caller says an opening
-      proof_(std::move(proof)),
-      outbox_(opening_of(Protocol::kAgent)) {
-  if (proof_) DDPRUN_CHECK(append_frame(outbox_, proof_->begin()).has_value());
+      proof_(std::move(proof)) {
+  if (proof_) DDPRUN_CHECK(connection_.add(proof_->begin()).has_value());
 }
 
-Result<bool> AgentLink::receive(std::span<char> buffer, std::vector<Message>& into) {
-  const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (got == 0) return make_error(Errc::kPeerLost, "it closed the connection");
-  if (got < 0) {
-    if (errno == EAGAIN || errno == EINTR) return errno == EINTR;
-    return make_error(Errc::kPeerLost, std::strerror(errno));
-  }
-  const auto size = static_cast<std::size_t>(got);
-  const auto taken = take({buffer.data(), size}, into);
-  if (!taken) return taken.error();
-  return size == buffer.size();
+Result<void> AgentLink::receive(std::span<char> buffer, std::vector<Message>& into) {
+  const FramedConnection::Input input = connection_.receive(buffer);
+  if (!input.error) return take(input.bytes, into);
+  const bool is_end = input.error == asio::error::eof;
+  return make_error(Errc::kPeerLost, is_end ? "it closed the connection" : input.error.message());
 }
 
 Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into) {
   if (is_ending_) return {};
-  if (!is_opened_) {
-    const std::size_t missing = opening_of(Protocol::kAgent).size() - opening_.size();
-    opening_ += bytes.substr(0, missing);
-    bytes.remove_prefix(std::min(missing, bytes.size()));
-    const auto whole = check_opening(opening_);
-    if (!whole) return whole.error();
-    is_opened_ = *whole;
-  }
   for (;;) {
-    const auto body = frames_.next(bytes);
+    const auto body = connection_.next(bytes);
     if (!body && !was_called() && !has_spoken_) {
       return make_error(Errc::kProtocol, "it does not speak as ddprun does");
     }
@@ -71,9 +50,9 @@ Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into)
 Result<void> AgentLink::take_proof(
     SecretProof& proof, std::string_view body, std::vector<Message>& into) {
   const auto answer = proof.answer(body);
-  if (answer) return answer->empty() ? Result<void>() : append_frame(outbox_, *answer);
+  if (answer) return answer->empty() ? Result<void>() : connection_.add(*answer);
   if (was_called()) return answer.error();
-  // Whoever was called says why he wants none of us, or is told by us what would help.
+  // The called node says why it refuses us; if it does not, the reason is our own.
   auto said = decode(body);
   const bool is_refusal = said && std::holds_alternative<Refuse>(*said);
   Message refusal = Refuse{.job = {}, .exit_status = kExitUsage, .why = answer.error().detail};
@@ -106,14 +85,14 @@ Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>
   return {};
 }
 
-// An agent need not know under which address others reach it: that is seen from outside. Nor does
-// whoever is refused need to know by whom otherwise.
-void AgentLink::complete(Message& message) const {
+// An agent need not know the address at which others reach it: the receiver fills it in. A refusal
+// gets the name of the node that sent it.
+void AgentLink::complete(Message& message) {
   const auto fill = [this](Endpoint& endpoint) {
     if (!endpoint.host.empty()) return;
-    const auto caller = called_ ? std::nullopt : peer_address(socket_.get());
+    const auto caller = called_ ? std::nullopt : peer_address(connection_.native_handle());
     if (called_) endpoint.host = called_->host;
-    if (caller) endpoint.host = caller->host();
+    if (caller) endpoint.host = host_of(*caller);
   };
   if (auto* const hello = std::get_if<Hello>(&message)) {
     fill(hello->node.listens);
@@ -132,13 +111,13 @@ void AgentLink::complete(Message& message) const {
   }
 }
 
-// Whoever came through a virtual address, such as that of a Kubernetes Service, has to learn the
-// one behind it: the virtual one may lead to another machine tomorrow.
-Message AgentLink::with_own_address(const Welcome& welcome) const {
+// A node that connected through a virtual address, such as that of a Kubernetes Service, has to
+// learn the real one: the virtual one may lead to another machine later.
+Message AgentLink::with_own_address(const Welcome& welcome) {
   Welcome told = welcome;
   std::string& host = told.leader.listens.host;
-  const auto own = host.empty() ? own_end(socket_.get()) : std::nullopt;
-  const std::string told_host = own ? own->host() : host;
+  const auto own = host.empty() ? own_end(connection_.native_handle()) : std::nullopt;
+  const std::string told_host = own ? host_of(*own) : host;
   const bool is_ours_alone =
       own && told_host.find('%') != std::string::npos;  // an interface's name
   if (!is_ours_alone) host = told_host;
@@ -146,30 +125,21 @@ Message AgentLink::with_own_address(const Welcome& welcome) const {
 }
 
 Result<void> AgentLink::add(const Message& message) {
-  if (sent_ > kFrameBytesMax) outbox_.erase(0, std::exchange(sent_, 0));
   const auto* const welcome = std::get_if<Welcome>(&message);
   std::string body = encode(welcome ? with_own_address(*welcome) : message);
   // An HTTP server at the endpoint takes this for the end of a request, and answers at once.
   if (std::holds_alternative<Hello>(message)) body += kEndOfRequest;
-  return append_frame(outbox_, body);
+  return connection_.add(body);
 }
 
 Result<void> AgentLink::flush(std::size_t unsent_bytes_max) {
-  while (unsent() > 0) {
-    const ssize_t sent =
-        ::send(socket_.get(), outbox_.data() + sent_, unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno != EAGAIN) return make_error(Errc::kPeerLost, std::strerror(errno));
-    if (sent < 0 && unsent() <= unsent_bytes_max) return {};
-    if (sent < 0) {
-      return make_error(Errc::kLimit, fmt::format("it has not taken {} bytes", unsent()));
-    }
-    sent_ += static_cast<std::size_t>(sent);
+  auto sent = connection_.flush();
+  if (!sent) return sent;
+  if (unsent() > unsent_bytes_max) {
+    return make_error(Errc::kLimit, fmt::format("it has not taken {} bytes", unsent()));
   }
-  outbox_.clear();
-  sent_ = 0;
-  // The peer reads to the end before it closes, so that nothing of it is lost to a reset.
-  if (is_ending_ && !std::exchange(is_shut_, true)) ::shutdown(socket_.get(), SHUT_WR);
+  // The peer reads to the end before it closes, so that a reset does not discard anything.
+  if (is_ending_ && unsent() == 0) connection_.shut();
   return {};
 }
 
@@ -177,8 +147,8 @@ void AgentLink::end() {
   is_ending_ = true;
 }
 
-std::string AgentLink::peer() const {
-  return called_ ? called_->to_string() : peer_of(socket_.get());
+std::string AgentLink::peer() {
+  return called_ ? called_->to_string() : peer_of(connection_.native_handle());
 }
 
 }  // namespace ddprun

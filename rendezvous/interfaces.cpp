@@ -22,15 +22,12 @@ namespace ddprun {
 namespace {
 
 std::string numeric(const sockaddr* raw) {
+  if (raw == nullptr || (raw->sa_family != AF_INET && raw->sa_family != AF_INET6)) return {};
   Address address;
-  if (raw == nullptr) return {};
-  if (raw->sa_family == AF_INET) address.size = sizeof(sockaddr_in);
-  if (raw->sa_family == AF_INET6) address.size = sizeof(sockaddr_in6);
-  if (address.size == 0) return {};
-  std::copy_n(
-      reinterpret_cast<const char*>(raw), address.size, reinterpret_cast<char*>(&address.storage));
-  const std::string host = address.host();
-  return host.starts_with("fe80:") ? "" : host;
+  address.resize(raw->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  std::memcpy(address.data(), raw, address.size());
+  const bool is_of_link = address.address().is_v6() && address.address().to_v6().is_link_local();
+  return is_of_link ? "" : host_of(address);
 }
 
 /// Asks the driver through `socket`: /sys shows the interfaces of the network namespace in which it

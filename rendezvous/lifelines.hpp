@@ -3,24 +3,25 @@
 // The lifelines of one agent: its own, to its leader, and those that end here while it leads.
 // core/lifeline_hello.hpp says what they are.
 //
-// Proof is only what the other side's kernel or its last words say: an end, a reset, a goodbye. A
-// line that times out, or whose network is gone, proves nothing and is dropped in silence. The end
+// Proof is only what the peer's kernel or its last byte says: an end, a reset, a goodbye. A line
+// that times out, or whose network is gone, proves nothing and is dropped without an event. The end
 // of our own line proves that our leader's node is dead only after kHeld was heard on it.
 //
-// A node that lives never closes a line of its own, nor an end on which it said kHeld, nor lets its
-// kernel give one up while the other side may still wait: the reset that it would get for a line
-// unknown to that kernel would be taken for a death. So the lines to earlier leaders stay open.
+// A node that lives never closes a line of its own, nor an end on which it sent kHeld, nor lets its
+// kernel give one up while the peer may still wait: the reset that it would get for a line unknown
+// to that kernel would be taken for a death. So the lines to earlier leaders stay open.
 //
-// Runs on the thread of its io_context. Events are told from there; LifelineOpened from within
+// Runs on the thread of its io_context. Events are reported from there; LifelineOpened from within
 // adopt() as well.
 
 #include "base/deadline.hpp"
 #include "base/descriptor.hpp"
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
-#include "rendezvous/core/frame.hpp"
+#include "base/task_scope.hpp"
 #include "rendezvous/core/lifeline_hello.hpp"
-#include "rendezvous/socket_watch.hpp"
+#include "rendezvous/core/link.hpp"
+#include "rendezvous/framed_connection.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -41,30 +42,30 @@ namespace ddprun {
 
 struct LifelineLimits {
   std::size_t lines_max = 20'000;
-  Duration handshake = std::chrono::seconds(10);  // of who opened one, to its hello
-  // For so long a kernel sends again what the other side does not confirm. A node that is cut off
-  // has to have ended before; but the FIN of a process that was killed is sent as long, and keeps
-  // its socket, and the network namespace of a container that is no more.
+  Duration handshake = std::chrono::seconds(10);  // from the connection to the hello
+  // A kernel retransmits for so long what the peer does not confirm. A node that is cut off has to
+  // have ended before; but the FIN of a killed process is retransmitted as long, and keeps its
+  // socket, and the network namespace of a container that is gone.
   Duration unconfirmed = std::chrono::minutes(30);
 };
 
 class Lifelines {
  public:
-  // What happened.
+  // What happened. `leadership` is the one that the line was opened to.
   struct LifelineOpened {  // to us, and held from now on
     Incarnation node{};
-    Leadership leadership;  // that it was opened to
+    Leadership leadership;
   };
-  struct LifelineEnded {  // the last line of that node: nothing of it runs any more
+  struct LifelineEnded {  // the last line of that node: none of its processes is left
     Incarnation node{};
-    Leadership leadership;  // that it was opened to
+    Leadership leadership;
   };
-  struct Goodbye {  // nothing of our leader's node runs any more
+  struct Goodbye {  // no process of our leader's node is left
     Leadership leadership;
   };
   using Event = std::variant<LifelineOpened, LifelineEnded, Goodbye>;
 
-  /// Who keeps lines open beyond this process, so that they prove what they are to prove.
+  /// Keeps lines open beyond this process, so that their end proves that all processes have ended.
   struct Holders {
     std::function<Result<void>(int line)> hold_line;  // our own; on failure it is not opened
     std::function<void(int end)> hold_end;            // another node's
@@ -81,84 +82,75 @@ class Lifelines {
     std::function<void(const Event&)> on_event;
   };
 
-  /// Fails with kIo if the kernel has no descriptor left.
-  static Result<std::unique_ptr<Lifelines>> open(asio::io_context& context, Options options);
+  Lifelines(asio::io_context& context, Options options);
 
   ~Lifelines() = default;
   Lifelines(const Lifelines&) = delete;
   Lifelines& operator=(const Lifelines&) = delete;
 
-  /// Watches until it is cancelled. Closes nothing: that is left to the end of this object, or of
-  /// the process. REQUIRES: called once.
+  /// Watches until it is cancelled. Closes nothing: the destructor does, or the end of the process.
+  /// REQUIRES: called once.
   asio::awaitable<void> serve();
 
   /// Opens the line of `node`, which we are, to `leader`, a numeric address. Once for each
-  /// leadership: not again when it has ended, since workers that run by then would not hold it. A
-  /// node that begins anew under another number has no workers, and opens one of its own. From here
-  /// on it is in lines(), though it says whose it is a little later. Nobody is told of a line that
-  /// cannot be opened.
+  /// leadership: not again after it has ended, since workers that run by then would not hold it. A
+  /// node that starts again under another incarnation has no workers, and opens one of its own. It
+  /// is in lines() from here on, before its hello is sent. A failure is only logged.
   void open_line(const Endpoint& leader, const Leadership& to, Incarnation node);
 
   /// Our lines, for each worker that is started to hold.
-  std::vector<int> lines() const;
+  std::vector<int> lines();
 
   /// The ends for each worker that is started from here on to hold: those of the first kHeldEndsMax
-  /// of `successors` that are held for good, beside those of earlier calls. Says kHeld on each.
+  /// of `successors` that are held for good, and those of earlier calls. Sends kHeld on each.
   /// REQUIRES: no process of a worker runs.
   std::vector<int> hold_ends(std::span<const Incarnation> successors);
 
   /// Asks the kernel of the machine where `node` ran, on our lines to it and on its lines to us:
-  /// one that knows nothing of them resets them, which is told as their end. A node that lives
+  /// one that knows nothing of them resets them, which is reported as their end. A node that lives
   /// ignores it.
   void probe(Incarnation node);
 
   /// Takes over a line that somebody opened to us, of which `received` has been read.
-  void adopt(Descriptor socket, std::string_view received);
+  void adopt(Descriptor socket, std::string received);
 
   /// Lines that end here.
   std::size_t ends() const { return ends_.size(); }
 
  private:
   struct OwnLine {
+    FramedConnection connection;
     Leadership leadership;
-    Descriptor socket;
-    std::string hello;     // until it has been sent
+    bool is_open = false;  // connected, and the hello was sent
     bool is_held = false;  // kHeld was heard
   };
   struct End {
-    Descriptor socket;
-    std::string opening;                 // while it is not whole
-    FrameReader frames{8'192};           // of the hello
+    FramedConnection connection;
     std::optional<LifelineHello> hello;  // once it has come
-    std::optional<TimePoint> deadline;   // for it
-    bool is_held = false;                // kHeld was said
-    bool is_spoiled = false;             // something was said that proves nothing of its end
+    bool is_held = false;                // kHeld was sent
+    bool is_spoiled = false;             // a byte came after which its end proves nothing
   };
 
-  Lifelines(asio::io_context& context, Options options, SocketWatch watch);
+  // Each line is watched by one coroutine, which alone removes it.
+  asio::awaitable<void> watch_own(Link link, Address leader);
+  asio::awaitable<void> watch_end(Link link, std::string received);
 
-  void turn();
-  void drop_overdue(TimePoint now);
-  void attend_own(Link link);
-  Result<void> say_hello(OwnLine& line);
-  void close_own(Link link, std::string_view why);
-  void let_go(int socket);
+  void close_own(Link link);
   void attend(Link link);
-  Result<void> hear_hello(Link link, End& end, std::string_view& bytes);
   void take(Link link, std::string_view bytes);
-  void spoil(Link link);
-  void drop_end(Link link, std::string_view why);
+  Result<void> hear_hello(End& end, std::string_view& bytes);
   void end_line(Link link);
+  void drop_end(Link link, std::string_view why);
   void forget(Link link);
 
   asio::any_io_executor executor_;
   Options options_;
-  SocketWatch watch_;
+  TaskScope watches_;
 
   std::map<Link, OwnLine> own_;  // by age
   std::map<Link, End> ends_;
   std::map<Incarnation, std::size_t> lines_of_;
-  std::pair<Leadership, Incarnation> newest_;  // the line opened last: to whom, and whose
+  std::pair<Leadership, Incarnation> newest_;  // the line opened last: to which, and whose
   std::uint64_t last_link_ = 0;
 };
 

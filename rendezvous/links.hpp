@@ -1,13 +1,11 @@
 #pragma once
 
 // The connections of one agent to the others: those it opened, and those that were opened to it and
-// came in through the one port. A shell; who is called and what is said is decided in
-// RendezvousNode.
+// came in through the one port. A shell: RendezvousNode decides whom to call and what to send.
 //
-// Runs on the thread of its io_context, and waits for all connections at once (socket_watch.hpp).
-// No event is told from within call(), send(), close() or adopt(), so they may be used while one is
-// being answered. Messages that are sent meanwhile, one after the other on one link, leave
-// together.
+// Runs on the thread of its io_context. No event is reported from within call(), send(), close() or
+// adopt(), so they may be used while one is being handled. Messages that are sent meanwhile, one
+// after the other on one link, leave together.
 
 #include "base/deadline.hpp"
 #include "base/descriptor.hpp"
@@ -21,8 +19,8 @@
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/secret_proof.hpp"
-#include "rendezvous/dial.hpp"
-#include "rendezvous/socket_watch.hpp"
+#include "rendezvous/name_service.hpp"
+#include "rendezvous/tcp.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -40,44 +38,43 @@
 
 namespace ddprun {
 
-/// What one other agent, or who pretends to be one, may cost.
+/// What another agent, or a program that pretends to be one, may cost.
 struct LinkLimits {
-  std::size_t connections_max = 20'000;             // of those who called us
+  std::size_t connections_max = 20'000;             // of all, before one that called is refused
   std::size_t unsent_bytes_max = 1U << 20U;         // to one that does not read
   Duration call = std::chrono::seconds(10);         // to be connected
-  Duration handshake = std::chrono::seconds(10);    // of who called us, to his hello
-  Duration slow_reader = std::chrono::seconds(10);  // unsent bytes without any progress
-  Duration linger = std::chrono::seconds(2);        // from close() to the other's own close
+  Duration handshake = std::chrono::seconds(10);    // from the connection to the hello
+  Duration slow_reader = std::chrono::seconds(10);  // with unsent bytes and no progress
+  Duration linger = std::chrono::seconds(2);        // from close() to the peer's own close
 };
 
 class Links {
  public:
-  // What happened; RendezvousNode has the same events, but for the first.
-  struct Resolved {  // where a call() of ours leads, before it is tried; see report_addresses()
+  // What happened; RendezvousNode has the same events, except the first.
+  struct Resolved {  // the addresses of a call() of ours, before they are tried; see
+                     // report_addresses()
     Link link{};
     Endpoint to;
     std::vector<Address> addresses;
   };
-  struct Connected {  // the other side of a call() of ours listens, and knows the secret
+  struct Connected {  // the peer of a call() of ours listens, and knows the secret
     Link link{};
   };
   struct Received {
     Link link{};
     Message message;
   };
-  struct Closed {  // ended or refused, by the other side, the network or a limit
+  struct Closed {  // ended or refused, by the peer, the network or a limit
     Link link{};
     Error why;
-    bool is_foreign = false;  // what was called took the connection and ended it, or said
+    bool is_foreign = false;  // the peer of a call() took the connection, and ended it or sent
                               // something, without a message
   };
   using Event = std::variant<Resolved, Connected, Received, Closed>;
   using OnEvent = std::function<void(Event)>;
 
-  /// With `mac`, the other side of each link proves that it knows the job's secret before it is
-  /// told of. Fails with kIo if the kernel has no descriptor left.
-  static Result<std::unique_ptr<Links>> open(
-      asio::io_context& context, const LinkLimits& limits, OnEvent on_event, Mac mac = {});
+  /// With `mac`, the peer of each link proves that it knows the job's secret before it is reported.
+  Links(asio::io_context& context, const LinkLimits& limits, OnEvent on_event, Mac mac = {});
 
   ~Links() = default;
   Links(const Links&) = delete;
@@ -90,80 +87,72 @@ class Links {
   /// Connects to `to`: Connected, or Closed, follows. REQUIRES: `link` is odd, and new.
   void call(Link link, Endpoint to);
 
-  /// Whether calls tell where they lead, from the next one on. They do not unless told to.
+  /// Whether calls report Resolved, from the next one on. They do not at first.
   void report_addresses(bool is_wanted) { reports_addresses_ = is_wanted; }
 
-  /// Sends `message`; does nothing on a link that is no more. While an event is told, what goes to
-  /// one link leaves together: once another link is written to, or nothing more is told.
+  /// Sends `message`; does nothing on a link that is closed. While an event is handled, what goes
+  /// to one link leaves together: once another link is written to, or the handler has returned.
   void send(Link link, const Message& message);
 
   /// Sends now what send() was given. For a handler of events that is about to take long.
   void send_written();
 
-  /// Sends what was given before, then closes. No more is told of `link`.
+  /// Sends what was given before, then closes. Nothing more is reported of `link`.
   void close(Link link);
 
   /// Takes over a connection that somebody opened to us, of which `received` has been read. It gets
-  /// an even link, and is first heard of by the Received of its Hello.
-  void adopt(Descriptor socket, std::string_view received);
+  /// an even link, and is first reported by the Received of its Hello.
+  void adopt(Descriptor socket, std::string received);
 
-  /// The other side of `link` as its packets name it; none if it is no more.
+  /// The remote address of `link`; none if it is closed.
   std::optional<Endpoint> address_of(Link link);
 
-  /// This side of it, in the same way.
+  /// The local address of `link`; none if it is closed.
   std::optional<Endpoint> own_address_on(Link link);
 
   /// Connections that are open now.
   std::size_t connections() const { return links_.size(); }
 
  private:
-  Links(
-      asio::io_context& context,
-      const LinkLimits& limits,
-      OnEvent on_event,
-      Mac mac,
-      SocketWatch watch);
+  using Shared = std::shared_ptr<AgentLink>;  // by links_ and the coroutines that serve it
 
-  asio::awaitable<void> carry_out(Link link, Endpoint to, std::unique_ptr<Timer> limit);
+  asio::awaitable<void> carry_out(Link link, Endpoint to, std::shared_ptr<Timer> limit);
+  asio::awaitable<void> serve(Shared link, std::string received);
+  asio::awaitable<void> write_rest(Shared link);
+  asio::awaitable<void> deliver_soon();
   asio::awaitable<void> leave();
 
   std::optional<SecretProof> proof_of(SecretProof::Side side) const;
-  AgentLink* find(Link link);
-  AgentLink* admit(std::unique_ptr<AgentLink> link);
-  void turn();
-  void attend(AgentLink& link, std::uint32_t what);
-  Result<void> flush(AgentLink& link) const;
-  void register_interest(AgentLink& link);
-  void update(AgentLink& link, const Result<void>& outcome, bool progressed);
-  void end(AgentLink& link);
-  void fail(AgentLink& link, const Error& why);
-  void erase(AgentLink& link);
-  void set_deadline(AgentLink& link, std::optional<TimePoint> deadline);
-  void on_time(TimePoint now);
+  Shared find(Link link) const;
+  void flush(const Shared& link);
+  void update(const Shared& link, const Result<void>& outcome);
+  void end(const Shared& link);
+  void fail(const Shared& link, const Error& why);
+  void erase(const Shared& link);
   void tell(Event event);
   void deliver();
 
+  // More than twelve: they are of three kinds, and each coroutine needs all of these.
   asio::any_io_executor executor_;
   LinkLimits limits_;
   OnEvent on_event_;
-  Mac mac_;  // none: there is no secret
-  SocketWatch watch_;
+  Mac mac_;            // none: there is no secret
   ReadBuffer buffer_;  // what is being read, of whichever link
-  std::vector<Message> messages_;
-
-  std::unordered_map<Link, std::unique_ptr<AgentLink>> links_;
-  std::uint64_t last_caller_ = 0;
-  OncePer<std::string> refused_;  // hosts of strangers, and why they were turned away
-  bool turned_away_ = false;      // said so once
-  bool reports_addresses_ = false;
-
   NameService names_;
-  std::unordered_map<Link, Timer*> calling_;  // each call's limit
-  TaskScope calls_;
+  OncePer<std::string> refused_;  // hosts of strangers, and why they were turned away
 
-  std::optional<Link> written_to_;  // while events are told: more may follow to the same
-  std::deque<Event> events_;        // not yet told
-  bool will_deliver_ = false;       // they are told before anything else is waited for
+  std::unordered_map<Link, Shared> links_;
+  std::unordered_map<Link, std::shared_ptr<Timer>> calling_;  // each call's limit
+  std::uint64_t last_caller_ = 0;
+  bool turned_away_ = false;  // it was logged
+  bool reports_addresses_ = false;
+  TaskScope tasks_;   // calls and links
+  Timer all_closed_;  // cancelled when links_ has become empty
+
+  std::deque<Event> events_;        // not yet reported
+  std::vector<Message> messages_;   // received, not yet among events_
+  std::optional<Link> written_to_;  // while events are handled: more may follow to the same
+  bool is_delivering_ = false;      // an event is being handled
 };
 
 }  // namespace ddprun

@@ -18,50 +18,46 @@
 namespace ddprun {
 namespace {
 
+using boost::asio::ip::tcp;
+
 constexpr int kKeepIdleS = 60;
 constexpr int kKeepIntervalS = 10;
 constexpr int kKeepProbes = 6;
 constexpr int kUserTimeoutMs = 120'000;
 
-// With port 0 the first address picks, and the others of the host may find that port taken.
+// With port 0 the first address picks a port, which may be taken on another address of the host.
 constexpr int kPortTriesMax = 16;
 
-// Each loses a race of less than a microsecond; measured, one try in a thousand does.
+// Each may lose a race of less than a microsecond; measured: one in a thousand does.
 constexpr int kListenTriesMax = 16;
 
 void set_option(int socket, int level, int name, int value) {
-  // Tuning only: a kernel that refuses one of these still serves.
+  // Tuning only: the socket works without it.
   static_cast<void>(::setsockopt(socket, level, name, &value, sizeof(value)));
 }
 
-Address any_address(int family) {
-  Address address;
-  address.storage.ss_family = static_cast<sa_family_t>(family);
-  address.size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  return address;
-}
-
-/// Bound, but deaf as yet. Leaves errno at what was refused.
+/// Bound, not yet listening. On failure errno is set.
 Descriptor try_bind(const Address& address, bool both_families) {
-  Descriptor socket(
-      ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Descriptor socket(::socket(
+      address.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) return {};
   set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.family() == AF_INET6) {
+  if (address.address().is_v6()) {
     set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, both_families ? 0 : 1);
   }
-  if (::bind(socket.get(), address.get(), address.size) != 0) return {};
+  if (::bind(socket.get(), address.data(), static_cast<socklen_t>(address.size())) != 0) return {};
   return socket;
 }
 
-/// Listens on one address. Leaves errno at what was refused.
+/// Listens on one address. On failure errno is set.
 ///
-/// SO_REUSEADDR lets two sockets be bound to one port as long as neither listens. Of two that begin
-/// to at the same moment Linux may refuse both, since each has said that it will before it is told
-/// whether it may (inet_csk_listen_start): then all would look for a leader, and none would be
-/// found. Whoever was bound and refused binds anew, and is refused that if somebody listens.
+/// SO_REUSEADDR lets two sockets be bound to one port as long as neither listens. If two of them
+/// call listen() at the same moment Linux may refuse both, since each is marked as listening before
+/// the conflict is checked (inet_csk_listen_start): then every node would look for a leader, and
+/// find none. A socket that was bound and refused binds again, and that is refused if another
+/// listens.
 Descriptor try_listen(Address address, std::uint16_t port, bool both_families) {
-  address.set_port(port);
+  address.port(port);
   for (int tries = 1;; ++tries) {
     Descriptor socket = try_bind(address, both_families);
     if (!socket || ::listen(socket.get(), SOMAXCONN) == 0) return socket;
@@ -79,7 +75,7 @@ Error listen_error(int errno_value, const Endpoint& endpoint) {
   if (errno_value == EADDRNOTAVAIL) remedy = "give an address of this machine";
   const std::string where =
       endpoint.host.empty() ? fmt::format("port {}", endpoint.port) : endpoint.to_string();
-  // Another try would be refused as well.
+  // Trying again would not help.
   const bool is_value = errno_value == EADDRNOTAVAIL || errno_value == EACCES;
   return make_error(
       is_value ? Errc::kInvalidArgument : Errc::kIo,
@@ -88,16 +84,16 @@ Error listen_error(int errno_value, const Endpoint& endpoint) {
 
 Result<std::vector<Descriptor>> listen_on_any(const Endpoint& endpoint) {
   std::vector<Descriptor> sockets;
-  Descriptor socket = try_listen(any_address(AF_INET6), endpoint.port, true);
+  Descriptor socket = try_listen(Address(tcp::v6(), 0), endpoint.port, true);
   if (!socket && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
-    socket = try_listen(any_address(AF_INET), endpoint.port, false);
+    socket = try_listen(Address(tcp::v4(), 0), endpoint.port, false);
   }
   if (!socket) return listen_error(errno, endpoint);
   sockets.push_back(std::move(socket));
   return sockets;
 }
 
-/// All on one port; empty, with errno set, if one of them cannot be had.
+/// All on one port; empty, with errno set, if one of them fails.
 std::vector<Descriptor> try_listen_all(const std::vector<Address>& addresses, std::uint16_t port) {
   std::vector<Descriptor> sockets;
   for (const Address& address : addresses) {
@@ -132,16 +128,14 @@ Result<std::vector<Descriptor>> listen_on(const Endpoint& endpoint) {
 }
 
 std::uint16_t port_of(int socket) {
-  Address address;
-  address.size = sizeof(address.storage);
-  if (::getsockname(socket, address.get(), &address.size) != 0) return 0;
-  return address.port();
+  const auto address = own_end(socket);
+  return address ? address->port() : 0;
 }
 
 std::string peer_of(int socket) {
   const auto address = peer_address(socket);
   if (!address) return "a peer that has gone";
-  return Endpoint{.host = address->host(), .port = address->port()}.to_string();
+  return Endpoint{.host = host_of(*address), .port = address->port()}.to_string();
 }
 
 void tune_connection(int socket) {
@@ -161,12 +155,12 @@ Acceptor::Outcome Acceptor::accept(int listening, Descriptor& accepted) {
   for (;;) {
     accepted = Descriptor(::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (accepted) return Outcome::kAccepted;
-    // Errors of the connection that is no more are not ours: the next one may be well.
+    // An error of that connection alone: the next one may succeed.
     const bool gone = errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
     if (gone) continue;
     if (errno != EMFILE && errno != ENFILE) return Outcome::kNothing;
-    // Left in the queue it would be reported for ever, at full speed. Closed at once its client
-    // tries again, and finds a descriptor when one has been released.
+    // Left in the queue it would keep the socket readable, and the loop busy. Closed at once, its
+    // client tries again, and succeeds once a descriptor has been released.
     if (!spare_) return Outcome::kNothing;
     spare_.reset();
     Descriptor dismissed(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));

@@ -1,65 +1,38 @@
 #include "rendezvous/own_address.hpp"
 
 #include "base/descriptor.hpp"
+#include "rendezvous/interfaces.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <memory>
-#include <vector>
+#include <ranges>
 
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 namespace ddprun {
-namespace {
-
-std::string numeric(const sockaddr* address, socklen_t size) {
-  std::array<char, NI_MAXHOST> text{};
-  const int failed = ::getnameinfo(
-      address, size, text.data(), static_cast<socklen_t>(text.size()), nullptr, 0, NI_NUMERICHOST);
-  return failed == 0 ? text.data() : std::string();
-}
-
-bool is_usable(const ifaddrs& entry) {
-  if (entry.ifa_addr == nullptr) return false;
-  if (entry.ifa_addr->sa_family == AF_INET) return true;
-  if (entry.ifa_addr->sa_family != AF_INET6) return false;
-  const auto* const address = reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr);
-  return !IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr);
-}
-
-bool is_of(const ifaddrs& entry, Family family) {
-  return entry.ifa_addr->sa_family == (family == Family::kIpv4 ? AF_INET : AF_INET6);
-}
-
-Error no_such_interface(const std::string& name, const ifaddrs* list) {
-  std::vector<std::string> names;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (std::ranges::find(names, entry->ifa_name) == names.end())
-      names.emplace_back(entry->ifa_name);
-  }
-  return make_error(
-      Errc::kNotFound,
-      fmt::format("there is no interface '{}' here, only {}", name, fmt::join(names, ", ")));
-}
-
-}  // namespace
-
 std::optional<std::string> own_among(const std::vector<Address>& addresses) {
   for (Address address : addresses) {
-    const Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-    // Without a port, so that one which is taken is told apart from an address which is not ours.
-    address.set_port(0);
-    if (socket && ::bind(socket.get(), address.get(), address.size) == 0) return address.host();
+    const Descriptor socket(::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    // Without a port: one that is taken must not look like an address of another machine.
+    address.port(0);
+    if (!socket) continue;
+    if (::bind(socket.get(), address.data(), static_cast<socklen_t>(address.size())) == 0) {
+      return host_of(address);
+    }
   }
   return std::nullopt;
+}
+
+std::string source_address(const std::vector<Address>& addresses) {
+  for (const Address& address : addresses) {
+    const Descriptor socket(::socket(address.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const auto size = static_cast<socklen_t>(address.size());
+    if (!socket || ::connect(socket.get(), address.data(), size) != 0) continue;
+    if (const auto own = own_end(socket.get())) return host_of(*own);
+  }
+  return {};
 }
 
 Result<std::optional<std::string>> own_address(const std::string& host) {
@@ -69,31 +42,27 @@ Result<std::optional<std::string>> own_address(const std::string& host) {
 }
 
 Result<std::string> interface_address(const std::string& name, Family preferred) {
-  ifaddrs* raw = nullptr;
-  if (::getifaddrs(&raw) != 0) return make_errno_error(errno, "cannot list the interfaces");
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(
-      raw, [](ifaddrs* all) { ::freeifaddrs(all); });
-  bool exists = false;
-  bool is_up = false;
-  const ifaddrs* best = nullptr;
-  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
-    if (name != entry->ifa_name) continue;
-    exists = true;
-    is_up = (entry->ifa_flags & IFF_UP) != 0;
-    if (!is_usable(*entry)) continue;
-    if (best == nullptr || (is_of(*entry, preferred) && !is_of(*best, preferred))) best = entry;
+  const auto interfaces = own_interfaces();
+  if (!interfaces) return interfaces.error();
+  const auto found = std::ranges::find(*interfaces, name, &Interface::name);
+  if (found == interfaces->end()) {
+    const auto names = *interfaces | std::views::transform(&Interface::name);
+    return make_error(
+        Errc::kNotFound,
+        fmt::format("there is no interface '{}' here, only {}", name, fmt::join(names, ", ")));
   }
-  if (!exists) return no_such_interface(name, list.get());
-  if (!is_up) {
+  if (!found->is_up) {
     return make_error(Errc::kNotFound, fmt::format("the interface '{}' is down", name));
   }
-  if (best == nullptr) {
+  if (found->addresses.empty()) {
     return make_error(
         Errc::kNotFound,
         fmt::format("the interface '{}' has no address that other machines can use", name));
   }
-  const bool is_ipv4 = is_of(*best, Family::kIpv4);
-  return numeric(best->ifa_addr, is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  const auto best = std::ranges::find_if(found->addresses, [preferred](const std::string& it) {
+    return (it.find(':') != std::string::npos) == (preferred == Family::kIpv6);
+  });
+  return best == found->addresses.end() ? found->addresses.front() : *best;
 }
 
 }  // namespace ddprun

@@ -12,19 +12,23 @@
 
 namespace ddprun {
 
-/// The first of `addresses` that is one of this machine, which is proved by binding it, as a
-/// number; none if all are others'.
+/// The first of `addresses` that belongs to this machine, as a number; none if none does. Proved by
+/// binding it.
 std::optional<std::string> own_among(const std::vector<Address>& addresses);
 
-/// The same for the addresses of `host`. It may wait for a name server, so it has no place on a
-/// thread that answers heartbeats. Fails with kNotFound while the name cannot be resolved.
+/// The address from which this machine sends packets to the first of `addresses` that has a route;
+/// empty if none has. Sends nothing.
+std::string source_address(const std::vector<Address>& addresses);
+
+/// own_among() for the addresses of `host`. May wait for the name service, so do not call it on a
+/// thread that answers heartbeats. Fails with kNotFound if the name cannot be resolved.
 Result<std::optional<std::string>> own_address(const std::string& host);
 
 enum class Family : std::uint8_t { kIpv4, kIpv6 };
 
-/// A numeric address of the network interface `name`, one of `preferred` if it has any. An IPv6
-/// address that means nothing outside its link is none. Fails with kNotFound, telling which
-/// interfaces there are, or that this one is down or has no address.
+/// A numeric address of the network interface `name`, of the `preferred` family if it has one.
+/// Link-local IPv6 addresses do not count. Fails with kNotFound, naming the interfaces that exist,
+/// or if this one is down or has no address.
 Result<std::string> interface_address(const std::string& name, Family preferred);
 
 }  // namespace ddprun

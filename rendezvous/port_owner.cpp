@@ -16,7 +16,6 @@
 #include <system_error>
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 
 namespace ddprun {
 namespace {
@@ -52,19 +51,11 @@ std::optional<Address> parse_address(std::string_view text) {
     if (!group) return std::nullopt;
     groups[i] = *group;
   }
-  Address address;
-  address.storage.ss_family = is_ipv4 ? AF_INET : AF_INET6;
-  address.size = is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  if (is_ipv4) {
-    std::memcpy(
-        &reinterpret_cast<sockaddr_in*>(address.get())->sin_addr, groups.data(), sizeof(in_addr));
-  } else {
-    std::memcpy(
-        &reinterpret_cast<sockaddr_in6*>(address.get())->sin6_addr,
-        groups.data(),
-        sizeof(in6_addr));
-  }
-  return address;
+  namespace ip = boost::asio::ip;
+  if (is_ipv4) return Address(ip::address_v4(ntohl(groups[0])), 0);
+  ip::address_v6::bytes_type bytes{};
+  std::memcpy(bytes.data(), groups.data(), bytes.size());
+  return Address(ip::address_v6(bytes), 0);
 }
 
 /// "  0: 0100007F:2742 00000000:0000 0A … uid timeout inode …", if it is of `port`.
@@ -73,7 +64,7 @@ std::optional<Socket> parse_socket(std::string_view line, std::uint16_t port) {
   constexpr std::size_t kState = 3;
   constexpr std::size_t kUser = 7;
   constexpr std::size_t kInode = 9;
-  constexpr std::string_view kNobodys = "0";  // TIME_WAIT, which is in nobody's way
+  constexpr std::string_view kNobodys = "0";  // TIME_WAIT, which does not block the port
   std::vector<std::string_view> columns = split(line, ' ');
   std::erase(columns, "");
   if (columns.size() <= kInode || columns[kInode] == kNobodys) return std::nullopt;
@@ -130,9 +121,9 @@ void find_process(const std::string& inode, PortOwner& owner) {
   }
 }
 
-/// Where to connect to reach who listens on `address`.
+/// The endpoints at which a listener on `address` can be reached.
 std::vector<Endpoint> ways_to(const Address& address, std::uint16_t port) {
-  const std::string host = address.host();
+  const std::string host = host_of(address);
   if (host == "0.0.0.0") return {{.host = "127.0.0.1", .port = port}};
   if (host != "::") return {{.host = host, .port = port}};
   return {{.host = "::1", .port = port}, {.host = "127.0.0.1", .port = port}};
@@ -178,8 +169,8 @@ bool may_host_job(const PortOwner& owner, int nodes_max, IfHidden hidden, TimePo
     if (response && is_of_job(*response, nodes_max)) return true;
     is_silent = is_silent || (!response && response.error().is(Errc::kTimedOut));
   }
-  // One that has just begun, or was stopped, says nothing. Nor may one be reached in another
-  // container, whose processes are not seen from here.
+  // A ddprun that has just started, or is stopped, does not answer. The processes of another
+  // container are not visible here.
   const bool may_be_ddprun =
       owner.pid == 0 ? hidden == IfHidden::kMayBe : owner.program == name_of("/proc/self");
   return is_silent && may_be_ddprun;

@@ -2,10 +2,11 @@
 
 // Many sockets behind one descriptor.
 //
-// A store has thousands of connections and answers most requests in a microsecond, so waiting for
-// each by itself would cost more than the request: Asio takes a system call to re-arm every wait.
-// Here Asio waits once for the set, and one call then names all connections that are ready. They
-// stay registered.
+// The store has a loop of its own, where agents' connections wait through Asio: it has thousands of
+// connections and answers most requests in a microsecond, which is less than a wait of Asio costs
+// (a system call to arm it, and a coroutine to resume). Here Asio waits once for the set, and one
+// call then names all connections that are ready. They stay registered. `ddpbench store` and the
+// floor in bench/echo_floor.cpp measure it; see docs/benchmarks.md.
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"

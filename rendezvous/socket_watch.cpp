@@ -8,10 +8,10 @@
 
 namespace ddprun {
 
-Result<SocketWatch> SocketWatch::open(asio::io_context& context, ReadySet::Trigger trigger) {
-  auto ready = ReadySet::open(trigger);
+Result<SocketWatch> SocketWatch::open(asio::io_context& context) {
+  auto ready = ReadySet::open(ReadySet::Trigger::kEdge);
   if (!ready) return ready.error();
-  // Asio closes what it is given, so it gets a descriptor of its own for the same set.
+  // A duplicate, since Asio closes what it is given.
   Descriptor any_ready(::fcntl(ready->descriptor(), F_DUPFD_CLOEXEC, 0));
   if (!any_ready) return make_errno_error(errno, "cannot watch connections");
   return SocketWatch(context, std::move(*ready), std::move(any_ready));
@@ -30,7 +30,7 @@ void SocketWatch::set_deadline(
     Link link, std::optional<TimePoint>& held, std::optional<TimePoint> deadline) {
   if (held) deadlines_.erase({*held, link});
   held = deadline;
-  if (!deadline) return;  // a timer that fires for nobody does no harm
+  if (!deadline) return;  // the timer may fire without a cause
   deadlines_.emplace(*deadline, link);
   if (*deadline < timer_.expiry()) timer_.expires_at(*deadline);
 }
@@ -50,10 +50,6 @@ asio::awaitable<void> SocketWatch::keep_time(OnTime on_time) {
     on_time(Clock::now());
     timer_.expires_at(deadlines_.empty() ? kNever : deadlines_.begin()->first);
   }
-}
-
-void SocketWatch::soon() {
-  if (timer_.expiry() > Clock::now()) timer_.expires_at(Clock::now());
 }
 
 }  // namespace ddprun

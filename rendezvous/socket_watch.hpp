@@ -1,7 +1,7 @@
 #pragma once
 
-// Waits for many sockets and their deadlines at once, for a server on Asio: one wait of Asio's for
-// all sockets (ready_set.hpp says why), and one timer for all deadlines.
+// The store's loop: one wait of Asio for all of its sockets (ready_set.hpp says why), and one timer
+// for all their deadlines.
 
 #include "base/deadline.hpp"
 #include "base/error.hpp"
@@ -25,28 +25,25 @@ class SocketWatch {
   using OnTime = std::function<void(TimePoint now)>;
 
   /// Fails with kIo if the kernel has no descriptor left.
-  static Result<SocketWatch> open(asio::io_context& context, ReadySet::Trigger trigger);
+  static Result<SocketWatch> open(asio::io_context& context);
 
-  /// Where the sockets are added and changed, each with its Link as the token.
+  /// The set to add sockets to, each with its Link as the token.
   ReadySet& sockets() { return ready_; }
 
-  /// Waits until some are ready; false if we were cancelled.
+  /// Waits until some are ready; false if it was cancelled.
   asio::awaitable<bool> wait();
 
-  /// Those that are ready now, some 256 at most. Valid until the next call.
+  /// Those that are ready now, at most 256. Valid until the next call.
   std::span<const epoll_event> ready() { return ready_.poll(events_); }
 
-  /// `link` has to go on until `deadline`, or for ever. `held` is where it keeps that.
+  /// Gives `link` a deadline, or none. `held` is where the link keeps it.
   void set_deadline(Link link, std::optional<TimePoint>& held, std::optional<TimePoint> deadline);
 
-  /// One whose deadline has passed, which is to be set anew or given up; none if there is none.
+  /// A link whose deadline has passed, and no longer has one; none if there is none.
   std::optional<Link> take_overdue(TimePoint now);
 
-  /// Calls `on_time` when a deadline has passed, and after soon(), until it is cancelled.
+  /// Calls `on_time` when a deadline has passed, until it is cancelled.
   asio::awaitable<void> keep_time(OnTime on_time);
-
-  /// Ends the present wait of keep_time().
-  void soon();
 
  private:
   SocketWatch(asio::io_context& context, ReadySet ready, Descriptor any_ready);

@@ -1,6 +1,5 @@
 #include "rendezvous/store_client.hpp"
 
-#include "rendezvous/connect.hpp"
 #include "rendezvous/core/store_encoder.hpp"
 
 #include <fmt/format.h>
@@ -23,10 +22,10 @@ constexpr Duration kFirstPause = 10ms;
 constexpr Duration kPauseMax = 1s;
 
 template <class Number>
-Result<Number> receive_number(int socket, TimePoint deadline) {
+Result<Number> receive_number(BlockingSocket& socket, TimePoint deadline) {
   Number number{};
   auto const got =
-      receive_all(socket, std::span(reinterpret_cast<char*>(&number), sizeof(number)), deadline);
+      socket.receive_all(std::span(reinterpret_cast<char*>(&number), sizeof(number)), deadline);
   if (!got) return got.error();
   return number;
 }
@@ -43,15 +42,15 @@ Result<StoreClient> StoreClient::connect(const Endpoint& endpoint, TimePoint dea
 }
 
 Result<StoreClient> StoreClient::try_connect(const Endpoint& endpoint, TimePoint deadline) {
-  auto socket = connect_to(endpoint, deadline);
+  auto socket = BlockingSocket::connect(endpoint, deadline);
   if (!socket) return socket.error();
   const auto nonce = static_cast<std::uint32_t>(::getpid());
   StoreEncoder opening;
   opening.validate();
   opening.ping(nonce);
-  auto const sent = send_all(socket->get(), opening.bytes(), deadline);
+  auto const sent = socket->send_all(opening.bytes(), deadline);
   if (!sent) return sent.error();
-  const auto reply = receive_number<std::uint32_t>(socket->get(), deadline);
+  const auto reply = receive_number<std::uint32_t>(*socket, deadline);
   if (!reply) return with_context(endpoint.to_string(), reply.error());
   if (*reply != nonce) {
     return make_error(
@@ -64,9 +63,9 @@ Result<bool> StoreClient::has(std::string_view key, TimePoint deadline) {
   const std::array<std::string, 1> keys = {fmt::format("/{}", key)};
   StoreEncoder request;
   request.listed(StoreOp::kCheck, keys);
-  auto const sent = send_all(socket_.get(), request.bytes(), deadline);
+  auto const sent = socket_.send_all(request.bytes(), deadline);
   if (!sent) return sent.error();
-  const auto reply = receive_number<std::uint8_t>(socket_.get(), deadline);
+  const auto reply = receive_number<std::uint8_t>(socket_, deadline);
   if (!reply) return reply.error();
   return *reply == kReady;
 }

@@ -1,16 +1,16 @@
 #pragma once
 
-// ddprun's own client of a c10d TCPStore, ours or torch's (2.5 or later): finds out whether a store
-// is there and holds a key. Blocking, for one thread; every receive has a deadline, which torch's
-// own client lacks.
+// A client of a c10d TCPStore, ours or torch's (2.5 or later): checks whether a store is there and
+// has a key. Blocking, for one thread; every receive has a deadline, which torch's own client
+// lacks.
 //
-// A key is named as torch users name it: "k" is stored as "/k". After any failure the connection is
-// unusable, since what is still to come would be taken for the next reply.
+// Keys are named as torch users name them: "k" is stored as "/k". After a failure the connection is
+// unusable: bytes that arrive later would be taken for the next reply.
 
-#include "base/descriptor.hpp"
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
+#include "rendezvous/blocking_socket.hpp"
 
 #include <string_view>
 #include <utility>
@@ -27,11 +27,11 @@ class StoreClient {
   Result<bool> has(std::string_view key, TimePoint deadline);
 
  private:
-  explicit StoreClient(Descriptor socket) : socket_(std::move(socket)) {}
+  explicit StoreClient(BlockingSocket socket) : socket_(std::move(socket)) {}
 
   static Result<StoreClient> try_connect(const Endpoint& endpoint, TimePoint deadline);
 
-  Descriptor socket_;
+  BlockingSocket socket_;
 };
 
 }  // namespace ddprun

@@ -26,7 +26,7 @@ constexpr std::string_view kOfEarlierRound = "a store client of an earlier round
 /// the loopback can each stand for a node.
 bool is_local(int socket, const std::string& peer) {
   const auto own = own_end(socket);
-  if (own && own->host() == peer) return true;
+  if (own && host_of(*own) == peer) return true;
   const auto number = numeric_address({.host = peer, .port = 0});
   return number && !peer.starts_with("127.") && own_among({*number}).has_value();
 }
@@ -39,7 +39,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(
     asio::io_context& context, const StoreServerOptions& options) {
   auto sockets = listen_on(options.endpoint);
   if (!sockets) return sockets.error();
-  auto watch = SocketWatch::open(context, ReadySet::Trigger::kEdge);
+  auto watch = SocketWatch::open(context);
   if (!watch) return with_context("the store", watch.error());
   return std::unique_ptr<StoreServer>(
       new StoreServer(context, options, std::move(*sockets), std::move(*watch)));
@@ -181,7 +181,7 @@ bool StoreServer::may_use_store(int socket) const {
   if (hosts_.empty()) return true;
   const auto peer = peer_address(socket);
   if (!peer) return true;  // it has gone
-  const std::string host = peer->host();
+  const std::string host = host_of(*peer);
   // Connections to 127.0.1.1, to which Debian has a host's own name lead, come from 127.0.0.1.
   return hosts_.contains(host) || host == "127.0.0.1" || is_local(socket, host);
 }

@@ -318,14 +318,16 @@ TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
   int at_once = -1;
   int when_asked = -1;
   const auto on_event = [&](const Links::Event& event) {
-    links->send(std::get<Links::Received>(event).link, VoteRequest{.term = 3});
+    const auto* const received = std::get_if<Links::Received>(&event);
+    if (received == nullptr) return;  // the end of the link, below
+    links->send(received->link, VoteRequest{.term = 3});
     at_once = poll(&arrived, 1, 0);
     links->send_written();
     when_asked = poll(&arrived, 1, 1'000);
     caller.close();
     asio::post(context, [&end] { end.emit(asio::cancellation_type::terminal); });
   };
-  links = Links::open(context, LinkLimits(), on_event).value();
+  links = std::make_unique<Links>(context, LinkLimits(), on_event);
   const auto ended = [](const std::exception_ptr& thrown) {
     if (thrown) std::terminate();
   };
@@ -414,7 +416,7 @@ TEST(Links, WhatIsNoAgentAtTheEndpointIsNotTakenForOne) {
   Acceptor acceptor;
   Descriptor accepted;
   ASSERT_EQ(acceptor.accept(listening.front().get(), accepted), Acceptor::Outcome::kAccepted);
-  ASSERT_TRUE(send_all(accepted.get(), "SSH-2.0-OpenSSH_9.2\r\n", Clock::now() + kAgentPatience));
+  ASSERT_TRUE(write_all(accepted.get(), "SSH-2.0-OpenSSH_9.2\r\n"));
   EXPECT_EQ(member.next_is<Links::Closed>(), kCall);
 }
 

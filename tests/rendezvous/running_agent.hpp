@@ -4,7 +4,7 @@
 // thread; its events are kept for the test to read.
 
 #include "base/task_scope.hpp"
-#include "rendezvous/connect.hpp"
+#include "rendezvous/blocking_socket.hpp"
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/message_json.hpp"
 #include "rendezvous/lifelines.hpp"
@@ -117,28 +117,29 @@ class RunningAgent {
       Answers answers = {},
       const std::string& secret = {},
       bool trusts_end = true)
-      : answers_(std::move(answers)), stop_(context_, kNever) {
-    const auto on_event = [this](const Links::Event& event) {
-      if (answers_) answers_(*links_, event);
-      events_.push(event);
-    };
-    const Mac mac = load_mac(secret).value();
-    links_ = Links::open(context_, limits, on_event, mac).value();
-    Lifelines::Options lines{
-        .job = "j",
-        .mac = mac,
-        .trusts_end = trusts_end,
-        .limits = {},
-        .holders = guard_.holders(),
-        .on_event = {}};
-    lines.limits.handshake = limits.handshake;
-    lines.on_event = [this](const Lifelines::Event& event) { line_events_.push(event); };
-    lines_ = Lifelines::open(context_, std::move(lines)).value();
+      : answers_(std::move(answers)),
+        stop_(context_, kNever),
+        links_(
+            context_,
+            limits,
+            [this](const Links::Event& event) {
+              if (answers_) answers_(links_, event);
+              events_.push(event);
+            },
+            load_mac(secret).value()),
+        lines_(
+            context_,
+            {.job = "j",
+             .mac = load_mac(secret).value(),
+             .trusts_end = trusts_end,
+             .limits = {.handshake = limits.handshake},
+             .holders = guard_.holders(),
+             .on_event = [this](const Lifelines::Event& event) { line_events_.push(event); }}) {
     StoreServerOptions options;
     options.endpoint = {.host = "127.0.0.1", .port = 0};
-    options.for_agents = [this](Protocol protocol, Descriptor socket, const std::string& received) {
-      if (protocol == Protocol::kAgent) return links_->adopt(std::move(socket), received);
-      lines_->adopt(std::move(socket), received);
+    options.for_agents = [this](Protocol protocol, Descriptor socket, std::string received) {
+      if (protocol == Protocol::kAgent) return links_.adopt(std::move(socket), std::move(received));
+      lines_.adopt(std::move(socket), std::move(received));
     };
     server_ = StoreServer::listen(context_, options).value();
     asio::co_spawn(context_, serve(), [](const std::exception_ptr& thrown) {
@@ -170,10 +171,10 @@ class RunningAgent {
 
   /// Runs `deed` on the agent's thread and waits for it.
   void run(const std::function<void(Links&)>& deed) {
-    on_thread([&] { deed(*links_); });
+    on_thread([&] { deed(links_); });
   }
   void run_lines(const std::function<void(Lifelines&, Holder&)>& deed) {
-    on_thread([&] { deed(*lines_, guard_); });
+    on_thread([&] { deed(lines_, guard_); });
   }
 
   void send(Link link, const Message& message) {
@@ -221,8 +222,8 @@ class RunningAgent {
     co_await asio::this_coro::throw_if_cancelled(false);
     TaskScope scope(context_.get_executor());
     scope.spawn(server_->serve());
-    scope.spawn(links_->serve());
-    scope.spawn(lines_->serve());
+    scope.spawn(links_.serve());
+    scope.spawn(lines_.serve());
     co_await stop_.async_wait(kTuple);
     scope.cancel();
     co_await scope.join();
@@ -241,9 +242,9 @@ class RunningAgent {
 
   asio::io_context context_{1};
   Timer stop_;
-  std::unique_ptr<Links> links_;
+  Links links_;
   Holder guard_;
-  std::unique_ptr<Lifelines> lines_;
+  Lifelines lines_;
   std::unique_ptr<StoreServer> server_;
   std::atomic<int> wake_ups_ = 0;
   std::thread thread_;
@@ -254,14 +255,13 @@ class RawAgent {
  public:
   explicit RawAgent(
       const RunningAgent& agent, std::string_view opening = opening_of(Protocol::kAgent))
-      : socket_(connect_to(agent.endpoint(), Clock::now() + kAgentPatience).value()) {
+      : socket_(BlockingSocket::connect(agent.endpoint(), Clock::now() + kAgentPatience).value()) {
     say_bytes(opening);
   }
 
   /// Sends; the next read shows whether the peer has closed.
   void say_bytes(std::string_view bytes) {
-    static_cast<void>(
-        static_cast<bool>(send_all(socket_.get(), bytes, Clock::now() + kAgentPatience)));
+    static_cast<void>(static_cast<bool>(socket_.send_all(bytes, Clock::now() + kAgentPatience)));
   }
   void say(const Message& message) { say_bytes(framed(encode(message))); }
 
@@ -281,7 +281,7 @@ class RawAgent {
   std::string hear_frame() {
     std::array<char, 1> byte{};
     for (;;) {
-      const auto got = receive_some(socket_.get(), byte, Clock::now() + kAgentPatience);
+      const auto got = socket_.receive_some(byte, Clock::now() + kAgentPatience);
       if (!got) return {};
       std::string_view input(byte.data(), *got);
       if (const auto body = frames_.next(input).value()) return std::string(*body);
@@ -291,23 +291,23 @@ class RawAgent {
   /// The next byte; 0 at the end.
   char hear_byte() {
     std::array<char, 1> byte{};
-    const auto got = receive_some(socket_.get(), byte, Clock::now() + kAgentPatience);
+    const auto got = socket_.receive_some(byte, Clock::now() + kAgentPatience);
     return got ? byte[0] : '\0';
   }
 
   /// Closes with a reset instead of an orderly end.
   void reset() {
     const linger abrupt{.l_onoff = 1, .l_linger = 0};
-    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
-    socket_.reset();
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
+    leave();
   }
-  void leave() { socket_.reset(); }
+  void leave() { socket_.release(); }
 
   /// Whether the connection ends without another message.
   bool is_closed() { return !hear().has_value(); }
 
  private:
-  Descriptor socket_;
+  BlockingSocket socket_;
   FrameReader frames_;
 };
 

@@ -3,7 +3,8 @@
 // A real StoreServer on a free port of loopback, served by a separate thread, and raw clients.
 
 #include "base/task_scope.hpp"
-#include "rendezvous/connect.hpp"
+#include "rendezvous/address.hpp"
+#include "rendezvous/blocking_socket.hpp"
 #include "rendezvous/store_server.hpp"
 #include "tests/rendezvous/store_world.hpp"
 
@@ -98,23 +99,19 @@ class RawClient {
  public:
   /// Connects and sends `opening`.
   explicit RawClient(const RunningStore& store, std::string_view opening = validate())
-      : socket_(connect_to(store.endpoint(), Clock::now() + kPatience).value()) {
+      : socket_(BlockingSocket::connect(store.endpoint(), Clock::now() + kPatience).value()) {
     say(opening);
   }
 
   /// The same from `host`, an address of this machine.
   RawClient(const RunningStore& store, const std::string& host, std::string_view opening)
-      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const Address from = numeric_address({.host = host, .port = 0}).value();
-    const Address to = numeric_address(store.endpoint()).value();
-    EXPECT_EQ(::bind(socket_.get(), from.get(), from.size), 0);
-    EXPECT_EQ(::connect(socket_.get(), to.get(), to.size), 0);
+      : socket_(connect_from(host, store.endpoint())) {
     say(opening);
   }
 
   /// Sends; the next read shows whether the peer has closed.
   void say(std::string_view bytes) {
-    static_cast<void>(static_cast<bool>(send_all(socket_.get(), bytes, Clock::now() + kPatience)));
+    static_cast<void>(static_cast<bool>(socket_.send_all(bytes, Clock::now() + kPatience)));
   }
 
   /// The next `size` bytes; fewer if the connection ends before.
@@ -123,7 +120,7 @@ class RawClient {
     std::size_t have = 0;
     while (have < size) {
       const auto got =
-          receive_some(socket_.get(), std::span(heard).subspan(have), Clock::now() + kPatience);
+          socket_.receive_some(std::span(heard).subspan(have), Clock::now() + kPatience);
       if (!got) break;
       have += *got;
     }
@@ -139,25 +136,34 @@ class RawClient {
   /// Whether the connection ends without another byte.
   bool is_closed() {
     std::array<char, 1> byte{};
-    const auto got = receive_some(socket_.get(), byte, Clock::now() + kPatience);
+    const auto got = socket_.receive_some(byte, Clock::now() + kPatience);
     return !got && got.error().is(Errc::kPeerLost);
   }
 
   /// Whether only the reply to this PING is still to come.
   bool has_heard_all() { return ask(ping(424'242), 4) == u32(424'242); }
 
-  void end_sending() { ::shutdown(socket_.get(), SHUT_WR); }
+  void end_sending() { ::shutdown(socket_.native_handle(), SHUT_WR); }
 
   /// Closes with a reset instead of an orderly end.
   void reset() {
     const linger abrupt{.l_onoff = 1, .l_linger = 0};
-    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
-    socket_.reset();
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt));
+    leave();
   }
-  void leave() { socket_.reset(); }
+  void leave() { socket_.release(); }
 
  private:
-  Descriptor socket_;
+  static Descriptor connect_from(const std::string& host, const Endpoint& endpoint) {
+    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const Address from = numeric_address({.host = host, .port = 0}).value();
+    const Address to = numeric_address(endpoint).value();
+    EXPECT_EQ(::bind(socket.get(), from.data(), static_cast<socklen_t>(from.size())), 0);
+    EXPECT_EQ(::connect(socket.get(), to.data(), static_cast<socklen_t>(to.size())), 0);
+    return socket;
+  }
+
+  BlockingSocket socket_;
 };
 
 }  // namespace ddprun::testing

@@ -2,12 +2,11 @@
 
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
-#include "rendezvous/dial.hpp"
-#include "rendezvous/listener.hpp"
+#include "rendezvous/name_service.hpp"
+#include "rendezvous/tcp.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <fmt/format.h>
@@ -21,19 +20,17 @@
 #include <tuple>
 #include <utility>
 
-#include <fcntl.h>
-
 namespace ddprun {
 namespace {
 
 // As many names as the name service can resolve at once.
 constexpr std::size_t kProbesAtOnceMax = 16;
 constexpr std::size_t kCallersMax = 256;
+constexpr auto kAcceptAgainAfter = std::chrono::milliseconds(10);
 // The second and third probe are for a node that did not listen yet at the first: one when half of
 // the time is over, one when that node connects here.
 constexpr int kProbesMax = 3;
 
-using Stream = asio::posix::stream_descriptor;
 using Transferred = std::tuple<boost::system::error_code, std::size_t>;
 
 /// Wall-clock time, in nanoseconds since 1970.
@@ -44,13 +41,13 @@ std::int64_t wall_clock_ns() {
   return now.tv_sec * kSecond + now.tv_nsec;
 }
 
-asio::awaitable<Transferred> receive(Stream& stream, std::string& line) {
+asio::awaitable<Transferred> receive(tcp::socket& socket, std::string& line) {
   co_return co_await asio::async_read_until(
-      stream, asio::dynamic_buffer(line, Greeting::kBytesMax), '\n', kTuple);
+      socket, asio::dynamic_buffer(line, Greeting::kBytesMax), '\n', kTuple);
 }
 
-asio::awaitable<Transferred> send(Stream& stream, const std::string& line) {
-  co_return co_await asio::async_write(stream, asio::buffer(line), kTuple);
+asio::awaitable<Transferred> send(tcp::socket& socket, const std::string& line) {
+  co_return co_await asio::async_write(socket, asio::buffer(line), kTuple);
 }
 
 /// The result of a read or write with a deadline.
@@ -96,15 +93,15 @@ class ConnectivityCheck {
       std::uint16_t port,
       ConnectivityLimits limits);
 
-  asio::awaitable<void> run(const std::vector<Descriptor>& listening);
+  asio::awaitable<void> run(std::vector<Descriptor> listening);
 
   std::vector<Encounter> encounters() const;
 
  private:
   asio::awaitable<void> probe_due_nodes();
   asio::awaitable<Result<Clocks>> probe(Endpoint endpoint);
-  asio::awaitable<void> accept_callers(int listening, TaskScope& scope);
-  asio::awaitable<void> serve_caller(Descriptor socket);
+  asio::awaitable<void> accept_callers(tcp::acceptor listening, TaskScope& scope);
+  asio::awaitable<void> serve_caller(tcp::socket socket);
   void probe_again(std::size_t node);
   void take_news_of(std::size_t node);
   bool have_all_met() const;
@@ -142,10 +139,10 @@ ConnectivityCheck::ConnectivityCheck(
   }
 }
 
-asio::awaitable<void> ConnectivityCheck::run(const std::vector<Descriptor>& listening) {
+asio::awaitable<void> ConnectivityCheck::run(std::vector<Descriptor> listening) {
   TaskScope scope(context_.get_executor());
-  for (const Descriptor& socket : listening) {
-    scope.spawn(accept_callers(socket.get(), scope));
+  for (Descriptor& socket : listening) {
+    scope.spawn(accept_callers({context_, tcp::v6(), socket.release()}, scope));
   }
   for (std::size_t i = 0; i < std::min(kCallersMax, due_.size()); ++i) {
     scope.spawn(probe_due_nodes());
@@ -199,14 +196,13 @@ asio::awaitable<void> ConnectivityCheck::probe_due_nodes() {
 
 asio::awaitable<Result<Clocks>> ConnectivityCheck::probe(Endpoint endpoint) {
   Timer limit(context_, Clock::now() + limits_.probe);
-  auto socket = co_await dial(endpoint, names_, limit);
+  auto socket = co_await connect(endpoint, names_, limit);
   if (!socket) co_return socket.error();
-  Stream stream(context_, socket->release());
   const Greeting ours = greeting(wall_clock_ns());
   const std::string told = ours.to_line();
-  const auto sent = co_await before(limit.expiry(), send(stream, told));
+  const auto sent = co_await before(limit.expiry(), send(*socket, told));
   std::string line;
-  const auto received = co_await before(limit.expiry(), receive(stream, line));
+  const auto received = co_await before(limit.expiry(), receive(*socket, line));
   const auto talked = outcome(sent) ? outcome(received) : outcome(sent);
   if (!talked) co_return talked.error();
   const auto theirs = Greeting::parse(line);
@@ -214,32 +210,29 @@ asio::awaitable<Result<Clocks>> ConnectivityCheck::probe(Endpoint endpoint) {
   co_return compare(ours.clock_ns, theirs->clock_ns, wall_clock_ns());
 }
 
-asio::awaitable<void> ConnectivityCheck::accept_callers(int listening, TaskScope& scope) {
+asio::awaitable<void> ConnectivityCheck::accept_callers(tcp::acceptor listening, TaskScope& scope) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  Stream waiting(context_, ::fcntl(listening, F_DUPFD_CLOEXEC, 0));
-  Acceptor acceptor;
   while (!is_over_) {
-    const auto [error] = co_await waiting.async_wait(Stream::wait_read, kTuple);
-    if (error) co_return;
-    Descriptor socket;
-    while (acceptor.accept(listening, socket) == Acceptor::Outcome::kAccepted) {
-      if (scope.size() < kCallersMax) scope.spawn(serve_caller(std::move(socket)));
-    }
+    auto [error, socket] = co_await listening.async_accept(kTuple);
+    if (error == asio::error::operation_aborted) co_return;
+    if (!error && scope.size() < kCallersMax) scope.spawn(serve_caller(std::move(socket)));
+    if (!error) continue;
+    Timer pause(context_, Clock::now() + kAcceptAgainAfter);  // no descriptor is left
+    co_await pause.async_wait(kTuple);
   }
 }
 
-asio::awaitable<void> ConnectivityCheck::serve_caller(Descriptor socket) {
+asio::awaitable<void> ConnectivityCheck::serve_caller(tcp::socket socket) {
   co_await asio::this_coro::throw_if_cancelled(false);
-  Stream stream(context_, socket.release());
   const TimePoint limit = Clock::now() + limits_.probe;
   std::string line;
-  const auto received = co_await before(limit, receive(stream, line));
+  const auto received = co_await before(limit, receive(socket, line));
   if (!outcome(received)) co_return;
   const auto theirs = Greeting::parse(line);
   const bool is_peer = theirs && theirs->step == step_ && theirs->node_id < peers_.size();
   if (!is_peer || theirs->node_id == own_id_) co_return;
   const std::string told = greeting(wall_clock_ns()).to_line();
-  const auto sent = co_await before(limit, send(stream, told));
+  const auto sent = co_await before(limit, send(socket, told));
   if (!outcome(sent)) co_return;
   peers_[theirs->node_id].met.was_heard = true;
   take_news_of(theirs->node_id);
@@ -272,13 +265,15 @@ Greeting ConnectivityCheck::greeting(std::int64_t clock_ns) const {
 std::vector<Encounter> check_connectivity(
     const Allocation& allocation,
     std::uint16_t port,
-    const std::vector<Descriptor>& listening,
+    std::vector<Descriptor> listening,
     ConnectivityLimits limits) {
   asio::io_context context(1);
   ConnectivityCheck probes(context, allocation, port, limits);
   std::exception_ptr thrown;
   asio::co_spawn(
-      context, probes.run(listening), [&thrown](const std::exception_ptr& what) { thrown = what; });
+      context, probes.run(std::move(listening)), [&thrown](const std::exception_ptr& what) {
+        thrown = what;
+      });
   context.run();
   if (thrown) std::rethrow_exception(thrown);
   return probes.encounters();

@@ -25,7 +25,7 @@ struct ConnectivityLimits {
 std::vector<Encounter> check_connectivity(
     const Allocation& allocation,
     std::uint16_t port,
-    const std::vector<Descriptor>& listening,
+    std::vector<Descriptor> listening,
     ConnectivityLimits limits);
 
 }  // namespace ddprun

@@ -190,7 +190,8 @@ void Examination::add_port() {
                .remedy = "try again when it is free, or with another one (--port)"}};
         }
         const ConnectivityLimits limits{.probe = limit_, .all = wait};
-        return judge_encounters(check_connectivity(*step_, port_, listening_, limits), port_);
+        return judge_encounters(
+            check_connectivity(*step_, port_, std::move(listening_), limits), port_);
       },
       wait);
 }
