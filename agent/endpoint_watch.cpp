@@ -70,7 +70,7 @@ void EndpointWatch::resolved(std::vector<Address> addresses) {
 void EndpointWatch::stop() {
   is_stopped_ = true;  // on_own_ may be running
   boost::system::error_code error;
-  netlink_.cancel(error);  // closed, perhaps
+  static_cast<void>(netlink_.cancel(error));  // closed, perhaps
   next_look_up_.expires_at(Clock::now());
 }
 
@@ -87,8 +87,10 @@ asio::awaitable<void> EndpointWatch::watch_name() {
     if (!re_armed && !is_stopped_) {
       Timer limit(next_look_up_.get_executor(), Clock::now() + kNamePatience);
       auto addresses = co_await names_.look_up(endpoint_, limit);
-      if (addresses) addresses_ = *std::move(addresses);
-      if (addresses) check();
+      if (addresses) {
+        addresses_ = *std::move(addresses);
+        check();
+      }
       next_look_up_.expires_at(Clock::now() + kRecheckAfter);
     }
     const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include <unistd.h>
-
 namespace ddprun {
 namespace {
 

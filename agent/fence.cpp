@@ -5,7 +5,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/parse.hpp"
-#include "rendezvous/core/message_writer.hpp"
+#include "rendezvous/core/json_fields.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <mutex>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -83,8 +84,8 @@ class Aside {
 Result<Incarnation> holder_in(const fs::path& file) {
   const auto content = read_file(file, kFileBytesMax);
   if (!content) return content.error();
-  const auto holder = wire::parse_incarnation(trim(*content));
-  if (holder) return *holder;
+  const auto holder = wire::parse_id(trim(*content));
+  if (holder) return Incarnation{*holder};
   return make_error(
       Errc::kIo, fmt::format("{}: does not hold the incarnation of a node", file.string()));
 }

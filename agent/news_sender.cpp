@@ -62,7 +62,8 @@ void NewsSender::check_node(NodeCheck::OnDone on_done) {
 }
 
 void NewsSender::heed_order() {
-  if (!end_.began_here() || !end_.order->restarts) last_line_.reset();
+  const bool restarts = end_.order && end_.order->restarts;
+  if (!end_.began_here() || !restarts) last_line_.reset();
   const bool is_check_needed = check_.is_wanted() && end_.may_be_nodes_fault();
   if (held_ && !is_check_needed) abandon_check();
 }

@@ -29,8 +29,8 @@ constexpr auto kLineKept = 10min;  // longer than any node waits
 Result<std::uint16_t> free_port(asio::io_context& context) {
   tcp::socket socket(context);
   boost::system::error_code error;
-  socket.open(tcp::v4(), error);
-  if (!error) socket.bind({tcp::v4(), 0}, error);
+  static_cast<void>(socket.open(tcp::v4(), error));
+  if (!error) static_cast<void>(socket.bind({tcp::v4(), 0}, error));
   const Address bound = socket.local_endpoint(error);
   if (error) return make_errno_error(error.value(), "no free port for rank 0's store");
   return bound.port();

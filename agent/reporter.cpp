@@ -2,6 +2,7 @@
 
 #include "agent/core/header.hpp"
 #include "agent/report.hpp"
+#include "base/check.hpp"
 #include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
 
@@ -49,17 +50,17 @@ void Reporter::round_begins(const effects::StartWorkers& round, const std::strin
     conclude(outcome);
   }
   if (from_.plan.header && round.place.first_rank == 0) {
-  report_line(header_text(
-      *from_.plan.header,
-      from_.plan.job_for_people(),
-      {.date = wall_time(Clock::now()),
-       .host = from_.host,
-       .attempt = round.progress.attempt,
-       .nodes = round.place.group_size,
-       .workers = round.place.world_size,
-       .master = round.master,
-       .interface = interface,
-       .python = from_.plan.command.interpreter}));
+    report_line(header_text(
+        *from_.plan.header,
+        from_.plan.job_for_people(),
+        {.date = wall_time(Clock::now()),
+         .host = from_.host,
+         .attempt = round.progress.attempt,
+         .nodes = round.place.group_size,
+         .workers = round.place.world_size,
+         .master = round.master,
+         .interface = interface,
+         .python = from_.plan.command.interpreter}));
   }
   torch_events_.round_begins(round);
 }
@@ -165,6 +166,7 @@ void Reporter::keep(const Supervisor::News& news, const effects::StartWorkers& r
 }
 
 void Reporter::conclude(const Outcome& outcome) {
+  DDPRUN_CHECK(kept_);
   kept_->outcome = outcome;
   is_concluded_ = true;
 }

@@ -171,7 +171,8 @@ void RendezvousFleet::open_line(Agent& agent, const Leadership& leadership) {
   auto said = append_frame(bytes, encode(hello));
   boost::system::error_code error;
   agent.line.emplace(changed_.get_executor());
-  agent.line->connect({asio::ip::make_address(options_.leader.host), options_.leader.port}, error);
+  static_cast<void>(agent.line->connect(
+      {asio::ip::make_address(options_.leader.host), options_.leader.port}, error));
   if (!error) asio::write(*agent.line, asio::buffer(bytes), error);
   if (error) said = make_error(Errc::kPeerLost, error.message());
   if (!said) give_up(with_context("a lifeline", said.error()));

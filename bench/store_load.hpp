@@ -31,8 +31,8 @@ class StoreLoad {
  public:
   explicit StoreLoad(const StoreBenchOptions& options) : options_(options) {}
 
-  /// Connects and greets all clients, one after the other. Fails as connect_to() does, or with
-  /// kPeerLost if the server refuses.
+  /// Connects and greets all clients, one after the other. Fails as BlockingSocket::connect() does,
+  /// or with kPeerLost if the server refuses.
   Result<void> connect();
 
   /// Runs the load. Fails with kPeerLost, or kTimedOut if nothing moves for half a minute.

@@ -1,5 +1,6 @@
 #include "rendezvous/blocking_socket.hpp"
 
+#include "base/check.hpp"
 #include "rendezvous/tcp.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -36,7 +37,7 @@ struct BlockingSocket::Connection {
     }
     if (!error) return bytes;
     if (error == asio::error::operation_aborted) {
-      return make_error(Errc::kTimedOut, "no answer by the deadline");
+      return make_error(Errc::kTimedOut, "no reply by the deadline");
     }
     const bool is_end = error == asio::error::eof;
     return make_error(
@@ -70,11 +71,13 @@ Result<BlockingSocket> BlockingSocket::connect(const Endpoint& endpoint, TimePoi
         if (thrown) std::rethrow_exception(thrown);
       });
   connection->context.run();
-  if (!*socket) {
+  DDPRUN_CHECK(socket.has_value());
+  Result<tcp::socket>& connected = *socket;
+  if (!connected) {
     return with_context(
-        fmt::format("cannot connect to {}", endpoint.to_string()), (*socket).error());
+        fmt::format("cannot connect to {}", endpoint.to_string()), connected.error());
   }
-  connection->socket = *std::move(*socket);
+  connection->socket = *std::move(connected);
   return BlockingSocket(std::move(connection));
 }
 

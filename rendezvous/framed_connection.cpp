@@ -83,12 +83,13 @@ bool FramedConnection::send_byte(char byte) {
 
 void FramedConnection::shut() {
   boost::system::error_code error;
-  socket_.shutdown(tcp::socket::shutdown_send, error);  // of one that is gone it need not be
+  static_cast<void>(
+      socket_.shutdown(tcp::socket::shutdown_send, error));  // of one that is gone it need not be
 }
 
 void FramedConnection::wake() {
   boost::system::error_code error;
-  socket_.cancel(error);
+  static_cast<void>(socket_.cancel(error));
 }
 
 }  // namespace ddprun

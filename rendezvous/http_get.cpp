@@ -114,7 +114,7 @@ Result<HttpResponse> http_get(
   };
   asio::co_spawn(context, exchange(addresses, std::move(request), body_bytes_max), keep);
   context.run_for(deadline - Clock::now());
-  if (!outcome) outcome = make_error(Errc::kTimedOut, "no answer by the deadline");
+  if (!outcome) outcome = make_error(Errc::kTimedOut, "no reply by the deadline");
   if (!*outcome) return with_context(name, outcome->error());
   return *std::move(outcome);
 }

@@ -275,9 +275,8 @@ void Links::fail(const Shared& link, const Error& why) {
 }
 
 void Links::erase(const Shared& link) {
-  const Shared kept = link;  // `link` may be the one in links_
-  links_.erase(kept->link());
-  kept->connection().close();
+  const auto kept = links_.extract(link->link());  // `link` may be the one in it
+  if (!kept.empty()) kept.mapped()->connection().close();
   if (links_.empty()) all_closed_.cancel();
 }
 

@@ -97,9 +97,10 @@ Result<tcp::socket> open_socket(const asio::any_io_executor& executor, const Add
 Result<tcp::socket> adopt_socket(const asio::any_io_executor& executor, Descriptor connected) {
   tcp::socket socket(executor);
   boost::system::error_code error;
-  socket.assign(tcp::v6(), connected.get(), error);  // Asio uses no more of it than "TCP"
+  static_cast<void>(
+      socket.assign(tcp::v6(), connected.get(), error));  // Asio uses no more of it than "TCP"
   if (!error) static_cast<void>(connected.release());
-  if (!error) socket.non_blocking(true, error);
+  if (!error) static_cast<void>(socket.non_blocking(true, error));
   if (error) return make_errno_error(error.value(), "cannot watch a connection");
   return socket;
 }
@@ -111,7 +112,7 @@ void close_socket(tcp::socket& socket) {
 
 asio::awaitable<Result<tcp::socket>> connect_any(std::vector<Address> addresses, Timer& limit) {
   Race race{.limit = limit};
-  auto ended = co_await run(race, std::move(addresses));
+  const auto ended = co_await run(race, std::move(addresses));
   if (race.winner) co_return *std::move(race.winner);
   co_return ended ? race.why : ended.error();
 }

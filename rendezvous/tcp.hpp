@@ -17,7 +17,7 @@ namespace ddprun {
 
 class NameService;
 
-using tcp = asio::ip::tcp;
+using asio::ip::tcp;
 
 /// Fails with kCancelled if the calling coroutine was cancelled.
 asio::awaitable<Result<void>> unless_cancelled();

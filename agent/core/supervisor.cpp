@@ -93,9 +93,10 @@ void Supervisor::on(const Tick& event, TimePoint now, Effects& out) {
 
 void Supervisor::step(Input input, const Event& event, TimePoint now, Effects& out) {
   const SupervisorStep found = ddprun::step(phase_, input);
+  const SupervisorPhase next = found.next.value_or(phase_);
   switch (found.action) {
     case SupervisorAction::kEnter:
-      return enter(*found.next, event, now, out);
+      return enter(next, event, now, out);
     case SupervisorAction::kNothing:
       return;
     case SupervisorAction::kSpawnNext:
@@ -110,7 +111,7 @@ void Supervisor::step(Input input, const Event& event, TimePoint now, Effects& o
       if (!std::get<StopRound>(event).is_notice) shorten_grace(now);
       return;
     case SupervisorAction::kForget:
-      phase_ = *found.next;
+      phase_ = next;
       return;
     case SupervisorAction::kApplyLeftover:
       return enter(after_settling(policy_.leftovers.mode), event, now, out);
@@ -254,7 +255,7 @@ void Supervisor::sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effec
   } else {
     deadline_ = grace_ends;
     shorten_grace(now);
-    deadline_ = std::max(*deadline_, soon);
+    deadline_ = std::max(deadline_.value_or(soon), soon);
     report_at_ = now + policy_.quiet_grace;
   }
   out.emplace_back(Sweep{.signal = SIGTERM, .told_groups = std::move(told)});

@@ -24,7 +24,7 @@ Result<void> try_requeue(const RequeuePlan& plan) {
 
 }  // namespace
 
-bool requeue(const RequeuePlan& plan, const JobEnd& end) {
+bool requeue(const RequeuePlan& plan, const JobOutcome& end) {
   if (plan.job.empty() || !wants_requeue(plan.mode, end)) return false;
   const auto done = try_requeue(plan);
   if (done) {

@@ -18,6 +18,6 @@ struct RequeuePlan {
 /// left of the job.
 ///
 /// REQUIRES: called on the main thread, once, when no worker of the job runs any more.
-bool requeue(const RequeuePlan& plan, const JobEnd& end);
+bool requeue(const RequeuePlan& plan, const JobOutcome& end);
 
 }  // namespace ddprun

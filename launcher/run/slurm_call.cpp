@@ -2,7 +2,6 @@
 
 #include "agent/run_program.hpp"
 #include "base/deadline.hpp"
-#include "base/environment.hpp"
 #include "base/parse.hpp"
 
 #include <fmt/format.h>

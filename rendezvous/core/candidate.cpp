@@ -16,12 +16,12 @@ void Candidate::ask_for(const Vote& own) {
 
 void Candidate::voted(Incarnation node, const Vote& vote) {
   if (term_ == 0 || vote.term != term_) return;
-  // What was promised or granted in another instance means nothing in this one.
+  // Votes and leases of another instance mean nothing in this one.
   if (vote.voter_state.instance != votes_.at(self_).voter_state.instance) return;
   votes_.insert_or_assign(node, vote);
 }
 
-/// Whether that node has promised, and says that it never acknowledged that round, or that its
+/// Whether that node has voted, and reports that it never acknowledged that round, or that its
 /// leader gave it up.
 bool Candidate::has_not_acknowledged(Incarnation node, RoundId round) const {
   const auto found = votes_.find(node);
@@ -43,7 +43,7 @@ std::set<RoundId> Candidate::voter_sets() const {
       if (told->size != 0) known.insert(told->round);
     }
   }
-  // Whoever led is the one to know what it offered and never started.
+  // A node that led knows what it offered and never started.
   for (const auto& [node, vote] : votes_) {
     const VoterState& voter_state = vote.voter_state;
     if (voter_state.obeyed.leader != node) continue;
@@ -51,7 +51,7 @@ std::set<RoundId> Candidate::voter_sets() const {
       return round.term == voter_state.obeyed.term && round > voter_state.committed.round;
     });
   }
-  // Nor was one that a node has never acknowledged which was to run in it.
+  // A round was not started either if a node that was to run in it never acknowledged it.
   for (const auto& [node, vote] : votes_) {
     for (const VoterSet* told : voter_sets_of(vote.voter_state)) {
       const bool was_missed = std::ranges::any_of(told->members, [&](const RoundMember& member) {
@@ -113,7 +113,7 @@ std::optional<ElectionResult> Candidate::election_result_with(
   return result;
 }
 
-/// Who is to be waited for before a round, and how long.
+/// How many nodes are to be waited for before a round, and how long.
 void Candidate::count_unheard(ElectionResult& result, const VoterState& newest) const {
   const RoundId offered = newest.offered.round;
   bool on_proof = false;
@@ -131,9 +131,9 @@ void Candidate::count_unheard(ElectionResult& result, const VoterState& newest) 
   const bool leader_is_dead = dead_leaders(votes_).newest.term == offered.term;
   result.unheard = newest.offered_nodes - static_cast<int>(result.heard.size()) - late -
                    (leader_is_dead && newest.leader_ran ? 1 : 0);
-  // Promises given when a lease had run out come later than the end of every lease; those given on
-  // proof may come a whole lease before. The silent leader is not waited for; the others miss it
-  // within a heartbeat of each other.
+  // A vote that was given when a lease had run out comes after the end of every lease; one that was
+  // given on proof may come a whole lease before. The silent leader is not waited for. The others
+  // miss it within a heartbeat of each other.
   const bool is_silent = !leader_is_dead && !on_proof && setting_.led != offered.term;
   if (is_silent && newest.leader_ran) --result.unheard;
   if (result.unheard > 0) {

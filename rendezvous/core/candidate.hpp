@@ -2,11 +2,11 @@
 
 // Candidate: gathers votes for one node, once its leader is lost (E4 to E10).
 //
-// A vote carries the newest round that its giver acknowledged and the newest that it knows was
+// A vote carries the newest round that the voter acknowledged and the newest that it knows was
 // started. The candidate needs a majority of the voter set of the newest round started, and of
-// those of all that were offered later: they may have been started without anybody here knowing.
-// Each giver tells whether it belongs to these, so no list of nodes has to travel. Votes of
-// another instance of the job count for nothing.
+// those of all rounds that were offered later: these may have been started unseen. Each voter tells
+// whether it belongs to these, so no list of nodes has to travel. Votes of another instance of the
+// job do not count.
 
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
@@ -20,7 +20,7 @@
 
 namespace ddprun {
 
-/// What a leader begins with.
+/// What a leader begins with: all that the votes tell, so it has more than twelve members.
 struct ElectionResult {
   Instance instance;
   std::int64_t term = 0;

@@ -100,7 +100,8 @@ void Follower::on(const OfferRound& offer, Effects& out) {
 void Follower::on(const StartRound& start, TimePoint now, Effects& out) {
   // R7: the start of a round that was not offered here, or was offered before this connection.
   if (!offer_ || offer_->round != start.round) return;
-  const OfferRound offer = *std::exchange(offer_, std::nullopt);
+  const OfferRound offer = *std::move(offer_);
+  offer_.reset();
   voter_.started();
   stands_by_at_.reset();
   if (!offer.place) return report_spare(out);
@@ -160,7 +161,7 @@ void Follower::signalled(int signal, bool whole_job, Effects& out) {
 }
 
 void Follower::send(Message message, Effects& out) const {
-  out.emplace_back(effects::Send{.to = *link_, .message = std::move(message)});
+  out.emplace_back(effects::Send{.to = link(), .message = std::move(message)});
 }
 
 // Time. ----------------------------------------------------------------------------------------

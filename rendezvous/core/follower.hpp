@@ -4,6 +4,7 @@
 // heartbeats, which extend its lease (worker_lease.hpp), acknowledges offers, starts and stops
 // rounds, and reports what its workers do. A node that leads follows itself, without heartbeats.
 
+#include "base/check.hpp"
 #include "base/time.hpp"
 #include "rendezvous/core/effects.hpp"
 #include "rendezvous/core/link.hpp"
@@ -26,10 +27,13 @@ class Follower {
 
   /// It has a leader, which may be itself.
   bool follows() const { return link_.has_value(); }
-  bool follows_another() const { return follows() && *link_ != kSelfLink; }
+  bool follows_another() const { return link_ && *link_ != kSelfLink; }
   bool leads() const { return link_ == kSelfLink; }
   /// REQUIRES: follows().
-  Link link() const { return *link_; }
+  Link link() const {
+    DDPRUN_CHECK(link_);
+    return *link_;
+  }
   /// That this node was told to stop; none: it was not.
   const std::optional<Leaving>& leaving() const { return leaving_; }
 

@@ -54,7 +54,7 @@ std::optional<Verdict> JobEnd::verdict_after_notice(const Round& round) const {
   const bool workers_get_notices = context_.policy.notice_delay > Duration();
   const bool is_success = !workers_get_notices && std::ranges::all_of(round.to_run, has_succeeded);
   if (is_success) return Verdict{.exit_status = kExitOk, .why = ""};
-  if (!std::ranges::all_of(round.to_run, has_saved)) return *notice_;
+  if (!std::ranges::all_of(round.to_run, has_saved)) return notice_;
   return Verdict{
       .exit_status = context_.policy.notice_status,
       .why = fmt::format("{}, and all workers have saved and ended", notice_->why)};
@@ -86,7 +86,7 @@ void JobEnd::dismiss_leavers(RoundPhase phase, Effects& out) {
   if (!has_leavers_ || is_ending()) return;
   const bool round_is_over = phase == RoundPhase::kGathering || phase == RoundPhase::kOffered;
   for (const auto& [incarnation, node] : roster_.nodes()) {
-    if (!node.is_leaving() || !node.is_idle() || heard_.contains(incarnation)) continue;
+    if (!node.leaving_by || !node.is_idle() || heard_.contains(incarnation)) continue;
     // The leader goes last, so that the others stop in order before they look for another.
     if (context_.is_self(incarnation) && !round_is_over) continue;
     heard_.insert(incarnation);

@@ -6,18 +6,27 @@
 //
 // It passes each field to `visit`, which is a JsonWriter or a JsonReader, in the order of the wire:
 //
-//   visit("name", number, Range)        visit("name", text, Length)     visit("name", flag)
-//   visit("name", duration, Range)      in nanoseconds, or Seconds      visit("name", id)
-//   visit("name", enumerator, Names)    visit("name", list, Length)     visit("name", numbers,
-//   Length, Range) visit("name", value of a type that has a table) visit("name", optional, limits)
-//   left out if it has no value visit.nullable("name", optional, limits) null if it has no value
-//   visit.require(claim, why)           refused on reading if false
+// clang-format off
+//   visit("name", number, Range)                 also of a duration, in nanoseconds
+//   visit("name", duration, Seconds)
+//   visit("name", text, Length)
+//   visit("name", flag)
+//   visit("name", id)
+//   visit("name", enumerator, Names)
+//   visit("name", list, Length)                  also of numbers: visit("name", list, Length, Range)
+//   visit("name", value)                         of a type that has a table
+//   visit("name", optional, limits)              left out if it has no value
+//   visit.nullable("name", optional, limits)     null if it has no value
+//   visit.first("name", variant, Names)          names the alternative; has to be the first field
+//   visit.require(claim, why)                    refused on reading if false
+// clang-format on
 
 #include "rendezvous/core/node_info.hpp"
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -49,6 +58,9 @@ using Names = std::span<const std::string_view>;
 /// Written as 16 lowercase hex digits: a JSON number of 64 bits is not exact in every reader.
 template <class T>
 concept Id = std::same_as<T, Incarnation> || std::same_as<T, std::uint64_t>;
+
+/// Of those digits; none if `text` is anything else.
+std::optional<std::uint64_t> parse_id(std::string_view text);
 
 template <class T, class Value>
 concept Is = std::same_as<std::remove_const_t<T>, Value>;

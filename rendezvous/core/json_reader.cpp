@@ -20,7 +20,7 @@ using ErrorCode = boost::system::error_code;
 
 constexpr std::size_t kDepthMax = 16;
 constexpr double kSecondsMax = 1e9;
-constexpr Length kShown{40};  // of what is refused
+constexpr Length kShown{.max = 40};  // of what is refused
 
 std::string quoted(std::string_view text) {
   std::string out;
@@ -28,11 +28,25 @@ std::string quoted(std::string_view text) {
   return out;
 }
 
-constexpr bool is_control(char byte) {
-  return static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F;
+/// Without an early exit, so that the compiler can vectorise it.
+bool has_control(std::string_view text) {
+  unsigned char found = 0;
+  for (const char byte : text) {
+    found |= static_cast<unsigned char>(static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F);
+  }
+  return found != 0;
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> parse_id(std::string_view text) {
+  constexpr std::size_t kDigits = 16;
+  if (text.size() != kDigits) return std::nullopt;
+  if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+  std::uint64_t id = 0;
+  std::from_chars(text.data(), text.data() + text.size(), id, 16);
+  return id;
+}
 
 /// The names and signatures are those that Boost.JSON calls.
 // NOLINTBEGIN(readability-identifier-naming)
@@ -189,7 +203,8 @@ void JsonReader::take(Duration& duration, Seconds /*unit*/) {
   const double seconds = part != nullptr    ? *part
                          : whole != nullptr ? static_cast<double>(*whole)
                                             : -1;
-  if (!(seconds >= 0 && seconds <= kSecondsMax)) {
+  const bool is_in_range = seconds >= 0 && seconds <= kSecondsMax;  // NaN is not
+  if (!is_in_range) {
     return refuse(fmt::format("is not a number from 0 to {}", kSecondsMax));
   }
   duration = std::chrono::round<Duration>(std::chrono::duration<double>(seconds));
@@ -201,7 +216,7 @@ void JsonReader::take(std::string& text, const Length& length) {
   if (found->size() > length.max) {
     return refuse(fmt::format("has {} bytes; at most {}", found->size(), length.max));
   }
-  if (!length.allows_control && std::ranges::any_of(*found, is_control)) {
+  if (!length.allows_control && has_control(*found)) {
     return refuse("has control characters");
   }
   text = *found;
@@ -220,17 +235,11 @@ std::int64_t JsonReader::integer(const Range& range) {
   return range.min;
 }
 
-std::uint64_t JsonReader::hex() {
-  constexpr std::size_t kDigits = 16;
-  const auto* const found = std::get_if<std::string_view>(&value_);
-  std::uint64_t number = 0;
-  if (found == nullptr || found->size() != kDigits ||
-      found->find_first_not_of("0123456789abcdef") != std::string_view::npos) {
-    refuse("is not 16 lowercase hex digits");
-  } else {
-    std::from_chars(found->data(), found->data() + found->size(), number, 16);
-  }
-  return number;
+std::uint64_t JsonReader::id() {
+  const auto* const text = std::get_if<std::string_view>(&value_);
+  const auto parsed = text == nullptr ? std::nullopt : parse_id(*text);
+  if (!parsed) refuse("is not 16 lowercase hex digits");
+  return parsed.value_or(0);
 }
 
 std::size_t JsonReader::index_in(Names names) {

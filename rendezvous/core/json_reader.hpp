@@ -4,6 +4,9 @@
 #include "base/time.hpp"
 #include "rendezvous/core/json_fields.hpp"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -49,6 +52,12 @@ class JsonReader {
     if (!is_next(name, true) || std::holds_alternative<std::nullptr_t>(value_)) return;
     take(value.emplace(), limits...);
   }
+  template <class... Ts>
+  void first(std::string_view name, std::variant<Ts...>& value, Names names) {
+    if (is_next(name, true)) return take(value, names);
+    if (!is_at_end_ && frames_.back().seen == 0)
+      refuse(fmt::format("has no {} before other fields", name));
+  }
   void require(bool claim, std::string_view why);
 
  private:
@@ -73,8 +82,9 @@ class JsonReader {
     std::size_t items_max = 0;
     Range range = {};  // of each item, if they are numbers
     std::size_t items = 0;
-    std::uint64_t seen = 0;      // fields, a bit for each
-    std::string_view name = {};  // of the field that it is the value of
+    std::uint64_t seen = 0;  // fields, a bit for each
+    // Of the field that it is the value of. g++ warns of a designated initializer without it.
+    std::string_view name = {};  // NOLINT(readability-redundant-member-init)
   };
 
   static constexpr std::size_t kUsualDepth = 8;
@@ -97,10 +107,21 @@ class JsonReader {
   void take(Duration& duration, const Range& range) { duration = Duration(integer(range)); }
   void take(Duration& duration, Seconds unit);
   void take(std::string& text, const Length& length);
-  void take(Id auto& id) { id = static_cast<std::remove_reference_t<decltype(id)>>(hex()); }
+  void take(Id auto& into) { into = static_cast<std::remove_reference_t<decltype(into)>>(id()); }
   template <class T>
   requires std::is_enum_v<T>
   void take(T& enumerator, Names names) { enumerator = static_cast<T>(index_in(names)); }
+  /// From here on, errors call the present object by the name of its alternative.
+  template <class... Ts>
+  void take(std::variant<Ts...>& value, Names names) {
+    using Emplace = void (*)(std::variant<Ts...>&);
+    constexpr std::array<Emplace, sizeof...(Ts)> kEmplace = {
+        [](std::variant<Ts...>& empty) { empty.template emplace<Ts>(); }...};
+    const std::size_t index = index_in(names);
+    if (!why_.empty()) return;
+    kEmplace[index](value);
+    frames_.back().name = names[index];
+  }
   template <class T>
   requires std::is_class_v<T>
   void take(T& object) {
@@ -133,7 +154,7 @@ class JsonReader {
     return begin != nullptr && *begin == what;
   }
   std::int64_t integer(const Range& range);
-  std::uint64_t hex();
+  std::uint64_t id();
   std::size_t index_in(Names names);
 
   /// Keeps the first error: the path to the present field, then `how`.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace ddprun::wire {
@@ -36,6 +37,10 @@ class JsonWriter {
     if (value) return (*this)(name, *value, limits...);
     begin(name);
     out_ += "null";
+  }
+  template <class... Ts>
+  void first(std::string_view name, const std::variant<Ts...>& value, Names names) {
+    (*this)(name, value.index(), names);
   }
   void require(bool /*claim*/, std::string_view /*why*/) {}
 
@@ -67,9 +72,9 @@ class JsonWriter {
     fmt::format_to(std::back_inserter(out_), R"("{:016x}")", static_cast<std::uint64_t>(id));
   }
   template <class T>
-  requires std::is_enum_v<T>
-  void write(T enumerator, Names names) {
-    out_.append(1, '"').append(names[static_cast<std::size_t>(enumerator)]).append(1, '"');
+  requires std::is_enum_v<T> || std::same_as<T, std::size_t>
+  void write(T index, Names names) {
+    out_.append(1, '"').append(names[static_cast<std::size_t>(index)]).append(1, '"');
   }
   template <class T, class... Limits>
   void write(const std::vector<T>& list, const Length& /*length*/, const Limits&... limits) {

@@ -84,8 +84,8 @@ HeartbeatReply LeaderLease::answer(Incarnation node) {
       .next = next_heartbeat(node, confirmed.heartbeat_at)};
 }
 
-/// Whoever gets the answer promises nobody for a lease from then on: so it counts, as if for ever,
-/// among those who hold what it is granted.
+/// A node that gets the reply votes for no other for a lease from then on. So it counts, as if for
+/// ever, among those that hold what it is granted.
 TimePoint LeaderLease::grantable(
     const KnownVoterSet& voters, const QuorumHold& held, Incarnation node) const {
   if (!voters.members.contains(node)) return held.until;

@@ -1,8 +1,8 @@
 #pragma once
 
-// LeaderLease: until when a leader may act (E2), and what it may grant its nodes (E3). Whoever has
-// confirmed a reply votes for nobody for a lease from when that reply was sent; while a majority
-// of the voter set has, nobody else can lead.
+// LeaderLease: until when a leader may act (E2), and what it may grant its nodes (E3). A node that
+// has confirmed a reply votes for no other for a lease from when that reply was sent. While a
+// majority of the voter set has, no other node can lead.
 
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
@@ -18,6 +18,8 @@
 
 namespace ddprun {
 
+/// More than twelve members: what a lease is computed from, and the times that come of it, which
+/// refresh() sets together.
 class LeaderLease {
  public:
   struct Timing {
@@ -52,17 +54,17 @@ class LeaderLease {
   /// What was offered is started: from here on it is the only voter set. REQUIRES: there is one.
   void start(TimePoint now);
 
-  /// Takes note of the time. Yields whether we may act.
+  /// Yields whether this node may act now.
   bool renew(TimePoint now);
 
-  /// Until when we may act; kNever: nobody else could lead.
+  /// Until when this node may act; kNever: no other could lead.
   TimePoint until() const { return until_; }
   TimePoint grants_until() const { return grants_until_; }
-  /// By then nobody runs workers on what was granted. It may be later than until().
+  /// By then no node runs workers on what was granted. It may be later than until().
   TimePoint granted_until() const { return granted_until_; }
   /// A majority has replied once. Until then there is some time for it to do so.
   bool is_confirmed() const { return is_confirmed_; }
-  /// We may not act any more, nor ever again.
+  /// This node may not act any more, nor ever again.
   bool is_over() const { return is_over_; }
   /// When renew() is due, if nothing happens before.
   TimePoint deadline() const { return is_confirmed_ ? until_ : confirm_by_; }

@@ -26,16 +26,15 @@ inline constexpr Range kExitStatus = between(0, 255);
 inline constexpr Range kSignal = between(0, 64);
 inline constexpr Range kPid = between(0, 4'194'304);  // PID_MAX_LIMIT of the kernel
 
-inline constexpr Length kJob{1'024};
-inline constexpr Length kHost{255};
-inline constexpr Length kMachine{64};
-inline constexpr Length kClause{4'096};  // a sentence for people
-inline constexpr Length kTextLine{512};
-inline constexpr Length kHosts{40'960};  // of all nodes, with commas
-inline constexpr Length kSuccessors{16};
-inline constexpr Length kUndecided{kUndecidedMax};
-inline constexpr Length kProof{64};  // hex digits of HMAC-SHA256
-inline constexpr Length kType{32};
+inline constexpr Length kJob{.max = 1'024};
+inline constexpr Length kHost{.max = 255};
+inline constexpr Length kMachine{.max = 64};
+inline constexpr Length kClause{.max = 4'096};  // a sentence for people
+inline constexpr Length kTextLine{.max = 512};
+inline constexpr Length kHosts{.max = 40'960};  // of all nodes, with commas
+inline constexpr Length kSuccessors{.max = 16};
+inline constexpr Length kUndecided{.max = kUndecidedMax};
+inline constexpr Length kProof{.max = 64};  // hex digits of HMAC-SHA256
 
 /// By the order of the alternatives of Message.
 inline constexpr auto kTypes = std::to_array<std::string_view>(
@@ -121,7 +120,7 @@ void fields(auto& visit, Is<VoterSet> auto& voters) {
   visit("size", voters.size, kNodes);
   visit("is_member", voters.is_member);
   visit("is_leader", voters.is_leader);
-  visit("late", voters.late, Length{kLateMax});
+  visit("late", voters.late, Length{.max = kLateMax});
   visit("members", voters.members, kSuccessors);
 }
 
@@ -204,7 +203,7 @@ void fields(auto& visit, Is<WorkerNews> auto& news) {
   visit("round", news.round);
   visit("state", news.state, kWorkersStates);
   visit("failure", news.failure);
-  visit("pids", news.pids, Length{kWorkersMax}, kPid);
+  visit("pids", news.pids, Length{.max = kWorkersMax}, kPid);
   visit("has_saved", news.has_saved);
   visit("unfit", news.unfit, kClause);
 }
@@ -212,7 +211,7 @@ void fields(auto& visit, Is<WorkerNews> auto& news) {
 void fields(auto& visit, Is<FailureText> auto& failure) {
   visit("round", failure.round);
   visit("rank", failure.rank, kRanks);
-  visit("lines", failure.lines, Length{kFailureLinesMax});
+  visit("lines", failure.lines, Length{.max = kFailureLinesMax});
 }
 
 void fields(auto& visit, Is<Leaving> auto& leaving) {
@@ -345,17 +344,9 @@ void fields(auto& visit, Is<LifelineHello> auto& line) {
   visit("proof", line.proof, kProof);
 }
 
-/// A message on the wire: its type, then its own fields.
-template <class Body>
-struct Typed {
-  std::string& type;
-  Body& body;
-};
-
-template <class Body>
-void fields(auto& visit, const Typed<Body>& message) {
-  visit("type", message.type, kType);
-  fields(visit, message.body);
+void fields(auto& visit, Is<Message> auto& message) {
+  visit.first("type", message, kTypes);
+  std::visit([&visit](auto& body) { fields(visit, body); }, message);
 }
 
 }  // namespace ddprun::wire

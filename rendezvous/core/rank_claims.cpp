@@ -51,7 +51,7 @@ std::optional<std::pair<Link, Hello>> RankClaims::take_free() {
     return holder_of_rank(entry.second.hello.node) == nullptr;
   });
   if (free == claims_.end()) return std::nullopt;
-  auto taken = claims_.extract(free);
+  const auto taken = claims_.extract(free);
   return std::pair(taken.key(), std::move(taken.mapped().hello));
 }
 

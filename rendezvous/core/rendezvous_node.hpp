@@ -1,27 +1,30 @@
 #pragma once
 
-// RendezvousNode: everything that one agent decides about the others, with sockets, processes and
-// clocks left out: whom to call, whom to obey, when to stop, when to lead. It is made of
+// RendezvousNode: everything that one agent decides about the others, without sockets, processes
+// and clocks: which node to call, which to obey, when to stop, when to lead. It is made of
 //
-//   Member       this node's side: joins, obeys, keeps its lease, votes         (member.hpp)
-//   Candidate    gathers votes once the leader is lost                          (candidate.hpp)
-//   Coordinator  decides for all, while this node leads                         (coordinator.hpp)
+//   Member       this node's side: joins, obeys, keeps its lease, votes          (member.hpp)
+//   Election     gathers votes from its callers, once the leader is lost         (election.hpp)
+//   Coordinator  decides for all, while this node leads                          (coordinator.hpp)
+//   Notices      calls that only report a leader or a survivor                   (notices.hpp)
+//   Admission    which callers are refused                                       (admission.hpp)
 //
-// which speak to one another by the same messages as to other nodes. The shell performs the effects
-// in order and keeps one timer, set to next_deadline(). The simulation (tests/sim) drives the very
-// same class.
+// Member and Coordinator exchange the same messages as with other nodes. RendezvousNode itself
+// decides where a caller belongs, and which instance of the job this node takes part in. The shell
+// performs the effects in order and keeps one timer, set to next_deadline(). The simulation
+// (tests/sim) drives the very same class.
 
-#include "base/once_per.hpp"
+#include "base/time.hpp"
+#include "rendezvous/core/admission.hpp"
 #include "rendezvous/core/candidate.hpp"
 #include "rendezvous/core/coordinator.hpp"
 #include "rendezvous/core/effects.hpp"
+#include "rendezvous/core/election.hpp"
 #include "rendezvous/core/member.hpp"
 #include "rendezvous/core/messages.hpp"
+#include "rendezvous/core/notices.hpp"
 #include "rendezvous/core/policy.hpp"
-#include "rendezvous/core/quorum_loss.hpp"
 
-#include <deque>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -41,7 +44,7 @@ class RendezvousNode {
   struct Connected {  // a Call of ours was taken
     Link link{};
   };
-  struct Received {  // on a call of ours, or from somebody who called us
+  struct Received {  // on a call of ours, or from a node that called us
     Link link{};
     Message message;
   };
@@ -128,94 +131,51 @@ class RendezvousNode {
   void on(const Signalled& event, TimePoint now);
   void on(const Tick& event, TimePoint now);
 
-  /// Somebody who called while there is no leader.
-  struct Caller {
-    Hello hello;
-    std::optional<PreVote> pre_vote;
-    std::optional<Wait> told;
-    TimePoint until;  // whoever lives has said something by then, or has hung up
-  };
-
-  std::optional<Refuse> objection(const Hello& hello) const;
-  std::optional<Refuse> objection_to_flags(const Hello& hello) const;
-  bool refuse(Link link, const Hello& hello, Refuse why);
-  std::optional<Redirect> leader() const;
-  void begin_to_refuse(TimePoint now);
-  void report_that_it_cannot_host(Link link, const Hello& hello);
-  void mind_refusals(TimePoint now, Effects& out);
-  void bootstrap(TimePoint now);
-  bool may_bootstrap() const;
-  void hears_of_instance(TimePoint now);
-  bool is_newcomer() const;
-  bool waits_for_instance() const;
-  void forget_instance(TimePoint now);
+  // Callers (rendezvous_node_callers.cpp).
   void greet(Link link, const Hello& hello, TimePoint now);
+  void greet_by(Coordinator& leads, Link link, const Hello& hello, TimePoint now);
   void greet_survivor(Link link, const Hello& hello, TimePoint now);
   void told(Link link, const Redirect& redirect, TimePoint now);
+  void told_of_survivor(Link link, const Survivor& survivor, TimePoint now);
+  void refuse(Link link, const Hello& hello, Refuse why);
+  void redirect(Link link);
   void probe_namesakes(const NodeInfo& caller, TimePoint now);
-  void notify(const Endpoint& to, TimePoint now);
-  void mind_replacements(TimePoint now);
+  Admission::Role role() const;
+  std::optional<Redirect> leader() const;
+
+  // The instance.
+  bool may_bootstrap() const;
+  void bootstrap(TimePoint now);
   void give_way(TimePoint now);
   std::string doubled_by(const std::string& where) const;
-  Candidate::Setting candidate_setting(TimePoint now) const;
+  void hears_of_instance(TimePoint now);
+  bool waits_for_instance() const;
+  TimePoint forgets_instance_at() const {
+    return heard_of_instance_at_ ? *heard_of_instance_at_ + policy_.search_timeout : kNever;
+  }
+  void forget_instance(TimePoint now);
+  std::optional<QuorumLoss> loss_of_instance(TimePoint now) const;
+
+  // Leadership.
+  void mind_election(TimePoint now);
   void lead(const ElectionResult& election_result, TimePoint now);
-  void mind_turn(TimePoint now);
-  void mind_callers(TimePoint now);
-  void mind_candidacy(TimePoint now);
-  bool would_win(TimePoint now) const { return would_win(member_.voter(), policy_.has_fence, now); }
-  bool would_win(const Voter& voter, bool has_fence, TimePoint now) const;
-  void mind_quorum_loss(TimePoint now);
-  QuorumLossFacts quorum_loss_facts(TimePoint now) const;
-  void claim_fences(TimePoint now);
-  void await(Link link, const Hello& hello, TimePoint now);
-  void extend(Caller& caller, TimePoint now);
-  void drop_silent_callers(TimePoint now);
-  void ask(Link link, Caller& caller, TimePoint now);
-  void mind_leadership(TimePoint now, Effects& out);
-  std::vector<Endpoint> uninformed() const;
-  void announce(TimePoint now);
-  void mind_search(TimePoint now);
-  void told_of_survivor(Link link, const Survivor& survivor, TimePoint now);
-  void greet_by(Coordinator& leads, Link link, const Hello& hello, TimePoint now);
-  void redirect(Link link);
-  void drop_stale_notices(TimePoint now);
   void set_own_lease(TimePoint now);
+  void mind_leadership(TimePoint now, Effects& out);
+  void hang_up_on_nodes(Effects& out) const;
+
   void route(TimePoint now, Effects& out);
 
   RendezvousPolicy policy_;  // only BecameHost changes it
   Member member_;
-  std::optional<Candidate> candidate_;
   std::optional<Coordinator> coordinator_;
-  std::map<Link, Caller> callers_;
-  TimePoint callers_due_ = kNever;  // none is silent for too long before
-  bool hosts_ = false;              // the endpoint
-  bool bootstraps_ = false;         // it leads the first term of an instance of its own
-  struct Fence {
-    Instance instance;
-    std::optional<Incarnation> holder;  // none: not known yet
-  };
-  std::map<RoundId, Fence> fences_;  // claimed, by voter set
-  bool knows_of_instance_ = false;   // of this job, in which a round was started
-  std::optional<TimePoint>
-      stranger_since_;              // another job has called here as the endpoint is its own
-  TimePoint heard_of_instance_at_;  // the last time
-
-  // Calls that only say who leads now, or that a survivor is here.
-  struct Notice {
-    Endpoint to;
-    TimePoint until;  // it gets no reply
-  };
-  std::map<Link, Notice> notices_;
-  std::uint64_t notices_made_ = 0;
-  TimePoint announce_at_;
-  TimePoint announce_until_;                    // to others than the endpoint
-  std::optional<TimePoint> calls_endpoint_at_;  // while it searches for a leader
-
-  OncePer<Incarnation> refused_;            // nodes that people were told of
-  std::optional<TimePoint> refuses_until_;  // it cannot host the endpoint
-  int told_that_it_cannot_host_ = 0;        // nodes of this job
-
-  TimePoint described_at_;  // the lost quorum, the last time
+  Election election_;
+  Notices notices_;
+  Admission admission_;
+  bool hosts_ = false;  // the endpoint
+  // The last time, of an instance of this job in which a round was started; none: never.
+  std::optional<TimePoint> heard_of_instance_at_;
+  // Another job has called here as if the endpoint were its own.
+  std::optional<TimePoint> stranger_since_;
 
   Effects from_member_;
   Effects from_coordinator_;

@@ -36,7 +36,7 @@ bool SearchReport::may_be_elsewhere(const Endpoint& at, TimePoint now) const {
 }
 
 void SearchReport::report_old_address(const std::string& why, TimePoint now, Effects& out) const {
-  if (!may_be_old_address(now) || *stranger_since_ != now) return;
+  if (!may_be_old_address(now) || stranger_since_ != now) return;
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "{}; the name may lead to an old address, so this node looks for its job there for "

@@ -22,6 +22,7 @@ void SecondConnection::call(Link link, TimePoint now, Effects& out) {
 /// The leader has been reached, and has to answer as soon as it can. A slow one gets more time with
 /// each call.
 void SecondConnection::greet(TimePoint now, Effects& out) {
+  DDPRUN_CHECK(call_ && call_->link);
   constexpr int kDoublingsMax = 3;
   call_->greeted_at = now;
   greeted_in_vain_ = std::min(greeted_in_vain_ + 1, kDoublingsMax);
@@ -47,7 +48,9 @@ void SecondConnection::drop(Effects& out) {
 
 SecondConnection::Call SecondConnection::take() {
   DDPRUN_CHECK(call_.has_value());
-  return *std::exchange(call_, std::nullopt);
+  const Call taken = *call_;
+  call_.reset();
+  return taken;
 }
 
 }  // namespace ddprun

@@ -37,7 +37,9 @@ class SecondConnection {
   /// The call was taken.
   void greet(TimePoint now, Effects& out);
   /// It was refused, or has ended.
-  void closed() { call_->link.reset(); }
+  void closed() {
+    if (call_) call_->link.reset();
+  }
   /// The leader was heard, on the connection that this node has now.
   void heard_on_first(Effects& out);
   void drop(Effects& out);

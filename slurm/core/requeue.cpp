@@ -30,7 +30,7 @@ std::optional<Requeue> parse_requeue(std::string_view word) {
   return std::nullopt;
 }
 
-bool wants_requeue(Requeue mode, const JobEnd& end) {
+bool wants_requeue(Requeue mode, const JobOutcome& end) {
   const bool is_a_persons = end.stopped_by == SIGINT;
   if (mode == Requeue::kNo || end.exit_status == kExitOk || is_a_persons) return false;
   const bool is_noticed = contract::is_notice(end.stopped_by);

@@ -29,7 +29,7 @@ std::optional<Requeue> parse_requeue(std::string_view word);
 inline constexpr int kRequeuesMax = 100;
 
 /// How a job ended, as known by the node that asks Slurm.
-struct JobEnd {
+struct JobOutcome {
   int exit_status = 0;
   int notice_status = 75;  // exit_status if all workers have saved after a notice
   int stopped_by = 0;      // the first signal that asked it to end; 0: none
@@ -37,7 +37,7 @@ struct JobEnd {
 
 /// Whether the user wants the job to start again. Not after a signal that is not a notice (Ctrl-C),
 /// and not after bad usage.
-bool wants_requeue(Requeue mode, const JobEnd& end);
+bool wants_requeue(Requeue mode, const JobOutcome& end);
 
 /// The required fields of `scontrol show job --oneliner`.
 struct JobRecord {

@@ -25,6 +25,7 @@ using Cells = std::set<std::pair<Phase, Input>>;
 
 std::vector<Phase> all_phases() {
   std::vector<Phase> phases;
+  phases.reserve(kSupervisorPhases);
   for (std::size_t i = 0; i < kSupervisorPhases; ++i) {
     phases.push_back(static_cast<Phase>(i));
   }
@@ -33,6 +34,7 @@ std::vector<Phase> all_phases() {
 
 std::vector<Input> all_inputs() {
   std::vector<Input> inputs;
+  inputs.reserve(kSupervisorInputs);
   for (std::size_t i = 0; i < kSupervisorInputs; ++i) {
     inputs.push_back(static_cast<Input>(i));
   }

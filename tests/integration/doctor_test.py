@@ -87,7 +87,7 @@ class OneMachine(Case):
         report.assert_well(f"data {good}", "a directory")
         report.assert_wrong(f"data {empty}", "an empty directory", "stage")
         report.assert_wrong(f"data {file}", "an empty file", "stage")
-        report.assert_wrong(f"data {link}", f"a link to {self.room}/gone, which is not", "stage")
+        report.assert_wrong(f"data {link}", f"a link to {self.room}/gone, which does not exist", "stage")
         report.assert_wrong("data /nowhere", "does not exist", "correct the path")
         file.write_bytes(b"x" * 2048)
         self.examine("--data", str(file)).assert_well(f"data {file}", "a file of 2.0 KiB")

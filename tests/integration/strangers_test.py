@@ -258,7 +258,7 @@ class SecondJob(Strangers):
         with Drill(Terminals(), options.ddprun, self.other()) as second:
             for node, is_host in enumerate(("true", "false")):
                 second.start(node, *self.elastic("3", conf=f",is_host={is_host}"))
-            second.await_said(0, " joined: 2 of 3 to 3 nodes")
+            second.await_said(0, " joined: 2 of 3 nodes")
             self.assert_names_both(self.run_alone(*self.elastic("3")), "of second_job (on ")
             second.await_said(0, "called here and was refused: job 'job' of second_job")
 
@@ -303,7 +303,7 @@ class Joining(Strangers):
             for rank in range(2):
                 if rank not in self.drill.jobs:
                     self.drill.start(rank, *self.static(rank, "3"))
-            self.drill.await_said(0, "joined: 2 of 3 to 3 nodes")
+            self.drill.await_said(0, "joined: 2 of 3 nodes")
             job = self.drill.jobs.pop(leaves)
             job.send_signal(number)
             self.assertEqual(128 + number, job.wait(PATIENCE_S), self.drill.account())
@@ -464,7 +464,7 @@ class Joining(Strangers):
         ended = self.run_alone(*self.elastic(host="no-such-host.invalid", join_timeout=1))
         self.assertEqual(TRY_AGAIN, ended.returncode, ended.stdout)
         self.assertRegex(ended.stdout, "(?s)the endpoint's host 'no-such-host.invalid' cannot be "
-                         "resolved: .*; asked again for 1 s at most.*\nddprun: job 'job' not "
+                         "resolved: .*; trying again for 1 s.*\nddprun: job 'job' not "
                          "found within 1 s: .*'no-such-host.invalid' cannot be resolved: .*; check "
                          "that ddprun runs there, and that this host and port are right")
 

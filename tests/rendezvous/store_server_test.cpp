@@ -369,7 +369,7 @@ TEST(StoreServer, ANewRoundClosesNoAgentNoLifeLineAndNoAsker) {
   StoreServerOptions options;
   options.for_agents = [&](Protocol, Descriptor socket, const std::string&) {
     const std::scoped_lock lock(mutex);
-    EXPECT_TRUE(send_all(socket.get(), "taken", Clock::now() + kPatience));
+    EXPECT_TRUE(write_all(socket.get(), "taken"));
     handed.push_back(std::move(socket));
   };
   RunningStore store(std::move(options));
@@ -431,11 +431,7 @@ TEST(StoreServer, ServesThePagesItWasGiven) {
   StoreServerOptions options;
   options.pages = [](std::string_view path) -> std::optional<HttpPage> {
     if (path == "/away") {
-      return HttpPage{
-          .content_type = "",
-          .body = "",
-          .status = 307,
-          .location = "http://there/"};
+      return HttpPage{.content_type = "", .body = "", .status = 307, .location = "http://there/"};
     }
     if (path != "/status") return std::nullopt;
     return HttpPage{.content_type = "application/json", .body = "{\"round\":3}"};

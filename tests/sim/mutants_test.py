@@ -23,15 +23,17 @@ INCLUDE = re.compile(r'^#include "([^"]+)\.hpp"', re.MULTILINE)
 
 
 def sources_of(stem):
-    """STEM.cpp and the sources of every header that it includes, directly or not."""
-    found, todo = set(), [stem]
+    """The sources of STEM and of every header that it includes, directly or not: STEM.cpp, and STEM_*.cpp without
+    a header of its own."""
+    found, todo = set(), [ROOT / stem]
     while todo:
         stem = todo.pop()
-        for path in {f"{stem}.hpp", f"{stem}.cpp"} - found:
-            if (ROOT / path).is_file():
+        parts = {path for path in stem.parent.glob(f"{stem.name}_*.cpp") if not path.with_suffix(".hpp").is_file()}
+        for path in ({stem.with_suffix(".hpp"), stem.with_suffix(".cpp")} | parts) - found:
+            if path.is_file():
                 found.add(path)
-                todo += INCLUDE.findall((ROOT / path).read_text())
-    return sorted(path for path in found if path.endswith(".cpp"))
+                todo += [ROOT / include for include in INCLUDE.findall(path.read_text())]
+    return sorted(str(path.relative_to(ROOT)) for path in found if path.suffix == ".cpp")
 
 
 SOURCES = sources_of("tests/sim/ddprun_sim")
@@ -75,7 +77,7 @@ MUTANTS = {
     "verdict not repeated": [
         ("candidate.cpp", "    if (voter_state.verdict) result.verdict = voter_state.verdict;\n", "")],
     "saved though not all have": [
-        ("job_end.cpp", "  if (!std::ranges::all_of(round.to_run, has_saved)) return *notice_;\n", "")],
+        ("job_end.cpp", "  if (!std::ranges::all_of(round.to_run, has_saved)) return notice_;\n", "")],
     "a round while an old one may run": [
         ("gathering.cpp", "    if (node.may_run) turnout.old_round_may_run = true;\n", "")],
     "death taken from a closed connection": [
@@ -96,9 +98,9 @@ MUTANTS = {
     "a survivor that joins a bootstrap leader": [
         ("voter.cpp", "  const bool is_ours = may_join(welcome.instance, welcome.has_begun);",
          "  const bool is_ours = true;"),
-        ("rendezvous_node.cpp", "  if (theirs.exists() && theirs != leads.instance()) {", "  if (false) {"),
-        ("rendezvous_node.cpp", "  if (!is_ours || !is_founder) return;", "  return;"),
-        ("rendezvous_node.cpp", "  const bool is_ours = hello.voter_state.obeyed == ours;",
+        ("rendezvous_node_callers.cpp", "  if (theirs.exists() && theirs != leads.instance()) {", "  if (false) {"),
+        ("rendezvous_node_callers.cpp", "  if (!is_ours || !is_bootstrapping) return;", "  return;"),
+        ("rendezvous_node_callers.cpp", "  const bool is_ours = hello.voter_state.obeyed == ours;",
          "  const bool is_ours = hello.voter_state.obeyed.term == ours.term;")],
     "a spare that joins a bootstrap leader": [
         ("voter.cpp", "  if (!is_other || knows_that_it_has_begun()) return false;",
@@ -109,7 +111,7 @@ MUTANTS = {
         ("voter.cpp", "  const bool is_ours = leadership == state_.obeyed;\n  // A lifeline",
          "  const bool is_ours = leadership.term == state_.obeyed.term;\n  // A lifeline")],
     "its own term again": [
-        ("rendezvous_node.cpp", "member_.vote_for_itself(newest + step, now)", "member_.vote_for_itself(newest, now)")],
+        ("election.cpp", "member_.vote_for_itself(newest + step, now)", "member_.vote_for_itself(newest, now)")],
     "late proofs whoever may have led": [
         ("quorum.hpp", "  const bool counts = is_nobody_elsewhere(rule, tally) || !others_may_lead(rule, tally);",
          "  const bool counts = true;")],

@@ -84,7 +84,7 @@ class Doctor(unittest.TestCase):
         nodes = self.examine(f"--port={PORT}", limits=SHORT, status=1)
         stranger.communicate()
         self.assert_wrong(nodes["node1"][f"port {PORT}"], "taken by python", "another port")
-        self.assert_wrong(nodes["node0"]["reach node1"], "no answer", f"TCP port {PORT}")
+        self.assert_wrong(nodes["node0"]["reach node1"], "no reply", f"TCP port {PORT}")
         self.assertTrue(nodes["node0"]["reach node2"]["is_well"])
 
     def test_masked_gpus(self):

@@ -123,9 +123,8 @@ class Script {
 
   void start_worker() {
     SpawnRequest request;
-    request.program = word();
     for (std::string next = word(); next != ";"; next = word()) {
-      request.arguments.push_back(next);
+      request.command.push_back(next);
     }
     request.environment = environment();
     if (line_ >= 0) request.keep.push_back(line_);

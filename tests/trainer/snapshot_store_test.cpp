@@ -271,7 +271,7 @@ TEST_F(Snapshots, InAPlaceThatIsAFileAreRefusedWithTheRemedy) {
   const auto store = SnapshotStore::claim({.directory = directory_, .run_id = "job"});
   ASSERT_FALSE(store);
   EXPECT_THAT(store.error().detail, HasSubstr(directory_.string()));
-  EXPECT_THAT(store.error().detail, HasSubstr("name another directory"));
+  EXPECT_THAT(store.error().detail, HasSubstr("give another directory"));
 }
 
 TEST_F(Snapshots, InAnUnwritablePlaceAreRefusedWithTheRemedy) {

@@ -82,9 +82,10 @@ Result<Injection> parse_injection(std::string_view text) {
   }
   if (!when.empty()) {
     const auto delay = number_of(when, 1, kDelayMaxMs);
-    if (!delay)
+    if (!delay) {
       return bad_fault(
           text, fmt::format("'{}' is not a number of milliseconds (at most an hour)", when));
+    }
     injection.delay_ms = *delay;
   }
 

@@ -33,8 +33,8 @@ TEST(Arguments, AreSplitAsAShellDoesIt) {
 }
 
 TEST(Arguments, NeedAnEndOfEachQuote) {
-  EXPECT_THAT(words_of("a 'b"), ElementsAre("a quote (') has no end"));
-  EXPECT_THAT(words_of("a \"b\\\""), ElementsAre("a quote (\") has no end"));
+  EXPECT_THAT(words_of("a 'b"), ElementsAre("a quote (') is not closed"));
+  EXPECT_THAT(words_of("a \"b\\\""), ElementsAre("a quote (\") is not closed"));
   EXPECT_THAT(words_of("a \\"), ElementsAre("nothing follows the last backslash"));
 }
 
@@ -92,7 +92,7 @@ TEST(Grid, IsWrongWhereARowIsMissingOrMakesNoSense) {
   EXPECT_EQ(missing.error().detail, "row 2 does not exist; the file has 1 rows");
   const auto open = arguments_of_row("a\n'b\n", 2);
   ASSERT_FALSE(open);
-  EXPECT_EQ(open.error().detail, "row 2: a quote (') has no end");
+  EXPECT_EQ(open.error().detail, "row 2: a quote (') is not closed");
 }
 
 std::string independent(const Arguments& arguments, const std::optional<Allocation>& step = {}) {
@@ -145,7 +145,7 @@ TEST(Wrap, IsRefusedWhereItMakesNoSense) {
       options_of({"--wrap", "env 'A B=%r' %%", "x"}).plan.command.wrap,
       ElementsAre("env", "A B=%r", "%%"));
   EXPECT_THAT(complaint({"--wrap", "env M=%q"}), HasSubstr("unknown placeholder '%q'"));
-  EXPECT_THAT(complaint({"--wrap", "env 'M"}), HasSubstr("a quote (') has no end"));
+  EXPECT_THAT(complaint({"--wrap", "env 'M"}), HasSubstr("a quote (') is not closed"));
   EXPECT_THAT(complaint({"--wrap", " "}), HasSubstr("expected a program"));
   EXPECT_THAT(complaint({"--wrap", "run_%r"}), HasSubstr("the same for all ranks"));
 }

@@ -124,7 +124,7 @@ TEST(CifarPickle, IsRefusedWithAnEleventhClassOrWithoutLabels) {
       refusal_of(PickledBatch{.labels = {3, 10}, .pixels = pixels_of(2)}.text()),
       HasSubstr("label 1 is 10"));
   EXPECT_THAT(refusal_of("\x80\x02}."), HasSubstr("has no array 'data'"));
-  EXPECT_THAT(refusal_of("\x80\x02]."), HasSubstr("a list, no dict"));
+  EXPECT_THAT(refusal_of("\x80\x02]."), HasSubstr("a list, not a dict"));
   EXPECT_THAT(refusal_of(PickledBatch{.labels = {}, .pixels = ""}.text()), HasSubstr("0 images"));
   std::string other = PickledBatch{.labels = {3}, .pixels = pixels_of(1)}.text();
   other.replace(other.find("labels"), 6, "Labels");

@@ -129,7 +129,7 @@ TEST(MatTable, SurvivesAnyFlippedByte) {
 
 TEST(MatTable, IsRefusedWhereItInflatesWithoutEnd) {
   const std::string bomb = MatWriter::packed(std::string(std::size_t{65} << 20U, '\0'));
-  EXPECT_THAT(refusal_of(MatWriter::file(bomb)), HasSubstr("inflated"));
+  EXPECT_THAT(refusal_of(MatWriter::file(bomb)), HasSubstr("after decompression"));
 }
 
 TEST(ImagenetValidationClasses, AreThoseOfTheNumbersOfSynsetsWithoutChildren) {

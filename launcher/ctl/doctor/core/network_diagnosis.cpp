@@ -192,9 +192,10 @@ Finding judge_route(
   finding.seen = shown(usable);
   if (usable.empty()) {
     finding.seen = "only the loopback interface is up";
-    if (has_others)
+    if (has_others) {
       finding.remedy =
           "set up an interface that leads to the other nodes, or exclude this node (--exclude)";
+    }
   } else if (chosen.empty()) {
     finding.seen += "; no route leads to other machines";
     if (has_others) finding.remedy = "add routes, or exclude this node (--exclude)";
