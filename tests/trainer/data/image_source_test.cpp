@@ -424,7 +424,8 @@ TEST_F(Cifar, IsMissedWithTheFlag) {
 
 TEST_F(Cifar, IsRefusedWithHalfARecordOrAnEleventhClass) {
   write("data_batch_1.bin", records({1}) + "x");
-  EXPECT_THAT(refusal_of(open()), AllOf(HasSubstr("data_batch_1.bin"), HasSubstr("not a multiple")));
+  EXPECT_THAT(
+      refusal_of(open()), AllOf(HasSubstr("data_batch_1.bin"), HasSubstr("not a multiple")));
   write("data_batch_1.bin", records({1, 10}));
   EXPECT_THAT(refusal_of(open()), HasSubstr("label 10 of record 1"));
   write("data_batch_1.bin", "");
