@@ -3,7 +3,7 @@
 #include "base/exit_status.hpp"
 #include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
-#include "rendezvous/core/earliest.hpp"
+#include "rendezvous/core/earliest_deadline.hpp"
 #include "rendezvous/core/gathering_text.hpp"
 #include "rendezvous/core/quorum.hpp"
 
@@ -388,7 +388,7 @@ void Coordinator::tick(TimePoint now, Effects& out) {
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
   if (is_fenced()) return std::nullopt;
-  Earliest next(seen_);
+  EarliestDeadline next(seen_);
   next.add(lease_.deadline());
   next.add(roster_.next_deadline(seen_));
   next.add(gathering_.next_deadline(seen_));

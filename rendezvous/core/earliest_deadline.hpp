@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// The earliest of several deadlines, without those that had passed at the last event: what was due
-/// by then has been done, or waits for something else.
+/// The earliest of several deadlines that is later than the last event. A deadline that had passed by
+/// then needs no timer: its effect took place, or waits for an event.
 class EarliestDeadline {
  public:
   explicit EarliestDeadline(TimePoint last_event) : last_event_(last_event) {}

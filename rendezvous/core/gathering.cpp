@@ -1,7 +1,7 @@
 #include "rendezvous/core/gathering.hpp"
 
 #include "base/exit_status.hpp"
-#include "rendezvous/core/earliest.hpp"
+#include "rendezvous/core/earliest_deadline.hpp"
 #include "rendezvous/core/gathering_text.hpp"
 #include "rendezvous/core/quorum_loss.hpp"
 
@@ -239,7 +239,7 @@ std::string Gathering::missing_hosts() const {
 TimePoint Gathering::next_deadline(TimePoint after) const {
   if (!rounds_.is_gathering()) return kNever;
   const RendezvousPolicy& policy = context_.policy;
-  Earliest next(after);
+  EarliestDeadline next(after);
   next.add(since_ + timeout());
   if (policy.regather_timeout) next.add(since_ + policy.lease + policy.margin);
   if (!has_reported_waiting_) next.add(since_ + kQuietWait);

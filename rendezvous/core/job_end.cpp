@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
-#include "rendezvous/core/earliest.hpp"
+#include "rendezvous/core/earliest_deadline.hpp"
 
 #include <fmt/format.h>
 
@@ -164,7 +164,7 @@ void JobEnd::report_searching(TimePoint now, Effects& out) {
 }
 
 TimePoint JobEnd::next_deadline(TimePoint after) const {
-  Earliest next(after);
+  EarliestDeadline next(after);
   if (text_of_) next.add(text_until_);
   if (stage_ == Stage::kFinal) {
     next.add(final_at_ + context_.policy.verdict_timeout);

@@ -1,7 +1,7 @@
 #include "rendezvous/core/roster.hpp"
 
 #include "base/suspicion.hpp"
-#include "rendezvous/core/earliest.hpp"
+#include "rendezvous/core/earliest_deadline.hpp"
 
 #include <fmt/format.h>
 
@@ -187,7 +187,7 @@ bool Roster::is_fit(const Node& node, TimePoint now) const {
 }
 
 TimePoint Roster::next_deadline(TimePoint after) const {
-  Earliest next(after);
+  EarliestDeadline next(after);
   next.add(nodes_due_);
   next.add(lifelines_due_);
   return next.at();

@@ -1,7 +1,7 @@
 #include "rendezvous/core/rounds.hpp"
 
 #include "base/check.hpp"
-#include "rendezvous/core/earliest.hpp"
+#include "rendezvous/core/earliest_deadline.hpp"
 #include "rendezvous/core/rank_plan.hpp"
 
 #include <fmt/format.h>
@@ -363,7 +363,7 @@ void Rounds::close() {
 }
 
 TimePoint Rounds::next_deadline(TimePoint after) const {
-  Earliest next(after);
+  EarliestDeadline next(after);
   next.add(restarts_.next_deadline());
   if (timers_.succeeded_at) next.add(*timers_.succeeded_at + context_.policy.notice_delay);
   const bool awaits_newcomers = phase_ == RoundPhase::kRunning && !restarts_.is_pending();
