@@ -6,7 +6,6 @@
 // Everything here runs on the main thread.
 
 #include "agent/core/launch_plan.hpp"
-#include "agent/event_queue.hpp"
 #include "agent/fence.hpp"
 #include "agent/file_timer.hpp"
 #include "agent/guard_client.hpp"
@@ -19,6 +18,7 @@
 #include "agent/suspension_watch.hpp"
 #include "agent/worker_interface.hpp"
 #include "base/deadline.hpp"
+#include "base/event_queue.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/rendezvous_node.hpp"
 #include "rendezvous/job_files.hpp"

@@ -10,7 +10,6 @@
 #include "agent/core/round_end.hpp"
 #include "agent/core/supervisor.hpp"
 #include "agent/core/worker_environment.hpp"
-#include "agent/event_queue.hpp"
 #include "agent/file_timer.hpp"
 #include "agent/journal.hpp"
 #include "agent/news_sender.hpp"
@@ -20,6 +19,7 @@
 #include "agent/streams.hpp"
 #include "agent/worker_group.hpp"
 #include "base/deadline.hpp"
+#include "base/event_queue.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/effects.hpp"
 

@@ -88,19 +88,9 @@ void BenchLeader::on(Links::Closed event) {
   feed(RendezvousNode::Closed{.link = event.link, .why = std::move(event.why.detail)});
 }
 
-/// Events that arise while effects are performed wait their turn, so the core sees one at a time.
 void BenchLeader::feed(RendezvousNode::Event event) {
-  if (std::exchange(is_feeding_, true)) {
-    events_.push_back(std::move(event));
-    return;
-  }
-  advance(event);
-  while (!events_.empty()) {
-    const auto next = std::move(events_.front());
-    events_.pop_front();
-    advance(next);
-  }
-  is_feeding_ = false;
+  const auto advance = [this](const RendezvousNode::Event& next) { this->advance(next); };
+  if (!events_.run(std::move(event), advance)) return;
   const TimePoint next = node_->next_deadline().value_or(kNever);
   if (next < timer_.expiry()) timer_.expires_at(next);
 }

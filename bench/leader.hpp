@@ -4,6 +4,7 @@
 // RendezvousNode of a real one. Its workers are reported to start and to stop at once.
 
 #include "base/error.hpp"
+#include "base/event_queue.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/effects.hpp"
 #include "rendezvous/core/rendezvous_node.hpp"
@@ -14,7 +15,6 @@
 #include <boost/asio/io_context.hpp>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 
@@ -59,9 +59,8 @@ class BenchLeader {
   Lifelines lines_;
   std::unique_ptr<StoreServer> server_;
   Timer timer_;
-  std::deque<RendezvousNode::Event> events_;
+  EventQueue<RendezvousNode::Event> events_;
   Effects effects_;  // of the event that is applied
-  bool is_feeding_ = false;
 };
 
 }  // namespace ddprun
