@@ -15,7 +15,6 @@
 //
 // The guard is forked before any thread exists, uses little memory, waits in one system call, and
 // passes signals down and the exit status up.
-// system call, passes signals down and the exit status up.
 
 #include "agent/guard_channel.hpp"
 #include "base/descriptor.hpp"

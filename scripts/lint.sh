@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
 # Checks formatting and design rules:
 #
-#   scripts/lint.sh [--fix] [--without-torch]
+#   scripts/lint.sh [--fix] [--quick] [--without-torch]
 #
 #   clang-format 14, shellcheck, the tests of the design in tests/tidy, and clang-tidy 23, whose
 #   warnings are errors
 #
-# --fix lets clang-format rewrite the files. --without-torch leaves out the files that include torch, which need
-# its headers. clang-tidy checks only files that changed since they were last clean, or whose headers, settings
-# or compile command did.
+# --fix lets clang-format rewrite the files. --quick leaves out clang-tidy, --without-torch the files that
+# include torch, which need its headers. clang-tidy checks only files that changed since they were last clean,
+# or whose headers, settings or compile command did.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 fix=no
+quick=no
 with_torch=yes
 while (($# > 0)); do
   case "$1" in
     --fix) fix=yes ;;
+    --quick) quick=yes ;;
     --without-torch) with_torch=no ;;
     *) die "unknown option '$1'; see the head of scripts/lint.sh" ;;
   esac
@@ -51,6 +53,8 @@ shellcheck scripts/*.sh .ci/run cmake/*.sh tests/slurm/local_cluster slurm/templ
 step "Checking the design (tests/tidy)"
 python3 -m unittest discover --quiet -s tests/tidy -p '*_test.py' ||
   die "the tests of the design failed (above)"
+
+if [[ $quick == yes ]]; then exit 0; fi
 
 step "Checking the code (clang-tidy ${ddprun_clang_tidy_version%%.*})"
 configure dev -DDDPRUN_TRAINER=OFF

@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// The earliest of several deadlines that is later than the last event. A deadline that had passed by
-/// then needs no timer: its effect took place, or waits for an event.
+/// The earliest of several deadlines that is later than the last event. A deadline that had passed
+/// by then needs no timer: its effect took place, or waits for an event.
 class EarliestDeadline {
  public:
   explicit EarliestDeadline(TimePoint last_event) : last_event_(last_event) {}
