@@ -5,7 +5,7 @@
 #include "agent/core/launch_plan.hpp"
 #include "base/error.hpp"
 #include "launcher/flags/core/flags.hpp"
-#include "launcher/run/requeue.hpp"
+#include "slurm/core/requeue.hpp"
 
 #include <span>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "agent/core/launch_plan.hpp"
-#include "launcher/run/requeue.hpp"
+#include "slurm/core/requeue.hpp"
 
 #include <signal.h>
 

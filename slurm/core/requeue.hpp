@@ -25,6 +25,13 @@ enum class Requeue : std::uint8_t {
 /// None if the word is unknown.
 std::optional<Requeue> parse_requeue(std::string_view word);
 
+/// Which Slurm job is to be started again, and when.
+struct RequeuePlan {
+  Requeue mode = Requeue::kNo;
+  std::string job;   // Allocation::scontrol_id(); empty: not in a step
+  int restarts = 0;  // SLURM_RESTART_COUNT
+};
+
 /// A limit, so that a job that fails in every run ends eventually.
 inline constexpr int kRequeuesMax = 100;
 
