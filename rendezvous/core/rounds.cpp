@@ -131,25 +131,24 @@ void Rounds::offer(TimePoint now, Effects& out) {
     send(node, offer, out);
   }
   lease_.offer(round_.voters, now);
-  note_unfit(now, out);
+  for (const Incarnation member : round_.voters.members) {
+    note_unfit(member, now, out);
+  }
 }
 
-/// Reports each node that is here and unfit once, and whether it runs workers nevertheless.
-void Rounds::note_unfit(TimePoint now, Effects& out) {
-  for (auto& [incarnation, node] : roster_.nodes()) {
-    const std::string why = node.is_ready() ? roster_.why_unfit(node, now) : "";
-    if (why.empty()) continue;
-    std::string text = fmt::format(
-        "node {} is not fit: {}; {}",
-        node.info.host,
-        why,
-        round_.is_to_run(incarnation)
-            ? "it runs workers anyway, because too few other nodes are fit"
-            : "it stands by");
-    if (text == node.reported_unfit) continue;
-    node.reported_unfit = text;
-    out.emplace_back(effects::Note{.text = std::move(text), .is_for_all = true});
-  }
+void Rounds::note_unfit(Incarnation incarnation, TimePoint now, Effects& out) {
+  Node& node = roster_.nodes().at(incarnation);
+  const std::string why = node.is_idle() ? roster_.why_unfit(node, now) : "";
+  if (why.empty()) return;
+  std::string text = fmt::format(
+      "node {} is not fit: {}; {}",
+      node.info.host,
+      why,
+      round_.is_to_run(incarnation) ? "it runs workers anyway, because too few other nodes are fit"
+                                    : "it stands by");
+  if (text == node.reported_unfit) return;
+  node.reported_unfit = text;
+  out.emplace_back(effects::Note{.text = std::move(text), .is_for_all = true});
 }
 
 /// The nodes of the round by group rank, then its spares, then the others.

@@ -132,6 +132,23 @@ TEST(RendezvousNode, SaysByWhichAddressesTheNodesAreHere) {
           ": n0 (node rank 0), n1 (10.0.0.2:7, node rank 2); missing node ranks: 1; timeout ")));
 }
 
+TEST(RendezvousNode, SaysThatANodeIsNotFitAlsoIfItJoinsARoundThatRuns) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.bootstraps = true;
+  policy.nodes = NodeRange(1, 1);
+  Alone node(policy);
+  node.pass(1s);
+  Hello hello = hello_of(Incarnation{2}, "n1");
+  hello.nodes_min = 1;
+  hello.nodes_max = 1;
+  node.feed(RendezvousNode::Received{.link = Link{2}, .message = hello});
+  WorkerNews news;
+  news.unfit = "a GPU is lost";
+  node.feed(RendezvousNode::Received{.link = Link{2}, .message = news});
+  node.feed(RendezvousNode::Received{.link = Link{2}, .message = news});
+  EXPECT_THAT(node.said(), ElementsAre("node n1 is not fit: a GPU is lost; it stands by"));
+}
+
 TEST(RendezvousNode, SaysOnceHowLongTheLastCallIs) {
   RendezvousPolicy policy = policy_of_one_of_two();
   policy.nodes = NodeRange(1, 2);
