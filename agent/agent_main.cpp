@@ -66,10 +66,10 @@ void run_to_end(asio::io_context& context, asio::awaitable<void> work) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-/// How it came out whether this node is at the endpoint.
+/// Result of checking whether the endpoint is local.
 struct Arrival {
   bool is_at_endpoint = false;
-  std::optional<int> stopped_by;  // a signal came first
+  std::optional<int> stopped_by;  // a signal ended the check
 };
 
 asio::awaitable<void> stop_arriving(
@@ -98,8 +98,8 @@ asio::awaitable<void> arrive(
   co_await all.join();
 }
 
-/// Finds out whether the endpoint, a name perhaps, is this node's, as far as that can be known now;
-/// signals do not wait for it. Yields the signal that came first, if one did.
+/// Checks whether the endpoint, which may be a host name, is local, and stores the result in
+/// `plan`. Yields the signal that ended the check, if one did.
 std::optional<int> recognize_endpoint(
     asio::io_context& context, GuardClient& guard, Stream& signals, LaunchPlan& plan) {
   RendezvousPlan& rendezvous = plan.rendezvous;
@@ -112,7 +112,7 @@ std::optional<int> recognize_endpoint(
   return arrival.stopped_by;
 }
 
-/// Those that have come.
+/// Handles the signals that are pending.
 void heed_pending(Agent& agent, const LaunchPlan& plan, Stream& signals) {
   while (const auto signal = next_signal(signals)) {
     if (*signal == SIGCHLD) {
@@ -127,7 +127,8 @@ void heed_pending(Agent& agent, const LaunchPlan& plan, Stream& signals) {
 }
 
 asio::awaitable<void> heed_signals(Agent& agent, const LaunchPlan& plan, Stream& signals) {
-  // Slurm signals workers and agent alike: of a worker that dies of a notice the reason is here.
+  // Slurm signals workers and agent at once: the agent must know of a notice before it handles the
+  // death of a worker that the notice ended.
   agent.before_deaths([&] { heed_pending(agent, plan, signals); });
   for (;;) {
     co_await signals.async_wait(Stream::wait_read, kTuple);
@@ -151,8 +152,8 @@ asio::awaitable<void> work(
   co_await all.join();
 }
 
-/// All nodes slept, perhaps: where they share a console the first one alone says it, and of another
-/// the leader says that it was silent.
+/// If the nodes share a console, only the bootstrap leader reports this: all nodes may have been
+/// suspended, and the leader reports each node that it has not heard.
 void report_return(const LaunchPlan& plan) {
   if (plan.shares_console && plan.rendezvous.bootstraps == Bootstraps::kNo) return;
   write_stderr(fmt::format(
@@ -161,7 +162,7 @@ void report_return(const LaunchPlan& plan) {
       host_name()));
 }
 
-/// The others of the last round come back as well, some seconds apart.
+/// The other nodes of the last round return as well, some seconds apart.
 void wait_for_others(RendezvousPlan& rendezvous) {
   const Duration return_timeout = rendezvous.regather_timeout.value_or(rendezvous.join_timeout);
   rendezvous.last_call =
@@ -200,7 +201,7 @@ Result<int> run_agent(
   return status;
 }
 
-/// The same, with what Asio throws where the operating system refuses it a descriptor or memory.
+/// The same, but an error of the operating system that Asio throws is an Error.
 Result<int> try_run_agent(
     LaunchPlan& plan, const sigset_t& signals, AgentBegins began, const AfterJob& after_job) {
   try {
@@ -211,7 +212,7 @@ Result<int> try_run_agent(
   }
 }
 
-/// 75 where the operating system refused, which may pass; 2 where a value makes no sense.
+/// 75 if the operating system refused, which may be temporary; 2 if a value is invalid.
 int status_of(const Error& error) {
   return error.is(Errc::kIo) || error.is(Errc::kTimedOut) ? kExitTryAgain : kExitUsage;
 }

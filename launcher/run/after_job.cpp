@@ -20,10 +20,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kWait = 10min;   // until Slurm has given up the node
-constexpr auto kInterval = 5s;  // Slurm tells nobody but those who ask
+constexpr auto kWait = 10min;   // until Slurm considers the node down
+constexpr auto kInterval = 5s;  // of asking: Slurm sends no event
 
-/// For the next submission: Slurm may not have noticed, and give them again.
+/// For the next submission: Slurm may not have noticed, and allocate them again.
 void report_silent(const std::set<std::string>& silent) {
   if (silent.empty()) return;
   const std::vector<std::string> hosts(silent.begin(), silent.end());
@@ -45,7 +45,7 @@ Result<void> try_requeue(const RequeuePlan& plan) {
   return {};
 }
 
-/// Whether Slurm was asked to start the job again; it then ends what is left of this run.
+/// Yields whether Slurm was asked to start the job again; if so, it ends what is left of this run.
 bool requeue(const RequeuePlan& plan, const JobOutcome& end) {
   if (plan.job.empty() || !wants_requeue(plan.mode, end)) return false;
   const auto done = try_requeue(plan);
@@ -74,7 +74,7 @@ std::string first_label(const std::string& host) {
   return host.substr(0, host.find('.'));
 }
 
-/// Until Slurm has given up `node`. Yields why not, empty: it has.
+/// Waits until Slurm considers `node` down. Yields why it gave up; empty: Slurm does.
 std::string await_down(const std::string& node, const sigset_t& signals) {
   const TimePoint until = Clock::now() + kWait;
   for (;;) {

@@ -10,13 +10,12 @@
 
 namespace ddprun {
 
-/// What is left to do for Slurm once the job has ended: names the hosts that are lost, for the next
-/// submission; asks Slurm to start the job again, if that is wanted and useful, which takes at most
-/// 20 s; else ends a job whose batch host is lost, and yields what became of that. Reports the rest
-/// on stderr.
+/// Settles the job with Slurm once it has ended: reports the hosts that were lost, for the next
+/// submission; asks Slurm to start the job again, if that is wanted and useful (20 s at most);
+/// otherwise cancels a job whose batch host is lost, and yields what happened.
 ///
-/// Slurm may take SlurmdTimeout (300 s by default) to notice that the batch host is lost. The job
-/// is left as it is after twice that time, or if one of `signals`, which are blocked, arrives.
+/// Slurm may take SlurmdTimeout (300 s by default) to notice that the batch host is lost. After 10
+/// minutes, or if one of `signals` arrives, which are blocked, the job is left as it is.
 ///
 /// REQUIRES: as AfterJob.
 std::optional<LateEvent> after_job(
