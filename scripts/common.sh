@@ -30,9 +30,9 @@ else
   bold='' plain=''
 fi
 
-# Prints which step begins.
+# Prints which step begins, and when in CI, where nobody watches.
 step() {
-  printf '%s==> %s%s\n' "$bold" "$*" "$plain"
+  printf '%s==> %s%s%s\n' "$bold" "${CI:+after $SECONDS s: }" "$*" "$plain"
 }
 
 # Ends the script with one line on stderr: what is wrong and what to do.

@@ -72,6 +72,6 @@ run_tests tsan 2 -L threads
 if [[ $with_torch == yes ]]; then
   # Everything else was tested under the sanitizers, in full.
   step "Testing the rest of the preset release"
-  run_tests release 2 -L '^(torch|tidy|unsanitized)$' -LE "$untimed"
+  run_tests release 3 -L '^(torch|tidy|unsanitized)$' -LE "$untimed"
 fi
 step "All tests passed"
