@@ -7,7 +7,6 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/signal_name.hpp"
-#include "base/standard_streams.hpp"
 #include "base/worker_contract.hpp"
 #include "rendezvous/status_page.hpp"
 
@@ -43,16 +42,14 @@ Result<std::unique_ptr<Agent>> Agent::open(
   auto consoles = Consoles::create();
   if (!consoles) return consoles.error();
   // Now, so that no error from here on waits for a reader.
-  auto err = (*consoles)->of(STDERR_FILENO);
-  if (!err) return err.error();
-  log_to(*err);
+  if (const auto taken = (*consoles)->take_log(); !taken) return taken.error();
   auto network = RendezvousNetwork::open(context, plan, guard);
   if (!network) return network.error();
   auto streams = Streams::open(plan, **consoles);
   if (!streams) return streams.error();
   const auto& directory = (*streams)->directory();
-  auto journal = Journal::open(
-      directory.empty() ? std::filesystem::path() : directory / kJournalName, *std::move(err));
+  auto journal =
+      Journal::open(directory.empty() ? std::filesystem::path() : directory / kJournalName);
   if (!journal) {
     (*streams)->tidy_up(true);
     return journal.error();
@@ -219,9 +216,7 @@ int Agent::wind_up(int status) {
   if (status == kExitOk && workers_.keeps_leftovers()) guard_.keep_leftovers();
   if (sampler_) sampler_->finish(Clock::now() + kPatience);
   streams_->finish(Clock::now() + kPatience);
-  if (stopped_by_ != 0 && !is_said_elsewhere_) {
-    journal_->report([words = last_words(status)] { return words; });
-  }
+  if (stopped_by_ != 0 && !is_said_elsewhere_) journal_->report(last_words(status));
   // If it fails, so does the second one below, which reports it.
   static_cast<void>(journal_->flush(Clock::now() + kPatience));
   for (const int stuck : consoles_->flush(kPatience)) {
@@ -237,8 +232,7 @@ int Agent::wind_up(int status) {
   if (journal_->flush(Clock::now() + kPatience)) {
     streams_->tidy_up(status == kExitOk);
   } else {
-    write_stderr(
-        "ddprun: the disk of the log directory does not respond; the last events are lost\n");
+    report("the disk of the log directory does not respond; the last events are lost");
   }
   return status;
 }
@@ -248,7 +242,7 @@ void Agent::record_after_end(std::string event, const std::string& text) {
   entry.text = text;
   journal_->record(entry);
   static_cast<void>(journal_->flush(Clock::now() + kPatience));
-  write_stderr(fmt::format("ddprun: {}\n", text));
+  report("{}", text);
 }
 
 std::string Agent::last_words(int status) const {
@@ -257,7 +251,7 @@ std::string Agent::last_words(int status) const {
   std::string text = fmt::format("told to stop by {}", signal_name(stopped_by_));
   if (!plan_.slurm_step.empty() && is_notice && !has_saved && !why_.empty()) text = why_;
   return fmt::format(
-      "ddprun: {}; all workers have {}; exit status {}\n",
+      "{}; all workers have {}; exit status {}",
       text,
       has_saved ? "saved and ended" : "ended",
       status);
@@ -394,12 +388,10 @@ void Agent::perform(const effects::KillWorkers& effect) {
   // Not once it was told to end: Slurm sends SIGCONT before each SIGTERM.
   if (suspension_.ends_lease() && stopped_by_ == 0) return come_back();
   if (!effect.is_said_later) {
-    journal_->report([why = effect.why] {
-      return fmt::format(
-          "ddprun: {}, so the workers of this node are killed; next: restarting them once enough "
-          "nodes have joined\n",
-          why);
-    });
+    journal_->report(fmt::format(
+        "{}, so the workers of this node are killed; next: restarting them once enough nodes have "
+        "joined",
+        effect.why));
   }
   workers_.kill();
 }
@@ -413,7 +405,7 @@ void Agent::perform(const effects::Absence& effect) {
 }
 
 void Agent::perform(const effects::ShowFailure& effect) {
-  journal_->report([text = failure_output(effect.host, effect.failure)] { return text; });
+  journal_->report_lines(failure_output(effect.host, effect.failure));
 }
 
 void Agent::perform(const effects::Note& effect) {
@@ -427,9 +419,7 @@ void Agent::perform(const effects::Finish& effect) {
   const bool is_known =
       effect.why.empty() || is_said_elsewhere_ || stopped_by_ != 0 || workers_.has_told_end();
   if (!is_known) {
-    journal_->report([why = effect.why, status = effect.exit_status] {
-      return fmt::format("ddprun: {}; exit status {}\n", why, status);
-    });
+    journal_->report(fmt::format("{}; exit status {}", effect.why, effect.exit_status));
   }
   leave(effect.exit_status);
 }

@@ -4,10 +4,10 @@
 
 #include <climits>
 #include <fmt/format.h>
-#include <spdlog/sinks/base_sink.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -39,6 +39,9 @@ struct Console::Shared {
 };
 
 namespace {
+
+/// Delays the end of an agent that failed.
+constexpr auto kPatience = std::chrono::seconds(2);
 
 mode_t kind_of(int descriptor) {
   struct stat about {};
@@ -125,23 +128,6 @@ int key_of(int descriptor) {
   return same ? STDOUT_FILENO : descriptor;
 }
 
-/// Formats on the logging thread; the console writes.
-class ConsoleSink final : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  explicit ConsoleSink(std::shared_ptr<Console> console) : console_(std::move(console)) {}
-
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t line;
-    formatter_->format(message, line);
-    console_->write({line.data(), line.size()});
-  }
-  void flush_() override {}
-
- private:
-  std::shared_ptr<Console> console_;
-};
-
 }  // namespace
 
 Result<std::shared_ptr<Console>> Console::open(
@@ -212,6 +198,18 @@ Result<std::unique_ptr<Consoles>> Consoles::create() {
 
 Consoles::Consoles(Descriptor wake) : wake_(std::make_shared<const Descriptor>(std::move(wake))) {}
 
+Consoles::~Consoles() {
+  if (has_log_) flush(kPatience);
+}
+
+Result<void> Consoles::take_log() {
+  auto err = of(STDERR_FILENO);
+  if (!err) return err.error();
+  log_to([console = *std::move(err)](std::string_view lines) { console->write(lines); });
+  has_log_ = true;
+  return {};
+}
+
 Result<std::shared_ptr<Console>> Consoles::of(int descriptor) {
   auto& found = consoles_[key_of(descriptor)];
   if (found) return found;
@@ -226,19 +224,11 @@ std::vector<int> Consoles::flush(Duration patience) {
   for (const auto& [descriptor, console] : consoles_) {
     if (!console || (console->flush(Clock::now() + patience) && console->is_whole())) continue;
     stuck.push_back(descriptor);
-    const auto err = consoles_.find(STDERR_FILENO);
-    if (descriptor == STDERR_FILENO || err == consoles_.end() || !err->second) continue;
-    err->second->write(
-        "ddprun: stdout did not take all output; what is missing is in the log files, if any\n");
+    if (descriptor == STDERR_FILENO || !consoles_.contains(STDERR_FILENO)) continue;
+    report("stdout did not take all output; what is missing is in the log files, if any");
   }
+  if (std::exchange(has_log_, false)) log_to({});
   return stuck;
-}
-
-void log_to(std::shared_ptr<Console> console) {
-  auto logger = spdlog::default_logger()->clone(spdlog::default_logger()->name());
-  logger->sinks() = {std::make_shared<ConsoleSink>(std::move(console))};
-  logger->set_pattern(kLogPattern);
-  spdlog::set_default_logger(std::move(logger));
 }
 
 }  // namespace ddprun

@@ -4,8 +4,7 @@
 // nobody reads, never blocks the agent, the pump or a worker.
 //
 // All that the agent prints while a job runs goes through here: the workers' lines come from the
-// pump, reports from the journal, log lines from the sink. Output appears in the order in which it
-// was appended.
+// pump, reports and log lines from spdlog. Output appears in the order in which it was appended.
 
 #include "agent/writer_thread.hpp"
 #include "base/descriptor.hpp"
@@ -49,7 +48,7 @@ class Console {
   /// Counts lines that were left out because the queue was full; the console gets the count later.
   void skip(std::size_t lines);
 
-  /// Queues ddprun's own whole lines, starting on a new line; drops them if there is no room.
+  /// Queues whole lines of spdlog's, starting on a new line; drops them if there is no room.
   void write(std::string_view lines);
 
   /// Waits until everything is written or the console is gone, at most until `deadline`. Returns
@@ -77,16 +76,24 @@ class Consoles {
  public:
   /// Starts no thread yet. Fails with kIo if the kernel has no descriptor left.
   static Result<std::unique_ptr<Consoles>> create();
+  /// Gives log lines and reports back first, if flush() has not.
+  ~Consoles();
+  Consoles(const Consoles&) = delete;
+  Consoles& operator=(const Consoles&) = delete;
 
   /// The console for our `descriptor`, 1 or 2: the same one if both are one file, terminal or pipe
   /// (2>&1). Fails with kIo if its thread cannot be started.
   Result<std::shared_ptr<Console>> of(int descriptor);
 
+  /// Makes stderr's console write log lines and reports (log_to()), so that no caller waits for a
+  /// reader. REQUIRES: start_log() was called. Fails as of() does.
+  Result<void> take_log();
+
   /// An eventfd, readable when a console that was full has room again.
   const std::shared_ptr<const Descriptor>& wake() const { return wake_; }
 
   /// Waits until both are written, at most `patience` for each. Returns the descriptors of those
-  /// that did not take everything.
+  /// that did not take everything. Log lines and reports from now on are written by their callers.
   std::vector<int> flush(Duration patience);
 
  private:
@@ -94,9 +101,7 @@ class Consoles {
 
   std::shared_ptr<const Descriptor> wake_;
   std::map<int, std::shared_ptr<Console>> consoles_;  // by descriptor, the lower one if shared
+  bool has_log_ = false;
 };
-
-/// Makes `console` write our log lines (spdlog's default logger) instead of the logging thread.
-void log_to(std::shared_ptr<Console> console);
 
 }  // namespace ddprun

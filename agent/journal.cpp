@@ -1,7 +1,7 @@
 #include "agent/journal.hpp"
 
-#include "agent/console.hpp"
 #include "base/descriptor.hpp"
+#include "base/log.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -55,7 +55,6 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
 /// Once the writer has started, only its thread uses this.
 struct Journal::File {
   std::filesystem::path path;  // empty: none
-  std::shared_ptr<Console> console;
   Descriptor descriptor;
   bool broken = false;
 
@@ -71,17 +70,15 @@ struct Journal::File {
   void give_up() {
     broken = true;
     const Error error = make_errno_error(errno, fmt::format("cannot write {}", path.string()));
-    console->write(fmt::format("ddprun: {}; no more events are recorded\n", error.detail));
+    ddprun::report("{}; no more events are recorded", error.detail);
   }
 };
 
-Result<std::unique_ptr<Journal>> Journal::open(
-    std::filesystem::path path, std::shared_ptr<Console> console) {
+Result<std::unique_ptr<Journal>> Journal::open(std::filesystem::path path) {
   auto writer = WriterThread::start("cannot start a thread for events and reports");
   if (!writer) return writer.error();
   auto file = std::make_shared<File>();
   file->path = std::move(path);
-  file->console = std::move(console);
   // Opened before there are workers: later their pipes may have taken the last free descriptor.
   if (!file->path.empty()) file->open();
   return std::unique_ptr<Journal>(new Journal(std::move(file), *std::move(writer)));
@@ -98,8 +95,12 @@ void Journal::record(const JournalEntry& entry) {
   writer_->post([file = file_, entry, sequence] { file->append(to_line(entry, sequence)); });
 }
 
-void Journal::report(std::function<std::string()> compose) {
-  writer_->post([file = file_, compose = std::move(compose)] { file->console->write(compose()); });
+void Journal::report(std::string text) {
+  writer_->post([text = std::move(text)] { ddprun::report("{}", text); });
+}
+
+void Journal::report_lines(std::string lines) {
+  writer_->post([lines = std::move(lines)] { ddprun::report_lines(lines); });
 }
 
 bool Journal::flush(TimePoint deadline) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The agent's records: events.jsonl for programs (docs/worker_contract.md has the fields), reports
-// on stderr for people. A separate thread reads and writes the files, so a slow disk never blocks
-// the agent. The console's thread writes stderr, so a stopped terminal never blocks the events.
+// The agent's records: events.jsonl for programs (docs/worker_contract.md has the fields), and the
+// order of its reports to people. A separate thread reads and writes the files, so a slow disk
+// never blocks the agent.
 
 #include "agent/core/process_end.hpp"
 #include "agent/writer_thread.hpp"
@@ -19,8 +19,6 @@
 #include <vector>
 
 namespace ddprun {
-
-class Console;
 
 /// Name of the file in the directory of a launch.
 inline constexpr char kJournalName[] = "events.jsonl";
@@ -45,10 +43,9 @@ struct JournalEntry {
 
 class Journal {
  public:
-  /// Appends to `path`, which it opens at once; empty: keeps no file. Reports go to `console`.
-  /// Fails with kIo if no thread can be started.
-  static Result<std::unique_ptr<Journal>> open(
-      std::filesystem::path path, std::shared_ptr<Console> console);
+  /// Appends to `path`, which it opens at once; empty: keeps no file. Fails with kIo if no thread
+  /// can be started. REQUIRES: start_log() was called.
+  static Result<std::unique_ptr<Journal>> open(std::filesystem::path path);
   /// Discards what is not yet written; call flush() first.
   ~Journal();
   Journal(const Journal&) = delete;
@@ -58,14 +55,15 @@ class Journal {
   /// once, and the job continues.
   void record(const JournalEntry& entry);
 
-  /// Runs `compose` on the journal's thread and passes its result to the console, in one piece.
-  /// `compose` must own what it touches: it may be abandoned.
-  void report(std::function<std::string()> compose);
+  /// Both as in base/log.hpp, on the journal's thread, after earlier work.
+  void report(std::string text);
+  void report_lines(std::string lines);
 
-  /// Runs `work` on the journal's thread, after earlier work. It must own what it touches.
+  /// Runs `work` on the journal's thread, after earlier work. It must own what it touches: it may
+  /// be abandoned.
   void post(std::function<void()> work) { writer_->post(std::move(work)); }
 
-  /// Waits until every line is in the file and every report with the console, at most until
+  /// Waits until every line is in the file and every report has been made, at most until
   /// `deadline`. Returns false if the disk does not respond.
   bool flush(TimePoint deadline);
 

@@ -3,6 +3,7 @@
 #include "agent/core/header.hpp"
 #include "agent/report.hpp"
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
 
@@ -50,7 +51,7 @@ void Reporter::round_begins(const effects::StartWorkers& round, const std::strin
     conclude(outcome);
   }
   if (from_.plan.header && round.place.first_rank == 0) {
-    report_line(header_text(
+    from_.journal.report_lines(header_text(
         *from_.plan.header,
         from_.plan.job_for_people(),
         {.date = wall_time(Clock::now()),
@@ -68,25 +69,20 @@ void Reporter::round_begins(const effects::StartWorkers& round, const std::strin
 void Reporter::worker_started(int rank, int local_rank, pid_t pid) {
   torch_events_.worker_started(local_rank, pid);
   if (from_.plan.debug_rank != rank) return;
-  report_line(fmt::format(
-      "ddprun: rank {} is process {} on {}; attach, then kill -USR1 {}\n",
-      rank,
-      pid,
-      from_.host,
-      pid));
+  from_.journal.report(fmt::format(
+      "rank {} is process {} on {}; attach, then kill -USR1 {}", rank, pid, from_.host, pid));
 }
 
 void Reporter::notice_came(int signal, std::optional<Duration> grace) {
-  report_line(fmt::format(
-      "ddprun: told to stop by {}: the workers may save and end{}; a second signal ends them at "
-      "once\n",
+  from_.journal.report(fmt::format(
+      "told to stop by {}: the workers may save and end{}; a second signal ends them at once",
       signal_name(signal),
       grace ? fmt::format(", for {:.0f} s", to_seconds(*grace)) : ""));
 }
 
 void Reporter::timer_expired(const FileTimerRequest& timer) {
-  report_line(fmt::format(
-      "ddprun: process {} on {} let its timer '{}' expire; {}\n",
+  from_.journal.report(fmt::format(
+      "process {} on {} let its timer '{}' expire; {}",
       timer.pid,
       from_.host,
       timer.scope,
@@ -105,8 +101,8 @@ void Reporter::wait_began(const Supervisor::WaitsForWorkers& wait, int first_ran
         from_.workers.pid_of(local_rank));
   }
   if (ranks.size() > kShownMax) who += ", ...";
-  report_line(fmt::format(
-      "ddprun: waiting for {} of {} workers on {} to end: {}; {}\n",
+  from_.journal.report(fmt::format(
+      "waiting for {} of {} workers on {} to end: {}; {}",
       ranks.size(),
       from_.plan.workers,
       from_.host,
@@ -117,8 +113,8 @@ void Reporter::wait_began(const Supervisor::WaitsForWorkers& wait, int first_ran
 void Reporter::wait_began(const Supervisor::WaitsForChildren& wait) {
   const std::string who = WorkerGroup::leftovers();
   if (who.empty()) return;  // the last of them has just ended
-  report_line(fmt::format(
-      "ddprun: waiting for what workers left behind on {} to end: {}; {}\n",
+  from_.journal.report(fmt::format(
+      "waiting for what workers left behind on {} to end: {}; {}",
       from_.host,
       who,
       until_killed(wait.kill_in)));
@@ -131,16 +127,16 @@ void Reporter::leftovers_found(LeftoverMode mode, bool is_signalled) {
   const LeftoverPlan& asked = from_.plan.leftovers;
   switch (mode) {
     case LeftoverMode::kKill:
-      return report_line(fmt::format(
-          "ddprun: killing {}: {}; {}\n", what, who, why_killed(asked.mode, is_signalled)));
+      return from_.journal.report(
+          fmt::format("killing {}: {}; {}", what, who, why_killed(asked.mode, is_signalled)));
     case LeftoverMode::kWait:
-      return report_line(fmt::format(
-          "ddprun: waiting for {}: {}; timeout {:g} s; a signal ends the wait\n",
+      return from_.journal.report(fmt::format(
+          "waiting for {}: {}; timeout {:g} s; a signal ends the wait",
           what,
           who,
           to_seconds(asked.limit)));
     case LeftoverMode::kKeep:
-      return report_line(fmt::format("ddprun: {} lives on: {}\n", what, who));
+      return from_.journal.report(fmt::format("{} lives on: {}", what, who));
   }
 }
 
@@ -193,7 +189,7 @@ void Reporter::report_end(const RoundEnd& end, int world_size) {
   // If a worker failed, its node says more than this line.
   const bool has_paragraph = order.culprit && order.culprit->pid != 0;
   if (is_said_elsewhere_ || (from_.plan.shares_console && has_paragraph)) return;
-  report_line(stop_line(from_.plan.command.title, order, end.outcome(), world_size));
+  from_.journal.report_lines(stop_line(from_.plan.command.title, order, end.outcome(), world_size));
 }
 
 void Reporter::finish(int exit_status, int stopped_by) {
@@ -239,19 +235,15 @@ std::optional<Reporter::LastOutput> Reporter::report_kept() {
   if (auto lines = Errand<std::vector<TextLine>>::open("cannot read a failure")) {
     output.lines = *std::move(lines);
   }
-  from_.journal.report([report = std::move(report),
-                        last_lines = std::move(last_lines),
-                        pass_up_to,
-                        lines = output.lines] {
+  from_.journal.post([report = std::move(report),
+                      last_lines = std::move(last_lines),
+                      pass_up_to,
+                      lines = output.lines] {
     ToldFailure told = report_failure(report, last_lines, pass_up_to);
     if (lines) lines->complete(std::move(told.last_output));
-    return told.text;
+    report_lines(told.text);
   });
   return output;
-}
-
-void Reporter::report_line(std::string line) const {
-  if (!line.empty()) from_.journal.report([text = std::move(line)] { return text; });
 }
 
 FailureDetails Reporter::details_of(

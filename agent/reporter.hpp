@@ -101,7 +101,6 @@ class Reporter {
   std::optional<LastOutput> report_kept();
   asio::awaitable<void> report_kept_after(Duration pause);
   asio::awaitable<void> pass_on(std::optional<LastOutput> output);
-  void report_line(std::string line) const;
 
   StderrShown shown(int local_rank) const;
   FailureDetails details_of(const WorkerFailure& failure, const effects::StartWorkers& round) const;

@@ -91,8 +91,7 @@ void TorchEvents::record(
   event["source"] = worker ? "WORKER" : "AGENT";
   event["timestamp"] = wall_milliseconds();
   event["metadata"] = std::move(metadata);
-  journal_.report(
-      [text = event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"] { return text; });
+  journal_.report_lines(event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace ddprun

@@ -7,8 +7,6 @@
 #include "base/standard_streams.hpp"
 #include "bench/options.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <variant>
 
@@ -16,7 +14,7 @@ namespace ddprun {
 namespace {
 
 int fail(const Error& error) {
-  write_stderr(fmt::format("ddpbench: {}\n", error.detail));
+  report("{}", error.detail);
   return error.is(Errc::kInvalidArgument) ? kExitUsage : kExitTryAgain;
 }
 

@@ -3,9 +3,7 @@
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
-#include "base/standard_streams.hpp"
-
-#include <fmt/format.h>
+#include "base/log.hpp"
 
 #include <array>
 #include <cerrno>
@@ -29,9 +27,9 @@ namespace {
   };
   try {
     const auto served = serve(listens);
-    if (!served) write_stderr(fmt::format("ddpctl: the server: {}\n", served.error().detail));
+    if (!served) report("the server: {}", served.error().detail);
   } catch (const std::exception& defect) {
-    write_stderr(fmt::format("ddpctl: the server: {}\n", defect.what()));
+    report("the server: {}", defect.what());
   }
   ::_exit(kExitTryAgain);
 }

@@ -28,7 +28,7 @@ int exit_status_of(const Error& error) {
 }
 
 int refuse(const Error& error) {
-  write_stderr(fmt::format("ddprun: {}\n", error.detail));
+  report("{}", error.detail);
   return exit_status_of(error);
 }
 
@@ -47,7 +47,7 @@ int launch(std::span<const std::string> arguments) {
   const auto request = read_request(arguments, environment);
   if (!request) return refuse(request.error());
   for (const std::string& warning : request->warnings) {
-    write_stderr(fmt::format("ddprun: warning: {}\n", warning));
+    report("warning: {}", warning);
   }
   switch (request->asks) {
     case Asks::kHelp:

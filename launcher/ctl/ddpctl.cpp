@@ -8,8 +8,6 @@
 #include "launcher/ctl/ddpctl_options.hpp"
 #include "launcher/ctl/submit/submit.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 
 namespace ddprun {
@@ -22,7 +20,7 @@ int status_of(const Error& error) {
 }
 
 int fail(const Error& error) {
-  write_stderr(fmt::format("ddpctl: {}\n", error.detail));
+  report("{}", error.detail);
   return status_of(error);
 }
 

@@ -219,14 +219,49 @@ TEST_F(ConsoleTest, TakesLogLinesThatNobodyReadsWithoutBlockingTheLoggingThread)
   std::vector<int> stuck;
   {
     const Exchanged stderr_exchanged(2, writer.get());
-    log_to(consoles_->of(2).value());
+    ASSERT_TRUE(consoles_->take_log());
     const std::string word(1000, 'x');
-    for (int i = 0; i < 1000; ++i)  // far more than the pipe holds
+    for (int i = 0; i < 1000; ++i) {  // far more than the pipe holds
       spdlog::error("{}", word);
+      report("{}", word);
+    }
     stuck = consoles_->flush(1ms);
   }
   EXPECT_THAT(stuck, testing::ElementsAre(2));
-  EXPECT_TRUE(start_log("streams_test", ""));
+}
+
+TEST_F(ConsoleTest, WritesReportsAndLogLinesInOrderAndLosesNoneAfterTheLastFlush) {
+  {
+    const auto captured = capture(2, "stderr");
+    report("before");
+    ASSERT_TRUE(consoles_->take_log());
+    consoles_->of(2).value()->append("half a line");
+    report("first");
+    spdlog::error("second");
+    report_lines("third\n  in one piece\n");
+    EXPECT_THAT(consoles_->flush(60s), testing::IsEmpty());
+    report("after");
+    consoles_.reset();
+    report("at the end");
+  }
+  EXPECT_THAT(
+      content_of(room_ / "stderr"),
+      testing::MatchesRegex("streams_test: before\n"
+                            "half a line\nstreams_test: first\n"
+                            "[0-9:.]+ streams_test error second\n"
+                            "third\n  in one piece\n"
+                            "streams_test: after\nstreams_test: at the end\n"));
+}
+
+TEST_F(ConsoleTest, GivesTheLogBackIfTheAgentFails) {
+  {
+    const auto captured = capture(2, "stderr");
+    ASSERT_TRUE(consoles_->take_log());
+    report("inside");
+    consoles_.reset();
+    report("outside");
+  }
+  EXPECT_EQ(content_of(room_ / "stderr"), "streams_test: inside\nstreams_test: outside\n");
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include "agent/journal.hpp"
 
-#include "agent/console.hpp"
 #include "base/file.hpp"
+#include "base/log.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,8 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 
 #include <unistd.h>
@@ -29,12 +31,17 @@ class JournalTest : public testing::Test {
   JournalTest& operator=(const JournalTest&) = delete;
 
  protected:
-  JournalTest() { std::filesystem::create_directory(room_); }
-  ~JournalTest() override { std::filesystem::remove_all(room_); }
-
-  std::unique_ptr<Journal> open() {
-    return Journal::open(path_, consoles_->of(STDERR_FILENO).value()).value();
+  JournalTest() {
+    std::filesystem::create_directory(room_);
+    EXPECT_TRUE(start_log("journal_test", ""));
+    log_to([this](std::string_view lines) { reported_ += lines; });
   }
+  ~JournalTest() override {
+    log_to({});
+    std::filesystem::remove_all(room_);
+  }
+
+  std::unique_ptr<Journal> open() { return Journal::open(path_).value(); }
 
   static JournalEntry entry(const char* event) {
     JournalEntry entry;
@@ -46,7 +53,7 @@ class JournalTest : public testing::Test {
   std::filesystem::path room_ = std::filesystem::temp_directory_path() /
                                 ("ddprun_journal_test_" + std::to_string(::getpid()));
   std::filesystem::path path_ = room_ / kJournalName;
-  std::unique_ptr<Consoles> consoles_ = Consoles::create().value();
+  std::string reported_;
 };
 
 TEST_F(JournalTest, WritesItsLinesInOrder) {
@@ -77,10 +84,9 @@ TEST_F(JournalTest, AbandonsADiskThatDoesNotRespond) {
   const std::future<void> gone = breath->vote.get_future();
   {
     const auto journal = open();
-    journal->report([began, answer = disk->get_future().share(), breath = std::move(breath)] {
+    journal->post([began, answer = disk->get_future().share(), breath = std::move(breath)] {
       began->set_value();
       answer.wait();
-      return std::string();
     });
     journal->record(entry("job_ended"));
     began->get_future().wait();
@@ -91,17 +97,30 @@ TEST_F(JournalTest, AbandonsADiskThatDoesNotRespond) {
   EXPECT_EQ(read_file(path_, 1 << 20).value(), "") << "the journal is gone, and began a task";
 }
 
+TEST_F(JournalTest, ReportsInOrderWhateverIsReadBefore) {
+  const auto journal = open();
+  journal->post([] {
+    std::this_thread::sleep_for(10ms);  // reads a disk
+    report_lines("====\njournal_test: failed\n  next: nothing\n");
+  });
+  journal->report("the job ends");
+  journal->report_lines("");
+  journal->report_lines("{}\n");
+  EXPECT_TRUE(journal->flush(Clock::now() + 60s));
+  EXPECT_EQ(
+      reported_, "====\njournal_test: failed\n  next: nothing\njournal_test: the job ends\n{}\n");
+}
+
 TEST_F(JournalTest, StillReportsIfNoFileCanBeWritten) {
   path_ = room_ / "no" / "such" / "directory";
   const auto journal = open();
-  bool told = false;
+  EXPECT_THAT(reported_, testing::StartsWith("journal_test: cannot write "));
+  EXPECT_THAT(reported_, testing::EndsWith("; no more events are recorded\n"));
+  reported_.clear();
   journal->record(entry("job_started"));
-  journal->report([&told] {
-    told = true;
-    return std::string();
-  });
+  journal->report("the job has started");
   EXPECT_TRUE(journal->flush(Clock::now() + 60s));
-  EXPECT_TRUE(told);
+  EXPECT_EQ(reported_, "journal_test: the job has started\n");
 }
 
 }  // namespace

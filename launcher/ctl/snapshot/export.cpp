@@ -1,6 +1,6 @@
 #include "base/exit_status.hpp"
+#include "base/log.hpp"
 #include "base/parse.hpp"
-#include "base/standard_streams.hpp"
 #include "launcher/ctl/snapshot/place.hpp"
 #include "launcher/ctl/snapshot/verbs.hpp"
 #include "trainer/core/python_checkpoint.hpp"
@@ -49,10 +49,10 @@ Result<PyDict> group_of(const SnapshotState& state) {
     }
   }
   if (!unknown.empty()) {
-    write_stderr(fmt::format(
-        "ddpctl: the snapshot has no value for {} of {}; the file has torch's defaults\n",
+    report(
+        "the snapshot has no value for {} of {}; the file has torch's defaults",
         fmt::join(unknown, ", "),
-        kind));
+        kind);
   }
   return optimizer_group(kind, settings);
 }

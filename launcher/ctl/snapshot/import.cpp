@@ -1,4 +1,5 @@
 #include "base/exit_status.hpp"
+#include "base/log.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/snapshot/place.hpp"
 #include "launcher/ctl/snapshot/verbs.hpp"
@@ -80,7 +81,7 @@ Result<int> import_snapshot(const ImportSnapshot& options) {
     return with_context("--to", name.error());
   }
   for (const std::string& note : imported->notes) {
-    write_stderr(fmt::format("ddpctl: {}: {}\n", options.path, note));
+    report("{}: {}", options.path, note);
   }
   auto const told = write_stdout(summary_of((*store)->path_of(*name), imported->state));
   if (!told) return told.error();

@@ -3,6 +3,7 @@
 #include "agent/run_program.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
+#include "base/log.hpp"
 #include "base/parse.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/submit/committed_code.hpp"
@@ -34,7 +35,7 @@ constexpr std::size_t kOutputBytesMax = 1UL << 20U;  // of Slurm's programs
 constexpr const char* kShelf = "ddprun-code";        // in the repository's own directory
 
 int refuse(const std::string& why) {
-  write_stderr(fmt::format("ddpctl: not submitted: {}\n", why));
+  report("not submitted: {}", why);
   return kExitRefused;
 }
 
@@ -109,9 +110,9 @@ Result<int> show(
     command += ' ' + shell_quoted(argument);
   }
   for (const OutputFolder& folder : folders) {
-    write_stderr(fmt::format("ddpctl: would create {}\n", folder.with_id("<job id>")));
+    report("would create {}", folder.with_id("<job id>"));
   }
-  write_stderr(fmt::format("ddpctl: would call{} with this script:\n", command));
+  report("would call{} with this script:", command);
   const auto shown = write_stdout(script.text);
   if (!shown) return shown.error();
   return kExitOk;
@@ -162,7 +163,7 @@ Result<int> submit_held(
   const auto command = sbatch_command(sbatch, path, {"--hold", "--parsable"});
   const auto ended = run_program(request_for(command, settings), kNever, kOutputBytesMax);
   if (!ended) return ended.error();
-  write_stderr(ended->err);
+  report_lines(ended->err);
   if (!ended->end.ok()) return ended->end.exit_status();
   const Submitted job = submitted_of(ended->out);
   const auto has = [&](const char* option) {
@@ -246,7 +247,7 @@ Result<int> submit_from_here(const SubmitOptions& options) {
 Result<int> submit(const SubmitOptions& options) {
   auto ended = submit_from_here(options);
   if (ended || !ended.error().is(Errc::kNotFound)) return ended;
-  write_stderr(fmt::format("ddpctl: {}\n", ended.error().detail));
+  report("{}", ended.error().detail);
   return kExitNotFound;
 }
 
