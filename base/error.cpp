@@ -88,7 +88,7 @@ void check_failed(const char* claim, const char* file, int line) noexcept {
       claim,
       file,
       line);
-  write_stderr(text.data());
+  write_stderr(text.data());  // this thread may hold the log's lock
   ::_exit(kExitDefect);
 }
 

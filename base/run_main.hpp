@@ -11,7 +11,8 @@
 namespace ddprun {
 
 /// Runs `body`; yields the exit status of `program`. An exception that leaves `body` is a bug in
-/// ddprun: it is reported, and the status is kExitDefect.
+/// ddprun: it is reported, and the status is kExitDefect. Not through the log, which may not have
+/// been started.
 int run_main(std::string_view program, const auto& body) {
   try {
     return body();

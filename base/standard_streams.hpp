@@ -6,6 +6,8 @@
 
 namespace ddprun {
 
+/// For what cannot be reported (base/log.hpp), since it must not take a lock or is no line.
+///
 /// Writes a message to descriptor 2, unbuffered. If the descriptor is closed, full or has no
 /// reader, the message is lost: nothing is thrown, no SIGPIPE is raised, and a reader that has
 /// stopped reading delays the caller by at most two seconds.

@@ -18,7 +18,7 @@ void ProgressBar::show(const BarState& state) {
   if (now < next_ && state.steps_done < state.steps) return;
   next_ = now + kBetween;
   drawn_ = true;
-  write_stderr(fmt::format("\r{}\x1b[K", bar_text(style_, state)));
+  write_stderr(fmt::format("\r{}\x1b[K", bar_text(style_, state)));  // no line, so no report
 }
 
 void ProgressBar::clear() {

@@ -14,6 +14,7 @@
 
 #include "agent/guard_client.hpp"
 #include "agent/process.hpp"
+#include "base/log.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/listener.hpp"
 
@@ -173,6 +174,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    if (!start_log("ddprun", "")) return 98;
     return run(argc, argv);
   } catch (const std::exception&) {
     return 98;  // a broken test
