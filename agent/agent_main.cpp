@@ -6,7 +6,7 @@
 #include "base/descriptor.hpp"
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
-#include "base/standard_streams.hpp"
+#include "base/log.hpp"
 #include "base/task_scope.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -14,7 +14,6 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -156,10 +155,10 @@ asio::awaitable<void> work(
 /// suspended, and the leader reports each node that it has not heard.
 void report_return(const LaunchPlan& plan) {
   if (plan.shares_console && plan.rendezvous.bootstraps == Bootstraps::kNo) return;
-  write_stderr(fmt::format(
-      "ddprun: {} was suspended and lost its lease, so the others may have gone on without it, and "
-      "its workers were killed; next: it takes part again\n",
-      host_name()));
+  report(
+      "{} was suspended and lost its lease, so the others may have gone on without it, and "
+      "its workers were killed; next: it takes part again",
+      host_name());
 }
 
 /// The other nodes of the last round return as well, some seconds apart.
@@ -222,7 +221,7 @@ int status_of(const Error& error) {
 int agent_main(LaunchPlan plan, sigset_t signals, AgentBegins began, const AfterJob& after_job) {
   const auto status = try_run_agent(plan, signals, std::move(began), after_job);
   if (status) return *status;
-  write_stderr(fmt::format("ddprun: {}\n", status.error().detail));
+  report("{}", status.error().detail);
   return status_of(status.error());
 }
 

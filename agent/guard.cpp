@@ -5,10 +5,9 @@
 #include "agent/resumption.hpp"
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
+#include "base/log.hpp"
 #include "base/signal_name.hpp"
 #include "base/standard_streams.hpp"
-
-#include <fmt/format.h>
 
 #include <array>
 #include <cerrno>
@@ -120,9 +119,9 @@ class Held {
   void complain() {
     shared_->set_guard_is_full();
     if (std::exchange(has_complained_, true)) return;
-    write_stderr(
-        "ddprun: the guard may not open as many files as there are nodes: if this agent is killed, "
-        "some nodes wait for its lease; raise the limit (ulimit -Hn)\n");
+    report(
+        "the guard may not open as many files as there are nodes: if this agent is killed, "
+        "some nodes wait for its lease; raise the limit (ulimit -Hn)");
   }
 
   SharedLease* shared_;
@@ -248,24 +247,24 @@ bool is_a_defect(int signal) {
 /// Prints why the job ended here, unless the agent did, and returns the exit status.
 int conclude(pid_t agent, std::optional<int> end) {
   if (!end) {
-    write_stderr(fmt::format(
-        "ddprun: this node's lease ran out, and the agent (pid {}) did not stop the workers: it is "
+    report(
+        "this node's lease ran out, and the agent (pid {}) did not stop the workers: it is "
         "stopped or gets no CPU time; every process of the job on this node was killed, since the "
         "other nodes may continue without it; start ddprun here again to take part; exit status "
-        "{}\n",
+        "{}",
         agent,
-        kExitTryAgain));
+        kExitTryAgain);
     return kExitTryAgain;
   }
   if (WIFEXITED(*end)) return WEXITSTATUS(*end);
   const int signal = WTERMSIG(*end);
   const int exit_status = is_a_defect(signal) ? kExitDefect : exit_status_of_signal(signal);
-  write_stderr(fmt::format(
-      "ddprun: the agent (pid {}) was ended by {}; every process of the job on this node was "
-      "killed; exit status {}\n",
+  report(
+      "the agent (pid {}) was ended by {}; every process of the job on this node was "
+      "killed; exit status {}",
       agent,
       signal_name(signal),
-      exit_status));
+      exit_status);
   return exit_status;
 }
 
@@ -285,8 +284,7 @@ std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t
   guard.take_orders();  // from an agent that was alive until now
   if (left.empty()) send_goodbye(guard.held().ends());
   for (const pid_t pid : left) {
-    write_stderr(
-        fmt::format("ddprun: process {} does not end, even by SIGKILL; leaving it\n", pid));
+    report("process {} does not end, even by SIGKILL; leaving it", pid);
   }
   const bool returns = end.was_suspended || guard.agent_returns();
   if (returns && left.empty()) return std::nullopt;
@@ -307,7 +305,7 @@ Result<Watch> open_watch(sigset_t signals, Descriptor orders) {
 }
 
 GuardEnded refuse(const Error& error) {
-  write_stderr(fmt::format("ddprun: {}\n", error.detail));
+  report("{}", error.detail);
   return {.exit_status = kExitTryAgain};
 }
 

@@ -1,6 +1,6 @@
 #include "launcher/run/after_job.hpp"
 
-#include "base/standard_streams.hpp"
+#include "base/log.hpp"
 #include "base/time.hpp"
 #include "launcher/run/slurm_call.hpp"
 #include "slurm/core/hostlist.hpp"
@@ -27,10 +27,10 @@ constexpr auto kInterval = 5s;  // of asking: Slurm sends no event
 void report_silent(const std::set<std::string>& silent) {
   if (silent.empty()) return;
   const std::vector<std::string> hosts(silent.begin(), silent.end());
-  write_stderr(fmt::format(
-      "ddprun: fell silent and did not come back: {0}; `sbatch --exclude={0}` leaves it out next "
-      "time\n",
-      fold_hostlist(hosts)));
+  report(
+      "fell silent and did not come back: {0}; `sbatch --exclude={0}` leaves it out "
+      "next time",
+      fold_hostlist(hosts));
 }
 
 Result<void> try_requeue(const RequeuePlan& plan) {
@@ -50,11 +50,11 @@ bool requeue(const RequeuePlan& plan, const JobOutcome& end) {
   if (plan.job.empty() || !wants_requeue(plan.mode, end)) return false;
   const auto done = try_requeue(plan);
   if (done) {
-    write_stderr(fmt::format(
-        "ddprun: Slurm was asked to start job {} again: restart {} of {} at most\n",
+    report(
+        "Slurm was asked to start job {} again: restart {} of {} at most",
         plan.job,
         plan.restarts + 1,
-        kRequeuesMax));
+        kRequeuesMax);
     return true;
   }
   std::string why = done.error().detail;
@@ -65,7 +65,7 @@ bool requeue(const RequeuePlan& plan, const JobOutcome& end) {
         end.exit_status,
         plan.job);
   }
-  write_stderr(fmt::format("ddprun: job {} is not started again: {}\n", plan.job, why));
+  report("job {} is not started again: {}", plan.job, why);
   return false;
 }
 

@@ -3,7 +3,7 @@
 #include "agent/process.hpp"
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
-#include "base/standard_streams.hpp"
+#include "base/log.hpp"
 #include "launcher/run/run.hpp"
 
 #include <fmt/format.h>
@@ -98,9 +98,9 @@ int run_side_by_side(const std::vector<LaunchPlan>& plans) {
       return ::getppid() == parent ? run(plan, {}) : kExitTryAgain;
     }
     if (pid < 0) {
-      write_stderr(fmt::format(
-          "ddprun: {}; the jobs that run are ended\n",
-          make_process_error(errno, "cannot start a job").detail));
+      report(
+          "{}; the jobs that run are ended",
+          make_process_error(errno, "cannot start a job").detail);
       jobs.signal(SIGTERM);
       wait_for_all(jobs, signals);
       return kExitTryAgain;
@@ -108,7 +108,7 @@ int run_side_by_side(const std::vector<LaunchPlan>& plans) {
     jobs.add({.task = plan.task ? plan.task->id : 0, .pid = pid});
   }
   wait_for_all(jobs, signals);
-  write_stderr(jobs.summary());
+  report_lines(jobs.summary());
   return jobs.exit_status();
 }
 
