@@ -14,8 +14,8 @@
 
 namespace ddprun {
 
-/// How one agent takes part. Every wait that the rendezvous knows is here; docs/rendezvous.md gives
-/// the reason of each default.
+/// How one agent takes part. Every wait that the rendezvous knows is here; docs/failover.md
+/// and docs/rendezvous.md give the reason of each default.
 struct RendezvousPolicy {
   std::string job;
   NodeInfo node;

@@ -1,4 +1,4 @@
-"""Nodes that are cut off for a while, compared with what docs/rendezvous.md says about `--lease`.
+"""Nodes that are cut off for a while, compared with what docs/failover.md says about `--lease`.
 
     cuts_drill.py --ddprun PROGRAM [--cuts N] [--leases 1,3,10] [--jobs J] [--seed S]
         [unittest arguments]
@@ -29,7 +29,7 @@ import unittest
 import netns
 from drill import Drill
 
-MARGIN_S = 0.45  # docs/rendezvous.md
+MARGIN_S = 0.45  # docs/failover.md
 SHORT = (0.1, 0.8)  # leases
 LONG = (1.3, 2.5)
 PORT = 29400

@@ -27,7 +27,7 @@ import netns
 import rounds
 from drill import PATIENCE_S, Drill
 
-MARGIN_S = 0.45  # docs/rendezvous.md
+MARGIN_S = 0.45  # docs/failover.md
 
 options = argparse.Namespace()
 

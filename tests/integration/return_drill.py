@@ -12,7 +12,7 @@ Each case is a kind of job, which nodes are lost (0 leads), for how long, and ho
     moved   a new pod: another machine, with another address under the old name
 
 If there is no kernel to ask, --trust-replacement on or --fence-dir helps. expected() has the right result of each
-case, as docs/rendezvous.md has it: a round of all nodes, or a wait that names the missing nodes, and status 75 on
+case, as docs/failover.md has it: a round of all nodes, or a wait that names the missing nodes, and status 75 on
 every node. The records of the workers are checked too: none of an older round beside one of a newer (rounds.py).
 Times count from when the job could continue: the return, or the end of lease + margin if that is later. They are
 printed, but not asserted, except that a job counts as stuck after a limit. Ends with 1 if anything was wrong.
@@ -34,7 +34,7 @@ from drill import Drill
 from drill_table import SAID_AT_ONCE_S, Outcome
 from stalls import Stalls
 
-LEASE_S, MARGIN_S = 1, 0.45  # docs/rendezvous.md
+LEASE_S, MARGIN_S = 1, 0.45  # docs/failover.md
 PROVED_IN_TIME_S = 0.3  # so silent a node may be proved dead before lease + margin, by its own kernel
 BEGIN_S = 60
 PATIENCE_S = 8  # after that it counts as stuck

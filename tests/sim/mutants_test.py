@@ -1,5 +1,5 @@
 """Shows that the simulation finds bugs: each mutant breaks one rule of the protocol, in one place,
-and has to be caught within a bounded number of schedules. docs/rendezvous.md lists them.
+and has to be caught within a bounded number of schedules. docs/development.md lists them.
 
 Each mutant is a copy of the sources with one text replaced, compiled and run; a text that is not
 found exactly once is an error, so that the list cannot rot. What a program said of its seeds it says

@@ -1,5 +1,5 @@
 // Schedules that a newcomer should know, as text: traces/*.txt. Each file says what happens to a
-// cluster and, below "----", what its nodes then do. docs/rendezvous.md says how to read them.
+// cluster and, below "----", what its nodes then do. docs/rendezvous.md has an example.
 //
 //   cluster 3 2:3           3 nodes, --nnodes 2:3, which all start; "cluster 3 2:3 without n2"
 //   start n2                its agent, or its machine

@@ -21,7 +21,7 @@ from cluster import PATIENCE_S, POLL_S, Cluster, skip_without_cluster
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 import rounds  # noqa: E402
 
-LEASE_S, MARGIN_S = 3, 0.45  # docs/rendezvous.md
+LEASE_S, MARGIN_S = 3, 0.45  # docs/failover.md
 
 options = argparse.Namespace()
 
