@@ -57,9 +57,10 @@ TEST(Log, LosesNothingAndTearsNothingWhereItGoesElsewhereAndBack) {
   constexpr int kThreads = 4;
   constexpr int kReports = 500;
   std::string taken;  // by one thread at a time
-  std::string written = stderr_of([&taken] {
+  const std::string written = stderr_of([&taken] {
     EXPECT_TRUE(start_log("program", ""));
     std::vector<std::thread> threads;
+    threads.reserve(kThreads);
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([] {
         for (int k = 0; k < kReports; ++k)
