@@ -168,7 +168,7 @@ void wait_for_others(RendezvousPlan& rendezvous) {
       std::max(rendezvous.last_call, std::min(return_timeout, kLastCallOfReturn));
 }
 
-void last_words(Agent& agent, int status, const AfterJob& after_job) {
+void conclude_job(Agent& agent, int status, const AfterJob& after_job) {
   if (!agent.speaks_for_job()) return;
   const auto late = after_job(
       {.exit_status = status,
@@ -196,7 +196,7 @@ Result<int> run_agent(
   if (!agent) return agent.error();
   int status = kExitDefect;
   run_to_end(context, work(**agent, guard, plan, signal_stream, status));
-  last_words(**agent, status, after_job);
+  conclude_job(**agent, status, after_job);
   return status;
 }
 

@@ -204,10 +204,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
   const bool is_first = !node.has_reported();
   node.news = news;
   node.reported_on = node.link;
-  const Incarnation incarnation = node.info.incarnation;
-  const bool comes_late = phase() != Phase::kGathering && !rounds_.round().is_to_run(incarnation);
-  if (comes_late) rounds_.note_unfit(incarnation, now, out);
-  if (!rounds_.reported(node, is_first)) return;
+  if (!rounds_.reported(node, is_first, now, out)) return;
   const Round& round = rounds_.round();
   const bool has_failed = news.round == round.id && news.failure;
   if (phase() == Phase::kStopping) {
@@ -226,7 +223,7 @@ void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects&
   }
   // Nodes report what follows from a failure as well, and the failure is the reason.
   if (rounds_.restarts().is_pending()) return;
-  if (node.is_idle() && !round.succeeded.contains(incarnation)) {
+  if (node.is_idle() && !round.succeeded.contains(node.info.incarnation)) {
     rounds_.restart_without_charge(
         fmt::format("node {} has stopped its workers", node.info.host), now, out);
   }

@@ -132,20 +132,22 @@ void Rounds::offer(TimePoint now, Effects& out) {
   }
   lease_.offer(round_.voters, now);
   for (const Incarnation member : round_.voters.members) {
-    note_unfit(member, now, out);
+    note_unfit(roster_.nodes().at(member), now, out);
   }
 }
 
-void Rounds::note_unfit(Incarnation incarnation, TimePoint now, Effects& out) {
-  Node& node = roster_.nodes().at(incarnation);
+/// Reports once that this node is here and not fit, and whether it runs workers nevertheless.
+/// REQUIRES: the present round was offered.
+void Rounds::note_unfit(Node& node, TimePoint now, Effects& out) {
   const std::string why = node.is_idle() ? roster_.why_unfit(node, now) : "";
   if (why.empty()) return;
   std::string text = fmt::format(
       "node {} is not fit: {}; {}",
       node.info.host,
       why,
-      round_.is_to_run(incarnation) ? "it runs workers anyway, because too few other nodes are fit"
-                                    : "it stands by");
+      round_.is_to_run(node.info.incarnation)
+          ? "it runs workers anyway, because too few other nodes are fit"
+          : "it stands by");
   if (text == node.reported_unfit) return;
   node.reported_unfit = text;
   out.emplace_back(effects::Note{.text = std::move(text), .is_for_all = true});
@@ -252,11 +254,13 @@ void Rounds::start(TimePoint now, Effects& out) {
 
 // The run, and its end. ------------------------------------------------------------------------
 
-bool Rounds::reported(Node& node, bool is_first) {
+bool Rounds::reported(Node& node, bool is_first, TimePoint now, Effects& out) {
   const Incarnation incarnation = node.info.incarnation;
   const WorkerNews& news = node.news;
   if (!is_started() || !round_.is_to_run(incarnation)) {
     node.may_run = !node.is_idle();
+    const bool came_late = phase_ != RoundPhase::kGathering && !round_.is_to_run(incarnation);
+    if (came_late) note_unfit(node, now, out);
     return false;
   }
   const bool is_of_round = news.round == round_.id;

@@ -67,10 +67,7 @@ class Rounds {
 
   /// That node reported its workers; `is_first`: for the first time on this connection. Yields
   /// whether the report changes what is known of the round that was started.
-  bool reported(Node& node, bool is_first);
-  /// Reports once that this node is here and not fit, and whether it runs workers nevertheless.
-  /// REQUIRES: the present round was offered.
-  void note_unfit(Incarnation node, TimePoint now, Effects& out);
+  bool reported(Node& node, bool is_first, TimePoint now, Effects& out);
   /// Nothing of that node runs any more. Yields whether it owed something to the round.
   bool lost(Incarnation node, TimePoint now, Effects& out);
   void store_reached() { round_.reached_store = true; }
@@ -97,6 +94,7 @@ class Rounds {
   void close();
   bool is_full_without(Incarnation node) const;
   std::vector<Successor> successors() const;
+  void note_unfit(Node& node, TimePoint now, Effects& out);
 
   struct Timers {
     std::optional<TimePoint> newcomer_at;   // a node stands by since then
