@@ -2,7 +2,7 @@
 
 #include "base/log.hpp"
 #include "rendezvous/errand.hpp"
-#include "rendezvous/interfaces.hpp"
+#include "rendezvous/own_address.hpp"
 
 #include <fmt/format.h>
 

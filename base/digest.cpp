@@ -2,6 +2,9 @@
 
 #include "base/check.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <array>
 
 #include <openssl/evp.h>
@@ -30,13 +33,17 @@ std::string Digest::finish_hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
   unsigned int size = 0;
   DDPRUN_CHECK(EVP_DigestFinal_ex(state_->context.get(), raw.data(), &size) == 1);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const unsigned char byte : std::span(raw).first(size)) {
-    hex += kDigits[byte >> 4U];
-    hex += kDigits[byte & 15U];
-  }
-  return hex;
+  return fmt::format("{:02x}", fmt::join(std::span(raw).first(size), ""));
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  Sha256 sha;
+  sha.add(bytes);
+  return sha.finish_hex();
+}
+
+std::string sha256_hex(std::string_view text) {
+  return sha256_hex(std::as_bytes(std::span(text)));
 }
 
 }  // namespace ddprun

@@ -20,39 +20,6 @@
 namespace ddprun {
 namespace {
 
-class Category final : public boost::system::error_category {
- public:
-  const char* name() const noexcept override { return "ddprun"; }
-
-  std::string message(int value) const override {
-    switch (static_cast<Errc>(value)) {
-      case Errc::kInvalidArgument:
-        return "invalid argument";
-      case Errc::kNotFound:
-        return "not found";
-      case Errc::kNotExecutable:
-        return "not executable";
-      case Errc::kIo:
-        return "input or output failed";
-      case Errc::kCorrupt:
-        return "corrupt data";
-      case Errc::kTimedOut:
-        return "timed out";
-      case Errc::kPeerLost:
-        return "peer lost";
-      case Errc::kProtocol:
-        return "protocol violated";
-      case Errc::kLimit:
-        return "limit exceeded";
-      case Errc::kCancelled:
-        return "cancelled";
-      case Errc::kBadNumbers:
-        return "bad numbers";
-    }
-    return "unknown";
-  }
-};
-
 Errc errc_of(int errno_value) {
   if (errno_value == ENOENT || errno_value == ENOTDIR) return Errc::kNotFound;
   return Errc::kIo;
@@ -92,17 +59,8 @@ void check_failed(const char* claim, const char* file, int line) noexcept {
   ::_exit(kExitDefect);
 }
 
-const boost::system::error_category& ddprun_category() noexcept {
-  static const Category category;
-  return category;
-}
-
-boost::system::error_code make_error_code(Errc code) noexcept {
-  return {static_cast<int>(code), ddprun_category()};
-}
-
 Error make_error(Errc code, std::string detail) {
-  return Error{.code = make_error_code(code), .detail = std::move(detail)};
+  return Error{.code = code, .detail = std::move(detail)};
 }
 
 Error make_errno_error(int errno_value, std::string_view what) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/system/error_code.hpp>
 #include <boost/system/result.hpp>
 
 #include <string>
@@ -23,17 +22,12 @@ enum class Errc {
   kBadNumbers,           // a training went wrong: the loss is NaN, or ranks differ
 };
 
-/// The category of Errc, named "ddprun".
-const boost::system::error_category& ddprun_category() noexcept;
-
-boost::system::error_code make_error_code(Errc code) noexcept;
-
 /// An expected failure: a code for programs, one clause for people.
 struct Error {
-  boost::system::error_code code;
+  Errc code;
   std::string detail;  // e.g. "node range '4:2': the minimum exceeds the maximum"
 
-  bool is(Errc errc) const { return code == make_error_code(errc); }
+  bool is(Errc errc) const { return code == errc; }
 };
 
 Error make_error(Errc code, std::string detail);
@@ -61,6 +55,3 @@ class [[nodiscard]] Result : public boost::system::result<T, Error> {
 };
 
 }  // namespace ddprun
-
-template <>
-struct boost::system::is_error_code_enum<ddprun::Errc> : std::true_type {};

@@ -1,7 +1,7 @@
 #include "bench/store_workload.hpp"
 
 #include "base/check.hpp"
-#include "rendezvous/core/store_encoder.hpp"
+#include "bench/store_encoder.hpp"
 
 #include <fmt/format.h>
 

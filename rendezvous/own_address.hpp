@@ -1,9 +1,10 @@
 #pragma once
 
-// The addresses of this machine, as the kernel knows them.
+// The addresses and network interfaces of this machine, as the kernel knows them.
 
 #include "base/error.hpp"
 #include "rendezvous/address.hpp"
+#include "rendezvous/core/interface.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -23,6 +24,10 @@ std::string source_address(const std::vector<Address>& addresses);
 /// own_among() for the addresses of `host`. May wait for the name service, so do not call it on a
 /// thread that answers heartbeats. Fails with kNotFound if the name cannot be resolved.
 Result<std::optional<std::string>> own_address(const std::string& host);
+
+/// The network interfaces of this machine, in the kernel's order. Asks no name service. Fails with
+/// kIo.
+Result<std::vector<Interface>> own_interfaces();
 
 enum class Family : std::uint8_t { kIpv4, kIpv6 };
 

@@ -1,11 +1,11 @@
 #include "rendezvous/store_client.hpp"
 
-#include "rendezvous/core/store_encoder.hpp"
+#include "rendezvous/core/store_request.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -20,6 +20,13 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstPause = 10ms;
 constexpr Duration kPauseMax = 1s;
+
+static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
+
+template <class Number>
+void put(std::string& request, Number number) {
+  request.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
 
 template <class Number>
 Result<Number> receive_number(BlockingSocket& socket, TimePoint deadline) {
@@ -45,10 +52,12 @@ Result<StoreClient> StoreClient::try_connect(const Endpoint& endpoint, TimePoint
   auto socket = BlockingSocket::connect(endpoint, deadline);
   if (!socket) return socket.error();
   const auto nonce = static_cast<std::uint32_t>(::getpid());
-  StoreEncoder opening;
-  opening.validate();
-  opening.ping(nonce);
-  auto const sent = socket->send_all(opening.bytes(), deadline);
+  std::string opening;
+  put(opening, StoreOp::kValidate);
+  put(opening, kStoreMagic);
+  put(opening, StoreOp::kPing);
+  put(opening, nonce);
+  auto const sent = socket->send_all(opening, deadline);
   if (!sent) return sent.error();
   const auto reply = receive_number<std::uint32_t>(*socket, deadline);
   if (!reply) return with_context(endpoint.to_string(), reply.error());
@@ -60,10 +69,13 @@ Result<StoreClient> StoreClient::try_connect(const Endpoint& endpoint, TimePoint
 }
 
 Result<bool> StoreClient::has(std::string_view key, TimePoint deadline) {
-  const std::array<std::string, 1> keys = {fmt::format("/{}", key)};
-  StoreEncoder request;
-  request.listed(StoreOp::kCheck, keys);
-  auto const sent = socket_.send_all(request.bytes(), deadline);
+  const std::string stored = fmt::format("/{}", key);
+  std::string request;
+  put(request, StoreOp::kCheck);
+  put(request, std::uint64_t{1});
+  put(request, std::uint64_t{stored.size()});
+  request += stored;
+  auto const sent = socket_.send_all(request, deadline);
   if (!sent) return sent.error();
   const auto reply = receive_number<std::uint8_t>(socket_, deadline);
   if (!reply) return reply.error();

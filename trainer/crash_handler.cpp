@@ -1,8 +1,8 @@
 #include "trainer/crash_handler.hpp"
 
-#include "base/end_by_signal.hpp"
 #include "base/standard_streams.hpp"
 #include "base/worker_contract.hpp"
+#include "trainer/end_by_signal.hpp"
 
 #include <fmt/format.h>
 

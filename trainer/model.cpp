@@ -1,7 +1,7 @@
 #include "trainer/model.hpp"
 
 #include "base/check.hpp"
-#include "base/sha256.hpp"
+#include "base/digest.hpp"
 #include "trainer/models/crusoe_vit.hpp"
 #include "trainer/models/resnet.hpp"
 #include "trainer/models/small_nets.hpp"

@@ -1,8 +1,8 @@
 #include "trainer/notice_watch.hpp"
 
-#include "base/end_by_signal.hpp"
 #include "base/quiet_thread.hpp"
 #include "base/worker_contract.hpp"
+#include "trainer/end_by_signal.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -1,9 +1,9 @@
 #include "trainer/snapshot_files.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/digest.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
-#include "base/sha256.hpp"
 
 #include <fmt/format.h>
 

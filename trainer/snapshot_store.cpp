@@ -1,11 +1,11 @@
 #include "trainer/snapshot_store.hpp"
 
 #include "base/check.hpp"
+#include "base/digest.hpp"
 #include "base/environment.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/parse.hpp"
-#include "base/sha256.hpp"
 #include "trainer/core/corrupt.hpp"
 #include "trainer/snapshot_files.hpp"
 

@@ -114,7 +114,7 @@ void Election::mind_replacements(TimePoint now) {
 }
 
 void Election::mind_turn(TimePoint now, Effects& out) {
-  if (callers_.empty() || !member_.may_take_turn(now)) return;
+  if (callers_.empty() || !member_.search().may_take_turn(now)) return;
   const auto awaited = member_.awaited();
   for (const auto& [link, caller] : callers_) {
     if (awaited && caller.pre_vote && awaited->node == caller.hello.node.incarnation) return;
@@ -123,7 +123,7 @@ void Election::mind_turn(TimePoint now, Effects& out) {
 }
 
 std::optional<ElectionResult> Election::mind_candidacy(TimePoint now, Effects& out) {
-  if (!member_.is_candidate(now)) {
+  if (!member_.search().is_candidate(now)) {
     candidate_.reset();
     return std::nullopt;
   }
@@ -220,7 +220,7 @@ void Election::fence_held(Incarnation instance, RoundId round, Incarnation holde
 void Election::mind_quorum_loss(
     const std::optional<QuorumLoss>& of_instance, TimePoint now, Effects& out) {
   constexpr auto kInterval = std::chrono::seconds(1);
-  const bool is_due = member_.has_waited_long(now) && !member_.awaits_another();
+  const bool is_due = member_.search().has_waited_long(now) && !member_.search().awaits_another();
   if (!is_due || now < described_at_ + kInterval) return;
   described_at_ = now;
   // A newcomer was offered no round, so it is in no voter set. It knows what it was told by a node

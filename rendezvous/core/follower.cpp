@@ -91,7 +91,7 @@ TimePoint Follower::silent_at() const {
 
 // Rounds. --------------------------------------------------------------------------------------
 
-void Follower::on(const OfferRound& offer, Effects& out) {
+void Follower::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
   if (workers_.are_running() || !voter_.acknowledge(offer)) return;
   offer_ = offer;
   send(Acknowledge{.round = offer.round}, out);
@@ -109,7 +109,7 @@ void Follower::on(const StartRound& start, TimePoint now, Effects& out) {
   if (!workers_.start(offer, *offer.place, now, out)) report_workers(out);
 }
 
-void Follower::on(const StopRound& stop, Effects& out) {
+void Follower::on(const StopRound& stop, TimePoint /*now*/, Effects& out) {
   if (offer_ && offer_->round <= stop.round) offer_.reset();
   const RoundId& ours = workers_.news().round;
   const bool is_ours = ours.number != 0 && ours <= stop.round;

@@ -50,9 +50,9 @@ class Follower {
 
   // What arrives from the leader. REQUIRES: follows().
   void on(const HeartbeatReply& reply, TimePoint now, Effects& out);
-  void on(const OfferRound& offer, Effects& out);
+  void on(const OfferRound& offer, TimePoint now, Effects& out);
   void on(const StartRound& start, TimePoint now, Effects& out);
-  void on(const StopRound& stop, Effects& out);
+  void on(const StopRound& stop, TimePoint now, Effects& out);
 
   void signalled(int signal, bool whole_job, Effects& out);
   void report_workers(Effects& out) const;

@@ -133,6 +133,47 @@ void LeaderSearch::forget_job(TimePoint now, Effects& out) {
   times_.since = now;
 }
 
+/// In the order in which they are tried: only the leader while it is not lost; else the survivors,
+/// the successors and the endpoints.
+std::vector<LeaderSearch::CandidateAddress> LeaderSearch::candidate_addresses(TimePoint now) const {
+  std::vector<CandidateAddress> addresses;
+  const auto add = [&](const Endpoint& to) {
+    const bool is_own = to == voter_.node().listens || to.port == 0;
+    const bool is_new = std::ranges::find(addresses, CandidateAddress(to)) == addresses.end();
+    if (!is_own && is_new) addresses.emplace_back(to);
+  };
+  const Endpoint& leader = voter_.leader().node.listens;
+  if (!voter_.is_lost(now)) {
+    add(leader);
+    return addresses;
+  }
+  for (const Endpoint& survivor : survivors_)
+    add(survivor);
+  // An earlier leader that is back is called first: without it there may be no majority. Not in the
+  // first search: it has not been heard for a while.
+  const bool leader_may_live = voter_.leader_may_live() && !voter_.led_itself();
+  if (leader_may_live && order_.searches > 0) add(leader);
+  bool has_self = false;
+  for (const Successor& successor : voter_.successors()) {
+    const bool is_self = successor.node == voter_.node().incarnation;
+    has_self |= is_self;
+    if (is_self) {
+      addresses.emplace_back(std::nullopt);
+    } else {
+      add(successor.at);
+    }
+  }
+  const bool has_turn = voter_.is_electable() && !voter_.votes_only_for_itself(now);
+  if (has_turn && !has_self) addresses.emplace_back(std::nullopt);
+  if (leader_may_live) add(leader);
+  for (const Endpoint& endpoint : policy_.meet)
+    add(endpoint);
+  if (voter_.state().obeyed.term != 0 || order_.searches == 0) return addresses;
+  for (const Endpoint& refusal : policy_.refusals)
+    add(refusal);
+  return addresses;
+}
+
 void LeaderSearch::next_candidate(TimePoint now, Effects& out) {
   CandidateAddress target;
   const bool is_told = redirects_.to.has_value();
@@ -140,7 +181,8 @@ void LeaderSearch::next_candidate(TimePoint now, Effects& out) {
     target = std::exchange(redirects_.to, std::nullopt);
   } else {
     if (order_.next >= order_.addresses.size()) {
-      order_.addresses = candidate_addresses(policy_, voter_, survivors_, order_.searches++, now);
+      order_.addresses = candidate_addresses(now);
+      ++order_.searches;
       order_.next = 0;
     }
     if (order_.addresses.empty()) return pause(now);
@@ -251,7 +293,7 @@ void LeaderSearch::on(const Wait& wait, TimePoint now, Effects& out) {
   hang_up(out);
 }
 
-void LeaderSearch::on(const VoteRequest& request, TimePoint now) {
+void LeaderSearch::on(const VoteRequest& request, TimePoint now, Effects& /*out*/) {
   talk_.asked = request.term;
   times_.patience_until = now + jittered(voter_.leader().lease + voter_.leader().margin);
 }

@@ -14,7 +14,6 @@
 // gathers votes (candidate.hpp). A node that waits gives its vote to the one it waits at.
 
 #include "base/time.hpp"
-#include "rendezvous/core/candidate_addresses.hpp"
 #include "rendezvous/core/effects.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
@@ -73,7 +72,7 @@ class LeaderSearch {
   void heard(TimePoint now);
   void on(const Redirect& redirect, TimePoint now, Effects& out);
   void on(const Wait& wait, TimePoint now, Effects& out);
-  void on(const VoteRequest& request, TimePoint now);
+  void on(const VoteRequest& request, TimePoint now, Effects& out);
   /// Yields the refusal if it holds for good.
   std::optional<Refuse> refused(const Refuse& refuse, TimePoint now, Effects& out);
 
@@ -93,9 +92,12 @@ class LeaderSearch {
   void try_vote(TimePoint now, Effects& out);
   /// For which node others do well to wait: for the one that this node waits for, or for itself.
   std::optional<Wait> awaited(TimePoint now) const;
+  /// It waits for another node to lead.
   bool awaits_another() const { return talk_.awaited.has_value(); }
+  /// It may stop calling or waiting to gather votes at once: it owes none to the node it waits at.
   bool may_take_turn(TimePoint now) const;
   void take_turn(TimePoint now, Effects& out);
+  /// Its turn has come, and it may vote for itself; ends by itself.
   bool is_candidate(TimePoint now) const;
   Vote vote_for_itself(std::int64_t term, TimePoint now);
 
@@ -106,6 +108,7 @@ class LeaderSearch {
   TimePoint since() const { return times_.since; }
   const SearchReport& report() const { return report_; }
   SearchReport& report() { return report_; }
+  /// Without any leader for so long that people are told.
   bool has_waited_long(TimePoint now) const {
     return state_ != State::kFound && report_.has_waited_long(times_.since, now);
   }
@@ -126,6 +129,9 @@ class LeaderSearch {
     TimePoint greeted_at;
     bool is_to_leader = false;  // which was not lost
   };
+  /// Where it looks for a leader; none: it is its own turn to gather votes.
+  using CandidateAddress = std::optional<Endpoint>;
+
   struct Talk {                   // with the node it waits at
     std::optional<Wait> awaited;  // the node there, which has said to wait for it
     std::int64_t asked = 0;       // for a vote in this term, not given yet
@@ -150,6 +156,7 @@ class LeaderSearch {
     TimePoint patience_until;
   };
 
+  std::vector<CandidateAddress> candidate_addresses(TimePoint now) const;
   void next_candidate(TimePoint now, Effects& out);
   void end_call();
   void forget_job(TimePoint now, Effects& out);

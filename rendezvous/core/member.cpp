@@ -100,22 +100,6 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   follower_.follow(search_.link(), welcome, now, out);
 }
 
-void Member::on(const HeartbeatReply& reply, TimePoint now, Effects& out) {
-  if (follower_.follows()) follower_.on(reply, now, out);
-}
-
-void Member::on(const OfferRound& offer, TimePoint /*now*/, Effects& out) {
-  if (follower_.follows()) follower_.on(offer, out);
-}
-
-void Member::on(const StartRound& start, TimePoint now, Effects& out) {
-  if (follower_.follows()) follower_.on(start, now, out);
-}
-
-void Member::on(const StopRound& stop, TimePoint /*now*/, Effects& out) {
-  if (follower_.follows()) follower_.on(stop, out);
-}
-
 void Member::on(const VerdictNews& told, TimePoint /*now*/, Effects& out) {
   if (!follower_.follows()) return;
   voter_.told_verdict(told.verdict);
@@ -197,18 +181,6 @@ void Member::abdicate(TimePoint now, Effects& out) {
 
 // The search for a leader. ---------------------------------------------------------------------
 
-void Member::on(const Redirect& redirect, TimePoint now, Effects& out) {
-  if (search_.is_waiting()) search_.on(redirect, now, out);
-}
-
-void Member::on(const Wait& wait, TimePoint now, Effects& out) {
-  if (search_.is_waiting()) search_.on(wait, now, out);
-}
-
-void Member::on(const VoteRequest& request, TimePoint now, Effects& /*out*/) {
-  if (search_.is_waiting()) search_.on(request, now);
-}
-
 void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   if (auto for_good = search_.refused(refuse, now, out)) {
     refused_ = std::move(for_good);
@@ -244,7 +216,8 @@ void Member::lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out) {
 
 bool Member::searches_for_leader(TimePoint now) const {
   const bool may_follow = follower_.follows() || ended_;
-  return !may_follow && has_begun(voter_state()) && voter_.is_lost(now) && !awaits_another();
+  return !may_follow && has_begun(voter_state()) && voter_.is_lost(now) &&
+         !search_.awaits_another();
 }
 
 Duration Member::regroup(TimePoint now) const {

@@ -22,7 +22,6 @@
 #include "rendezvous/core/leader_search.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/past_leadership.hpp"
 #include "rendezvous/core/policy.hpp"
 #include "rendezvous/core/second_connection.hpp"
 #include "rendezvous/core/voter.hpp"
@@ -67,7 +66,7 @@ class Member {
   /// None of them is heard any more; the job may start from the beginning.
   void forget_survivors(TimePoint now, Effects& out);
   /// Why this node and the nodes that wait with it cannot elect a leader. REQUIRES:
-  /// !awaits_another().
+  /// !search().awaits_another().
   void lost_quorum(const QuorumLoss& loss, TimePoint now, Effects& out);
 
   /// The result of the first node check, as in WorkerNews. REQUIRES: no other node was told yet.
@@ -98,12 +97,8 @@ class Member {
   /// it may gather votes now, or once its leader is lost and its turn comes. Nodes miss a leader up
   /// to a heartbeat apart.
   std::optional<Wait> awaited() const { return search_.awaited(seen_); }
-  /// It may stop calling or waiting to gather votes at once: it owes none to the node it waits at.
-  bool may_take_turn(TimePoint now) const { return search_.may_take_turn(now); }
   /// Its turn is now, whichever node it called or waited for. REQUIRES: it has no leader.
   void take_turn(TimePoint now, Effects& out) { search_.take_turn(now, out); }
-  /// Its turn has come, and it may vote for itself; ends by itself.
-  bool is_candidate(TimePoint now) const { return search_.is_candidate(now); }
   /// Votes for itself in this term, in its own turn. REQUIRES: newer than any it knows.
   Vote vote_for_itself(std::int64_t term, TimePoint now) {
     return search_.vote_for_itself(term, now);
@@ -115,6 +110,8 @@ class Member {
 
   /// What this node knows of the job.
   const Voter& voter() const { return voter_; }
+  /// How it looks for a leader, while it has none.
+  const LeaderSearch& search() const { return search_; }
   const VoterState& voter_state() const { return voter_.state(); }
   std::int64_t term() const { return voter_.state().term; }
   const Instance& instance() const { return voter_.state().instance; }
@@ -131,34 +128,26 @@ class Member {
   /// Nodes that it once led, or that led it, and that were not heard since: for a node that may
   /// replace them. Each with whether it has been silent for lease + margin.
   std::vector<std::pair<NodeInfo, bool>> missing(TimePoint now) const;
-  /// It waits at a node that takes part in the instance that it is to join, and has no leader.
-  bool waits_at_survivor() const { return search_.waits_at_survivor(); }
   /// It belongs to a round, and has no leader; it waits at no other node that may lead.
   bool searches_for_leader(TimePoint now) const;
-  /// It waits for another node to lead.
-  bool awaits_another() const { return search_.awaits_another(); }
-  /// Without any leader for so long that people are told.
-  bool has_waited_long(TimePoint now) const { return search_.has_waited_long(now); }
-  /// How long it stays without a leader, before it ends.
-  Duration wait_for_leader() const { return search_.report().timeout(); }
-  /// As of the last time; nothing: not known.
+  /// Why no leader can be elected, as of the last time; nothing: not known.
   const QuorumLoss& loss() const { return search_.report().loss(); }
 
   std::optional<TimePoint> next_deadline() const;
 
  private:
   void on(const Welcome& welcome, TimePoint now, Effects& out);
-  void on(const HeartbeatReply& reply, TimePoint now, Effects& out);
-  void on(const Redirect& redirect, TimePoint now, Effects& out);
-  void on(const Wait& wait, TimePoint now, Effects& out);
-  void on(const VoteRequest& request, TimePoint now, Effects& out);
-  void on(const OfferRound& offer, TimePoint now, Effects& out);
-  void on(const StartRound& start, TimePoint now, Effects& out);
-  void on(const StopRound& stop, TimePoint now, Effects& out);
   void on(const VerdictNews& told, TimePoint now, Effects& out);
   void on(const Refuse& refuse, TimePoint now, Effects& out);
-  template <class Other>
-  void on(const Other& /*not for members*/, TimePoint /*now*/, Effects& /*out*/) {}
+  /// Of the other messages some are for one of its parts, and some are not for members.
+  template <class Body>
+  void on(const Body& body, TimePoint now, Effects& out) {
+    if constexpr (requires { follower_.on(body, now, out); }) {
+      if (follower_.follows()) follower_.on(body, now, out);
+    } else if constexpr (requires { search_.on(body, now, out); }) {
+      if (search_.is_waiting()) search_.on(body, now, out);
+    }
+  }
 
   Link link() const { return follower_.follows() ? follower_.link() : search_.link(); }
   void hear(TimePoint now, Effects& out);

@@ -25,7 +25,8 @@ RendezvousNode::RendezvousNode(RendezvousPolicy policy)
       admission_(policy_) {}
 
 void RendezvousNode::apply(const Event& event, TimePoint now, Effects& out) {
-  if (waits_for_instance() && member_.waits_at_survivor()) hears_of_instance(now);  // until now
+  if (waits_for_instance() && member_.search().waits_at_survivor())
+    hears_of_instance(now);  // until now
   std::visit([&](const auto& what) { on(what, now); }, event);
   if (admission_.refuses_all()) {
     route(now, out);

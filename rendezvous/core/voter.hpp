@@ -13,10 +13,11 @@
 
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/past_leadership.hpp"
 #include "rendezvous/core/policy.hpp"
+#include "rendezvous/core/quorum.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -35,6 +36,19 @@ struct KnownLeader {
   TimePoint heard_at;       // while this node leads: when it last heard a quorum
   TimePoint hold_until;     // this node votes for no other before, unless the leader is dead
   TimePoint in_time_until;  // a proof of the leader's death counts as one in time (E6)
+};
+
+/// What a node keeps of its leadership when that ends.
+struct PastLeadership {
+  struct Node {
+    NodeInfo info;
+    TimePoint heard_at;
+  };
+  std::map<Incarnation, Node> nodes;      // that were with it
+  std::vector<Incarnation> dead;          // of these, proved dead too late to be subtracted
+  std::vector<KnownVoterSet> voter_sets;  // less those proved dead in time
+  TimePoint granted_until;                // what it granted may be in use until then
+  TimePoint over_for_all_at;  // by then no node takes a proof of its death for one in time (E6)
 };
 
 class Voter {

@@ -1,4 +1,4 @@
-#include "base/sha256.hpp"
+#include "base/digest.hpp"
 
 #include <gtest/gtest.h>
 

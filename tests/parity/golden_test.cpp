@@ -1,7 +1,7 @@
 // What Python's torch 2.11.0 returns for the same seeds: numbers recorded there, not computed
 // here.
 
-#include "base/sha256.hpp"
+#include "base/digest.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/model.hpp"
 #include "trainer/sampler.hpp"

@@ -2,7 +2,7 @@
 // "name=value" for each result, with a hash for tensors and all digits for numbers. With --time it
 // measures steps instead.
 
-#include "base/sha256.hpp"
+#include "base/digest.hpp"
 #include "trainer/autocast.hpp"
 #include "trainer/clip.hpp"
 #include "trainer/core/schedule.hpp"

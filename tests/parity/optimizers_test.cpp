@@ -1,7 +1,7 @@
 // Weights, norms and losses that Python's torch 2.11.0 returns, recorded there; and what only our
 // optimizers guarantee: their state by name, and that they resume from it.
 
-#include "base/sha256.hpp"
+#include "base/digest.hpp"
 #include "trainer/clip.hpp"
 #include "trainer/core/epoch_plan.hpp"
 #include "trainer/data/loader.hpp"

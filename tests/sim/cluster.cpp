@@ -1006,8 +1006,8 @@ void Cluster::perform(int index, const effects::Finish& finish) {
     // Its search may have timed out during the faults; then the others may lack its vote.
     const Member& member = node.rendezvous->member();
     const RendezvousPolicy& policy = node.rendezvous->policy();
-    const Duration patience =
-        std::max(member.wait_for_leader(), policy.regather_timeout.value_or(policy.join_timeout));
+    const Duration patience = std::max(
+        member.search().report().timeout(), policy.regather_timeout.value_or(policy.join_timeout));
     has_to_go_on_ = world_.now() > quiet_since_ + patience - 1s;
     if (has_to_go_on_) violated("R4", "given up without a reason");
   }

@@ -8,8 +8,8 @@
 //   train           one step's loss, and hashes of the gradients and of the state after it
 //   time=STEPS      milliseconds of forward, loss and backward: the minimum of this many steps
 
+#include "base/digest.hpp"
 #include "base/parse.hpp"
-#include "base/sha256.hpp"
 #include "trainer/core/model_cost.hpp"
 #include "trainer/models/load_weights.hpp"
 

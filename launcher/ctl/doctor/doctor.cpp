@@ -12,8 +12,8 @@
 #include "launcher/ctl/doctor/machine.hpp"
 #include "launcher/ctl/doctor/network.hpp"
 #include "launcher/ctl/doctor/probe.hpp"
-#include "rendezvous/interfaces.hpp"
 #include "rendezvous/listener.hpp"
+#include "rendezvous/own_address.hpp"
 #include "rendezvous/port_owner.hpp"
 #include "slurm/core/allocation.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/core/store_encoder.hpp"
+#include "bench/store_encoder.hpp"
 
 #include <bit>
 
