@@ -3,7 +3,7 @@
 #include "base/file.hpp"
 #include "base/parse.hpp"
 #include "rendezvous/address.hpp"
-#include "rendezvous/core/status_json.hpp"
+#include "rendezvous/core/status.hpp"
 #include "rendezvous/http_get.hpp"
 
 #include <fmt/format.h>

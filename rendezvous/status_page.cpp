@@ -1,7 +1,7 @@
 #include "rendezvous/status_page.hpp"
 
 #include "rendezvous/core/job_status.hpp"
-#include "rendezvous/core/status_json.hpp"
+#include "rendezvous/core/status.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
-#include "rendezvous/core/protocol.hpp"
+#include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/store.hpp"
 #include "rendezvous/core/store_parser.hpp"
 #include "rendezvous/core/store_replies.hpp"

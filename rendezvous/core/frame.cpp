@@ -5,13 +5,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <utility>
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kOpeningBytes = 4;
+
+using Opening = std::pair<std::string_view, Protocol>;
+
+constexpr std::array<Opening, 12> kOpenings = {{
+    {std::string_view("\0", 1), Protocol::kStore},
+    {"\xDDRN", Protocol::kAgent},
+    {"\xDDRL", Protocol::kLifeline},
+    {"GET ", Protocol::kHttp},
+    {"HEAD ", Protocol::kHttp},
+    {"POST ", Protocol::kHttp},
+    {"PUT ", Protocol::kHttp},
+    {"DELETE ", Protocol::kHttp},
+    {"OPTIONS ", Protocol::kHttp},
+    {"PATCH ", Protocol::kHttp},
+    {"TRACE ", Protocol::kHttp},
+    {"CONNECT ", Protocol::kHttp},
+}};
 
 std::uint32_t length_in(std::string_view header) {
   std::uint32_t length = 0;
@@ -22,6 +41,16 @@ std::uint32_t length_in(std::string_view header) {
 }
 
 }  // namespace
+
+Protocol detect(std::string_view first_bytes) {
+  for (const auto& [opening, protocol] : kOpenings) {
+    if (first_bytes.starts_with(opening)) return protocol;
+  }
+  for (const auto& [opening, protocol] : kOpenings) {
+    if (opening.starts_with(first_bytes)) return Protocol::kUndecided;
+  }
+  return Protocol::kUnknown;
+}
 
 std::string_view opening_of(Protocol protocol) {
   DDPRUN_CHECK(protocol == Protocol::kAgent || protocol == Protocol::kLifeline);

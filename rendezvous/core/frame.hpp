@@ -1,17 +1,31 @@
 #pragma once
 
-// How messages are cut out of the stream between two agents: after four bytes that say who speaks
-// and in which version come frames, each a length of four bytes, big-endian, and so many bytes.
+// Who speaks on a connection of the one port, and how messages are cut out of the stream between
+// two agents: after four bytes that say who speaks and in which version come frames, each a length
+// of four bytes, big-endian, and so many bytes.
 
 #include "base/error.hpp"
-#include "rendezvous/core/protocol.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace ddprun {
+
+/// Who speaks on a connection of the one port.
+enum class Protocol : std::uint8_t {
+  kUndecided,  // too few bytes yet
+  kStore,      // a c10d client: the VALIDATE opcode
+  kAgent,      // 0xDD 'R' 'N', then a version
+  kLifeline,   // 0xDD 'R' 'L', then a version
+  kHttp,       // a method of HTTP/1
+  kUnknown,    // none of ours
+};
+
+/// Tells by the first bytes of a connection; needs at most 8 of them.
+Protocol detect(std::string_view first_bytes);
 
 /// The largest body of a frame.
 inline constexpr std::size_t kFrameBytesMax = 65'536;

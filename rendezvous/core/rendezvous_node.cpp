@@ -62,11 +62,6 @@ void RendezvousNode::on(const BecameHost& event, TimePoint now) {
   bootstrap(now);
 }
 
-/// From a node that knows of it.
-void RendezvousNode::hears_of_instance(TimePoint now) {
-  heard_of_instance_at_ = now;
-}
-
 bool RendezvousNode::may_bootstrap() const {
   return !coordinator_ && !heard_of_instance_at_ && !member_.instance().exists() &&
          !member_.has_ended();

@@ -148,7 +148,8 @@ class RendezvousNode {
   void bootstrap(TimePoint now);
   void give_way(TimePoint now);
   std::string doubled_by(const std::string& where) const;
-  void hears_of_instance(TimePoint now);
+  /// From a node that knows of it.
+  void hears_of_instance(TimePoint now) { heard_of_instance_at_ = now; }
   bool waits_for_instance() const;
   TimePoint forgets_instance_at() const {
     return heard_of_instance_at_ ? *heard_of_instance_at_ + policy_.search_timeout : kNever;

@@ -69,6 +69,7 @@ std::string SecretProof::mac_of(std::string_view side) const {
       fmt::format("{} {} {}", side, calls ? nonce_ : other_nonce_, calls ? other_nonce_ : nonce_));
 }
 
+// Not CRYPTO_memcmp: libcrypto is loaded only by load_mac(), and cores link no library.
 bool are_equal(std::string_view one, std::string_view other) {
   if (one.size() != other.size()) return false;
   unsigned int difference = 0;

@@ -1,13 +1,15 @@
 #pragma once
 
-// What GET /status of a leader returns, as values. docs/reference.md describes each field;
-// status_json.hpp turns them into JSON.
+// What GET /status of a leader returns. docs/reference.md describes each field.
 
+#include "base/error.hpp"
 #include "base/time.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -73,5 +75,16 @@ struct JobStatus {
 
   bool operator==(const JobStatus&) const = default;
 };
+
+/// More than the largest job needs: 16,384 nodes with 8 workers each.
+inline constexpr std::size_t kStatusBytesMax = std::size_t{32} * 1024 * 1024;
+
+/// `status` as one JSON object and a newline, as docs/reference.md describes it. Bytes that are not
+/// UTF-8 are replaced.
+std::string to_json(const JobStatus& status);
+
+/// Reads what to_json() wrote, also in a later version: unknown fields are skipped. Fails with
+/// kProtocol, naming the field that is missing, repeated, of another type or out of its range.
+Result<JobStatus> parse_status(std::string_view json);
 
 }  // namespace ddprun

@@ -19,20 +19,6 @@ Value::Value(std::string_view bytes) {
   block_->size = static_cast<std::uint32_t>(bytes.size());
 }
 
-Value::Value(const Value& other) : block_(other.block_) {
-  if (block_ != nullptr) ++block_->owners;
-}
-
-Value& Value::operator=(const Value& other) {
-  if (this != &other) *this = Value(other);
-  return *this;
-}
-
-Value& Value::operator=(Value&& other) noexcept {
-  std::swap(block_, other.block_);
-  return *this;
-}
-
 void Value::append(std::string_view bytes) {
   if (bytes.empty()) return;
   const std::size_t total = size() + bytes.size();
@@ -42,18 +28,15 @@ void Value::append(std::string_view bytes) {
   block_->size = static_cast<std::uint32_t>(total);
 }
 
-void Value::release() {
-  if (block_ != nullptr && --block_->owners == 0) std::free(block_);
-}
-
 // REQUIRES: nobody else owns the block. From malloc, because realloc moves the pages of a large
 // value instead of copying them.
 void Value::reserve(std::size_t capacity) {
   DDPRUN_CHECK(capacity <= std::numeric_limits<std::uint32_t>::max());
   const bool fresh = block_ == nullptr;
-  void* const memory = std::realloc(block_, sizeof(Block) + capacity);
+  void* const memory = std::realloc(block_.get(), sizeof(Block) + capacity);
   if (memory == nullptr) throw std::bad_alloc();
-  block_ = static_cast<Block*>(memory);
+  static_cast<void>(block_.detach());  // realloc has freed or moved it
+  block_.reset(static_cast<Block*>(memory), /*add_ref=*/false);
   if (fresh) *block_ = Block{.owners = 1, .size = 0, .capacity = 0};
   block_->capacity = static_cast<std::uint32_t>(capacity);
 }
@@ -77,10 +60,10 @@ void ValueBuilder::append(std::string_view bytes) {
 
 std::span<char> ValueBuilder::space() {
   if (missing() == 0) return {};
-  Value::Block* block = value_.block_;
+  Value::Block* block = value_.block_.get();
   if (block->size == block->capacity) {
     value_.reserve(std::min(size_, 2 * std::size_t{block->capacity}));
-    block = value_.block_;
+    block = value_.block_.get();
   }
   return {block->bytes() + block->size, std::size_t{block->capacity} - block->size};
 }

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <span>
 #include <string_view>
 
@@ -15,11 +18,6 @@ class Value {
  public:
   Value() = default;
   explicit Value(std::string_view bytes);
-  ~Value() { release(); }
-  Value(const Value& other);
-  Value& operator=(const Value& other);
-  Value(Value&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
-  Value& operator=(Value&& other) noexcept;
 
   /// Adds `bytes` at the end, for this owner alone. In place where nobody else owns the bytes, with
   /// room to spare, so that many small appends cost linear time.
@@ -27,12 +25,12 @@ class Value {
 
   std::string_view view() const {
     if (block_ == nullptr) return {};
-    return {reinterpret_cast<const char*>(block_ + 1), block_->size};
+    return {block_->bytes(), block_->size};
   }
   std::size_t size() const { return view().size(); }
 
   /// Begins to bring the bytes into the cache: they are looked at soon.
-  void prefetch() const { __builtin_prefetch(block_); }
+  void prefetch() const { __builtin_prefetch(block_.get()); }
 
  private:
   friend class ValueBuilder;
@@ -43,12 +41,16 @@ class Value {
     std::uint32_t capacity;
 
     char* bytes() { return reinterpret_cast<char*>(this + 1); }
+
+    friend void intrusive_ptr_add_ref(Block* block) { ++block->owners; }
+    friend void intrusive_ptr_release(Block* block) {
+      if (--block->owners == 0) std::free(block);
+    }
   };
 
-  void release();
   void reserve(std::size_t capacity);
 
-  Block* block_ = nullptr;  // null: empty
+  boost::intrusive_ptr<Block> block_;  // null: empty
 };
 
 /// Makes a Value of a known size out of pieces. Memory grows with what has arrived, so that a

@@ -6,7 +6,7 @@
 #include "base/check.hpp"
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/message_json.hpp"
-#include "rendezvous/core/status_json.hpp"
+#include "rendezvous/core/status.hpp"
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/core/protocol.hpp"
+#include "rendezvous/core/frame.hpp"
 
 #include <gtest/gtest.h>
 

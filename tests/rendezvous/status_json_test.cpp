@@ -1,4 +1,4 @@
-#include "rendezvous/core/status_json.hpp"
+#include "rendezvous/core/status.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

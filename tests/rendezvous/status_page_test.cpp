@@ -1,6 +1,6 @@
 #include "rendezvous/status_page.hpp"
 
-#include "rendezvous/core/status_json.hpp"
+#include "rendezvous/core/status.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "base/parse.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/status/core/status_text.hpp"
-#include "rendezvous/core/status_json.hpp"
+#include "rendezvous/core/status.hpp"
 #include "rendezvous/http_get.hpp"
 #include "rendezvous/job_files.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/core/status_json.hpp"
+#include "rendezvous/core/status.hpp"
 
 #include "rendezvous/core/json_reader.hpp"
 #include "rendezvous/core/json_writer.hpp"
