@@ -172,7 +172,7 @@ void LocalWorkers::perform(const Supervisor::Spawn& effect) {
   const auto pid = group_.start(place);
   if (!pid) return events_.put_first(spawn_failed(local_rank, pid.error()));
   dependencies_.journal.record(entry("worker_started", local_rank, *pid));
-  reporter_.worker_started(place.rank, local_rank, *pid);
+  reporter_.worker_started(place.rank(), local_rank, *pid);
   events_.put_first(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
 }
 
@@ -280,17 +280,7 @@ FailureNews LocalWorkers::failure_of(const WorkerFailure& failure) const {
 WorkerPlace LocalWorkers::place_of(int local_rank) const {
   WorkerPlace place;
   place.local_rank = local_rank;
-  place.rank = round_.start.place.first_rank + local_rank;
-  place.world_size = round_.start.place.world_size;
-  place.group_rank = round_.start.place.group_rank;
-  place.group_size = round_.start.place.group_size;
-  place.attempt = round_.start.progress.attempt;
-  place.term = round_.start.round.term;
-  place.round = round_.start.round.number;
-  place.restart_reason = round_.start.progress.reason;
-  place.previous_world_size = round_.start.progress.previous_world;
-  place.master = round_.start.master;
-  place.nodes = round_.start.hosts;
+  place.round = round_.start;
   place.interface = round_.interface;
   place.notice_file = dependencies_.notice_file.path();
   if (timers_ != nullptr) place.timer_file = timers_->path();

@@ -260,24 +260,25 @@ Result<void> RendezvousNetwork::serve_at(const Endpoint& endpoint) {
   return {};
 }
 
-OwnNode RendezvousNetwork::own_node(std::string host, std::uint64_t chance) const {
-  OwnNode own;
-  own.host = std::move(host);
-  own.chance = chance;
-  own.started_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+RendezvousPolicy RendezvousNetwork::own_node(std::string host, std::uint64_t chance) const {
+  RendezvousPolicy own;
+  own.node.incarnation = Incarnation{chance};
+  own.node.host = std::move(host);
+  own.node.listens.host = plan_.rendezvous.local_address;
+  if (server_) own.node.listens.port = server_->port();
+  own.node.machine = own_machine();
   own.bootstraps = hosting_.bootstraps;
+  own.bootstrapped_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count();
   own.hosts_if_called = hosting_.hosts_if_called;
   own.cannot_host = hosting_.cannot_host;
-  own.cannot_listen = hosting_.cannot_listen;
+  own.if_unanswered = hosting_.cannot_listen;
   own.took_part = guard_.took_part();
   own.meets_by_name = plan_.rendezvous.endpoint && has_name(*plan_.rendezvous.endpoint);
-  own.listens.host = plan_.rendezvous.local_address;
-  if (server_) own.listens.port = server_->port();
   own.master = master_;
-  own.machine = own_machine();
   if (links_) own.survivors = advertised(advertised_job());
+  own.seed = chance;
   return own;
 }
 

@@ -44,8 +44,9 @@ class RendezvousNetwork {
   RendezvousNetwork& operator=(const RendezvousNetwork&) = delete;
 
   /// Whether this node bootstraps the job, where it listens, which machine this is, and which
-  /// agents of the job are on it.
-  OwnNode own_node(std::string host, std::uint64_t chance) const;
+  /// agents of the job are on it, for rendezvous_policy(). `chance` is random for each launch: the
+  /// incarnation, and the seed of its pauses.
+  RendezvousPolicy own_node(std::string host, std::uint64_t chance) const;
 
   /// Sets the receiver of events, and the page of /status. REQUIRES: called before serve_in().
   void listen(OnEvent on_event, std::function<HttpPage()> status) {

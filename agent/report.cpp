@@ -1,6 +1,5 @@
 #include "agent/report.hpp"
 
-#include "agent/core/missing_module.hpp"
 #include "agent/environments.hpp"
 #include "agent/error_file.hpp"
 #include "base/environment.hpp"

@@ -52,16 +52,9 @@ void Reporter::round_begins(const effects::StartWorkers& round, const std::strin
   }
   if (from_.plan.header && round.place.first_rank == 0) {
     from_.journal.report_lines(header_text(
-        *from_.plan.header,
-        from_.plan.job_for_people(),
-        {.date = wall_time(Clock::now()),
-         .host = from_.host,
-         .attempt = round.progress.attempt,
-         .nodes = round.place.group_size,
-         .workers = round.place.world_size,
-         .master = round.master,
-         .interface = interface,
-         .python = from_.plan.command.interpreter}));
+        from_.plan,
+        round,
+        {.date = wall_time(Clock::now()), .host = from_.host, .interface = interface}));
   }
   torch_events_.round_begins(round);
 }

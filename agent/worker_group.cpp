@@ -63,7 +63,9 @@ WorkerGroup::WorkerGroup(
 Result<pid_t> WorkerGroup::start(WorkerPlace place) {
   const auto index = static_cast<std::size_t>(place.local_rank);
   auto streams = streams_.attach(
-      {.attempt = place.attempt, .local_rank = place.local_rank, .rank = place.rank});
+      {.attempt = place.round.progress.attempt,
+       .local_rank = place.local_rank,
+       .rank = place.rank()});
   if (!streams) return streams.error();
   place.error_file = streams->error_file;
   error_files_[index] = streams->error_file;
@@ -72,7 +74,7 @@ Result<pid_t> WorkerGroup::start(WorkerPlace place) {
 
   SpawnRequest request;
   request.command = command_of(plan_, place);
-  request.waits = plan_.debug_rank == place.rank;
+  request.waits = plan_.debug_rank == place.rank();
   request.environment = *std::move(environment);
   request.out = streams->out.get();
   request.err = streams->err.get();

@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kRuleWidthMax = 60;
 constexpr std::string_view kNoOthers = "  <NO_OTHER_FAILURES>\n";
 constexpr std::string_view kContinuation = "\n              ";  // below a field's value
+constexpr std::string_view kNameLetters =
+    "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 std::string indented(std::string_view text, std::string_view margin) {
   std::string out;
@@ -269,6 +271,17 @@ std::string comparable_line(std::string_view text) {
   }
   out.resize(std::min(out.size(), kBytesMax));
   return out;
+}
+
+std::string missing_module(std::string_view text) {
+  constexpr std::string_view kSaid = "No module named ";
+  const std::string_view line = last_line(text);
+  const std::size_t at = line.rfind(kSaid);
+  if (at == std::string_view::npos) return {};
+  std::string_view name = line.substr(at + kSaid.size());
+  if (name.starts_with('\'')) name.remove_prefix(1);  // `python -m` prints no quotes
+  name = name.substr(0, name.find_first_of(".'; "));
+  return std::string(name.find_first_not_of(kNameLetters) == std::string_view::npos ? name : "");
 }
 
 std::vector<TextLine> last_output(const FailureReport& report) {

@@ -87,6 +87,10 @@ const std::string& last_words(const FailureDetails& details);
 /// names). Printable ASCII, at most 200 bytes.
 std::string comparable_line(std::string_view text);
 
+/// The package that an import failed for, from the last lines of a worker: "torch" for
+/// "ModuleNotFoundError: No module named 'torch.nn'". Empty if there is no such line.
+std::string missing_module(std::string_view text);
+
 /// The last kFailureLinesMax lines of the culprit's output, for the console of another node.
 std::vector<TextLine> last_output(const FailureReport& report);
 

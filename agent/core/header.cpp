@@ -5,23 +5,25 @@
 namespace ddprun {
 
 std::string header_text(
-    const HeaderPlan& header, std::string_view run_id, const HeaderFacts& facts) {
+    const LaunchPlan& plan, const effects::StartWorkers& round, const HeaderFacts& facts) {
+  const HeaderPlan& header = plan.header.value();
+  const std::string& python = plan.command.interpreter;
   std::string text = fmt::format(
       "ddprun: date={} host={} job={} attempt={} nodes={} workers={} gpus={} master={}",
       facts.date,
       facts.host,
-      run_id,
-      facts.attempt,
-      facts.nodes,
-      facts.workers,
+      plan.job_for_people(),
+      round.progress.attempt,
+      round.place.group_size,
+      round.place.world_size,
       header.gpus,
-      facts.master.to_string());
+      round.master.to_string());
   if (!facts.interface.empty()) text += fmt::format(" interface={}", facts.interface);
-  if (!facts.python.empty()) text += fmt::format(" python={}", facts.python);
+  if (!python.empty()) text += fmt::format(" python={}", python);
   const bool is_one_line = header.commit.find('\n') == std::string::npos;
   if (!header.commit.empty() && is_one_line) text += fmt::format(" commit={}", header.commit);
   text += '\n';
-  if (header.slurm_restarts > 0 && facts.attempt == 0) {
+  if (header.slurm_restarts > 0 && round.progress.attempt == 0) {
     text += fmt::format("ddprun: restarted {} times by SLURM\n", header.slurm_restarts);
   }
   return text;

@@ -3,7 +3,6 @@
 // What the command line asks of one node, as valid values: launcher/ creates a LaunchPlan, agent/
 // carries it out. Code after this point reads no flag and no PET_ variable.
 
-#include "agent/core/leftovers.hpp"
 #include "base/endpoint.hpp"
 #include "base/exit_status.hpp"
 #include "base/node_range.hpp"
@@ -45,6 +44,18 @@ struct StreamsPlan {
     const auto found = by_rank.find(local_rank);
     return found == by_rank.end() ? all : found->second;
   }
+};
+
+/// --leftover: what to do with processes that workers which exited with 0 left behind.
+enum class LeftoverMode : std::uint8_t {
+  kKill,
+  kWait,  // until they have ended, or the limit has passed
+  kKeep,  // they outlive ddprun
+};
+
+struct LeftoverPlan {
+  LeftoverMode mode = LeftoverMode::kKill;
+  Duration limit = std::chrono::minutes(10);  // of kWait
 };
 
 /// What every worker executes.

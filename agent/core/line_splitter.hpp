@@ -2,6 +2,8 @@
 
 // Cuts a byte stream into whole lines, in bounded memory: so many workers can share a console.
 
+#include "base/check.hpp"
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -16,7 +18,9 @@ namespace ddprun {
 class LineSplitter {
  public:
   /// REQUIRES: line_bytes_max > 0. Never holds back more than that.
-  explicit LineSplitter(std::size_t line_bytes_max);
+  explicit LineSplitter(std::size_t line_bytes_max) : line_bytes_max_(line_bytes_max) {
+    DDPRUN_CHECK(line_bytes_max > 0);
+  }
 
   /// Takes the next bytes and passes what is complete to `sink(std::string_view)`, in any number of
   /// calls. Most bytes are passed on without a copy.

@@ -3,8 +3,7 @@
 #include "base/parse.hpp"
 
 #include <algorithm>
-#include <array>
-#include <utility>
+#include <map>
 
 namespace ddprun {
 namespace {
@@ -73,26 +72,26 @@ void append_line(std::string_view prefix, std::string_view line, std::string& ou
 
 }  // namespace
 
+std::string expand(std::string_view text, const std::map<std::string_view, std::string>& names) {
+  std::string expanded;
+  while (!text.empty()) {
+    const auto [name, size] = placeholder_of(text);
+    const auto found = names.find(name);
+    const bool is_known = size != 0 && found != names.end();
+    expanded += is_known ? found->second : text.substr(0, 1);
+    text.remove_prefix(is_known ? size : 1);
+  }
+  return expanded;
+}
+
 std::string expand_prefix(std::string_view text, const PrefixValues& values) {
-  const std::array<std::pair<std::string_view, std::string>, 5> names = {
+  return expand(
+      text,
       {{"$", "$"},
        {"role_name", std::string(values.role)},
        {"rank", std::to_string(values.rank)},
        {"local_rank", std::to_string(values.local_rank)},
-       {"hostname", std::string(values.host)}}};
-  std::string expanded;
-  while (!text.empty()) {
-    const auto [name, size] = placeholder_of(text);
-    const auto* const found = std::ranges::find(names, name, &decltype(names)::value_type::first);
-    if (size == 0 || found == names.end()) {
-      expanded.push_back(text.front());
-      text.remove_prefix(1);
-    } else {
-      expanded.append(found->second);
-      text.remove_prefix(size);
-    }
-  }
-  return expanded;
+       {"hostname", std::string(values.host)}});
 }
 
 std::size_t append_prefixed(

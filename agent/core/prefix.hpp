@@ -1,8 +1,10 @@
 #pragma once
 
-// The prefix of a worker's lines on the console, and the filter for duplicated lines.
+// The prefix of a worker's lines on the console, the variables in it, and the filter for duplicated
+// lines.
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +20,9 @@ struct PrefixValues {
   int local_rank = 0;
   std::string_view host;
 };
+
+/// `text` with ${name} and $name replaced by the value of each of `names`; anything else stays.
+std::string expand(std::string_view text, const std::map<std::string_view, std::string>& names);
 
 /// `text` with ${role_name}, ${rank}, ${local_rank} and ${hostname}, also without the braces,
 /// replaced, and $$ by $; anything else stays. The same as Template.safe_substitute() of Python's

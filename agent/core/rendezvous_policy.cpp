@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -38,13 +39,12 @@ std::string as_plain_text(std::string_view text, std::size_t bytes_max) {
 }
 
 /// What may be wrong if no node answers at the endpoint, besides that the others are late.
-std::string if_unanswered(const RendezvousPlan& rendezvous, const OwnNode& own) {
+std::string if_unanswered(const RendezvousPlan& rendezvous, bool hosts_if_called) {
   const bool may_be_virtual = rendezvous.bootstraps == Bootstraps::kIfItCanBind &&
                               !rendezvous.recognizes_endpoint && rendezvous.endpoint;
-  if (!own.cannot_listen.empty()) return own.cannot_listen;
   if (!may_be_virtual) return "";
   const std::string& host = rendezvous.endpoint->host;
-  if (own.hosts_if_called) {
+  if (hosts_if_called) {
     return fmt::format(
         "ddprun has not started there, or cannot listen, or {} is no address of any node, and no "
         "connection to it has reached --node-rank 0, which is here; give --rdzv-conf is_host=true "
@@ -70,16 +70,12 @@ std::string if_alone(const RendezvousPlan& rendezvous) {
 
 }  // namespace
 
-RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
+RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, RendezvousPolicy own) {
   const RendezvousPlan& rendezvous = plan.rendezvous;
-  RendezvousPolicy policy;
+  RendezvousPolicy policy = std::move(own);
   policy.job = plan.job_among_nodes();
-  policy.node.incarnation = Incarnation{own.chance};
-  policy.node.host = own.host;
-  policy.node.listens = own.listens;
   policy.node.node_rank = rendezvous.node_rank;
   policy.node.workers = plan.workers;
-  policy.node.machine = own.machine;
   policy.node.workload = {
       .program = as_plain_text(plan.command.name, kNameBytesMax),
       .role = as_plain_text(plan.role, kNameBytesMax),
@@ -97,10 +93,9 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
   policy.blames_nodes = !plan.node_check.arguments.empty();
   policy.has_own_console = !plan.shares_console;
   policy.must_run_itself = !plan.shared_store;
-  policy.bootstraps = own.bootstraps;
-  policy.bootstrapped_ms = own.started_ms;
-  policy.hosts_if_called = own.hosts_if_called;
-  policy.if_unanswered = if_unanswered(rendezvous, own);
+  if (policy.if_unanswered.empty()) {
+    policy.if_unanswered = if_unanswered(rendezvous, policy.hosts_if_called);
+  }
   policy.if_alone = if_alone(rendezvous);
   if (rendezvous.endpoint) {
     policy.meet.push_back(*rendezvous.endpoint);
@@ -109,11 +104,6 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
     for (const std::uint16_t port : rendezvous.refusal_ports)
       policy.refusals.push_back({.host = rendezvous.endpoint->host, .port = port});
   }
-  policy.took_part = own.took_part;
-  policy.cannot_host = own.cannot_host;
-  policy.meets_by_name = own.meets_by_name;
-  policy.survivors = own.survivors;
-  policy.master = own.master;
   policy.lease = rendezvous.lease;
   policy.trusts_reset = rendezvous.trusts_reset;
   policy.trusts_replacement = rendezvous.trusts_replacement;
@@ -127,7 +117,6 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, const OwnNode& own) {
     policy.notice_delay = kNoticeDelay;
     policy.search_timeout = kSlurmSearchTimeout;
   }
-  policy.seed = own.chance;
   return policy;
 }
 

@@ -279,7 +279,6 @@ void Supervisor::advance(int local_rank, WorkerInput input, Effects& out) {
   one.state = found.next;
   switch (found.action) {
     case WorkerAction::kNothing:
-    case WorkerAction::kReport:  // judge() and check_saved() do
       return;
     case WorkerAction::kSpawn:
       out.emplace_back(Spawn{.local_rank = local_rank});

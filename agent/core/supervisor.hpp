@@ -1,14 +1,13 @@
 #pragma once
 
 // Supervisor decides everything about the workers of one node, and performs nothing. Its phases
-// are the table in supervisor_table.hpp. Rounds come from outside, one after the other; whether
+// are the tables in supervisor_table.hpp. Rounds come from outside, one after the other; whether
 // there is another one is decided elsewhere. agent/local_workers.cpp performs the effects in order
 // and keeps one timer, set to next_deadline().
 
-#include "agent/core/leftovers.hpp"
+#include "agent/core/launch_plan.hpp"
 #include "agent/core/process_end.hpp"
 #include "agent/core/supervisor_table.hpp"
-#include "agent/core/worker.hpp"
 #include "agent/core/worker_failure.hpp"
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"

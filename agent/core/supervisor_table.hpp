@@ -1,7 +1,8 @@
 #pragma once
 
 // The workers of one node as a table of phases × inputs, so that a reader can enumerate what will
-// happen. Supervisor steps it and does what a step asks for; worker.hpp is the table of one worker.
+// happen, and below it the table of one worker. Supervisor steps them and does what a step asks
+// for; nothing else decides when a worker is started, stopped or killed.
 //
 //   kIdle ──▶ kRunning ──▶ kStopping ──▶ kSweeping ──▶ kIdle     (a failure, or an order to stop)
 //                 │            └──▶ kKilling ──▶ kSweepKilling ──▶ kIdle or kGivenUp
@@ -11,7 +12,7 @@
 // Leftovers are the processes that workers left behind, in any session. None of them lives on into
 // the next round (R2).
 
-#include "agent/core/leftovers.hpp"
+#include "agent/core/launch_plan.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -100,6 +101,50 @@ constexpr SupervisorStep step(SupervisorPhase phase, SupervisorInput input) {
   };
   // clang-format on
   return kTable[static_cast<std::size_t>(phase)][static_cast<std::size_t>(input)];
+}
+
+enum class WorkerState : std::uint8_t {
+  kIdle,      // not started in this round
+  kRunning,   // started; may have ended unnoticed
+  kStopping,  // was sent the stop signal, has its grace
+  kKilling,   // was sent SIGKILL
+  kExited,    // ended, and its status is known
+};
+
+enum class WorkerInput : std::uint8_t {
+  kStart,   // begin a round
+  kStop,    // the round is over
+  kKill,    // the grace is over, or there is none
+  kReaped,  // the kernel reported how it ended, or it could not be started
+};
+
+enum class WorkerAction : std::uint8_t { kNothing, kSpawn, kSendStop, kSendKill, kBug };
+
+struct WorkerStep {
+  // No default constructor: a missing cell or row of the table does not compile.
+  constexpr WorkerStep(WorkerState state, WorkerAction what) : next(state), action(what) {}
+  WorkerState next;
+  WorkerAction action;
+};
+
+inline constexpr std::size_t kWorkerStates = 5;
+inline constexpr std::size_t kWorkerInputs = 4;
+
+/// What follows from an input. Total: every state answers every input.
+constexpr WorkerStep step(WorkerState state, WorkerInput input) {
+  using enum WorkerState;
+  using enum WorkerAction;
+  // clang-format off
+  constexpr WorkerStep kTable[kWorkerStates][kWorkerInputs] = {
+      // kStart            kStop                   kKill                   kReaped
+      {{kRunning, kSpawn}, {kIdle, kNothing},      {kIdle, kNothing},      {kIdle, kBug}},       // kIdle
+      {{kRunning, kBug},   {kStopping, kSendStop}, {kKilling, kSendKill},  {kExited, kNothing}},  // kRunning
+      {{kStopping, kBug},  {kStopping, kNothing},  {kKilling, kSendKill},  {kExited, kNothing}},  // kStopping
+      {{kKilling, kBug},   {kKilling, kNothing},   {kKilling, kNothing},   {kExited, kNothing}},  // kKilling
+      {{kRunning, kSpawn}, {kExited, kNothing},    {kExited, kNothing},    {kExited, kBug}},     // kExited
+  };
+  // clang-format on
+  return kTable[static_cast<std::size_t>(state)][static_cast<std::size_t>(input)];
 }
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "agent/core/worker_environment.hpp"
 
+#include "agent/core/prefix.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 
@@ -47,6 +48,11 @@ class Environment {
     index_.erase(found);
   }
 
+  void set_or_remove(const char* name, std::string_view value) {
+    if (value.empty()) return remove(name);
+    set(name, value);
+  }
+
   std::optional<std::string> get(const char* name) const {
     const auto found = index_.find(name);
     if (found == index_.end()) return std::nullopt;
@@ -64,51 +70,45 @@ class Environment {
   std::map<std::string, std::size_t, std::less<>> index_;
 };
 
-void set_ranks(const LaunchPlan& plan, const WorkerPlace& place, Environment& environment) {
-  environment.set(contract::kRank, place.rank);
-  environment.set(contract::kWorldSize, place.world_size);
-  environment.set(contract::kLocalRank, plan.virtual_local_rank ? 0 : place.local_rank);
+void set_ranks(const LaunchPlan& plan, const WorkerPlace& worker, Environment& environment) {
+  const Place& node = worker.round.place;
+  environment.set(contract::kRank, worker.rank());
+  environment.set(contract::kWorldSize, node.world_size);
+  environment.set(contract::kLocalRank, plan.virtual_local_rank ? 0 : worker.local_rank);
   environment.set(contract::kLocalWorldSize, plan.workers);
-  environment.set(contract::kGroupRank, place.group_rank);
-  environment.set(contract::kGroupWorldSize, place.group_size);
+  environment.set(contract::kGroupRank, node.group_rank);
+  environment.set(contract::kGroupWorldSize, node.group_size);
   environment.set(contract::kRoleName, plan.role);
-  environment.set(contract::kRoleRank, place.rank);
-  environment.set(contract::kRoleWorldSize, place.world_size);
+  environment.set(contract::kRoleRank, worker.rank());
+  environment.set(contract::kRoleWorldSize, node.world_size);
 }
 
-void set_job(const LaunchPlan& plan, const WorkerPlace& place, Environment& environment) {
-  environment.set(contract::kMasterAddr, place.master.host);
-  environment.set(contract::kMasterPort, place.master.port);
+void set_job(const LaunchPlan& plan, const WorkerPlace& worker, Environment& environment) {
+  const effects::StartWorkers& round = worker.round;
+  environment.set(contract::kMasterAddr, round.master.host);
+  environment.set(contract::kMasterPort, round.master.port);
   environment.set(contract::kUseAgentStore, plan.shared_store ? "True" : "False");
   environment.set(contract::kRunId, plan.run_id);
-  environment.set(contract::kRestartCount, place.attempt);
+  environment.set(contract::kRestartCount, round.progress.attempt);
   environment.set(contract::kMaxRestarts, plan.max_restarts);
-  environment.set(contract::kErrorFile, place.error_file);
+  environment.set(contract::kErrorFile, worker.error_file);
   environment.set(contract::kSignalsToHandle, plan.signals_text);
-  environment.set(contract::kNodes, place.nodes);
-  if (place.notice_file.empty()) {
-    environment.remove(contract::kNoticeFile);
-  } else {
-    environment.set(contract::kNoticeFile, place.notice_file);
-  }
-  if (place.timer_file.empty()) {
-    environment.remove(contract::kTimerFile);
-  } else {
-    environment.set(contract::kTimerFile, place.timer_file);
-  }
-  environment.set(contract::kTerm, place.term);
-  environment.set(contract::kTermAlias, place.term);
-  environment.set(contract::kRound, place.round);
+  environment.set(contract::kNodes, round.hosts);
+  environment.set_or_remove(contract::kNoticeFile, worker.notice_file);
+  environment.set_or_remove(contract::kTimerFile, worker.timer_file);
+  environment.set(contract::kTerm, round.round.term);
+  environment.set(contract::kTermAlias, round.round.term);
+  environment.set(contract::kRound, round.round.number);
 }
 
-void set_restart(const WorkerPlace& place, Environment& environment) {
-  if (place.attempt == 0) {
+void set_restart(const Progress& progress, Environment& environment) {
+  if (progress.attempt == 0) {
     environment.remove(contract::kRestartReason);
     environment.remove(contract::kPreviousWorldSize);
     return;
   }
-  environment.set(contract::kRestartReason, place.restart_reason);
-  environment.set(contract::kPreviousWorldSize, place.previous_world_size);
+  environment.set(contract::kRestartReason, progress.reason);
+  environment.set(contract::kPreviousWorldSize, progress.previous_world);
 }
 
 /// The one device for this worker. Entries may be numbers, "GPU-…" or "MIG-…": they are text.
@@ -135,7 +135,7 @@ Result<std::vector<std::string>> worker_environment(
   Environment environment(inherited);
   set_ranks(plan, place, environment);
   set_job(plan, place, environment);
-  set_restart(place, environment);
+  set_restart(place.round.progress, environment);
   if (plan.task) environment.set(contract::kTaskId, plan.task->id);
   environment.remove(contract::kSecret);
   environment.set_default(contract::kNcclAsyncErrorHandling, "1");
@@ -164,30 +164,7 @@ Result<std::vector<std::string>> worker_environment(
 }
 
 std::string with_local_rank(std::string_view text, int local_rank) {
-  constexpr std::string_view kBraced = "${local_rank}";
-  constexpr std::string_view kPlain = "$local_rank";
-  std::string out;
-  while (!text.empty()) {
-    if (text.starts_with(kBraced)) {
-      out += fmt::to_string(local_rank);
-      text.remove_prefix(kBraced.size());
-      continue;
-    }
-    if (text.starts_with(kPlain)) {
-      const std::string_view rest = text.substr(kPlain.size());
-      const char next = rest.empty() ? ' ' : rest.front();
-      const bool longer_name = next == '_' || (next >= '0' && next <= '9') ||
-                               (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
-      if (!longer_name) {
-        out += fmt::to_string(local_rank);
-        text = rest;
-        continue;
-      }
-    }
-    out += text.front();
-    text.remove_prefix(1);
-  }
-  return out;
+  return expand(text, {{"local_rank", fmt::to_string(local_rank)}});
 }
 
 }  // namespace ddprun

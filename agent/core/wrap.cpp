@@ -14,13 +14,13 @@ constexpr std::string_view kLetters = "nrlwj%";
 std::string meaning(char letter, const WorkerPlace& place, std::string_view run_id) {
   switch (letter) {
     case 'n':
-      return fmt::to_string(place.group_rank);
+      return fmt::to_string(place.round.place.group_rank);
     case 'r':
-      return fmt::to_string(place.rank);
+      return fmt::to_string(place.rank());
     case 'l':
       return fmt::to_string(place.local_rank);
     case 'w':
-      return fmt::to_string(place.world_size);
+      return fmt::to_string(place.round.place.world_size);
     case 'j':
       return std::string(run_id);
     default:

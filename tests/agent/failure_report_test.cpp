@@ -1,7 +1,5 @@
 #include "agent/core/failure_report.hpp"
 
-#include "agent/core/missing_module.hpp"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -32,18 +32,16 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   plan.command.text = "/x/train.py --name caf\xC3\xA9";
   plan.rendezvous.trusts_replacement = true;
   plan.rendezvous.fence_directory = "/shared";
-  const auto policy = rendezvous_policy(
-      plan,
-      {.host = "node1",
-       .chance = 42,
-       .bootstraps = false,
-       .took_part = true,
-       .cannot_host = "port 29400 is used by nc (pid 7)",
-       .cannot_listen = {},
-       .listens = {.host = "10.0.0.2", .port = 40'000},
-       .master = {.host = "", .port = 40'000},
-       .machine = {.boot = "b7", .id = "m1"},
-       .survivors = {{.host = "10.0.0.2", .port = 40'001}}});
+  RendezvousPolicy own;
+  own.node.incarnation = Incarnation{42};
+  own.node.host = "node1";
+  own.node.listens = {.host = "10.0.0.2", .port = 40'000};
+  own.node.machine = {.boot = "b7", .id = "m1"};
+  own.bootstraps = false;
+  own.took_part = true;
+  own.cannot_host = "port 29400 is used by nc (pid 7)";
+  own.survivors = {{.host = "10.0.0.2", .port = 40'001}};
+  const auto policy = rendezvous_policy(plan, own);
   EXPECT_EQ(policy.job, "job7@812_step1");
   EXPECT_EQ(policy.survivors, std::vector({Endpoint{.host = "10.0.0.2", .port = 40'001}}));
   const NodeInfo node = {

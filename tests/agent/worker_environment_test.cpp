@@ -27,11 +27,11 @@ LaunchPlan plan_of(int workers) {
 WorkerPlace place_of(int rank, int world) {
   WorkerPlace place;
   place.local_rank = rank;
-  place.rank = rank;
-  place.world_size = world;
-  place.master = {.host = "127.0.0.1", .port = 29'400};
+  place.round.round = {.term = 1, .number = 1};
+  place.round.place.world_size = world;
+  place.round.master = {.host = "127.0.0.1", .port = 29'400};
+  place.round.hosts = "n1";
   place.error_file = "/logs/error.json";
-  place.nodes = "n1";
   return place;
 }
 
@@ -104,10 +104,10 @@ TEST(WorkerEnvironment, GivesEachWorkerOneThreadAtLeast) {
 
 TEST(WorkerEnvironment, TellsARestartWhyAndWhatItWas) {
   WorkerPlace place = place_of(0, 2);
-  place.attempt = 2;
-  place.round = 3;
-  place.restart_reason = "local rank 1 (pid 9) exited with status 3";
-  place.previous_world_size = 2;
+  place.round.round.number = 3;
+  place.round.progress.attempt = 2;
+  place.round.progress.reason = "local rank 1 (pid 9) exited with status 3";
+  place.round.progress.previous_world = 2;
   const auto environment = worker_environment(plan_of(2), place, {});
   EXPECT_THAT(*environment, Contains("TORCHELASTIC_RESTART_COUNT=2"));
   EXPECT_THAT(*environment, Contains("DDPRUN_ROUND=3"));

@@ -1,4 +1,4 @@
-#include "agent/core/worker.hpp"
+#include "agent/core/supervisor_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,15 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace ddprun {
 namespace {
 
 WorkerPlace place_of_rank_5() {
   WorkerPlace place;
-  place.group_rank = 2;
-  place.rank = 5;
   place.local_rank = 1;
-  place.world_size = 8;
+  place.round.place = {.group_rank = 2, .group_size = 4, .first_rank = 4, .world_size = 8};
   return place;
 }
 
@@ -37,22 +37,30 @@ TEST(Wrap, KnowsAPercentSignThatMeansNothing) {
   EXPECT_EQ(unknown_placeholder("50%"), "%");
 }
 
+LaunchPlan plan_with(HeaderPlan header) {
+  LaunchPlan plan;
+  plan.run_id = "7782523";
+  plan.header = std::move(header);
+  return plan;
+}
+
+effects::StartWorkers round_of(int attempt) {
+  effects::StartWorkers round;
+  round.place.group_size = 2;
+  round.place.world_size = 4;
+  round.progress.attempt = attempt;
+  round.master = {.host = "node0", .port = 12'523};
+  return round;
+}
+
 HeaderFacts facts() {
-  return {
-      .date = "2026-11-21_08:13:00",
-      .host = "node0",
-      .attempt = 0,
-      .nodes = 2,
-      .workers = 4,
-      .master = {.host = "node0", .port = 12'523},
-      .interface = "",
-      .python = ""};
+  return {.date = "2026-11-21_08:13:00", .host = "node0", .interface = ""};
 }
 
 TEST(Header, SaysWhatRunsWhere) {
-  const HeaderPlan plan{.gpus = 2, .commit = "c0ffee", .slurm_restarts = 0};
+  const auto plan = plan_with({.gpus = 2, .commit = "c0ffee", .slurm_restarts = 0});
   EXPECT_EQ(
-      header_text(plan, "7782523", facts()),
+      header_text(plan, round_of(0), facts()),
       "ddprun: date=2026-11-21_08:13:00 host=node0 job=7782523 attempt=0 nodes=2 workers=4 gpus=2 "
       "master=node0:12523 commit=c0ffee\n");
 }
@@ -60,22 +68,22 @@ TEST(Header, SaysWhatRunsWhere) {
 TEST(Header, NamesTheInterfaceThatWorkersAreToldToUse) {
   HeaderFacts told = facts();
   told.interface = "eth0";
-  EXPECT_TRUE(header_text({}, "7", told).ends_with(" master=node0:12523 interface=eth0\n"));
+  EXPECT_TRUE(header_text(plan_with({}), round_of(0), told)
+                  .ends_with(" master=node0:12523 interface=eth0\n"));
 }
 
 TEST(Header, NamesThePythonThatRunsTheWorkers) {
-  HeaderFacts told = facts();
-  told.python = "/opt/venv/bin/python";
-  EXPECT_TRUE(header_text({}, "7", told).ends_with(":12523 python=/opt/venv/bin/python\n"));
+  LaunchPlan plan = plan_with({});
+  plan.command.interpreter = "/opt/venv/bin/python";
+  EXPECT_TRUE(
+      header_text(plan, round_of(0), facts()).ends_with(":12523 python=/opt/venv/bin/python\n"));
 }
 
 TEST(Header, SaysInTheFirstAttemptThatSlurmHasStartedTheJobAgain) {
-  const HeaderPlan plan{.gpus = 0, .commit = "", .slurm_restarts = 1};
-  EXPECT_TRUE(header_text(plan, "7", facts())
+  const auto plan = plan_with({.gpus = 0, .commit = "", .slurm_restarts = 1});
+  EXPECT_TRUE(header_text(plan, round_of(0), facts())
                   .ends_with("master=node0:12523\nddprun: restarted 1 times by SLURM\n"));
-  HeaderFacts later = facts();
-  later.attempt = 1;
-  EXPECT_TRUE(header_text(plan, "7", later).ends_with("master=node0:12523\n"));
+  EXPECT_TRUE(header_text(plan, round_of(1), facts()).ends_with("master=node0:12523\n"));
 }
 
 }  // namespace
