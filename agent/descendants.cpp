@@ -1,19 +1,20 @@
 #include "agent/descendants.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/file.hpp"
+#include "base/parse.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <string_view>
+#include <system_error>
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -25,97 +26,63 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kPathBytes = 64;
-constexpr auto kRescanAfter = 10ms;  // after no child has ended: a quick scan may have missed one
+namespace fs = std::filesystem;
 
-using Path = std::array<char, kPathBytes>;
+constexpr std::size_t kFileBytesMax = std::size_t{1} << 20U;
+constexpr auto kRescanAfter = 10ms;  // after no child has ended: a quick scan may have missed one
 
 struct Parentage {
   pid_t parent = 0;
   bool is_zombie = false;
 };
 
-/// The start of a small file of /proc; 0 bytes if it cannot be read.
-std::size_t read_some(const char* path, char* buffer, std::size_t size) {
-  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
-  if (!file) return 0;
-  const ssize_t got = ::read(file.get(), buffer, size);
-  return got > 0 ? static_cast<std::size_t>(got) : 0;
-}
-
 /// State and parent from /proc/<pid>/stat; parent 0 if there is no such process.
 Parentage parentage_of(pid_t pid) {
-  Path path{};
-  std::snprintf(path.data(), path.size(), "/proc/%d/stat", pid);
-  std::array<char, 512> text{};
-  const std::size_t size = read_some(path.data(), text.data(), text.size() - 1);
-  if (size == 0) return {};
-  // The name is in parentheses and may contain any byte, so parse from the last parenthesis.
-  const char* end_of_name = std::strrchr(text.data(), ')');
-  if (end_of_name == nullptr || std::strlen(end_of_name) < 4) return {};
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid), kFileBytesMax);
+  if (!text) return {};
+  // The name is in parentheses and may contain any byte. Then: state, parent.
+  const auto fields = split(std::string_view(*text).substr(text->rfind(')') + 1), ' ');
+  if (fields.size() < 3) return {};
   return {
-      .parent = static_cast<pid_t>(std::strtol(end_of_name + 4, nullptr, 10)),
-      .is_zombie = end_of_name[2] == 'Z' || end_of_name[2] == 'X'};
+      .parent = parse_int<pid_t>(fields[2]).value_or(0),
+      .is_zombie = fields[1] == "Z" || fields[1] == "X"};
 }
 
-/// Calls `use` with every entry of a directory whose name is a number.
-template <class Use>
-bool for_each_number(const char* path, Use use) {
-  DIR* directory = ::opendir(path);
-  if (directory == nullptr) return false;
-  while (const dirent* entry = ::readdir(directory)) {
-    const long number = std::strtol(entry->d_name, nullptr, 10);
-    if (number > 0) use(static_cast<pid_t>(number));
+/// The names in a directory that are numbers.
+std::vector<pid_t> numbers_in(const fs::path& directory) {
+  std::vector<pid_t> numbers;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto number = parse_int<pid_t>(entry->path().filename().native());
+    if (number) numbers.push_back(*number);
   }
-  ::closedir(directory);
-  return true;
+  return numbers;
 }
 
-void append_numbers(const char* path, std::vector<pid_t>& out) {
-  std::array<char, 4096> text{};
-  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
-  if (!file) return;
-  pid_t number = 0;
-  for (;;) {
-    const ssize_t got = ::read(file.get(), text.data(), text.size());
-    if (got <= 0) return;
-    for (ssize_t i = 0; i < got; ++i) {
-      const char c = text[static_cast<std::size_t>(i)];
-      if (c >= '0' && c <= '9') {
-        number = number * 10 + (c - '0');
-      } else if (number > 0) {
-        out.push_back(number);
-        number = 0;
-      }
-    }
-  }
+/// The kernel's list of a thread's children, if it was built with them (CONFIG_PROC_CHILDREN).
+fs::path children_list(pid_t process, pid_t thread) {
+  return fmt::format("/proc/{}/task/{}/children", process, thread);
 }
 
-/// From the kernel's own lists, if it was built with them (CONFIG_PROC_CHILDREN).
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
-  Path tasks{};
-  std::snprintf(tasks.data(), tasks.size(), "/proc/%d/task", parent);
-  for_each_number(tasks.data(), [&](pid_t thread) {
-    Path list{};
-    std::snprintf(list.data(), list.size(), "/proc/%d/task/%d/children", parent, thread);
-    append_numbers(list.data(), children);
-  });
+  for (const pid_t thread : numbers_in(fmt::format("/proc/{}/task", parent))) {
+    const auto list = read_file(children_list(parent, thread), kFileBytesMax);
+    if (!list) continue;
+    for (const auto number : split(*list, ' ')) {
+      if (const auto child = parse_int<pid_t>(number)) children.push_back(*child);
+    }
+  }
   return children;
-}
-
-bool has_children_lists() {
-  Path list{};
-  std::snprintf(list.data(), list.size(), "/proc/self/task/%d/children", ::getpid());
-  return ::access(list.data(), R_OK) == 0;
 }
 
 std::multimap<pid_t, pid_t> children_of_all() {
   std::multimap<pid_t, pid_t> children;
-  for_each_number("/proc", [&](pid_t pid) {
+  for (const pid_t pid : numbers_in("/proc")) {
     const Parentage found = parentage_of(pid);
     if (found.parent > 0) children.emplace(found.parent, pid);
-  });
+  }
   return children;
 }
 
@@ -161,7 +128,8 @@ void become_subreaper() {
 }
 
 std::vector<pid_t> descendants_of(pid_t root, Search search, const Spared& spared) {
-  const bool quick = search == Search::kQuick && has_children_lists();
+  const bool quick = search == Search::kQuick &&
+                     ::access(children_list(::getpid(), ::getpid()).c_str(), R_OK) == 0;
   std::multimap<pid_t, pid_t> all;
   if (!quick) all = children_of_all();
 

@@ -3,7 +3,7 @@
 // All processes that descend from this one, whatever session or group they moved to. A sub-reaper
 // (become_subreaper) adopts the orphans below it, so nothing can leave its tree.
 //
-// Without Asio, threads or many allocations, because the guard uses it too.
+// Without Asio or threads, because the guard uses it too.
 
 #include "base/time.hpp"
 

@@ -1,6 +1,5 @@
 #include "agent/error_file.hpp"
 
-#include "base/file.hpp"
 #include "base/parse.hpp"
 
 #include <nlohmann/json.hpp>
@@ -104,13 +103,6 @@ std::string with_error_code(std::string_view content, int code) {
   }
   json["message"]["errorCode"] = code;
   return dump(json);
-}
-
-std::optional<std::string> read_error_file(const std::filesystem::path& path) {
-  if (path.empty()) return std::nullopt;
-  auto content = read_file(path, kErrorFileBytesMax);
-  if (!content) return std::nullopt;
-  return *std::move(content);
 }
 
 }  // namespace ddprun

@@ -3,9 +3,7 @@
 // The error file of a worker (docs/worker_contract.md): what torch's `record` writes when Python
 // raises an exception. It comes from user code, so nothing in it is trusted.
 
-#include "base/error.hpp"
-
-#include <filesystem>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +17,7 @@ struct WorkerError {
   bool operator==(const WorkerError&) const = default;
 };
 
+/// A larger one is not read.
 inline constexpr std::size_t kErrorFileBytesMax = 1 << 20;
 
 /// Reads both forms, the nested one of `record` and the flat {"message": "text"}. If the file is
@@ -28,8 +27,5 @@ std::optional<WorkerError> parse_error_file(std::string_view content);
 /// `content` with "errorCode" added inside "message", as torchrun's agent passes it up. Anything
 /// but the nested form is returned unchanged.
 std::string with_error_code(std::string_view content, int code);
-
-/// The error file of a worker; none if there is none, or more than kErrorFileBytesMax.
-std::optional<std::string> read_error_file(const std::filesystem::path& path);
 
 }  // namespace ddprun

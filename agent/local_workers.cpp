@@ -77,12 +77,15 @@ void LocalWorkers::start(
     const effects::StartWorkers& round, std::vector<int> lines, std::string interface) {
   news_.expect_last_line(nullptr);
   group_.hand_down(std::move(lines));
-  round_ = {.start = round, .interface = std::move(interface)};
+  place_.round = round;
+  place_.interface = std::move(interface);
+  place_.notice_file = dependencies_.notice_file.path();
+  if (timers_ != nullptr) place_.timer_file = timers_->path();
   end_.begin_round();
   JournalEntry started = entry("attempt_started");
   started.text = round.progress.reason;
   dependencies_.journal.record(started);
-  reporter_.round_begins(round, round_.interface);
+  reporter_.round_begins(round, place_.interface);
   feed(Supervisor::StartRound{});
 }
 
@@ -97,7 +100,7 @@ void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
   const bool is_news = end_.add_order(order);
   if (is_news) {
     reporter_.order_came(is_said_elsewhere);
-    reporter_.report_end(end_, round_.start.place.world_size);
+    reporter_.report_end(end_, place_.round.place.world_size);
     news_.heed_order();
   }
   const LaunchPlan& plan = dependencies_.plan;
@@ -168,7 +171,8 @@ void LocalWorkers::feed(const Supervisor::Event& event) {
 
 void LocalWorkers::perform(const Supervisor::Spawn& effect) {
   const int local_rank = effect.local_rank;
-  const WorkerPlace place = place_of(local_rank);
+  WorkerPlace place = place_;
+  place.local_rank = local_rank;
   const auto pid = group_.start(place);
   if (!pid) return events_.put_first(spawn_failed(local_rank, pid.error()));
   dependencies_.journal.record(entry("worker_started", local_rank, *pid));
@@ -195,14 +199,6 @@ void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool 
       .others_end = !end_.order && may_follow && group_.is_one_ending()});
 }
 
-void LocalWorkers::perform(const Supervisor::Send& effect) {
-  group_.send(effect.local_rank, effect.signal);
-}
-
-void LocalWorkers::perform(const Supervisor::Sweep& effect) {
-  group_.sweep(effect.signal, effect.told_groups);
-}
-
 void LocalWorkers::perform(const Supervisor::News& effect) {
   const bool after_notice = end_.is_after_notice();
   if (after_notice && !end_.unsaved && !effect.failures.empty()) {
@@ -212,11 +208,11 @@ void LocalWorkers::perform(const Supervisor::News& effect) {
     const WorkerFailure& culprit = effect.failures.front();
     end_.failure = failure_of(culprit);
     const bool may_repeat = end_.may_repeat(effect, dependencies_.plan.max_restarts);
-    news_.expect_last_line(may_repeat ? reporter_.read_last_line(culprit, round_.start) : nullptr);
+    news_.expect_last_line(may_repeat ? reporter_.read_last_line(culprit, place_.round) : nullptr);
   }
   if (effect.state != WorkersState::kStopped) return news_.send(news_of(effect));
-  reporter_.keep(effect, round_.start);
-  reporter_.report_end(end_, round_.start.place.world_size);
+  reporter_.keep(effect, place_.round);
+  reporter_.report_end(end_, place_.round.place.world_size);
   news_.send_stopped(news_of(effect));
 }
 
@@ -226,32 +222,20 @@ void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
     spdlog::error(
         "rank={} pid={} phase=unkillable: SIGKILL did not end it (waits in {}); this node starts "
         "no worker again",
-        round_.start.place.first_rank + local_rank,
+        first_rank() + local_rank,
         pid,
         wait_channel(pid));
   }
   if (effect.local_ranks.empty()) {
     spdlog::error("phase=unkillable: SIGKILL did not end a process that a worker left behind");
   }
-  reporter_.keep(effect.news, round_.start);
+  reporter_.keep(effect.news, place_.round);
   callbacks_.gave_up(end_.exit_status_if_given_up(effect.news));
-}
-
-void LocalWorkers::perform(const Supervisor::WaitsForWorkers& effect) {
-  reporter_.wait_began(effect, round_.start.place.first_rank);
-}
-
-void LocalWorkers::perform(const Supervisor::WaitsForChildren& effect) {
-  reporter_.wait_began(effect);
-}
-
-void LocalWorkers::perform(const Supervisor::Leftovers& effect) {
-  reporter_.leftovers_found(effect.mode, end_.stopped_by != 0);
 }
 
 WorkerNews LocalWorkers::news_of(const Supervisor::News& news) const {
   WorkerNews out;
-  out.round = round_.start.round;
+  out.round = place_.round.round;
   out.state = news.state;
   out.failure = end_.failure ? end_.failure : end_.unsaved;
   out.has_saved = news.has_saved;
@@ -265,7 +249,7 @@ WorkerNews LocalWorkers::news_of(const Supervisor::News& news) const {
 FailureNews LocalWorkers::failure_of(const WorkerFailure& failure) const {
   const bool has_started = failure.start_error.empty();
   FailureNews out;
-  out.rank = round_.start.place.first_rank + failure.local_rank;
+  out.rank = first_rank() + failure.local_rank;
   out.local_rank = failure.local_rank;
   out.pid = failure.pid;
   out.host = dependencies_.host;
@@ -277,21 +261,11 @@ FailureNews LocalWorkers::failure_of(const WorkerFailure& failure) const {
   return out;
 }
 
-WorkerPlace LocalWorkers::place_of(int local_rank) const {
-  WorkerPlace place;
-  place.local_rank = local_rank;
-  place.round = round_.start;
-  place.interface = round_.interface;
-  place.notice_file = dependencies_.notice_file.path();
-  if (timers_ != nullptr) place.timer_file = timers_->path();
-  return place;
-}
-
 JournalEntry LocalWorkers::entry(std::string event) const {
   JournalEntry entry;
   entry.event = std::move(event);
-  entry.round = round_.start.round;
-  entry.attempt = round_.start.progress.attempt;
+  entry.round = place_.round.round;
+  entry.attempt = place_.round.progress.attempt;
   entry.at = Clock::now();
   return entry;
 }
@@ -299,7 +273,7 @@ JournalEntry LocalWorkers::entry(std::string event) const {
 JournalEntry LocalWorkers::entry(std::string event, int local_rank, pid_t pid) const {
   JournalEntry about = entry(std::move(event));
   about.local_rank = local_rank;
-  about.rank = round_.start.place.first_rank + local_rank;
+  about.rank = first_rank() + local_rank;
   about.pid = pid;
   return about;
 }

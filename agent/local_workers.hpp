@@ -102,33 +102,29 @@ class LocalWorkers {
   /// A person knows why the job ends.
   bool has_told_end() const { return reporter_.has_told_end(); }
   /// The leader's endpoint in the present round.
-  const Endpoint& master() const { return round_.start.master; }
+  const Endpoint& master() const { return place_.round.master; }
 
   JournalEntry entry(std::string event) const;
 
  private:
-  struct Round {
-    effects::StartWorkers start;
-    std::string interface;  // that workers are told to use; empty: none
-  };
-
   void feed(const Supervisor::Event& event);
   void perform(const Supervisor::Spawn& effect);
-  void perform(const Supervisor::Send& effect);
-  void perform(const Supervisor::Sweep& effect);
+  void perform(const Supervisor::Send& effect) { group_.send(effect.local_rank, effect.signal); }
+  void perform(const Supervisor::Sweep& effect) { group_.sweep(effect.signal, effect.told_groups); }
   void perform(const Supervisor::News& effect);
   void perform(const Supervisor::GiveUp& effect);
-  void perform(const Supervisor::WaitsForWorkers& effect);
-  void perform(const Supervisor::WaitsForChildren& effect);
-  void perform(const Supervisor::Leftovers& effect);
+  void perform(const Supervisor::Waits& effect) { reporter_.wait_began(effect, first_rank()); }
+  void perform(const Supervisor::Leftovers& effect) {
+    reporter_.leftovers_found(effect.mode, end_.stopped_by != 0);
+  }
 
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void node_checked(const std::string& unfit);
   void notify_workers(int notice);
   bool may_be_repeated(int signal) const;
+  int first_rank() const { return place_.round.place.first_rank; }
   WorkerNews news_of(const Supervisor::News& news) const;
   FailureNews failure_of(const WorkerFailure& failure) const;
-  WorkerPlace place_of(int local_rank) const;
   JournalEntry entry(std::string event, int local_rank, pid_t pid) const;
 
   Dependencies dependencies_;
@@ -142,7 +138,7 @@ class LocalWorkers {
   Reporter reporter_;
   NewsSender news_;
   FileTimer* timers_ = nullptr;  // none: not asked for
-  Round round_;
+  WorkerPlace place_;            // of each worker of the present round, but for its local rank
 };
 
 }  // namespace ddprun

@@ -1,24 +1,21 @@
 #include "agent/node_check.hpp"
 
 #include "agent/process.hpp"
+#include "agent/streams.hpp"
 #include "base/parse.hpp"
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace ddprun {
 namespace {
 
+constexpr std::size_t kReadBytesMax = 4'096;
 constexpr std::size_t kShownBytesMax = 200;
 
 /// It leads a session, so its group has its number.
@@ -97,14 +94,8 @@ void NodeCheck::ended(ProcessEnd end) {
 
 /// Of what it wrote, without bytes that a terminal would take for orders.
 std::string NodeCheck::last_line() const {
-  struct stat file {};
-  std::array<char, 4'096> bytes{};
-  if (::fstat(output_.get(), &file) != 0) return {};
-  const off_t from = file.st_size > off_t{bytes.size()} ? file.st_size - off_t{bytes.size()} : 0;
-  const ssize_t got = ::pread(output_.get(), bytes.data(), bytes.size(), from);
-  if (got <= 0) return {};
-  const auto text = trim(std::string_view(bytes.data(), static_cast<std::size_t>(got)));
-  std::string line(split(text, '\n').back().substr(0, kShownBytesMax));
+  const std::string text = last_bytes(output_.get(), kReadBytesMax);
+  std::string line(split(trim(text), '\n').back().substr(0, kShownBytesMax));
   for (char& byte : line) {
     const auto code = static_cast<unsigned char>(byte);
     if (code < 0x20 || code >= 0x7f) byte = '?';

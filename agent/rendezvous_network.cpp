@@ -1,5 +1,6 @@
 #include "agent/rendezvous_network.hpp"
 
+#include "agent/core/interface_choice.hpp"
 #include "agent/own_machine.hpp"
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
@@ -69,14 +70,17 @@ Error used_by(const PortOwner& owner, std::uint16_t port) {
 
 RendezvousNetwork::RendezvousNetwork(
     asio::io_context& context, const LaunchPlan& plan, GuardClient& guard)
-    : context_(context), plan_(plan), guard_(guard) {}
+    : context_(context),
+      plan_(plan),
+      guard_(guard),
+      endpoint_(plan.rendezvous.endpoint.value_or(Endpoint())) {}
 
 Result<std::unique_ptr<RendezvousNetwork>> RendezvousNetwork::open(
     asio::io_context& context, const LaunchPlan& plan, GuardClient& guard) {
   std::unique_ptr<RendezvousNetwork> network(new RendezvousNetwork(context, plan, guard));
   if (plan.rendezvous.endpoint) {
-    auto opened = network->open_links(plan);
-    if (opened) opened = network->bootstrap_or_join(plan.rendezvous, *plan.rendezvous.endpoint);
+    auto opened = network->open_links();
+    if (opened) opened = network->bootstrap_or_join();
     if (!opened) return opened.error();
   } else if (plan.shared_store) {
     auto const served = network->serve_at({.host = "", .port = plan.master_port.value_or(0)});
@@ -93,18 +97,18 @@ Result<std::unique_ptr<RendezvousNetwork>> RendezvousNetwork::open(
   return network;
 }
 
-Result<void> RendezvousNetwork::open_links(const LaunchPlan& plan) {
+Result<void> RendezvousNetwork::open_links() {
   raise_descriptor_limit();  // a link and a lifeline of each node, if this one is to lead
-  const auto mac = load_mac(plan.rendezvous.secret);
+  const auto mac = load_mac(plan_.rendezvous.secret);
   if (!mac) return mac.error();
   links_ = std::make_unique<Links>(
       context_, LinkLimits(), [this](Links::Event event) { report(std::move(event)); }, *mac);
   Lifelines::Options options;
-  options.job = plan.job_among_nodes();
+  options.job = plan_.job_among_nodes();
   options.mac = *mac;
-  options.trusts_end = plan.rendezvous.trusts_reset;
+  options.trusts_end = plan_.rendezvous.trusts_reset;
   // A node that is cut off waits for the others for the join timeout, perhaps twice.
-  options.limits.unconfirmed = kLineKept + 2 * plan.rendezvous.join_timeout;
+  options.limits.unconfirmed = kLineKept + 2 * plan_.rendezvous.join_timeout;
   options.holders = {
       .hold_line = [this](int line) { return guard_.hold_line(line); },
       .hold_end = [this](int end) { guard_.hold_end(end); },
@@ -115,12 +119,12 @@ Result<void> RendezvousNetwork::open_links(const LaunchPlan& plan) {
   return {};
 }
 
-Result<void> RendezvousNetwork::bootstrap_or_join(
-    const RendezvousPlan& rendezvous, const Endpoint& endpoint) {
+Result<void> RendezvousNetwork::bootstrap_or_join() {
+  const RendezvousPlan& rendezvous = plan_.rendezvous;
   const bool may_bootstrap = rendezvous.bootstraps == Bootstraps::kIfItCanBind;
   if (rendezvous.bootstraps == Bootstraps::kYes ||
       (may_bootstrap && rendezvous.recognizes_endpoint)) {
-    auto served = serve_at({.host = "", .port = endpoint.port});
+    auto served = serve_at({.host = "", .port = endpoint_.port});
     for (const std::uint16_t port : rendezvous.other_ports) {
       if (served || !served.error().is(Errc::kIo)) break;
       spdlog::info("{}; port {} is tried", served.error().detail, port);
@@ -134,29 +138,28 @@ Result<void> RendezvousNetwork::bootstrap_or_join(
           fmt::format(
               "ports {} and {} of this job's id are all taken; see by whom (ss -tlnp), or give "
               "--master-port",
-              endpoint.port,
+              endpoint_.port,
               fmt::join(rendezvous.other_ports, ", ")));
     }
-    if (served && rendezvous.recognizes_endpoint) seen_as_ = endpoint.host;
+    if (served && rendezvous.recognizes_endpoint) seen_as_ = endpoint_.host;
     const bool is_only_port = rendezvous.other_ports.empty();
     const bool is_one_place =
         rendezvous.ranks_are_places && rendezvous.node_rank == 0 && !is_only_port;
     if (served || !is_taken) return served;
     const bool is_to_host = rendezvous.bootstraps == Bootstraps::kYes || is_one_place;
-    const bool is_another_program = is_only_port && !may_be_joined_at(endpoint.port, rendezvous);
-    if (is_to_host || is_another_program)
-      return refuse_others(rendezvous, endpoint, served.error());
+    const bool is_another_program = is_only_port && !may_be_joined_at(endpoint_.port, rendezvous);
+    if (is_to_host || is_another_program) return refuse_others(served.error());
     spdlog::info("{}, unless the job is there, which is joined", served.error().detail);
     hosting_.cannot_listen = served.error().detail;
     hosting_.has_reported_taken = true;
   }
   hosting_.bootstraps = false;
   if (may_bootstrap) {
-    watch_ = std::make_unique<EndpointWatch>(context_, endpoint, [this] { host_endpoint(); });
+    watch_ = std::make_unique<EndpointWatch>(context_, endpoint_, [this] { host_endpoint(); });
     links_->report_addresses(true);
   }
   if (may_bootstrap && !rendezvous.recognizes_endpoint && rendezvous.node_rank == 0) {
-    const auto served = listen_at_endpoint(rendezvous, endpoint);
+    const auto served = listen_at_endpoint();
     hosting_.hosts_if_called = served.has_value();
     if (served) return {};
     spdlog::info("{}; it is not hosted here", served.error().detail);
@@ -166,13 +169,12 @@ Result<void> RendezvousNetwork::bootstrap_or_join(
 
 /// The endpoint cannot be here. If a port is left for it, the others, which would wait, are told
 /// so; else this node ends.
-Result<void> RendezvousNetwork::refuse_others(
-    const RendezvousPlan& rendezvous, const Endpoint& endpoint, const Error& why) {
-  for (const std::uint16_t port : rendezvous.refusal_ports) {
+Result<void> RendezvousNetwork::refuse_others(const Error& why) {
+  for (const std::uint16_t port : plan_.rendezvous.refusal_ports) {
     if (!serve_at({.host = "", .port = port})) continue;
     hosting_.bootstraps = false;
     hosting_.cannot_host = why.detail;
-    if (const auto owner = owner_of(endpoint.port)) hosting_.held_by = owner->inodes;
+    if (const auto owner = owner_of(endpoint_.port)) hosting_.held_by = owner->inodes;
     return {};
   }
   return why;
@@ -181,18 +183,16 @@ Result<void> RendezvousNetwork::refuse_others(
 /// Once the program that had the port is gone, the others are not refused any more: this node is
 /// about to be started again, and then gets the port.
 bool RendezvousNetwork::is_endpoint_still_held() const {
-  const std::uint16_t port = plan_.rendezvous.endpoint.value_or(Endpoint()).port;
-  const auto owner = owner_of(port);
-  if (!owner) return hosting_.held_by.empty() && !listen_on({.host = "", .port = port});
+  const auto owner = owner_of(endpoint_.port);
+  if (!owner) return hosting_.held_by.empty() && !listen_on({.host = "", .port = endpoint_.port});
   return std::ranges::find_first_of(owner->inodes, hosting_.held_by) != owner->inodes.end();
 }
 
 /// Listens at the endpoint's port as well, or at another port of the job. Yields the port.
-Result<std::uint16_t> RendezvousNetwork::listen_at_endpoint(
-    const RendezvousPlan& rendezvous, const Endpoint& endpoint) {
-  std::vector<std::uint16_t> ports = {endpoint.port};
-  ports.insert(ports.end(), rendezvous.other_ports.begin(), rendezvous.other_ports.end());
-  Result<std::uint16_t> bound = endpoint.port;
+Result<std::uint16_t> RendezvousNetwork::listen_at_endpoint() {
+  std::vector<std::uint16_t> ports = plan_.rendezvous.other_ports;
+  ports.insert(ports.begin(), endpoint_.port);
+  Result<std::uint16_t> bound = endpoint_.port;
   for (const std::uint16_t port : ports) {
     const Endpoint at{.host = "", .port = port};
     const auto served = server_ ? server_->listen_too(at) : serve_at(at);
@@ -204,13 +204,12 @@ Result<std::uint16_t> RendezvousNetwork::listen_at_endpoint(
 
 /// The endpoint has become this machine's, so this node hosts it.
 void RendezvousNetwork::host_endpoint() {
-  const Endpoint endpoint = plan_.rendezvous.endpoint.value_or(Endpoint());
   Result<std::uint16_t> port = server_->port();
-  if (!hosting_.hosts_if_called) port = listen_at_endpoint(plan_.rendezvous, endpoint);
+  if (!hosting_.hosts_if_called) port = listen_at_endpoint();
   if (!port) {
     if (!std::exchange(hosting_.has_reported_taken, true)) {
-      const auto owner = owner_of(endpoint.port);
-      const Error why = owner ? used_by(*owner, endpoint.port) : port.error();
+      const auto owner = owner_of(endpoint_.port);
+      const Error why = owner ? used_by(*owner, endpoint_.port) : port.error();
       const bool may_be_ours = !owner || owner->program.empty() || owner->program == "ddprun";
       spdlog::log(
           may_be_ours ? spdlog::level::info : spdlog::level::warn,
@@ -220,7 +219,7 @@ void RendezvousNetwork::host_endpoint() {
     return;  // the next call finds the node that has it, or that it is free
   }
   stop_watching_endpoint();
-  seen_as_ = endpoint.host;
+  seen_as_ = endpoint_.host;
   if (plan_.shared_store) master_.port = *port;
   on_event_(RendezvousNode::BecameHost{
       .listens = {.host = plan_.rendezvous.local_address, .port = *port}, .master = master_});
@@ -285,7 +284,7 @@ RendezvousPolicy RendezvousNetwork::own_node(std::string host, std::uint64_t cha
 AdvertisedJob RendezvousNetwork::advertised_job() const {
   return {
       .id = plan_.job_among_nodes(),
-      .endpoint = plan_.rendezvous.endpoint.value_or(Endpoint()),
+      .endpoint = endpoint_,
       .program = plan_.command.name,
       .role = plan_.role};
 }
@@ -310,8 +309,7 @@ void RendezvousNetwork::serve_in(TaskScope& tasks) {
 
 void RendezvousNetwork::report(Links::Event event) {
   if (auto* const resolved = std::get_if<Links::Resolved>(&event)) {
-    const Endpoint endpoint = plan_.rendezvous.endpoint.value_or(Endpoint());
-    if (watch_ && resolved->to.host == endpoint.host)
+    if (watch_ && resolved->to.host == endpoint_.host)
       watch_->resolved(std::move(resolved->addresses));
   } else if (const auto* connected = std::get_if<Links::Connected>(&event)) {
     on_event_(RendezvousNode::Connected{.link = connected->link});
@@ -398,8 +396,7 @@ void RendezvousNetwork::learn_own_address(const effects::BeginStore& effect) {
     const auto ours = links_->own_address_on(node.link);
     if (!ours) continue;
     reached_at_ = ours->host;
-    const bool is_loopback = reached_at_.starts_with("127.") || reached_at_ == "::1";
-    if (!is_loopback) return;
+    if (!is_loopback(reached_at_)) return;
   }
 }
 

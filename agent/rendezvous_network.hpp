@@ -88,16 +88,14 @@ class RendezvousNetwork {
  private:
   RendezvousNetwork(asio::io_context& context, const LaunchPlan& plan, GuardClient& guard);
 
-  Result<void> open_links(const LaunchPlan& plan);
+  Result<void> open_links();
   bool is_endpoint_still_held() const;
-  Result<std::uint16_t> listen_at_endpoint(
-      const RendezvousPlan& rendezvous, const Endpoint& endpoint);
+  Result<std::uint16_t> listen_at_endpoint();
   AdvertisedJob advertised_job() const;
   void host_endpoint();
   void stop_watching_endpoint();
-  Result<void> bootstrap_or_join(const RendezvousPlan& rendezvous, const Endpoint& endpoint);
-  Result<void> refuse_others(
-      const RendezvousPlan& rendezvous, const Endpoint& endpoint, const Error& why);
+  Result<void> bootstrap_or_join();
+  Result<void> refuse_others(const Error& why);
   Result<void> serve_at(const Endpoint& endpoint);
   void learn_own_address(const effects::BeginStore& effect);
   void report(Links::Event event);
@@ -117,6 +115,7 @@ class RendezvousNetwork {
   asio::io_context& context_;
   const LaunchPlan& plan_;
   GuardClient& guard_;
+  const Endpoint endpoint_;  // of the first leader; host "": a job of one node
   OnEvent on_event_;
   std::function<HttpPage()> status_;
   Hosting hosting_;

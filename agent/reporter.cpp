@@ -1,8 +1,11 @@
 #include "agent/reporter.hpp"
 
 #include "agent/core/header.hpp"
-#include "agent/report.hpp"
+#include "agent/environments.hpp"
+#include "agent/error_file.hpp"
 #include "base/check.hpp"
+#include "base/environment.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
@@ -10,10 +13,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <ranges>
 #include <span>
+#include <system_error>
 
 namespace ddprun {
 namespace {
@@ -38,6 +46,93 @@ const char* why_killed(LeftoverMode asked, bool is_signalled) {
       return "they are kept only when the whole job has succeeded";
   }
   return "";
+}
+
+/// `at` as local time: "2030-01-31_12:00:00".
+std::string wall_time(TimePoint at) {
+  const auto ago = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - at);
+  const std::time_t when = std::time(nullptr) - ago.count();
+  std::tm parts{};
+  std::array<char, 32> text{};
+  ::localtime_r(&when, &parts);
+  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d_%H:%M:%S", &parts);
+  return {text.data(), size};
+}
+
+// The rest reads and writes files: for the journal's thread.
+
+/// Fills in what the worker reported itself; forgets a path without a file.
+void add_error_file(FailureDetails& details) {
+  const auto content = read_file(details.error_file, kErrorFileBytesMax);
+  const auto error = content ? parse_error_file(*content) : std::nullopt;
+  if (!error) {
+    details.error_file.clear();
+    return;
+  }
+  details.message = error->message;
+  details.traceback = error->traceback;
+}
+
+/// Finds the module that the culprit could not import, if that is why it ended.
+void add_failed_import(FailureReport& report) {
+  if (report.python.empty()) return;
+  const FailureDetails& culprit = report.culprit;
+  std::string module =
+      missing_module(culprit.message.empty() ? culprit.last_lines : culprit.message);
+  if (module.empty()) return;
+  std::error_code gone;  // the working directory may have been deleted
+  auto elsewhere = interpreters_with(
+      module, report.python, std::filesystem::current_path(gone), current_environment());
+  report.failed_import =
+      FailedImport{.module = std::move(module), .elsewhere = std::move(elsewhere)};
+}
+
+/// The error message, if any.
+std::string pass_up(const FailureDetails& culprit, const std::string& path) {
+  const auto content = read_file(culprit.error_file, kErrorFileBytesMax);
+  if (!content) return "";
+  const ProcessEnd& end = culprit.failure.end;
+  const int code = end.signal != 0 ? -end.signal : end.code;
+  const auto written = overwrite_file(path, with_error_code(*content, code));
+  if (written) return "";
+  return fmt::format("ddprun: cannot copy the error file: {}\n", written.error().detail);
+}
+
+struct ToldFailure {
+  std::string text;                   // for this node's console
+  std::vector<TextLine> last_output;  // for another node's console
+};
+
+/// The whole text of a failure, with the workers' last lines and error files: the paragraph, and
+/// the block before it unless the job restarts. `last_lines` are the culprit's, then those of the
+/// other workers that are shown. Copies the culprit's error file, with the exit code added, to
+/// `pass_up_to` (our own TORCHELASTIC_ERROR_FILE) unless that is empty.
+ToldFailure report_failure(
+    FailureReport report, std::span<const LastLines> last_lines, const std::string& pass_up_to) {
+  report.culprit.last_lines = last_lines.front()();
+  for (std::size_t i = 1; i < last_lines.size(); ++i) {
+    report.others[i - 1].last_lines = last_lines[i]();
+  }
+  add_error_file(report.culprit);
+  add_failed_import(report);
+  ToldFailure out;
+  if (!report.outcome.restarts) {
+    for (auto& other : report.others) {
+      add_error_file(other);
+    }
+    out.text = failure_block(report);
+  }
+  out.text += failure_paragraph(report);
+  if (!pass_up_to.empty()) out.text += pass_up(report.culprit, pass_up_to);
+  out.last_output = last_output(report);
+  return out;
+}
+
+/// The last line of a worker's output (comparable_line).
+std::string read_last_line(FailureDetails details, const LastLines& last_lines) {
+  details.last_lines = last_lines();
+  add_error_file(details);
+  return comparable_line(last_words(details));
 }
 
 }  // namespace
@@ -82,7 +177,8 @@ void Reporter::timer_expired(const FileTimerRequest& timer) {
       timer.signal > 0 ? fmt::format("it is sent {}", signal_name(timer.signal)) : "it continues"));
 }
 
-void Reporter::wait_began(const Supervisor::WaitsForWorkers& wait, int first_rank) {
+void Reporter::wait_began(const Supervisor::Waits& wait, int first_rank) {
+  if (wait.local_ranks.empty()) return wait_for_children_began(wait);
   constexpr std::size_t kShownMax = 8;
   const std::span ranks(wait.local_ranks);
   std::string who;
@@ -103,7 +199,7 @@ void Reporter::wait_began(const Supervisor::WaitsForWorkers& wait, int first_ran
       until_killed(wait.kill_in)));
 }
 
-void Reporter::wait_began(const Supervisor::WaitsForChildren& wait) {
+void Reporter::wait_for_children_began(const Supervisor::Waits& wait) {
   const std::string who = WorkerGroup::leftovers();
   if (who.empty()) return;  // the last of them has just ended
   from_.journal.report(fmt::format(

@@ -61,8 +61,7 @@ class Reporter {
   void notice_came(int signal, std::optional<Duration> grace);
   void timer_expired(const FileTimerRequest& timer);
   /// `first_rank`: of this node.
-  void wait_began(const Supervisor::WaitsForWorkers& wait, int first_rank);
-  void wait_began(const Supervisor::WaitsForChildren& wait);
+  void wait_began(const Supervisor::Waits& wait, int first_rank);
   /// `is_signalled`: a signal has come to end the job.
   void leftovers_found(LeftoverMode mode, bool is_signalled);
 
@@ -97,6 +96,7 @@ class Reporter {
   };
 
   bool is_undecided() const { return kept_ && !is_concluded_; }
+  void wait_for_children_began(const Supervisor::Waits& wait);
   void conclude(const Outcome& outcome);
   std::optional<LastOutput> report_kept();
   asio::awaitable<void> report_kept_after(Duration pause);

@@ -1,74 +1,307 @@
 #include "agent/stream_pump.hpp"
 
-#include "agent/pump_loop.hpp"
+#include "agent/console.hpp"
+#include "agent/core/prefix.hpp"
 #include "base/quiet_thread.hpp"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <span>
 #include <utility>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 namespace ddprun {
 namespace {
 
+using namespace std::chrono_literals;
+
+constexpr std::size_t kReadBytes = std::size_t{256} * 1024;
+/// The capacity of a pipe at most, so that draining ends even if its writer does not stop.
+constexpr std::size_t kDrainBytesMax = std::size_t{2} * 1024 * 1024;
+/// How long the beginning of a line (a prompt, a row of dots) waits for the rest of the line.
+constexpr Duration kHalfLinePatience = 200ms;
 /// A line longer than this reaches the console in parts. The log has it as it was written.
 constexpr std::size_t kConsoleLineBytesMax = std::size_t{64} * 1024;
 
+constexpr char kCannotWatch[] = "cannot watch the workers' output";
+
+std::size_t count_lines(std::string_view lines) {
+  const auto newlines = static_cast<std::size_t>(std::ranges::count(lines, '\n'));
+  return newlines + (lines.ends_with('\n') ? 0 : 1);
+}
+
 }  // namespace
 
-Result<std::unique_ptr<StreamPump>> StreamPump::create(std::shared_ptr<const Descriptor> wake) {
-  auto loop = PumpLoop::create(std::move(wake));
-  if (!loop) return loop.error();
-  return std::unique_ptr<StreamPump>(new StreamPump(*std::move(loop)));
+Result<std::shared_ptr<StreamPump>> StreamPump::create(std::shared_ptr<const Descriptor> wake) {
+  std::shared_ptr<StreamPump> pump(new StreamPump(std::move(wake)));
+  if (!pump->poller_ || !pump->watch(pump->wake_->get())) {
+    return make_errno_error(errno, kCannotWatch);
+  }
+  return pump;
 }
 
-StreamPump::~StreamPump() {
-  finish(Clock::now());
-}
+StreamPump::StreamPump(std::shared_ptr<const Descriptor> wake)
+    : poller_(::epoll_create1(EPOLL_CLOEXEC)), wake_(std::move(wake)), buffer_(kReadBytes) {}
 
 Result<void> StreamPump::add(PipedStream stream) {
-  PumpRequests& requests = loop_->requests;
   if (!thread_.joinable()) {
     const auto started = start_quiet_thread(
-        thread_, "cannot start a thread for the workers' output", [loop = loop_.get()] {
-          loop->run();
-        });
+        thread_, "cannot start a thread for the workers' output", [this] { run(); });
     if (!started) return started.error();
   }
   const int pipe = stream.pipe.get();
-  const std::scoped_lock lock(requests.mutex);
-  requests.is_served = true;
+  const std::scoped_lock lock(requests_.mutex);
+  requests_.is_served = true;
   // If it becomes readable before the thread knows it, the thread still reads it first.
-  if (!loop_->watch(pipe)) return make_errno_error(errno, "cannot watch the workers' output");
-  if (stream.keeps_tail) requests.tails.try_emplace(stream.worker);
-  requests.arriving.emplace(
+  if (!watch(pipe)) return make_errno_error(errno, kCannotWatch);
+  if (stream.keeps_tail) requests_.tails.try_emplace(stream.worker);
+  requests_.arriving.emplace(
       pipe,
-      PumpedStream{
+      Stream{
           .to = std::move(stream),
           .lines = LineSplitter(kConsoleLineBytesMax),
           .show_by = {},
           .is_open = false});
-  loop_->call();
+  call();
   return {};
 }
 
-TailReader StreamPump::tail(const WorkerId& worker) const {
-  return [loop = loop_, worker](TimePoint deadline) { return loop->tail(worker, deadline); };
+std::string StreamPump::tail(const WorkerId& worker, TimePoint deadline) {
+  std::unique_lock lock(requests_.mutex);
+  if (!requests_.tails.contains(worker)) return {};
+  if (requests_.is_served) {
+    requests_.to_drain.insert(worker);
+    call();
+    requests_.drained.wait_until(lock, deadline, [&] {
+      return !requests_.is_served || !requests_.to_drain.contains(worker);
+    });
+  }
+  const auto found = requests_.tails.find(worker);  // it may have been forgotten meanwhile
+  return found == requests_.tails.end() ? std::string() : std::string(found->second.text());
 }
 
 void StreamPump::forget_before(int attempt) {
-  PumpRequests& requests = loop_->requests;
-  const std::scoped_lock lock(requests.mutex);
+  const std::scoped_lock lock(requests_.mutex);
   std::erase_if(
-      requests.tails, [attempt](const auto& tail) { return tail.first.attempt < attempt; });
+      requests_.tails, [attempt](const auto& tail) { return tail.first.attempt < attempt; });
 }
 
 void StreamPump::finish(TimePoint deadline) {
   if (!thread_.joinable()) return;
   {
-    const std::scoped_lock lock(loop_->requests.mutex);
-    loop_->requests.finish_by = deadline;
-    loop_->call();
+    const std::scoped_lock lock(requests_.mutex);
+    requests_.finish_by = deadline;
+    call();
   }
   thread_.join();
+}
+
+/// Adds a pipe, or `wake_`, to the descriptors that the pump's thread waits for.
+bool StreamPump::watch(int pipe) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = pipe;
+  return ::epoll_ctl(poller_.get(), EPOLL_CTL_ADD, pipe, &event) == 0;
+}
+
+/// Makes the pump's thread handle its requests.
+void StreamPump::call() const {
+  static_cast<void>(::eventfd_write(wake_->get(), 1));  // full means awake already
+}
+
+/// Until Requests::finish_by, or until every pipe has ended after that is set.
+void StreamPump::run() {
+  std::array<epoll_event, 64> events{};
+  while (serve_requests()) {
+    const int count =
+        ::epoll_wait(poller_.get(), events.data(), static_cast<int>(events.size()), patience_ms());
+    for (int i = 0; i < count; ++i) {
+      const int ready = events[static_cast<std::size_t>(i)].data.fd;
+      if (ready != wake_->get()) {
+        read_ready(ready);
+        continue;
+      }
+      eventfd_t calls = 0;
+      static_cast<void>(::eventfd_read(ready, &calls));
+      resume_held_back();
+    }
+    if (!show_by_) continue;
+    if (const TimePoint now = Clock::now(); now >= *show_by_) show_unfinished_lines(now);
+  }
+  for (auto stream = streams_.begin(); stream != streams_.end();) {
+    drain(stream->second);
+    stream = end(stream);
+  }
+  const std::scoped_lock lock(requests_.mutex);
+  requests_.is_served = false;
+  requests_.drained.notify_all();
+}
+
+/// Performs the requests. Returns false when the loop is to stop.
+bool StreamPump::serve_requests() {
+  std::set<WorkerId> asked;
+  {
+    const std::scoped_lock lock(requests_.mutex);
+    streams_.merge(requests_.arriving);
+    asked = requests_.to_drain;
+    finish_by_ = requests_.finish_by;
+  }
+  for (const WorkerId& worker : asked) {
+    for (auto& [pipe, stream] : streams_) {
+      if (stream.to.worker != worker) continue;
+      drain(stream);
+      show_rest(stream);
+    }
+  }
+  if (!asked.empty()) {
+    const std::scoped_lock lock(requests_.mutex);
+    for (const WorkerId& worker : asked)
+      requests_.to_drain.erase(worker);
+    requests_.drained.notify_all();
+  }
+  return !finish_by_ || (!streams_.empty() && Clock::now() < *finish_by_);
+}
+
+void StreamPump::read_ready(int pipe) {
+  const auto stream = streams_.find(pipe);
+  if (stream == streams_.end() || !can_take(stream->second)) return;
+  if (read_once(stream->second) == Read::kEnded) end(stream);
+}
+
+/// Reads what is in the pipe now. The next read_once() sees its end.
+void StreamPump::drain(Stream& stream) {
+  const std::size_t reads_max = kDrainBytesMax / kReadBytes;
+  for (std::size_t reads = 0; reads < reads_max; ++reads) {
+    if (!has_room_for(stream) || read_once(stream) != Read::kSome) return;
+  }
+}
+
+void StreamPump::resume_held_back() {
+  for (const int pipe : held_back_)
+    watch(pipe);
+  held_back_.clear();
+}
+
+/// Shows a line that was not finished in time. If the stream is passed on, another worker's output
+/// may then follow on the same line, as it does when workers share a descriptor.
+void StreamPump::show_unfinished_lines(TimePoint now) {
+  show_by_.reset();
+  for (auto& [pipe, stream] : streams_) {
+    if (!stream.show_by) continue;
+    if (*stream.show_by <= now) {
+      show_rest(stream);
+    } else {
+      show_by_ = std::min(show_by_.value_or(kNever), *stream.show_by);
+    }
+  }
+}
+
+int StreamPump::patience_ms() const {
+  if (!show_by_ && !finish_by_) return -1;
+  const TimePoint until = std::min(show_by_.value_or(kNever), finish_by_.value_or(kNever));
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+}
+
+/// False if the stream may lose nothing on the console, and the console is full.
+bool StreamPump::has_room_for(const Stream& stream) {
+  if (stream.to.use == ConsoleUse::kHidden) return true;
+  Console& out = *stream.to.console;
+  const bool may_leave_out = stream.to.use == ConsoleUse::kPrefixed && !out.is_file();
+  return may_leave_out || out.has_room();
+}
+
+/// Returns false, and holds the stream back, if it has to wait for the console.
+bool StreamPump::can_take(const Stream& stream) {
+  if (has_room_for(stream)) return true;
+  // Removed entirely, because a closed pipe is reported whatever events are asked for.
+  ::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, stream.to.pipe.get(), nullptr);
+  held_back_.insert(stream.to.pipe.get());
+  return false;
+}
+
+StreamPump::Read StreamPump::read_once(Stream& stream) {
+  const std::span<char> buffer = buffer_.bytes();
+  const ssize_t got = ::read(stream.to.pipe.get(), buffer.data(), buffer.size());
+  if (got < 0) return errno == EAGAIN || errno == EINTR ? Read::kNothing : Read::kEnded;
+  if (got == 0) return Read::kEnded;
+  take(stream, {buffer.data(), static_cast<std::size_t>(got)});
+  return Read::kSome;
+}
+
+void StreamPump::take(Stream& stream, std::string_view bytes) {
+  write_log(stream, bytes);
+  if (stream.to.keeps_tail) {
+    const std::scoped_lock lock(requests_.mutex);
+    const auto tail = requests_.tails.find(stream.to.worker);
+    if (tail != requests_.tails.end()) tail->second.append(bytes);
+  }
+  if (stream.to.use == ConsoleUse::kHidden && !stream.to.filtered) return;
+  bool has_shown = false;
+  stream.lines.feed(bytes, [&](std::string_view lines) {
+    show(stream, lines);
+    has_shown = true;
+  });
+  hold(stream, has_shown);
+}
+
+/// Handles the rest of `stream` after its whole lines, if any (`is_new`), were shown.
+void StreamPump::hold(Stream& stream, bool is_new) {
+  if (is_new) stream.show_by.reset();
+  if (stream.to.use == ConsoleUse::kHidden || stream.lines.held_bytes() == 0) return;
+  if (stream.lines.holds_bar()) return show_rest(stream);
+  if (stream.show_by) return;  // later bytes do not extend the time of earlier ones
+  stream.show_by = Clock::now() + kHalfLinePatience;
+  show_by_ = std::min(show_by_.value_or(kNever), *stream.show_by);
+}
+
+void StreamPump::write_log(Stream& stream, std::string_view bytes) {
+  if (!stream.to.log) return;
+  if (write_all(stream.to.log.get(), bytes)) return;
+  const Error error = make_errno_error(errno, "write");
+  stream.to.log.reset();
+  if (std::exchange(told_of_bad_disk_, true)) return;
+  spdlog::error(
+      "{}: {}; this log ends here, the worker goes on (other logs that end like this are not "
+      "named)",
+      stream.to.log_path,
+      error.detail);
+}
+
+void StreamPump::show(Stream& stream, std::string_view lines) {
+  if (stream.to.filtered) {
+    batch_.clear();
+    append_matching(lines, stream.to.prefix, stream.to.filters, batch_);
+    if (!write_all(stream.to.filtered.get(), batch_)) stream.to.filtered.reset();
+  }
+  if (stream.to.use == ConsoleUse::kHidden) return;
+  Console& out = *stream.to.console;
+  if (stream.to.use == ConsoleUse::kPassed) return out.append(lines);
+  if (!out.has_room()) return out.skip(count_lines(lines));
+  batch_.clear();
+  append_prefixed(lines, stream.to.prefix, batch_, stream.is_open);
+  out.append(batch_);
+}
+
+void StreamPump::show_rest(Stream& stream) {
+  stream.show_by.reset();
+  stream.lines.finish([&](std::string_view lines) { show(stream, lines); });
+}
+
+StreamPump::StreamsByPipe::iterator StreamPump::end(StreamsByPipe::iterator stream) {
+  show_rest(stream->second);
+  held_back_.erase(stream->first);
+  // Closing alone is not enough while a forked child that has not called exec yet holds a copy.
+  ::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, stream->first, nullptr);
+  return streams_.erase(stream);
 }
 
 }  // namespace ddprun

@@ -1,25 +1,38 @@
 #pragma once
 
-// Reads the workers' pipes on one separate thread (pump_loop.hpp), and passes the bytes on: to the
-// log file first, then to the console.
+// Reads the workers' pipes on one separate thread, and passes the bytes on: to the log file first,
+// then to the console.
+//
+// The log file gets the bytes as they arrive, so it has every line that the console has. The
+// console gets whole lines, so lines of two workers never mix. An unfinished line is passed on
+// after 0.2 s, a progress bar (a line with a carriage return) at once. If the console is too slow,
+// tee'd lines are left out there, and counted, since the log has them. A stream that goes nowhere
+// else is held back instead, as if its worker wrote to the console itself; so is a tee'd stream if
+// the console is a file, because a file is as fast as the log.
 
+#include "agent/core/line_splitter.hpp"
+#include "agent/core/tail.hpp"
 #include "agent/streams.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
+#include "base/read_buffer.hpp"
 #include "base/time.hpp"
 
+#include <condition_variable>
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace ddprun {
 
 class Console;
-class PumpLoop;
 
 /// How a stream's lines appear on our own stdout or stderr.
 enum class ConsoleUse : std::uint8_t {
@@ -39,22 +52,18 @@ struct PipedStream {
   std::shared_ptr<Console> console;  // null if hidden
   ConsoleUse use = ConsoleUse::kHidden;
   std::string prefix;
-  bool keeps_tail = false;  // for last_lines()
+  bool keeps_tail = false;  // for tail()
 };
 
-/// Reads the last bytes of a worker's stderr (PumpLoop::tail), from any thread, even if the pump no
-/// longer exists.
-using TailReader = std::function<std::string(TimePoint deadline)>;
-
-/// All functions are for the agent's thread.
+/// All functions but tail() are for the agent's thread.
 class StreamPump {
  public:
   /// `wake` is an eventfd that wakes the pump; we and a console that has room again write to it.
   /// Fails with kIo if the kernel has no descriptors left. Starts no thread yet.
-  static Result<std::unique_ptr<StreamPump>> create(std::shared_ptr<const Descriptor> wake);
+  static Result<std::shared_ptr<StreamPump>> create(std::shared_ptr<const Descriptor> wake);
 
-  /// Without finish(), what is in the pipes is lost.
-  ~StreamPump();
+  /// REQUIRES: finish() was called, if add() was.
+  ~StreamPump() = default;
   StreamPump(const StreamPump&) = delete;
   StreamPump& operator=(const StreamPump&) = delete;
 
@@ -62,7 +71,10 @@ class StreamPump {
   /// can be started.
   Result<void> add(PipedStream stream);
 
-  TailReader tail(const WorkerId& worker) const;
+  /// The last bytes of the worker's stderr, after reading its pipes; waits for that at most until
+  /// `deadline`. The console then has what was in them, including an unfinished line. Empty if its
+  /// stderr does not pass through here. From any thread but the pump's own.
+  std::string tail(const WorkerId& worker, TimePoint deadline);
 
   /// Forgets the tails of all attempts before `attempt`.
   void forget_before(int attempt);
@@ -71,10 +83,62 @@ class StreamPump {
   void finish(TimePoint deadline);
 
  private:
-  explicit StreamPump(std::shared_ptr<PumpLoop> loop) : loop_(std::move(loop)) {}
+  /// A stream with its unfinished line.
+  struct Stream {
+    PipedStream to;
+    LineSplitter lines;
+    std::optional<TimePoint> show_by;  // when its unfinished line is passed on anyway
+    bool is_open = false;  // part of its unfinished line was passed on (append_prefixed)
+  };
+  using StreamsByPipe = std::map<int, Stream>;
 
-  const std::shared_ptr<PumpLoop> loop_;  // a reader of a tail owns it too
+  /// Of other threads, and the tails, which all threads need.
+  struct Requests {
+    std::mutex mutex;  // for all below
+    std::condition_variable drained;
+    bool is_served = false;  // the pump's thread is running
+    StreamsByPipe arriving;
+    std::set<WorkerId> to_drain;
+    std::map<WorkerId, Tail> tails;
+    std::optional<TimePoint> finish_by;
+  };
+
+  enum class Read : std::uint8_t { kSome, kNothing, kEnded };
+
+  explicit StreamPump(std::shared_ptr<const Descriptor> wake);
+
+  bool watch(int pipe) const;
+  void call() const;
+
+  // For the pump's thread, as is all data below `requests_`.
+  void run();
+  bool serve_requests();
+  void read_ready(int pipe);
+  void drain(Stream& stream);
+  void resume_held_back();
+  void show_unfinished_lines(TimePoint now);
+  int patience_ms() const;
+  static bool has_room_for(const Stream& stream);
+  bool can_take(const Stream& stream);
+  Read read_once(Stream& stream);
+  void take(Stream& stream, std::string_view bytes);
+  void hold(Stream& stream, bool is_new);
+  void write_log(Stream& stream, std::string_view bytes);
+  void show(Stream& stream, std::string_view lines);
+  void show_rest(Stream& stream);
+  StreamsByPipe::iterator end(StreamsByPipe::iterator stream);
+
+  const Descriptor poller_;
+  const std::shared_ptr<const Descriptor> wake_;
   std::thread thread_;
+  Requests requests_;
+  std::optional<TimePoint> finish_by_;
+  StreamsByPipe streams_;
+  std::set<int> held_back_;           // pipes that wait for room on the console
+  std::optional<TimePoint> show_by_;  // the earliest of Stream::show_by, or a time before it
+  ReadBuffer buffer_;
+  std::string batch_;
+  bool told_of_bad_disk_ = false;
 };
 
 }  // namespace ddprun

@@ -89,19 +89,17 @@ bool may_mix(int descriptor) {
   return ::fstat(descriptor, &about) == 0 && !S_ISCHR(about.st_mode);
 }
 
-/// The end of a file, as much as a report may show.
-std::string end_of_file(const std::string& path) {
-  const auto file = open_regular(path);  // a worker may have replaced the file
+}  // namespace
+
+std::string last_bytes(int file, std::size_t bytes_max) {
   struct stat about {};
-  if (!file || ::fstat(file->get(), &about) != 0) return {};
-  std::string text(kTailBytes, '\0');
+  if (::fstat(file, &about) != 0) return {};
+  std::string text(bytes_max, '\0');
   const off_t from = std::max<off_t>(0, about.st_size - static_cast<off_t>(text.size()));
-  const ssize_t got = ::pread(file->get(), text.data(), text.size(), from);
+  const ssize_t got = ::pread(file, text.data(), text.size(), from);
   text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
   return text;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Streams>> Streams::open(const LaunchPlan& plan, Consoles& consoles) {
   auto pump = StreamPump::create(consoles.wake());
@@ -142,7 +140,9 @@ Streams::Streams(
   if (plan_.prefix_template.empty()) plan_.prefix_template = kDefaultPrefixTemplate;
 }
 
-Streams::~Streams() = default;
+Streams::~Streams() {
+  pump_->finish(Clock::now());
+}
 
 Result<WorkerStreams> Streams::attach(const WorkerId& worker) {
   pump_->forget_before(worker.attempt - 1);
@@ -221,11 +221,12 @@ LastLines Streams::last_lines(const WorkerId& worker, int lines_max) const {
   const bool is_file = modes(worker.local_rank).err == StreamMode::kFile;
   if (is_file && logs != logs_.end()) {
     return [path = logs->second.err, lines_max] {
-      return last_lines_of(end_of_file(path), lines_max);
+      const auto file = open_regular(path);  // a worker may have replaced the file
+      return last_lines_of(file ? last_bytes(file->get(), kTailBytes) : "", lines_max);
     };
   }
-  return [tail = pump_->tail(worker), lines_max] {
-    return last_lines_of(tail(Clock::now() + kDrainPatience), lines_max);
+  return [pump = pump_, worker, lines_max] {
+    return last_lines_of(pump->tail(worker, Clock::now() + kDrainPatience), lines_max);
   };
 }
 

@@ -19,6 +19,7 @@
 #include "base/time.hpp"
 
 #include <compare>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -49,6 +50,9 @@ struct WorkerStreams {
 /// First reads what a worker that has ended left in its pipes, and passes it to the console; waits
 /// for that at most 0.2 s. For a thread that may block and read files; outlives the streams.
 using LastLines = std::function<std::string()>;
+
+/// The end of a file, at most `bytes_max`; empty if it cannot be read.
+std::string last_bytes(int file, std::size_t bytes_max);
 
 class Streams {
  public:
@@ -117,7 +121,7 @@ class Streams {
   bool is_ours_;           // created under $TMPDIR, without --log-dir
   bool has_logs_ = false;  // a log file was created
   std::map<WorkerId, Logs> logs_;
-  std::unique_ptr<StreamPump> pump_;
+  std::shared_ptr<StreamPump> pump_;  // with each reader of last lines
 };
 
 }  // namespace ddprun

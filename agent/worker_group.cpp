@@ -1,6 +1,5 @@
 #include "agent/worker_group.hpp"
 
-#include "agent/core/wrap.hpp"
 #include "agent/descendants.hpp"
 
 #include <fmt/format.h>

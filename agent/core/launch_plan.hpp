@@ -67,7 +67,7 @@ struct WorkerCommand {
   std::string name;  // the same on all nodes of a job, whatever the directory (program_name.hpp)
   std::string text;  // as typed
   std::vector<std::string> wrap;  // --wrap: a program, resolved, and its arguments, before all
-                                  // of that; with %n and its like (wrap.hpp). Empty: none
+                                  // of that; with %n and its like (with_place). Empty: none
 };
 
 /// The launcher's part of the header of a job's log (header.hpp).

@@ -265,12 +265,7 @@ void Supervisor::report_wait(TimePoint now, Effects& out) {
   report_at_.reset();
   std::optional<Duration> kill_in;
   if (deadline_) kill_in = *deadline_ - now;
-  std::vector<int> waited_for = ranks_in(WorkerState::kStopping);
-  if (waited_for.empty()) {
-    out.emplace_back(WaitsForChildren{.kill_in = kill_in});
-  } else {
-    out.emplace_back(WaitsForWorkers{.local_ranks = std::move(waited_for), .kill_in = kill_in});
-  }
+  out.emplace_back(Waits{.local_ranks = ranks_in(WorkerState::kStopping), .kill_in = kill_in});
 }
 
 void Supervisor::advance(int local_rank, WorkerInput input, Effects& out) {

@@ -100,18 +100,14 @@ class Supervisor {
     std::vector<int> local_ranks;  // empty: a leftover
     News news;                     // kStopped, as if it were
   };
-  struct WaitsForWorkers {  // which got a stop signal a moment ago
-    std::vector<int> local_ranks;
-    std::optional<Duration> kill_in;  // none: nothing here ends them
-  };
-  struct WaitsForChildren {           // of workers that have ended, and got the signal with them
+  struct Waits {                      // for those that got a stop signal a moment ago
+    std::vector<int> local_ranks;     // empty: children of workers that have ended
     std::optional<Duration> kill_in;  // none: nothing here ends them
   };
   struct Leftovers {                          // of workers that exited with 0, for a person
     LeftoverMode mode = LeftoverMode::kKill;  // what happens to them from now on
   };
-  using Effect =
-      std::variant<Spawn, Send, Sweep, News, GiveUp, WaitsForWorkers, WaitsForChildren, Leftovers>;
+  using Effect = std::variant<Spawn, Send, Sweep, News, GiveUp, Waits, Leftovers>;
   using Effects = std::vector<Effect>;
 
   /// REQUIRES: policy.workers >= 1.

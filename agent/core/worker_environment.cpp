@@ -1,6 +1,7 @@
 #include "agent/core/worker_environment.hpp"
 
 #include "agent/core/prefix.hpp"
+#include "base/check.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 
@@ -10,67 +11,51 @@
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <utility>
+#include <ranges>
 
 namespace ddprun {
 namespace {
 
-/// Variables by name, in the order they were first seen.
-class Environment {
+/// Variables by name, with their entries "NAME=value".
+class Variables {
  public:
-  explicit Environment(const std::vector<std::string>& inherited) : entries_(inherited) {
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
+  explicit Variables(const std::vector<std::string>& inherited) {
+    for (const std::string& entry : inherited) {
       // If a name occurs twice, the first value wins, as in getenv.
-      index_.try_emplace(entries_[i].substr(0, entries_[i].find('=')), i);
+      entries_.try_emplace(entry.substr(0, entry.find('=')), entry);
     }
   }
 
-  void set(const char* name, std::string_view value) {
-    std::string entry = fmt::format("{}={}", name, value);
-    const auto [found, is_new] = index_.try_emplace(name, entries_.size());
-    if (is_new) {
-      entries_.push_back(std::move(entry));
-    } else {
-      entries_[found->second] = std::move(entry);
-    }
+  void set(const std::string& name, std::string_view value) {
+    entries_.insert_or_assign(name, fmt::format("{}={}", name, value));
   }
-
-  void set(const char* name, std::int64_t value) { set(name, fmt::to_string(value)); }
-
-  void set_default(const char* name, std::string_view value) {
-    if (!index_.contains(name)) set(name, value);
+  void set(const std::string& name, std::int64_t value) { set(name, fmt::to_string(value)); }
+  void set_default(const std::string& name, std::string_view value) {
+    entries_.try_emplace(name, fmt::format("{}={}", name, value));
   }
-
-  void remove(const char* name) {
-    const auto found = index_.find(name);
-    if (found == index_.end()) return;
-    entries_[found->second].clear();
-    index_.erase(found);
-  }
-
-  void set_or_remove(const char* name, std::string_view value) {
+  void set_or_remove(const std::string& name, std::string_view value) {
     if (value.empty()) return remove(name);
     set(name, value);
   }
+  void remove(const std::string& name) { entries_.erase(name); }
 
-  std::optional<std::string> get(const char* name) const {
-    const auto found = index_.find(name);
-    if (found == index_.end()) return std::nullopt;
-    const std::string& entry = entries_[found->second];
-    return entry.substr(std::min(entry.size(), entry.find('=') + 1));
+  std::optional<std::string> get(const std::string& name) const {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) return std::nullopt;
+    const std::string& entry = found->second;
+    return entry.substr(std::min(entry.size(), name.size() + 1));
   }
 
-  std::vector<std::string> take() && {
-    std::erase_if(entries_, [](const std::string& entry) { return entry.empty(); });
-    return std::move(entries_);
+  std::vector<std::string> entries() const {
+    const auto entries = std::views::values(entries_);
+    return {entries.begin(), entries.end()};
   }
 
  private:
-  std::vector<std::string> entries_;
-  std::map<std::string, std::size_t, std::less<>> index_;
+  std::map<std::string, std::string> entries_;
 };
 
-void set_ranks(const LaunchPlan& plan, const WorkerPlace& worker, Environment& environment) {
+void set_ranks(const LaunchPlan& plan, const WorkerPlace& worker, Variables& environment) {
   const Place& node = worker.round.place;
   environment.set(contract::kRank, worker.rank());
   environment.set(contract::kWorldSize, node.world_size);
@@ -83,7 +68,7 @@ void set_ranks(const LaunchPlan& plan, const WorkerPlace& worker, Environment& e
   environment.set(contract::kRoleWorldSize, node.world_size);
 }
 
-void set_job(const LaunchPlan& plan, const WorkerPlace& worker, Environment& environment) {
+void set_job(const LaunchPlan& plan, const WorkerPlace& worker, Variables& environment) {
   const effects::StartWorkers& round = worker.round;
   environment.set(contract::kMasterAddr, round.master.host);
   environment.set(contract::kMasterPort, round.master.port);
@@ -101,7 +86,7 @@ void set_job(const LaunchPlan& plan, const WorkerPlace& worker, Environment& env
   environment.set(contract::kRound, round.round.number);
 }
 
-void set_restart(const Progress& progress, Environment& environment) {
+void set_restart(const Progress& progress, Variables& environment) {
   if (progress.attempt == 0) {
     environment.remove(contract::kRestartReason);
     environment.remove(contract::kPreviousWorldSize);
@@ -128,11 +113,30 @@ Result<std::string> virtual_device(const std::optional<std::string>& devices, in
   return std::string(trim(entries[index]));
 }
 
+constexpr std::string_view kWrapLetters = "nrlwj%";
+
+std::string meaning(char letter, const WorkerPlace& place, std::string_view run_id) {
+  switch (letter) {
+    case 'n':
+      return fmt::to_string(place.round.place.group_rank);
+    case 'r':
+      return fmt::to_string(place.rank());
+    case 'l':
+      return fmt::to_string(place.local_rank);
+    case 'w':
+      return fmt::to_string(place.round.place.world_size);
+    case 'j':
+      return std::string(run_id);
+    default:
+      return "%";
+  }
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> worker_environment(
     const LaunchPlan& plan, const WorkerPlace& place, const std::vector<std::string>& inherited) {
-  Environment environment(inherited);
+  Variables environment(inherited);
   set_ranks(plan, place, environment);
   set_job(plan, place, environment);
   set_restart(place.round.progress, environment);
@@ -160,11 +164,34 @@ Result<std::vector<std::string>> worker_environment(
   if (plan.task && plan.task->device) {
     environment.set(contract::kCudaVisibleDevices, *plan.task->device);
   }
-  return std::move(environment).take();
+  return environment.entries();
 }
 
 std::string with_local_rank(std::string_view text, int local_rank) {
   return expand(text, {{"local_rank", fmt::to_string(local_rank)}});
+}
+
+std::optional<std::string> unknown_placeholder(std::string_view word) {
+  for (std::size_t at = 0; (at = word.find('%', at)) != std::string_view::npos; at += 2) {
+    const std::string_view placeholder = word.substr(at, 2);
+    const bool is_known =
+        placeholder.size() == 2 && kWrapLetters.find(placeholder[1]) != std::string_view::npos;
+    if (!is_known) return std::string(placeholder);
+  }
+  return std::nullopt;
+}
+
+std::string with_place(std::string_view word, const WorkerPlace& place, std::string_view run_id) {
+  DDPRUN_CHECK(!unknown_placeholder(word));
+  std::string out;
+  while (!word.empty()) {
+    const std::size_t at = word.find('%');
+    out += word.substr(0, at);
+    if (at == std::string_view::npos) break;
+    out += meaning(word[at + 1], place, run_id);
+    word.remove_prefix(at + 2);
+  }
+  return out;
 }
 
 }  // namespace ddprun

@@ -1,9 +1,12 @@
 #pragma once
 
+// What differs from worker to worker: its environment, and the variables in its command.
+
 #include "agent/core/launch_plan.hpp"
 #include "base/error.hpp"
 #include "rendezvous/core/effects.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,5 +37,14 @@ Result<std::vector<std::string>> worker_environment(
 
 /// `text` with every ${local_rank} and $local_rank replaced; any other $ stays as it is.
 std::string with_local_rank(std::string_view text, int local_rank);
+
+/// The first `%` in a token of --wrap that is not a placeholder, with the letter after it: "%x".
+/// None if there is none.
+std::optional<std::string> unknown_placeholder(std::string_view word);
+
+/// A token of --wrap with %n replaced by this node's rank among the nodes, %r by the rank, %l by
+/// the local rank, %w by the world size, %j by the job's id, and %% by a percent sign. REQUIRES: no
+/// other %.
+std::string with_place(std::string_view word, const WorkerPlace& place, std::string_view run_id);
 
 }  // namespace ddprun

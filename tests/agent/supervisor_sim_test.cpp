@@ -219,14 +219,11 @@ class World {
     EXPECT_TRUE(good_ends_ == workers_ || keeps_) << "only after a success";
   }
 
-  void perform(const Supervisor::WaitsForWorkers& waits) {
-    EXPECT_FALSE(waits.local_ranks.empty());
+  void perform(const Supervisor::Waits& waits) {
     for (const int rank : waits.local_ranks) {
       EXPECT_NE(alive_[rank], 0) << "it waits for nobody";
     }
   }
-
-  void perform(const Supervisor::WaitsForChildren& /*effect*/) {}
 
   void perform(const Supervisor::News& news) {
     EXPECT_FALSE(over_) << "there is news of a round that was over";

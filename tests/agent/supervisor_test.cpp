@@ -130,12 +130,10 @@ class Node {
   void perform(const Supervisor::GiveUp& effect) {
     done_.push_back(fmt::format("give up on {}", effect.local_ranks.size()));
   }
-  void perform(const Supervisor::WaitsForWorkers& effect) {
+  void perform(const Supervisor::Waits& effect) {
+    const auto who = fmt::to_string(fmt::join(effect.local_ranks, " "));
     done_.push_back(
-        fmt::format("waits for {}, {}", fmt::join(effect.local_ranks, " "), limit(effect.kill_in)));
-  }
-  void perform(const Supervisor::WaitsForChildren& effect) {
-    done_.push_back(fmt::format("waits for children, {}", limit(effect.kill_in)));
+        fmt::format("waits for {}, {}", who.empty() ? "children" : who, limit(effect.kill_in)));
   }
 
   void perform(const Supervisor::Leftovers& effect) {

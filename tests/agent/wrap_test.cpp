@@ -1,8 +1,7 @@
 // The tokens of --wrap, and the header.
 
-#include "agent/core/wrap.hpp"
-
 #include "agent/core/header.hpp"
+#include "agent/core/worker_environment.hpp"
 
 #include <gtest/gtest.h>
 

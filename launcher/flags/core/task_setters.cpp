@@ -1,6 +1,6 @@
 // Parses and checks the flags for how workers are started and how many runs there are.
 
-#include "agent/core/wrap.hpp"
+#include "agent/core/worker_environment.hpp"
 #include "base/parse.hpp"
 #include "launcher/flags/core/arguments.hpp"
 #include "launcher/flags/core/options.hpp"
