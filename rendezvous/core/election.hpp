@@ -35,6 +35,7 @@ class Election {
 
   // The callers. -------------------------------------------------------------------------------
 
+  bool has_callers() const { return !callers_.empty(); }
   bool has_room() const { return callers_.size() < kCallersMax; }
   void await(Link link, const Hello& hello, TimePoint now);
   void closed(Link link) { callers_.erase(link); }

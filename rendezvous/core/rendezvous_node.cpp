@@ -191,10 +191,12 @@ std::optional<Redirect> RendezvousNode::leader() const {
 void RendezvousNode::mind_election(TimePoint now) {
   if (coordinator_) return;
   election_.mind_turn(now, from_member_);
-  if (const auto known = leader()) {
-    election_.send_away(*known, from_member_);
-  } else {
-    election_.report_awaited(now, from_member_);
+  if (election_.has_callers()) {
+    if (const auto known = leader()) {
+      election_.send_away(*known, from_member_);
+    } else {
+      election_.report_awaited(now, from_member_);
+    }
   }
   if (const auto result = election_.mind_candidacy(now, from_member_)) return lead(*result, now);
   election_.mind_quorum_loss(loss_of_instance(now), now, from_member_);
@@ -263,7 +265,8 @@ void RendezvousNode::route(TimePoint now, Effects& out) {
   while (!from_coordinator_.empty() || !from_member_.empty()) {
     const bool is_told = !from_coordinator_.empty();
     if (is_told) set_own_lease(now);
-    for (Effect& effect : std::exchange(is_told ? from_coordinator_ : from_member_, {})) {
+    routed_.swap(is_told ? from_coordinator_ : from_member_);
+    for (Effect& effect : routed_) {
       auto const* const send = std::get_if<effects::Send>(&effect);
       if (send == nullptr || send->to != kSelfLink) {
         out.push_back(std::move(effect));
@@ -273,6 +276,7 @@ void RendezvousNode::route(TimePoint now, Effects& out) {
         coordinator_->received(kSelfLink, send->message, now, from_coordinator_);
       }
     }
+    routed_.clear();
   }
 }
 

@@ -180,6 +180,7 @@ class RendezvousNode {
 
   Effects from_member_;
   Effects from_coordinator_;
+  Effects routed_;  // of one of these, while they are passed on: each keeps its memory
 };
 
 }  // namespace ddprun

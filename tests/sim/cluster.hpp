@@ -130,8 +130,8 @@ class Cluster {
     bool is_said_held = false;   // "H" was sent by the leader's side
     bool is_known_held = false;  // to the member: its end is a proof
     bool is_ended = false;       // as seen by the leader's kernel
-    std::shared_ptr<Pipe> to_leader;
-    std::shared_ptr<Pipe> to_member;
+    Pipe* to_leader = nullptr;
+    Pipe* to_member = nullptr;
   };
   struct Node {
     int life = 0;  // of the agent; events planned for an earlier one are void
@@ -179,8 +179,8 @@ class Cluster {
     Link callee_link{};
     bool caller_open = true;
     bool callee_open = false;
-    std::shared_ptr<Pipe> there;
-    std::shared_ptr<Pipe> back;
+    Pipe* there = nullptr;
+    Pipe* back = nullptr;
   };
 
   static std::size_t at(int node) { return static_cast<std::size_t>(node); }
@@ -191,7 +191,7 @@ class Cluster {
   void feed(int node, const RendezvousNode::Event& event);
   void arm(int node);
   void perform(int node, const effects::Call& call);
-  void perform(int node, const effects::Send& send);
+  void perform(int node, effects::Send& send);  // which it takes the message of
   void perform(int node, const effects::Close& close);
   void perform(int node, const effects::OpenLine& open);
   void perform(int node, const effects::ProbeLines& probe);
@@ -207,8 +207,7 @@ class Cluster {
   void perform(int node, const effects::Finish& finish);
 
   void accept(const std::shared_ptr<Connection>& connection);
-  void deliver(
-      const std::shared_ptr<Connection>& connection, bool to_callee, const Message& message);
+  void deliver(const std::shared_ptr<Connection>& connection, bool to_callee, Message& message);
   void close_end(const std::shared_ptr<Connection>& connection, bool at_callee);
   void agent_gone(int node);
   void keep(int leader, const RendezvousNode::LifelineOpened& opened);
@@ -267,7 +266,9 @@ class Cluster {
   boost::container::flat_set<Incarnation> voters_;  // of the newest round
   bool has_to_go_on_ = false;
   TimePoint quiet_since_;
-  std::set<Incarnation> done_;  // instances of which an agent has ended after a success
+  std::set<Incarnation> done_;       // instances of which an agent has ended after a success
+  std::vector<Incarnation> acting_;  // scratch: the instances of the leaders that act now
+  Effects effects_;                  // scratch
   std::vector<std::string> violations_;
   std::vector<std::string> log_;
 };

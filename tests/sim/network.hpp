@@ -12,14 +12,14 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
 namespace ddprun::sim {
 
-/// One direction of one connection.
+/// One direction of one connection. The network owns it: what is planned may refer to it to the
+/// end.
 class Pipe {
  public:
   using Parcel = std::function<void()>;
@@ -30,8 +30,8 @@ class Pipe {
   friend class Network;
   int from_ = 0;
   int to_ = 0;
-  std::deque<std::pair<TimePoint, Parcel>> parcels_;  // by time of arrival
-  bool is_moving_ = false;                            // the first parcel has a time of arrival
+  std::list<std::pair<TimePoint, Parcel>> parcels_;  // by time of arrival
+  bool is_moving_ = false;                           // the first parcel has a time of arrival
 };
 
 class Network {
@@ -41,29 +41,20 @@ class Network {
         is_up_(static_cast<std::size_t>(hosts), true),
         up_since_(static_cast<std::size_t>(hosts)) {}
 
-  /// A parcel on its way keeps its connection, and the connection keeps its pipes.
-  ~Network() {
-    for (const auto& pipe : pipes_) {
-      if (const auto left = pipe.lock()) left->parcels_.clear();
-    }
-  }
+  ~Network() = default;
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
-  std::shared_ptr<Pipe> pipe(int from, int to) {
-    auto made = std::make_shared<Pipe>(from, to);
-    pipes_.push_back(made);
-    return made;
-  }
+  Pipe& pipe(int from, int to) { return pipes_.emplace_back(from, to); }
 
   /// Delivers `parcel` after all earlier ones.
-  void send(const std::shared_ptr<Pipe>& pipe, Pipe::Parcel parcel) {
-    const Duration delay = pipe->from_ == pipe->to_
+  void send(Pipe& pipe, Pipe::Parcel parcel) {
+    const Duration delay = pipe.from_ == pipe.to_
                                ? Duration(1000)
                                : world_.between(std::chrono::microseconds(20), slowest);
     TimePoint due = world_.now() + delay;
-    if (!pipe->parcels_.empty()) due = std::max(due, pipe->parcels_.back().first);
-    pipe->parcels_.emplace_back(due, std::move(parcel));
+    if (!pipe.parcels_.empty()) due = std::max(due, pipe.parcels_.back().first);
+    pipe.parcels_.emplace_back(due, std::move(parcel));
     move(pipe);
   }
 
@@ -104,42 +95,37 @@ class Network {
  private:
   /// A machine that lost power sends nothing again, not even once it is up.
   void forget(int host) {
-    for (const auto& pipe : pipes_) {
-      const auto left = pipe.lock();
-      if (left && left->from_ == host) left->parcels_.clear();
+    for (Pipe& pipe : pipes_) {
+      if (pipe.from_ == host) pipe.parcels_.clear();
     }
   }
 
-  void move(const std::shared_ptr<Pipe>& pipe) {
-    if (pipe->is_moving_ || pipe->parcels_.empty()) return;
-    if (is_cut(pipe->from_, pipe->to_)) {
-      stuck_.push_back(pipe);
-      pipe->is_moving_ = true;
-      return;
-    }
-    pipe->is_moving_ = true;
-    const TimePoint due = std::max(world_.now(), pipe->parcels_.front().first);
-    world_.at(due, [this, pipe] { arrive(pipe); });
+  void move(Pipe& pipe) {
+    if (pipe.is_moving_ || pipe.parcels_.empty()) return;
+    pipe.is_moving_ = true;
+    if (is_cut(pipe.from_, pipe.to_)) return stuck_.push_back(&pipe);
+    const TimePoint due = std::max(world_.now(), pipe.parcels_.front().first);
+    world_.at(due, [this, &pipe] { arrive(pipe); });
   }
 
-  void arrive(const std::shared_ptr<Pipe>& pipe) {
-    pipe->is_moving_ = false;
-    if (pipe->parcels_.empty()) return;                     // forgotten
-    if (is_cut(pipe->from_, pipe->to_)) return move(pipe);  // lost on the way, sent again later
-    const Pipe::Parcel parcel = std::move(pipe->parcels_.front().second);
-    pipe->parcels_.pop_front();
+  void arrive(Pipe& pipe) {
+    pipe.is_moving_ = false;
+    if (pipe.parcels_.empty()) return;                    // forgotten
+    if (is_cut(pipe.from_, pipe.to_)) return move(pipe);  // lost on the way, sent again later
+    const Pipe::Parcel parcel = std::move(pipe.parcels_.front().second);
+    pipe.parcels_.pop_front();
     parcel();
     move(pipe);
   }
 
   /// Retransmissions arrive in their own time.
   void wake() {
-    for (const auto& pipe : std::exchange(stuck_, {})) {
+    for (Pipe* const pipe : std::exchange(stuck_, {})) {
       world_.in(
           world_.between(std::chrono::milliseconds(1), std::chrono::milliseconds(800)),
           [this, pipe] {
             pipe->is_moving_ = false;
-            move(pipe);
+            move(*pipe);
           });
     }
   }
@@ -149,8 +135,8 @@ class Network {
   std::vector<TimePoint> up_since_;
   std::set<std::pair<int, int>> cuts_;
   std::map<std::pair<int, int>, TimePoint> mended_;
-  std::vector<std::shared_ptr<Pipe>> stuck_;
-  std::vector<std::weak_ptr<Pipe>> pipes_;
+  std::vector<Pipe*> stuck_;
+  std::deque<Pipe> pipes_;  // which stay where they are
 };
 
 }  // namespace ddprun::sim
