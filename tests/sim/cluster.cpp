@@ -165,7 +165,7 @@ void Cluster::feed(int index, const RendezvousNode::Event& event) {
     node.began_until = world_.now() + node.rendezvous->policy().search_timeout / 2;
   }
   const bool leads = node.rendezvous->member().leads();
-  const bool follows = node.rendezvous->member().leader().has_value() && !leads;
+  const bool follows = node.rendezvous->member().follows_another();
   if (leads != node.led || follows != node.follows) node.calls_since = world_.now();
   node.led = leads;
   node.follows = follows;

@@ -6,6 +6,7 @@
 
 #include "base/time.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -30,7 +31,13 @@ class World {
 
   /// Runs `what` after `delay`, after anything planned earlier for the same instant.
   void in(Duration delay, std::function<void()> what) {
-    plans_.push({.at = now_ + delay, .sequence = ++sequence_, .what = std::move(what)});
+    if (free_.empty()) {
+      free_.push_back(whats_.size());
+      whats_.emplace_back();
+    }
+    whats_[free_.back()] = std::move(what);
+    plans_.push({.at = now_ + delay, .sequence = ++sequence_, .what = free_.back()});
+    free_.pop_back();
   }
   void at(TimePoint when, std::function<void()> what) {
     in(std::max(Duration::zero(), when - now_), std::move(what));
@@ -40,11 +47,12 @@ class World {
   bool run(TimePoint end, std::uint64_t happenings_max, const std::function<bool()>& is_over) {
     while (!plans_.empty() && plans_.top().at <= end && !is_over()) {
       if (++happened_ > happenings_max) return false;
-      // The queue yields const, since an order could be broken; the element leaves it right away.
-      const Plan next = std::move(const_cast<Plan&>(plans_.top()));
+      const Plan next = plans_.top();
       plans_.pop();
       now_ = next.at;
-      next.what();
+      const auto what = std::exchange(whats_[next.what], nullptr);
+      free_.push_back(next.what);
+      what();
     }
     return true;
   }
@@ -66,7 +74,7 @@ class World {
   struct Plan {
     TimePoint at;
     std::uint64_t sequence = 0;
-    std::function<void()> what;
+    std::size_t what = 0;  // of whats_: the queue moves its elements often
 
     bool operator<(const Plan& other) const {  // the earliest on top
       return at != other.at ? at > other.at : sequence > other.sequence;
@@ -79,6 +87,8 @@ class World {
   std::uint64_t sequence_ = 0;
   std::uint64_t happened_ = 0;
   std::priority_queue<Plan> plans_;
+  std::vector<std::function<void()>> whats_;
+  std::vector<std::size_t> free_;  // of whats_
 };
 
 }  // namespace ddprun::sim
