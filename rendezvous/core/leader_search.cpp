@@ -401,7 +401,7 @@ void LeaderSearch::take_turn(TimePoint now, Effects& out) {
 bool LeaderSearch::is_candidate(TimePoint now) const {
   const bool led = voter_.was_leader() && !talk_.has_voted && state_ != State::kFound;
   const bool has_turn = state_ == State::kOwnTurn || led;
-  return voter_.is_electable() && has_turn && may_vote(now);
+  return has_turn && voter_.is_electable() && may_vote(now);
 }
 
 Vote LeaderSearch::vote_for_itself(std::int64_t term, TimePoint now) {
