@@ -28,7 +28,6 @@ bool may_be_elsewhere(const RendezvousPolicy& policy) {
 struct Gathering::Turnout {
   int ready = 0;
   int fit = 0;                      // of these
-  bool old_round_may_run = false;   // R2
   bool one_may_call_again = false;  // its connection has just ended; or its death is known soon
   bool lifeline_is_awaited = false;
 };
@@ -99,7 +98,6 @@ bool Gathering::may_begin_elsewhere() const {
 Gathering::Turnout Gathering::turnout(TimePoint now) const {
   Turnout turnout;
   for (const auto& [incarnation, node] : roster_.nodes()) {
-    if (node.may_run) turnout.old_round_may_run = true;
     switch (node.state()) {
       case Roster::State::kReady:
         ++turnout.ready;
@@ -126,8 +124,8 @@ Gathering::Step Gathering::step(const LeaderLease& lease, TimePoint now, Effects
   const bool regroups = regroup_.unheard > 0 && now < regroup_.until;
   std::erase_if(held_for_, [now](const auto& entry) { return now >= entry.second; });
   if (!held_for_.empty() || !can_lead || regroups || now < not_before_) return {};
+  if (roster_.any_may_run()) return {};  // R2
   const Turnout turnout = this->turnout(now);
-  if (turnout.old_round_may_run) return {};
   if (turnout.ready < context_.policy.nodes.min()) {
     last_call_until_.reset();
     return wait_for_min(turnout.ready, lease, now, out);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace ddprun {
@@ -158,6 +159,19 @@ Roster::Node* Roster::find(Incarnation node) {
 const Roster::Node* Roster::find(Incarnation node) const {
   const auto found = nodes_.find(node);
   return found == nodes_.end() ? nullptr : &found->second;
+}
+
+/// As long as the node that was found last may, no event has to look at all. Nodes that report in
+/// their order leave the last one until the end.
+bool Roster::any_may_run() const {
+  const Node* const known = find(may_run_);
+  if (known != nullptr && known->may_run) return true;
+  const auto nodes = std::views::reverse(nodes_);
+  const auto found =
+      std::ranges::find_if(nodes, [](const auto& entry) { return entry.second.may_run; });
+  if (found == nodes.end()) return false;
+  may_run_ = found->first;
+  return true;
 }
 
 void Roster::blame(const FailureNews& culprit, TimePoint now) {

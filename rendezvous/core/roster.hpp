@@ -100,6 +100,8 @@ class Roster {
   const Node* find(Incarnation node) const;
   const std::map<Incarnation, Node>& nodes() const { return nodes_; }
   std::map<Incarnation, Node>& nodes() { return nodes_; }
+  /// Whether any node may run workers, for all that is known (R2).
+  bool any_may_run() const;
   const LostNodes& lost() const { return lost_; }
   LostNodes& lost() { return lost_; }
 
@@ -126,6 +128,7 @@ class Roster {
   std::set<Incarnation> lifelines_;   // that are held
   TimePoint lifelines_due_ = kNever;  // none is overdue before
   TimePoint nodes_due_ = kNever;      // no node is overdue before
+  mutable Incarnation may_run_{};     // what any_may_run() found last
 };
 
 /// To `node`, if it is connected.

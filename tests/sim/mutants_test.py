@@ -79,7 +79,7 @@ MUTANTS = {
     "saved though not all have": [
         ("job_end.cpp", "  if (!std::ranges::all_of(round.to_run, has_saved)) return notice_;\n", "")],
     "a round while an old one may run": [
-        ("gathering.cpp", "    if (node.may_run) turnout.old_round_may_run = true;\n", "")],
+        ("gathering.cpp", "  if (roster_.any_may_run()) return {};  // R2\n", "")],
     "death taken from a closed connection": [
         ("coordinator.cpp",
          "  // Suspected, no more: a round is never started on the strength of a closed connection.\n",
