@@ -1,6 +1,7 @@
 #include "launcher/ctl/ddpctl_options.hpp"
 
 #include "base/flag_checks.hpp"
+#include "base/format_error.hpp"
 #include "launcher/ctl/doctor/options.hpp"
 #include "launcher/ctl/reports/options.hpp"
 #include "launcher/ctl/snapshot/options.hpp"
@@ -69,13 +70,11 @@ Result<DdpctlCommand> checked(RawStatus raw) {
 Result<DdpctlCommand> checked(HostlistOptions options, std::vector<std::string> lists) {
   for (const std::string& list : lists) {
     if (list.starts_with('-')) {
-      return make_error(
-          Errc::kInvalidArgument,
-          fmt::format("unknown argument '{}'; see ddpctl hostlist --help", list));
+      return invalid_argument("unknown argument '{}'; see ddpctl hostlist --help", list);
     }
   }
   if (lists.empty()) {
-    return make_error(Errc::kInvalidArgument, "LIST is required; see ddpctl hostlist --help");
+    return invalid_argument("LIST is required; see ddpctl hostlist --help");
   }
   options.lists = std::move(lists);
   return {options};
@@ -144,11 +143,8 @@ Result<DdpctlCommand> parse_ddpctl(int argc, const char* const* argv) {
   if (first == "submit") return parsed_submit(arguments.subspan(2));
   const bool is_benched = first == "store" || first == "rendezvous";
   if (is_benched && argc > 2 && arguments[2] == std::string_view("bench")) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "'{0} bench' has moved: build ddpbench (docs/development.md) and run ddpbench {0}",
-            first));
+    return invalid_argument(
+        "'{0} bench' has moved: build ddpbench (docs/development.md) and run ddpbench {0}", first);
   }
 
   CLI::App app("ddpctl: the operator's tool of ddprun", "ddpctl");

@@ -2,10 +2,9 @@
 
 #include "agent/core/worker_environment.hpp"
 #include "base/descriptor.hpp"
+#include "base/format_error.hpp"
 #include "launcher/flags/core/program_name.hpp"
 #include "launcher/flags/python.hpp"
-
-#include <fmt/format.h>
 
 #include <array>
 #include <cerrno>
@@ -66,9 +65,11 @@ enum class Kind : std::uint8_t { kPython, kElf, kOtherInterpreter };
 
 Result<void> check_readable(const std::string& script) {
   if (::access(script.c_str(), R_OK) == 0) return {};
-  return make_error(
+  return format_error(
       Errc::kNotExecutable,
-      fmt::format("script '{}' cannot be read: {}; try chmod +r", script, std::strerror(errno)));
+      "script '{}' cannot be read: {}; try chmod +r",
+      script,
+      std::strerror(errno));
 }
 
 /// By the first bytes. A shebang that names Python means a Python script, as the suffix .py does.
@@ -87,9 +88,11 @@ Result<Kind> kind_of(const std::string& script) {
   if (got < 0) {
     // A program that may be executed but not read is still a program.
     if (errno == EACCES && is_program(script)) return Kind::kElf;
-    return make_error(
+    return format_error(
         Errc::kNotExecutable,
-        fmt::format("script '{}' cannot be read: {}; try chmod +r", script, std::strerror(errno)));
+        "script '{}' cannot be read: {}; try chmod +r",
+        script,
+        std::strerror(errno));
   }
   const std::string_view beginning(bytes.data(), static_cast<std::size_t>(got));
   const std::string_view first_line = beginning.substr(0, beginning.find('\n'));
@@ -115,20 +118,18 @@ Result<WorkerCommand> as_it_is(const Options& options, const Environment& enviro
   if (name.find('/') == std::string::npos && options.runs == Runs::kProgram) {
     command.program = find_on_path({name}, environment);
     if (!command.program.empty()) return command;
-    return make_error(
-        Errc::kNotFound,
-        fmt::format("program '{}' is not on PATH; give its path, such as ./{}", name, name));
+    return format_error(
+        Errc::kNotFound, "program '{}' is not on PATH; give its path, such as ./{}", name, name);
   }
   if (::access(name.c_str(), F_OK) != 0) {
-    return make_error(Errc::kNotFound, fmt::format("program '{}': {}", name, std::strerror(errno)));
+    return format_error(Errc::kNotFound, "program '{}': {}", name, std::strerror(errno));
   }
   if (!is_program(name)) {
-    return make_error(
+    return format_error(
         Errc::kNotExecutable,
-        fmt::format(
-            "program '{}' is not executable; try chmod +x{}",
-            name,
-            options.runs == Runs::kProgram ? ", or leave --no-python out" : ""));
+        "program '{}' is not executable; try chmod +x{}",
+        name,
+        options.runs == Runs::kProgram ? ", or leave --no-python out" : "");
   }
   // exec looks up a name without a slash on PATH.
   if (name.find('/') == std::string::npos) command.program = "./" + name;
@@ -158,19 +159,19 @@ Result<void> check_script(const std::string& script) {
     const int why = errno;
     std::error_code gone;  // the working directory may have been deleted
     const fs::path here = fs::current_path(gone);
-    return make_error(
+    return format_error(
         Errc::kNotFound,
-        fmt::format(
-            "script '{}': {}; the working directory {}",
-            script,
-            std::strerror(why),
-            gone ? "was deleted" : "is " + here.string()));
+        "script '{}': {}; the working directory {}",
+        script,
+        std::strerror(why),
+        gone ? "was deleted" : "is " + here.string());
   }
   std::error_code error;
   if (fs::is_directory(script, error) && !fs::exists(fs::path(script) / "__main__.py", error)) {
-    return make_error(
+    return format_error(
         Errc::kNotExecutable,
-        fmt::format("script '{}' is a directory without __main__.py; name a file in it", script));
+        "script '{}' is a directory without __main__.py; name a file in it",
+        script);
   }
   return {};
 }
@@ -216,7 +217,7 @@ Result<WorkerCommand> command_of(const Options& options, const CommandContext& c
       return command;
     }
   }
-  return make_error(Errc::kInvalidArgument, "nothing to run");
+  return invalid_argument("nothing to run");
 }
 
 /// Replaces `name` at the end of `text`, if it is there, by `pattern`.
@@ -269,9 +270,8 @@ Result<std::vector<std::string>> resolve_program(
   program.rest = std::move(arguments);
   auto command = as_it_is(program, environment);
   if (!command && command.error().is(Errc::kNotExecutable)) {
-    return make_error(
-        Errc::kNotExecutable,
-        fmt::format("program '{}' is not executable; try chmod +x", program.rest.front()));
+    return format_error(
+        Errc::kNotExecutable, "program '{}' is not executable; try chmod +x", program.rest.front());
   }
   if (!command) return command.error();
   command->arguments.insert(command->arguments.begin(), std::move(command->program));

@@ -1,6 +1,7 @@
 #include "launcher/flags/numa_topology.hpp"
 
 #include "base/file.hpp"
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 
@@ -19,9 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kFileBytesMax = std::size_t{64} * 1024;
 
 Error unknown(const fs::path& path) {
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format("the kernel does not report it: {} does not exist", path.string()));
+  return invalid_argument("the kernel does not report it: {} does not exist", path.string());
 }
 
 Result<std::set<int>> read_cpus(const fs::path& path) {
@@ -29,8 +28,7 @@ Result<std::set<int>> read_cpus(const fs::path& path) {
   if (!text) return unknown(path);
   auto cpus = parse_cpu_list(*text);
   if (cpus) return cpus;
-  return make_error(
-      Errc::kInvalidArgument, fmt::format("{}: {}", path.string(), cpus.error().detail));
+  return invalid_argument("{}: {}", path.string(), cpus.error().detail);
 }
 
 std::optional<int> read_number(const fs::path& path) {
@@ -125,10 +123,8 @@ Result<std::vector<Gpu>> visible_of(const std::vector<Gpu>& gpus, const std::str
     const auto named =
         std::ranges::find_if(gpus, [id](const Gpu& gpu) { return gpu.uuid.starts_with(id); });
     if (!number && named == gpus.end()) {
-      return make_error(
-          Errc::kInvalidArgument,
-          fmt::format(
-              "cannot tell which GPU '{}' in CUDA_VISIBLE_DEVICES is; give numbers or GPU-…", id));
+      return invalid_argument(
+          "cannot tell which GPU '{}' in CUDA_VISIBLE_DEVICES is; give numbers or GPU-…", id);
     }
     visible.push_back(number ? gpus[static_cast<std::size_t>(*number)] : *named);
   }
@@ -156,7 +152,7 @@ Result<NumaTopology> read_numa_topology(
     if (!node.cpus.empty()) topology.push_back(std::move(node));
   }
   if (topology.empty()) {
-    return make_error(Errc::kInvalidArgument, "no NUMA node has a CPU that this process may use");
+    return invalid_argument("no NUMA node has a CPU that this process may use");
   }
   return topology;
 }
@@ -174,9 +170,8 @@ Result<std::vector<int>> numa_nodes_of_gpus(
     // If there is only one NUMA node, the kernel often reports none.
     if (node < 0 && topology.size() == 1) node = topology.front().number;
     if (node < 0) {
-      return make_error(
-          Errc::kInvalidArgument,
-          fmt::format("the NUMA node of GPU {} is not known ({})", gpu.address, path.string()));
+      return invalid_argument(
+          "the NUMA node of GPU {} is not known ({})", gpu.address, path.string());
     }
     nodes.push_back(node);
   }

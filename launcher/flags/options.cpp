@@ -2,6 +2,7 @@
 
 #include "agent/fence.hpp"
 #include "base/file.hpp"
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 #include "launcher/flags/core/independent_flags.hpp"
@@ -55,8 +56,7 @@ Result<int> count_workers(const WorkerCount& count, const Environment& environme
   const int gpus = visible_gpus(environment);
   if (gpus > 0) return gpus;
   if (count.by == By::kAuto) return cpus;
-  return make_error(
-      Errc::kInvalidArgument,
+  return invalid_argument(
       "--nproc-per-node 'gpu': no GPU is visible; check CUDA_VISIBLE_DEVICES, or give cpu, auto or "
       "a number");
 }
@@ -67,13 +67,11 @@ Result<void> check_devices(const LaunchPlan& plan, const Environment& environmen
   if (!plan.virtual_local_rank || devices == environment.end()) return {};
   const std::size_t entries = split(devices->second, ',').size();
   if (entries >= static_cast<std::size_t>(plan.workers)) return {};
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format(
-          "--virtual-local-rank: CUDA_VISIBLE_DEVICES '{}' has fewer entries than the {} workers; "
-          "lower --nproc-per-node or name more devices",
-          devices->second,
-          plan.workers));
+  return invalid_argument(
+      "--virtual-local-rank: CUDA_VISIBLE_DEVICES '{}' has fewer entries than the {} workers; "
+      "lower --nproc-per-node or name more devices",
+      devices->second,
+      plan.workers);
 }
 
 /// The CPUs of each worker. If there are more workers than GPUs, the GPUs are not meant for them.
@@ -98,19 +96,15 @@ Result<void> check_own_host(const OwnHost& own) {
   const auto address = own_address(host.text);
   if (!address) {
     if (may_be_unknown) return {};
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format("{}: {}; correct it, or give an address", named, address.error().detail));
+    return invalid_argument(
+        "{}: {}; correct it, or give an address", named, address.error().detail);
   }
   if (*address) return {};
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format("{}: is not an address of this machine, {}", named, remedy));
+  return invalid_argument("{}: is not an address of this machine, {}", named, remedy);
 }
 
 Error refused(const Given& given, std::string_view why) {
-  return make_error(
-      Errc::kInvalidArgument, fmt::format("{} '{}': {}", given.source, given.text, why));
+  return invalid_argument("{} '{}': {}", given.source, given.text, why);
 }
 
 /// `given` as a numeric address of this machine that others can use.
@@ -194,13 +188,11 @@ void plan_header(
 Result<void> check_debug_rank(const LaunchPlan& plan) {
   const int rank = plan.debug_rank.value_or(0);
   if (plan.rendezvous.nodes.max() > 1 || rank < plan.workers) return {};
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format(
-          "--debug-rank '{}': there are ranks 0 to {}; give one of them, or raise "
-          "--nproc-per-node",
-          rank,
-          plan.workers - 1));
+  return invalid_argument(
+      "--debug-rank '{}': there are ranks 0 to {}; give one of them, or raise "
+      "--nproc-per-node",
+      rank,
+      plan.workers - 1);
 }
 
 /// Checked before anything starts: otherwise a fence that cannot be claimed is noticed only when a
@@ -209,14 +201,12 @@ Result<void> check_fence(const Options& options) {
   if (!options.fence_directory) return {};
   auto const checked = check_fence_directory(options.fence_directory->text);
   if (checked) return {};
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format(
-          "{} '{}': {}; give a directory on a file system that all nodes share, where this user "
-          "may create and link files",
-          options.fence_directory->source,
-          options.fence_directory->text,
-          checked.error().detail));
+  return invalid_argument(
+      "{} '{}': {}; give a directory on a file system that all nodes share, where this user "
+      "may create and link files",
+      options.fence_directory->source,
+      options.fence_directory->text,
+      checked.error().detail);
 }
 
 /// A file such as the one that `srun --error=%n.txt` gives each task.

@@ -1,6 +1,7 @@
 #include "launcher/flags/secret.hpp"
 
 #include "base/file.hpp"
+#include "base/format_error.hpp"
 #include "base/worker_contract.hpp"
 
 #include <fmt/format.h>
@@ -15,19 +16,15 @@ namespace {
 constexpr std::size_t kBytesMin = 16;
 constexpr std::size_t kBytesMax = 4096;
 
-Error refused(std::string detail) {
-  return make_error(Errc::kInvalidArgument, std::move(detail));
-}
-
 /// The message never contains the secret.
 Result<std::string> checked(std::string secret, const std::string& source) {
   if (secret.size() >= kBytesMin && secret.size() <= kBytesMax) return secret;
-  return refused(fmt::format(
+  return invalid_argument(
       "{}: the secret has {} bytes, and needs {} to {}; make one with openssl rand -hex 32",
       source,
       secret.size(),
       kBytesMin,
-      kBytesMax));
+      kBytesMax);
 }
 
 Result<std::string> from_file(const Given& file) {
@@ -35,8 +32,8 @@ Result<std::string> from_file(const Given& file) {
   // One more byte, for the final newline.
   auto content = read_file(file.text, kBytesMax + 1);
   if (!content) {
-    return refused(fmt::format(
-        "{}: {}; name a file with the secret of the job", file.source, content.error().detail));
+    return invalid_argument(
+        "{}: {}; name a file with the secret of the job", file.source, content.error().detail);
   }
   if (content->ends_with('\n')) content->pop_back();
   return checked(*std::move(content), source);
@@ -55,8 +52,8 @@ Result<std::string> read_secret(const Options& options, const Environment& envir
   const auto file = variable(environment, contract::kSecretFile);
   const auto secret = variable(environment, contract::kSecret);
   if (file && secret) {
-    return refused(fmt::format(
-        "{} and {} are both set; unset one of them", contract::kSecret, contract::kSecretFile));
+    return invalid_argument(
+        "{} and {} are both set; unset one of them", contract::kSecret, contract::kSecretFile);
   }
   if (file) return from_file({.text = *file, .source = contract::kSecretFile});
   if (secret) return checked(*secret, contract::kSecret);

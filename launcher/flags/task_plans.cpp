@@ -1,6 +1,7 @@
 #include "launcher/flags/task_plans.hpp"
 
 #include "base/file.hpp"
+#include "base/format_error.hpp"
 #include "launcher/flags/command.hpp"
 #include "launcher/flags/core/independent_flags.hpp"
 #include "launcher/flags/core/tasks.hpp"
@@ -37,11 +38,13 @@ Result<std::string> read_grid(const std::optional<Given>& grid) {
   auto content = read_file(grid->text, kGridBytesMax);
   if (content && content->find('\0') == std::string::npos) return content;
   if (content) {
-    return make_error(
+    return format_error(
         Errc::kCorrupt,
-        fmt::format("{} '{}': not a text file: it contains a NUL byte", grid->source, grid->text));
+        "{} '{}': not a text file: it contains a NUL byte",
+        grid->source,
+        grid->text);
   }
-  return make_error(Errc::kCorrupt, fmt::format("{}: {}", grid->source, content.error().detail));
+  return format_error(Errc::kCorrupt, "{}: {}", grid->source, content.error().detail);
 }
 
 /// Sets what differs between jobs that run side by side.

@@ -1,5 +1,6 @@
 #include "slurm/core/allocation.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "slurm/core/counts.hpp"
 #include "slurm/core/excerpt.hpp"
@@ -215,14 +216,12 @@ std::string srun_of_one_each(const Allocation& allocation) {
 
 Error agents_share_nodes(const Allocation& allocation) {
   const std::size_t nodes = allocation.nodes.size();
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format(
-          "this step has {} tasks on {} node{}, but ddprun needs one per node; start it by {}",
-          allocation.tasks(),
-          nodes,
-          nodes == 1 ? "" : "s",
-          srun_of_one_each(allocation)));
+  return invalid_argument(
+      "this step has {} tasks on {} node{}, but ddprun needs one per node; start it by {}",
+      allocation.tasks(),
+      nodes,
+      nodes == 1 ? "" : "s",
+      srun_of_one_each(allocation));
 }
 
 }  // namespace ddprun

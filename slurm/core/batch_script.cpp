@@ -1,6 +1,7 @@
 #include "slurm/core/batch_script.hpp"
 
 #include "base/exit_status.hpp"
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "slurm/core/excerpt.hpp"
 
@@ -30,10 +31,6 @@ std::string_view interpreter_of(std::string_view script) {
     if (name != "env" || next.empty()) return name;
     line = next;
   }
-}
-
-Error refused(std::string detail) {
-  return make_error(Errc::kInvalidArgument, std::move(detail));
 }
 
 std::string variable_of(std::string_view name) {
@@ -76,11 +73,11 @@ Result<OutputFolder> folder_of(
     } else if (folder[at] == 'j' || folder[at] == 'A') {
       made.parts.emplace_back();
     } else {
-      return refused(fmt::format(
+      return invalid_argument(
           "'{}': the name of the directory is known only when the job runs, and Slurm creates no "
           "directories, so the job would fail without output; put %{} after the last '/'",
           excerpt(pattern),
-          folder[at]));
+          folder[at]);
     }
   }
   return made;
@@ -89,7 +86,7 @@ Result<OutputFolder> folder_of(
 /// The folder is created while the job is held, after sbatch has printed the id.
 Result<void> check_id_is_told(std::string_view pattern, const OutputSources& sources) {
   const auto refuse = [pattern](std::string_view why) {
-    return refused(fmt::format("'{}': {}; put the id after the last '/'", excerpt(pattern), why));
+    return invalid_argument("'{}': {}; put the id after the last '/'", excerpt(pattern), why);
   };
   if (effective(sources, "array")) {
     return refuse("each element of --array has its own id, which is known only when it runs");
@@ -108,10 +105,11 @@ Result<void> check_id_is_told(std::string_view pattern, const OutputSources& sou
 
 Result<std::string> with_code(std::string_view script, const CommittedCode& code) {
   const std::string_view interpreter = interpreter_of(script);
-  if (interpreter.empty()) return refused("its first line is not '#!/bin/bash', or another shell");
+  if (interpreter.empty())
+    return invalid_argument("its first line is not '#!/bin/bash', or another shell");
   if (std::ranges::find(kShells, interpreter) == kShells.end()) {
-    return refused(fmt::format(
-        "it is for '{}', which is not a shell; call it from a bash script", excerpt(interpreter)));
+    return invalid_argument(
+        "it is for '{}', which is not a shell; call it from a bash script", excerpt(interpreter));
   }
   const auto lines = parse_sbatch_lines(script);
   if (!lines) return lines.error();
@@ -163,10 +161,10 @@ Result<std::vector<OutputFolder>> output_folders(const OutputSources& sources) {
 Result<void> check_place(const SbatchCommand& options) {
   const auto* const place = options.find("chdir");
   if (place == nullptr) return {};
-  return refused(fmt::format(
+  return invalid_argument(
       "--chdir '{}': the job runs in the code of its commit; leave it out, and set output paths in "
       "the script",
-      excerpt(place->value)));
+      excerpt(place->value));
 }
 
 std::string shell_quoted(std::string_view word) {

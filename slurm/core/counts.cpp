@@ -1,10 +1,9 @@
 #include "slurm/core/counts.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "slurm/core/excerpt.hpp"
 #include "slurm/core/hostlist.hpp"
-
-#include <fmt/format.h>
 
 #include <cstddef>
 #include <limits>
@@ -30,15 +29,11 @@ Result<std::vector<int>> expand_counts(std::string_view text) {
                                     : std::nullopt;
     }
     if (!count || *count < 1 || *count > kCountMax || !times || *times < 1) {
-      return make_error(
-          Errc::kInvalidArgument,
-          fmt::format(
-              "'{}' is not a count up to {}, such as 4 or 4(x2)", excerpt(piece), kCountMax));
+      return invalid_argument(
+          "'{}' is not a count up to {}, such as 4 or 4(x2)", excerpt(piece), kCountMax);
     }
     if (*times > kHostsMax - counts.size()) {
-      return make_error(
-          Errc::kInvalidArgument,
-          fmt::format("with '{}' there are more than {} nodes", excerpt(piece), kHostsMax));
+      return invalid_argument("with '{}' there are more than {} nodes", excerpt(piece), kHostsMax);
     }
     counts.insert(counts.end(), *times, *count);
   }

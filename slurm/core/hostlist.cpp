@@ -1,5 +1,6 @@
 #include "slurm/core/hostlist.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "slurm/core/excerpt.hpp"
 
@@ -63,9 +64,7 @@ class Reader {
 
  private:
   Error refuse(std::size_t position, std::string_view why) const {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format("host list '{}', position {}: {}", excerpt(list_), position + 1, why));
+    return invalid_argument("host list '{}', position {}: {}", excerpt(list_), position + 1, why);
   }
 
   /// Reads the item between two separators: a name, or a name with brackets.

@@ -1,9 +1,8 @@
 #include "slurm/core/record.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "slurm/core/excerpt.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -26,8 +25,7 @@ std::optional<std::string_view> field_of(std::string_view record, std::string_vi
 Result<bool> is_node_down(std::string_view record) {
   const auto state = field_of(record, "State");
   if (!state) {
-    return make_error(
-        Errc::kProtocol, fmt::format("scontrol printed no State: '{}'", excerpt(record)));
+    return format_error(Errc::kProtocol, "scontrol printed no State: '{}'", excerpt(record));
   }
   return std::ranges::any_of(
       split(*state, '+'), [](std::string_view flag) { return flag == "DOWN" || flag == "DOWN*"; });

@@ -1,12 +1,11 @@
 #include "slurm/core/requeue.hpp"
 
 #include "base/exit_status.hpp"
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 #include "slurm/core/excerpt.hpp"
 #include "slurm/core/record.hpp"
-
-#include <fmt/format.h>
 
 #include <array>
 #include <utility>
@@ -16,10 +15,6 @@ namespace {
 
 constexpr std::array<std::pair<std::string_view, Requeue>, 3> kWords = {
     {{"never", Requeue::kNo}, {"on-preempt", Requeue::kOnPreempt}, {"always", Requeue::kAlways}}};
-
-Error refused(std::string why) {
-  return make_error(Errc::kInvalidArgument, std::move(why));
-}
 
 }  // namespace
 
@@ -46,9 +41,8 @@ Result<JobRecord> parse_job_record(std::string_view text) {
   const auto reason = field_of(text, "Reason");
   const auto restarts = parse_int<int>(field_of(text, "Restarts").value_or(""));
   if (!state || !reason || !restarts) {
-    return make_error(
-        Errc::kProtocol,
-        fmt::format("scontrol printed no JobState, Reason or Restarts: '{}'", excerpt(text)));
+    return format_error(
+        Errc::kProtocol, "scontrol printed no JobState, Reason or Restarts: '{}'", excerpt(text));
   }
   return JobRecord{
       .state = std::string(*state),
@@ -59,19 +53,19 @@ Result<JobRecord> parse_job_record(std::string_view text) {
 }
 
 Result<void> check_requeue(const JobRecord& record, int restarts) {
-  if (record.restarts > restarts) return refused("Slurm already starts it again");
+  if (record.restarts > restarts) return invalid_argument("Slurm already starts it again");
   if (restarts >= kRequeuesMax) {
-    return refused(fmt::format("it was already started again {} times", restarts));
+    return invalid_argument("it was already started again {} times", restarts);
   }
-  if (!record.is_batch) return refused("it was not submitted by sbatch");
-  if (!record.may_be_requeued) return refused("it was submitted with --no-requeue");
+  if (!record.is_batch) return invalid_argument("it was not submitted by sbatch");
+  if (!record.may_be_requeued) return invalid_argument("it was submitted with --no-requeue");
   const bool is_out_of_time =
       record.reason == "TimeLimit" || record.state == "TIMEOUT" || record.state == "PREEMPTED";
   // While Slurm sends the job a signal, SIGNALING replaces RUNNING: here the notice, if the
   // controller is slower than the workers save. A cancelled job is COMPLETING.
   const bool is_running = record.state == "RUNNING" || record.state == "SIGNALING";
   if (is_running || is_out_of_time) return {};
-  return refused(fmt::format("it was ended from outside (state {})", record.state));
+  return invalid_argument("it was ended from outside (state {})", record.state);
 }
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "slurm/core/sbatch_command.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "slurm/core/excerpt.hpp"
 
@@ -143,9 +144,7 @@ class Reader {
 
   Result<void> take_value_of(SbatchOption option) {
     if (next_ == arguments_.size()) {
-      return make_error(
-          Errc::kInvalidArgument,
-          fmt::format("'{}' needs a value", excerpt(option.arguments.front())));
+      return invalid_argument("'{}' needs a value", excerpt(option.arguments.front()));
     }
     option.value = arguments_[next_];
     option.arguments.push_back(arguments_[next_]);

@@ -1,9 +1,8 @@
 #include "launcher/ctl/doctor/options.hpp"
 
 #include "base/flag_checks.hpp"
+#include "base/format_error.hpp"
 #include "launcher/ctl/doctor/core/diagnosis.hpp"
-
-#include <fmt/format.h>
 
 #include <utility>
 
@@ -52,7 +51,7 @@ Result<DoctorOptions> checked(const RawDoctor& raw) {
     auto endpoint = Endpoint::parse(text, 0);
     if (!endpoint) return with_context("--reach", endpoint.error());
     if (endpoint->port == 0) {
-      return make_error(Errc::kInvalidArgument, fmt::format("--reach '{}': give HOST:PORT", text));
+      return invalid_argument("--reach '{}': give HOST:PORT", text);
     }
     options.reach.push_back(*std::move(endpoint));
   }

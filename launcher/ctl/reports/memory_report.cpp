@@ -1,6 +1,7 @@
 #include "launcher/ctl/reports/memory_report.hpp"
 
 #include "base/file.hpp"
+#include "base/format_error.hpp"
 #include "base/standard_streams.hpp"
 
 #include <fmt/format.h>
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace ddprun {
 namespace {
@@ -99,9 +99,8 @@ Result<void> analyze_memory(const MemoryOptions& options) {
   if (!options.gpu_only) report.add_cpus();
   auto told = write_stdout(report.text());
   if (!told || !options.strict || report.missed() == 0) return told;
-  return make_error(
-      Errc::kCorrupt,
-      fmt::format("{} logs are missing or cannot be read (--strict)", report.missed()));
+  return format_error(
+      Errc::kCorrupt, "{} logs are missing or cannot be read (--strict)", report.missed());
 }
 
 Result<std::vector<fs::path>> find_gpu_logs(const fs::path& path, const std::string& job) {
@@ -111,15 +110,15 @@ Result<std::vector<fs::path>> find_gpu_logs(const fs::path& path, const std::str
   std::error_code error;
   const char* const what =
       fs::is_directory(directory, error) ? "No GPU logs found in" : "GPU log directory not found:";
-  return make_error(Errc::kNotFound, fmt::format("{} {}", what, directory.string()));
+  return format_error(Errc::kNotFound, "{} {}", what, directory.string());
 }
 
 Result<std::map<std::int64_t, MemorySamples>> read_gpu_log(const fs::path& path) {
   const auto text = read_file(path, kLogBytesMax);
   auto samples = text ? parse_gpu_log(*text) : text.error();
   if (samples) return samples;
-  return make_error(
-      Errc::kCorrupt, fmt::format("Failed to read {}: {}", path.string(), samples.error().detail));
+  return format_error(
+      Errc::kCorrupt, "Failed to read {}: {}", path.string(), samples.error().detail);
 }
 
 }  // namespace ddprun

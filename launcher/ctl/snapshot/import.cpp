@@ -1,4 +1,5 @@
 #include "base/exit_status.hpp"
+#include "base/format_error.hpp"
 #include "base/log.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/snapshot/place.hpp"
@@ -24,11 +25,8 @@ Result<void> check_unused(const fs::path& directory) {
   const auto entries = list_snapshots(directory);
   if (!entries) return entries.error();
   if (entries->claim_max == 0 && entries->snapshots.empty()) return {};
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format(
-          "--to {}: the directory is or was used for snapshots; give a new one",
-          directory.string()));
+  return invalid_argument(
+      "--to {}: the directory is or was used for snapshots; give a new one", directory.string());
 }
 
 /// An invalid file is kCorrupt, not a usage error.

@@ -1,6 +1,7 @@
 #include "launcher/ctl/snapshot/options.hpp"
 
 #include "base/flag_checks.hpp"
+#include "base/format_error.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -75,8 +76,7 @@ Result<SnapshotCommand> checked(const CLI::App& app, const RawSnapshot& raw) {
   const ExportSnapshot& to_python = raw.to_python;
   const bool has_weights_alone = to_python.weights_only || to_python.to.ends_with(".safetensors");
   if (!to_python.prefix.empty() && !has_weights_alone) {
-    return make_error(
-        Errc::kInvalidArgument, "--prefix needs --weights-only or a file *.safetensors");
+    return invalid_argument("--prefix needs --weights-only or a file *.safetensors");
   }
   return SnapshotCommand{to_python};
 }

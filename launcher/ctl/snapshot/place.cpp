@@ -1,8 +1,7 @@
 #include "launcher/ctl/snapshot/place.hpp"
 
+#include "base/format_error.hpp"
 #include "trainer/snapshot_files.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
@@ -32,7 +31,7 @@ Result<std::filesystem::path> snapshot_at(const std::filesystem::path& path) {
   const auto found = snapshots_in(path);
   if (!found) return found.error();
   if (!found->empty()) return found->front();
-  return make_error(Errc::kNotFound, fmt::format("{}: contains no snapshot", path.string()));
+  return format_error(Errc::kNotFound, "{}: contains no snapshot", path.string());
 }
 
 Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& directory) {
@@ -42,11 +41,10 @@ Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& dire
   if (!newest) return newest.error();
   const auto& manifest = *newest;
   if (!manifest || !manifest->best) {
-    return make_error(
+    return format_error(
         Errc::kNotFound,
-        fmt::format(
-            "{}: no snapshot in it says which is the best; train with ddptrain --keep-best",
-            directory.string()));
+        "{}: no snapshot in it says which is the best; train with ddptrain --keep-best",
+        directory.string());
   }
   std::filesystem::path path = directory / manifest->best->snapshot.to_string();
   if (std::error_code ignored; std::filesystem::exists(path, ignored)) {
@@ -54,9 +52,11 @@ Result<std::filesystem::path> best_snapshot_in(const std::filesystem::path& dire
     if (!own) return own.error();
     if (own->best == manifest->best) return path;  // another job's may have the same name
   }
-  return make_error(
+  return format_error(
       Errc::kNotFound,
-      fmt::format("{}: the best snapshot is gone ({})", path.string(), best_text(*manifest->best)));
+      "{}: the best snapshot is gone ({})",
+      path.string(),
+      best_text(*manifest->best));
 }
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 #include "launcher/ctl/stage/archive_library.hpp"
 
-#include <fmt/format.h>
+#include "base/format_error.hpp"
 
 #include <string>
 
@@ -48,11 +48,10 @@ Result<ArchiveLibrary> ArchiveLibrary::load() {
   find(loaded.entry_symlink, "archive_entry_symlink");
   if (has_all) return loaded;
   const char* const why = ::dlerror();
-  return make_error(
+  return format_error(
       Errc::kNotFound,
-      fmt::format(
-          "cannot load libarchive: {}; install the package libarchive13",
-          why == nullptr ? kLibrary : why));
+      "cannot load libarchive: {}; install the package libarchive13",
+      why == nullptr ? kLibrary : why);
 }
 
 }  // namespace ddprun

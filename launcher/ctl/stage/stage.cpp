@@ -3,6 +3,7 @@
 #include "base/descriptor.hpp"
 #include "base/environment.hpp"
 #include "base/file.hpp"
+#include "base/format_error.hpp"
 #include "base/log.hpp"
 #include "base/standard_streams.hpp"
 #include "base/time.hpp"
@@ -48,10 +49,8 @@ Result<std::pair<std::uint64_t, std::int64_t>> size_and_time(const Descriptor& f
 Result<Source> open_source(const std::filesystem::path& path, std::optional<Checksum> checksum) {
   auto file = open_regular(path);
   if (!file && file.error().is(Errc::kNotFound)) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "ARCHIVE {}; check that its file system is mounted on this node", file.error().detail));
+    return invalid_argument(
+        "ARCHIVE {}; check that its file system is mounted on this node", file.error().detail);
   }
   if (!file) return with_context("ARCHIVE", file.error());
   const auto known = size_and_time(*file);
@@ -88,13 +87,12 @@ Result<void> verify(const Source& source) {
   }
   const Checksum found{.kind = source.wanted.checksum->kind, .hex = digest.finish_hex()};
   if (found == *source.wanted.checksum) return {};
-  return make_error(
+  return format_error(
       Errc::kCorrupt,
-      fmt::format(
-          "ARCHIVE {}: wrong checksum: {}, expected {}; copy it again",
-          source.path.string(),
-          found.text(),
-          source.wanted.checksum->hex));
+      "ARCHIVE {}: wrong checksum: {}, expected {}; copy it again",
+      source.path.string(),
+      found.text(),
+      source.wanted.checksum->hex);
 }
 
 /// Fails unless the verified archive is the one that was extracted.
@@ -102,9 +100,8 @@ Result<void> check_unchanged(const Source& source) {
   const auto now = size_and_time(source.file);
   if (!now) return now.error();
   if (*now == std::pair(source.wanted.bytes, source.wanted.modified_ns)) return {};
-  return make_error(
-      Errc::kCorrupt,
-      fmt::format("ARCHIVE {} changed while it was read; try again", source.path.string()));
+  return format_error(
+      Errc::kCorrupt, "ARCHIVE {} changed while it was read; try again", source.path.string());
 }
 
 std::string node_name() {

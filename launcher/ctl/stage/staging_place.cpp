@@ -1,6 +1,7 @@
 #include "launcher/ctl/stage/staging_place.hpp"
 
 #include "base/file.hpp"
+#include "base/format_error.hpp"
 #include "base/log.hpp"
 #include "base/parse.hpp"
 #include "launcher/ctl/stage/core/staging.hpp"
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMarkerBytesMax = 4096;
 
 Error refused(const fs::path& destination, std::string_view why) {
-  return make_error(Errc::kInvalidArgument, fmt::format("DEST {} {}", destination.string(), why));
+  return invalid_argument("DEST {} {}", destination.string(), why);
 }
 
 Result<void> lock(const Descriptor& directory, const fs::path& path) {

@@ -1,11 +1,10 @@
 #include "launcher/ctl/stage/unpack.hpp"
 
 #include "base/descriptor.hpp"
+#include "base/format_error.hpp"
 #include "base/log.hpp"
 #include "launcher/ctl/stage/archive_library.hpp"
 #include "launcher/ctl/stage/core/staging.hpp"
-
-#include <fmt/format.h>
 
 #include <cerrno>
 #include <clocale>
@@ -129,7 +128,7 @@ class Extraction {
     const ArchiveEntry known = described(entry);
     if (const auto fits = check_entry(known); !fits) return fits;
     if (++unpacked_.files > kMembersMax) {
-      return make_error(Errc::kLimit, fmt::format("more than {} members", kMembersMax));
+      return format_error(Errc::kLimit, "more than {} members", kMembersMax);
     }
     if (unpacked_.files % kMembersPerRemark == 0) {
       spdlog::info(
@@ -164,9 +163,8 @@ class Extraction {
   }
 
   Error damaged() const {
-    return make_error(
-        Errc::kCorrupt,
-        fmt::format("{}; check that it is a complete tar or zip archive", said(reader_.get())));
+    return format_error(
+        Errc::kCorrupt, "{}; check that it is a complete tar or zip archive", said(reader_.get()));
   }
 
   Error not_written(const std::string& path) const {
@@ -176,7 +174,7 @@ class Extraction {
           "disk full; free some space, or give a DEST on another disk",
           make_errno_error(error, path));
     }
-    return make_error(Errc::kIo, fmt::format("{:.200}: {}", path, said(writer_.get())));
+    return format_error(Errc::kIo, "{:.200}: {}", path, said(writer_.get()));
   }
 
   using Handle = std::unique_ptr<archive, decltype(&::archive_read_free)>;

@@ -1,5 +1,6 @@
 #include "launcher/ctl/status/status.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/status/core/status_text.hpp"
@@ -29,9 +30,8 @@ constexpr std::size_t kReasonBytesMax = 1'000;
 Result<Endpoint> leader_at(std::string_view location) {
   constexpr std::string_view kScheme = "http://";
   const auto refused = [location] {
-    return make_error(
-        Errc::kProtocol,
-        fmt::format("it names '{}' as the leader", location.substr(0, kShownBytesMax)));
+    return format_error(
+        Errc::kProtocol, "it names '{}' as the leader", location.substr(0, kShownBytesMax));
   };
   if (!location.starts_with(kScheme) || !location.ends_with(kPath)) return refused();
   location.remove_prefix(kScheme.size());
@@ -44,14 +44,13 @@ Result<Endpoint> leader_at(std::string_view location) {
 Error no_status(const HttpResponse& response) {
   constexpr int kNoLeader = 503;  // of an agent, which explains what it waits for
   const std::string_view said = trim(response.body);
-  return make_error(
+  return format_error(
       Errc::kPeerLost,
-      fmt::format(
-          "it answers {}{}{}{}",
-          response.status,
-          said.empty() ? "" : ": ",
-          said.substr(0, std::min(said.find('\n'), kReasonBytesMax)),
-          response.status == kNoLeader ? "" : "; give the address and port of a node of the job"));
+      "it answers {}{}{}{}",
+      response.status,
+      said.empty() ? "" : ": ",
+      said.substr(0, std::min(said.find('\n'), kReasonBytesMax)),
+      response.status == kNoLeader ? "" : "; give the address and port of a node of the job");
 }
 
 std::string jobs_text(const std::vector<JobFile>& jobs) {
@@ -96,9 +95,10 @@ Result<std::string> ask(Endpoint endpoint, TimePoint deadline) {
     if (!leader) return with_context(where, leader.error());
     endpoint = *std::move(leader);
   }
-  return make_error(
+  return format_error(
       Errc::kPeerLost,
-      fmt::format("{}: every node names another as the leader; try again", endpoint.to_string()));
+      "{}: every node names another as the leader; try again",
+      endpoint.to_string());
 }
 
 Result<void> list_jobs(bool json) {

@@ -3,6 +3,7 @@
 #include "agent/run_program.hpp"
 #include "base/exit_status.hpp"
 #include "base/file.hpp"
+#include "base/format_error.hpp"
 #include "base/log.hpp"
 #include "base/parse.hpp"
 #include "base/standard_streams.hpp"
@@ -149,8 +150,7 @@ Result<void> release(const Submitted& job) {
   const auto ended = run_program(request_for(command), kNever, kOutputBytesMax);
   if (!ended) return ended.error();
   if (ended->end.ok()) return {};
-  return make_error(
-      Errc::kIo, fmt::format("scontrol release {}: {}", job.id, trim(ended->out + ended->err)));
+  return format_error(Errc::kIo, "scontrol release {}: {}", job.id, trim(ended->out + ended->err));
 }
 
 /// Submits a held job, and releases it after creating the folders whose names contain its id.
@@ -173,13 +173,12 @@ Result<int> submit_held(
   Result<void> done = make_folders(folders, job.id);
   if (done && !has("hold")) done = release(job);
   if (done) return told ? Result<int>(kExitOk) : told.error();
-  return make_error(
+  return format_error(
       Errc::kIo,
-      fmt::format(
-          "job {0} was submitted and is held: {1}; correct this, then run 'scontrol "
-          "release {0}'",
-          job.id,
-          done.error().detail));
+      "job {0} was submitted and is held: {1}; correct this, then run 'scontrol "
+      "release {0}'",
+      job.id,
+      done.error().detail);
 }
 
 /// sbatch reads the script from a file of the same name, so Slurm's lists show that name.
@@ -190,7 +189,7 @@ Result<int> call_sbatch(
     const std::vector<OutputFolder>& folders) {
   std::error_code error;
   const fs::path temporary = fs::temp_directory_path(error);
-  if (error) return make_error(Errc::kIo, fmt::format("TMPDIR: {}", error.message()));
+  if (error) return format_error(Errc::kIo, "TMPDIR: {}", error.message());
   const auto folder = ScratchDirectory::make(temporary, "ddprun_submit_");
   if (!folder) return folder.error();
   const fs::path path = folder->path() / script.name;

@@ -1,6 +1,6 @@
 #include "launcher/flags/core/arguments.hpp"
 
-#include <fmt/format.h>
+#include "base/format_error.hpp"
 
 #include <utility>
 
@@ -45,11 +45,11 @@ Result<std::vector<std::string>> split_arguments(std::string_view line) {
     if (!std::exchange(in_argument, true)) arguments.emplace_back();
     if (letter == '\'' || letter == '"') {
       if (take_quoted(rest, arguments.back())) continue;
-      return make_error(Errc::kInvalidArgument, fmt::format("a quote ({}) is not closed", letter));
+      return invalid_argument("a quote ({}) is not closed", letter);
     }
     if (letter == '\\') rest.remove_prefix(1);
     if (rest.empty()) {
-      return make_error(Errc::kInvalidArgument, "nothing follows the last backslash");
+      return invalid_argument("nothing follows the last backslash");
     }
     arguments.back() += rest.front();
     rest.remove_prefix(1);

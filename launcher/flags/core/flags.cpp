@@ -1,5 +1,6 @@
 #include "launcher/flags/core/flags.hpp"
 
+#include "base/format_error.hpp"
 #include "base/nearest.hpp"
 #include "base/parse.hpp"
 
@@ -11,10 +12,6 @@
 
 namespace ddprun {
 namespace {
-
-Error bad_usage(std::string detail) {
-  return make_error(Errc::kInvalidArgument, std::move(detail));
-}
 
 std::string with_dashes(std::string_view name) {
   std::string dashed(name);
@@ -40,7 +37,7 @@ Error unknown(std::string_view typed) {
       meant ? fmt::format("did you mean --{}?", *meant)
             : std::string(
                   "ddprun --help lists all options; options of the script come after the script");
-  return bad_usage(fmt::format("unknown option '{}': {}", typed, hint));
+  return invalid_argument("unknown option '{}': {}", typed, hint);
 }
 
 Result<const Flag*> find_long(std::string_view typed) {
@@ -56,8 +53,7 @@ Result<const Flag*> find_long(std::string_view typed) {
   names.reserve(candidates.size());
   for (const Flag* flag : candidates)
     names.push_back(fmt::format("--{}", flag->name));
-  return bad_usage(
-      fmt::format("ambiguous option '{}': it could be {}", typed, fmt::join(names, ", ")));
+  return invalid_argument("ambiguous option '{}': it could be {}", typed, fmt::join(names, ", "));
 }
 
 Result<const Flag*> find_short(std::string_view typed) {
@@ -109,8 +105,8 @@ Result<void> read_variables(const Environment& environment, CommandLine& line) {
     if (flag.value.empty()) {
       const auto on = parse_bool(found->second);
       if (!on) {
-        return bad_usage(fmt::format(
-            "{} '{}': expected 1 or 0, true or false, yes or no", variable, found->second));
+        return invalid_argument(
+            "{} '{}': expected 1 or 0, true or false, yes or no", variable, found->second);
       }
       if (!*on) continue;
       given.text = std::string("1");  // assigned directly, g++ 12 warns of an overlap at -O3
@@ -154,18 +150,18 @@ Result<CommandLine> read_command_line(
     }
     const bool takes_value = !flag->value.empty();
     if (!takes_value && value) {
-      return bad_usage(fmt::format("{} takes no value, but '{}' was given", spelled, *value));
+      return invalid_argument("{} takes no value, but '{}' was given", spelled, *value);
     }
     Given given{.text = value.value_or("1"), .source = spelled};
     if (takes_value && !value) {
       if (at + 1 == arguments.size() || !is_value(arguments[at + 1])) {
-        return bad_usage(fmt::format("{} needs a value: {}", spelled, flag->value));
+        return invalid_argument("{} needs a value: {}", spelled, flag->value);
       }
       given.text = arguments[++at];
     }
     if (is_question) {
       if (given.text != "bash" && given.text != "zsh") {
-        return bad_usage(fmt::format("{} '{}': expected bash or zsh", spelled, given.text));
+        return invalid_argument("{} '{}': expected bash or zsh", spelled, given.text);
       }
       line.asks = Asks::kCompletion;
       line.shell = std::move(given.text);

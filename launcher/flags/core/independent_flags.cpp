@@ -1,5 +1,6 @@
 #include "launcher/flags/core/independent_flags.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 
@@ -48,23 +49,19 @@ Result<void> fill_for_independent(const std::optional<Allocation>& step, Command
     const bool is_allowed =
         std::ranges::find(restriction.allowed, given->second.text) != restriction.allowed.end();
     if (is_allowed && !given->second.text.empty()) continue;
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "{} '{}' with {}: {}; leave one of them out",
-            given->second.source,
-            given->second.text,
-            source,
-            restriction.reason));
+    return invalid_argument(
+        "{} '{}' with {}: {}; leave one of them out",
+        given->second.source,
+        given->second.text,
+        source,
+        restriction.reason);
   }
   if (step && step->tasks() > 1) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "{}: starts all jobs by itself, but this Slurm step has {} tasks; give srun "
-            "--nodes=1 --ntasks=1",
-            source,
-            step->tasks()));
+    return invalid_argument(
+        "{}: starts all jobs by itself, but this Slurm step has {} tasks; give srun "
+        "--nodes=1 --ntasks=1",
+        source,
+        step->tasks());
   }
   line.given.try_emplace("nproc-per-node", Given{.text = "1", .source = source});
   line.given.try_emplace("nnodes", Given{.text = "1", .source = source});
@@ -84,15 +81,13 @@ Result<std::vector<std::optional<std::string>>> share_devices(
       devices.emplace_back(trim(entry));
   }
   if (!devices.empty() && devices.size() < jobs) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "--independent '{}': each job gets a GPU, but only {} are visible; start fewer jobs, "
-            "or "
-            "list one GPU per job in {} (a GPU may appear twice)",
-            count,
-            devices.size(),
-            contract::kCudaVisibleDevices));
+    return invalid_argument(
+        "--independent '{}': each job gets a GPU, but only {} are visible; start fewer jobs, "
+        "or "
+        "list one GPU per job in {} (a GPU may appear twice)",
+        count,
+        devices.size(),
+        contract::kCudaVisibleDevices);
   }
   devices.resize(jobs);
   return devices;

@@ -1,9 +1,8 @@
 #include "launcher/flags/core/numa.hpp"
 
 #include "base/check.hpp"
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -42,14 +41,12 @@ Result<std::set<int>> share_of_cores(const NumaNode& node, int index, int count)
   const auto cores = grouped(node, &NumaCpu::core);
   const int has = static_cast<int>(cores.size());
   if (has < count) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "NUMA node {} has only {} usable physical cores for {} workers or GPUs; use 'node', or "
-            "fewer workers",
-            node.number,
-            has,
-            count));
+    return invalid_argument(
+        "NUMA node {} has only {} usable physical cores for {} workers or GPUs; use 'node', or "
+        "fewer workers",
+        node.number,
+        has,
+        count);
   }
   const int first = index * (has / count) + std::min(index, has % count);
   const int size = has / count + (index < has % count ? 1 : 0);
@@ -90,7 +87,7 @@ Result<std::set<int>> parse_cpu_list(std::string_view text) {
     const auto last =
         dash == std::string_view::npos ? first : parse_int<int>(piece.substr(dash + 1));
     if (!first || !last || *first < 0 || *last < *first || *last >= kCpusMax) {
-      return make_error(Errc::kCorrupt, fmt::format("'{}' is not a list of CPUs", trim(text)));
+      return format_error(Errc::kCorrupt, "'{}' is not a list of CPUs", trim(text));
     }
     for (int cpu = *first; cpu <= *last; ++cpu) {
       cpus.insert(cpu);
@@ -117,12 +114,10 @@ Result<std::vector<std::set<int>>> bind_to_numa(
   for (auto home = homes.begin(); std::ssize(out) < workers; ++home) {
     const auto node = std::ranges::find(topology, *home, &NumaNode::number);
     if (node == topology.end()) {
-      return make_error(
-          Errc::kInvalidArgument,
-          fmt::format(
-              "the GPU of local rank {} is on NUMA node {}, where this process may use no CPU",
-              out.size(),
-              *home));
+      return invalid_argument(
+          "the GPU of local rank {} is on NUMA node {}, where this process may use no CPU",
+          out.size(),
+          *home);
     }
     const auto index = static_cast<int>(std::count(homes.begin(), home, *home));
     Result<std::set<int>> cpus = std::set<int>();

@@ -1,19 +1,14 @@
 #include "launcher/flags/core/options.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
 #include "launcher/flags/core/rendezvous_plan.hpp"
 
 #include <fmt/format.h>
 
-#include <utility>
-
 namespace ddprun {
 namespace {
-
-Error bad_usage(std::string detail) {
-  return make_error(Errc::kInvalidArgument, std::move(detail));
-}
 
 Result<void> apply(const Flag& flag, const Given& given, Options& options) {
   auto const applied = flag.apply(given, options);
@@ -45,16 +40,16 @@ Result<void> read_other_variables(
 Result<void> plan_command(const CommandLine& line, Options& options) {
   const auto source = [&line](const char* flag) { return line.given.at(flag).source; };
   if (options.is_module && options.is_program) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{} and {}: a module is run by Python; leave one of them out",
         source("module"),
-        source("no-python")));
+        source("no-python"));
   }
   if (options.is_module && options.runs == Runs::kRunPath) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{} and {}: a module has no path; leave one of them out",
         source("module"),
-        source("run-path")));
+        source("run-path"));
   }
   if (options.runs == Runs::kRunPath) return {};  // wins over --no-python, as in torchrun
   if (options.is_module) options.runs = Runs::kModule;
@@ -67,30 +62,30 @@ Result<void> plan_workers(const CommandLine& line, Options& options) {
   if (!options.all_workers) return {};
   const auto& [text, source] = line.given.at("num-processes");
   if (line.given.contains("nproc-per-node")) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{} '{}' and {} both set the number of workers; leave one of them out",
         source,
         text,
-        line.given.at("nproc-per-node").source));
+        line.given.at("nproc-per-node").source);
   }
   const NodeRange& nodes = options.plan.rendezvous.nodes;
   if (nodes.min() != nodes.max()) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{} '{}': counts the workers of all nodes, and there may be {} to {} of these; give "
         "--nproc-per-node",
         source,
         text,
         nodes.min(),
-        nodes.max()));
+        nodes.max());
   }
   const int each = *options.all_workers / nodes.max();
   if (each * nodes.max() != *options.all_workers || each > WorkerCount::kMax) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{} '{}': cannot be divided evenly among {} nodes, with 1 to {} on each",
         source,
         text,
         nodes.max(),
-        WorkerCount::kMax));
+        WorkerCount::kMax);
   }
   options.workers = {.by = WorkerCount::By::kNumber, .number = each};
   return {};
@@ -143,7 +138,8 @@ Result<Options> read_options(const CommandLine& line, const Environment& environ
   options.plan.rdzv_backend = options.standalone ? "c10d" : options.backend;
 
   if (line.rest.empty() || line.rest.front().empty()) {
-    return bad_usage("no script given; usage: ddprun [options] script [arguments of the script]");
+    return invalid_argument(
+        "no script given; usage: ddprun [options] script [arguments of the script]");
   }
   options.rest = line.rest;
   // With an underscore: scripts written before torch 2 know only that spelling, and later ones are

@@ -1,9 +1,8 @@
 // Parses and checks the values of the output flags.
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "launcher/flags/core/options.hpp"
-
-#include <fmt/format.h>
 
 #include <utility>
 
@@ -12,10 +11,6 @@ namespace {
 
 constexpr char kExpectedStreams[] =
     "expected 0 (none), 1 (stdout), 2 (stderr), 3 (both), or a map by local rank such as 0:3,1:2";
-
-Error refused(std::string why) {
-  return make_error(Errc::kInvalidArgument, std::move(why));
-}
 
 std::optional<int> streams_of(std::string_view text) {
   const auto value = parse_int<int>(text);
@@ -37,12 +32,12 @@ Result<StreamChoice> choice_of(std::string_view text) {
   }
   for (const std::string_view piece : split(text, ',')) {
     const std::size_t colon = piece.find(':');
-    if (colon == std::string_view::npos) return refused(kExpectedStreams);
+    if (colon == std::string_view::npos) return invalid_argument(kExpectedStreams);
     const auto rank = rank_of(trim(piece.substr(0, colon)));
     const auto streams = streams_of(trim(piece.substr(colon + 1)));
-    if (!rank || !streams) return refused(fmt::format("'{}': {}", piece, kExpectedStreams));
+    if (!rank || !streams) return invalid_argument("'{}': {}", piece, kExpectedStreams);
     if (!choice.by_rank.emplace(*rank, *streams).second) {
-      return refused(fmt::format("rank {} is named twice", *rank));
+      return invalid_argument("rank {} is named twice", *rank);
     }
   }
   return choice;
@@ -69,7 +64,8 @@ std::vector<std::string> texts_of(std::string_view list) {
 }  // namespace
 
 Result<void> log_dir(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("expected a directory; leave it out for a new one");
+  if (given.text.empty())
+    return invalid_argument("expected a directory; leave it out for a new one");
   options.plan.streams.no_files = given.text == "/dev/null";
   options.plan.streams.log_directory = given.text;
   return {};
@@ -93,7 +89,7 @@ Result<void> local_ranks_filter(const Given& given, Options& options) {
   if (given.text.empty()) return {};
   for (const std::string_view piece : split(given.text, ',')) {
     const auto rank = rank_of(trim(piece));
-    if (!rank) return refused(fmt::format("'{}': expected local ranks such as 0,3", piece));
+    if (!rank) return invalid_argument("'{}': expected local ranks such as 0,3", piece);
     options.plan.streams.console_ranks.insert(*rank);
   }
   return {};
@@ -110,7 +106,8 @@ Result<void> duplicate_stderr_filters(const Given& given, Options& options) {
 }
 
 Result<void> memory_log(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("expected a directory; leave it out for no samples");
+  if (given.text.empty())
+    return invalid_argument("expected a directory; leave it out for no samples");
   options.plan.memory_log.directory = given.text;
   return {};
 }
@@ -119,7 +116,7 @@ Result<void> memory_log_interval(const Given& given, Options& options) {
   const auto interval = parse_seconds(given.text);
   if (!interval || *interval < MemoryLogPlan::kIntervalMin ||
       *interval > MemoryLogPlan::kIntervalMax) {
-    return refused("expected seconds, a number from 0.1 to 3600");
+    return invalid_argument("expected seconds, a number from 0.1 to 3600");
   }
   options.plan.memory_log.interval = *interval;
   return {};
@@ -127,7 +124,7 @@ Result<void> memory_log_interval(const Given& given, Options& options) {
 
 Result<void> log_line_prefix_template(const Given& given, Options& options) {
   if (given.text.find('\n') != std::string::npos)
-    return refused("a prefix must not contain a line break");
+    return invalid_argument("a prefix must not contain a line break");
   options.plan.streams.prefix_template = given.text;
   return {};
 }
@@ -138,14 +135,15 @@ Result<void> event_log_handler(const Given& given, Options& options) {
     return {};
   }
   if (given.text.starts_with("file:")) {
-    return refused("is not supported; events.jsonl in the log directory has every transition");
+    return invalid_argument(
+        "is not supported; events.jsonl in the log directory has every transition");
   }
-  return refused("expected null, console or dynamic_rendezvous");
+  return invalid_argument("expected null, console or dynamic_rendezvous");
 }
 
 Result<void> logs_specs(const Given& given, Options& /*options*/) {
   if (given.text == "default") return {};
-  return refused(
+  return invalid_argument(
       "names a Python plug-in, which ddprun does not load; leave it out and use --log-dir, -r and "
       "-t");
 }

@@ -4,6 +4,8 @@
 
 #include "launcher/flags/core/rendezvous_plan.hpp"
 
+#include "base/format_error.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,10 +19,6 @@ constexpr std::uint16_t kNoPort = 0;
 constexpr std::uint16_t kStaticPort = 29500;  // as in torchrun
 constexpr std::uint16_t kC10dPort = 29400;
 constexpr char kCommonId[] = "none";  // torchrun's own, the same on every node
-
-Error bad_usage(std::string detail) {
-  return make_error(Errc::kInvalidArgument, std::move(detail));
-}
 
 /// "--nnodes '2'", or as it was given. REQUIRES: it was given.
 std::string spelled(const CommandLine& line, const char* flag) {
@@ -47,14 +45,14 @@ Result<void> plan_timeouts(const CommandLine& line, Options& options) {
   constexpr double kMin = to_seconds(RendezvousPlan::kLeaseMin);
   constexpr double kMax = to_seconds(RendezvousPlan::kLeaseMax);
   if (lease < kMin || lease > kMax) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{}: the lease is keep_alive_interval times keep_alive_max_attempt, {} s, but must be {} "
         "to "
         "{} s; leave them out, or give --lease",
         spelled(line, "rdzv-conf"),
         lease,
         kMin,
-        kMax));
+        kMax);
   }
   rendezvous.lease = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(lease));
   return {};
@@ -65,14 +63,13 @@ Result<void> check_node_rank(const CommandLine& line, const RendezvousPlan& rend
   if (rendezvous.node_rank.value_or(0) < nodes) return {};
   const std::string rank = spelled(line, "node-rank");
   if (nodes == 1) {
-    return bad_usage(
-        fmt::format("{}: the only node has rank 0; give --nnodes if there are more", rank));
+    return invalid_argument("{}: the only node has rank 0; give --nnodes if there are more", rank);
   }
-  return bad_usage(fmt::format(
+  return invalid_argument(
       "{}: the ranks of {} nodes are 0 to {}; count from 0, or raise --nnodes",
       rank,
       nodes,
-      nodes - 1));
+      nodes - 1);
 }
 
 /// --rdzv-endpoint, with the default port of the backend if it names none.
@@ -81,11 +78,11 @@ Result<Endpoint> read_endpoint(const Options& options, const Given& given) {
   auto endpoint = Endpoint::parse(text, is_static(options) ? kNoPort : kC10dPort);
   if (!endpoint) return with_context(source, endpoint.error());
   if (!is_static(options) || endpoint->port != kNoPort) return endpoint;
-  return bad_usage(fmt::format(
+  return invalid_argument(
       "{} '{}': the static backend needs a port, as in '{}:29500'; or give --rdzv-backend c10d",
       source,
       text,
-      endpoint->host));
+      endpoint->host);
 }
 
 void need_own_host(Options& options, const Given& host) {
@@ -100,8 +97,8 @@ Result<void> plan_one_node(const CommandLine& line, Options& options) {
   LaunchPlan& plan = options.plan;
   plan.rendezvous.nodes = NodeRange(1, 1);
   if (options.settings.is_host == false) {
-    return bad_usage(fmt::format(
-        "{}: is_host: the only node hosts the store; leave it out", spelled(line, "rdzv-conf")));
+    return invalid_argument(
+        "{}: is_host: the only node hosts the store; leave it out", spelled(line, "rdzv-conf"));
   }
   if (options.run_id && !options.standalone) plan.run_id = options.run_id->text;
   if (options.local_address) need_own_host(options, *options.local_address);
@@ -129,11 +126,11 @@ Result<void> plan_one_node(const CommandLine& line, Options& options) {
 /// The endpoint of several nodes; its text must be valid on each of them.
 Result<Endpoint> common_endpoint(const CommandLine& line, const Options& options) {
   if (!options.endpoint && !options.master_address) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{}: no rendezvous endpoint is given; give {}, the same on every node",
         spelled(line, "nnodes"),
         is_static(options) ? "--master-addr HOST of node rank 0, and --node-rank"
-                           : "--rdzv-endpoint HOST[:PORT]"));
+                           : "--rdzv-endpoint HOST[:PORT]");
   }
   const char* flag = "rdzv-endpoint";
   Endpoint endpoint;
@@ -147,15 +144,15 @@ Result<Endpoint> common_endpoint(const CommandLine& line, const Options& options
     endpoint = {.host = options.master_address->text, .port = options.master_port.value_or(usual)};
   }
   if (is_any(endpoint.host)) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{}: stands for all addresses of one machine; give one that the other nodes can reach",
-        spelled(line, options.endpoint ? "rdzv-endpoint" : "master-addr")));
+        spelled(line, options.endpoint ? "rdzv-endpoint" : "master-addr"));
   }
   if (endpoint.port != kNoPort) return endpoint;
-  return bad_usage(fmt::format(
+  return invalid_argument(
       "{}: the other nodes cannot know a random port; give a number, such as {}",
       spelled(line, flag),
-      kC10dPort));
+      kC10dPort);
 }
 
 constexpr std::array kWhereAndWho = {"node-rank", "rdzv-endpoint", "master-addr", "master-port"};
@@ -177,9 +174,9 @@ Result<void> plan_bootstrap(const CommandLine& line, const Endpoint& endpoint, O
   }
   const bool bootstraps = rendezvous.node_rank.value_or(0) == 0;
   if (is_host.value_or(bootstraps) != bootstraps) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{}: is_host: with the static backend only node rank 0 hosts; leave it out",
-        spelled(line, "rdzv-conf")));
+        spelled(line, "rdzv-conf"));
   }
   rendezvous.bootstraps = bootstraps ? Bootstraps::kYes : Bootstraps::kNo;
   // Two nodes may claim to be rank 0, unless everything comes from Slurm: the one that the endpoint
@@ -205,10 +202,10 @@ Result<void> plan_several_nodes(const CommandLine& line, Options& options) {
   LaunchPlan& plan = options.plan;
   RendezvousPlan& rendezvous = plan.rendezvous;
   if (is_static(options) && rendezvous.nodes.min() < rendezvous.nodes.max()) {
-    return bad_usage(fmt::format(
+    return invalid_argument(
         "{}: the static backend has a fixed number of nodes; give {}, or --rdzv-backend c10d",
         spelled(line, "nnodes"),
-        rendezvous.nodes.max()));
+        rendezvous.nodes.max());
   }
   const auto endpoint = common_endpoint(line, options);
   if (!endpoint) return endpoint.error();
@@ -228,8 +225,8 @@ Result<void> plan_rendezvous(const CommandLine& line, Options& options) {
   if (!planned) return planned.error();
   if (options.standalone) {
     if (rendezvous.nodes.min() > 1) {
-      return bad_usage(fmt::format(
-          "{}: --standalone means one node; leave one of them out", spelled(line, "nnodes")));
+      return invalid_argument(
+          "{}: --standalone means one node; leave one of them out", spelled(line, "nnodes"));
     }
     rendezvous.nodes = NodeRange(1, 1);
   }

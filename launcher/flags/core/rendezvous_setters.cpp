@@ -1,24 +1,19 @@
 // Parses and checks the values of the rendezvous flags.
 
 #include "base/endpoint.hpp"
+#include "base/format_error.hpp"
 #include "base/node_range.hpp"
 #include "base/parse.hpp"
 #include "launcher/flags/core/options.hpp"
 
 #include <fmt/format.h>
 
-#include <utility>
-
 namespace ddprun::setters {
 namespace {
 
-Error refused(std::string why) {
-  return make_error(Errc::kInvalidArgument, std::move(why));
-}
-
 Result<Duration> setting_of(std::string_view key, std::string_view value) {
   const auto seconds = parse_seconds(value);
-  if (!seconds) return refused(fmt::format("{}: expected a number of at least 0", key));
+  if (!seconds) return invalid_argument("{}: expected a number of at least 0", key);
   return *seconds;
 }
 
@@ -26,7 +21,7 @@ Result<Duration> setting_of(std::string_view key, std::string_view value) {
 Result<Duration> positive_setting_of(std::string_view key, std::string_view value) {
   const auto seconds = parse_seconds(value);
   if (!seconds || *seconds == Duration::zero()) {
-    return refused(fmt::format("{}: expected a number above 0", key));
+    return invalid_argument("{}: expected a number above 0", key);
   }
   return *seconds;
 }
@@ -41,7 +36,7 @@ Result<void> put(const Result<Duration>& value, Target& target) {
 Result<void> put_keep_alive_attempts(std::string_view value, Options& options) {
   const auto attempts = parse_int<int>(value);
   if (!attempts || *attempts < 1) {
-    return refused("keep_alive_max_attempt: expected a whole number of at least 1");
+    return invalid_argument("keep_alive_max_attempt: expected a whole number of at least 1");
   }
   options.settings.keep_alive_attempts = attempts;
   return {};
@@ -49,7 +44,7 @@ Result<void> put_keep_alive_attempts(std::string_view value, Options& options) {
 
 Result<void> put_is_host(std::string_view value, Options& options) {
   options.settings.is_host = parse_bool(value);
-  if (!options.settings.is_host) return refused("is_host: expected true or false");
+  if (!options.settings.is_host) return invalid_argument("is_host: expected true or false");
   return {};
 }
 
@@ -83,7 +78,8 @@ Result<void> put_setting(std::string_view key, std::string_view value, Options& 
     return put(setting_of(key, value), unused);
   }
   if (key == "store_type") {
-    if (value != "tcp") return refused("store_type: only 'tcp' is supported; leave it out");
+    if (value != "tcp")
+      return invalid_argument("store_type: only 'tcp' is supported; leave it out");
     return {};
   }
   options.warnings.push_back(
@@ -102,7 +98,7 @@ Result<void> nnodes(const Given& given, Options& options) {
 
 Result<void> node_rank(const Given& given, Options& options) {
   const auto rank = parse_int<int>(given.text);
-  if (!rank || *rank < 0) return refused("expected a whole number of at least 0");
+  if (!rank || *rank < 0) return invalid_argument("expected a whole number of at least 0");
   options.plan.rendezvous.node_rank = rank;
   return {};
 }
@@ -114,7 +110,7 @@ Result<void> standalone(const Given& /*given*/, Options& options) {
 
 Result<void> rdzv_backend(const Given& given, Options& options) {
   if (given.text != "static" && given.text != "c10d") {
-    return refused("only 'static' and 'c10d' are supported; use c10d");
+    return invalid_argument("only 'static' and 'c10d' are supported; use c10d");
   }
   options.backend = given.text;
   return {};
@@ -131,9 +127,9 @@ Result<void> rdzv_endpoint(const Given& given, Options& options) {
 Result<void> rdzv_id(const Given& given, Options& options) {
   constexpr std::size_t kBytesMax = 256;
   if (given.text.empty())
-    return refused("expected at least one letter; leave it out for a random id");
+    return invalid_argument("expected at least one letter; leave it out for a random id");
   if (given.text.size() > kBytesMax)
-    return refused(fmt::format("an id has at most {} bytes", kBytesMax));
+    return invalid_argument("an id has at most {} bytes", kBytesMax);
   options.run_id = given;
   return {};
 }
@@ -147,12 +143,12 @@ Result<void> rdzv_conf(const Given& given, Options& options) {
     const std::string_view value =
         equals == std::string_view::npos ? std::string_view() : trim(piece.substr(equals + 1));
     if (key.empty() || value.empty()) {
-      return refused(fmt::format("expected KEY=VALUE,KEY=VALUE but found '{}'", piece));
+      return invalid_argument("expected KEY=VALUE,KEY=VALUE but found '{}'", piece);
     }
     auto const checked = put_setting(key, value, options);
     if (!checked) {
-      return refused(
-          fmt::format("{} (given {}){}", checked.error().detail, value, about_quotes(piece)));
+      return invalid_argument(
+          "{} (given {}){}", checked.error().detail, value, about_quotes(piece));
     }
   }
   return {};
@@ -161,14 +157,15 @@ Result<void> rdzv_conf(const Given& given, Options& options) {
 Result<void> master_addr(const Given& given, Options& options) {
   const auto endpoint = Endpoint::parse(given.text, 0);
   if (!endpoint || endpoint->port != 0)
-    return refused("expected a host name or an address, without a port");
+    return invalid_argument("expected a host name or an address, without a port");
   options.master_address = Given{.text = endpoint->host, .source = given.source};
   return {};
 }
 
 Result<void> master_port(const Given& given, Options& options) {
   options.master_port = parse_int<std::uint16_t>(given.text);
-  if (!options.master_port) return refused("expected a port from 0 to 65535, 0 for a free one");
+  if (!options.master_port)
+    return invalid_argument("expected a port from 0 to 65535, 0 for a free one");
   return {};
 }
 
@@ -176,13 +173,14 @@ Result<void> local_addr(const Given& given, Options& options) {
   constexpr std::string_view kInterface = "iface:";
   if (given.text.starts_with(kInterface)) {
     const std::string name = given.text.substr(kInterface.size());
-    if (name.empty()) return refused("expected the name of an interface, such as iface:eth0");
+    if (name.empty())
+      return invalid_argument("expected the name of an interface, such as iface:eth0");
     options.local_interface = Given{.text = name, .source = given.source};
     return {};
   }
   const auto endpoint = Endpoint::parse(given.text, 0);
   if (!endpoint || endpoint->port != 0) {
-    return refused("expected a host name, an address or iface:NAME, without a port");
+    return invalid_argument("expected a host name, an address or iface:NAME, without a port");
   }
   options.local_address = Given{.text = endpoint->host, .source = given.source};
   return {};
@@ -190,7 +188,7 @@ Result<void> local_addr(const Given& given, Options& options) {
 
 Result<void> listen_port(const Given& given, Options& options) {
   const auto port = parse_int<std::uint16_t>(given.text);
-  if (!port) return refused("expected a port from 0 to 65535, 0 for a free one");
+  if (!port) return invalid_argument("expected a port from 0 to 65535, 0 for a free one");
   options.plan.rendezvous.listen_port = *port;
   return {};
 }
@@ -198,10 +196,10 @@ Result<void> listen_port(const Given& given, Options& options) {
 Result<void> lease(const Given& given, Options& options) {
   const auto lease = parse_seconds(given.text);
   if (!lease || *lease < RendezvousPlan::kLeaseMin || *lease > RendezvousPlan::kLeaseMax) {
-    return refused(fmt::format(
+    return invalid_argument(
         "expected seconds from {} to {}",
         to_seconds(RendezvousPlan::kLeaseMin),
-        to_seconds(RendezvousPlan::kLeaseMax)));
+        to_seconds(RendezvousPlan::kLeaseMax));
   }
   options.plan.rendezvous.lease = *lease;
   return {};
@@ -214,27 +212,27 @@ Result<void> spares(const Given& /*given*/, Options& options) {
 
 Result<void> trust_reset(const Given& given, Options& options) {
   const auto on = parse_bool(given.text);
-  if (!on) return refused("expected on or off");
+  if (!on) return invalid_argument("expected on or off");
   options.plan.rendezvous.trusts_reset = *on;
   return {};
 }
 
 Result<void> trust_replacement(const Given& given, Options& options) {
   const auto on = parse_bool(given.text);
-  if (!on) return refused("expected on or off");
+  if (!on) return invalid_argument("expected on or off");
   options.plan.rendezvous.trusts_replacement = *on;
   return {};
 }
 
 Result<void> secret_file(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("expected a file; leave it out for no secret");
+  if (given.text.empty()) return invalid_argument("expected a file; leave it out for no secret");
   options.secret_file = given;
   return {};
 }
 
 Result<void> fence_dir(const Given& given, Options& options) {
   if (!given.text.starts_with('/')) {
-    return refused("expected an absolute path to the same directory on every node");
+    return invalid_argument("expected an absolute path to the same directory on every node");
   }
   options.fence_directory = given;
   options.plan.rendezvous.fence_directory = given.text;

@@ -1,11 +1,10 @@
 // Parses and checks the values of the job and failure flags. Those of rendezvous and output flags
 // are in rendezvous_setters.cpp and output_setters.cpp.
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "launcher/flags/core/arguments.hpp"
 #include "launcher/flags/core/options.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
@@ -15,10 +14,6 @@
 
 namespace ddprun::setters {
 namespace {
-
-Error refused(std::string why) {
-  return make_error(Errc::kInvalidArgument, std::move(why));
-}
 
 /// SIGTERM → 15; 0 for an unknown name.
 int signal_of(std::string_view name) {
@@ -33,7 +28,7 @@ int signal_of(std::string_view name) {
 
 Result<Duration> seconds_of(const Given& given) {
   const auto seconds = parse_seconds(given.text);
-  if (!seconds) return refused("expected seconds, a number of at least 0");
+  if (!seconds) return invalid_argument("expected seconds, a number of at least 0");
   return *seconds;
 }
 
@@ -46,11 +41,10 @@ Result<void> nproc_per_node(const Given& given, Options& options) {
   if (text == "gpu") options.workers = {.by = By::kGpus, .number = 0};
   if (text == "auto") options.workers = {.by = By::kAuto, .number = 0};
   if (text == "cpu" || text == "gpu" || text == "auto") return {};
-  if (text == "xpu") return refused("ddprun cannot count XPUs; give their number");
+  if (text == "xpu") return invalid_argument("ddprun cannot count XPUs; give their number");
   const auto number = parse_int<int>(text);
   if (!number || *number < 1 || *number > WorkerCount::kMax) {
-    return refused(
-        fmt::format("expected a number from 1 to {}, cpu, gpu or auto", WorkerCount::kMax));
+    return invalid_argument("expected a number from 1 to {}, cpu, gpu or auto", WorkerCount::kMax);
   }
   options.workers = {.by = By::kNumber, .number = *number};
   return {};
@@ -58,13 +52,13 @@ Result<void> nproc_per_node(const Given& given, Options& options) {
 
 Result<void> num_processes(const Given& given, Options& options) {
   const auto number = parse_int<int>(given.text);
-  if (!number || *number < 1) return refused("expected a number of at least 1");
+  if (!number || *number < 1) return invalid_argument("expected a number of at least 1");
   options.all_workers = number;
   return {};
 }
 
 Result<void> role(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("expected a name; leave it out for 'default'");
+  if (given.text.empty()) return invalid_argument("expected a name; leave it out for 'default'");
   options.plan.role = given.text;
   return {};
 }
@@ -91,14 +85,15 @@ Result<void> virtual_local_rank(const Given& /*given*/, Options& options) {
 
 Result<void> numa_binding(const Given& given, Options& options) {
   options.numa_binding = parse_numa_binding(given.text);
-  if (!options.numa_binding) return refused("expected node, socket, exclusive or core-complex");
+  if (!options.numa_binding)
+    return invalid_argument("expected node, socket, exclusive or core-complex");
   return {};
 }
 
 Result<void> max_restarts(const Given& given, Options& options) {
   const auto number = parse_int<int>(given.text);
   constexpr int kMax = std::numeric_limits<int>::max();
-  if (!number || *number < 0) return refused(fmt::format("expected a number from 0 to {}", kMax));
+  if (!number || *number < 0) return invalid_argument("expected a number from 0 to {}", kMax);
   options.plan.max_restarts = *number;
   return {};
 }
@@ -106,14 +101,14 @@ Result<void> max_restarts(const Given& given, Options& options) {
 Result<void> restart_window(const Given& given, Options& options) {
   const auto window = seconds_of(given);
   if (!window) return window.error();
-  if (*window == Duration::zero()) return refused("expected more than 0 seconds");
+  if (*window == Duration::zero()) return invalid_argument("expected more than 0 seconds");
   options.plan.restart_window = *window;
   return {};
 }
 
 Result<void> restart_policy(const Given& given, Options& options) {
   if (given.text != "always" && given.text != "progress") {
-    return refused("expected always or progress");
+    return invalid_argument("expected always or progress");
   }
   options.plan.needs_progress = given.text == "progress";
   return {};
@@ -123,7 +118,7 @@ Result<void> node_check(const Given& given, Options& options) {
   auto arguments = split_arguments(given.text);
   if (!arguments) return arguments.error();
   if (arguments->empty() || arguments->front().empty()) {
-    return refused("expected a program and its arguments, such as 'dcgmi diag -r 1'");
+    return invalid_argument("expected a program and its arguments, such as 'dcgmi diag -r 1'");
   }
   options.plan.node_check.arguments = *std::move(arguments);
   options.plan.node_check.text = given.text;
@@ -133,7 +128,7 @@ Result<void> node_check(const Given& given, Options& options) {
 Result<void> node_check_timeout(const Given& given, Options& options) {
   const auto timeout = seconds_of(given);
   if (!timeout) return timeout.error();
-  if (*timeout == Duration::zero()) return refused("expected more than 0 seconds");
+  if (*timeout == Duration::zero()) return invalid_argument("expected more than 0 seconds");
   options.plan.node_check.limit = *timeout;
   return {};
 }
@@ -156,7 +151,7 @@ Result<void> leftover(const Given& given, Options& options) {
   const auto limit =
       text.starts_with(kLimit) ? parse_seconds(text.substr(kLimit.size())) : std::nullopt;
   if (!limit || *limit == Duration::zero()) {
-    return refused("expected kill, wait, keep, or wait=SECONDS with seconds above 0");
+    return invalid_argument("expected kill, wait, keep, or wait=SECONDS with seconds above 0");
   }
   leftovers = {.mode = LeftoverMode::kWait, .limit = *limit};
   return {};
@@ -164,9 +159,9 @@ Result<void> leftover(const Given& given, Options& options) {
 
 Result<void> forward_signal(const Given& given, Options& options) {
   const int number = signal_of(given.text);
-  if (number == 0) return refused("expected the name of a signal, such as SIGUSR1");
+  if (number == 0) return invalid_argument("expected the name of a signal, such as SIGUSR1");
   if (number == SIGKILL || number == SIGSTOP) {
-    return refused(
+    return invalid_argument(
         "workers cannot handle this signal, so they could not save; give another, such as SIGTERM");
   }
   options.plan.notice.forward = number;
@@ -176,7 +171,7 @@ Result<void> forward_signal(const Given& given, Options& options) {
 Result<void> preempt_exit_code(const Given& given, Options& options) {
   const auto number = parse_int<int>(given.text);
   if (!number || *number < 1 || *number > 255) {
-    return refused("expected a number from 1 to 255; 0 means that the job is done");
+    return invalid_argument("expected a number from 1 to 255; 0 means that the job is done");
   }
   options.plan.notice.exit_status = *number;
   return {};
@@ -184,7 +179,7 @@ Result<void> preempt_exit_code(const Given& given, Options& options) {
 
 Result<void> requeue(const Given& given, Options& options) {
   const auto mode = parse_requeue(given.text);
-  if (!mode) return refused("expected never, on-preempt or always");
+  if (!mode) return invalid_argument("expected never, on-preempt or always");
   options.requeue = *mode;
   return {};
 }
@@ -195,11 +190,10 @@ Result<void> signals_to_handle(const Given& given, Options& options) {
     const std::string_view name = trim(piece);
     const int number = signal_of(name);
     if (number == 0) {
-      return refused(
-          fmt::format("'{}' is not a signal; expected names such as SIGTERM,SIGINT", name));
+      return invalid_argument("'{}' is not a signal; expected names such as SIGTERM,SIGINT", name);
     }
     if (number == SIGKILL || number == SIGSTOP || number == SIGCHLD) {
-      return refused(fmt::format("{} cannot be handled; leave it out", name));
+      return invalid_argument("{} cannot be handled; leave it out", name);
     }
     if (std::ranges::find(signals, number) == signals.end()) signals.push_back(number);
   }
@@ -210,13 +204,13 @@ Result<void> signals_to_handle(const Given& given, Options& options) {
 
 Result<void> monitor_interval(const Given& given, Options& /*options*/) {
   const auto interval = parse_double(given.text);
-  if (!interval || *interval <= 0) return refused("expected seconds, a number above 0");
+  if (!interval || *interval <= 0) return invalid_argument("expected seconds, a number above 0");
   return {};
 }
 
 Result<void> start_method(const Given& given, Options& /*options*/) {
   const bool known = given.text == "spawn" || given.text == "fork" || given.text == "forkserver";
-  if (!known) return refused("expected spawn, fork or forkserver");
+  if (!known) return invalid_argument("expected spawn, fork or forkserver");
   return {};
 }
 

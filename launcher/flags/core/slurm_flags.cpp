@@ -1,8 +1,7 @@
 #include "launcher/flags/core/slurm_flags.hpp"
 
+#include "base/format_error.hpp"
 #include "base/node_range.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
@@ -122,25 +121,21 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
   const NodeRange nodes = nodes_of(line, NodeRange(here, here));
   if (is_ours && nodes.min() > here) {
     const Given& given = line.given.at("nnodes");
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "{} '{}': this Slurm step has {} nodes; ask sbatch and srun for {}, or leave it out",
-            given.source,
-            given.text,
-            here,
-            nodes.min()));
+    return invalid_argument(
+        "{} '{}': this Slurm step has {} nodes; ask sbatch and srun for {}, or leave it out",
+        given.source,
+        given.text,
+        here,
+        nodes.min());
   }
   const auto rank = line.given.find("node-rank");
   const std::string own_rank = std::to_string(allocation.node_id);
   if (is_ours && here > 1 && rank != line.given.end() && rank->second.text != own_rank) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "{} '{}': this is node {} of the step (SLURM_NODEID); leave it out",
-            rank->second.source,
-            rank->second.text,
-            own_rank));
+    return invalid_argument(
+        "{} '{}': this is node {} of the step (SLURM_NODEID); leave it out",
+        rank->second.source,
+        rank->second.text,
+        own_rank);
   }
   const int cpus = std::min(usable_cpus, allocation.cpus.value_or(usable_cpus));
   const int gpus = allocation.gpus.value_or(0);

@@ -1,40 +1,32 @@
 // Parses and checks the flags for how workers are started and how many runs there are.
 
 #include "agent/core/worker_environment.hpp"
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "launcher/flags/core/arguments.hpp"
 #include "launcher/flags/core/options.hpp"
-
-#include <fmt/format.h>
 
 #include <limits>
 #include <utility>
 
 namespace ddprun::setters {
-namespace {
-
-Error refused(std::string why) {
-  return make_error(Errc::kInvalidArgument, std::move(why));
-}
-
-}  // namespace
-
 Result<void> wrap(const Given& given, Options& options) {
   auto arguments = split_arguments(given.text);
   if (!arguments) return arguments.error();
   if (arguments->empty() || arguments->front().empty()) {
-    return refused("expected a program and its arguments, such as 'numactl --cpunodebind=%l'");
+    return invalid_argument(
+        "expected a program and its arguments, such as 'numactl --cpunodebind=%l'");
   }
   if (arguments->front().find('%') != std::string::npos) {
-    return refused("the program is the same for all ranks; use % in its arguments only");
+    return invalid_argument("the program is the same for all ranks; use % in its arguments only");
   }
   for (const std::string& argument : *arguments) {
     if (const auto unknown = unknown_placeholder(argument)) {
-      return refused(fmt::format(
+      return invalid_argument(
           "unknown placeholder '{}'; expected %n (node rank), %r (rank), %l (local rank), %w "
           "(world "
           "size), %j (job id), or %% (a percent sign)",
-          *unknown));
+          *unknown);
     }
   }
   options.plan.command.wrap = *std::move(arguments);
@@ -48,13 +40,13 @@ Result<void> no_use_env(const Given& /*given*/, Options& options) {
 
 Result<void> debug_rank(const Given& given, Options& options) {
   const auto rank = parse_int<int>(given.text);
-  if (!rank || *rank < 0) return refused("expected a rank, a number of at least 0");
+  if (!rank || *rank < 0) return invalid_argument("expected a rank, a number of at least 0");
   options.plan.debug_rank = rank;
   return {};
 }
 
 Result<void> grid(const Given& given, Options& options) {
-  if (given.text.empty()) return refused("expected a file; leave it out for no grid");
+  if (given.text.empty()) return invalid_argument("expected a file; leave it out for no grid");
   options.grid = given;
   return {};
 }
@@ -62,7 +54,7 @@ Result<void> grid(const Given& given, Options& options) {
 Result<void> independent(const Given& given, Options& options) {
   const auto number = parse_int<int>(given.text);
   if (!number || *number < 1 || *number > WorkerCount::kMax) {
-    return refused(fmt::format("expected a number from 1 to {}", WorkerCount::kMax));
+    return invalid_argument("expected a number from 1 to {}", WorkerCount::kMax);
   }
   options.independent = *number;
   return {};

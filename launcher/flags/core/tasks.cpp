@@ -1,9 +1,8 @@
 #include "launcher/flags/core/tasks.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "launcher/flags/core/arguments.hpp"
-
-#include <fmt/format.h>
 
 namespace ddprun {
 namespace {
@@ -18,18 +17,14 @@ std::int64_t TaskPlace::id() const {
 
 Result<std::int64_t> TaskPlace::row() const {
   if (!element && beside == 1) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format(
-            "cannot choose a row: {} is not set; submit a job array (sbatch --array=1-N), set it, "
-            "or "
-            "give --independent",
-            kElement));
+    return invalid_argument(
+        "cannot choose a row: {} is not set; submit a job array (sbatch --array=1-N), set it, "
+        "or "
+        "give --independent",
+        kElement);
   }
   if (element == 0U) {
-    return make_error(
-        Errc::kInvalidArgument,
-        fmt::format("{} '0': rows are counted from 1; submit with --array=1-N", kElement));
+    return invalid_argument("{} '0': rows are counted from 1; submit with --array=1-N", kElement);
   }
   return (std::int64_t{element.value_or(1)} - 1) * beside + index + 1;
 }
@@ -39,9 +34,7 @@ Result<std::optional<std::uint32_t>> array_element(const Environment& environmen
   if (found == environment.end() || found->second.empty()) return std::nullopt;
   const auto number = parse_int<std::uint32_t>(found->second);
   if (number) return number;
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format("{} '{}': expected a number; unset it", kElement, found->second));
+  return invalid_argument("{} '{}': expected a number; unset it", kElement, found->second);
 }
 
 Result<std::vector<std::string>> arguments_of_row(std::string_view grid, std::int64_t row) {
@@ -53,10 +46,9 @@ Result<std::vector<std::string>> arguments_of_row(std::string_view grid, std::in
     if (content.empty() || content.front() == '#' || ++rows < row) continue;
     auto arguments = split_arguments(content);
     if (arguments) return arguments;
-    return make_error(Errc::kCorrupt, fmt::format("row {}: {}", row, arguments.error().detail));
+    return format_error(Errc::kCorrupt, "row {}: {}", row, arguments.error().detail);
   }
-  return make_error(
-      Errc::kCorrupt, fmt::format("row {} does not exist; the file has {} rows", row, rows));
+  return format_error(Errc::kCorrupt, "row {} does not exist; the file has {} rows", row, rows);
 }
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "launcher/ctl/doctor/core/diagnosis.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 
 #include <fmt/format.h>
@@ -147,9 +148,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
   const std::uint64_t one = has_unit ? std::uint64_t{1024} << (10 * unit) : 1;
   const auto number = parse_int<std::uint64_t>(text.substr(0, text.size() - (has_unit ? 1 : 0)));
   if (number && *number <= kBytesMax / one) return *number * one;
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format("'{}' is not a number of bytes, such as 500M or 2G (K, M, G, T)", text));
+  return invalid_argument("'{}' is not a number of bytes, such as 500M or 2G (K, M, G, T)", text);
 }
 
 Finding judge_disk(const Disk& disk, std::uint64_t bytes_min) {

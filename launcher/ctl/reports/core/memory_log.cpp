@@ -1,6 +1,7 @@
 #include "launcher/ctl/reports/core/memory_log.hpp"
 
 #include "base/check.hpp"
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "slurm/core/excerpt.hpp"
 
@@ -11,7 +12,6 @@
 #include <array>
 #include <numeric>
 #include <optional>
-#include <utility>
 
 namespace ddprun {
 namespace {
@@ -25,8 +25,7 @@ struct GpuRow {
 };
 
 Error refused(std::size_t number, std::string_view line, std::string_view why) {
-  return make_error(
-      Errc::kCorrupt, fmt::format("line {}, '{}': {}", number, excerpt(trim(line)), why));
+  return format_error(Errc::kCorrupt, "line {}, '{}': {}", number, excerpt(trim(line)), why);
 }
 
 /// Memory is never negative.

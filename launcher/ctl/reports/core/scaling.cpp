@@ -1,5 +1,6 @@
 #include "launcher/ctl/reports/core/scaling.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "slurm/core/excerpt.hpp"
 
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <charconv>
 #include <tuple>
-#include <utility>
 
 namespace ddprun {
 namespace {
@@ -138,11 +138,8 @@ Result<ScalingJob> parse_log_name(std::string_view name) {
   const auto is_count = [](int number) { return number >= 1 && number <= kMax; };
   const bool is_number = parse_int<std::uint32_t>(job.id).has_value();
   if (is_read && is_number && is_count(job.gpus_per_node) && is_count(job.nodes)) return job;
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format(
-          "'{}' is not a name such as ddp_2G4N-117.out (GPUs per node, nodes, job)",
-          excerpt(name)));
+  return invalid_argument(
+      "'{}' is not a name such as ddp_2G4N-117.out (GPUs per node, nodes, job)", excerpt(name));
 }
 
 Result<EpochResult> find_epoch(std::string_view log, int epoch, const ScalingJob& job) {
@@ -155,13 +152,12 @@ Result<EpochResult> find_epoch(std::string_view log, int epoch, const ScalingJob
     if (read && read->epoch == epoch) found = read->result;
     const auto world = parse_world_line(line);
     if (world && *world != job.gpus()) {
-      return make_error(
-          Errc::kCorrupt,
-          fmt::format("its world size is {}, but its name says {} GPUs", *world, job.gpus()));
+      return format_error(
+          Errc::kCorrupt, "its world size is {}, but its name says {} GPUs", *world, job.gpus());
     }
   }
   if (found) return *found;
-  return make_error(Errc::kCorrupt, fmt::format("it has no line for epoch {}", epoch));
+  return format_error(Errc::kCorrupt, "it has no line for epoch {}", epoch);
 }
 
 std::string scaling_tables(std::vector<ScalingRun> runs, int epoch) {

@@ -1,5 +1,6 @@
 #include "launcher/ctl/stage/core/checksum.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 
 #include <fmt/format.h>
@@ -52,13 +53,11 @@ Result<Checksum> parse_checksum(DigestKind kind, std::string_view hex) {
   }
   const bool is_hex = checksum.hex.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (is_hex && hex.size() == digits_of(kind)) return checksum;
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format(
-          "'{}' is not a {}: expected {} hex digits",
-          hex.substr(0, kShown),
-          name_of(kind),
-          digits_of(kind)));
+  return invalid_argument(
+      "'{}' is not a {}: expected {} hex digits",
+      hex.substr(0, kShown),
+      name_of(kind),
+      digits_of(kind));
 }
 
 Result<Checksum> find_checksum(std::string_view sums, std::string_view file) {
@@ -77,15 +76,12 @@ Result<Checksum> find_checksum(std::string_view sums, std::string_view file) {
     auto checksum = parse_checksum(is_md5 ? DigestKind::kMd5 : DigestKind::kSha256, line.hex);
     if (!checksum) return with_context(fmt::format("line {}", lines), checksum.error());
     if (found && *found != *checksum) {
-      return make_error(
-          Errc::kInvalidArgument, fmt::format("several different checksums for '{}'", wanted));
+      return invalid_argument("several different checksums for '{}'", wanted);
     }
     found = *std::move(checksum);
   }
   if (found && (has_name || lines == 1)) return *std::move(found);
-  return make_error(
-      Errc::kInvalidArgument,
-      fmt::format("no line for '{}'; make one with md5sum or sha256sum", wanted));
+  return invalid_argument("no line for '{}'; make one with md5sum or sha256sum", wanted);
 }
 
 }  // namespace ddprun

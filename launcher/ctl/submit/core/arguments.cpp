@@ -1,8 +1,7 @@
 #include "launcher/ctl/submit/core/arguments.hpp"
 
+#include "base/format_error.hpp"
 #include "slurm/core/batch_script.hpp"
-
-#include <fmt/format.h>
 
 #include <utility>
 
@@ -10,7 +9,7 @@ namespace ddprun {
 namespace {
 
 Error refused(std::string_view why) {
-  return make_error(Errc::kInvalidArgument, fmt::format("{}; see ddpctl submit --help", why));
+  return invalid_argument("{}; see ddpctl submit --help", why);
 }
 
 }  // namespace
