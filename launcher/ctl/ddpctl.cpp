@@ -46,7 +46,8 @@ struct Run {
   }
   int operator()(const StageOptions& options) const { return end(stage(options)); }
   int operator()(const SnapshotCommand& command) const {
-    const auto status = run_snapshot(command);
+    const auto status =
+        std::visit([](const auto& options) { return run_snapshot(options); }, command);
     return status ? *status : fail(status.error());
   }
   int operator()(const StoreServeOptions& options) const { return end(serve_store(options)); }

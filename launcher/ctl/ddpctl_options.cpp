@@ -2,10 +2,6 @@
 
 #include "base/flag_checks.hpp"
 #include "base/format_error.hpp"
-#include "launcher/ctl/doctor/options.hpp"
-#include "launcher/ctl/reports/options.hpp"
-#include "launcher/ctl/snapshot/options.hpp"
-#include "launcher/ctl/stage/options.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -63,13 +63,17 @@ os._exit(status & 255)
 
 enum class Kind : std::uint8_t { kPython, kElf, kOtherInterpreter };
 
-Result<void> check_readable(const std::string& script) {
-  if (::access(script.c_str(), R_OK) == 0) return {};
+Error unreadable(const std::string& script) {
   return format_error(
       Errc::kNotExecutable,
       "script '{}' cannot be read: {}; try chmod +r",
       script,
       std::strerror(errno));
+}
+
+Result<void> check_readable(const std::string& script) {
+  if (::access(script.c_str(), R_OK) == 0) return {};
+  return unreadable(script);
 }
 
 /// By the first bytes. A shebang that names Python means a Python script, as the suffix .py does.
@@ -88,11 +92,7 @@ Result<Kind> kind_of(const std::string& script) {
   if (got < 0) {
     // A program that may be executed but not read is still a program.
     if (errno == EACCES && is_program(script)) return Kind::kElf;
-    return format_error(
-        Errc::kNotExecutable,
-        "script '{}' cannot be read: {}; try chmod +r",
-        script,
-        std::strerror(errno));
+    return unreadable(script);
   }
   const std::string_view beginning(bytes.data(), static_cast<std::size_t>(got));
   const std::string_view first_line = beginning.substr(0, beginning.find('\n'));
@@ -107,14 +107,9 @@ Result<Kind> kind_of(const std::string& script) {
 
 Result<WorkerCommand> as_it_is(const Options& options, const Environment& environment) {
   const std::string& name = options.rest.front();
-  WorkerCommand command{
-      .program = name,
-      .arguments = {options.rest.begin() + 1, options.rest.end()},
-      .interpreter = {},
-      .title = name,
-      .name = {},
-      .text = {},
-      .wrap = {}};
+  WorkerCommand command;
+  command.program = command.title = name;
+  command.arguments.assign(options.rest.begin() + 1, options.rest.end());
   if (name.find('/') == std::string::npos && options.runs == Runs::kProgram) {
     command.program = find_on_path({name}, environment);
     if (!command.program.empty()) return command;
@@ -140,15 +135,11 @@ Result<WorkerCommand> by_python(
     const Options& options, const CommandContext& context, std::vector<std::string> how) {
   auto python = find_python(context.environment, context.own_directory);
   if (!python) return python.error();
-  WorkerCommand command{
-      .program = *python,
-      .arguments = {"-u"},
-      .interpreter = *python,
-      .title = options.rest.front(),
-      .name = {},
-      .text = {},
-      .wrap = {}};
+  WorkerCommand command;
+  command.program = command.interpreter = *python;
+  command.title = options.rest.front();
   auto& arguments = command.arguments;
+  arguments = {"-u"};
   arguments.insert(arguments.end(), how.begin(), how.end());
   arguments.insert(arguments.end(), options.rest.begin(), options.rest.end());
   return command;

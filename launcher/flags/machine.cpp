@@ -2,9 +2,9 @@
 
 #include "base/file.hpp"
 #include "base/parse.hpp"
+#include "slurm/core/allocation.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -49,19 +49,9 @@ int count_names(const fs::path& directory, std::string_view prefix) {
   return count;
 }
 
-/// How many of `count` devices a list of visible ones allows: CUDA uses entries up to the first
-/// invalid one; ids such as GPU-… and MIG-… are not checked here.
-int visible(const Environment& environment, const char* variable, int count) {
+int visible(const Environment& environment, const char* variable, int devices) {
   const auto found = environment.find(variable);
-  if (found == environment.end()) return count;
-  int entries = 0;
-  for (const std::string_view piece : split(found->second, ',')) {
-    const std::string_view id = trim(piece);
-    const auto number = parse_int<int>(id);
-    if (id.empty() || (number && (*number < 0 || *number >= count))) break;
-    ++entries;
-  }
-  return entries;
+  return found == environment.end() ? devices : visible_devices(found->second, devices);
 }
 
 /// Nodes of the KFD topology that are GPUs: CPU nodes have gpu_id 0.
@@ -111,11 +101,9 @@ int visible_gpus(const Environment& environment, const fs::path& root) {
 }
 
 bool wants_gpus(const Environment& environment) {
-  constexpr int kAnyNumber = std::numeric_limits<int>::max();
-  if (environment.contains("CUDA_VISIBLE_DEVICES")) {
-    return visible(environment, "CUDA_VISIBLE_DEVICES", kAnyNumber) > 0;
-  }
-  return visible_gpus(environment) > 0;
+  const auto named = environment.find("CUDA_VISIBLE_DEVICES");
+  return (named == environment.end() ? visible_gpus(environment) : visible_devices(named->second)) >
+         0;
 }
 
 }  // namespace ddprun

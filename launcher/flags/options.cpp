@@ -5,9 +5,9 @@
 #include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
-#include "launcher/flags/core/independent_flags.hpp"
 #include "launcher/flags/core/options.hpp"
 #include "launcher/flags/core/slurm_flags.hpp"
+#include "launcher/flags/core/tasks.hpp"
 #include "launcher/flags/machine.hpp"
 #include "launcher/flags/numa_topology.hpp"
 #include "launcher/flags/secret.hpp"
@@ -270,7 +270,8 @@ Result<void> plan_for_this_machine(
 
 /// Only the first of the surplus tasks reports this.
 Request surplus(const Allocation& step) {
-  Request request{.asks = Asks::kNothing, .shell = {}, .plans = {}, .requeue = {}, .warnings = {}};
+  Request request;
+  request.asks = Asks::kNothing;
   if (step.node_id != 0 || step.local_id != 1) return request;
   request.warnings.push_back(fmt::format(
       "this step has {} tasks on {} node{}, but ddprun needs one per node: the first task of each "
@@ -289,8 +290,10 @@ Result<Request> read_request(
   auto line = read_command_line(arguments, environment);
   if (!line) return line.error();
   if (line->asks != Asks::kRun) {
-    return Request{
-        .asks = line->asks, .shell = line->shell, .plans = {}, .requeue = {}, .warnings = {}};
+    Request request;
+    request.asks = line->asks;
+    request.shell = line->shell;
+    return request;
   }
   const int cpus = usable_cpus();
   auto found = find_allocation(environment);
@@ -311,8 +314,8 @@ Result<Request> read_request(
   auto plans = plans_of(*options, environment);
   if (!plans) return plans.error();
 
-  Request request{
-      .asks = Asks::kRun, .shell = {}, .plans = *std::move(plans), .requeue = {}, .warnings = {}};
+  Request request;
+  request.plans = *std::move(plans);
   if (step) {
     request.requeue = {
         .mode = options->requeue, .job = step->scontrol_id(), .restarts = step->restarts};

@@ -3,7 +3,6 @@
 #include "base/file.hpp"
 #include "base/format_error.hpp"
 #include "launcher/flags/command.hpp"
-#include "launcher/flags/core/independent_flags.hpp"
 #include "launcher/flags/core/tasks.hpp"
 #include "launcher/flags/machine.hpp"
 #include "launcher/flags/python.hpp"

@@ -16,8 +16,6 @@ constexpr Length kAny{.max = kStatusBytesMax, .allows_control = true};
 // In the order of the enumerators.
 constexpr std::array<std::string_view, 5> kJobStates = {
     "gathering", "pausing", "running", "stopping", "ended"};
-constexpr std::array<std::string_view, 7> kNodeStates = {
-    "waiting", "running", "failed", "stopped", "succeeded", "spare", "suspected"};
 constexpr std::array<std::string_view, 4> kProcessStates = {
     "running", "succeeded", "failed", "stopped"};
 

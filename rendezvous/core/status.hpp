@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/time.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -75,6 +76,10 @@ struct JobStatus {
 
   bool operator==(const JobStatus&) const = default;
 };
+
+/// The states of a node, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 7> kNodeStates = {
+    "waiting", "running", "failed", "stopped", "succeeded", "spare", "suspected"};
 
 /// More than the largest job needs: 16,384 nodes with 8 workers each.
 inline constexpr std::size_t kStatusBytesMax = std::size_t{32} * 1024 * 1024;

@@ -2,7 +2,6 @@
 
 #include "base/format_error.hpp"
 #include "base/parse.hpp"
-#include "slurm/core/counts.hpp"
 #include "slurm/core/excerpt.hpp"
 #include "slurm/core/hostlist.hpp"
 
@@ -10,9 +9,7 @@
 
 #include <algorithm>
 #include <concepts>
-#include <limits>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 namespace ddprun {
@@ -83,19 +80,12 @@ class Variables {
   std::optional<Error> error_;
 };
 
-/// Counts the entries of CUDA_VISIBLE_DEVICES without interpreting them: Slurm writes numbers of
-/// the node or of the step, UUIDs and MIG names, and "NoDevFiles" or -1 for none. Without the
-/// variable the task sees all GPUs of the job on this node (--gpu-bind=none).
+/// Slurm numbers the GPUs of the node or of the step, so any number is valid. Without the variable
+/// the task sees all GPUs of the job on this node (--gpu-bind=none).
 std::optional<int> read_gpus(Variables& variables) {
   const auto visible = variables.find("CUDA_VISIBLE_DEVICES");
   if (!visible) return variables.find_number("SLURM_GPUS_ON_NODE", 0, kPerNodeMax);
-  int entries = 0;
-  for (const std::string_view piece : split(*visible, ',')) {
-    const std::string_view entry = trim(piece);
-    if (entry.empty() || entry.starts_with('-') || entry == "NoDevFiles") break;
-    ++entries;
-  }
-  return entries;
+  return visible_devices(*visible);
 }
 
 /// For a job by sbatch its first node, unless srun was called from elsewhere.
@@ -222,6 +212,18 @@ Error agents_share_nodes(const Allocation& allocation) {
       nodes,
       nodes == 1 ? "" : "s",
       srun_of_one_each(allocation));
+}
+
+int visible_devices(std::string_view list, int devices) {
+  int entries = 0;
+  for (const std::string_view piece : split(list, ',')) {
+    const std::string_view id = trim(piece);
+    const auto number = parse_int<int>(id);
+    const bool is_device = !number || (*number >= 0 && *number < devices);
+    if (id.empty() || id == "NoDevFiles" || !is_device) break;
+    ++entries;
+  }
+  return entries;
 }
 
 }  // namespace ddprun

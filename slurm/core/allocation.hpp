@@ -11,9 +11,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -79,5 +81,10 @@ std::string srun_of_one_each(const Allocation& allocation);
 
 /// The error if agents must not share a node: the numbers, and the correct srun command.
 Error agents_share_nodes(const Allocation& allocation);
+
+/// How many of `devices` a list such as CUDA_VISIBLE_DEVICES allows: CUDA uses the entries before
+/// the first invalid one. Slurm writes numbers, UUIDs (not checked here), and NoDevFiles or -1 for
+/// none.
+int visible_devices(std::string_view list, int devices = std::numeric_limits<int>::max());
 
 }  // namespace ddprun

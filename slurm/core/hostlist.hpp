@@ -38,4 +38,11 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view list);
 /// REQUIRES: each is a host as expand_hostlist() yields it.
 std::string fold_hostlist(std::span<const std::string> hosts);
 
+/// A number for each node, in node order, from the format of SLURM_TASKS_PER_NODE and
+/// SLURM_JOB_CPUS_PER_NODE: "6,1(x2)" is 6, 1, 1. Their sum fits into an int.
+///
+/// Fails with kInvalidArgument if a number is not between 1 and 32,767, or there are more than
+/// kHostsMax nodes; names the piece and the reason, but not the variable.
+Result<std::vector<int>> expand_counts(std::string_view text);
+
 }  // namespace ddprun

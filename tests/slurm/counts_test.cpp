@@ -1,4 +1,4 @@
-#include "slurm/core/counts.hpp"
+#include "slurm/core/hostlist.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

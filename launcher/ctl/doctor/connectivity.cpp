@@ -91,21 +91,142 @@ class ConnectivityCheck {
       asio::io_context& context,
       const Allocation& allocation,
       std::uint16_t port,
-      ConnectivityLimits limits);
+      ConnectivityLimits limits)
+      : context_(context),
+        step_(allocation.name()),
+        own_id_(allocation.node_id),
+        port_(port),
+        limits_(limits),
+        someone_is_due_(context, kNever),
+        end_(context, kNever) {
+    const Error untried = make_error(Errc::kTimedOut, "no time was left to connect to it");
+    for (const std::string& node : allocation.nodes) {
+      if (peers_.size() != own_id_) due_.push_back(peers_.size());
+      peers_.push_back({.met = {.node = node, .error = untried}});
+    }
+  }
 
-  asio::awaitable<void> run(std::vector<Descriptor> listening);
+  asio::awaitable<void> run(std::vector<Descriptor> listening) {
+    TaskScope scope(context_.get_executor());
+    for (Descriptor& socket : listening) {
+      scope.spawn(accept_callers({context_, tcp::v6(), socket.release()}, scope));
+    }
+    for (std::size_t i = 0; i < std::min(kCallersMax, due_.size()); ++i) {
+      scope.spawn(probe_due_nodes());
+    }
+    const TimePoint begin = Clock::now();
+    end_.expires_at(begin + limits_.all / 2);
+    co_await end_.async_wait(kTuple);
+    if (!have_all_met()) {
+      // If only the way here is blocked, a node whose doctor started late never connects here.
+      for (std::size_t node = 0; node < peers_.size(); ++node) {
+        probe_again(node);
+      }
+      end_.expires_at(begin + limits_.all);
+      co_await end_.async_wait(kTuple);
+    }
+    is_over_ = true;
+    scope.cancel();
+    co_await scope.join();
+  }
 
-  std::vector<Encounter> encounters() const;
+  std::vector<Encounter> encounters() const {
+    std::vector<Encounter> met;
+    for (std::size_t node = 0; node < peers_.size(); ++node) {
+      if (node != own_id_) met.push_back(peers_[node].met);
+    }
+    return met;
+  }
 
  private:
-  asio::awaitable<void> probe_due_nodes();
-  asio::awaitable<Result<Clocks>> probe(Endpoint endpoint);
-  asio::awaitable<void> accept_callers(tcp::acceptor listening, TaskScope& scope);
-  asio::awaitable<void> serve_caller(tcp::socket socket);
-  void probe_again(std::size_t node);
-  void take_news_of(std::size_t node);
-  bool have_all_met() const;
-  Greeting greeting(std::int64_t clock_ns) const;
+  asio::awaitable<void> probe_due_nodes() {
+    co_await asio::this_coro::throw_if_cancelled(false);
+    while (!is_over_) {
+      if (due_.empty()) {
+        co_await someone_is_due_.async_wait(kTuple);
+        continue;
+      }
+      const std::size_t node = due_.front();
+      due_.pop_front();
+      Peer& peer = peers_[node];
+      ++peer.probes;
+      const Endpoint endpoint{.host = peer.met.node, .port = port_};
+      const auto clocks = co_await probe(endpoint);
+      // A probe that the end cut short shows nothing; the result of the one before it counts.
+      if (is_over_ && !clocks) co_return;
+      peer.is_due = false;
+      peer.met.error = clocks ? std::nullopt : std::optional(clocks.error());
+      if (clocks) peer.met.ahead = clocks->ahead;
+      if (clocks) peer.met.doubt = clocks->doubt;
+      take_news_of(node);
+    }
+  }
+
+  asio::awaitable<Result<Clocks>> probe(Endpoint endpoint) {
+    Timer limit(context_, Clock::now() + limits_.probe);
+    auto socket = co_await connect(endpoint, names_, limit);
+    if (!socket) co_return socket.error();
+    const Greeting ours = greeting(wall_clock_ns());
+    const std::string told = ours.to_line();
+    const auto sent = co_await before(limit.expiry(), send(*socket, told));
+    std::string line;
+    const auto received = co_await before(limit.expiry(), receive(*socket, line));
+    const auto talked = outcome(sent) ? outcome(received) : outcome(sent);
+    if (!talked) co_return talked.error();
+    const auto theirs = Greeting::parse(line);
+    if (!theirs) co_return theirs.error();
+    co_return compare(ours.clock_ns, theirs->clock_ns, wall_clock_ns());
+  }
+
+  asio::awaitable<void> accept_callers(tcp::acceptor listening, TaskScope& scope) {
+    co_await asio::this_coro::throw_if_cancelled(false);
+    while (!is_over_) {
+      auto [error, socket] = co_await listening.async_accept(kTuple);
+      if (error == asio::error::operation_aborted) co_return;
+      if (!error && scope.size() < kCallersMax) scope.spawn(serve_caller(std::move(socket)));
+      if (!error) continue;
+      Timer pause(context_, Clock::now() + kAcceptAgainAfter);  // no descriptor is left
+      co_await pause.async_wait(kTuple);
+    }
+  }
+
+  asio::awaitable<void> serve_caller(tcp::socket socket) {
+    co_await asio::this_coro::throw_if_cancelled(false);
+    const TimePoint limit = Clock::now() + limits_.probe;
+    std::string line;
+    const auto received = co_await before(limit, receive(socket, line));
+    if (!outcome(received)) co_return;
+    const auto theirs = Greeting::parse(line);
+    const bool is_peer = theirs && theirs->step == step_ && theirs->node_id < peers_.size();
+    if (!is_peer || theirs->node_id == own_id_) co_return;
+    const std::string told = greeting(wall_clock_ns()).to_line();
+    const auto sent = co_await before(limit, send(socket, told));
+    if (!outcome(sent)) co_return;
+    peers_[theirs->node_id].met.was_heard = true;
+    take_news_of(theirs->node_id);
+  }
+
+  void probe_again(std::size_t node) {
+    Peer& peer = peers_[node];
+    if (!peer.may_be_probed_again()) return;
+    peer.is_due = true;
+    due_.push_back(node);
+    someone_is_due_.cancel();
+  }
+
+  void take_news_of(std::size_t node) {
+    if (peers_[node].met.was_heard) probe_again(node);
+    if (have_all_met()) end_.cancel();
+  }
+
+  bool have_all_met() const {
+    const auto have_met = std::ranges::count_if(peers_, &Peer::has_met);
+    return std::cmp_equal(have_met + 1, peers_.size());
+  }
+
+  Greeting greeting(std::int64_t clock_ns) const {
+    return {.step = step_, .node_id = own_id_, .clock_ns = clock_ns};
+  }
 
   asio::io_context& context_;
   std::string step_;
@@ -119,146 +240,6 @@ class ConnectivityCheck {
   Timer end_;                    // cancelled when all nodes have been reached both ways
   bool is_over_ = false;
 };
-
-ConnectivityCheck::ConnectivityCheck(
-    asio::io_context& context,
-    const Allocation& allocation,
-    std::uint16_t port,
-    ConnectivityLimits limits)
-    : context_(context),
-      step_(allocation.name()),
-      own_id_(allocation.node_id),
-      port_(port),
-      limits_(limits),
-      someone_is_due_(context, kNever),
-      end_(context, kNever) {
-  const Error untried = make_error(Errc::kTimedOut, "no time was left to connect to it");
-  for (const std::string& node : allocation.nodes) {
-    if (peers_.size() != own_id_) due_.push_back(peers_.size());
-    peers_.push_back({.met = {.node = node, .error = untried}});
-  }
-}
-
-asio::awaitable<void> ConnectivityCheck::run(std::vector<Descriptor> listening) {
-  TaskScope scope(context_.get_executor());
-  for (Descriptor& socket : listening) {
-    scope.spawn(accept_callers({context_, tcp::v6(), socket.release()}, scope));
-  }
-  for (std::size_t i = 0; i < std::min(kCallersMax, due_.size()); ++i) {
-    scope.spawn(probe_due_nodes());
-  }
-  const TimePoint begin = Clock::now();
-  end_.expires_at(begin + limits_.all / 2);
-  co_await end_.async_wait(kTuple);
-  if (!have_all_met()) {
-    // If only the way here is blocked, a node whose doctor started late never connects here.
-    for (std::size_t node = 0; node < peers_.size(); ++node) {
-      probe_again(node);
-    }
-    end_.expires_at(begin + limits_.all);
-    co_await end_.async_wait(kTuple);
-  }
-  is_over_ = true;
-  scope.cancel();
-  co_await scope.join();
-}
-
-std::vector<Encounter> ConnectivityCheck::encounters() const {
-  std::vector<Encounter> met;
-  for (std::size_t node = 0; node < peers_.size(); ++node) {
-    if (node != own_id_) met.push_back(peers_[node].met);
-  }
-  return met;
-}
-
-asio::awaitable<void> ConnectivityCheck::probe_due_nodes() {
-  co_await asio::this_coro::throw_if_cancelled(false);
-  while (!is_over_) {
-    if (due_.empty()) {
-      co_await someone_is_due_.async_wait(kTuple);
-      continue;
-    }
-    const std::size_t node = due_.front();
-    due_.pop_front();
-    Peer& peer = peers_[node];
-    ++peer.probes;
-    const Endpoint endpoint{.host = peer.met.node, .port = port_};
-    const auto clocks = co_await probe(endpoint);
-    // A probe that the end cut short shows nothing; the result of the one before it counts.
-    if (is_over_ && !clocks) co_return;
-    peer.is_due = false;
-    peer.met.error = clocks ? std::nullopt : std::optional(clocks.error());
-    if (clocks) peer.met.ahead = clocks->ahead;
-    if (clocks) peer.met.doubt = clocks->doubt;
-    take_news_of(node);
-  }
-}
-
-asio::awaitable<Result<Clocks>> ConnectivityCheck::probe(Endpoint endpoint) {
-  Timer limit(context_, Clock::now() + limits_.probe);
-  auto socket = co_await connect(endpoint, names_, limit);
-  if (!socket) co_return socket.error();
-  const Greeting ours = greeting(wall_clock_ns());
-  const std::string told = ours.to_line();
-  const auto sent = co_await before(limit.expiry(), send(*socket, told));
-  std::string line;
-  const auto received = co_await before(limit.expiry(), receive(*socket, line));
-  const auto talked = outcome(sent) ? outcome(received) : outcome(sent);
-  if (!talked) co_return talked.error();
-  const auto theirs = Greeting::parse(line);
-  if (!theirs) co_return theirs.error();
-  co_return compare(ours.clock_ns, theirs->clock_ns, wall_clock_ns());
-}
-
-asio::awaitable<void> ConnectivityCheck::accept_callers(tcp::acceptor listening, TaskScope& scope) {
-  co_await asio::this_coro::throw_if_cancelled(false);
-  while (!is_over_) {
-    auto [error, socket] = co_await listening.async_accept(kTuple);
-    if (error == asio::error::operation_aborted) co_return;
-    if (!error && scope.size() < kCallersMax) scope.spawn(serve_caller(std::move(socket)));
-    if (!error) continue;
-    Timer pause(context_, Clock::now() + kAcceptAgainAfter);  // no descriptor is left
-    co_await pause.async_wait(kTuple);
-  }
-}
-
-asio::awaitable<void> ConnectivityCheck::serve_caller(tcp::socket socket) {
-  co_await asio::this_coro::throw_if_cancelled(false);
-  const TimePoint limit = Clock::now() + limits_.probe;
-  std::string line;
-  const auto received = co_await before(limit, receive(socket, line));
-  if (!outcome(received)) co_return;
-  const auto theirs = Greeting::parse(line);
-  const bool is_peer = theirs && theirs->step == step_ && theirs->node_id < peers_.size();
-  if (!is_peer || theirs->node_id == own_id_) co_return;
-  const std::string told = greeting(wall_clock_ns()).to_line();
-  const auto sent = co_await before(limit, send(socket, told));
-  if (!outcome(sent)) co_return;
-  peers_[theirs->node_id].met.was_heard = true;
-  take_news_of(theirs->node_id);
-}
-
-void ConnectivityCheck::probe_again(std::size_t node) {
-  Peer& peer = peers_[node];
-  if (!peer.may_be_probed_again()) return;
-  peer.is_due = true;
-  due_.push_back(node);
-  someone_is_due_.cancel();
-}
-
-void ConnectivityCheck::take_news_of(std::size_t node) {
-  if (peers_[node].met.was_heard) probe_again(node);
-  if (have_all_met()) end_.cancel();
-}
-
-bool ConnectivityCheck::have_all_met() const {
-  const auto have_met = std::ranges::count_if(peers_, &Peer::has_met);
-  return std::cmp_equal(have_met + 1, peers_.size());
-}
-
-Greeting ConnectivityCheck::greeting(std::int64_t clock_ns) const {
-  return {.step = step_, .node_id = own_id_, .clock_ns = clock_ns};
-}
 
 }  // namespace
 

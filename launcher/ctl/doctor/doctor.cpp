@@ -1,5 +1,5 @@
 // What is probed, in which order, and the remedy if a probe does not answer. core/*diagnosis.cpp
-// judges the results; machine.cpp and network.cpp probe.
+// judges the results; machine.cpp probes this machine.
 
 #include "launcher/ctl/doctor/doctor.hpp"
 
@@ -7,11 +7,10 @@
 #include "base/environment.hpp"
 #include "base/standard_streams.hpp"
 #include "launcher/ctl/doctor/connectivity.hpp"
-#include "launcher/ctl/doctor/core/findings_text.hpp"
-#include "launcher/ctl/doctor/core/slurm_diagnosis.hpp"
 #include "launcher/ctl/doctor/machine.hpp"
-#include "launcher/ctl/doctor/network.hpp"
 #include "launcher/ctl/doctor/probe.hpp"
+#include "rendezvous/address.hpp"
+#include "rendezvous/blocking_socket.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/own_address.hpp"
 #include "rendezvous/port_owner.hpp"
@@ -42,6 +41,27 @@ std::string word_of(const Finding& finding) {
 
 Duration seconds(double number) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(number));
+}
+
+/// The source address of packets to `host`, found without sending one; empty: no route leads
+/// there.
+std::string source_towards(const std::string& host) {
+  constexpr std::uint16_t kPort = 9;  // any port: connecting a UDP socket sends nothing
+  const auto addresses = look_up({.host = host, .port = kPort});
+  if (!addresses) return {};
+  return source_address(*addresses);
+}
+
+/// The numeric addresses of a host. Fails with kInvalidArgument if it has none.
+Result<std::vector<std::string>> addresses_of(const std::string& host) {
+  const auto addresses = look_up({.host = host, .port = 0});
+  if (!addresses) return addresses.error();
+  std::vector<std::string> texts;
+  for (const Address& address : *addresses) {
+    const std::string text = host_of(address);
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
+  }
+  return texts;
 }
 
 class Examination {
@@ -105,10 +125,104 @@ class Examination {
     }
   }
 
-  void add_network();
-  void add_interfaces();
-  void add_port();
-  void add_disks();
+  void add_network() {
+    const std::string host = host_name();
+    add("name " + host, kNameService, [this, host] {
+      const Others others = !step_ ? Others::kNotKnown : has_others() ? Others::kYes : Others::kNo;
+      return Findings{judge_host_name(host, addresses_of(host), others)};
+    });
+    add_interfaces();
+    // Of several tasks on a node, each would find the port taken by the other.
+    const bool is_first_here = !step_ || step_->local_id == 0;
+    if (port_ != 0 && is_first_here) add_port();
+    for (const Endpoint& endpoint : options_.reach) {
+      const std::string subject = "reach " + endpoint.to_string();
+      add(subject, kNameService, [this, endpoint, subject] {
+        // A little less than the limit, so that the cause is reported and not only a missing
+        // answer.
+        const auto reached = BlockingSocket::connect(endpoint, Clock::now() + limit_ * 9 / 10);
+        if (reached) return Findings{{.subject = subject, .seen = "connected", .remedy = ""}};
+        return Findings{refused(
+            subject,
+            reached.error(),
+            "check that it listens, which interface leads there, and that no firewall blocks it")};
+      });
+    }
+  }
+
+  void add_interfaces() {
+    const auto add_named = [this](NamedBy by, const std::string& names) {
+      if (names.empty()) return;
+      add("interface " + names, kTryAgain, [by, names] {
+        const auto interfaces = own_interfaces();
+        if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
+        return Findings{judge_interface(by, names, *interfaces)};
+      });
+    };
+    add_named(NamedBy::kFlag, options_.interface);
+    add_named(NamedBy::kGloo, value_of("GLOO_SOCKET_IFNAME"));
+    add_named(NamedBy::kNccl, value_of("NCCL_SOCKET_IFNAME"));
+    std::string other = kAnywhere;
+    if (step_ && has_others()) other = step_->nodes[step_->node_id == 0 ? 1 : 0];
+    add("interface", kNameService, [this, other] {
+      const auto interfaces = own_interfaces();
+      if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
+      // A name that does not resolve says nothing about routes; the probe of the names reports it.
+      const std::string towards = addresses_of(other) ? other : kAnywhere;
+      return Findings{judge_route(*interfaces, source_towards(towards), has_others())};
+    });
+  }
+
+  /// Checks whether the port is free. If so, the doctors of the other nodes connect to it.
+  void add_port() {
+    auto listening = listen_on({.host = "", .port = port_});
+    Port port{.number = port_, .error = {}, .owner = ""};
+    if (!listening) port.error = listening.error();
+    if (listening) listening_ = *std::move(listening);
+    add(fmt::format("port {}", port_), kTryAgain, [port]() mutable {
+      const auto owner = port.error ? owner_of(port.number) : std::nullopt;
+      if (owner) port.owner = owner->to_string();
+      return Findings{judge_port(port)};
+    });
+    if (!has_others()) return;
+    const Duration wait = seconds(options_.wait_s);
+    add(
+        "reach",
+        kTryAgain,
+        [this, wait] {
+          if (listening_.empty()) {
+            return Findings{
+                {.subject = "reach",
+                 .seen = "the other nodes were not checked, because the port is taken",
+                 .remedy = "try again when it is free, or with another one (--port)"}};
+          }
+          const ConnectivityLimits limits{.probe = limit_, .all = wait};
+          return judge_encounters(
+              check_connectivity(*step_, port_, std::move(listening_), limits), port_);
+        },
+        wait);
+  }
+
+  void add_disks() {
+    std::error_code gone;
+    const std::string temporary = value_of("TMPDIR");
+    std::vector<std::string> directories = {std::filesystem::current_path(gone)};
+    if (gone) directories = {"."};
+    directories.push_back(temporary.empty() ? "/tmp" : temporary);
+    std::string logs = options_.log_directory;
+    if (logs.empty()) logs = value_of("PET_LOG_DIR");
+    if (!logs.empty()) directories.push_back(logs);
+    std::ranges::sort(directories);
+    const auto twice = std::ranges::unique(directories);
+    directories.erase(twice.begin(), twice.end());
+    const std::uint64_t min = options_.bytes_free_min;
+    for (const std::string& path : directories) {
+      add("disk " + path, kDeadDisk, [path, min] {
+        return Findings{judge_disk(probe_disk(path), min)};
+      });
+    }
+    add("shm", kTryAgain, [] { return Findings{judge_shm(probe_disk("/dev/shm"))}; });
+  }
 
   const DoctorOptions& options_;
   std::map<std::string, std::string> environment_;
@@ -118,104 +232,6 @@ class Examination {
   std::vector<Descriptor> listening_;  // on port_, since before the probes start
   std::vector<Probe> probes_;
 };
-
-void Examination::add_network() {
-  const std::string host = host_name();
-  add("name " + host, kNameService, [this, host] {
-    const Others others = !step_ ? Others::kNotKnown : has_others() ? Others::kYes : Others::kNo;
-    return Findings{judge_host_name(host, addresses_of(host), others)};
-  });
-  add_interfaces();
-  // Of several tasks on a node, each would find the port taken by the other.
-  const bool is_first_here = !step_ || step_->local_id == 0;
-  if (port_ != 0 && is_first_here) add_port();
-  for (const Endpoint& endpoint : options_.reach) {
-    const std::string subject = "reach " + endpoint.to_string();
-    add(subject, kNameService, [this, endpoint, subject] {
-      // A little less than the limit, so that the cause is reported and not only a missing answer.
-      const auto reached = try_to_reach(endpoint, Clock::now() + limit_ * 9 / 10);
-      if (reached) return Findings{{.subject = subject, .seen = "connected", .remedy = ""}};
-      return Findings{refused(
-          subject,
-          reached.error(),
-          "check that it listens, which interface leads there, and that no firewall blocks it")};
-    });
-  }
-}
-
-void Examination::add_interfaces() {
-  const auto add_named = [this](NamedBy by, const std::string& names) {
-    if (names.empty()) return;
-    add("interface " + names, kTryAgain, [by, names] {
-      const auto interfaces = own_interfaces();
-      if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
-      return Findings{judge_interface(by, names, *interfaces)};
-    });
-  };
-  add_named(NamedBy::kFlag, options_.interface);
-  add_named(NamedBy::kGloo, value_of("GLOO_SOCKET_IFNAME"));
-  add_named(NamedBy::kNccl, value_of("NCCL_SOCKET_IFNAME"));
-  std::string other = kAnywhere;
-  if (step_ && has_others()) other = step_->nodes[step_->node_id == 0 ? 1 : 0];
-  add("interface", kNameService, [this, other] {
-    const auto interfaces = own_interfaces();
-    if (!interfaces) return Findings{refused("interface", interfaces.error(), kTryAgain)};
-    // A name that does not resolve says nothing about routes; the probe of the names reports it.
-    const std::string towards = addresses_of(other) ? other : kAnywhere;
-    return Findings{judge_route(*interfaces, source_address(towards), has_others())};
-  });
-}
-
-/// Checks whether the port is free. If so, the doctors of the other nodes connect to it.
-void Examination::add_port() {
-  auto listening = listen_on({.host = "", .port = port_});
-  Port port{.number = port_, .error = {}, .owner = ""};
-  if (!listening) port.error = listening.error();
-  if (listening) listening_ = *std::move(listening);
-  add(fmt::format("port {}", port_), kTryAgain, [port]() mutable {
-    const auto owner = port.error ? owner_of(port.number) : std::nullopt;
-    if (owner) port.owner = owner->to_string();
-    return Findings{judge_port(port)};
-  });
-  if (!has_others()) return;
-  const Duration wait = seconds(options_.wait_s);
-  add(
-      "reach",
-      kTryAgain,
-      [this, wait] {
-        if (listening_.empty()) {
-          return Findings{
-              {.subject = "reach",
-               .seen = "the other nodes were not checked, because the port is taken",
-               .remedy = "try again when it is free, or with another one (--port)"}};
-        }
-        const ConnectivityLimits limits{.probe = limit_, .all = wait};
-        return judge_encounters(
-            check_connectivity(*step_, port_, std::move(listening_), limits), port_);
-      },
-      wait);
-}
-
-void Examination::add_disks() {
-  std::error_code gone;
-  const std::string temporary = value_of("TMPDIR");
-  std::vector<std::string> directories = {std::filesystem::current_path(gone)};
-  if (gone) directories = {"."};
-  directories.push_back(temporary.empty() ? "/tmp" : temporary);
-  std::string logs = options_.log_directory;
-  if (logs.empty()) logs = value_of("PET_LOG_DIR");
-  if (!logs.empty()) directories.push_back(logs);
-  std::ranges::sort(directories);
-  const auto twice = std::ranges::unique(directories);
-  directories.erase(twice.begin(), twice.end());
-  const std::uint64_t min = options_.bytes_free_min;
-  for (const std::string& path : directories) {
-    add("disk " + path, kDeadDisk, [path, min] {
-      return Findings{judge_disk(probe_disk(path), min)};
-    });
-  }
-  add("shm", kTryAgain, [] { return Findings{judge_shm(probe_disk("/dev/shm"))}; });
-}
 
 }  // namespace
 

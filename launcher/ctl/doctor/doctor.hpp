@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 has named it
+class App;
+}  // namespace CLI
+
 namespace ddprun {
 
 struct DoctorOptions {
@@ -21,6 +25,18 @@ struct DoctorOptions {
   std::vector<std::string> skip;     // subjects' first words
   bool json = false;
 };
+
+/// The flags of `ddpctl doctor` as CLI11 reads them.
+struct RawDoctor {
+  DoctorOptions options;
+  std::string min_free = "1G";
+  std::vector<std::string> reach;
+};
+
+void add_doctor(CLI::App& app, RawDoctor& raw);
+
+/// Fails with kInvalidArgument, naming the flag and its value.
+Result<DoctorOptions> checked(const RawDoctor& raw);
 
 /// The words that `skip` accepts.
 const std::vector<std::string>& doctor_words();

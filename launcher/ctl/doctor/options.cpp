@@ -1,8 +1,6 @@
-#include "launcher/ctl/doctor/options.hpp"
-
 #include "base/flag_checks.hpp"
-#include "base/format_error.hpp"
 #include "launcher/ctl/doctor/core/diagnosis.hpp"
+#include "launcher/ctl/doctor/doctor.hpp"
 
 #include <utility>
 
@@ -48,11 +46,8 @@ Result<DoctorOptions> checked(const RawDoctor& raw) {
   if (!bytes) return with_context("--min-free", bytes.error());
   options.bytes_free_min = *bytes;
   for (const std::string& text : raw.reach) {
-    auto endpoint = Endpoint::parse(text, 0);
-    if (!endpoint) return with_context("--reach", endpoint.error());
-    if (endpoint->port == 0) {
-      return invalid_argument("--reach '{}': give HOST:PORT", text);
-    }
+    auto endpoint = endpoint_with_port("--reach", text);
+    if (!endpoint) return endpoint.error();
     options.reach.push_back(*std::move(endpoint));
   }
   return options;

@@ -2,7 +2,6 @@
 
 #include "base/descriptor.hpp"
 #include "base/file.hpp"
-#include "launcher/ctl/doctor/core/findings_text.hpp"
 
 #include <fmt/format.h>
 

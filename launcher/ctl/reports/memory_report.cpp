@@ -1,8 +1,7 @@
-#include "launcher/ctl/reports/memory_report.hpp"
-
 #include "base/file.hpp"
 #include "base/format_error.hpp"
 #include "base/standard_streams.hpp"
+#include "launcher/ctl/reports/reports.hpp"
 
 #include <fmt/format.h>
 
@@ -14,9 +13,6 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Eight GPUs, one row of each every five seconds, for a month.
-constexpr std::size_t kLogBytesMax = std::size_t{256} << 20U;
 
 /// Files with this prefix and extension, by name; empty if the directory does not exist.
 std::vector<fs::path> logs_in(
@@ -33,26 +29,26 @@ std::vector<fs::path> logs_in(
   return logs;
 }
 
-/// The printed text, and how many of its lines report a missing or unreadable log.
-class Report {
+class MemoryReport {
  public:
-  explicit Report(const MemoryOptions& options)
+  explicit MemoryReport(const MemoryOptions& options)
       : options_(options),
         warmup_(options.skip_warmup ? Warmup::kLeftOut : Warmup::kCounted),
-        text_(fmt::format("Analyzing logs for job ID: {} under {}\n", options.job, options.path)) {}
+        report_{
+            fmt::format("Analyzing logs for job ID: {} under {}\n", options.job, options.path)} {}
 
   void add_gpus() {
     const auto logs = find_gpu_logs(options_.path, options_.job);
-    if (!logs) return miss(logs.error().detail);
-    text_ += "\nGPU Memory Usage\n";
+    if (!logs) return report_.miss(logs.error());
+    report_.text += "\nGPU Memory Usage\n";
     for (const fs::path& log : *logs) {
       const auto gpus = read_gpu_log(log);
       if (!gpus) {
-        miss(gpus.error().detail);
+        report_.miss(gpus.error());
         continue;
       }
       for (const auto& [gpu, samples] : *gpus) {
-        text_ += gpu_use_line(log.stem().string(), gpu, memory_use(samples, warmup_));
+        report_.text += gpu_use_line(log.stem().string(), gpu, memory_use(samples, warmup_));
       }
     }
   }
@@ -61,46 +57,50 @@ class Report {
     const fs::path directory = fs::path(options_.path) / "cpu_memory" / options_.job;
     const fs::path of_one_node = directory / "cpu_memory_log.txt";
     const auto logs = logs_in(directory, "cpu_memory_log", ".txt");
-    if (logs.empty()) return miss(fmt::format("CPU log not found: {}", of_one_node.string()));
+    if (logs.empty()) {
+      return report_.miss(
+          format_error(Errc::kNotFound, "CPU log not found: {}", of_one_node.string()));
+    }
     std::string uses;
     for (const fs::path& log : logs) {
       const auto text = read_file(log, kLogBytesMax);
       const auto samples = text ? parse_cpu_log(*text) : text.error();
       if (!samples) {
-        miss(fmt::format("Failed to read {}: {}", log.string(), samples.error().detail));
+        report_.miss(with_context("Failed to read " + log.string(), samples.error()));
         continue;
       }
       if (log != of_one_node) uses += fmt::format("[{}]\n", log.stem().string());
       uses += cpu_use_lines(memory_use(*samples, warmup_));
     }
-    if (!uses.empty()) text_ += "\nCPU Memory Usage\n" + uses;
+    if (!uses.empty()) report_.text += "\nCPU Memory Usage\n" + uses;
   }
 
-  const std::string& text() const { return text_; }
-  int missed() const { return missed_; }
+  const Report& report() const { return report_; }
 
  private:
-  void miss(const std::string& what) {
-    text_ += fmt::format("[!] {}\n", what);
-    ++missed_;
-  }
-
   const MemoryOptions& options_;
   Warmup warmup_;
-  std::string text_;
-  int missed_ = 0;
+  Report report_;
 };
 
 }  // namespace
 
 Result<void> analyze_memory(const MemoryOptions& options) {
-  Report report(options);
+  MemoryReport report(options);
   if (!options.cpu_only) report.add_gpus();
   if (!options.gpu_only) report.add_cpus();
-  auto told = write_stdout(report.text());
-  if (!told || !options.strict || report.missed() == 0) return told;
-  return format_error(
-      Errc::kCorrupt, "{} logs are missing or cannot be read (--strict)", report.missed());
+  return report.report().print(options.strict);
+}
+
+void Report::miss(const Error& error) {
+  text += fmt::format("[!] {}\n", error.detail);
+  ++missed;
+}
+
+Result<void> Report::print(bool strict) const {
+  auto told = write_stdout(text);
+  if (!told || !strict || missed == 0) return told;
+  return format_error(Errc::kCorrupt, "{} logs are missing or cannot be read (--strict)", missed);
 }
 
 Result<std::vector<fs::path>> find_gpu_logs(const fs::path& path, const std::string& job) {

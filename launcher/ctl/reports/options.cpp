@@ -1,6 +1,5 @@
-#include "launcher/ctl/reports/options.hpp"
-
 #include "base/flag_checks.hpp"
+#include "launcher/ctl/reports/reports.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -1,9 +1,6 @@
-#include "launcher/ctl/reports/scaling_report.hpp"
-
 #include "base/file.hpp"
-#include "base/standard_streams.hpp"
 #include "launcher/ctl/reports/core/scaling.hpp"
-#include "launcher/ctl/reports/memory_report.hpp"
+#include "launcher/ctl/reports/reports.hpp"
 
 #include <fmt/format.h>
 
@@ -13,8 +10,6 @@
 
 namespace ddprun {
 namespace {
-
-constexpr std::size_t kLogBytesMax = std::size_t{256} << 20U;
 
 Result<ScalingRun> read_run(const std::string& log, int epoch) {
   const std::string name = std::filesystem::path(log).filename().string();
@@ -42,30 +37,23 @@ Result<MemoryUse> read_memory(const std::string& path, const std::string& job) {
 
 Result<void> report_scaling(const ScalingOptions& options) {
   std::vector<ScalingRun> runs;
-  std::string text;
-  int missed = 0;
-  const auto miss = [&text, &missed](const Error& what) {
-    text += fmt::format("[!] {}\n", what.detail);
-    ++missed;
-  };
+  Report report;
   for (const std::string& log : options.logs) {
     auto run = read_run(log, options.epoch);
     if (!run) {
-      miss(run.error());
+      report.miss(run.error());
       continue;
     }
     auto memory = read_memory(options.path, run->job.id);
     if (memory) {
       run->memory = *std::move(memory);
     } else {
-      miss(memory.error());
+      report.miss(memory.error());
     }
     runs.push_back(*std::move(run));
   }
-  auto told = write_stdout(text + scaling_tables(std::move(runs), options.epoch));
-  if (!told || !options.strict || missed == 0) return told;
-  return make_error(
-      Errc::kCorrupt, fmt::format("{} logs are missing or cannot be read (--strict)", missed));
+  report.text += scaling_tables(std::move(runs), options.epoch);
+  return report.print(options.strict);
 }
 
 }  // namespace ddprun

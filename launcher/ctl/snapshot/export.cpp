@@ -77,7 +77,7 @@ std::vector<TensorView> renamed(std::vector<TensorView> tensors, std::string_vie
 
 }  // namespace
 
-Result<int> export_snapshot(const ExportSnapshot& options) {
+Result<int> run_snapshot(const ExportSnapshot& options) {
   const auto path = options.best ? best_snapshot_in(options.path) : snapshot_at(options.path);
   if (!path) return path.error();
   const auto loaded = load_snapshot(*path);

@@ -55,7 +55,7 @@ std::string summary_of(const fs::path& path, const SnapshotState& state) {
 
 }  // namespace
 
-Result<int> import_snapshot(const ImportSnapshot& options) {
+Result<int> run_snapshot(const ImportSnapshot& options) {
   const auto unused = check_unused(options.to);
   if (!unused) return unused.error();
   const auto file = read_weights_file(options.path);

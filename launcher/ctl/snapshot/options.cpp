@@ -1,7 +1,6 @@
-#include "launcher/ctl/snapshot/options.hpp"
-
 #include "base/flag_checks.hpp"
 #include "base/format_error.hpp"
+#include "launcher/ctl/snapshot/verbs.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -9,16 +8,17 @@ namespace ddprun {
 
 namespace {
 
+void add_required(CLI::App& verb, const char* name, std::string& value, const char* help) {
+  verb.add_option(name, value, help)->required()->check(not_empty());
+}
+
 void add_import(CLI::App& snapshot, ImportSnapshot& raw) {
   constexpr std::int64_t kCountMax = 1'000'000'000;
   CLI::App* const from_python =
       snapshot.add_subcommand("import", "Make a snapshot from a Python file");
-  from_python->add_option("FILE", raw.path, "File of torch.save() or safetensors")
-      ->required()
-      ->check(not_empty());
-  from_python->add_option("--to", raw.to, "New directory, for ddptrain --snapshot-dir or --resume")
-      ->required()
-      ->check(not_empty());
+  add_required(*from_python, "FILE", raw.path, "File of torch.save() or safetensors");
+  add_required(
+      *from_python, "--to", raw.to, "New directory, for ddptrain --snapshot-dir or --resume");
   from_python->add_option("--epoch", raw.epoch, "Epoch to resume with (default: from the file)")
       ->transform(count(0, kCountMax));
   from_python->add_option("--step", raw.step, "Updates made so far (default: from the file)")
@@ -36,30 +36,26 @@ void add_snapshot(CLI::App& app, RawSnapshot& raw) {
   constexpr char kBest[] = "Use the best one of a directory, as kept by ddptrain --keep-best";
 
   CLI::App* const ls = snapshot->add_subcommand("ls", "List the snapshots of a directory");
-  ls->add_option("DIR", raw.ls.directory, "The --snapshot-dir")->required()->check(not_empty());
+  add_required(*ls, "DIR", raw.ls.directory, "The --snapshot-dir");
   ls->add_flag("--json", raw.ls.json, "Print one JSON array");
 
   CLI::App* const verify = snapshot->add_subcommand("verify", "Check every byte");
-  verify->add_option("PATH", raw.verify.path, "A snapshot, or a directory: all its snapshots")
-      ->required()
-      ->check(not_empty());
+  add_required(*verify, "PATH", raw.verify.path, "A snapshot, or a directory: all its snapshots");
 
   CLI::App* const inspect = snapshot->add_subcommand("inspect", "Show the content of a snapshot");
-  inspect->add_option("SNAPSHOT", raw.inspect.path, kSnapshot)->required()->check(not_empty());
+  add_required(*inspect, "SNAPSHOT", raw.inspect.path, kSnapshot);
   inspect->add_flag("--best", raw.inspect.best, kBest);
   inspect->add_flag("--json", raw.inspect.json, "Print one JSON object");
 
   CLI::App* const diff =
       snapshot->add_subcommand("diff", "Compare two snapshots or files of weights");
-  diff->add_option("A", raw.diff.left, kSnapshot)->required()->check(not_empty());
-  diff->add_option("B", raw.diff.right, "The other")->required()->check(not_empty());
+  add_required(*diff, "A", raw.diff.left, kSnapshot);
+  add_required(*diff, "B", raw.diff.right, "The other");
 
   CLI::App* const to_python = snapshot->add_subcommand("export", "Write a file for Python");
-  to_python->add_option("SNAPSHOT", raw.to_python.path, kSnapshot)->required()->check(not_empty());
-  to_python
-      ->add_option("--to", raw.to_python.to, "FILE.safetensors, or another name for torch.load()")
-      ->required()
-      ->check(not_empty());
+  add_required(*to_python, "SNAPSHOT", raw.to_python.path, kSnapshot);
+  add_required(
+      *to_python, "--to", raw.to_python.to, "FILE.safetensors, or another name for torch.load()");
   to_python->add_flag("--best", raw.to_python.best, kBest);
   to_python->add_flag("--weights-only", raw.to_python.weights_only, "A bare state dict");
   to_python->add_option("--prefix", raw.to_python.prefix, "Prefix of each name, such as 'module.'");

@@ -7,8 +7,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <map>
 #include <memory>
-#include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -16,6 +19,95 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::int64_t age_of(const fs::path& snapshot) {
+  std::error_code error;
+  const auto written = fs::last_write_time(snapshot / "manifest.json", error);
+  if (error) return 0;
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             fs::file_time_type::clock::now() - written)
+      .count();
+}
+
+/// Why a snapshot is damaged, judged by file sizes alone; empty if it is not.
+std::string damage_by_size(const fs::path& snapshot, const Manifest& manifest) {
+  for (const ManifestFile& file : manifest.files) {
+    std::error_code error;
+    const auto size = fs::file_size(snapshot / file.name, error);
+    if (error) return fmt::format("{}: {}", file.name, error.message());
+    if (size != file.size) {
+      return fmt::format("{}: {} bytes, not {}", file.name, size, file.size);
+    }
+  }
+  return {};
+}
+
+SnapshotRow row_of(const fs::path& snapshot) {
+  SnapshotRow row{
+      .name = snapshot.filename().string(),
+      .manifest = {},
+      .age_s = age_of(snapshot),
+      .damage = {}};
+  auto manifest = read_manifest(snapshot);
+  if (!manifest) {
+    row.damage = manifest.error().detail;
+    return row;
+  }
+  row.damage = damage_by_size(snapshot, *manifest);
+  row.manifest = *std::move(manifest);
+  return row;
+}
+
+/// The newest intact manifest names the best snapshot.
+void mark_best(std::vector<SnapshotRow>& rows) {
+  const auto newest = std::ranges::find_if(rows, &std::string::empty, &SnapshotRow::damage);
+  if (newest == rows.end()) return;
+  const auto& told = newest->manifest.best;
+  if (!told) return;
+  const auto best = std::ranges::find(rows, told->snapshot.to_string(), &SnapshotRow::name);
+  // The snapshot must have the same record itself: another job's may have the same name.
+  if (best != rows.end()) best->is_best = best->manifest.best == told;
+}
+
+/// The lines of one snapshot, and whether it is intact.
+struct Verdict {
+  std::string text;
+  bool is_sound = true;
+};
+
+/// REQUIRES: the error names the path.
+void add(Verdict& verdict, const Error& error) {
+  verdict.is_sound = false;
+  verdict.text += fmt::format("DAMAGED  {}\n", error.detail);
+}
+
+Verdict verify(const fs::path& snapshot) {
+  Verdict verdict;
+  const auto manifest = read_manifest(snapshot);
+  if (!manifest) {
+    add(verdict, manifest.error());
+    return verdict;
+  }
+  verdict.text += fmt::format("ok       {}\n", (snapshot / "manifest.json").string());
+  std::vector<std::vector<std::byte>> contents;
+  std::map<std::string, std::span<const std::byte>> by_name;
+  for (const ManifestFile& file : manifest->files) {
+    const std::string path = (snapshot / file.name).string();
+    auto content = read_listed(snapshot, file);
+    if (!content) {
+      add(verdict, content.error());
+      continue;
+    }
+    verdict.text += fmt::format("ok       {}\n", path);
+    contents.push_back(*std::move(content));
+    by_name.emplace(file.name, contents.back());
+  }
+  if (!verdict.is_sound) return verdict;
+  // Each file is intact; this checks that together they form a state.
+  const auto state = decode_state(*manifest, by_name);
+  if (!state) add(verdict, with_context(snapshot.string(), state.error()));
+  return verdict;
+}
 
 /// A snapshot, or a file that has only weights.
 struct Side {
@@ -45,7 +137,39 @@ Result<Side> read_side(const std::string& path) {
 
 }  // namespace
 
-Result<int> inspect_snapshot(const InspectSnapshot& options) {
+Result<int> run_snapshot(const ListSnapshots& options) {
+  const auto snapshots = snapshots_in(options.directory);
+  if (!snapshots) return snapshots.error();
+  std::vector<SnapshotRow> rows;
+  for (const fs::path& snapshot : *snapshots) {
+    rows.push_back(row_of(snapshot));
+  }
+  mark_best(rows);
+  auto const told =
+      write_stdout(options.json ? snapshot_list_json(rows) : snapshot_list_text(rows));
+  if (!told) return told.error();
+  return kExitOk;
+}
+
+Result<int> run_snapshot(const VerifySnapshots& options) {
+  std::vector<fs::path> snapshots = {options.path};
+  if (!is_snapshot(options.path)) {
+    auto found = snapshots_in(options.path);
+    if (!found) return found.error();
+    snapshots = *std::move(found);
+    if (snapshots.empty()) return snapshot_at(options.path).error();
+  }
+  bool all_sound = true;
+  for (const fs::path& snapshot : snapshots) {
+    const Verdict verdict = verify(snapshot);
+    all_sound = all_sound && verdict.is_sound;
+    auto const told = write_stdout(verdict.text);
+    if (!told) return told.error();
+  }
+  return all_sound ? kExitOk : kExitRefused;
+}
+
+Result<int> run_snapshot(const InspectSnapshot& options) {
   const auto path = options.best ? best_snapshot_in(options.path) : snapshot_at(options.path);
   if (!path) return path.error();
   const auto manifest = read_manifest(*path);
@@ -59,7 +183,7 @@ Result<int> inspect_snapshot(const InspectSnapshot& options) {
   return kExitOk;
 }
 
-Result<int> diff_snapshots(const DiffSnapshots& options) {
+Result<int> run_snapshot(const DiffSnapshots& options) {
   const auto left = read_side(options.left);
   if (!left) return left.error();
   const auto right = read_side(options.right);

@@ -2,7 +2,9 @@
 
 // `ddpctl snapshot ls | verify | inspect | diff | export | import`: shows what ddptrain has saved,
 // converts it for Python, and imports what Python has saved. No verb claims or changes a directory
-// of snapshots, so a job may continue to save; import creates a new directory.
+// of snapshots, so a job may continue to save; import creates a new directory. run_snapshot()
+// yields the exit status; it fails with kNotFound or kIo, and with kCorrupt if a snapshot that must
+// be intact is damaged.
 
 #include "base/error.hpp"
 
@@ -10,6 +12,10 @@
 #include <optional>
 #include <string>
 #include <variant>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 has named it
+class App;
+}  // namespace CLI
 
 namespace ddprun {
 
@@ -57,29 +63,41 @@ using SnapshotCommand = std::variant<
     ExportSnapshot,
     ImportSnapshot>;
 
+/// The flags of all verbs; one verb is given.
+struct RawSnapshot {
+  ListSnapshots ls;
+  VerifySnapshots verify;
+  InspectSnapshot inspect;
+  DiffSnapshots diff;
+  ExportSnapshot to_python;
+  ImportSnapshot from_python;
+};
+
+void add_snapshot(CLI::App& app, RawSnapshot& raw);
+
+/// The given verb below `app`. Fails with kInvalidArgument. REQUIRES: `app` has parsed
+/// `snapshot`.
+Result<SnapshotCommand> checked(const CLI::App& app, const RawSnapshot& raw);
+
 /// Prints the snapshots of a directory, newest first, with the content of their manifests. Checks
 /// that each file exists with its full size, but does not read it.
-Result<int> list_directory(const ListSnapshots& options);
+Result<int> run_snapshot(const ListSnapshots& options);
 
 /// Reads every byte and prints a line for each file. Yields kExitRefused if one is damaged.
-Result<int> verify_snapshots(const VerifySnapshots& options);
+Result<int> run_snapshot(const VerifySnapshots& options);
 
 /// Prints everything in a snapshot except the values of its tensors.
-Result<int> inspect_snapshot(const InspectSnapshot& options);
+Result<int> run_snapshot(const InspectSnapshot& options);
 
 /// Prints where two snapshots, or two files of weights, differ. Yields kExitRefused if they do.
-Result<int> diff_snapshots(const DiffSnapshots& options);
+Result<int> run_snapshot(const DiffSnapshots& options);
 
 /// Writes a file for Python: `model`, `optimizer`, `epoch` and `step`, or the weights alone.
-Result<int> export_snapshot(const ExportSnapshot& options);
+Result<int> run_snapshot(const ExportSnapshot& options);
 
 /// Makes a snapshot from a Python file, in a directory of its own, from which ddptrain resumes.
 /// Fails with kCorrupt if the file cannot be converted, with kInvalidArgument if the directory has
 /// snapshots.
-Result<int> import_snapshot(const ImportSnapshot& options);
-
-/// Runs the command; yields the exit status. All verbs fail with kNotFound or kIo, and with
-/// kCorrupt if a snapshot that must be intact is damaged.
-Result<int> run_snapshot(const SnapshotCommand& command);
+Result<int> run_snapshot(const ImportSnapshot& options);
 
 }  // namespace ddprun

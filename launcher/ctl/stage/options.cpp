@@ -1,6 +1,5 @@
-#include "launcher/ctl/stage/options.hpp"
-
 #include "base/flag_checks.hpp"
+#include "launcher/ctl/stage/stage.hpp"
 
 #include <CLI/CLI.hpp>
 

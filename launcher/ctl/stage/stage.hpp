@@ -5,6 +5,11 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 has named it
+class App;
+}  // namespace CLI
 
 namespace ddprun {
 
@@ -14,6 +19,20 @@ struct StageOptions {
   std::optional<Checksum> checksum;
   std::filesystem::path checksum_file;  // empty: none
 };
+
+/// The flags of `ddpctl stage` as CLI11 reads them.
+struct RawStage {
+  std::string archive;
+  std::string destination;
+  std::string checksum_file;
+  std::string md5;
+  std::string sha256;
+};
+
+void add_stage(CLI::App& app, RawStage& raw);
+
+/// Fails with kInvalidArgument.
+Result<StageOptions> checked(const RawStage& raw);
 
 /// `ddpctl stage`: extracts an archive into a new directory, once on this node. If another process
 /// of the node is doing so, waits until it has ended, without a limit.

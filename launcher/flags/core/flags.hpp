@@ -43,7 +43,17 @@ struct Flag {
   std::string_view alias = {};  // NOLINT(readability-redundant-member-init)
 };
 
+/// The rows of the table under one or two headings.
+std::span<const Flag> job_flags();
+std::span<const Flag> rendezvous_flags();
+std::span<const Flag> failure_flags();
+std::span<const Flag> output_flags();
+
+/// The whole table, in the order of --help.
 std::span<const Flag> all_flags();
+
+/// The row with this name. REQUIRES: there is one.
+const Flag& flag_named(std::string_view name);
 
 /// "PET_NPROC_PER_NODE"; empty if the flag has none.
 std::string variable_of(const Flag& flag);

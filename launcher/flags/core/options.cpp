@@ -3,7 +3,6 @@
 #include "base/format_error.hpp"
 #include "base/parse.hpp"
 #include "base/worker_contract.hpp"
-#include "launcher/flags/core/rendezvous_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -22,9 +21,9 @@ Result<void> read_other_variables(
   constexpr char kTimeout[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
   const auto timeout = environment.find(kTimeout);
   if (timeout != environment.end() && !line.given.contains("shutdown-timeout")) {
-    const Given given{.text = timeout->second, .source = kTimeout};
-    auto const set = setters::shutdown_timeout(given, options);
-    if (!set) return with_context(fmt::format("{} '{}'", kTimeout, given.text), set.error());
+    auto const set = apply(
+        flag_named("shutdown-timeout"), {.text = timeout->second, .source = kTimeout}, options);
+    if (!set) return set.error();
   }
   const auto prefix = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
   if (prefix != environment.end() && options.plan.streams.prefix_template.empty()) {
@@ -118,8 +117,8 @@ void plan_streams(Options& options) {
 
 Result<Options> read_options(const CommandLine& line, const Environment& environment) {
   Options options;
-  const Given default_signals{.text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", .source = ""};
-  auto set = setters::signals_to_handle(default_signals, options);
+  const Flag& signals = flag_named("signals-to-handle");
+  auto set = apply(signals, {.text = std::string(signals.initial), .source = ""}, options);
   for (const Flag& flag : all_flags()) {
     const auto given = line.given.find(flag.name);
     if (given == line.given.end()) continue;

@@ -94,72 +94,16 @@ struct Options {
 /// Fails with kInvalidArgument, naming flag or variable, value, reason and remedy.
 Result<Options> read_options(const CommandLine& line, const Environment& environment);
 
+/// Sets plan.rendezvous, the id, and MASTER_ADDR and its port from the flags, which overlap: which
+/// node bootstraps, where, and which hosts must be this machine (options.own_hosts). REQUIRES:
+/// every flag of `line` was applied. Fails with kInvalidArgument if flags contradict each other or
+/// do not say where several nodes find each other.
+Result<void> plan_rendezvous(const CommandLine& line, Options& options);
+
 /// Adds a warning for each output flag that has no effect: it names local ranks that do not exist,
 /// filters a stream that is not tee'd, or sets the interval of samples that are not taken. They are
 /// not errors: torchrun accepts them, and scripts use them with any number of workers. REQUIRES:
 /// options.plan.workers is set.
 void warn_of_no_effect(const CommandLine& line, Options& options);
-
-// One for each row of the table.
-namespace setters {
-
-Result<void> nnodes(const Given& given, Options& options);
-Result<void> nproc_per_node(const Given& given, Options& options);
-Result<void> num_processes(const Given& given, Options& options);
-Result<void> spares(const Given& given, Options& options);
-Result<void> node_rank(const Given& given, Options& options);
-Result<void> role(const Given& given, Options& options);
-Result<void> module(const Given& given, Options& options);
-Result<void> no_python(const Given& given, Options& options);
-Result<void> run_path(const Given& given, Options& options);
-Result<void> virtual_local_rank(const Given& given, Options& options);
-Result<void> wrap(const Given& given, Options& options);
-Result<void> grid(const Given& given, Options& options);
-Result<void> debug_rank(const Given& given, Options& options);
-Result<void> independent(const Given& given, Options& options);
-Result<void> numa_binding(const Given& given, Options& options);
-Result<void> standalone(const Given& given, Options& options);
-Result<void> rdzv_backend(const Given& given, Options& options);
-Result<void> rdzv_endpoint(const Given& given, Options& options);
-Result<void> rdzv_id(const Given& given, Options& options);
-Result<void> rdzv_conf(const Given& given, Options& options);
-Result<void> master_addr(const Given& given, Options& options);
-Result<void> master_port(const Given& given, Options& options);
-Result<void> local_addr(const Given& given, Options& options);
-Result<void> listen_port(const Given& given, Options& options);
-Result<void> lease(const Given& given, Options& options);
-Result<void> trust_reset(const Given& given, Options& options);
-Result<void> trust_replacement(const Given& given, Options& options);
-Result<void> secret_file(const Given& given, Options& options);
-Result<void> fence_dir(const Given& given, Options& options);
-Result<void> max_restarts(const Given& given, Options& options);
-Result<void> restart_window(const Given& given, Options& options);
-Result<void> restart_policy(const Given& given, Options& options);
-Result<void> node_check(const Given& given, Options& options);
-Result<void> node_check_timeout(const Given& given, Options& options);
-Result<void> shutdown_timeout(const Given& given, Options& options);
-Result<void> leftover(const Given& given, Options& options);
-Result<void> forward_signal(const Given& given, Options& options);
-Result<void> preempt_exit_code(const Given& given, Options& options);
-Result<void> requeue(const Given& given, Options& options);
-Result<void> signals_to_handle(const Given& given, Options& options);
-Result<void> monitor_interval(const Given& given, Options& options);
-Result<void> start_method(const Given& given, Options& options);
-Result<void> exit_barrier_timeout(const Given& given, Options& options);
-Result<void> no_use_env(const Given& given, Options& options);
-Result<void> use_env(const Given& given, Options& options);
-Result<void> log_dir(const Given& given, Options& options);
-Result<void> redirects(const Given& given, Options& options);
-Result<void> tee(const Given& given, Options& options);
-Result<void> local_ranks_filter(const Given& given, Options& options);
-Result<void> duplicate_stdout_filters(const Given& given, Options& options);
-Result<void> duplicate_stderr_filters(const Given& given, Options& options);
-Result<void> memory_log(const Given& given, Options& options);
-Result<void> memory_log_interval(const Given& given, Options& options);
-Result<void> log_line_prefix_template(const Given& given, Options& options);
-Result<void> event_log_handler(const Given& given, Options& options);
-Result<void> logs_specs(const Given& given, Options& options);
-
-}  // namespace setters
 
 }  // namespace ddprun

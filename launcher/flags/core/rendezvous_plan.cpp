@@ -2,9 +2,8 @@
 // larger job need values that all of them know without communication: an id, and the address of the
 // first leader.
 
-#include "launcher/flags/core/rendezvous_plan.hpp"
-
 #include "base/format_error.hpp"
+#include "launcher/flags/core/options.hpp"
 
 #include <fmt/format.h>
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -13,38 +14,25 @@ namespace {
 constexpr char kPortSource[] = "SLURM_JOB_ID";
 constexpr char kNodesSource[] = "SLURM_STEP_NUM_NODES";
 
-class Filler {
- public:
-  Filler(const Allocation& allocation, CommandLine& line) : allocation_(allocation), line_(line) {}
+/// A value that the user gave takes precedence.
+void fill(CommandLine& line, std::string_view flag, std::string text, std::string source) {
+  line.given.try_emplace(flag, Given{.text = std::move(text), .source = std::move(source)});
+}
 
-  bool has(std::string_view flag) const { return line_.given.contains(flag); }
-
-  /// A value that the user gave takes precedence.
-  void fill(std::string_view flag, std::string text, std::string source) {
-    line_.given.try_emplace(flag, Given{.text = std::move(text), .source = std::move(source)});
-  }
-
-  /// The first node of the step is the endpoint, if the user gave none.
-  void fill_rendezvous(NodeRange nodes) {
-    constexpr char kList[] = "SLURM_STEP_NODELIST";
-    constexpr char kNode[] = "SLURM_NODEID";
-    const auto node_id = static_cast<int>(allocation_.node_id);
-    const std::string port = std::to_string(allocation_.ports().front());
-    // With spares, or a range, the number of nodes that join differs from the number that run.
-    const auto here = static_cast<int>(allocation_.nodes.size());
-    const bool is_fixed = nodes.min() == here && nodes.max() == here;
-    if (!is_fixed) fill("rdzv-backend", "c10d", kList);
-    if (node_id < nodes.max()) fill("node-rank", std::to_string(node_id), kNode);
-    if (gives_endpoint(line_)) return;
-    line_.has_others = true;
-    fill("master-addr", allocation_.nodes.front(), kList);
-    fill("master-port", port, kPortSource);
-  }
-
- private:
-  const Allocation& allocation_;
-  CommandLine& line_;
-};
+/// The first node of the step is the endpoint, if the user gave none.
+void fill_rendezvous(const Allocation& allocation, NodeRange nodes, CommandLine& line) {
+  constexpr char kList[] = "SLURM_STEP_NODELIST";
+  const auto node_id = static_cast<int>(allocation.node_id);
+  // With spares, or a range, the number of nodes that join differs from the number that run.
+  const auto here = static_cast<int>(allocation.nodes.size());
+  const bool is_fixed = nodes.min() == here && nodes.max() == here;
+  if (!is_fixed) fill(line, "rdzv-backend", "c10d", kList);
+  if (node_id < nodes.max()) fill(line, "node-rank", std::to_string(node_id), "SLURM_NODEID");
+  if (gives_endpoint(line)) return;
+  line.has_others = true;
+  fill(line, "master-addr", allocation.nodes.front(), kList);
+  fill(line, "master-port", std::to_string(allocation.ports().front()), kPortSource);
+}
 
 /// An invalid range is reported later.
 NodeRange nodes_of(const CommandLine& line, NodeRange otherwise) {
@@ -112,7 +100,6 @@ bool is_surplus(const Allocation& allocation, const CommandLine& line) {
 }
 
 Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, CommandLine& line) {
-  Filler filler(allocation, line);
   const auto here = static_cast<int>(allocation.nodes.size());
   const bool is_ours = !gives_endpoint(line);
   if (is_ours && allocation.has_shared_nodes() && !is_for_each_node(allocation, line)) {
@@ -139,17 +126,18 @@ Result<void> fill_from_slurm(const Allocation& allocation, int usable_cpus, Comm
   }
   const int cpus = std::min(usable_cpus, allocation.cpus.value_or(usable_cpus));
   const int gpus = allocation.gpus.value_or(0);
-  if (!filler.has("num-processes")) {
-    filler.fill(
+  if (!line.given.contains("num-processes")) {
+    fill(
+        line,
         "nproc-per-node",
         std::to_string(gpus > 0 ? gpus : cpus),
         gpus > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_CPUS_ON_NODE");
   }
   // Nodes beyond those of the step come from other steps or jobs, or from outside Slurm.
-  if (is_ours || nodes.max() <= here) filler.fill("rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
-  if (filler.has("standalone")) return {};
-  filler.fill("nnodes", std::to_string(here), kNodesSource);
-  if (here > 1) filler.fill_rendezvous(nodes);
+  if (is_ours || nodes.max() <= here) fill(line, "rdzv-id", allocation.run_name(), "SLURM_JOB_ID");
+  if (line.given.contains("standalone")) return {};
+  fill(line, "nnodes", std::to_string(here), kNodesSource);
+  if (here > 1) fill_rendezvous(allocation, nodes, line);
   return {};
 }
 

@@ -5,6 +5,8 @@
 
 #include "base/environment.hpp"
 #include "base/error.hpp"
+#include "launcher/flags/core/flags.hpp"
+#include "slurm/core/allocation.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -35,5 +37,15 @@ Result<std::optional<std::uint32_t>> array_element(const Environment& environmen
 /// The arguments in a row of a grid file. Empty lines and comments (`#`) are not rows. Fails with
 /// kCorrupt if the row does not exist or its quotes are invalid.
 Result<std::vector<std::string>> arguments_of_row(std::string_view grid, std::int64_t row);
+
+/// If --independent is given, sets the flags that it implies: one node and one worker, whatever
+/// Slurm has. Fails with kInvalidArgument if another flag contradicts, or the step has more tasks.
+Result<void> fill_for_independent(const std::optional<Allocation>& step, CommandLine& line);
+
+/// CUDA_VISIBLE_DEVICES for each of `count` jobs that run side by side on a machine with `gpus`
+/// GPUs: one entry each; nullopt if there are no GPUs. Fails with kInvalidArgument if there are
+/// fewer GPUs than jobs.
+Result<std::vector<std::optional<std::string>>> share_devices(
+    int count, int gpus, const Environment& environment);
 
 }  // namespace ddprun

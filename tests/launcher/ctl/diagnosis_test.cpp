@@ -2,9 +2,6 @@
 
 #include "launcher/ctl/doctor/core/diagnosis.hpp"
 
-#include "launcher/ctl/doctor/core/findings_text.hpp"
-#include "launcher/ctl/doctor/core/slurm_diagnosis.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 // The rendezvous plan, as far as it does not depend on the machine.
 
-#include "launcher/flags/core/rendezvous_plan.hpp"
-
+#include "launcher/flags/core/options.hpp"
 #include "tests/launcher/flags/command_lines.hpp"
 
 #include <gmock/gmock.h>

@@ -4,7 +4,6 @@
 #include "launcher/flags/core/tasks.hpp"
 
 #include "launcher/flags/core/arguments.hpp"
-#include "launcher/flags/core/independent_flags.hpp"
 #include "tests/launcher/flags/command_lines.hpp"
 
 #include <gmock/gmock.h>

@@ -2,6 +2,7 @@
 
 #include "base/format_error.hpp"
 #include "base/parse.hpp"
+#include "slurm/core/allocation.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -79,19 +79,6 @@ Finding judge_open_files(const Limits& limits) {
   return finding;
 }
 
-/// The entries of CUDA_VISIBLE_DEVICES that CUDA uses: those before the first invalid one.
-int entries_of(std::string_view list, int devices_max) {
-  int entries = 0;
-  for (const std::string_view piece : split(list, ',')) {
-    const std::string_view id = trim(piece);
-    const auto number = parse_int<int>(id);
-    const bool is_device = !number || (*number >= 0 && *number < devices_max);
-    if (id.empty() || id == "NoDevFiles" || !is_device) break;
-    ++entries;
-  }
-  return entries;
-}
-
 /// The oldest driver that runs programs built for this CUDA, by NVIDIA's table of minor version
 /// compatibility; 0 for a CUDA older than the table.
 int driver_for(std::string_view cuda) {
@@ -105,9 +92,9 @@ Finding judge_mask(const Gpus& gpus, const std::string& list) {
   Finding finding{.subject = "gpus", .seen = "", .remedy = ""};
   const std::string told = fmt::format("CUDA_VISIBLE_DEVICES is '{}'", list);
   const int named = static_cast<int>(std::ranges::count(list, ',')) + 1;
-  const int visible = entries_of(list, gpus.permitted);
+  const int visible = visible_devices(list, gpus.permitted);
   finding.seen = fmt::format("{} of {} are visible: {}", visible, gpus.devices, told);
-  if (visible == 0 && entries_of(list, std::numeric_limits<int>::max()) == 0) {
+  if (visible == 0 && visible_devices(list) == 0) {
     finding.seen = fmt::format("{}, which hides all {}", told, gpus.devices);
     finding.remedy = "unset it, or ask Slurm for GPUs (--gpus-per-node)";
   } else if (visible < named) {
@@ -241,8 +228,7 @@ Findings judge_limits(const Limits& limits) {
 Finding judge_gpus(const Gpus& gpus) {
   Finding finding{.subject = "gpus", .seen = "no NVIDIA GPUs", .remedy = ""};
   const int of_step = gpus.of_step.value_or(0);
-  const int named =
-      gpus.visible ? entries_of(*gpus.visible, std::numeric_limits<int>::max()) : of_step;
+  const int named = gpus.visible ? visible_devices(*gpus.visible) : of_step;
   if (gpus.visible && named > 0 && named < of_step) {
     finding.seen = fmt::format(
         "this task sees {} of the step's {} on this node (CUDA_VISIBLE_DEVICES is '{}'), not those "

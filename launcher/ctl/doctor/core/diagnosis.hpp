@@ -2,11 +2,12 @@
 
 // How `ddpctl doctor` judges one machine: plain values in, a line of its report out.
 // launcher/ctl/doctor/machine.cpp probes the machine; network_diagnosis.hpp judges what concerns
-// other machines, and slurm_diagnosis.hpp judges Slurm's variables.
+// other machines.
 
 #include "base/error.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,17 @@ struct Finding {
 };
 
 using Findings = std::vector<Finding>;
+
+/// One line each: "[ok] SUBJECT: SEEN" or "[!!] SUBJECT: CAUSE; REMEDY", with the node's name after
+/// the mark if `node` is not empty. Control characters become '?'.
+std::string findings_text(const Findings& findings, std::string_view node);
+
+/// One JSON object and a newline, as docs/slurm.md describes it. Invalid bytes in a text that is
+/// not UTF-8 are replaced.
+std::string findings_json(const Findings& findings, std::string_view node);
+
+/// Reads what findings_json() wrote. Fails with kProtocol.
+Result<Findings> parse_findings(std::string_view json);
 
 /// A finding made from an error; the remedy is the text after its last "; ", else `remedy`.
 Finding refused(std::string subject, const Error& error, std::string_view remedy);
@@ -123,5 +135,9 @@ struct KernelClock {
 
 /// An unsynchronised clock is a warning: no deadline of ddprun depends on it.
 Finding judge_clock(const KernelClock& clock);
+
+/// What Slurm's variables say, and whether they contradict each other: a line for the step, and in
+/// a job one for its list of hosts.
+Findings judge_slurm(const std::map<std::string, std::string>& environment);
 
 }  // namespace ddprun

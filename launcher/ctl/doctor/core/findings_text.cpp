@@ -1,4 +1,4 @@
-#include "launcher/ctl/doctor/core/findings_text.hpp"
+#include "launcher/ctl/doctor/core/diagnosis.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
-#include "launcher/ctl/doctor/core/slurm_diagnosis.hpp"
-
 #include "base/parse.hpp"
+#include "launcher/ctl/doctor/core/diagnosis.hpp"
 #include "slurm/core/allocation.hpp"
 #include "slurm/core/excerpt.hpp"
 #include "slurm/core/hostlist.hpp"

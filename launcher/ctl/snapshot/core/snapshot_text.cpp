@@ -26,6 +26,17 @@ std::uint64_t size_of_files(const Manifest& manifest) {
   return bytes;
 }
 
+/// "5 min".
+std::string age_text(std::int64_t seconds) {
+  constexpr std::int64_t kMinute = 60;
+  constexpr std::int64_t kHour = 60 * kMinute;
+  constexpr std::int64_t kDay = 24 * kHour;
+  if (seconds < kMinute) return fmt::format("{} s", std::max<std::int64_t>(seconds, 0));
+  if (seconds < kHour) return fmt::format("{} min", seconds / kMinute);
+  if (seconds < kDay) return fmt::format("{} h", seconds / kHour);
+  return fmt::format("{} d", seconds / kDay);
+}
+
 std::string shape_text(const TensorView& tensor) {
   return fmt::format("{} [{}]", name_of(tensor.dtype), fmt::join(tensor.shape, ","));
 }
@@ -114,16 +125,6 @@ void compare_ranks(
 }
 
 }  // namespace
-
-std::string age_text(std::int64_t seconds) {
-  constexpr std::int64_t kMinute = 60;
-  constexpr std::int64_t kHour = 60 * kMinute;
-  constexpr std::int64_t kDay = 24 * kHour;
-  if (seconds < kMinute) return fmt::format("{} s", std::max<std::int64_t>(seconds, 0));
-  if (seconds < kHour) return fmt::format("{} min", seconds / kMinute);
-  if (seconds < kDay) return fmt::format("{} h", seconds / kHour);
-  return fmt::format("{} d", seconds / kDay);
-}
 
 std::string snapshot_list_text(const std::vector<SnapshotRow>& rows) {
   std::size_t width = std::string_view("name").size();

@@ -23,9 +23,6 @@ struct SnapshotRow {
 std::string snapshot_list_text(const std::vector<SnapshotRow>& rows);
 std::string snapshot_list_json(const std::vector<SnapshotRow>& rows);
 
-/// "5 min".
-std::string age_text(std::int64_t seconds);
-
 std::string snapshot_text(const Manifest& manifest, const SnapshotState& state);
 std::string snapshot_json(const Manifest& manifest, const SnapshotState& state);
 

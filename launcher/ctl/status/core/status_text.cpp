@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace ddprun {
@@ -17,61 +18,25 @@ std::string printable(std::string text) {
   return text;
 }
 
-std::string_view name_of(JobStatus::State state) {
-  switch (state) {
-    case JobStatus::State::kGathering:
-      return "waits for nodes";
-    case JobStatus::State::kPausing:
-      return "pauses before the next attempt";
-    case JobStatus::State::kRunning:
-      return "runs";
-    case JobStatus::State::kStopping:
-      return "is being stopped";
-    case JobStatus::State::kEnded:
-      return "has ended";
-  }
-  return "";
-}
+// In the order of the enumerators.
+constexpr std::array<std::string_view, 5> kJobStates = {
+    "waits for nodes", "pauses before the next attempt", "runs", "is being stopped", "has ended"};
+constexpr std::array<std::string_view, 4> kWorkerNotes = {"", " succeeded", " failed", " stopped"};
 
-std::string_view name_of(Node::State state) {
-  switch (state) {
-    case Node::State::kWaiting:
-      return "waiting";
-    case Node::State::kRunning:
-      return "running";
-    case Node::State::kFailed:
-      return "failed";
-    case Node::State::kStopped:
-      return "stopped";
-    case Node::State::kSucceeded:
-      return "succeeded";
-    case Node::State::kSpare:
-      return "spare";
-    case Node::State::kSuspected:
-      return "suspected";
-  }
-  return "";
-}
-
-std::string_view note_on(Worker::State state) {
-  switch (state) {
-    case Worker::State::kRunning:
-      return "";
-    case Worker::State::kSucceeded:
-      return " succeeded";
-    case Worker::State::kFailed:
-      return " failed";
-    case Worker::State::kStopped:
-      return " stopped";
-  }
-  return "";
+template <std::size_t Size>
+std::string_view name_in(const std::array<std::string_view, Size>& names, auto state) {
+  return names.at(static_cast<std::size_t>(state));
 }
 
 std::string workers_of(const Node& node) {
   std::string text;
   for (const Worker& worker : node.workers) {
     text += fmt::format(
-        "{}{}:{}{}", text.empty() ? "" : ", ", worker.rank, worker.pid, note_on(worker.state));
+        "{}{}:{}{}",
+        text.empty() ? "" : ", ",
+        worker.rank,
+        worker.pid,
+        name_in(kWorkerNotes, worker.state));
   }
   return text.empty() ? "-" : text;
 }
@@ -89,7 +54,7 @@ std::string row_of(const Node& node) {
   return row(
       node.group_rank ? fmt::to_string(*node.group_rank) : "-",
       printable(node.host),
-      name_of(node.state),
+      name_in(kNodeStates, node.state),
       node.heartbeat_age ? fmt::format("{:.1f} s", to_seconds(*node.heartbeat_age)) : "-",
       workers_of(node));
 }
@@ -109,7 +74,7 @@ std::string status_text(const JobStatus& status) {
       "leader {}, term {}, lease {} s, ddprun {}\n"
       "{} nodes of {} to {}, {} of them spares\n",
       printable(status.job),
-      name_of(status.state),
+      name_in(kJobStates, status.state),
       status.exit_status ? fmt::format(" with status {}", *status.exit_status) : "",
       status.round,
       status.attempt,

@@ -1,15 +1,16 @@
-// Parses and checks the values of the rendezvous flags.
+// The rendezvous flags.
 
 #include "base/endpoint.hpp"
-#include "base/format_error.hpp"
-#include "base/node_range.hpp"
-#include "base/parse.hpp"
-#include "launcher/flags/core/options.hpp"
+#include "launcher/flags/core/shared_setters.hpp"
 
 #include <fmt/format.h>
 
-namespace ddprun::setters {
+#include <array>
+
+namespace ddprun {
 namespace {
+
+constexpr std::string_view kRendezvous = "Rendezvous";
 
 Result<Duration> setting_of(std::string_view key, std::string_view value) {
   const auto seconds = parse_seconds(value);
@@ -87,27 +88,6 @@ Result<void> put_setting(std::string_view key, std::string_view value, Options& 
   return {};
 }
 
-}  // namespace
-
-Result<void> nnodes(const Given& given, Options& options) {
-  const auto range = NodeRange::parse(given.text);
-  if (!range) return range.error();
-  options.plan.rendezvous.nodes = *range;
-  return {};
-}
-
-Result<void> node_rank(const Given& given, Options& options) {
-  const auto rank = parse_int<int>(given.text);
-  if (!rank || *rank < 0) return invalid_argument("expected a whole number of at least 0");
-  options.plan.rendezvous.node_rank = rank;
-  return {};
-}
-
-Result<void> standalone(const Given& /*given*/, Options& options) {
-  options.standalone = true;
-  return {};
-}
-
 Result<void> rdzv_backend(const Given& given, Options& options) {
   if (given.text != "static" && given.text != "c10d") {
     return invalid_argument("only 'static' and 'c10d' are supported; use c10d");
@@ -162,13 +142,6 @@ Result<void> master_addr(const Given& given, Options& options) {
   return {};
 }
 
-Result<void> master_port(const Given& given, Options& options) {
-  options.master_port = parse_int<std::uint16_t>(given.text);
-  if (!options.master_port)
-    return invalid_argument("expected a port from 0 to 65535, 0 for a free one");
-  return {};
-}
-
 Result<void> local_addr(const Given& given, Options& options) {
   constexpr std::string_view kInterface = "iface:";
   if (given.text.starts_with(kInterface)) {
@@ -186,13 +159,6 @@ Result<void> local_addr(const Given& given, Options& options) {
   return {};
 }
 
-Result<void> listen_port(const Given& given, Options& options) {
-  const auto port = parse_int<std::uint16_t>(given.text);
-  if (!port) return invalid_argument("expected a port from 0 to 65535, 0 for a free one");
-  options.plan.rendezvous.listen_port = *port;
-  return {};
-}
-
 Result<void> lease(const Given& given, Options& options) {
   const auto lease = parse_seconds(given.text);
   if (!lease || *lease < RendezvousPlan::kLeaseMin || *lease > RendezvousPlan::kLeaseMax) {
@@ -202,25 +168,6 @@ Result<void> lease(const Given& given, Options& options) {
         to_seconds(RendezvousPlan::kLeaseMax));
   }
   options.plan.rendezvous.lease = *lease;
-  return {};
-}
-
-Result<void> spares(const Given& /*given*/, Options& options) {
-  options.plan.rendezvous.spares = true;
-  return {};
-}
-
-Result<void> trust_reset(const Given& given, Options& options) {
-  const auto on = parse_bool(given.text);
-  if (!on) return invalid_argument("expected on or off");
-  options.plan.rendezvous.trusts_reset = *on;
-  return {};
-}
-
-Result<void> trust_replacement(const Given& given, Options& options) {
-  const auto on = parse_bool(given.text);
-  if (!on) return invalid_argument("expected on or off");
-  options.plan.rendezvous.trusts_replacement = *on;
   return {};
 }
 
@@ -239,4 +186,55 @@ Result<void> fence_dir(const Given& given, Options& options) {
   return {};
 }
 
-}  // namespace ddprun::setters
+// clang-format off
+// NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Flag
+constexpr std::array kFlags = {
+    Flag{kRendezvous, "standalone", 0, "", "off",
+         "One node with a random id and a free port; overrides --rdzv-backend, --rdzv-endpoint and --rdzv-id.", true,
+         turn_on<&Options::standalone>},
+    Flag{kRendezvous, "rdzv-backend", 0, "static|c10d", "static",
+         "First leader: node rank 0 (static), or the node that owns the endpoint's address (c10d).", true,
+         rdzv_backend},
+    Flag{kRendezvous, "rdzv-endpoint", 0, "HOST[:PORT]", "none",
+         "Where the first leader listens; default port 29400. On one node, an address of that node; port 0: a free one.",
+         true, rdzv_endpoint},
+    Flag{kRendezvous, "rdzv-id", 0, "ID", "random",
+         "Job id: TORCHELASTIC_RUN_ID, and the name of the log directory. With several nodes the default is 'none'.",
+         true, rdzv_id},
+    Flag{kRendezvous, "rdzv-conf", 0, "K=V,...", "none", "Rendezvous settings, such as join_timeout=600,last_call_timeout=30.",
+         true, rdzv_conf},
+    Flag{kRendezvous, "master-addr", 0, "HOST", "127.0.0.1",
+         "Host of node rank 0. On one node: MASTER_ADDR, an address of that node.", true, master_addr,
+         "main-process-ip"},
+    Flag{kRendezvous, "master-port", 0, "PORT", "a free one",
+         "MASTER_PORT: where the first leader and its store listen. With several nodes the default is 29500.", true,
+         port<&Options::master_port>, "main-process-port"},
+    Flag{kRendezvous, "local-addr", 0, "HOST|iface:NAME", "none",
+         "This node's address for the other nodes, and MASTER_ADDR while it leads.", true, local_addr},
+    Flag{kRendezvous, "listen-port", 0, "PORT", "a free one",
+         "Where this node listens for the others if it becomes leader later.", true, port<&Options::plan, &LaunchPlan::rendezvous, &RendezvousPlan::listen_port>},
+    Flag{kRendezvous, "lease", 0, "SECONDS", "3", "A node that is silent for this long is lost; 0.5 to 3600.", true,
+         lease},
+    Flag{kRendezvous, "trust-reset", 0, "on|off", "on",
+         "Whether a closed lifeline proves that a node is dead. off: it is lost only when its lease expires.", true,
+         on_or_off<&Options::plan, &LaunchPlan::rendezvous, &RendezvousPlan::trusts_reset>},
+    Flag{kRendezvous, "trust-replacement", 0, "on|off", "off",
+         "Whether a node that starts with the host name or rank of a silent node proves that node dead.", true,
+         on_or_off<&Options::plan, &LaunchPlan::rendezvous, &RendezvousPlan::trusts_replacement>},
+    Flag{kRendezvous, "secret-file", 0, "FILE", "none",
+         "Secret with which nodes authenticate each other; also DDPRUN_SECRET_FILE or DDPRUN_SECRET.", true,
+         secret_file},
+    Flag{kRendezvous, "fence-dir", 0, "DIR", "none",
+         "Directory that all nodes share: if a job splits into halves, the half that first creates a file there continues.", true,
+         fence_dir},
+};
+// NOLINTEND(modernize-use-designated-initializers)
+// clang-format on
+
+}  // namespace
+
+std::span<const Flag> rendezvous_flags() {
+  return kFlags;
+}
+
+}  // namespace ddprun
