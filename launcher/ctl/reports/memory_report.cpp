@@ -35,7 +35,8 @@ class MemoryReport {
       : options_(options),
         warmup_(options.skip_warmup ? Warmup::kLeftOut : Warmup::kCounted),
         report_{
-            fmt::format("Analyzing logs for job ID: {} under {}\n", options.job, options.path)} {}
+            .text = fmt::format(
+                "Analyzing logs for job ID: {} under {}\n", options.job, options.path)} {}
 
   void add_gpus() {
     const auto logs = find_gpu_logs(options_.path, options_.job);
