@@ -23,8 +23,6 @@
 namespace ddprun {
 namespace {
 
-// As many names as the name service can resolve at once.
-constexpr std::size_t kProbesAtOnceMax = 16;
 constexpr std::size_t kCallersMax = 256;
 constexpr auto kAcceptAgainAfter = std::chrono::milliseconds(10);
 // The second and third probe are for a node that did not listen yet at the first: one when half of
