@@ -147,7 +147,7 @@ Result<json> answer(const Request& request) {
       return make_error(Errc::kInvalidArgument, fmt::format("unknown word '{}'", what));
     }
   }
-  return {std::move(out)};
+  return {boost::system::in_place_value, std::move(out)};  // JSON converts to an Error too
 }
 
 std::optional<Request> read(std::span<char*> arguments) {

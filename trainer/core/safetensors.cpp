@@ -81,7 +81,7 @@ Result<Json> parse_header(std::string_view text) {
   }
   if (twice) return corrupt(fmt::format("the header has '{}' twice", *twice));
   if (!header.is_object()) return corrupt("the header is not a JSON object");
-  return header;
+  return {boost::system::in_place_value, std::move(header)};  // JSON converts to an Error too
 }
 
 Result<std::map<std::string, std::string>> read_metadata(const Json& json) {
