@@ -199,8 +199,10 @@ Result<void> MemoryLog::open() {
 }
 
 Result<void> MemoryLog::write() {
+  DDPRUN_CHECK(cpu_memory_);
   auto written = cpu_memory_->append(rows_.next(sample_workers(), Clock::now()));
   if (!written || !nvml_) return written;
+  DDPRUN_CHECK(gpu_memory_ && gpu_usage_);
   const std::string now = wall_clock();
   const auto gpus = nvml_->sample();
   written = gpu_memory_->append(gpu_memory_rows(now, gpus));

@@ -23,7 +23,7 @@ enum class Errc {
 };
 
 /// An expected failure: a code for programs, one clause for people.
-struct Error {
+struct Error {  // NOLINT(cppcoreguidelines-pro-type-member-init): each is made with a code
   Errc code;
   std::string detail;  // e.g. "node range '4:2': the minimum exceeds the maximum"
 

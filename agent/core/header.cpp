@@ -1,12 +1,15 @@
 #include "agent/core/header.hpp"
 
+#include "base/check.hpp"
+
 #include <fmt/format.h>
 
 namespace ddprun {
 
 std::string header_text(
     const LaunchPlan& plan, const effects::StartWorkers& round, const HeaderFacts& facts) {
-  const HeaderPlan& header = plan.header.value();
+  DDPRUN_CHECK(plan.header);
+  const HeaderPlan& header = *plan.header;
   const std::string& python = plan.command.interpreter;
   std::string text = fmt::format(
       "ddprun: date={} host={} job={} attempt={} nodes={} workers={} gpus={} master={}",
