@@ -23,8 +23,8 @@ enum class Errc {
 };
 
 /// An expected failure: a code for programs, one clause for people.
-struct Error {  // NOLINT(cppcoreguidelines-pro-type-member-init): each is made with a code
-  Errc code;
+struct Error {
+  Errc code = Errc::kInvalidArgument;
   std::string detail;  // e.g. "node range '4:2': the minimum exceeds the maximum"
 
   bool is(Errc errc) const { return code == errc; }
