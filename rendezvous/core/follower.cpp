@@ -136,10 +136,10 @@ void Follower::report_spare(Effects& out) {
   }
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "all {} places of job '{}' are taken; this node stands by, and takes over when a node is "
+          "job '{}' already has all {} nodes; this node stands by, and takes over when a node is "
           "lost ({} leads, and runs {})",
-          policy_.nodes.max(),
           policy_.job,
+          policy_.nodes.max(),
           voter_.leader().node.host,
           voter_.leader().node.workload.command),
       .is_for_all = true});
