@@ -66,11 +66,11 @@ std::set<RoundId> Candidate::voter_sets() const {
 }
 
 std::optional<KnownVoterSet> Candidate::won(RoundId round, const std::set<RoundId>& fences) const {
-  const CastingVote casting{
+  const TieBreaker tie_breaker{
       .is_allowed = setting_.may_use_half,
       .has_fence = setting_.fences.contains(round),
       .gets_fence = fences.contains(round)};
-  return elected_by(setting_.rule, votes_, round, casting, self_);
+  return elected_by(setting_.rule, votes_, round, tie_breaker, self_);
 }
 
 std::vector<RoundId> Candidate::fences_wanted() const {

@@ -143,7 +143,7 @@ bool LeaderLease::renew(TimePoint now) {
 QuorumHold LeaderLease::held_of(const KnownVoterSet& voters) const {
   std::vector<TimePoint> held;
   held.reserve(voters.members.size());
-  std::optional<TimePoint> casting;
+  std::optional<TimePoint> tie_breaker;
   // Both are in the same order, and many times a second this is asked for thousands.
   auto member = voters.members.begin();
   for (const auto& [node, confirmed] : confirmed_) {
@@ -156,9 +156,9 @@ QuorumHold LeaderLease::held_of(const KnownVoterSet& voters) const {
     if (node == self_) until = kNever;
     if (!until) continue;
     held.push_back(*until);
-    if (node == voters.casting) casting = until;
+    if (node == voters.tie_breaker) tie_breaker = until;
   }
-  return quorum_hold(voters, held, casting);
+  return quorum_hold(voters, held, tie_breaker);
 }
 
 void LeaderLease::refresh(TimePoint now) {

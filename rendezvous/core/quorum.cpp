@@ -38,7 +38,7 @@ Tally view_of(const VoterSet& told, const Vote& vote, const DeadLeaders& dead) {
   return tally;
 }
 
-Count count(const Votes& votes, RoundId round, const CastingVote& casting) {
+Count count(const Votes& votes, RoundId round, const TieBreaker& tie_breaker) {
   Count found;
   const DeadLeaders dead = dead_leaders(votes);  // once: there may be a thousand votes
   for (const auto& [node, vote] : votes) {
@@ -46,7 +46,7 @@ Count count(const Votes& votes, RoundId round, const CastingVote& casting) {
       if (told->round != round || told->size == 0) continue;
       found.views.push_back(view_of(*told, vote, dead));
       if (told->is_member) found.members.insert(node);
-      if (told->is_leader && casting.is_allowed) found.leader = node;
+      if (told->is_leader && tie_breaker.is_allowed) found.leader = node;
       // Those that the leader had no time to tell.
       for (const RoundMember& member : told->members) {
         if (votes.contains(member.node)) found.members.insert(member.node);
@@ -56,7 +56,7 @@ Count count(const Votes& votes, RoundId round, const CastingVote& casting) {
   for (Tally& tally : found.views) {
     tally.given = static_cast<int>(found.members.size());
     tally.has_leader = found.leader != Incarnation{};
-    tally.has_fence = casting.has_fence;
+    tally.has_fence = tie_breaker.has_fence;
   }
   return found;
 }
@@ -88,21 +88,23 @@ std::optional<TimePoint> quorum_heard_at(
 }
 
 QuorumHold quorum_hold(
-    const KnownVoterSet& voters, std::vector<TimePoint>& held, std::optional<TimePoint> casting) {
+    const KnownVoterSet& voters,
+    std::vector<TimePoint>& held,
+    std::optional<TimePoint> tie_breaker) {
   const QuorumHold majority = held_by(held, std::max(1, votes_needed(voters.size, false)));
   if (!voters.half_suffices) return majority;
   const int votes = std::max(1, votes_needed(voters.size, true));
-  const bool is_fenced = voters.casting == Incarnation{};
-  if (!is_fenced && !casting) return majority;
+  const bool is_fenced = voters.tie_breaker == Incarnation{};
+  if (!is_fenced && !tie_breaker) return majority;
   QuorumHold half;
   if (is_fenced) {
     half = held_by(held, votes);
   } else {
-    held.erase(std::ranges::find(held, *casting));
+    held.erase(std::ranges::find(held, *tie_breaker));
     half = held_by(held, votes - 1);
     half = {
-        .until = std::min(half.until, *casting),
-        .with_one_more = std::min(half.with_one_more, *casting)};
+        .until = std::min(half.until, *tie_breaker),
+        .with_one_more = std::min(half.with_one_more, *tie_breaker)};
   }
   return {
       .until = std::max(majority.until, half.until),
@@ -142,17 +144,17 @@ std::optional<KnownVoterSet> elected_by(
     const QuorumRule& rule,
     const Votes& votes,
     RoundId round,
-    const CastingVote& casting,
+    const TieBreaker& tie_breaker,
     Incarnation self) {
-  const Count counted = count(votes, round, casting);
+  const Count counted = count(votes, round, tie_breaker);
   // A leader belongs to its voter sets, or its death could not be subtracted from them.
   if (!counted.members.contains(self)) return std::nullopt;
   std::optional<KnownVoterSet> best;
   for (const Tally& tally : counted.views) {
     const bool by_majority = wins_by_majority(rule, tally);
-    const bool by_fence = casting.gets_fence && wins_with_fence(rule, tally);
+    const bool by_fence = tie_breaker.gets_fence && wins_with_fence(rule, tally);
     const bool by_half = by_fence || wins_by_tie(rule, tally);
-    if (!by_majority && !(by_half && casting.is_allowed)) continue;
+    if (!by_majority && !(by_half && tie_breaker.is_allowed)) continue;
     const int size = counted_size(rule, tally);
     if (best && best->size <= size) continue;
     best = KnownVoterSet{
@@ -160,7 +162,7 @@ std::optional<KnownVoterSet> elected_by(
         .size = size,
         .members = counted.members,
         .half_suffices = !by_majority,
-        .casting = by_fence ? Incarnation{} : counted.leader};
+        .tie_breaker = by_fence ? Incarnation{} : counted.leader};
   }
   return best;
 }

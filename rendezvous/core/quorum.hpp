@@ -4,9 +4,9 @@
 // E5 to E10.
 //
 // A majority of a voter set is always a quorum. To elect a leader, but never to keep a round
-// running, half of an even voter set is a quorum too if it has the casting vote. The casting vote
-// belongs to the leader of the voter set's round if MIN of --nnodes allows half of the nodes to run
-// (E8), or to the fence if there is one (E10).
+// running, half of an even voter set is a quorum too if it has the tie-breaker. That is the leader
+// of the voter set's round if MIN of --nnodes allows half of the nodes to run (E8), or the fence if
+// there is one (E10).
 
 #include "base/node_range.hpp"
 #include "base/time.hpp"
@@ -23,7 +23,7 @@ namespace ddprun {
 
 struct QuorumRule {
   NodeRange nodes{1, 1};   // --nnodes
-  bool has_fence = false;  // the fence has the casting vote, and no leader
+  bool has_fence = false;  // the fence breaks ties, and no leader does
 };
 
 constexpr bool is_majority(int votes, int size) {
@@ -35,13 +35,13 @@ constexpr bool is_half(int votes, int size) {
 }
 
 /// The least votes that keep `size` nodes from electing any other node; with `half_suffices`, the
-/// nodes that gave them have the casting vote.
+/// nodes that gave them have the tie-breaker.
 constexpr int votes_needed(int size, bool half_suffices) {
   return half_suffices ? (size + 1) / 2 : size / 2 + 1;
 }
 
 /// Whether the leader of the voter set's round breaks a tie. With a fixed --nnodes half of the
-/// nodes could not run, and a tie-break would only forbid late proofs.
+/// nodes could not run, and a tie-breaker would only forbid late proofs.
 inline bool leader_breaks_ties(const QuorumRule& rule, int size) {
   return !rule.has_fence && size % 2 == 0 && size / 2 >= rule.nodes.min();
 }
@@ -55,7 +55,7 @@ struct KnownVoterSet {
   /// searches it many times a second.
   boost::container::flat_set<Incarnation> members;
   bool half_suffices = false;  // to elect (E8, E10)
-  Incarnation casting{};       // if it belongs to that half; none: the fence is held
+  Incarnation tie_breaker{};   // if it belongs to that half; none: the fence is held
 };
 
 /// How many of these voters have not come to the leader.
@@ -72,8 +72,8 @@ inline void subtract(KnownVoterSet& voters, Incarnation dead) {
 bool is_quorum(const KnownVoterSet& voters, const auto& has_agreed) {
   const auto agreed = std::ranges::count_if(voters.members, has_agreed);
   if (agreed >= votes_needed(voters.size, false)) return true;
-  const bool is_cast = voters.casting == Incarnation{} || has_agreed(voters.casting);
-  return voters.half_suffices && is_cast && agreed >= votes_needed(voters.size, true);
+  const bool may_break_tie = voters.tie_breaker == Incarnation{} || has_agreed(voters.tie_breaker);
+  return voters.half_suffices && may_break_tie && agreed >= votes_needed(voters.size, true);
 }
 
 /// The latest time by which as many members as make a quorum had been heard; none: too few were.
@@ -88,10 +88,12 @@ struct QuorumHold {
 };
 
 /// `held` says until when each member that has confirmed anything votes for no other node, in any
-/// order; `casting` is the entry of the member with the casting vote, if there is one. Reorders
+/// order; `tie_breaker` is the entry of the member that breaks ties, if there is one. Reorders
 /// `held`.
 QuorumHold quorum_hold(
-    const KnownVoterSet& voters, std::vector<TimePoint>& held, std::optional<TimePoint> casting);
+    const KnownVoterSet& voters,
+    std::vector<TimePoint>& held,
+    std::optional<TimePoint> tie_breaker);
 
 // A voter set as one of its nodes knows it. ----------------------------------------------------
 
@@ -151,7 +153,7 @@ inline bool wins_by_majority(const QuorumRule& rule, const Tally& tally) {
   return size > 0 && is_majority(tally.given, size);
 }
 
-/// With the casting vote of the leader of the voter set's round.
+/// With the leader of the voter set's round as tie-breaker.
 inline bool wins_by_tie(const QuorumRule& rule, const Tally& tally) {
   const int size = counted_size(rule, tally);
   return tally.has_leader && is_half(tally.given, size) && leader_breaks_ties(rule, size);
@@ -175,7 +177,7 @@ using Votes = std::map<Incarnation, Vote>;  // by voter
 DeadLeaders dead_leaders(const Votes& votes);
 
 /// What half of a voter set may rely on (E8, E10).
-struct CastingVote {
+struct TieBreaker {
   bool is_allowed = true;   // what the candidate granted when it last led is over for all (E8)
   bool has_fence = false;   // it holds the voter set's fence
   bool gets_fence = false;  // it does, or is taken to
@@ -187,7 +189,7 @@ std::optional<KnownVoterSet> elected_by(
     const QuorumRule& rule,
     const Votes& votes,
     RoundId round,
-    const CastingVote& casting,
+    const TieBreaker& tie_breaker,
     Incarnation self);
 
 }  // namespace ddprun

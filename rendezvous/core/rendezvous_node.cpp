@@ -102,7 +102,7 @@ void RendezvousNode::bootstrap(TimePoint now) {
        .size = 1,
        .members = {member_.node().incarnation},
        .half_suffices = false,
-       .casting = {}});
+       .tie_breaker = {}});
   lead(election_result, now);
 }
 

@@ -326,7 +326,7 @@ LeaderDeath Voter::death_of_leader(TimePoint now) const {
 }
 
 /// What it knows of the past, including the nodes that it has proofs of too late (E9), and without
-/// its casting votes while another node may still take it for dead in time (E8).
+/// being a tie-breaker while another node may still take it for dead in time (E8).
 VoterState Voter::state_to_report(TimePoint now) const {
   VoterState told = state_;
   change_voter_sets(told, [&](VoterSet& voters) {

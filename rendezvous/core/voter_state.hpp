@@ -44,7 +44,7 @@ struct VoterSet {
   RoundId round;                // number 0: none yet
   int size = 0;                 // without those who were proved dead and cannot have voted
   bool is_member = false;       // this node belongs to it
-  bool is_leader = false;       // this node led that round, and has the casting vote (E8)
+  bool is_leader = false;       // this node led that round, and breaks its ties (E8)
   std::vector<LateDeath> late;  // counted in `size`
   // Some of the other members, the first successors, in case the offer did not reach them.
   std::vector<RoundMember> members;
@@ -94,7 +94,7 @@ inline bool has_begun(const VoterState& voter_state) {
 /// What a node knows of the death of a leader (E6, E9).
 struct LeaderDeath {
   Leadership of;             // term 0: it knows none
-  bool in_time = false;      // proved before that leader could have led again by its casting vote
+  bool in_time = false;      // proved before that leader could have led again as tie-breaker
   bool is_replaced = false;  // another node has its name or rank, with or without a proof
 
   bool operator==(const LeaderDeath&) const = default;

@@ -52,9 +52,9 @@ MUTANTS = {
         ("voter.cpp", "is_leader_dead() || now >= leader_.hold_until;",
          "is_leader_dead() || now >= leader_.hold_until - leader_.lease;")],
     "proof without majority": [
-        ("quorum.cpp", "    if (!by_majority && !(by_half && casting.is_allowed)) continue;",
+        ("quorum.cpp", "    if (!by_majority && !(by_half && tie_breaker.is_allowed)) continue;",
          "    const bool has_proof = dead_leaders(votes).newest.term != 0;\n"
-         "    if (!has_proof && !by_majority && !(by_half && casting.is_allowed)) continue;")],
+         "    if (!has_proof && !by_majority && !(by_half && tie_breaker.is_allowed)) continue;")],
     "leader without majority": [
         ("leader_lease.cpp", "  until_ = until >= now ?", "  if (is_confirmed_) until = kNever;\n"
          "  until_ = until >= now ?")],
@@ -117,13 +117,13 @@ MUTANTS = {
          "  const bool counts = true;")],
     "a replaced leader that may have led on with others": [
         ("quorum.hpp", "  return all_wait && tally.size >= rule.nodes.max();", "  return all_wait;")],
-    "a casting vote that keeps a round": [
+    "a tie-breaker that keeps a round": [
         ("leader_lease.cpp", "  voter_sets_.push_back(*std::move(begun));",
          "  begun->half_suffices = begun->size % 2 == 0;\n  voter_sets_.push_back(*std::move(begun));")],
-    "a casting vote at once": [
+    "a tie-breaker at once": [
         ("coordinator.cpp", "  past.over_for_all_at = lease_.spoke_at() + policy.lease + policy.margin * 5 / 4;",
          "  past.over_for_all_at = {};")],
-    "a casting vote counted twice": [
+    "a tie-breaker counted twice": [
         ("quorum.hpp", "tally.has_leader && is_half(tally.given, size)",
          "tally.has_leader && is_half(tally.given + 1, size)")],
     "a fence for each node": [
@@ -150,7 +150,7 @@ MUTANTS = {
 
 
 # Found by one schedule in tens of thousands, if at all: for the night.
-RARE = ("a casting vote at once", "a replaced leader that may have led on with others",
+RARE = ("a tie-breaker at once", "a replaced leader that may have led on with others",
         "a deposed leader that does not wait for what it granted", "one that slept begins at once")
 
 
