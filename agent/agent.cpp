@@ -26,8 +26,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 2s;  // with each slow disk, pipe and console, once no worker is left
-constexpr auto kNamePatience = 250ms;  // with a slow name service, before the rendezvous
+constexpr auto kEndPatience = 2s;  // with each slow disk, pipe and console, once no worker is left
+constexpr auto kInterfacePatience = 250ms;  // with a slow name service, before the rendezvous
 
 /// Different in each launch.
 std::uint64_t random_number() {
@@ -159,7 +159,7 @@ asio::awaitable<int> Agent::run() {
   if (interface_) {
     // Otherwise a round could begin first, and its workers would get an interface by chance.
     tasks_.spawn(interface_->serve());
-    co_await interface_->first_answer(kNamePatience);
+    co_await interface_->first_answer(kInterfacePatience);
   }
   // Before it connects to other nodes, whose deadlines would run meanwhile.
   std::string unfit;
@@ -214,12 +214,12 @@ asio::awaitable<std::string> Agent::check_node() {
 int Agent::wind_up(int status) {
   workers_.finish(status);
   if (status == kExitOk && workers_.keeps_leftovers()) guard_.keep_leftovers();
-  if (sampler_) sampler_->finish(Clock::now() + kPatience);
-  streams_->finish(Clock::now() + kPatience);
+  if (sampler_) sampler_->finish(Clock::now() + kEndPatience);
+  streams_->finish(Clock::now() + kEndPatience);
   if (stopped_by_ != 0 && !is_said_elsewhere_) journal_->report(last_words(status));
   // If it fails, so does the second one below, which reports it.
-  static_cast<void>(journal_->flush(Clock::now() + kPatience));
-  for (const int stuck : consoles_->flush(kPatience)) {
+  static_cast<void>(journal_->flush(Clock::now() + kEndPatience));
+  for (const int stuck : consoles_->flush(kEndPatience)) {
     JournalEntry lost = workers_.entry("output_lost");
     lost.text = stuck == STDOUT_FILENO ? "stdout" : "stderr";
     journal_->record(lost);
@@ -229,7 +229,7 @@ int Agent::wind_up(int status) {
   ended.exit_status = status;
   ended.lost_nodes.assign(silent_hosts_.begin(), silent_hosts_.end());
   journal_->record(ended);
-  if (journal_->flush(Clock::now() + kPatience)) {
+  if (journal_->flush(Clock::now() + kEndPatience)) {
     streams_->tidy_up(status == kExitOk);
   } else {
     report("the disk of the log directory does not respond; the last events are lost");
@@ -241,7 +241,7 @@ void Agent::record_after_end(std::string event, const std::string& text) {
   JournalEntry entry = workers_.entry(std::move(event));
   entry.text = text;
   journal_->record(entry);
-  static_cast<void>(journal_->flush(Clock::now() + kPatience));
+  static_cast<void>(journal_->flush(Clock::now() + kEndPatience));
   report("{}", text);
 }
 

@@ -41,7 +41,7 @@ struct Console::Shared {
 namespace {
 
 /// Delays the end of an agent that failed.
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kConsolePatience = std::chrono::seconds(2);
 
 mode_t kind_of(int descriptor) {
   struct stat about {};
@@ -199,7 +199,7 @@ Result<std::unique_ptr<Consoles>> Consoles::create() {
 Consoles::Consoles(Descriptor wake) : wake_(std::make_shared<const Descriptor>(std::move(wake))) {}
 
 Consoles::~Consoles() {
-  if (has_log_) flush(kPatience);
+  if (has_log_) flush(kConsolePatience);
 }
 
 Result<void> Consoles::take_log() {

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kFileBytesMax = std::size_t{1} << 20U;
+constexpr std::size_t kChildrenBytesMax = std::size_t{1} << 20U;
 constexpr auto kRescanAfter = 10ms;  // after no child has ended: a quick scan may have missed one
 
 struct Parentage {
@@ -38,7 +38,7 @@ struct Parentage {
 
 /// State and parent from /proc/<pid>/stat; parent 0 if there is no such process.
 Parentage parentage_of(pid_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid), kFileBytesMax);
+  const auto text = read_file(fmt::format("/proc/{}/stat", pid), kChildrenBytesMax);
   if (!text) return {};
   // The name is in parentheses and may contain any byte. Then: state, parent.
   const auto fields = split(std::string_view(*text).substr(text->rfind(')') + 1), ' ');
@@ -68,7 +68,7 @@ fs::path children_list(pid_t process, pid_t thread) {
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
   for (const pid_t thread : numbers_in(fmt::format("/proc/{}/task", parent))) {
-    const auto list = read_file(children_list(parent, thread), kFileBytesMax);
+    const auto list = read_file(children_list(parent, thread), kChildrenBytesMax);
     if (!list) continue;
     for (const auto number : split(*list, ' ')) {
       if (const auto child = parse_int<pid_t>(number)) children.push_back(*child);

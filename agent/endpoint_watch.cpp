@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kRecheckAfter = 300ms;
-constexpr auto kNamePatience = 1s;
+constexpr auto kLookUpPatience = 1s;
 
 /// A socket that is readable when this machine has got an address, of any interface; none if the
 /// kernel or a sandbox does not permit it.
@@ -85,7 +85,7 @@ asio::awaitable<void> EndpointWatch::watch_name() {
   while (!is_stopped_) {
     const auto [re_armed] = co_await next_look_up_.async_wait(kTuple);
     if (!re_armed && !is_stopped_) {
-      Timer limit(next_look_up_.get_executor(), Clock::now() + kNamePatience);
+      Timer limit(next_look_up_.get_executor(), Clock::now() + kLookUpPatience);
       auto addresses = co_await names_.look_up(endpoint_, limit);
       if (addresses) {
         addresses_ = *std::move(addresses);

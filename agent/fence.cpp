@@ -30,10 +30,10 @@ namespace {
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
-constexpr mode_t kMode = 0644;
-constexpr std::size_t kFileBytesMax = 4096;
-constexpr auto kPatience = 5s;   // for the file system, before a warning that it hangs
-constexpr Duration kPause = 1s;  // before a failed claim is repeated; doubles
+constexpr mode_t kFenceMode = 0644;
+constexpr std::size_t kFenceBytesMax = 4096;
+constexpr auto kFencePatience = 5s;  // for the file system, before a warning that it hangs
+constexpr Duration kPause = 1s;      // before a failed claim is repeated; doubles
 constexpr Duration kPauseMax = 5s;
 
 std::string hex(Incarnation incarnation) {
@@ -50,7 +50,8 @@ class Aside {
 
   /// Writes all of `content` to the disk.
   Result<void> write(std::string_view content) const {
-    const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
+    const Descriptor file(
+        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFenceMode));
     if (!file || !write_all(file.get(), content) || ::fsync(file.get()) != 0) return failure(errno);
     return {};
   }
@@ -82,7 +83,7 @@ class Aside {
 
 /// The node whose incarnation the file contains.
 Result<Incarnation> holder_in(const fs::path& file) {
-  const auto content = read_file(file, kFileBytesMax);
+  const auto content = read_file(file, kFenceBytesMax);
   if (!content) return content.error();
   const auto holder = wire::parse_id(trim(*content));
   if (holder) return Incarnation{*holder};
@@ -183,7 +184,7 @@ void Fence::claim(const effects::ClaimFence& claim) {
 }
 
 void Fence::make(const effects::ClaimFence& claim) {
-  if (under_way_.empty()) timer_.expires_after(kPatience);
+  if (under_way_.empty()) timer_.expires_after(kFencePatience);
   under_way_.insert(key_of(claim));
   thread_->post([shared = shared_, claim] {
     auto holder = claim_fence(shared->directory, shared->job, claim);
@@ -225,7 +226,7 @@ asio::awaitable<void> Fence::watch() {
       spdlog::warn(
           "the file system of --fence-dir has not answered for {} s: {}; this node does not lead "
           "until it does",
-          kPatience.count(),
+          kFencePatience.count(),
           shared_->directory.string());
       continue;
     }

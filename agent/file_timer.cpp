@@ -23,10 +23,10 @@
 namespace ddprun {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLineBytesMax = 4096;  // PIPE_BUF: a write of more is not whole anyway
-constexpr mode_t kMode = 0600;
+constexpr mode_t kPipeMode = 0600;
 
 double wall_s() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -69,7 +69,7 @@ Result<std::unique_ptr<FileTimer>> FileTimer::open(
     asio::io_context& context, std::string path, OnExpired on_expired) {
   if (path.empty()) path = fresh_path();
   // Opened for both, so that reading never ends.
-  const bool made = ::mkfifo(path.c_str(), kMode) == 0;
+  const bool made = ::mkfifo(path.c_str(), kPipeMode) == 0;
   Descriptor fifo(made ? ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1);
   if (!fifo) {
     const Error error = make_errno_error(errno, fmt::format("cannot make the FIFO {}", path));

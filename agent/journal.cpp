@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr mode_t kMode = 0644;
+constexpr mode_t kJournalMode = 0644;
 
 /// `at` as wall-clock seconds, for display only: the wall clock may jump.
 double wall_seconds(TimePoint at) {
@@ -59,7 +59,8 @@ struct Journal::File {
   bool broken = false;
 
   void open() {
-    descriptor = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+    descriptor =
+        Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kJournalMode));
     if (!descriptor) give_up();
   }
 

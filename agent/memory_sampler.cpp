@@ -32,9 +32,9 @@ namespace {
 
 constexpr std::size_t kStatBytesMax = 4096;
 
-constexpr mode_t kMode = 0666;  // less the umask, as for every program
+constexpr mode_t kRowFileMode = 0666;  // less the umask, as for every program
 // A FIFO in its place is refused, without waiting for a reader.
-constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+constexpr int kRowFileFlags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 Error cannot_write(const std::filesystem::path& path, int errno_value) {
   return make_errno_error(errno_value, fmt::format("cannot write {}", path.string()));
@@ -63,7 +63,7 @@ Result<RowFile> RowFile::open(const std::filesystem::path& path, std::string_vie
   std::error_code failed;
   std::filesystem::create_directories(path.parent_path(), failed);
   if (failed) return cannot_write(path, failed.value());
-  Descriptor file(::open(path.c_str(), kFlags, kMode));
+  Descriptor file(::open(path.c_str(), kRowFileFlags, kRowFileMode));
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return cannot_write(path, errno);
   if (!S_ISREG(about.st_mode)) {

@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(1);  // with the name service
+constexpr Duration kOwnNamePatience = std::chrono::seconds(1);  // with the name service
 
 bool is_own(const RendezvousPlan& rendezvous, const std::vector<Address>& addresses) {
   if (own_among(addresses)) return true;
@@ -40,7 +40,7 @@ asio::awaitable<bool> is_at_endpoint(const RendezvousPlan& rendezvous) {
   DDPRUN_CHECK(rendezvous.endpoint.has_value());
   const Endpoint endpoint = rendezvous.endpoint.value_or(Endpoint());
   NameService names;
-  const Duration patience = std::min(kPatience, rendezvous.join_timeout);
+  const Duration patience = std::min(kOwnNamePatience, rendezvous.join_timeout);
   Timer limit(co_await asio::this_coro::executor, Clock::now() + patience);
   const auto addresses = co_await names.look_up(endpoint, limit);
   if (addresses) co_return is_own(rendezvous, *addresses);

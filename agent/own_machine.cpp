@@ -11,8 +11,8 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kFileBytesMax = 4096;
-constexpr std::size_t kBytesMax = 64;  // the limit of the message field
+constexpr std::size_t kIdFileBytesMax = 4096;
+constexpr std::size_t kIdBytesMax = 64;  // the limit of the message field
 
 // systemd writes this before it has chosen an id, so all machines of such an image have it.
 constexpr std::string_view kUninitialized = "uninitialized";
@@ -22,11 +22,11 @@ bool is_printable(char byte) {
 }
 
 std::string id_in(const std::filesystem::path& file) {
-  const auto content = read_file(file, kFileBytesMax);
+  const auto content = read_file(file, kIdFileBytesMax);
   if (!content) return {};
   const std::string_view id = trim(*content);
   const bool is_usable =
-      id.size() <= kBytesMax && id != kUninitialized && std::ranges::all_of(id, is_printable);
+      id.size() <= kIdBytesMax && id != kUninitialized && std::ranges::all_of(id, is_printable);
   return is_usable ? std::string(id) : std::string();
 }
 

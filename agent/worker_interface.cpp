@@ -19,7 +19,7 @@ namespace {
 constexpr auto kPauseBeforeLookUp = std::chrono::seconds(1);
 
 // For the kernel, on the thread that answers heartbeats.
-constexpr auto kPatience = std::chrono::milliseconds(50);
+constexpr auto kQueryPatience = std::chrono::milliseconds(50);
 
 constexpr std::string_view kWhat = "cannot list the interfaces";
 using InterfaceQuery = Errand<std::vector<Interface>>;
@@ -78,7 +78,7 @@ asio::awaitable<void> WorkerInterface::read_interfaces() {
 void WorkerInterface::reread_interfaces() {
   const auto query = InterfaceQuery::begin(kWhat, own_interfaces);
   if (!query) return take(query.error());
-  if (const auto found = (*query)->answer_within(kPatience)) return take(*found);
+  if (const auto found = (*query)->answer_within(kQueryPatience)) return take(*found);
   take(make_error(Errc::kTimedOut, "the kernel does not list the interfaces"));
 }
 

@@ -59,7 +59,7 @@ if(DDPRUN_SANITIZE)
 endif()
 
 # ddprun_unity(<library> <number>): with DDPRUN_UNITY, compiles that many sources at a time; those with
-# definitions of their own stay alone. CMake's own UNITY_BUILD would write the clone's path into the
+# definitions or options of their own stay alone. CMake's own UNITY_BUILD would write the clone's path into the
 # generated sources, so that no clone could use what ccache has of another one.
 function(ddprun_unity library number)
   get_target_property(type ${library} TYPE)
@@ -71,7 +71,8 @@ function(ddprun_unity library number)
   set(together)
   foreach(source IN LISTS sources)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
-    if(definitions)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    if(definitions OR options)
       list(APPEND alone ${source})
     else()
       file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/${source}")

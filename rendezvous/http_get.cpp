@@ -24,8 +24,8 @@ namespace http = beast::http;
 using asio::ip::tcp;
 using Request = http::request<http::empty_body>;
 
-constexpr std::uint32_t kHeaderBytesMax = 16 * 1024;
-constexpr unsigned kVersion = 11;  // HTTP/1.1
+constexpr std::uint32_t kResponseHeaderBytesMax = 16 * 1024;
+constexpr unsigned kRequestVersion = 11;  // HTTP/1.1
 constexpr std::string_view kBeginning = "HTTP/1.";
 
 Error not_http() {
@@ -71,7 +71,7 @@ asio::awaitable<Result<HttpResponse>> exchange(
   beast::flat_buffer buffer;
   buffer.commit(asio::buffer_copy(buffer.prepare(have), asio::buffer(begin)));
   http::response_parser<http::string_body> parser;
-  parser.header_limit(kHeaderBytesMax);
+  parser.header_limit(kResponseHeaderBytesMax);
   parser.body_limit(body_bytes_max);
   const auto [no_header, header_bytes] =
       co_await http::async_read_header(socket, buffer, parser, kTuple);
@@ -104,7 +104,7 @@ Result<HttpResponse> http_get(
     return make_error(
         Errc::kInvalidArgument, fmt::format("cannot resolve {}: {}", name, unknown.message()));
   }
-  Request request(http::verb::get, path, kVersion);
+  Request request(http::verb::get, path, kRequestVersion);
   request.set(http::field::host, name);
   request.keep_alive(false);
   std::optional<Result<HttpResponse>> outcome;

@@ -16,11 +16,11 @@ namespace {
 namespace beast = boost::beast;
 namespace http = beast::http;
 
-constexpr std::uint32_t kHeaderBytesMax = 8'192;
+constexpr std::uint32_t kRequestHeaderBytesMax = 8'192;
 constexpr int kOk = 200;
 constexpr int kNotFound = 404;
 constexpr int kMethodNotAllowed = 405;
-constexpr unsigned kVersion = 11;  // HTTP/1.1
+constexpr unsigned kResponseVersion = 11;  // HTTP/1.1
 
 using Stream = asio::posix::stream_descriptor;
 using Parser = http::request_parser<http::empty_body>;
@@ -28,7 +28,7 @@ using Response = http::response<http::string_body>;
 using Transferred = std::tuple<beast::error_code, std::size_t>;
 
 Response response_of(HttpPage page) {
-  Response response(static_cast<http::status>(page.status), kVersion);
+  Response response(static_cast<http::status>(page.status), kResponseVersion);
   response.set(http::field::server, "ddprun");
   response.set(http::field::content_type, page.content_type);
   if (page.location) response.set(http::field::location, *page.location);
@@ -73,7 +73,7 @@ asio::awaitable<void> serve_http(
   beast::flat_buffer buffer;
   buffer.commit(asio::buffer_copy(buffer.prepare(received.size()), asio::buffer(received)));
   Parser parser;
-  parser.header_limit(kHeaderBytesMax);
+  parser.header_limit(kRequestHeaderBytesMax);
   parser.body_limit(boost::none);  // a body is never read
   const auto got = co_await before(deadline, read_header(stream, buffer, parser));
   if (!got || std::get<0>(*got)) co_return;

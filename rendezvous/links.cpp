@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kReadBytes = 131'072;
+constexpr std::size_t kInboxBytes = 131'072;
 
 std::optional<Endpoint> as_endpoint(const std::optional<Address>& address) {
   if (!address) return std::nullopt;
@@ -30,7 +30,7 @@ Links::Links(asio::io_context& context, const LinkLimits& limits, OnEvent on_eve
       limits_(limits),
       on_event_(std::move(on_event)),
       mac_(std::move(mac)),
-      buffer_(kReadBytes),
+      buffer_(kInboxBytes),
       tasks_(executor_),
       all_closed_(executor_, kNever) {}
 

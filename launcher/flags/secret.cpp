@@ -39,7 +39,7 @@ Result<std::string> from_file(const Given& file) {
   return checked(*std::move(content), source);
 }
 
-std::optional<std::string> variable(const Environment& environment, const char* name) {
+std::optional<std::string> non_empty_variable(const Environment& environment, const char* name) {
   const auto found = environment.find(name);
   if (found == environment.end() || found->second.empty()) return std::nullopt;
   return found->second;
@@ -49,8 +49,8 @@ std::optional<std::string> variable(const Environment& environment, const char* 
 
 Result<std::string> read_secret(const Options& options, const Environment& environment) {
   if (options.secret_file) return from_file(*options.secret_file);
-  const auto file = variable(environment, contract::kSecretFile);
-  const auto secret = variable(environment, contract::kSecret);
+  const auto file = non_empty_variable(environment, contract::kSecretFile);
+  const auto secret = non_empty_variable(environment, contract::kSecret);
   if (file && secret) {
     return invalid_argument(
         "{} and {} are both set; unset one of them", contract::kSecret, contract::kSecretFile);

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kQuietWait = 5s;     // for a leader, before people are told
+constexpr auto kQuietSearch = 5s;   // for a leader, before people are told
 constexpr Duration kLostWait = 1s;  // for nodes that may be back in a moment
 
 }  // namespace
@@ -105,7 +105,7 @@ void SearchReport::report(
   }
   const bool ends_soon = policy_.ends_at_foreign && foreign_since_;  // and then says all of it
   const bool has_told = has_reported_loss_ || ends_soon || may_be_old_address(now);
-  if (now < since + kQuietWait || has_told) return;
+  if (now < since + kQuietSearch || has_told) return;
   if (in_vain_.empty() || std::exchange(has_reported_waiting_, true)) return;
   std::string hint = policy_.if_unanswered;
   if (is_taken_) {

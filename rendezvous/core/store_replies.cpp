@@ -10,7 +10,7 @@ namespace ddprun {
 namespace {
 
 // Memory kept for the next replies, and the sent front that is worth moving the rest for.
-constexpr std::size_t kKeptBytesMax = 65'536;
+constexpr std::size_t kKeptReplyBytesMax = 65'536;
 
 constexpr std::size_t kSmallBytesMax = 256;
 
@@ -115,14 +115,14 @@ void StoreReplies::forget_sent() {
     shared_.clear();
     copied_sent_ = 0;
     first_shared_ = 0;
-    if (copied_.capacity() > kKeptBytesMax) copied_.shrink_to_fit();
-    if (shared_.capacity() > kKeptBytesMax / sizeof(Shared)) shared_.shrink_to_fit();
+    if (copied_.capacity() > kKeptReplyBytesMax) copied_.shrink_to_fit();
+    if (shared_.capacity() > kKeptReplyBytesMax / sizeof(Shared)) shared_.shrink_to_fit();
     return;
   }
   // Moves the rest only when the sent front is the larger part, so the cost stays linear.
-  const bool worth_it = copied_sent_ > kKeptBytesMax && copied_sent_ > copied_.size() / 2;
+  const bool worth_it = copied_sent_ > kKeptReplyBytesMax && copied_sent_ > copied_.size() / 2;
   const bool many =
-      first_shared_ > kKeptBytesMax / sizeof(Shared) && first_shared_ > shared_.size() / 2;
+      first_shared_ > kKeptReplyBytesMax / sizeof(Shared) && first_shared_ > shared_.size() / 2;
   if (!worth_it && !many) return;
   copied_.erase(0, copied_sent_);
   shared_.erase(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(first_shared_));

@@ -6,15 +6,15 @@ namespace ddprun {
 namespace {
 
 // Memory that one huge request needed is not kept for the small ones that follow.
-constexpr std::size_t kKeptBytesMax = 65'536;
+constexpr std::size_t kKeptRequestBytesMax = 65'536;
 
 }  // namespace
 
 void KeyList::clear() {
   bytes_.clear();
   places_.clear();
-  if (bytes_.capacity() > kKeptBytesMax) bytes_.shrink_to_fit();
-  if (places_.capacity() > kKeptBytesMax / sizeof(Place)) places_.shrink_to_fit();
+  if (bytes_.capacity() > kKeptRequestBytesMax) bytes_.shrink_to_fit();
+  if (places_.capacity() > kKeptRequestBytesMax / sizeof(Place)) places_.shrink_to_fit();
 }
 
 void KeyList::open() {

@@ -54,9 +54,9 @@ struct Bracket {
 };
 
 /// Reads a list from start to end in one pass.
-class Reader {
+class HostListReader {
  public:
-  explicit Reader(std::string_view list) : list_(list) {}
+  explicit HostListReader(std::string_view list) : list_(list) {}
 
   Result<std::vector<std::string>> read() {
     for (;;) {
@@ -240,7 +240,7 @@ std::string ranges_of(std::span<const Numbered> same_stem) {
 }  // namespace
 
 Result<std::vector<std::string>> expand_hostlist(std::string_view list) {
-  return Reader(list).read();
+  return HostListReader(list).read();
 }
 
 std::string fold_hostlist(std::span<const std::string> hosts) {

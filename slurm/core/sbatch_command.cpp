@@ -91,9 +91,9 @@ std::string long_name(char letter) {
 }
 
 /// Reads the arguments in one pass.
-class Reader {
+class CommandReader {
  public:
-  explicit Reader(const std::vector<std::string>& arguments) : arguments_(arguments) {}
+  explicit CommandReader(const std::vector<std::string>& arguments) : arguments_(arguments) {}
 
   Result<SbatchCommand> read() {
     while (next_ < arguments_.size()) {
@@ -190,7 +190,7 @@ const SbatchOption* SbatchCommand::find(std::string_view name) const {
 }
 
 Result<SbatchCommand> parse_sbatch(const std::vector<std::string>& arguments) {
-  return Reader(arguments).read();
+  return CommandReader(arguments).read();
 }
 
 std::size_t first_command(std::string_view script) {

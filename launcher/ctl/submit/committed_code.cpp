@@ -21,13 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kScriptBytesMax = 4UL << 20U;  // Slurm's own limit
-constexpr std::size_t kOutputBytesMax = 64UL << 20U;
+constexpr std::size_t kGitOutputBytesMax = 64UL << 20U;
 
 /// What git prints. Fails with kProtocol and the first line of its errors if its status is not 0.
 Result<std::string> git(
     std::vector<std::string> arguments, const std::vector<std::string>& settings = {}) {
   arguments.insert(arguments.begin(), {"git", "--no-optional-locks"});
-  auto ended = run_program(request_for(arguments, settings), kNever, kOutputBytesMax);
+  auto ended = run_program(request_for(arguments, settings), kNever, kGitOutputBytesMax);
   if (!ended) return ended.error();
   if (ended->end.ok()) return std::move(ended->out);
   const std::string_view error = trim(ended->err);

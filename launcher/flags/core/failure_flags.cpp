@@ -116,7 +116,7 @@ Result<void> signals_to_handle(const Given& given, Options& options) {
 
 // clang-format off
 // NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Flag
-constexpr std::array kFlags = {
+constexpr std::array kFailureFlags = {
     Flag{kFailure, "max-restarts", 0, "N", "0", "How often the job's workers may be restarted after a failure.",
          true, number<0, std::numeric_limits<int>::max(), &Options::plan, &LaunchPlan::max_restarts>},
     Flag{kFailure, "restart-window", 0, "SECONDS", "none",
@@ -152,7 +152,7 @@ constexpr std::array kFlags = {
 }  // namespace
 
 std::span<const Flag> failure_flags() {
-  return kFlags;
+  return kFailureFlags;
 }
 
 }  // namespace ddprun

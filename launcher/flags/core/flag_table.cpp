@@ -42,7 +42,7 @@ Result<void> use_env(const Given& /*given*/, Options& /*options*/) {
 
 // clang-format off
 // NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Flag
-constexpr std::array kFlags = {
+constexpr std::array kOtherFlags = {
     Flag{kNothing, "monitor-interval", 0, "SECONDS", "0.1", "ddprun does not poll: the end of a process is an event.", true,
          monitor_interval},
     Flag{kNothing, "start-method", 0, "spawn|fork|forkserver", "spawn", "Each worker is always a newly executed process.",
@@ -69,7 +69,7 @@ std::span<const Flag> all_flags() {
           rendezvous_flags(),
           failure_flags(),
           output_flags(),
-          std::span<const Flag>(kFlags)}) {
+          std::span<const Flag>(kOtherFlags)}) {
       joined.insert(joined.end(), rows.begin(), rows.end());
     }
     return joined;

@@ -107,7 +107,7 @@ Result<void> numa_binding(const Given& given, Options& options) {
 
 // clang-format off
 // NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Flag
-constexpr std::array kFlags = {
+constexpr std::array kJobFlags = {
     Flag{kJob, "nproc-per-node", 0, "N|cpu|gpu|auto", "1",
          "Workers on this node: a number, or one per usable CPU or GPU ('auto': GPUs, else CPUs). In a Slurm step the default is the step's GPUs on this node, else its CPUs.",
          true, nproc_per_node},
@@ -159,7 +159,7 @@ constexpr std::array kFlags = {
 }  // namespace
 
 std::span<const Flag> job_flags() {
-  return kFlags;
+  return kJobFlags;
 }
 
 }  // namespace ddprun

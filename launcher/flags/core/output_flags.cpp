@@ -164,7 +164,7 @@ Result<void> event_log_handler(const Given& given, Options& options) {
 
 // clang-format off
 // NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Flag
-constexpr std::array kFlags = {
+constexpr std::array kOutputFlags = {
     Flag{kOutput, "log-dir", 0, "DIR", "a fresh one under $TMPDIR",
          "Directory for logs and error files; nothing in it is ever removed. /dev/null: no files.", true,
          log_dir},
@@ -197,7 +197,7 @@ constexpr std::array kFlags = {
 }  // namespace
 
 std::span<const Flag> output_flags() {
-  return kFlags;
+  return kOutputFlags;
 }
 
 void warn_of_no_effect(const CommandLine& line, Options& options) {

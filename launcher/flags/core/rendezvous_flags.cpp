@@ -188,7 +188,7 @@ Result<void> fence_dir(const Given& given, Options& options) {
 
 // clang-format off
 // NOLINTBEGIN(modernize-use-designated-initializers): a table; the columns are those of Flag
-constexpr std::array kFlags = {
+constexpr std::array kRendezvousFlags = {
     Flag{kRendezvous, "standalone", 0, "", "off",
          "One node with a random id and a free port; overrides --rdzv-backend, --rdzv-endpoint and --rdzv-id.", true,
          turn_on<&Options::standalone>},
@@ -234,7 +234,7 @@ constexpr std::array kFlags = {
 }  // namespace
 
 std::span<const Flag> rendezvous_flags() {
-  return kFlags;
+  return kRendezvousFlags;
 }
 
 }  // namespace ddprun
