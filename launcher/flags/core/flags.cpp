@@ -211,7 +211,7 @@ std::string help_text() {
   text +=
       "\nExit status: 0 if every worker exited with 0, else that of the first worker that failed\n"
       "(128+n for signal n); 2 bad usage, 70 a bug in ddprun, 75 try again,\n"
-      "126 not executable, 127 not found.\n";
+      "78 bad --grid file, 126 not executable, 127 not found.\n";
   return text;
 }
 

@@ -120,7 +120,7 @@ constexpr std::array kJobFlags = {
          "Start more nodes than MAX on purpose: a node that never takes part exits with 0, not with 75.", true,
          turn_on<&Options::plan, &LaunchPlan::rendezvous, &RendezvousPlan::spares>},
     Flag{kJob, "node-rank", 0, "N", "0",
-         "This node's rank among the nodes. With c10d only a preference; 0 hosts an endpoint that no node recognizes.", true, node_rank,
+         "This node's rank among the nodes. With c10d only a preference (not with --trust-replacement); 0 hosts an endpoint that no node recognizes.", true, node_rank,
          "machine-rank"},
     Flag{kJob, "role", 0, "NAME", "default",
          "Role of the workers: ROLE_NAME, and part of the console prefix.", true, role},
