@@ -90,6 +90,8 @@ function(ddprun_unity library number)
     endif()
   endforeach()
   set_target_properties(${library} PROPERTIES SOURCES "${alone}")
+  # g++ takes the included sources for headers, which must not have types of their own.
+  target_compile_options(${library} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 function(ddprun_library name)

@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kShown = 80;
+constexpr std::size_t kLineBytesShown = 80;
 
 std::size_t digits_of(DigestKind kind) {
   return kind == DigestKind::kMd5 ? 32 : 64;
@@ -55,7 +55,7 @@ Result<Checksum> parse_checksum(DigestKind kind, std::string_view hex) {
   if (is_hex && hex.size() == digits_of(kind)) return checksum;
   return invalid_argument(
       "'{}' is not a {}: expected {} hex digits",
-      hex.substr(0, kShown),
+      hex.substr(0, kLineBytesShown),
       name_of(kind),
       digits_of(kind));
 }

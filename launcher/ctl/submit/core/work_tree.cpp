@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kCommit = "# branch.oid ";
 constexpr std::string_view kNone = "(initial)";
-constexpr std::size_t kShown = 5;
+constexpr std::size_t kFilesShown = 5;
 
 /// The number of fields before the path of an entry, by its first letter; 0: it has no path.
 std::size_t fields_before_path(char kind) {
@@ -73,7 +73,7 @@ Result<WorkTree> parse_git_status(std::string_view text) {
 
 std::string first_few(const std::vector<std::string>& paths) {
   DDPRUN_CHECK(!paths.empty());
-  const auto shown = std::span(paths).first(std::min(paths.size(), kShown));
+  const auto shown = std::span(paths).first(std::min(paths.size(), kFilesShown));
   std::string names = fmt::format("{}", fmt::join(shown, ", "));
   // A name may contain any byte but NUL; the message must stay one line.
   std::ranges::replace_if(
