@@ -42,7 +42,7 @@ std::size_t hash_of(std::string_view key) {
 
 struct KeyTable::Entry {
   Value value;
-  std::uint32_t key_size;
+  std::uint32_t key_size = 0;
 
   char* key() { return reinterpret_cast<char*>(this + 1); }
   const char* key() const { return reinterpret_cast<const char*>(this + 1); }

@@ -40,9 +40,10 @@ Result<void> number(const Given& given, Options& options) {
 
 template <auto... Path>
 Result<void> port(const Given& given, Options& options) {
-  const auto port = parse_int<std::uint16_t>(given.text);
-  if (!port) return invalid_argument("expected a port from 0 to 65535, 0 for a free one");
-  member<Path...>(options) = *port;
+  const auto parsed = parse_int<std::uint16_t>(given.text);
+  if (!parsed) return invalid_argument("expected a port from 0 to 65535, 0 for a free one");
+  const std::uint16_t number = *parsed;
+  member<Path...>(options) = number;
   return {};
 }
 
