@@ -250,6 +250,8 @@ std::string Agent::last_words(int status) const {
   const bool has_saved = is_notice && status == plan_.notice.exit_status;
   std::string text = fmt::format("told to stop by {}", signal_name(stopped_by_));
   if (!plan_.slurm_step.empty() && is_notice && !has_saved && !why_.empty()) text = why_;
+  if (!guard_.took_part())
+    return fmt::format("{}; no worker had started; exit status {}", text, status);
   return fmt::format(
       "{}; all workers have {}; exit status {}",
       text,

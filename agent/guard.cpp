@@ -353,8 +353,8 @@ void end_without_guard(std::span<const int> ends) {
   const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
   if (left.empty()) send_goodbye(ends);
   write_stderr(
-      "ddprun: the process that was started is gone (killed?); every process of the job on this "
-      "node was killed");
+      "ddprun: the guard, the process that was started, has ended (killed?); every process of the "
+      "job on this node was killed");
   write_stderr(left.empty() ? "\n" : ", except some that do not end\n");
   // Threads may be in the middle of a write, and no parent is left to get a status.
   ::_exit(kExitDefect);

@@ -149,7 +149,8 @@ Result<void> RendezvousNetwork::bootstrap_or_join() {
     const bool is_to_host = rendezvous.bootstraps == Bootstraps::kYes || is_one_place;
     const bool is_another_program = is_only_port && !may_be_joined_at(endpoint_.port, rendezvous);
     if (is_to_host || is_another_program) return refuse_others(served.error());
-    spdlog::info("{}, unless the job is there, which is joined", served.error().detail);
+    spdlog::info(
+        "another program listens on port {}; if it hosts the job, this node joins", endpoint_.port);
     hosting_.cannot_listen = served.error().detail;
     hosting_.has_reported_taken = true;
   }

@@ -139,7 +139,13 @@ inline std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
     const auto meant = nearest(unknown.front(), known);
     if (meant) text += fmt::format("; did you mean {}?", *meant);
   }
-  return fmt::format("{}; see {} --help", text, app.get_name());
+  const CLI::App* asked = &app;
+  std::string program = app.get_name();
+  while (!asked->get_subcommands().empty()) {
+    asked = asked->get_subcommands().front();
+    program += " " + asked->get_name();
+  }
+  return fmt::format("{}; see {} --help", text, program);
 }
 
 /// The endpoint of a server, "HOST:PORT"; the port is required. Fails with kInvalidArgument, naming

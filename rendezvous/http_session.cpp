@@ -50,7 +50,7 @@ HttpPage page_for(http::verb method, std::string_view target, const HttpPages& p
   const std::string_view path = target.substr(0, target.find('?'));
   if (path == "/healthz") return plain(kOk, "ok\n");
   if (const auto page = pages ? pages(path) : std::nullopt) return *page;
-  const std::string_view others = pages ? ", /status or /metrics" : "";
+  const std::string_view others = pages ? " or /status" : "";
   return plain(kNotFound, fmt::format("try /healthz{}\n", others));
 }
 

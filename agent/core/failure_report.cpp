@@ -123,6 +123,13 @@ std::string how_it_repeats(const Outcome& outcome) {
       outcome.exit_status);
 }
 
+std::string ends_with(const Outcome& outcome) {
+  return fmt::format(
+      "ddprun ends with {} {}",
+      outcome.has_started ? "this worker's status," : "status",
+      outcome.exit_status);
+}
+
 std::string what_happens_next(const Outcome& outcome, int workers) {
   if (outcome.stopped_by != 0) {
     return fmt::format(
@@ -144,7 +151,8 @@ std::string what_happens_next(const Outcome& outcome, int workers) {
             ? fmt::format(
                   ", since {} attempts in a row failed soon after their start", outcome.crashes)
             : "",
-        outcome.repeats ? fmt::format("; that will hardly help: {}", how_it_repeats(outcome)) : "");
+        outcome.repeats ? fmt::format("; that is unlikely to help: {}", how_it_repeats(outcome))
+                        : "");
   }
   if (!outcome.can_be_retried) {
     return fmt::format(
@@ -153,20 +161,18 @@ std::string what_happens_next(const Outcome& outcome, int workers) {
   }
   if (outcome.repeats && outcome.restarts_used < outcome.restarts_max) {
     return fmt::format(
-        "nothing (--restart-policy progress), since {}; ddprun ends with this worker's status, {}",
+        "nothing (--restart-policy progress), since {}; {}",
         how_it_repeats(outcome),
-        outcome.exit_status);
+        ends_with(outcome));
   }
   if (outcome.restarts_max == 0) {
-    return fmt::format(
-        "ddprun ends with this worker's status, {} (--max-restarts would allow restarts)",
-        outcome.exit_status);
+    return ends_with(outcome) + " (--max-restarts would allow restarts)";
   }
   return fmt::format(
-      "the {} of --max-restarts {} used up; ddprun ends with this worker's status, {}",
+      "the {} of --max-restarts {} used up; {}",
       outcome.restarts_max == 1 ? "one restart" : fmt::format("{} restarts", outcome.restarts_max),
       outcome.restarts_max == 1 ? "is" : "are",
-      outcome.exit_status);
+      ends_with(outcome));
 }
 
 std::string who_and_how(const FailureReport& report) {

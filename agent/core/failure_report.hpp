@@ -41,6 +41,7 @@ struct Outcome {
   bool restarts = false;  // the next attempt is about to begin
   int restarts_used = 0;  // that one included
   int restarts_max = 0;
+  bool has_started = true;     // the worker that failed; else `exit_status` is not its own
   bool can_be_retried = true;  // false: the program cannot be executed, so no restart would help
   int exit_status = 0;         // what ddprun ends with, unless it restarts
   int stopped_by = 0;          // the signal that ended the job meanwhile; 0: none

@@ -47,6 +47,7 @@ Outcome RoundEnd::outcome() const {
   outcome.crashes = order->crashes;
   outcome.repeats = order->repeats;
   outcome.pause = order->pause;
+  outcome.has_started = culprit && culprit->pid != 0;
   outcome.can_be_retried = !culprit || culprit->can_be_retried;
   outcome.exit_status = culprit ? culprit->exit_status : kExitTryAgain;
   outcome.stopped_by = stopped_by;

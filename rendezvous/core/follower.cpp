@@ -136,7 +136,9 @@ void Follower::report_spare(Effects& out) {
   }
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "job '{}' already has all {} nodes; this node stands by, and takes over when a node is "
+          "job '{}' already has all {} nodes; this node stands by as a spare, and takes over when "
+          "a "
+          "node is "
           "lost ({} leads, and runs {})",
           policy_.job,
           policy_.nodes.max(),

@@ -299,11 +299,12 @@ void Member::finish_by(const Verdict& verdict, Effects& out) {
   finish(
       kExitTryAgain,
       fmt::format(
-          "job '{}' is done, and this node has never taken part in it (it ran {}, led by {}); give "
-          "a job of its own another --rdzv-endpoint, and --spares to a node that is to end with 0",
+          "job '{}' is done, and this node has never taken part in it ({} led it, and ran {}); if "
+          "this node was meant for another job, give that job another --rdzv-endpoint; if it was "
+          "meant as a spare, give --spares, and it exits with 0",
           policy_.job,
-          of_leader.command,
-          voter_.leader().node.host),
+          voter_.leader().node.host,
+          of_leader.command),
       out);
 }
 

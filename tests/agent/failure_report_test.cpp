@@ -321,7 +321,7 @@ TEST(StopLine, SaysThatARestartWillHardlyHelp) {
   EXPECT_THAT(
       stop_line("train.py", stopped_by_rank_5(), outcome, 8),
       HasSubstr("in 1 s (restart 2 of 5), since 2 attempts in a row failed soon after their start; "
-                "that will hardly help: the last two attempts ended alike, with status 3 before "
+                "that is unlikely to help: the last two attempts ended alike, with status 3 before "
                 "any worker had reached the store\n"));
 }
 

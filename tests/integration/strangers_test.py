@@ -200,7 +200,7 @@ class AtThePort(Strangers):
         host = socket.gethostname()
         spare = self.start_alone(*self.elastic("2:2"))
         line = spare.stdout.readline()
-        self.assertIn("job 'job' already has all 2 nodes; this node stands by, and takes over when "
+        self.assertIn("job 'job' already has all 2 nodes; this node stands by as a spare, and takes over when "
                       f"a node is lost ({host} leads, and runs ", line)
         self.assertIn(f"{options.round_worker} ", line)
         wanted = self.start_alone(*self.elastic("2:2", "--spares"))

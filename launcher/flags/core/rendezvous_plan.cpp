@@ -126,10 +126,11 @@ Result<void> plan_one_node(const CommandLine& line, Options& options) {
 Result<Endpoint> common_endpoint(const CommandLine& line, const Options& options) {
   if (!options.endpoint && !options.master_address) {
     return invalid_argument(
-        "{}: no rendezvous endpoint is given; give {}, the same on every node",
+        "{}: no rendezvous endpoint is given; give {}",
         spelled(line, "nnodes"),
-        is_static(options) ? "--master-addr HOST of node rank 0, and --node-rank"
-                           : "--rdzv-endpoint HOST[:PORT]");
+        is_static(options)
+            ? "--master-addr HOST of node rank 0 on every node, and to each its own --node-rank"
+            : "--rdzv-endpoint HOST[:PORT], the same on every node");
   }
   const char* flag = "rdzv-endpoint";
   Endpoint endpoint;
@@ -178,11 +179,11 @@ Result<void> plan_bootstrap(const CommandLine& line, const Endpoint& endpoint, O
         spelled(line, "rdzv-conf"));
   }
   rendezvous.bootstraps = bootstraps ? Bootstraps::kYes : Bootstraps::kNo;
-  // Two nodes may claim to be rank 0, unless everything comes from Slurm: the one that the endpoint
-  // does not lead to is to find the other one there.
+  // Two nodes may claim to be rank 0, perhaps because --node-rank was forgotten, unless everything
+  // comes from Slurm: the one that the endpoint does not lead to is to find the other one there.
   const bool is_typed = std::ranges::any_of(
       kWhereAndWho, [&line](const char* flag) { return is_typed_in(line, flag); });
-  if (bootstraps && line.given.contains("node-rank") && is_typed && !is_host) {
+  if (bootstraps && is_typed && !is_host) {
     rendezvous.bootstraps = Bootstraps::kIfItCanBind;
   }
   // The address of the node that claims rank 0 may be one that a router translates.

@@ -56,7 +56,7 @@ TEST(StatusText, IsThreeLinesAndOneForEachNode) {
       status_text(running_job()),
       "job run7 runs: round 5, attempt 2, 1 of 3 restarts used\n"
       "leader n0 (10.0.0.1:29400), term 1, lease 3 s, ddprun 0.1.0\n"
-      "2 nodes of 2 to 4, 1 of them spares\n"
+      "1 of 2 to 4 nodes, 1 spare\n"
       "the round before ended: rank 1 on n1 exited with status 3\n"
       "\n"
       " rank  node                     state      last heartbeat  workers (rank:pid)\n"

@@ -80,7 +80,7 @@ class CrashOnStart(Case):
         for failed, pause in ((2, 1), (3, 2), (4, 4), (5, 8)):
             self.assertTrue(told[failed - 1].startswith(
                 f"restarting all 2 workers in {pause} s (restart {failed} of 5), since {failed} attempts in a "
-                "row failed soon after their start; that will hardly help: "), told)
+                "row failed soon after their start; that is unlikely to help: "), told)
         self.assertEqual("the 5 restarts of --max-restarts are used up; ddprun ends with this worker's status, 3",
                          told[5])
         self.assertGreaterEqual(time.monotonic() - began, 15)
