@@ -342,6 +342,13 @@ TEST(StopLine, SaysWithWhatDdprunEndsWhereNoRestartIsLeft) {
       HasSubstr("next: ddprun ends with this worker's status, 3"));
 }
 
+TEST(StopLine, HasNoStatusOfAWorkerThatDidNotStart) {
+  const Outcome outcome{.has_started = false, .exit_status = 75};
+  EXPECT_THAT(
+      stop_line("train.py", stopped_by_rank_5(), outcome, 8),
+      HasSubstr("next: ddprun ends with status 75"));
+}
+
 TEST(StopLine, TellsOfAWorkerThatDidNotStart) {
   StopRound order = stopped_by_rank_5();
   order.culprit->pid = 0;

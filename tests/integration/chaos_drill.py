@@ -140,7 +140,7 @@ class Run:
         self._note(f"n{node} loses power, is to be back as {back}")
         self._unheard.add(node)
         self._network.isolate(node)
-        self._network[node].kill()
+        self._network[node].lose_power()
         self._drill.jobs[node].wait()
         self._off.add(node)
         self._due_s.pop(node, None)

@@ -253,7 +253,7 @@ class OneMachine(Case):
                             (("--reach", "here"), "--reach 'here': give HOST:PORT"),
                             (("--skip", "weather"), "'weather' is not one of slurm, hostlist"),
                             (("--data", ""), "'' is empty"),
-                            (("--prot", "1"), "did you mean --port?"),
+                            (("--prot", "1"), "did you mean --port?; see ddpctl doctor --help"),
                             (("data",), "unknown argument 'data'")):
             with self.subTest(flags=flags):
                 ended = self.run_words(options.ddpctl, "doctor", *flags)

@@ -175,9 +175,7 @@ class Run:
         for node in self.case.lost:
             self.network.isolate(node)
         for node in self.case.lost:
-            # First, so that no agent sees its worker die and reports it in its kernel's last packets.
-            self.network[node].freeze()
-            self.network[node].kill()
+            self.network[node].lose_power()
             self._dead.append(self.drill.jobs.pop(node))
         for node in self.case.lost:
             if self.case.back != "late":

@@ -46,8 +46,7 @@ class StartedAgain(unittest.TestCase):
                     drill.start(node, *self.flags(network, nodes, node, is_static))
                 drill.await_round(workers=count)
                 network.isolate(0)
-                network[0].freeze()  # or its agent may outlive its worker, and report how that ended once all is healed
-                network[0].kill()
+                network[0].lose_power()
                 drill.jobs.pop(0).wait(PATIENCE_S)
                 time.sleep(silence_s)
                 survivors = dict(drill.jobs)

@@ -267,8 +267,8 @@ class Joining(Strangers):
     """Nodes that do not find each other."""
 
     def static(self, rank, nodes="2"):
-        return ("--nnodes", nodes, "--node-rank", str(rank), "--master-addr", "127.0.0.1",
-                "--master-port", str(self.port), "--no-python")
+        own = () if rank is None else ("--node-rank", str(rank))
+        return ("--nnodes", nodes, *own, "--master-addr", "127.0.0.1", "--master-port", str(self.port), "--no-python")
 
     def test_a_duplicate_node_rank(self):
         for rank in range(2):
@@ -281,13 +281,14 @@ class Joining(Strangers):
         self.finish_unharmed()
 
     def test_a_duplicate_node_rank_ends_all_while_the_job_gathers(self):
-        for nodes, ranks in (("2", (0, 0)), ("3", (0, 1, 1))):
+        forgotten = None  # which means 0
+        for nodes, ranks in (("2", (0, 0)), ("2", (forgotten, forgotten)), ("3", (0, 1, 1))):
             with self.subTest(ranks=ranks):
                 jobs = [self.start_alone(*self.static(rank, nodes)) for rank in ranks]
                 for job in jobs:
                     said, _ = job.communicate(timeout=PATIENCE_S)  # the join timeout is longer
                     self.assertEqual(USAGE, job.returncode, said)
-                    self.assertRegex(said, rf"--node-rank {ranks[-1]} (is taken by|was given to) \S+.*; "
+                    self.assertRegex(said, rf"--node-rank {ranks[-1] or 0} (is taken by|was given to) \S+.*; "
                                      "give each node a rank of its own")
 
     def test_a_join_timeout_names_the_addresses_of_those_who_came(self):
@@ -307,6 +308,7 @@ class Joining(Strangers):
             job = self.drill.jobs.pop(leaves)
             job.send_signal(number)
             self.assertEqual(128 + number, job.wait(PATIENCE_S), self.drill.account())
+            self.drill.await_said(leaves, f"told to stop by {number.name}; no worker had started; exit status ")
         for rank in (0, 2):
             self.drill.start(rank, *self.static(rank, "3"))
         self.round = self.drill.await_round(workers=3)

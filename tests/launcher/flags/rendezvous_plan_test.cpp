@@ -60,6 +60,9 @@ TEST(RendezvousPlan, OfAStaticJobTakesTheEndpointBeforeTheMasterAddress) {
 
 TEST(RendezvousPlan, ProvesThatTheNodeWithoutARankIsRankZero) {
   const auto options = options_of({"--nnodes=2", "--master-addr=node0", "x"});
+  EXPECT_EQ(
+      options.plan.rendezvous.bootstraps,
+      Bootstraps::kIfItCanBind);  // another may have forgotten it
   ASSERT_THAT(options.own_hosts, SizeIs(1));
   EXPECT_EQ(options.own_hosts[0].host.text, "node0");
   EXPECT_THAT(options.own_hosts[0].remedy, HasSubstr("give --node-rank"));
