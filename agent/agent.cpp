@@ -26,7 +26,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kEndPatience = 2s;  // with each slow disk, pipe and console, once no worker is left
 constexpr auto kInterfacePatience = 250ms;  // with a slow name service, before the rendezvous
 
 /// Different in each launch.

@@ -40,9 +40,6 @@ struct Console::Shared {
 
 namespace {
 
-/// Delays the end of an agent that failed.
-constexpr auto kConsolePatience = std::chrono::seconds(2);
-
 mode_t kind_of(int descriptor) {
   struct stat about {};
   return ::fstat(descriptor, &about) == 0 ? about.st_mode & S_IFMT : 0;
@@ -199,7 +196,7 @@ Result<std::unique_ptr<Consoles>> Consoles::create() {
 Consoles::Consoles(Descriptor wake) : wake_(std::make_shared<const Descriptor>(std::move(wake))) {}
 
 Consoles::~Consoles() {
-  if (has_log_) flush(kConsolePatience);
+  if (has_log_) flush(kEndPatience);
 }
 
 Result<void> Consoles::take_log() {

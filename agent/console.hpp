@@ -19,6 +19,9 @@
 
 namespace ddprun {
 
+/// With each slow disk, pipe and console, at the end of an agent.
+inline constexpr auto kEndPatience = std::chrono::seconds(2);
+
 /// One of the two. Any thread may call its functions, except has_room(), which only the pump calls.
 class Console {
  public:

@@ -53,8 +53,7 @@ std::string if_unanswered(const RendezvousPlan& rendezvous, bool hosts_if_called
   }
   return fmt::format(
       "ddprun has not started there, or cannot listen, or {} is no address of any node; in the "
-      "last "
-      "case give --node-rank 0 on the node behind it, or --rdzv-conf is_host=true",
+      "last case give --node-rank 0 on the node behind it, or --rdzv-conf is_host=true",
       host);
 }
 

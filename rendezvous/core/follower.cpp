@@ -137,9 +137,7 @@ void Follower::report_spare(Effects& out) {
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "job '{}' already has all {} nodes; this node stands by as a spare, and takes over when "
-          "a "
-          "node is "
-          "lost ({} leads, and runs {})",
+          "a node is lost ({} leads, and runs {})",
           policy_.job,
           policy_.nodes.max(),
           voter_.leader().node.host,

@@ -73,8 +73,7 @@ std::string waiting_text(const GatheringFacts& facts, Duration waited, Duration 
   const bool may_be_started = policy.node.workload.step.empty();
   return fmt::format(
       "waiting for {} of the last round for {:.0f} s now: {} of {} nodes joined: {}; timeout "
-      "{:.0f} "
-      "s, then exit status {}{}",
+      "{:.0f} s, then exit status {}{}",
       facts.missing,
       to_seconds(waited),
       facts.ready,
@@ -85,14 +84,20 @@ std::string waiting_text(const GatheringFacts& facts, Duration waited, Duration 
       may_be_started ? "; to continue, start ddprun again there, or on another node" : "");
 }
 
+std::string nodes_text(std::ptrdiff_t joined, int min, int max, std::ptrdiff_t spares) {
+  return fmt::format(
+      "{} of {}{} nodes{}",
+      joined,
+      min == max ? "" : fmt::format("{} to ", min),
+      max,
+      spares > 0 ? fmt::format(", {} spare{}", spares, spares > 1 ? "s" : "") : "");
+}
+
 std::string last_call_text(const GatheringFacts& facts, Duration left) {
   return fmt::format(
-      "{} of {} to {} nodes joined: {}; the job starts in {:.0f} s, sooner if all join, later if "
-      "one "
-      "joins (--rdzv-conf last_call_timeout=); others can join at {}",
-      facts.ready,
-      facts.policy.nodes.min(),
-      facts.policy.nodes.max(),
+      "{} joined: {}; the job starts in {:.0f} s, sooner if all join, later if one joins "
+      "(--rdzv-conf last_call_timeout=); others can join at {}",
+      nodes_text(facts.ready, facts.policy.nodes.min(), facts.policy.nodes.max()),
       attendance(facts),
       to_seconds(left),
       facts.endpoint);
@@ -113,8 +118,7 @@ std::string timed_out_text(const GatheringFacts& facts, Duration timeout) {
 std::string too_few_left_text(const GatheringFacts& facts) {
   return fmt::format(
       "only {} of {} nodes are left, and this step gets no new ones: {}; --nnodes MIN:MAX lets "
-      "fewer "
-      "continue",
+      "fewer continue",
       facts.ready,
       facts.policy.nodes.min(),
       attendance(facts));

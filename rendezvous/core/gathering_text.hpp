@@ -1,11 +1,12 @@
 #pragma once
 
-// What people are told while a leader gathers nodes for a round.
+// What people are told of the nodes of a job, and while a leader gathers them for a round.
 
 #include "base/time.hpp"
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/policy.hpp"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct GatheringFacts {
 
 /// "node0 (10.0.0.1:29400)"; without the address if it is not known.
 std::string named(const NodeInfo& node);
+
+/// "2 of 4 nodes", "2 of 2 to 4 nodes, 1 spare": how many of MIN to MAX have joined, without the
+/// spares.
+std::string nodes_text(std::ptrdiff_t joined, int min, int max, std::ptrdiff_t spares = 0);
 
 /// Who is here, and which node ranks are missing.
 std::string attendance(const GatheringFacts& facts);

@@ -2,6 +2,7 @@
 
 #include "base/suspicion.hpp"
 #include "rendezvous/core/earliest_deadline.hpp"
+#include "rendezvous/core/gathering_text.hpp"
 
 #include <fmt/format.h>
 
@@ -62,17 +63,13 @@ std::optional<Link> Roster::remove(Incarnation incarnation) {
 
 void Roster::report_newcomer(const NodeInfo& node, Effects& out) const {
   const NodeRange wanted = context_.policy.nodes;
-  const bool is_fixed = wanted.min() == wanted.max();
-  const auto spares = std::ssize(nodes_) - wanted.max();
+  const auto joined = std::min(std::ssize(nodes_), std::ptrdiff_t{wanted.max()});
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "node {} ({}) joined: {} of {}{} nodes{}",
+          "node {} ({}) joined: {}",
           node.host,
           node.listens.to_string(),
-          std::min(std::ssize(nodes_), std::ptrdiff_t{wanted.max()}),
-          is_fixed ? "" : fmt::format("{} to ", wanted.min()),
-          wanted.max(),
-          spares > 0 ? fmt::format(", {} spare{}", spares, spares > 1 ? "s" : "") : "")});
+          nodes_text(joined, wanted.min(), wanted.max(), std::ssize(nodes_) - joined))});
   // A second job of the same program, or flags that may differ by node.
   const NodeInfo& leader = context_.self;
   if (node.workload.command == leader.workload.command) return;

@@ -1,6 +1,7 @@
 #include "rendezvous/core/store_replies.hpp"
 
 #include "base/check.hpp"
+#include "rendezvous/core/kept_memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +10,8 @@
 namespace ddprun {
 namespace {
 
-// Memory kept for the next replies, and the sent front that is worth moving the rest for.
-constexpr std::size_t kKeptReplyBytesMax = 65'536;
+// Of the sent front: worth moving the rest for.
+constexpr std::size_t kMovedBytesMin = 65'536;
 
 constexpr std::size_t kSmallBytesMax = 256;
 
@@ -111,18 +112,16 @@ void StoreReplies::put_raw(const void* data, std::size_t size) {
 
 void StoreReplies::forget_sent() {
   if (unsent_ == 0) {
-    copied_.clear();
-    shared_.clear();
+    clear_kept(copied_);
+    clear_kept(shared_);
     copied_sent_ = 0;
     first_shared_ = 0;
-    if (copied_.capacity() > kKeptReplyBytesMax) copied_.shrink_to_fit();
-    if (shared_.capacity() > kKeptReplyBytesMax / sizeof(Shared)) shared_.shrink_to_fit();
     return;
   }
   // Moves the rest only when the sent front is the larger part, so the cost stays linear.
-  const bool worth_it = copied_sent_ > kKeptReplyBytesMax && copied_sent_ > copied_.size() / 2;
+  const bool worth_it = copied_sent_ > kMovedBytesMin && copied_sent_ > copied_.size() / 2;
   const bool many =
-      first_shared_ > kKeptReplyBytesMax / sizeof(Shared) && first_shared_ > shared_.size() / 2;
+      first_shared_ > kMovedBytesMin / sizeof(Shared) && first_shared_ > shared_.size() / 2;
   if (!worth_it && !many) return;
   copied_.erase(0, copied_sent_);
   shared_.erase(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(first_shared_));

@@ -1,20 +1,14 @@
 #include "rendezvous/core/store_request.hpp"
 
+#include "rendezvous/core/kept_memory.hpp"
+
 #include <cstring>
 
 namespace ddprun {
-namespace {
-
-// Memory that one huge request needed is not kept for the small ones that follow.
-constexpr std::size_t kKeptRequestBytesMax = 65'536;
-
-}  // namespace
 
 void KeyList::clear() {
-  bytes_.clear();
-  places_.clear();
-  if (bytes_.capacity() > kKeptRequestBytesMax) bytes_.shrink_to_fit();
-  if (places_.capacity() > kKeptRequestBytesMax / sizeof(Place)) places_.shrink_to_fit();
+  clear_kept(bytes_);
+  clear_kept(places_);
 }
 
 void KeyList::open() {

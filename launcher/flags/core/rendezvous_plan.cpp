@@ -46,8 +46,7 @@ Result<void> plan_timeouts(const CommandLine& line, Options& options) {
   if (lease < kMin || lease > kMax) {
     return invalid_argument(
         "{}: the lease is keep_alive_interval times keep_alive_max_attempt, {} s, but must be {} "
-        "to "
-        "{} s; leave them out, or give --lease",
+        "to {} s; leave them out, or give --lease",
         spelled(line, "rdzv-conf"),
         lease,
         kMin,

@@ -47,8 +47,7 @@ Result<std::int64_t> TaskPlace::row() const {
   if (!element && beside == 1) {
     return invalid_argument(
         "cannot choose a row: {} is not set; submit a job array (sbatch --array=1-N), set it, "
-        "or "
-        "give --independent",
+        "or give --independent",
         kElement);
   }
   if (element == 0U) {
@@ -123,8 +122,7 @@ Result<std::vector<std::optional<std::string>>> share_devices(
   if (!devices.empty() && devices.size() < jobs) {
     return invalid_argument(
         "--independent '{}': each job gets a GPU, but only {} are visible; start fewer jobs, "
-        "or "
-        "list one GPU per job in {} (a GPU may appear twice)",
+        "or list one GPU per job in {} (a GPU may appear twice)",
         count,
         devices.size(),
         contract::kCudaVisibleDevices);

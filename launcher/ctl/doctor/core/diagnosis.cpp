@@ -232,8 +232,7 @@ Finding judge_gpus(const Gpus& gpus) {
   if (gpus.visible && named > 0 && named < of_step) {
     finding.seen = fmt::format(
         "this task sees {} of the step's {} on this node (CUDA_VISIBLE_DEVICES is '{}'), not those "
-        "of "
-        "its other tasks",
+        "of its other tasks",
         named,
         of_step,
         *gpus.visible);

@@ -1,9 +1,12 @@
 #include "launcher/ctl/status/core/status_text.hpp"
 
+#include "rendezvous/core/gathering_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
 namespace ddprun {
@@ -68,15 +71,11 @@ std::string leader_of(const JobStatus& status) {
 }  // namespace
 
 std::string status_text(const JobStatus& status) {
-  const auto spares =
-      static_cast<std::size_t>(std::ranges::count(status.nodes, Node::State::kSpare, &Node::state));
-  const std::string range = status.nodes_min == status.nodes_max
-                                ? std::to_string(status.nodes_max)
-                                : fmt::format("{} to {}", status.nodes_min, status.nodes_max);
+  const auto spares = std::ranges::count(status.nodes, Node::State::kSpare, &Node::state);
   std::string text = fmt::format(
       "job {} {}{}: round {}, attempt {}, {} of {} restarts used\n"
       "leader {}, term {}, lease {} s, ddprun {}\n"
-      "{} of {} nodes{}\n",
+      "{}\n",
       printable(status.job),
       name_in(kJobStates, status.state),
       status.exit_status ? fmt::format(" with status {}", *status.exit_status) : "",
@@ -88,9 +87,7 @@ std::string status_text(const JobStatus& status) {
       status.term,
       to_seconds(status.lease),
       printable(status.version),
-      status.nodes.size() - spares,
-      range,
-      spares > 0 ? fmt::format(", {} {}", spares, spares == 1 ? "spare" : "spares") : "");
+      nodes_text(std::ssize(status.nodes) - spares, status.nodes_min, status.nodes_max, spares));
   if (!status.reason.empty()) {
     text += fmt::format("the round before ended: {}\n", printable(status.reason));
   }
