@@ -49,16 +49,16 @@ int launch(std::span<const std::string> arguments) {
   for (const std::string& warning : request->warnings) {
     report("warning: {}", warning);
   }
-  switch (request->asks) {
-    case Asks::kHelp:
+  switch (request->action) {
+    case Action::kHelp:
       return print(help_text());
-    case Asks::kVersion:
+    case Action::kVersion:
       return print(fmt::format("ddprun {}\n", DDPRUN_VERSION));
-    case Asks::kCompletion:
+    case Action::kCompletion:
       return print(completion_script(request->shell));
-    case Asks::kNothing:
+    case Action::kNothing:
       return kExitOk;
-    case Asks::kRun:
+    case Action::kRun:
       if (request->plans.size() > 1) return run_side_by_side(request->plans);
       return run(request->plans.front(), request->requeue);
   }

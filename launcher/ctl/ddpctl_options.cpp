@@ -80,7 +80,7 @@ Result<DdpctlCommand> checked(HostlistOptions options, std::vector<std::string> 
 Result<DdpctlCommand> parsed_submit(std::span<const char* const> arguments) {
   auto options = parse_submit({arguments.begin(), arguments.end()});
   if (!options) return options.error();
-  if (options->asks_help) return ShowText{std::string(submit_help())};
+  if (options->wants_help) return ShowText{std::string(submit_help())};
   return *std::move(options);
 }
 

@@ -46,8 +46,8 @@ Result<void> serve_store(const StoreServeOptions& options) {
     auto const written = replace_file(options.port_file, fmt::format("{}\n", (*server)->port()));
     if (!written) return with_context("--port-file", written.error());
   }
-  const auto told = write_stdout(fmt::format("listening on port {}\n", (*server)->port()));
-  if (!told) spdlog::warn("port {}: {}", (*server)->port(), told.error().detail);
+  const auto printed = write_stdout(fmt::format("listening on port {}\n", (*server)->port()));
+  if (!printed) spdlog::warn("port {}: {}", (*server)->port(), printed.error().detail);
 
   std::exception_ptr thrown;
   asio::co_spawn(

@@ -120,9 +120,9 @@ Result<std::string> address_of_host(const Given& given) {
 }
 
 Result<std::string> address_of_interface(const Given& name, const RendezvousPlan& rendezvous) {
-  const bool meets_by_ipv6 =
+  const bool is_ipv6 =
       rendezvous.endpoint && rendezvous.endpoint->host.find(':') != std::string::npos;
-  auto address = interface_address(name.text, meets_by_ipv6 ? Family::kIpv6 : Family::kIpv4);
+  auto address = interface_address(name.text, is_ipv6 ? Family::kIpv6 : Family::kIpv4);
   if (!address) return refused(name, address.error().detail);
   return address;
 }
@@ -271,7 +271,7 @@ Result<void> plan_for_this_machine(
 /// Only the first of the surplus tasks reports this.
 Request surplus(const Allocation& step) {
   Request request;
-  request.asks = Asks::kNothing;
+  request.action = Action::kNothing;
   if (step.node_id != 0 || step.local_id != 1) return request;
   request.warnings.push_back(fmt::format(
       "this step has {} tasks on {} node{}, but ddprun needs one per node: the first task of each "
@@ -289,9 +289,9 @@ Result<Request> read_request(
     std::span<const std::string> arguments, const Environment& environment) {
   auto line = read_command_line(arguments, environment);
   if (!line) return line.error();
-  if (line->asks != Asks::kRun) {
+  if (line->action != Action::kRun) {
     Request request;
-    request.asks = line->asks;
+    request.action = line->action;
     request.shell = line->shell;
     return request;
   }

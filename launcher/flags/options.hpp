@@ -15,10 +15,10 @@ namespace ddprun {
 
 /// What main has to do.
 struct Request {
-  Asks asks = Asks::kRun;
-  std::string shell;                  // when asks == kCompletion
-  std::vector<LaunchPlan> plans;      // when asks == kRun: one, or those of --independent
-  RequeuePlan requeue;                // when asks == kRun
+  Action action = Action::kRun;
+  std::string shell;                  // when action == kCompletion
+  std::vector<LaunchPlan> plans;      // when action == kRun: one, or those of --independent
+  RequeuePlan requeue;                // when action == kRun
   std::vector<std::string> warnings;  // one line each
 };
 

@@ -38,15 +38,15 @@ fs::path own_directory() {
 }
 
 Result<std::string> find_python(const Environment& environment, const fs::path& own_directory) {
-  const std::string asked = variable(environment, "PYTHON_EXEC");
-  if (!asked.empty()) {
-    const bool is_path = asked.find('/') != std::string::npos;
-    std::string found = is_path ? asked : find_on_path({asked}, environment);
+  const std::string named = variable(environment, "PYTHON_EXEC");
+  if (!named.empty()) {
+    const bool is_path = named.find('/') != std::string::npos;
+    std::string found = is_path ? named : find_on_path({named}, environment);
     if (!found.empty() && is_program(found)) return found;
-    const bool exists = is_path && ::access(asked.c_str(), F_OK) == 0;
+    const bool exists = is_path && ::access(named.c_str(), F_OK) == 0;
     return make_error(
         exists ? Errc::kNotExecutable : Errc::kNotFound,
-        fmt::format("PYTHON_EXEC '{}': no such program; correct or unset it", asked));
+        fmt::format("PYTHON_EXEC '{}': no such program; correct or unset it", named));
   }
   std::string found = python_beside(own_directory);
   if (found.empty()) found = find_on_path({kPythons.begin(), kPythons.end()}, environment);

@@ -34,13 +34,13 @@ void report_silent(const std::set<std::string>& silent) {
 }
 
 Result<void> try_requeue(const RequeuePlan& plan) {
-  const auto told = ask_slurm("scontrol", {"show", "job", "--oneliner", plan.job});
-  if (!told) return make_error(Errc::kNotFound, told.error().detail);  // Slurm, from here
-  const auto record = parse_job_record(*told);
+  const auto reply = call_slurm("scontrol", {"show", "job", "--oneliner", plan.job});
+  if (!reply) return make_error(Errc::kNotFound, reply.error().detail);  // Slurm, from here
+  const auto record = parse_job_record(*reply);
   if (!record) return record.error();
   const auto checked = check_requeue(*record, plan.restarts);
   if (!checked) return checked.error();
-  const auto done = ask_slurm("scontrol", {"requeue", plan.job});
+  const auto done = call_slurm("scontrol", {"requeue", plan.job});
   if (!done) return done.error();
   return {};
 }
@@ -78,9 +78,9 @@ std::string first_label(const std::string& host) {
 std::string await_down(const std::string& node, const sigset_t& signals) {
   const TimePoint until = Clock::now() + kWait;
   for (;;) {
-    const auto told = ask_slurm("scontrol", {"show", "node", "--oneliner", node});
-    if (!told) return told.error().detail;
-    const auto is_down = is_node_down(*told);
+    const auto reply = call_slurm("scontrol", {"show", "node", "--oneliner", node});
+    if (!reply) return reply.error().detail;
+    const auto is_down = is_node_down(*reply);
     if (!is_down) return is_down.error().detail;
     if (*is_down) return {};
     if (Clock::now() >= until) return "Slurm takes that node for alive";
@@ -105,7 +105,7 @@ std::optional<std::string> end_orphaned_job(
   if (job.empty() || batch_host.empty() || std::ranges::none_of(silent, is_it)) return std::nullopt;
   std::string why_not = await_down(batch_host, signals);
   if (why_not.empty()) {
-    const auto done = ask_slurm("scancel", {job});
+    const auto done = call_slurm("scancel", {job});
     if (!done) why_not = done.error().detail;
   }
   const std::string lost = fmt::format(

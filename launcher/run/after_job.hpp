@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-/// Settles the job with Slurm once it has ended: reports the hosts that were lost, for the next
+/// Deals with Slurm once the job has ended: reports the hosts that were lost, for the next
 /// submission; asks Slurm to start the job again, if that is wanted and useful (20 s at most);
 /// otherwise cancels a job whose batch host is lost, and yields what happened.
 ///

@@ -37,7 +37,7 @@ class Jobs {
     }
   }
 
-  /// Buries who has ended; false once nobody is left, those included that a killed guard leaves.
+  /// Reaps children that have ended; false once none is left, also none that a killed guard left.
   bool reap() {
     for (;;) {
       int status = 0;
@@ -55,21 +55,21 @@ class Jobs {
 
   /// Empty: all have ended with 0.
   std::string summary() const {
-    if (told_.empty()) return {};
+    if (shown_.empty()) return {};
     return fmt::format(
-        "ddprun: of {} jobs side by side {}; exit status {}\n", jobs_.size(), told_, exit_status_);
+        "ddprun: of {} jobs side by side {}; exit status {}\n", jobs_.size(), shown_, exit_status_);
   }
 
  private:
   void note(std::int64_t task, ProcessEnd end) {
     if (end.ok()) return;
     if (exit_status_ == kExitOk) exit_status_ = end.exit_status();
-    told_ += fmt::format("{}task {} {}", told_.empty() ? "" : ", ", task, end.to_string());
+    shown_ += fmt::format("{}task {} {}", shown_.empty() ? "" : ", ", task, end.to_string());
   }
 
   std::vector<Job> jobs_;
   int exit_status_ = kExitOk;  // of the first that failed
-  std::string told_;
+  std::string shown_;
 };
 
 void wait_for_all(Jobs& jobs, sigset_t signals) {
@@ -85,7 +85,7 @@ void wait_for_all(Jobs& jobs, sigset_t signals) {
 
 int run_side_by_side(const std::vector<LaunchPlan>& plans) {
   const sigset_t signals = block_signals_of(plans.front());
-  // Who outlives its job is not waited for.
+  // A process that outlives its job is not waited for.
   const bool keeps = plans.front().leftovers.mode == LeftoverMode::kKeep;
   if (!keeps) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t parent = ::getpid();

@@ -32,7 +32,7 @@ sigset_t block_signals_of(const LaunchPlan& plan) {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int signal : plan.signals_to_handle) {
-    // nohup(1) asks that the end of the terminal be no end of the job.
+    // nohup(1): the end of the terminal does not end the job.
     if (signal == SIGHUP && is_ignored(SIGHUP)) continue;
     ::sigaddset(&signals, signal);
   }
@@ -51,7 +51,7 @@ int run(const LaunchPlan& plan, const RequeuePlan& again) {
   open_missing_streams();
   // A reader of our output that has gone is no reason to end the job, nor the guard.
   ::signal(SIGPIPE, SIG_IGN);
-  // Under a limit on the size of files (ulimit -f) a write of ours fails; the job goes on.
+  // Under a limit on the size of files (ulimit -f) a write of ours fails; the job continues.
   ::signal(SIGXFSZ, SIG_IGN);
   const sigset_t signals = block_signals_of(plan);
   auto process = fork_agent(signals);

@@ -35,7 +35,7 @@ Result<void> check_configuration() {
 
 }  // namespace
 
-Result<std::string> ask_slurm(const std::string& program, std::vector<std::string> arguments) {
+Result<std::string> call_slurm(const std::string& program, std::vector<std::string> arguments) {
   const auto configured = check_configuration();
   if (!configured) return configured.error();
   arguments.insert(arguments.begin(), program);

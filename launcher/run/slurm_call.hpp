@@ -14,6 +14,6 @@ namespace ddprun {
 /// its status is not 0.
 ///
 /// REQUIRES: called on the main thread, when no worker of the job runs any more.
-Result<std::string> ask_slurm(const std::string& program, std::vector<std::string> arguments);
+Result<std::string> call_slurm(const std::string& program, std::vector<std::string> arguments);
 
 }  // namespace ddprun

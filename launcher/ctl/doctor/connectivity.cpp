@@ -72,15 +72,15 @@ Clocks compare(std::int64_t sent_ns, std::int64_t other_ns, std::int64_t receive
       .doubt = std::chrono::nanoseconds(half_ns)};
 }
 
-struct Peer {
-  Encounter met;
+struct ProbedNode {
+  NodeConnectivity result;
   int probes = 0;
   bool is_due = true;  // or being probed
 
-  bool has_met() const { return !met.error && met.was_heard; }
+  bool is_connected() const { return !result.error && result.was_heard; }
 
   /// Another probe may succeed after a failed one.
-  bool may_be_probed_again() const { return met.error && probes < kProbesMax && !is_due; }
+  bool may_be_probed_again() const { return result.error && probes < kProbesMax && !is_due; }
 };
 
 class ConnectivityCheck {
@@ -99,8 +99,8 @@ class ConnectivityCheck {
         end_(context, kNever) {
     const Error untried = make_error(Errc::kTimedOut, "no time was left to connect to it");
     for (const std::string& node : allocation.nodes) {
-      if (peers_.size() != own_id_) due_.push_back(peers_.size());
-      peers_.push_back({.met = {.node = node, .error = untried}});
+      if (nodes_.size() != own_id_) due_.push_back(nodes_.size());
+      nodes_.push_back({.result = {.node = node, .error = untried}});
     }
   }
 
@@ -115,9 +115,9 @@ class ConnectivityCheck {
     const TimePoint begin = Clock::now();
     end_.expires_at(begin + limits_.all / 2);
     co_await end_.async_wait(kTuple);
-    if (!have_all_met()) {
+    if (!are_all_connected()) {
       // If only the way here is blocked, a node whose doctor started late never connects here.
-      for (std::size_t node = 0; node < peers_.size(); ++node) {
+      for (std::size_t node = 0; node < nodes_.size(); ++node) {
         probe_again(node);
       }
       end_.expires_at(begin + limits_.all);
@@ -128,12 +128,12 @@ class ConnectivityCheck {
     co_await scope.join();
   }
 
-  std::vector<Encounter> encounters() const {
-    std::vector<Encounter> met;
-    for (std::size_t node = 0; node < peers_.size(); ++node) {
-      if (node != own_id_) met.push_back(peers_[node].met);
+  std::vector<NodeConnectivity> results() const {
+    std::vector<NodeConnectivity> results;
+    for (std::size_t node = 0; node < nodes_.size(); ++node) {
+      if (node != own_id_) results.push_back(nodes_[node].result);
     }
-    return met;
+    return results;
   }
 
  private:
@@ -146,16 +146,16 @@ class ConnectivityCheck {
       }
       const std::size_t node = due_.front();
       due_.pop_front();
-      Peer& peer = peers_[node];
-      ++peer.probes;
-      const Endpoint endpoint{.host = peer.met.node, .port = port_};
+      ProbedNode& probed = nodes_[node];
+      ++probed.probes;
+      const Endpoint endpoint{.host = probed.result.node, .port = port_};
       const auto clocks = co_await probe(endpoint);
       // A probe that the end cut short shows nothing; the result of the one before it counts.
       if (is_over_ && !clocks) co_return;
-      peer.is_due = false;
-      peer.met.error = clocks ? std::nullopt : std::optional(clocks.error());
-      if (clocks) peer.met.ahead = clocks->ahead;
-      if (clocks) peer.met.doubt = clocks->doubt;
+      probed.is_due = false;
+      probed.result.error = clocks ? std::nullopt : std::optional(clocks.error());
+      if (clocks) probed.result.ahead = clocks->ahead;
+      if (clocks) probed.result.doubt = clocks->doubt;
       take_news_of(node);
     }
   }
@@ -165,8 +165,8 @@ class ConnectivityCheck {
     auto socket = co_await connect(endpoint, names_, limit);
     if (!socket) co_return socket.error();
     const Greeting ours = greeting(wall_clock_ns());
-    const std::string told = ours.to_line();
-    const auto sent = co_await before(limit.expiry(), send(*socket, told));
+    const std::string hello = ours.to_line();
+    const auto sent = co_await before(limit.expiry(), send(*socket, hello));
     std::string line;
     const auto received = co_await before(limit.expiry(), receive(*socket, line));
     const auto talked = outcome(sent) ? outcome(received) : outcome(sent);
@@ -195,31 +195,31 @@ class ConnectivityCheck {
     const auto received = co_await before(limit, receive(socket, line));
     if (!outcome(received)) co_return;
     const auto theirs = Greeting::parse(line);
-    const bool is_peer = theirs && theirs->step == step_ && theirs->node_id < peers_.size();
-    if (!is_peer || theirs->node_id == own_id_) co_return;
-    const std::string told = greeting(wall_clock_ns()).to_line();
-    const auto sent = co_await before(limit, send(socket, told));
+    const bool is_of_step = theirs && theirs->step == step_ && theirs->node_id < nodes_.size();
+    if (!is_of_step || theirs->node_id == own_id_) co_return;
+    const std::string hello = greeting(wall_clock_ns()).to_line();
+    const auto sent = co_await before(limit, send(socket, hello));
     if (!outcome(sent)) co_return;
-    peers_[theirs->node_id].met.was_heard = true;
+    nodes_[theirs->node_id].result.was_heard = true;
     take_news_of(theirs->node_id);
   }
 
   void probe_again(std::size_t node) {
-    Peer& peer = peers_[node];
-    if (!peer.may_be_probed_again()) return;
-    peer.is_due = true;
+    ProbedNode& probed = nodes_[node];
+    if (!probed.may_be_probed_again()) return;
+    probed.is_due = true;
     due_.push_back(node);
     someone_is_due_.cancel();
   }
 
   void take_news_of(std::size_t node) {
-    if (peers_[node].met.was_heard) probe_again(node);
-    if (have_all_met()) end_.cancel();
+    if (nodes_[node].result.was_heard) probe_again(node);
+    if (are_all_connected()) end_.cancel();
   }
 
-  bool have_all_met() const {
-    const auto have_met = std::ranges::count_if(peers_, &Peer::has_met);
-    return std::cmp_equal(have_met + 1, peers_.size());
+  bool are_all_connected() const {
+    const auto connected = std::ranges::count_if(nodes_, &ProbedNode::is_connected);
+    return std::cmp_equal(connected + 1, nodes_.size());
   }
 
   Greeting greeting(std::int64_t clock_ns) const {
@@ -232,16 +232,16 @@ class ConnectivityCheck {
   std::uint16_t port_;
   ConnectivityLimits limits_;
   NameService names_;
-  std::vector<Peer> peers_;      // by node id; our own entry is unused
-  std::deque<std::size_t> due_;  // to be probed
-  Timer someone_is_due_;         // never expires; cancelled to wake the probers
-  Timer end_;                    // cancelled when all nodes have been reached both ways
+  std::vector<ProbedNode> nodes_;  // by node id; our own entry is unused
+  std::deque<std::size_t> due_;    // to be probed
+  Timer someone_is_due_;           // never expires; cancelled to wake the probers
+  Timer end_;                      // cancelled when all nodes have been reached both ways
   bool is_over_ = false;
 };
 
 }  // namespace
 
-std::vector<Encounter> check_connectivity(
+std::vector<NodeConnectivity> check_connectivity(
     const Allocation& allocation,
     std::uint16_t port,
     std::vector<Descriptor> listening,
@@ -255,7 +255,7 @@ std::vector<Encounter> check_connectivity(
       });
   context.run();
   if (thrown) std::rethrow_exception(thrown);
-  return probes.encounters();
+  return probes.results();
 }
 
 }  // namespace ddprun

@@ -22,7 +22,7 @@ struct ConnectivityLimits {
 /// Runs until all nodes have reached each other both ways, or until the limit. A node that did not
 /// listen yet is probed again after half of the limit, and when it connects itself. `listening` are
 /// this node's sockets on `port`. REQUIRES: the step has other nodes.
-std::vector<Encounter> check_connectivity(
+std::vector<NodeConnectivity> check_connectivity(
     const Allocation& allocation,
     std::uint16_t port,
     std::vector<Descriptor> listening,

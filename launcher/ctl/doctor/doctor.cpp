@@ -35,7 +35,7 @@ constexpr char kDeadDisk[] =
 // Reserved for documentation (RFC 5737): stands for any address outside this machine.
 constexpr char kAnywhere[] = "192.0.2.1";
 
-std::string word_of(const Finding& finding) {
+std::string check_of(const Finding& finding) {
   return finding.subject.substr(0, finding.subject.find(' '));
 }
 
@@ -102,7 +102,7 @@ class Examination {
   bool has_others() const { return step_ && step_->nodes.size() > 1; }
 
   bool is_left_out(const Finding& finding) const {
-    return std::ranges::find(options_.skip, word_of(finding)) != options_.skip.end();
+    return std::ranges::find(options_.skip, check_of(finding)) != options_.skip.end();
   }
 
   std::string value_of(const char* name) const {
@@ -197,7 +197,7 @@ class Examination {
                  .remedy = "try again when it is free, or with another one (--port)"}};
           }
           const ConnectivityLimits limits{.probe = limit_, .all = wait};
-          return judge_encounters(
+          return judge_connectivity(
               check_connectivity(*step_, port_, std::move(listening_), limits), port_);
         },
         wait);
@@ -235,8 +235,8 @@ class Examination {
 
 }  // namespace
 
-const std::vector<std::string>& doctor_words() {
-  static const std::vector<std::string> words = {
+const std::vector<std::string>& check_names() {
+  static const std::vector<std::string> names = {
       "slurm",
       "hostlist",
       "name",
@@ -250,17 +250,17 @@ const std::vector<std::string>& doctor_words() {
       "gpus",
       "python",
       "limit"};
-  return words;
+  return names;
 }
 
 Result<bool> examine(const DoctorOptions& options) {
   Examination examination(options, current_environment());
   const Findings findings = examination.run();
   const std::string node = examination.label();
-  const auto told = write_stdout(
+  const auto written = write_stdout(
       options.json ? findings_json(findings, node.empty() ? host_name() : node)
                    : findings_text(findings, node));
-  if (!told) return told.error();
+  if (!written) return written.error();
   return std::ranges::all_of(findings, &Finding::is_well);
 }
 

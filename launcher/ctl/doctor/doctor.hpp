@@ -22,7 +22,7 @@ struct DoctorOptions {
   std::vector<Endpoint> reach;       // to connect to
   double limit_s = 2;                // for each probe
   double wait_s = 10;                // for the doctors of a step's other nodes
-  std::vector<std::string> skip;     // subjects' first words
+  std::vector<std::string> skip;     // checks, by the first word of their subjects
   bool json = false;
 };
 
@@ -38,8 +38,8 @@ void add_doctor(CLI::App& app, RawDoctor& raw);
 /// Fails with kInvalidArgument, naming the flag and its value.
 Result<DoctorOptions> checked(const RawDoctor& raw);
 
-/// The words that `skip` accepts.
-const std::vector<std::string>& doctor_words();
+/// What `skip` accepts.
+const std::vector<std::string>& check_names();
 
 /// `ddpctl doctor`: probes, and prints a line for each result; yields whether all is well. Takes at
 /// most `limit_s`, and in a step of several nodes `wait_s` more. Fails with kIo if the report

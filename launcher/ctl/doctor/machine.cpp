@@ -154,7 +154,7 @@ for path in filter(None, sys.path):
 )";
 
 /// What a program prints when it runs kTellsOfItself.
-Result<std::string> ask_interpreter(
+Result<std::string> run_interpreter(
     const std::string& program,
     const std::map<std::string, std::string>& environment,
     TimePoint deadline) {
@@ -170,28 +170,28 @@ Result<std::string> ask_interpreter(
 }
 
 /// Fills in what the Python behind a script reports about itself.
-void ask_script(
+void probe_script(
     PythonInstallation& python,
     const std::map<std::string, std::string>& environment,
     TimePoint deadline) {
-  const auto told = ask_interpreter(python.program, environment, deadline);
-  if (!told) {
-    python.untold = told.error();
+  const auto output = run_interpreter(python.program, environment, deadline);
+  if (!output) {
+    python.unknown_why = output.error();
     return;
   }
   constexpr std::string_view kBegin = "ddprun-doctor\n";
-  const std::size_t begin = told->rfind(kBegin);
+  const std::size_t begin = output->rfind(kBegin);
   const auto lines = split(
-      begin == std::string::npos ? "" : std::string_view(*told).substr(begin + kBegin.size()),
+      begin == std::string::npos ? "" : std::string_view(*output).substr(begin + kBegin.size()),
       '\n');
   if (lines.size() < 2 || lines[0].empty()) {
-    python.untold = make_error(Errc::kIo, "it did not run -c as Python does");
+    python.unknown_why = make_error(Errc::kIo, "it did not run -c as Python does");
     return;
   }
   python.starts = lines[0];
   python.version = lines[1];
-  python.torch = assigned(*told, "__version__");
-  python.cuda = assigned(*told, "cuda");
+  python.torch = assigned(*output, "__version__");
+  python.cuda = assigned(*output, "cuda");
   for (const std::string_view line : lines) {
     if (python.nccl.empty()) python.nccl = nccl_by(line);
   }
@@ -288,7 +288,7 @@ PythonInstallation probe_python(
   }
   python.program = *std::move(found);
   if (begins_a_script(python.program)) {
-    ask_script(python, environment, deadline);
+    probe_script(python, environment, deadline);
     return python;
   }
   std::error_code error;

@@ -35,7 +35,7 @@ void add_doctor(CLI::App& app, RawDoctor& raw) {
       ->check(between(0.1, kTimeoutMaxS))
       ->capture_default_str();
   doctor->add_option("--skip", options.skip, "Check to leave out; may be repeated")
-      ->check(one_of(doctor_words()))
+      ->check(one_of(check_names()))
       ->allow_extra_args(false);
   doctor->add_flag("--json", options.json, "Print one JSON object");
 }

@@ -43,8 +43,8 @@ void let_go_of_streams() {
   let_go_of_streams();
   // If the reader has given up, the write fails, which ends this process as well.
   ::signal(SIGPIPE, SIG_IGN);
-  const bool told = write_all(output, findings_json(probe.take(), ""));
-  ::_exit(told ? 0 : 1);
+  const bool written = write_all(output, findings_json(probe.take(), ""));
+  ::_exit(written ? 0 : 1);
 }
 
 Running start(const Probe& probe) {

@@ -99,8 +99,8 @@ void Report::miss(const Error& error) {
 }
 
 Result<void> Report::print(bool strict) const {
-  auto told = write_stdout(text);
-  if (!told || !strict || missed == 0) return told;
+  auto written = write_stdout(text);
+  if (!written || !strict || missed == 0) return written;
   return format_error(Errc::kCorrupt, "{} logs are missing or cannot be read (--strict)", missed);
 }
 

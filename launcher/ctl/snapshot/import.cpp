@@ -31,8 +31,8 @@ Result<void> check_unused(const fs::path& directory) {
 
 /// An invalid file is kCorrupt, not a usage error.
 Error of_file(const std::string& path, const Error& error) {
-  const Error told = with_context(path, error);
-  return error.is(Errc::kInvalidArgument) ? make_error(Errc::kCorrupt, told.detail) : told;
+  const Error detailed = with_context(path, error);
+  return error.is(Errc::kInvalidArgument) ? make_error(Errc::kCorrupt, detailed.detail) : detailed;
 }
 
 std::string summary_of(const fs::path& path, const SnapshotState& state) {
@@ -81,8 +81,8 @@ Result<int> run_snapshot(const ImportSnapshot& options) {
   for (const std::string& note : imported->notes) {
     report("{}: {}", options.path, note);
   }
-  auto const told = write_stdout(summary_of((*store)->path_of(*name), imported->state));
-  if (!told) return told.error();
+  auto const written = write_stdout(summary_of((*store)->path_of(*name), imported->state));
+  if (!written) return written.error();
   return kExitOk;
 }
 

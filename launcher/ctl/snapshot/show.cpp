@@ -62,11 +62,11 @@ SnapshotRow row_of(const fs::path& snapshot) {
 void mark_best(std::vector<SnapshotRow>& rows) {
   const auto newest = std::ranges::find_if(rows, &std::string::empty, &SnapshotRow::damage);
   if (newest == rows.end()) return;
-  const auto& told = newest->manifest.best;
-  if (!told) return;
-  const auto best = std::ranges::find(rows, told->snapshot.to_string(), &SnapshotRow::name);
+  const auto& recorded = newest->manifest.best;
+  if (!recorded) return;
+  const auto best = std::ranges::find(rows, recorded->snapshot.to_string(), &SnapshotRow::name);
   // The snapshot must have the same record itself: another job's may have the same name.
-  if (best != rows.end()) best->is_best = best->manifest.best == told;
+  if (best != rows.end()) best->is_best = best->manifest.best == recorded;
 }
 
 /// The lines of one snapshot, and whether it is intact.
@@ -145,9 +145,9 @@ Result<int> run_snapshot(const ListSnapshots& options) {
     rows.push_back(row_of(snapshot));
   }
   mark_best(rows);
-  auto const told =
+  auto const written =
       write_stdout(options.json ? snapshot_list_json(rows) : snapshot_list_text(rows));
-  if (!told) return told.error();
+  if (!written) return written.error();
   return kExitOk;
 }
 
@@ -163,8 +163,8 @@ Result<int> run_snapshot(const VerifySnapshots& options) {
   for (const fs::path& snapshot : snapshots) {
     const Verdict verdict = verify(snapshot);
     all_sound = all_sound && verdict.is_sound;
-    auto const told = write_stdout(verdict.text);
-    if (!told) return told.error();
+    auto const written = write_stdout(verdict.text);
+    if (!written) return written.error();
   }
   return all_sound ? kExitOk : kExitRefused;
 }
@@ -177,9 +177,9 @@ Result<int> run_snapshot(const InspectSnapshot& options) {
   const auto loaded = load_snapshot(*path);
   if (!loaded) return loaded.error();
   const SnapshotState& state = (*loaded)->state();
-  auto const told = write_stdout(
+  auto const written = write_stdout(
       options.json ? snapshot_json(*manifest, state) : snapshot_text(*manifest, state));
-  if (!told) return told.error();
+  if (!written) return written.error();
   return kExitOk;
 }
 
@@ -201,8 +201,8 @@ Result<int> run_snapshot(const DiffSnapshots& options) {
         both ? "no differences; the" : "the",
         left->weights().size());
   }
-  auto const told = write_stdout(text);
-  if (!told) return told.error();
+  auto const written = write_stdout(text);
+  if (!written) return written.error();
   return lines.empty() ? kExitOk : kExitRefused;
 }
 

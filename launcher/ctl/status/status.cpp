@@ -83,7 +83,7 @@ std::string jobs_json(const std::vector<JobFile>& jobs) {
   return list.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
-Result<std::string> ask(Endpoint endpoint, TimePoint deadline) {
+Result<std::string> fetch_status(Endpoint endpoint, TimePoint deadline) {
   for (int redirects = 0; redirects <= kRedirectsMax; ++redirects) {
     auto response = http_get(endpoint, kPath, kStatusBytesMax, deadline);
     if (!response) return response.error();
@@ -120,7 +120,7 @@ Result<void> show_status(const StatusOptions& options) {
   if (!options.endpoint) return list_jobs(options.json);
   const auto timeout = std::chrono::duration<double>(options.timeout_s);
   const auto deadline = Clock::now() + std::chrono::duration_cast<Duration>(timeout);
-  const auto body = ask(*options.endpoint, deadline);
+  const auto body = fetch_status(*options.endpoint, deadline);
   if (!body) return body.error();
   const auto status = parse_status(*body);
   if (!status) {

@@ -135,11 +135,11 @@ Submitted submitted_of(const std::string& printed) {
 /// Prints what sbatch itself would print.
 Result<void> pass_on(const Submitted& job, bool is_parsable) {
   if (is_parsable) {
-    const std::string behind = job.cluster.empty() ? "" : ';' + job.cluster;
-    return write_stdout(fmt::format("{}{}\n", job.id, behind));
+    const std::string suffix = job.cluster.empty() ? "" : ';' + job.cluster;
+    return write_stdout(fmt::format("{}{}\n", job.id, suffix));
   }
-  const std::string behind = job.cluster.empty() ? "" : " on cluster " + job.cluster;
-  return write_stdout(fmt::format("Submitted batch job {}{}\n", job.id, behind));
+  const std::string suffix = job.cluster.empty() ? "" : " on cluster " + job.cluster;
+  return write_stdout(fmt::format("Submitted batch job {}{}\n", job.id, suffix));
 }
 
 /// Releases a held job.
@@ -169,10 +169,10 @@ Result<int> submit_held(
   const auto has = [&](const char* option) {
     return sbatch.find(option) != nullptr || lines.find(option) != nullptr;
   };
-  const auto told = pass_on(job, has("parsable"));
+  const auto shown = pass_on(job, has("parsable"));
   Result<void> done = make_folders(folders, job.id);
   if (done && !has("hold")) done = release(job);
-  if (done) return told ? Result<int>(kExitOk) : told.error();
+  if (done) return shown ? Result<int>(kExitOk) : shown.error();
   return format_error(
       Errc::kIo,
       "job {0} was submitted and is held: {1}; correct this, then run 'scontrol "

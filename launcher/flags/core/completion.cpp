@@ -12,15 +12,15 @@
 namespace ddprun {
 namespace {
 
-/// The words that a flag takes as values; empty if it takes anything else. Upper-case words are
+/// The fixed values that a flag takes; empty if it takes anything else. Upper-case names are
 /// placeholders.
 std::vector<std::string_view> choices_of(const Flag& flag) {
   std::vector<std::string_view> choices;
-  for (const std::string_view word : split(flag.value, '|')) {
+  for (const std::string_view value : split(flag.value, '|')) {
     const bool has_capital =
-        std::ranges::any_of(word, [](char byte) { return byte >= 'A' && byte <= 'Z'; });
-    const bool is_word = !word.empty() && word.front() >= 'a' && word.front() <= 'z';
-    if (is_word && !has_capital) choices.push_back(word);
+        std::ranges::any_of(value, [](char byte) { return byte >= 'A' && byte <= 'Z'; });
+    const bool is_fixed = !value.empty() && value.front() >= 'a' && value.front() <= 'z';
+    if (is_fixed && !has_capital) choices.push_back(value);
   }
   return choices;
 }

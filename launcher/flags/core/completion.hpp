@@ -8,7 +8,7 @@
 namespace ddprun {
 
 /// A completion script for `shell`, "bash" or "zsh": completes options up to the script, the values
-/// of flags that take one of a few words, and file names everywhere else.
+/// of flags that take one of a few fixed values, and file names everywhere else.
 std::string completion_script(std::string_view shell);
 
 }  // namespace ddprun

@@ -145,7 +145,7 @@ Result<CommandLine> read_command_line(
     const auto& [flag, spelled, value] = *apart;
     const bool is_question = flag->apply == nullptr;
     if (is_question && flag->value.empty()) {
-      line.asks = flag->name == "help" ? Asks::kHelp : Asks::kVersion;
+      line.action = flag->name == "help" ? Action::kHelp : Action::kVersion;
       return line;
     }
     const bool takes_value = !flag->value.empty();
@@ -163,7 +163,7 @@ Result<CommandLine> read_command_line(
       if (given.text != "bash" && given.text != "zsh") {
         return invalid_argument("{} '{}': expected bash or zsh", spelled, given.text);
       }
-      line.asks = Asks::kCompletion;
+      line.action = Action::kCompletion;
       line.shell = std::move(given.text);
       return line;
     }

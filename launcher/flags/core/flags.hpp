@@ -58,7 +58,8 @@ const Flag& flag_named(std::string_view name);
 /// "PET_NPROC_PER_NODE"; empty if the flag has none.
 std::string variable_of(const Flag& flag);
 
-enum class Asks : std::uint8_t {
+/// What the command line selects.
+enum class Action : std::uint8_t {
   kRun,
   kHelp,
   kVersion,
@@ -67,10 +68,10 @@ enum class Asks : std::uint8_t {
 };
 
 struct CommandLine {
-  Asks asks = Asks::kRun;
+  Action action = Action::kRun;
   std::map<std::string_view, Given> given;  // by name; switches that are on have "1"
   std::vector<std::string> rest;            // the script and its arguments
-  std::string shell;                        // when asks == kCompletion: "bash" or "zsh"
+  std::string shell;                        // when action == kCompletion: "bash" or "zsh"
   bool has_others = false;  // the step has other nodes, so a rendezvous even for one
 };
 

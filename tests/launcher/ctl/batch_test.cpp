@@ -87,8 +87,8 @@ TEST(SubmitWords, RefuseAnotherPlaceForTheJob) {
 }
 
 TEST(SubmitWords, MayAskForHelpAlone) {
-  EXPECT_TRUE(parse_submit({"--help"}).value().asks_help);
-  EXPECT_TRUE(parse_submit({"-h"}).value().asks_help);
+  EXPECT_TRUE(parse_submit({"--help"}).value().wants_help);
+  EXPECT_TRUE(parse_submit({"-h"}).value().wants_help);
 }
 
 TEST(Checksum, HasSoManyHexDigits) {

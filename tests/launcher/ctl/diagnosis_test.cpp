@@ -231,7 +231,7 @@ PythonInstallation python() {
       .error = {},
       .program = "/v/bin/python",
       .starts = "",
-      .untold = {},
+      .unknown_why = {},
       .version = "3.11",
       .torch = "2.11.0+cu130",
       .cuda = "13.0",
@@ -264,7 +264,7 @@ TEST(JudgePython, TellsWhichOneAScriptStarts) {
       well("/p/shims/python, which starts /p/versions/3.11.4/bin/python3 (3.11), torch 2.11.0"));
   shim.torch.clear();
   EXPECT_THAT(judge_python(shim), wrong("python3 (3.11) has no torch", "PYTHON_EXEC"));
-  shim.untold = make_error(Errc::kTimedOut, "no answer");
+  shim.unknown_why = make_error(Errc::kTimedOut, "no answer");
   EXPECT_THAT(
       judge_python(shim), wrong("is a script that starts an unknown Python: no answer", "--limit"));
   EXPECT_TRUE(judge_python(shim).is_well());

@@ -117,21 +117,21 @@ TEST(JudgeHostName, MustBeKnownWhereThereAreOthers) {
   EXPECT_THAT(judge_host_name("n0", unknown, Others::kYes), wrong("unknown", "/etc/hosts"));
 }
 
-Encounter met(const std::string& node, Duration ahead = {}, Duration doubt = {}) {
+NodeConnectivity connected(const std::string& node, Duration ahead = {}, Duration doubt = {}) {
   return {.node = node, .error = {}, .was_heard = true, .ahead = ahead, .doubt = doubt};
 }
 
-Encounter missed(const std::string& node, Errc code, bool was_heard = false) {
+NodeConnectivity unreached(const std::string& node, Errc code, bool was_heard = false) {
   return {.node = node, .error = make_error(code, "why; do"), .was_heard = was_heard};
 }
 
-Findings judge(const std::vector<Encounter>& encounters) {
-  return judge_encounters(encounters, 17'001);
+Findings judge(const std::vector<NodeConnectivity>& results) {
+  return judge_connectivity(results, 17'001);
 }
 
-TEST(JudgeEncounters, TellsAllThatAreWellInOneLine) {
+TEST(JudgeConnectivity, TellsAllThatAreWellInOneLine) {
   EXPECT_EQ(
-      judge({met("n1"), met("n2", 250ms), met("n3", -500ms)}),
+      judge({connected("n1"), connected("n2", 250ms), connected("n3", -500ms)}),
       (Findings{
           {.subject = "reach n[1-3]",
            .seen = "connected both ways on TCP port 17001",
@@ -141,27 +141,27 @@ TEST(JudgeEncounters, TellsAllThatAreWellInOneLine) {
            .remedy = ""}}));
 }
 
-TEST(JudgeEncounters, TellsBothDirectionsApart) {
-  Encounter deaf = met("n1");
+TEST(JudgeConnectivity, TellsBothDirectionsApart) {
+  NodeConnectivity deaf = connected("n1");
   deaf.was_heard = false;
   EXPECT_THAT(judge({deaf})[0], wrong("reached it, but it did not reach", "firewall"));
   EXPECT_THAT(
-      judge({missed("n1", Errc::kTimedOut, true)}),
+      judge({unreached("n1", Errc::kTimedOut, true)}),
       ElementsAre(wrong("why, though it reached this node", "firewall")));
-  EXPECT_EQ(judge({missed("n1", Errc::kTimedOut)})[0].seen, "why");
+  EXPECT_EQ(judge({unreached("n1", Errc::kTimedOut)})[0].seen, "why");
 }
 
-TEST(JudgeEncounters, HasARemedyForEachCause) {
-  EXPECT_THAT(judge({missed("n1", Errc::kInvalidArgument)})[0], wrong("why", "/etc/hosts"));
+TEST(JudgeConnectivity, HasARemedyForEachCause) {
+  EXPECT_THAT(judge({unreached("n1", Errc::kInvalidArgument)})[0], wrong("why", "/etc/hosts"));
   EXPECT_THAT(
-      judge({missed("n1", Errc::kProtocol)})[0],
+      judge({unreached("n1", Errc::kProtocol)})[0],
       wrong("why", "stop the program that listens there"));
-  EXPECT_THAT(judge({missed("n1", Errc::kPeerLost)})[0], wrong("why", "which interface"));
+  EXPECT_THAT(judge({unreached("n1", Errc::kPeerLost)})[0], wrong("why", "which interface"));
 }
 
-TEST(JudgeEncounters, HasOneLineForOneCause) {
+TEST(JudgeConnectivity, HasOneLineForOneCause) {
   const auto findings =
-      judge({missed("n1", Errc::kTimedOut), met("n2"), missed("n3", Errc::kTimedOut)});
+      judge({unreached("n1", Errc::kTimedOut), connected("n2"), unreached("n3", Errc::kTimedOut)});
   std::vector<std::string> subjects;
   for (const Finding& finding : findings) {
     subjects.push_back(finding.subject);
@@ -169,22 +169,22 @@ TEST(JudgeEncounters, HasOneLineForOneCause) {
   EXPECT_THAT(subjects, testing::UnorderedElementsAre("reach n2", "reach n[1,3]", "clock of n2"));
 }
 
-TEST(JudgeEncounters, NamesClocksThatAreMoreThanASecondApart) {
-  EXPECT_THAT(judge({met("n1", 1s), met("n2", -1s)})[1], well("1.000 s"));
+TEST(JudgeConnectivity, NamesClocksThatAreMoreThanASecondApart) {
+  EXPECT_THAT(judge({connected("n1", 1s), connected("n2", -1s)})[1], well("1.000 s"));
   EXPECT_THAT(
-      judge({met("n1", 5s), met("n2"), met("n3", -2500ms)})[1],
+      judge({connected("n1", 5s), connected("n2"), connected("n3", -2500ms)})[1],
       wrong("that of n1 is 5.0 s ahead, that of n3 is 2.5 s behind", "chronyd"));
 }
 
-TEST(JudgeEncounters, DoesNotTakeASlowAnswerForAWrongClock) {
-  EXPECT_THAT(judge({met("n1", 1500ms, 600ms)})[1], well("1.500 s"));
-  EXPECT_THAT(judge({met("n1", 1500ms, 400ms)})[1], wrong("1.5 s ahead", "chronyd"));
+TEST(JudgeConnectivity, DoesNotTakeASlowAnswerForAWrongClock) {
+  EXPECT_THAT(judge({connected("n1", 1500ms, 600ms)})[1], well("1.500 s"));
+  EXPECT_THAT(judge({connected("n1", 1500ms, 400ms)})[1], wrong("1.5 s ahead", "chronyd"));
 }
 
-TEST(JudgeEncounters, NamesAFewWrongClocksOfMany) {
-  std::vector<Encounter> all;
+TEST(JudgeConnectivity, NamesAFewWrongClocksOfMany) {
+  std::vector<NodeConnectivity> all;
   for (int node = 1; node <= 9; ++node) {
-    all.push_back(met("n" + std::to_string(node), 5s));
+    all.push_back(connected("n" + std::to_string(node), 5s));
   }
   EXPECT_THAT(judge(all)[1], wrong("that of n4 is 5.0 s ahead and 5 others", "chronyd"));
 }

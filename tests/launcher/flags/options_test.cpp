@@ -92,8 +92,8 @@ TEST(CommandLine, TakesANegativeNumberAsAValueAndRefusesIt) {
 }
 
 TEST(CommandLine, AsksForHelpOrVersionWhateverElseIsMissing) {
-  EXPECT_EQ(read_command_line(Arguments{"--nnodes", "9", "-h"}, {})->asks, Asks::kHelp);
-  EXPECT_EQ(read_command_line(Arguments{"--version"}, {})->asks, Asks::kVersion);
+  EXPECT_EQ(read_command_line(Arguments{"--nnodes", "9", "-h"}, {})->action, Action::kHelp);
+  EXPECT_EQ(read_command_line(Arguments{"--version"}, {})->action, Action::kVersion);
 }
 
 TEST(Variables, CountWhereTheFlagIsNotGiven) {

@@ -28,7 +28,7 @@ constexpr std::uint64_t kProcessesMin = 1'024;
 constexpr char kMakeRoom[] = "free some space there, or choose another directory";
 
 /// Why a directory cannot be written, as (cause, remedy).
-std::pair<std::string, std::string> told_of(const Disk& disk) {
+std::pair<std::string, std::string> seen_and_remedy(const Disk& disk) {
   switch (disk.error) {
     case ENOENT:
       return {"does not exist", "create it (mkdir -p), or mount its file system"};
@@ -90,16 +90,19 @@ int driver_for(std::string_view cuda) {
 
 Finding judge_mask(const Gpus& gpus, const std::string& list) {
   Finding finding{.subject = "gpus", .seen = "", .remedy = ""};
-  const std::string told = fmt::format("CUDA_VISIBLE_DEVICES is '{}'", list);
+  const std::string variable = fmt::format("CUDA_VISIBLE_DEVICES is '{}'", list);
   const int named = static_cast<int>(std::ranges::count(list, ',')) + 1;
   const int visible = visible_devices(list, gpus.permitted);
-  finding.seen = fmt::format("{} of {} are visible: {}", visible, gpus.devices, told);
+  finding.seen = fmt::format("{} of {} are visible: {}", visible, gpus.devices, variable);
   if (visible == 0 && visible_devices(list) == 0) {
-    finding.seen = fmt::format("{}, which hides all {}", told, gpus.devices);
+    finding.seen = fmt::format("{}, which hides all {}", variable, gpus.devices);
     finding.remedy = "unset it, or ask Slurm for GPUs (--gpus-per-node)";
   } else if (visible < named) {
     finding.seen = fmt::format(
-        "{}, but this process may use {} GPUs: CUDA takes only {}", told, gpus.permitted, visible);
+        "{}, but this process may use {} GPUs: CUDA takes only {}",
+        variable,
+        gpus.permitted,
+        visible);
     finding.remedy = "list existing GPUs, counted from 0, or unset it";
   }
   return finding;
@@ -108,13 +111,13 @@ Finding judge_mask(const Gpus& gpus, const std::string& list) {
 }  // namespace
 
 Finding refused(std::string subject, const Error& error, std::string_view remedy) {
-  const std::string& told = error.detail;
-  const std::size_t at = told.rfind("; ");
+  const std::string& detail = error.detail;
+  const std::size_t at = detail.rfind("; ");
   const bool has_remedy = at != std::string::npos;
   return {
       .subject = std::move(subject),
-      .seen = told.substr(0, at),
-      .remedy = has_remedy ? told.substr(at + 2) : std::string(remedy)};
+      .seen = detail.substr(0, at),
+      .remedy = has_remedy ? detail.substr(at + 2) : std::string(remedy)};
 }
 
 std::string size_text(std::uint64_t bytes) {
@@ -141,7 +144,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 Finding judge_disk(const Disk& disk, std::uint64_t bytes_min) {
   Finding finding{.subject = "disk " + disk.path, .seen = "", .remedy = ""};
   if (disk.error != 0) {
-    std::tie(finding.seen, finding.remedy) = told_of(disk);
+    std::tie(finding.seen, finding.remedy) = seen_and_remedy(disk);
     return finding;
   }
   finding.seen =
@@ -159,7 +162,7 @@ Finding judge_disk(const Disk& disk, std::uint64_t bytes_min) {
 Finding judge_shm(const Disk& disk) {
   Finding finding{.subject = "shm", .seen = "", .remedy = ""};
   if (disk.error != 0 && disk.error != ENOSPC) {
-    finding.seen = "/dev/shm: " + told_of(disk).first;
+    finding.seen = "/dev/shm: " + seen_and_remedy(disk).first;
     finding.remedy = "mount a tmpfs there that every user may write to";
     return finding;
   }
@@ -262,8 +265,8 @@ Finding judge_python(const PythonInstallation& python) {
     return finding;
   }
   Finding finding{.subject = "python", .seen = python.program, .remedy = ""};
-  if (python.untold) {
-    finding.seen += " is a script that starts an unknown Python: " + python.untold->detail;
+  if (python.unknown_why) {
+    finding.seen += " is a script that starts an unknown Python: " + python.unknown_why->detail;
     finding.remedy =
         "run it to find out why, set PYTHON_EXEC to that Python, or give a longer --limit";
     finding.is_warning = true;

@@ -105,14 +105,14 @@ Finding judge_gpus(const Gpus& gpus);
 struct PythonInstallation {
   std::optional<Error> error;  // why there is none
   std::string program;
-  std::string starts;           // if it is a script: the Python behind it
-  std::optional<Error> untold;  // if it is a script: why its Python is not known
-  std::string version;          // "3.11"; empty: not known
-  std::string torch;            // "2.11.0+cu130"; empty: no torch
-  std::string cuda;             // that torch was built for: "13.0"; empty: none
-  std::string nccl;             // from its packages: "2.28.9"; empty: none, or not known
-  std::optional<int> driver;    // major version of NVIDIA's driver here: 580
-  int gpus = 0;                 // NVIDIA devices here
+  std::string starts;                // if it is a script: the Python behind it
+  std::optional<Error> unknown_why;  // if it is a script: why its Python is not known
+  std::string version;               // "3.11"; empty: not known
+  std::string torch;                 // "2.11.0+cu130"; empty: no torch
+  std::string cuda;                  // that torch was built for: "13.0"; empty: none
+  std::string nccl;                  // from its packages: "2.28.9"; empty: none, or not known
+  std::optional<int> driver;         // major version of NVIDIA's driver here: 580
+  int gpus = 0;                      // NVIDIA devices here
 };
 
 /// Requires a torch that can use the GPUs of this machine. No torch at all is a warning: ddptrain

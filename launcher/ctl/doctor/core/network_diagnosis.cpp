@@ -96,10 +96,11 @@ bool is_named(const Interface& interface, std::string_view list) {
 }
 
 /// Cause and remedy for one node; both empty: no problem.
-std::pair<std::string, std::string> told_of(const Encounter& met, std::uint16_t port) {
+std::pair<std::string, std::string> seen_and_remedy(
+    const NodeConnectivity& result, std::uint16_t port) {
   const std::string leave_out = "or exclude it (--exclude)";
-  if (!met.error && met.was_heard) return {};
-  if (!met.error) {
+  if (!result.error && result.was_heard) return {};
+  if (!result.error) {
     return {
         "this node reached it, but it did not reach this node",
         fmt::format(
@@ -108,13 +109,13 @@ std::pair<std::string, std::string> told_of(const Encounter& met, std::uint16_t 
             port,
             leave_out)};
   }
-  const std::string why = met.error->detail.substr(0, met.error->detail.rfind("; "));
+  const std::string why = result.error->detail.substr(0, result.error->detail.rfind("; "));
   const std::string seen =
-      fmt::format("{}{}", why, met.was_heard ? ", though it reached this node" : "");
-  if (met.error->is(Errc::kInvalidArgument)) {
+      fmt::format("{}{}", why, result.was_heard ? ", though it reached this node" : "");
+  if (result.error->is(Errc::kInvalidArgument)) {
     return {seen, "add the name to this node's /etc/hosts or DNS, " + leave_out};
   }
-  if (met.error->is(Errc::kProtocol)) {
+  if (result.error->is(Errc::kProtocol)) {
     return {
         seen, fmt::format("stop the program that listens there, or choose another port (--port)")};
   }
@@ -127,31 +128,31 @@ std::pair<std::string, std::string> told_of(const Encounter& met, std::uint16_t 
           leave_out)};
 }
 
-Finding judge_clocks(std::span<const Encounter> encounters) {
+Finding judge_clocks(std::span<const NodeConnectivity> results) {
   std::vector<std::string> nodes;
   std::vector<std::string> wrong;
   double largest_s = 0;
-  for (const Encounter& met : encounters) {
-    if (met.error) continue;
-    nodes.push_back(met.node);
-    const double ahead_s = to_seconds(met.ahead);
+  for (const NodeConnectivity& result : results) {
+    if (result.error) continue;
+    nodes.push_back(result.node);
+    const double ahead_s = to_seconds(result.ahead);
     const double apart_s = std::abs(ahead_s);
     largest_s = std::max(largest_s, apart_s);
-    if (apart_s - to_seconds(met.doubt) <= kApartMaxS) continue;
+    if (apart_s - to_seconds(result.doubt) <= kApartMaxS) continue;
     wrong.push_back(fmt::format(
-        "that of {} is {:.1f} s {}", met.node, apart_s, ahead_s > 0 ? "ahead" : "behind"));
+        "that of {} is {:.1f} s {}", result.node, apart_s, ahead_s > 0 ? "ahead" : "behind"));
   }
   Finding finding{.subject = "", .seen = "", .remedy = ""};
   if (nodes.empty()) return finding;
   finding.subject = fmt::format("clock of {}", fold_hostlist(nodes));
   finding.seen = fmt::format("at most {:.3f} s from this node's", largest_s);
   if (!wrong.empty()) {
-    constexpr std::size_t kToldMax = 4;
-    const std::size_t told = std::min(wrong.size(), kToldMax);
+    constexpr std::size_t kShownMax = 4;
+    const std::size_t shown = std::min(wrong.size(), kShownMax);
     finding.seen = fmt::format(
         "{}{}",
-        fmt::join(std::span(wrong).first(told), ", "),
-        wrong.size() > told ? fmt::format(" and {} others", wrong.size() - told) : "");
+        fmt::join(std::span(wrong).first(shown), ", "),
+        wrong.size() > shown ? fmt::format(" and {} others", wrong.size() - shown) : "");
     finding.remedy = "run chronyd, ntpd or systemd-timesyncd on each of them";
   }
   return finding;
@@ -233,20 +234,21 @@ Finding judge_host_name(
   return finding;
 }
 
-Findings judge_encounters(std::span<const Encounter> encounters, std::uint16_t port) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> nodes_by_told;
-  for (const Encounter& met : encounters) {
-    nodes_by_told[told_of(met, port)].push_back(met.node);
+Findings judge_connectivity(std::span<const NodeConnectivity> results, std::uint16_t port) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> nodes_by_diagnosis;
+  for (const NodeConnectivity& result : results) {
+    nodes_by_diagnosis[seen_and_remedy(result, port)].push_back(result.node);
   }
   Findings findings;
-  for (const auto& [told, nodes] : nodes_by_told) {
-    const bool is_well = told.first.empty();
+  for (const auto& [diagnosis, nodes] : nodes_by_diagnosis) {
+    const bool is_well = diagnosis.first.empty();
     findings.push_back(
         {.subject = "reach " + fold_hostlist(nodes),
-         .seen = is_well ? fmt::format("connected both ways on TCP port {}", port) : told.first,
-         .remedy = told.second});
+         .seen =
+             is_well ? fmt::format("connected both ways on TCP port {}", port) : diagnosis.first,
+         .remedy = diagnosis.second});
   }
-  if (Finding clocks = judge_clocks(encounters); !clocks.subject.empty()) {
+  if (Finding clocks = judge_clocks(results); !clocks.subject.empty()) {
     findings.push_back(std::move(clocks));
   }
   return findings;

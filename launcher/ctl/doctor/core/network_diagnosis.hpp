@@ -43,7 +43,7 @@ Finding judge_host_name(
     const std::string& name, const Result<std::vector<std::string>>& addresses, Others others);
 
 /// The connections between this node and another node of its step.
-struct Encounter {
+struct NodeConnectivity {
   std::string node;
   std::optional<Error> error;  // why it could not be reached; none: it was reached
   bool was_heard = false;      // whether it reached this node
@@ -52,9 +52,9 @@ struct Encounter {
 };
 
 /// One line for all nodes without a problem, and one for each cause of a problem.
-/// REQUIRES: there is at least one encounter, and each node is a host as expand_hostlist()
+/// REQUIRES: there is at least one node, and each node is a host as expand_hostlist()
 /// yields it.
-Findings judge_encounters(std::span<const Encounter> encounters, std::uint16_t port);
+Findings judge_connectivity(std::span<const NodeConnectivity> results, std::uint16_t port);
 
 /// The message that two doctors of a step send each other, in both directions.
 struct Greeting {

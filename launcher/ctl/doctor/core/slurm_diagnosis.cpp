@@ -50,10 +50,10 @@ Finding judge_hostlist(const std::string& list, const Environment& environment) 
   Finding finding{.subject = "hostlist", .seen = "", .remedy = ""};
   const auto hosts = expand_hostlist(list);
   if (!hosts) return refused("hostlist", hosts.error(), kDoNotSet);
-  const std::string told = value_of(environment, "SLURM_JOB_NUM_NODES");
+  const std::string setting = value_of(environment, "SLURM_JOB_NUM_NODES");
   finding.seen = fmt::format("SLURM_JOB_NODELIST '{}' is {} hosts", excerpt(list), hosts->size());
-  if (!told.empty() && parse_int<std::size_t>(told) != hosts->size()) {
-    finding.seen += fmt::format(", but SLURM_JOB_NUM_NODES is '{}'", excerpt(told));
+  if (!setting.empty() && parse_int<std::size_t>(setting) != hosts->size()) {
+    finding.seen += fmt::format(", but SLURM_JOB_NUM_NODES is '{}'", excerpt(setting));
     finding.remedy = kDoNotSet;
   }
   auto sorted = *hosts;

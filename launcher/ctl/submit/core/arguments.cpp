@@ -20,7 +20,7 @@ Result<SubmitOptions> parse_submit(const std::vector<std::string>& arguments) {
   SubmitOptions options;
   for (SbatchOption& option : std::exchange(command->options, {})) {
     if (option.name == "help" || option.name == "h") {
-      options.asks_help = true;
+      options.wants_help = true;
     } else if (option.name == "dry-run") {
       if (!option.value.empty()) return refused("--dry-run takes no value");
       options.dry_run = true;
@@ -32,7 +32,7 @@ Result<SubmitOptions> parse_submit(const std::vector<std::string>& arguments) {
     }
   }
   options.sbatch = *std::move(command);
-  if (options.asks_help) return options;
+  if (options.wants_help) return options;
   const bool is_wrapped = options.sbatch.find("wrap") != nullptr;
   if (is_wrapped && !options.sbatch.rest.empty())
     return refused("give a SCRIPT or --wrap, not both");

@@ -13,7 +13,7 @@ namespace ddprun {
 
 /// Has either a script or --wrap, never both.
 struct SubmitOptions {
-  bool asks_help = false;  // then the other members are unused
+  bool wants_help = false;  // then the other members are unused
   bool dry_run = false;
   std::string code_dir;  // empty: in the repository itself
   SbatchCommand sbatch;  // without our options
