@@ -122,7 +122,7 @@ std::optional<std::string> Checkpoints::save(
   if (written && is_new_best) written = write_torch_file(directory_ / best, *value);
   if (!written) {
     write_stderr(fmt::format(
-        "ddptrain: --checkpoint-style: checkpoint not written, training goes on: {}\n",
+        "ddptrain: --checkpoint-style: checkpoint not written, training continues: {}\n",
         written.error().detail));
     return std::nullopt;
   }

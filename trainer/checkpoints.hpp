@@ -36,7 +36,7 @@ class Checkpoints {
   Result<void> open() const;
 
   /// Writes the file of this moment, if one is due; `at` is where the next epoch begins. Replaces
-  /// it in one step. Yields its path. A full disk is reported on stderr, and training goes on.
+  /// it in one step. Yields its path. A full disk is reported on stderr, and training continues.
   std::optional<std::string> save(
       const TrainPosition& at, const TrainedTensors& trained, const Facts& facts) const;
 

@@ -120,7 +120,7 @@ void Profiler::save() {
     return;
   }
   write_stderr(fmt::format(
-      "ddptrain: rank {}: no profile of steps {} to {}: cannot write '{}'; training goes on\n",
+      "ddptrain: rank {}: no profile of steps {} to {}: cannot write '{}'; training continues\n",
       context_.rank,
       first_step_ + 1,
       step_ + 1,

@@ -94,7 +94,7 @@ Result<Sink> open_tensorboard(
 
 void warn(const std::string& name, const Error& why) {
   write_stderr(fmt::format(
-      "ddptrain: {}: {}; nothing more is written there, training goes on\n", name, why.detail));
+      "ddptrain: {}: {}; nothing more is written there, training continues\n", name, why.detail));
 }
 
 }  // namespace

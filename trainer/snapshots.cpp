@@ -417,7 +417,7 @@ Result<void> Snapshots::told_failure(const std::optional<Error>& failure) {
   if (failure->is(Errc::kCancelled)) return *failure;
   // The previous snapshot is still intact, so nothing is lost by continuing.
   write_stderr(fmt::format(
-      "ddptrain: no snapshot at step {}, training goes on: {}\n", saving_step_, failure->detail));
+      "ddptrain: no snapshot at step {}, training continues: {}\n", saving_step_, failure->detail));
   return {};
 }
 

@@ -91,7 +91,7 @@ class Training {
   std::unique_ptr<Loader> make_loader(const SampleSource& source) const;
   Result<void> build();
   std::vector<std::int64_t> share_of_test() const;
-  Result<void> take_up();
+  Result<void> resume();
   void link() const;
   Result<void> announce();
   bool has_more_to_train() const;
@@ -176,7 +176,7 @@ class Training {
 Result<TrainEnd> Training::run() {
   auto done = open();
   if (done) done = build();
-  if (done && !options_.evaluated) done = take_up();
+  if (done && !options_.evaluated) done = resume();
   if (done) done = announce();
   phases_.skip(now_s());  // setup time belongs to no step
   throughput_ = Throughput(now_s());
@@ -313,7 +313,7 @@ std::vector<std::int64_t> Training::share_of_test() const {
 }
 
 /// Resumes from a snapshot, if there is one.
-Result<void> Training::take_up() {
+Result<void> Training::resume() {
   std::vector<std::string> extras = Stepper::state_names(options_);
   extras.emplace_back(kSamplesOfRun);
   if (!device_.place().is_cpu()) extras.emplace_back(kGeneratorOffset);
@@ -735,8 +735,8 @@ Result<void> Training::finish() {
   }
   if (!last_evaluation_) return report_stop();  // the last snapshot is already on disk
   const auto& evaluation = *last_evaluation_;
-  const std::int64_t behind = options_.evaluated ? 0 : 1;
-  const Progress last{.epoch = at_.progress.epoch - behind, .step = at_.progress.step};
+  const std::int64_t back = options_.evaluated ? 0 : 1;
+  const Progress last{.epoch = at_.progress.epoch - back, .step = at_.progress.step};
   const auto figures = device_.figures();
   std::optional<LoaderCeiling> ceiling;
   if (options_.model.kind == ModelKind::kDummy && throughput_.samples() > 0) {

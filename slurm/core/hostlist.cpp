@@ -266,8 +266,8 @@ Result<std::vector<int>> expand_counts(std::string_view text) {
     const auto count = parse_int<int>(piece.substr(0, open));
     auto times = std::optional<std::size_t>(1);
     if (open != std::string_view::npos) {
-      const std::string_view behind = piece.substr(open + 2);
-      times = behind.ends_with(')') ? parse_int<std::size_t>(behind.substr(0, behind.size() - 1))
+      const std::string_view suffix = piece.substr(open + 2);
+      times = suffix.ends_with(')') ? parse_int<std::size_t>(suffix.substr(0, suffix.size() - 1))
                                     : std::nullopt;
     }
     if (!count || *count < 1 || *count > kCountMax || !times || *times < 1) {

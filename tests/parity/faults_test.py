@@ -107,7 +107,7 @@ class Faults(unittest.TestCase):
             for word in words:
                 self.assertIn(word, err)
 
-    def test_weights_that_differ_between_two_ranks_blame_neither(self):
+    def test_weights_that_differ_between_two_ranks_name_neither(self):
         self.refused_for_weights_that_differ(2, "the weights of ranks 0 to 1 differ, and there is no majority")
 
     def test_weights_that_differ_on_one_rank_name_it(self):
@@ -118,7 +118,7 @@ class Faults(unittest.TestCase):
     def test_a_disk_that_fills_up_blocks_nothing_and_the_snapshot_before_resumes(self):
         results = self.run_ranks(*self.snapshots, "--inject", "diskfull@9", "--inject", "kill@30")
         self.assertEqual(-signal.SIGKILL, results[0][0])
-        self.assertIn("no snapshot at step 12, training goes on: No space left on device", results[0][2])
+        self.assertIn("no snapshot at step 12, training continues: No space left on device", results[0][2])
         self.assert_ends_as_without_faults()
 
     def test_of_corrupt_snapshots_the_newest_whole_one_resumes(self):

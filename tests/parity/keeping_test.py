@@ -155,7 +155,7 @@ class Best(Keeping):
         flags = [*CONVNET, "--epochs", "3", "--keep-best", "loss", "--keep-snapshots", "1",
                  "--snapshot-dir", self.snapshots]
         _, err = self.train(*flags, "--inject", "diskfull@40")
-        self.assertEqual(2, err.count("training goes on: No space left"), err)
+        self.assertEqual(2, err.count("training continues: No space left"), err)
         self.assertEqual(0, self.manifests()[0]["best"]["epoch"])
         self.train(*flags)
         self.assertGreater(self.manifests()[0]["best"]["epoch"], 0)

@@ -82,7 +82,7 @@ class Profile(unittest.TestCase):
 
     def test_a_trace_that_cannot_be_written_ends_no_training(self):
         _, results = self.train("--profile", "/proc")  # not even root can create files there
-        self.assertRegex(results[1][2], r"ddptrain: rank 1: no profile of steps 5 to 6: .* training goes on")
+        self.assertRegex(results[1][2], r"ddptrain: rank 1: no profile of steps 5 to 6: .* training continues")
 
     def test_a_directory_that_cannot_be_made_is_refused_before_the_first_step(self):
         file = pathlib.Path(self.enterContext(tempfile.NamedTemporaryFile()).name)

@@ -335,7 +335,7 @@ class Resume(unittest.TestCase):
             command("--epochs", "1", "--snapshot-dir", self.path("snapshots")), preexec_fn=limit,
             restore_signals=False, capture_output=True, text=True)
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertRegex(ended.stderr, r"training goes on: cannot write .*: File too large\n$")
+        self.assertRegex(ended.stderr, r"training continues: cannot write .*: File too large\n$")
 
     def test_an_unwritable_snapshot_directory_is_refused(self):
         pathlib.Path(self.path("file")).write_text("")

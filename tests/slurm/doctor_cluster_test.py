@@ -15,7 +15,7 @@ import unittest
 from cluster import Cluster, skip_without_cluster
 
 options = argparse.Namespace()
-PATIENT = ("--limit=60", "--wait=60")  # long enough for a busy machine; the doctors end as soon as they have met
+PATIENT = ("--limit=60", "--wait=60")  # long enough for a busy machine; the doctors end as soon as all are connected
 SHORT = ("--limit=10", "--wait=15")  # for nodes that cannot be reached anyway
 PORT = 4242  # of a network that no other process sees
 LISTEN = ("import socket, sys\n"

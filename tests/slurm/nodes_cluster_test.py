@@ -114,7 +114,7 @@ class Nodes(unittest.TestCase):
                         for rank in {moment.rank for moment in second})
             samples.append((begun - at) / 1e6 - 1e3 * (LEASE_S + MARGIN_S))
             self.after(job, first[0].key, second[0].ns, lost)
-        print(f"{what}: the new round runs {min(samples):.0f} to {max(samples):.0f} ms behind lease + margin, "
+        print(f"{what}: the new round runs {min(samples):.0f} to {max(samples):.0f} ms after lease + margin, "
               f"median {statistics.median(samples):.0f}, of {len(samples)}", flush=True)
 
     def after(self, job, key, second_ns, lost):

@@ -157,7 +157,7 @@ def wait_for_step(job, first):
         records = [json.loads(line) for line in lines if line.endswith("}")]
         begun = {record["rank"]: record["step"] for record in reversed(records)}
         if len(begun) == WORLD:
-            return expect(set(begun.values()) == {first}, f"goes on with {begun}, not {first}", job)
+            return expect(set(begun.values()) == {first}, f"continues with {begun}, not {first}", job)
         expect(time.monotonic() < deadline, "the next run does not begin", job)
         time.sleep(POLL_S)
 
@@ -199,7 +199,7 @@ def drill(cluster, slot, kind, name, moment, final):
     known = cluster.wait_until_over(job.id, timeout=2 * PATIENCE_S)
     expect((known["JobState"], known["ExitCode"]) == ("COMPLETED", "0:0"), "it does not complete", job)
     for rank, of_rank in job.take_trace().items():
-        expect(of_rank == list(range(step + 1, STEPS + 1)), f"rank {rank} goes on with {of_rank[:3]}", job)
+        expect(of_rank == list(range(step + 1, STEPS + 1)), f"rank {rank} continues with {of_rank[:3]}", job)
     expect(final in job.output(), f"the end is not that of a run without a stop, {final}", job)
     return step
 

@@ -40,7 +40,7 @@ def setUpModule():
     skip_without_cluster()
 
 
-class Meeting(unittest.TestCase):
+class Rendezvous(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = cls.enterClassContext(Cluster(4))
@@ -148,11 +148,11 @@ class Steps(unittest.TestCase):
         stop = self.cluster.shared / f"stop{number}"
         nodes = chance.choice((("node[0-1]", "node[0-1]"), ("node[0-1]", "node[2-3]"), ("node[2-3]", "node[0-1]")))
         host = chance.choice(("node0", self.cluster.run("hostname", "-I", node="node0").stdout.split()[0]))
-        meets = [("--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}"),
-                 (f"--master-addr={host}", f"--master-port={port}"),
-                 (f"--master-port={port}",)]
+        endpoints = [("--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}"),
+                     (f"--master-addr={host}", f"--master-port={port}"),
+                     (f"--master-port={port}",)]
         # The last one means the first node of each step.
-        place = chance.choice(meets if nodes[0] == nodes[1] == "node[0-1]" else meets[:2])
+        place = chance.choice(endpoints if nodes[0] == nodes[1] == "node[0-1]" else endpoints[:2])
         count = chance.choice(((), ("--nnodes=2",)))  # of each
         steps = []
         for name, where in zip("ab", nodes):

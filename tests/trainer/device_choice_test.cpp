@@ -19,10 +19,10 @@ TEST(ChooseGpu, TakesTheOnlyOneThatALauncherShows) {
 }
 
 TEST(ChooseGpu, SharesNoneAmongRanks) {
-  const auto behind = choose_gpu({.local_rank = 2, .local_world = 3}, 2);
-  ASSERT_FALSE(behind);
+  const auto surplus = choose_gpu({.local_rank = 2, .local_world = 3}, 2);
+  ASSERT_FALSE(surplus);
   EXPECT_THAT(
-      behind.error().detail, HasSubstr("LOCAL_RANK is 2 of 3, but this process sees 2 GPUs"));
+      surplus.error().detail, HasSubstr("LOCAL_RANK is 2 of 3, but this process sees 2 GPUs"));
   // All ranks get the error, not only those without a GPU.
   EXPECT_FALSE(choose_gpu({.local_rank = 0, .local_world = 3}, 2));
   EXPECT_FALSE(choose_gpu({.local_rank = 0, .local_world = 2}, 1));

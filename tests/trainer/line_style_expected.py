@@ -133,7 +133,7 @@ def main():
     with open(options.check, encoding="utf-8", newline="") as file:
         if file.read() == table():
             return 0
-    print(f"{options.check} is not what this Python writes; make it anew with {sys.argv[0]}")
+    print(f"{options.check} is not what this Python writes; write it again with {sys.argv[0]}")
     return 1
 
 

@@ -24,7 +24,7 @@ TEST(Replicas, AreAsMostOfThem) {
   EXPECT_THAT(odd_ranks(fingerprints({1, 7, 2, 7, 3})), ElementsAre(0, 2, 4));
 }
 
-TEST(Replicas, BlameNobodyAloneWhereNoMostAreAlike) {
+TEST(Replicas, NameNoneIfNoMajorityIsAlike) {
   EXPECT_THAT(odd_ranks(fingerprints({9, 7})), ElementsAre(0, 1));
   EXPECT_THAT(odd_ranks(fingerprints({7, 9, 9, 7})), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(odd_ranks(fingerprints({7, 9, 9, 7, 7})), ElementsAre(1, 2));

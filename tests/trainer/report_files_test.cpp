@@ -105,7 +105,7 @@ TEST_F(ReportFilesTest, AFileThatFailsLaterIsNamedOnce) {
   EXPECT_EQ(
       said,
       "ddptrain: --csv-file: /dev/full: No space left on device; nothing more is written there, "
-      "training goes on\n");
+      "training continues\n");
 }
 
 TEST_F(ReportFilesTest, AFullDiskUnderTheMetricsFileIsAnError) {

@@ -292,7 +292,7 @@ TEST_F(Snapshots, AreLookedAtWithoutAClaim) {
   const auto seen = peek_newest(directory_);
   ASSERT_TRUE(seen && *seen);
   EXPECT_EQ((*seen)->name, newest);
-  EXPECT_TRUE(owner->write(TrainingState(3, kBytes).state())) << "the owner goes on";
+  EXPECT_TRUE(owner->write(TrainingState(3, kBytes).state())) << "the owner continues";
 
   damage(owner->path_of({.claim = newest.claim, .step = 3}) / "manifest.json");
   const auto sound = peek_newest(directory_);

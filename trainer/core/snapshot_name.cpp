@@ -30,7 +30,7 @@ std::optional<std::uint64_t> read_claim(std::string_view text) {
 }
 
 /// The text after `prefix`; none if it does not begin with it.
-std::optional<std::string_view> behind(std::string_view prefix, std::string_view text) {
+std::optional<std::string_view> after_prefix(std::string_view prefix, std::string_view text) {
   if (!text.starts_with(prefix)) return std::nullopt;
   return text.substr(prefix.size());
 }
@@ -77,13 +77,13 @@ SnapshotEntries sort_entries(const std::vector<std::string>& names) {
     if (const auto snapshot = SnapshotName::parse(name)) {
       note(snapshot->claim);
       entries.snapshots.push_back(*snapshot);
-    } else if (const auto number = behind(kClaimPrefix, name)) {
+    } else if (const auto number = after_prefix(kClaimPrefix, name)) {
       if (const auto claim = read_claim(*number)) keep(entries.claims, name, *claim);
-    } else if (const auto inner = behind(kPartialPrefix, name)) {
+    } else if (const auto inner = after_prefix(kPartialPrefix, name)) {
       if (const auto partial = SnapshotName::parse(*inner)) {
         keep(entries.partial, name, partial->claim);
       }
-    } else if (const auto swept = behind(kSweptPrefix, name)) {
+    } else if (const auto swept = after_prefix(kSweptPrefix, name)) {
       if (const auto claim = read_claim(swept->substr(0, swept->find('-')))) {
         keep(entries.swept, name, *claim);
       }

@@ -38,7 +38,7 @@ start_time() {
   echo "${stat[19]}"
 }
 
-# A zombie has ended already; only whoever started it has yet to notice.
+# A zombie has ended already; only its parent has yet to notice.
 running() {
   local stat
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1

@@ -82,7 +82,7 @@ TEST_F(NvtxRangesTest, HaveTheNamesOfThePhasesAndNest) {
 TEST_F(NvtxRangesTest, AreThereDuringACaptureAlone) {
   { const PhaseRange before(kTrainRange); }
   { const NvtxRanges ranges; }
-  { const PhaseRange behind(kTrainRange); }
+  { const PhaseRange after(kTrainRange); }
   EXPECT_THAT(g_heard, IsEmpty());
 }
 
