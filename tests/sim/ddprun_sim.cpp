@@ -27,7 +27,7 @@ using Real = std::chrono::steady_clock;
 
 struct Totals {
   std::uint64_t schedules = 0;
-  std::uint64_t happenings = 0;
+  std::uint64_t events = 0;
   std::uint64_t rounds = 0;
   std::uint64_t failovers = 0;
   std::uint64_t jobs_done = 0;
@@ -37,12 +37,12 @@ struct Totals {
 void print(const Totals& totals, Real::time_point since) {
   const double seconds = std::chrono::duration<double>(Real::now() - since).count();
   fmt::print(
-      "{} schedules in {:.1f} s: {:.0f} a second; {} happenings, {} rounds, {} failovers, {} jobs "
-      "done, {} lost for want of a majority or of nodes; no rule broken\n",
+      "{} schedules in {:.1f} s: {:.0f} a second; {} events, {} rounds, {} failovers, {} jobs "
+      "done, {} lost without a majority or enough nodes; no rule broken\n",
       totals.schedules,
       seconds,
       static_cast<double>(totals.schedules) / seconds,
-      totals.happenings,
+      totals.events,
       totals.rounds,
       totals.failovers,
       totals.jobs_done,
@@ -52,7 +52,7 @@ void print(const Totals& totals, Real::time_point since) {
 bool try_seed(std::uint64_t seed, Totals& totals) {
   const Outcome outcome = run_schedule(seed);
   ++totals.schedules;
-  totals.happenings += outcome.happenings;
+  totals.events += outcome.events;
   totals.rounds += static_cast<std::uint64_t>(outcome.rounds);
   if (outcome.terms > 1) {
     totals.failovers += static_cast<std::uint64_t>(outcome.terms - 1);

@@ -103,8 +103,8 @@ class Scenario {
 
  private:
   bool run(Duration longest, const std::function<bool()>& is_over) {
-    constexpr std::uint64_t kHappeningsMax = 1'000'000;
-    return world_.run(now() + longest, world_.happened() + kHappeningsMax, is_over);
+    constexpr std::uint64_t kEventsMax = 1'000'000;
+    return world_.run(now() + longest, world_.happened() + kEventsMax, is_over);
   }
 
   World world_;

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kTrouble = 60s;
 constexpr auto kQuiet = 240s;  // long enough for every timeout, one after the other
-constexpr std::uint64_t kHappeningsMax = 300'000;
+constexpr std::uint64_t kEventsMax = 300'000;
 
 /// Cuts a part of the nodes off from the rest, both ways or one way, for a while.
 void partition(World& world, Cluster& cluster, int nodes) {
@@ -180,9 +180,8 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
     cluster.begin_quiet();
   });
 
-  const bool ended = world.run(world.now() + kTrouble + kQuiet, kHappeningsMax, [&] {
-    return !cluster.violations().empty();
-  });
+  const bool ended = world.run(
+      world.now() + kTrouble + kQuiet, kEventsMax, [&] { return !cluster.violations().empty(); });
   Outcome outcome;
   outcome.violations = cluster.violations();
   if (!ended) outcome.violations.emplace_back("a busy loop: too much happens");
@@ -191,7 +190,7 @@ Outcome run_schedule(std::uint64_t seed, bool keeps_log) {
     outcome.violations = cluster.violations();
   }
   outcome.log = cluster.log();
-  outcome.happenings = world.happened();
+  outcome.events = world.happened();
   outcome.rounds = cluster.rounds_started();
   outcome.terms = cluster.newest_term();
   for (const auto& [node, status] : cluster.finished()) {

@@ -14,7 +14,7 @@ namespace ddprun::sim {
 struct Outcome {
   std::vector<std::string> violations;  // empty: every rule held
   std::vector<std::string> log;         // if it was asked for
-  std::uint64_t happenings = 0;
+  std::uint64_t events = 0;
   int rounds = 0;
   std::int64_t terms = 0;
   int succeeded = 0;  // agents that ended with 0

@@ -103,12 +103,12 @@ class Player {
   void run(std::istringstream& in) {
     double seconds = 0;
     in >> seconds;
-    constexpr std::uint64_t kHappeningsMax = 1'000'000;
+    constexpr std::uint64_t kEventsMax = 1'000'000;
     const auto end =
         world_.now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-    world_.run(end, world_.happened() + kHappeningsMax, [] { return false; });
+    world_.run(end, world_.happened() + kEventsMax, [] { return false; });
     world_.at(end, [] {});  // so that the clock shows it
-    world_.run(end, world_.happened() + kHappeningsMax, [] { return false; });
+    world_.run(end, world_.happened() + kEventsMax, [] { return false; });
   }
 
   void isolate(const std::set<int>& nodes) {

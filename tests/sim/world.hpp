@@ -43,10 +43,10 @@ class World {
     in(std::max(Duration::zero(), when - now_), std::move(what));
   }
 
-  /// Runs until `end`, or until `is_over`, or for `happenings_max`. Returns false at that limit.
-  bool run(TimePoint end, std::uint64_t happenings_max, const std::function<bool()>& is_over) {
+  /// Runs until `end`, or until `is_over`, or for `events_max`. Returns false at that limit.
+  bool run(TimePoint end, std::uint64_t events_max, const std::function<bool()>& is_over) {
     while (!plans_.empty() && plans_.top().at <= end && !is_over()) {
-      if (++happened_ > happenings_max) return false;
+      if (++happened_ > events_max) return false;
       const Plan next = plans_.top();
       plans_.pop();
       now_ = next.at;
