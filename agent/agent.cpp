@@ -107,7 +107,7 @@ Agent::Agent(
            .notice_file = notice_file_,
            .tasks = tasks_},
           std::move(inherited),
-          {.news = [this](const WorkerNews& news) { workers_told(news); },
+          {.news = [this](const WorkerNews& news) { on_worker_news(news); },
            .failure_read =
                [this](FailureText text) {
                  feed(RendezvousNode::FailureRead{.text = std::move(text)});
@@ -215,7 +215,7 @@ int Agent::wind_up(int status) {
   if (status == kExitOk && workers_.keeps_leftovers()) guard_.keep_leftovers();
   if (sampler_) sampler_->finish(Clock::now() + kEndPatience);
   streams_->finish(Clock::now() + kEndPatience);
-  if (stopped_by_ != 0 && !is_said_elsewhere_) journal_->report(last_words(status));
+  if (stopped_by_ != 0 && !is_reported_elsewhere_) journal_->report(end_text(status));
   // If it fails, so does the second one below, which reports it.
   static_cast<void>(journal_->flush(Clock::now() + kEndPatience));
   for (const int stuck : consoles_->flush(kEndPatience)) {
@@ -244,7 +244,7 @@ void Agent::record_after_end(std::string event, const std::string& text) {
   report("{}", text);
 }
 
-std::string Agent::last_words(int status) const {
+std::string Agent::end_text(int status) const {
   const bool is_notice = contract::is_notice(stopped_by_);
   const bool has_saved = is_notice && status == plan_.notice.exit_status;
   std::string text = fmt::format("told to stop by {}", signal_name(stopped_by_));
@@ -259,9 +259,9 @@ std::string Agent::last_words(int status) const {
 }
 
 void Agent::stop_by(int signal) {
-  JournalEntry told = workers_.entry("told_to_stop");
-  told.signal = signal;
-  journal_->record(told);
+  JournalEntry entry = workers_.entry("told_to_stop");
+  entry.signal = signal;
+  journal_->record(entry);
   if (stopped_by_ == 0) stopped_by_ = signal;
   const bool is_at_once = workers_.signalled(signal);
   // All workers have exited with 0; what they left behind is ended first.
@@ -273,7 +273,7 @@ void Agent::stop_by(int signal) {
       .signal = is_at_once ? SIGKILL : signal, .whole_job = !plan_.slurm_step.empty()});
 }
 
-void Agent::workers_told(const WorkerNews& news) {
+void Agent::on_worker_news(const WorkerNews& news) {
   const bool run = is_under_way(news.state);
   if (!run) guard_.workers_run(false);
   if (news.state == WorkersState::kRunning) announce(workers_.master());
@@ -346,7 +346,7 @@ void Agent::perform(const effects::StartWorkers& effect) {
   }
   WorkerNews none;
   none.round = effect.round;
-  workers_told(none);
+  on_worker_news(none);
 }
 
 /// For `ddpctl status` on this host. The job runs without it as well, so nothing waits for it.
@@ -388,7 +388,7 @@ void Agent::perform(const effects::StopWorkers& effect) {
 void Agent::perform(const effects::KillWorkers& effect) {
   // Not once it was told to end: Slurm sends SIGCONT before each SIGTERM.
   if (suspension_.ends_lease() && stopped_by_ == 0) return come_back();
-  if (!effect.is_said_later) {
+  if (!effect.is_reported_later) {
     journal_->report(fmt::format(
         "{}, so the workers of this node are killed; next: restarting them once enough nodes have "
         "joined",
@@ -416,9 +416,9 @@ void Agent::perform(const effects::Note& effect) {
 void Agent::perform(const effects::Finish& effect) {
   why_ = effect.why;
   speaks_for_job_ = effect.speaks_for_job;
-  is_said_elsewhere_ = effect.is_said_elsewhere && plan_.shares_console;
-  const bool is_known =
-      effect.why.empty() || is_said_elsewhere_ || stopped_by_ != 0 || workers_.has_told_end();
+  is_reported_elsewhere_ = effect.is_reported_elsewhere && plan_.shares_console;
+  const bool is_known = effect.why.empty() || is_reported_elsewhere_ || stopped_by_ != 0 ||
+                        workers_.has_reported_end();
   if (!is_known) {
     journal_->report(fmt::format("{}; exit status {}", effect.why, effect.exit_status));
   }

@@ -99,7 +99,7 @@ class Agent {
   void begin_sampling();
   void announce(const Endpoint& leader);
   std::string worker_interface(const Endpoint& master);
-  std::string last_words(int status) const;
+  std::string end_text(int status) const;
 
   void feed(RendezvousNode::Event event);
   void advance(const RendezvousNode::Event& event);
@@ -118,7 +118,7 @@ class Agent {
   void perform(const effects::ShowFailure& effect);
   void perform(const effects::Note& effect);
   void perform(const effects::Finish& effect);
-  void workers_told(const WorkerNews& news);
+  void on_worker_news(const WorkerNews& news);
   void come_back();
   void leave(int exit_status);
 
@@ -142,7 +142,7 @@ class Agent {
   std::optional<int> exit_status_;
   std::string why_;  // the job ends, by its leader's report
   bool speaks_for_job_ = false;
-  bool is_said_elsewhere_ = false;  // why it ends, on the console that all share
+  bool is_reported_elsewhere_ = false;  // why it ends, on the console that all share
   std::set<std::string> silent_hosts_;
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded

@@ -115,7 +115,7 @@ std::optional<int> recognize_endpoint(
 void heed_pending(Agent& agent, const LaunchPlan& plan, Stream& signals) {
   while (const auto signal = next_signal(signals)) {
     if (*signal == SIGCHLD) {
-      // Behind the pidfds that are ready by now, which know the order of the deaths.
+      // After the pidfds that are ready by now, which know the order of the deaths.
       asio::post(signals.get_executor(), [&agent] { agent.reap(); });
     } else if (ends_the_job(plan, *signal)) {
       agent.stop_by(*signal);
@@ -156,7 +156,7 @@ asio::awaitable<void> work(
 void report_return(const LaunchPlan& plan) {
   if (plan.shares_console && plan.rendezvous.bootstraps == Bootstraps::kNo) return;
   report(
-      "{} was suspended and lost its lease, so the others may have gone on without it, and "
+      "{} was suspended and lost its lease, so the others may have continued without it, and "
       "its workers were killed; next: it takes part again",
       host_name());
 }

@@ -95,11 +95,11 @@ void LocalWorkers::node_checked(const std::string& unfit) {
   dependencies_.journal.record(checked);
 }
 
-void LocalWorkers::stop(const StopRound& order, bool is_said_elsewhere) {
+void LocalWorkers::stop(const StopRound& order, bool is_reported_elsewhere) {
   if (order.notice == SIGKILL) return kill();
   const bool is_news = end_.add_order(order);
   if (is_news) {
-    reporter_.order_came(is_said_elsewhere);
+    reporter_.order_came(is_reported_elsewhere);
     reporter_.report_end(end_, place_.round.place.world_size);
     news_.heed_order();
   }
@@ -139,7 +139,7 @@ bool LocalWorkers::signalled(int signal) {
   if (end_.stopped_by == 0) end_.stopped_by = signal;
   news_.stop_waiting();
   feed(Supervisor::Signalled{.signal = signal, .is_repeated = may_be_repeated(signal)});
-  return supervisor_.is_told_twice();
+  return supervisor_.is_signalled_twice();
 }
 
 /// Slurm repeats the signals that it sends; SIGINT comes from a person.

@@ -74,8 +74,8 @@ class LocalWorkers {
   /// Every worker holds the lifelines `lines`, and is told to use the network interface
   /// `interface` (empty: it chooses). REQUIRES: nothing of an earlier round runs.
   void start(const effects::StartWorkers& round, std::vector<int> lines, std::string interface);
-  /// `is_said_elsewhere`: the leader reports why, on the same console.
-  void stop(const StopRound& order, bool is_said_elsewhere);
+  /// `is_reported_elsewhere`: the leader reports why, on the same console.
+  void stop(const StopRound& order, bool is_reported_elsewhere);
   void kill();
 
   /// A signal came that ends the job, or this node's part in it. The second one kills, unless it is
@@ -100,7 +100,7 @@ class LocalWorkers {
   /// What workers that exited with 0 left behind lives on, and is to outlive this process.
   bool keeps_leftovers() const { return supervisor_.keeps_leftovers(); }
   /// A person knows why the job ends.
-  bool has_told_end() const { return reporter_.has_told_end(); }
+  bool has_reported_end() const { return reporter_.has_reported_end(); }
   /// The leader's endpoint in the present round.
   const Endpoint& master() const { return place_.round.master; }
 
@@ -110,7 +110,9 @@ class LocalWorkers {
   void feed(const Supervisor::Event& event);
   void perform(const Supervisor::Spawn& effect);
   void perform(const Supervisor::Send& effect) { group_.send(effect.local_rank, effect.signal); }
-  void perform(const Supervisor::Sweep& effect) { group_.sweep(effect.signal, effect.told_groups); }
+  void perform(const Supervisor::Sweep& effect) {
+    group_.sweep(effect.signal, effect.signalled_groups);
+  }
   void perform(const Supervisor::News& effect);
   void perform(const Supervisor::GiveUp& effect);
   void perform(const Supervisor::Waits& effect) { reporter_.wait_began(effect, first_rank()); }

@@ -171,7 +171,8 @@ void MemoryLog::sample() {
   auto done = cpu_memory_ ? Result<void>() : open();
   if (done) done = write();
   if (done) return;
-  spdlog::warn("--memory-log: {}; no more samples are taken, the job goes on", done.error().detail);
+  spdlog::warn(
+      "--memory-log: {}; no more samples are taken, the job continues", done.error().detail);
   close();
 }
 

@@ -17,7 +17,7 @@ NoticeFile::NoticeFile() : file_(::memfd_create("ddprun-notice", MFD_CLOEXEC)) {
 }
 
 void NoticeFile::write(int signal, const NoticePlan& plan) {
-  if (!file_ || std::exchange(has_told_, true)) return;
+  if (!file_ || std::exchange(has_written_, true)) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   static_cast<void>(write_all(
       file_.get(), notice_json(signal, std::chrono::duration<double>(now).count(), plan)));

@@ -23,7 +23,7 @@ class NoticeFile {
  private:
   Descriptor file_;
   std::string path_;
-  bool has_told_ = false;
+  bool has_written_ = false;
 };
 
 }  // namespace ddprun

@@ -25,7 +25,7 @@ bool is_own(const RendezvousPlan& rendezvous, const std::vector<Address>& addres
     const std::string host = rendezvous.endpoint.value_or(Endpoint()).host;
     const std::string number = host_of(addresses.front());
     spdlog::warn(
-        "{} is no address of this machine, which has node rank 0 and is to host the job there; "
+        "{} is not an address of this machine, which has node rank 0 and is to host the job there; "
         "that serves only if a router or a virtual address leads here, else give an address of "
         "this machine, or another --node-rank",
         host == number ? host : fmt::format("{} ({})", host, number));
@@ -45,8 +45,8 @@ asio::awaitable<bool> is_at_endpoint(const RendezvousPlan& rendezvous) {
   const auto addresses = co_await names.look_up(endpoint, limit);
   if (addresses) co_return is_own(rendezvous, *addresses);
   const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
-  const bool is_told = asked.cancelled() == asio::cancellation_type::none;
-  if (is_told && rendezvous.bootstraps == Bootstraps::kIfItCanBind) {
+  const bool still_wanted = asked.cancelled() == asio::cancellation_type::none;
+  if (still_wanted && rendezvous.bootstraps == Bootstraps::kIfItCanBind) {
     spdlog::warn(
         "the endpoint's {}; trying again for {:.0f} s, since this node may be the one to bootstrap "
         "the job",

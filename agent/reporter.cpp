@@ -98,7 +98,7 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
   return fmt::format("ddprun: cannot copy the error file: {}\n", written.error().detail);
 }
 
-struct ToldFailure {
+struct ShownFailure {
   std::string text;                   // for this node's console
   std::vector<TextLine> last_output;  // for another node's console
 };
@@ -107,7 +107,7 @@ struct ToldFailure {
 /// the block before it unless the job restarts. `last_lines` are the culprit's, then those of the
 /// other workers that are shown. Copies the culprit's error file, with the exit code added, to
 /// `pass_up_to` (our own TORCHELASTIC_ERROR_FILE) unless that is empty.
-ToldFailure report_failure(
+ShownFailure report_failure(
     FailureReport report, std::span<const LastLines> last_lines, const std::string& pass_up_to) {
   report.culprit.last_lines = last_lines.front()();
   for (std::size_t i = 1; i < last_lines.size(); ++i) {
@@ -115,7 +115,7 @@ ToldFailure report_failure(
   }
   add_error_file(report.culprit);
   add_failed_import(report);
-  ToldFailure out;
+  ShownFailure out;
   if (!report.outcome.restarts) {
     for (auto& other : report.others) {
       add_error_file(other);
@@ -132,7 +132,7 @@ ToldFailure report_failure(
 std::string read_last_line(FailureDetails details, const LastLines& last_lines) {
   details.last_lines = last_lines();
   add_error_file(details);
-  return comparable_line(last_words(details));
+  return comparable_line(error_text(details));
 }
 
 }  // namespace
@@ -256,15 +256,15 @@ void Reporter::conclude(const Outcome& outcome) {
   is_concluded_ = true;
 }
 
-void Reporter::order_came(bool is_said_elsewhere) {
-  is_said_elsewhere_ = is_said_elsewhere;
-  has_told_stop_ = false;
+void Reporter::order_came(bool is_reported_elsewhere) {
+  is_reported_elsewhere_ = is_reported_elsewhere;
+  has_reported_stop_ = false;
 }
 
 void Reporter::report_end(const RoundEnd& end, int world_size) {
   if (!end.order) return;
   const StopRound& order = *end.order;
-  has_told_end_ = has_told_end_ || (order.culprit && !order.restarts);
+  has_reported_end_ = has_reported_end_ || (order.culprit && !order.restarts);
   if (end.began_here()) {
     if (!is_undecided()) return;
     conclude(end.outcome());
@@ -274,10 +274,10 @@ void Reporter::report_end(const RoundEnd& end, int world_size) {
   // A failure here in the round before may not be reported yet: this one was over at once.
   from_.tasks.spawn(pass_on(report_kept()));
   kept_.reset();
-  if (std::exchange(has_told_stop_, true)) return;
+  if (std::exchange(has_reported_stop_, true)) return;
   // If a worker failed, its node says more than this line.
   const bool has_paragraph = order.culprit && order.culprit->pid != 0;
-  if (is_said_elsewhere_ || (from_.plan.shares_console && has_paragraph)) return;
+  if (is_reported_elsewhere_ || (from_.plan.shares_console && has_paragraph)) return;
   from_.journal.report_lines(stop_line(from_.plan.command.title, order, end.outcome(), world_size));
 }
 
@@ -328,9 +328,9 @@ std::optional<Reporter::LastOutput> Reporter::report_kept() {
                       last_lines = std::move(last_lines),
                       pass_up_to,
                       lines = output.lines] {
-    ToldFailure told = report_failure(report, last_lines, pass_up_to);
-    if (lines) lines->complete(std::move(told.last_output));
-    report_lines(told.text);
+    ShownFailure composed = report_failure(report, last_lines, pass_up_to);
+    if (lines) lines->complete(std::move(composed.last_output));
+    report_lines(composed.text);
   });
   return output;
 }

@@ -68,8 +68,8 @@ class Reporter {
   /// Keeps how this node's workers failed, while they are still known.
   void keep(const Supervisor::News& news, const effects::StartWorkers& round);
 
-  /// An order ends the round. `is_said_elsewhere`: the leader reports why, on the same console.
-  void order_came(bool is_said_elsewhere);
+  /// An order ends the round. `is_reported_elsewhere`: the leader reports why, on the same console.
+  void order_came(bool is_reported_elsewhere);
 
   /// Reports how the round ended, once it is known what follows, and, if it failed here, once
   /// nothing of it runs. `world_size`: of the round.
@@ -79,7 +79,7 @@ class Reporter {
   void finish(int exit_status, int stopped_by);
 
   /// A person knows why the job ends.
-  bool has_told_end() const { return has_told_end_; }
+  bool has_reported_end() const { return has_reported_end_; }
 
   /// Has the journal's thread read the last line of what `failure` wrote (comparable_line). Null:
   /// no descriptor is left to wait for it.
@@ -110,11 +110,11 @@ class Reporter {
   std::function<void(FailureText)> failure_read_;
   TorchEvents torch_events_;
   std::optional<FailureReport> kept_;
-  RoundId kept_round_;              // in which that failed
-  bool is_concluded_ = false;       // kept_ says what follows
-  bool is_said_elsewhere_ = false;  // why the round ends, by the leader
-  bool has_told_stop_ = false;      // why, if nothing failed here
-  bool has_told_end_ = false;
+  RoundId kept_round_;                  // in which that failed
+  bool is_concluded_ = false;           // kept_ says what follows
+  bool is_reported_elsewhere_ = false;  // why the round ends, by the leader
+  bool has_reported_stop_ = false;      // why, if nothing failed here
+  bool has_reported_end_ = false;
 };
 
 }  // namespace ddprun

@@ -268,9 +268,9 @@ void StreamPump::write_log(Stream& stream, std::string_view bytes) {
   if (write_all(stream.to.log.get(), bytes)) return;
   const Error error = make_errno_error(errno, "write");
   stream.to.log.reset();
-  if (std::exchange(told_of_bad_disk_, true)) return;
+  if (std::exchange(has_reported_disk_, true)) return;
   spdlog::error(
-      "{}: {}; this log ends here, the worker goes on (other logs that end like this are not "
+      "{}: {}; this log ends here, the worker continues (other logs that end like this are not "
       "named)",
       stream.to.log_path,
       error.detail);

@@ -138,7 +138,7 @@ class StreamPump {
   std::optional<TimePoint> show_by_;  // the earliest of Stream::show_by, or a time before it
   ReadBuffer buffer_;
   std::string batch_;
-  bool told_of_bad_disk_ = false;
+  bool has_reported_disk_ = false;
 };
 
 }  // namespace ddprun

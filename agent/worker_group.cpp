@@ -18,8 +18,8 @@ namespace {
 
 using PidFd = asio::posix::stream_descriptor;
 
-/// Slurm signals every process of a step. Who is told of a notice by a signal of the user's choice
-/// is not to die of another one.
+/// Slurm signals every process of a step. A worker that gets a signal of the user's choice for a
+/// notice must not die of another one.
 std::vector<int> ignored_by_workers(const NoticePlan& notice) {
   std::vector<int> ignored;
   if (!notice.forward) return ignored;
@@ -144,12 +144,12 @@ void WorkerGroup::pass_on(int signal) {
   }
 }
 
-void WorkerGroup::sweep(int signal, std::vector<pid_t> told) {
+void WorkerGroup::sweep(int signal, std::vector<pid_t> signalled) {
   sweeping_ = signal;
   reap();
-  if (!sweeping_ || signal == 0) return;  // nobody was left, or is told
+  if (!sweeping_ || signal == 0) return;  // nobody is left, or gets a signal
   const Search search = signal == SIGKILL ? Search::kThorough : Search::kQuick;
-  signal_descendants(signal, search, {.families = {}, .groups = std::move(told)});
+  signal_descendants(signal, search, {.families = {}, .groups = std::move(signalled)});
 }
 
 std::string WorkerGroup::leftovers() {

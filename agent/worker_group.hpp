@@ -27,7 +27,7 @@
 
 namespace ddprun {
 
-/// What workers get from whoever started ddprun, beside what we set.
+/// What workers get from the environment that started ddprun, beside what we set.
 struct Inherited {
   std::vector<std::string> environment;  // "NAME=value"
   std::uint64_t open_files_max = 0;      // the soft limit; 0: the agent's own
@@ -35,7 +35,7 @@ struct Inherited {
 
 class WorkerGroup {
  public:
-  /// Whom it tells.
+  /// What it reports.
   struct Callbacks {
     // `leaves_group`: others of its process group live on.
     std::function<void(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group)> ended;
@@ -68,12 +68,12 @@ class WorkerGroup {
   /// To each worker that has a handler for it.
   void pass_on(int signal);
 
-  /// To everything that descends from this process and is in none of the process groups `told`, and
-  /// again to what turns up later if it is SIGKILL; 0 to nobody. Once nothing descends from this
-  /// process, Callbacks::alone is called, once.
-  void sweep(int signal, std::vector<pid_t> told);
+  /// To everything that descends from this process and is in none of the process groups
+  /// `signalled`, and again to what turns up later if it is SIGKILL; 0 to nobody. Once nothing
+  /// descends from this process, Callbacks::alone is called, once.
+  void sweep(int signal, std::vector<pid_t> signalled);
 
-  /// Who descends from this process, for a person: "pid 812 (python upload.py), ..."; empty:
+  /// What descends from this process, for people: "pid 812 (python upload.py), ..."; empty:
   /// nobody.
   static std::string leftovers();
 

@@ -58,10 +58,10 @@ Result<void> echo(const EchoLoad& load, const BenchServer::Listens& listens) {
   }
 }
 
-/// Asks on all connections in turn, in flocks, and drops the answers.
-class Questions {
+/// Sends requests on all connections in turn, in heartbeat slots, and drops the replies.
+class Requests {
  public:
-  Questions(const EchoLoad& load, std::uint16_t port) : load_(load), port_(port) {}
+  Requests(const EchoLoad& load, std::uint16_t port) : load_(load), port_(port) {}
 
   Result<void> connect() {
     auto ready = ReadySet::open(ReadySet::Trigger::kLevel);
@@ -79,16 +79,17 @@ class Questions {
     return {};
   }
 
-  Result<void> ask_for(Duration time) {
+  Result<void> send_for(Duration time) {
     const std::string question(load_.question_bytes, 'q');
     const TimePoint begin = Clock::now();
     const Duration step = load_.interval / load_.slots;
-    std::int64_t asked = 0;
+    std::int64_t requested = 0;
     for (std::int64_t slot = 0; step * slot < time;) {
       const TimePoint now = Clock::now();
       for (; begin + step * slot <= now; ++slot) {
-        for (; asked < (slot + 1) * load_.connections / load_.slots; ++asked) {
-          const Descriptor& socket = sockets_[static_cast<std::size_t>(asked) % sockets_.size()];
+        for (; requested < (slot + 1) * load_.connections / load_.slots; ++requested) {
+          const Descriptor& socket =
+              sockets_[static_cast<std::size_t>(requested) % sockets_.size()];
           const ssize_t sent =
               ::send(socket.get(), question.data(), question.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
           if (sent < 0 && errno != EAGAIN) return make_errno_error(errno, "the floor's server");
@@ -123,12 +124,12 @@ Result<Duration> measure_echo(const EchoLoad& load) {
   const auto server = BenchServer::start(
       [&load](const BenchServer::Listens& listens) { return echo(load, listens); });
   if (!server) return server.error();
-  Questions questions(load, server->port());
-  auto done = questions.connect();
+  Requests requests(load, server->port());
+  auto done = requests.connect();
   if (!done) return done.error();
   const auto before = cpu_time_of(server->pid());
   if (!before) return before.error();
-  done = questions.ask_for(load.time);
+  done = requests.send_for(load.time);
   if (!done) return done.error();
   const auto after = cpu_time_of(server->pid());
   if (!after) return after.error();

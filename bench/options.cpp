@@ -70,7 +70,7 @@ void add_rendezvous(CLI::App& app, RendezvousBenchOptions& options) {
       ->add_option(
           "--workers",
           options.workers,
-          "Workers that start up with Gloo while heartbeats go on; 0: none")
+          "Workers that start up with Gloo while heartbeats continue; 0: none")
       ->transform(count(0, kWorkersMax))
       ->capture_default_str();
   bench->add_flag("--json", options.json, "Print one JSON object");

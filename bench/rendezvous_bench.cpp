@@ -63,7 +63,7 @@ Result<void> lead(const RendezvousBenchOptions& options, const BenchServer::List
   policy.job = kJob;
   policy.node.incarnation = kLeader;
   policy.node.host = "node00000";
-  policy.node.workload.step = "1.0";  // srun starts so many: no node comes anew
+  policy.node.workload.step = "1.0";  // srun starts so many: no node comes again
   policy.nodes = nodes_of(options);
   policy.max_restarts = options.repeats;
   auto leader = BenchLeader::open(context, std::move(policy));

@@ -22,7 +22,7 @@ constexpr int kSomePid = 4'711;
 
 RendezvousFleet::RendezvousFleet(asio::io_context& context, Options options)
     : options_(std::move(options)),
-      links_(context, {}, [this](const Links::Event& event) { tell(event); }),
+      links_(context, {}, [this](const Links::Event& event) { handle(event); }),
       agents_(static_cast<std::size_t>(options_.agents)),
       heartbeat_timer_(context, kNever),
       changed_(context, kNever) {
@@ -64,7 +64,7 @@ asio::awaitable<Result<void>> RendezvousFleet::until(std::function<bool()> is_ov
     if (failed_) co_return *failed_;
     if (is_over()) co_return Result<void>();
     if (Clock::now() >= limit) {
-      co_return make_error(Errc::kTimedOut, "the leader has not gone on for 30 s");
+      co_return make_error(Errc::kTimedOut, "the leader made no progress for 30 s");
     }
     changed_.expires_at(limit);
     co_await changed_.async_wait(kTuple);
@@ -130,9 +130,9 @@ asio::awaitable<Result<std::vector<Duration>>> RendezvousFleet::send_heartbeats_
   co_return std::exchange(answered_, {});
 }
 
-// What the leader says. -------------------------------------------------------------------------
+// What the leader sends. -----------------------------------------------------------------------
 
-void RendezvousFleet::tell(const Links::Event& event) {
+void RendezvousFleet::handle(const Links::Event& event) {
   if (const auto* connection = std::get_if<Links::Connected>(&event)) {
     connected(of(connection->link));
   } else if (const auto* received = std::get_if<Links::Received>(&event)) {
@@ -212,7 +212,7 @@ void RendezvousFleet::on(Agent& agent, const Refuse& refuse) {
       make_error(Errc::kPeerLost, fmt::format("{} was refused: {}", agent.node.host, refuse.why)));
 }
 
-// What the agents say. --------------------------------------------------------------------------
+// What the agents send. ------------------------------------------------------------------------
 
 void RendezvousFleet::heartbeat(Agent& agent) {
   agent.heartbeat_at = Clock::now();

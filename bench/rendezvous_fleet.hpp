@@ -76,7 +76,7 @@ class RendezvousFleet {
   asio::awaitable<void> keep_time();
   asio::awaitable<Result<void>> until(std::function<bool()> is_over);
 
-  void tell(const Links::Event& event);
+  void handle(const Links::Event& event);
   void on(Agent& agent, const Welcome& welcome);
   void on(Agent& agent, const HeartbeatReply& reply);
   void on(Agent& agent, const OfferRound& offer);

@@ -213,7 +213,7 @@ constexpr std::string_view kTraceback = "Traceback (most recent call last):";
 
 /// The line with the exception of the last Python traceback, whatever was written after it; else
 /// the last line. torch writes "[rank0]: " before each line of a traceback.
-std::string_view telling_line(std::string_view text) {
+std::string_view cause_line(std::string_view text) {
   const auto lines = split(trim(text), '\n');
   const auto has_traceback = [](std::string_view line) { return line.ends_with(kTraceback); };
   const auto from_end = std::ranges::find_if(lines.rbegin(), lines.rend(), has_traceback);
@@ -261,7 +261,7 @@ std::string failure_paragraph(const FailureReport& report) {
   return out;
 }
 
-const std::string& last_words(const FailureDetails& details) {
+const std::string& error_text(const FailureDetails& details) {
   if (!details.traceback.empty()) return details.traceback;
   return details.message.empty() ? details.last_lines : details.message;
 }
@@ -269,7 +269,7 @@ const std::string& last_words(const FailureDetails& details) {
 std::string comparable_line(std::string_view text) {
   constexpr std::size_t kBytesMax = 200;
   std::string out;
-  for (const std::string_view word : split(telling_line(text), ' ')) {
+  for (const std::string_view word : split(cause_line(text), ' ')) {
     if (word.find_first_of("0123456789") != std::string_view::npos) continue;
     if (!out.empty()) out += ' ';
     std::ranges::copy_if(
@@ -292,7 +292,7 @@ std::string missing_module(std::string_view text) {
 
 std::vector<TextLine> last_output(const FailureReport& report) {
   const std::string written =
-      last_lines_of(trim(last_words(report.culprit)), static_cast<int>(kFailureLinesMax));
+      last_lines_of(trim(error_text(report.culprit)), static_cast<int>(kFailureLinesMax));
   if (written.empty()) return {};
   std::vector<TextLine> lines;
   for (const auto line : split(written, '\n')) {

@@ -81,7 +81,7 @@ std::string failure_paragraph(const FailureReport& report);
 
 /// A worker's traceback, else its message, else the last lines of its stderr, as far as this node
 /// knows them.
-const std::string& last_words(const FailureDetails& details);
+const std::string& error_text(const FailureDetails& details);
 
 /// The exception of the last Python traceback in `text`, else its last line, without words that
 /// differ between two failures at the same place: those with a digit (numbers, addresses, temporary

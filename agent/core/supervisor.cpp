@@ -82,7 +82,7 @@ void Supervisor::on(const Signalled& event, TimePoint now, Effects& out) {
   step(Input::kSignalled, event, now, out);
   const bool is_first = last.number == 0;
   if (is_first || event.is_repeated) return;
-  is_told_twice_ = true;
+  is_signalled_twice_ = true;
   step(Input::kKill, event, now, out);
 }
 
@@ -152,7 +152,7 @@ void Supervisor::enter(Phase next, const Event& event, TimePoint now, Effects& o
     case Phase::kSettling:
       round_.has_succeeded = true;
       deadline_ = now + policy_.leftover_settle;
-      out.emplace_back(Sweep{.signal = 0, .told_groups = {}});
+      out.emplace_back(Sweep{.signal = 0, .signalled_groups = {}});
       return;
     case Phase::kWaiting:
       deadline_ = now + policy_.leftovers.limit;
@@ -166,7 +166,7 @@ void Supervisor::enter(Phase next, const Event& event, TimePoint now, Effects& o
       [[fallthrough]];
     case Phase::kSweepKilling:
       deadline_ = now + policy_.unkillable_after;
-      out.emplace_back(Sweep{.signal = SIGKILL, .told_groups = {}});
+      out.emplace_back(Sweep{.signal = SIGKILL, .signalled_groups = {}});
       return;
     case Phase::kGivenUp:
       out.emplace_back(GiveUp{
@@ -245,12 +245,12 @@ void Supervisor::check_saved(TimePoint now, Effects& out) {
 /// A shell dies of the signal on which its child is still saving: such a child keeps the grace that
 /// its worker had.
 void Supervisor::sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effects& out) {
-  std::vector<int> told;
+  std::vector<int> signalled;
   for (const Worker& worker : workers_) {
-    if (worker.stopped_by_us && worker.leaves_group) told.push_back(worker.pid);
+    if (worker.stopped_by_us && worker.leaves_group) signalled.push_back(worker.pid);
   }
   const TimePoint soon = now + policy_.leftover_grace;
-  if (told.empty()) {
+  if (signalled.empty()) {
     deadline_ = soon;
   } else {
     deadline_ = grace_ends;
@@ -258,7 +258,7 @@ void Supervisor::sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effec
     deadline_ = std::max(deadline_.value_or(soon), soon);
     report_at_ = now + policy_.quiet_grace;
   }
-  out.emplace_back(Sweep{.signal = SIGTERM, .told_groups = std::move(told)});
+  out.emplace_back(Sweep{.signal = SIGTERM, .signalled_groups = std::move(signalled)});
 }
 
 void Supervisor::report_wait(TimePoint now, Effects& out) {

@@ -86,7 +86,7 @@ class Supervisor {
   };
   struct Sweep {     // to everything that descends from us; answered by Alone when nothing is left
     int signal = 0;  // 0: none is sent yet
-    std::vector<int> told_groups;  // process groups that have had it, and do not get it again
+    std::vector<int> signalled_groups;  // process groups that have had it, and do not get it again
   };
   struct News {  // of the workers as a whole; in a round kStopped or kSucceeded is the last
     WorkersState state = WorkersState::kStopped;
@@ -126,7 +126,7 @@ class Supervisor {
   SupervisorPhase phase() const { return phase_; }
 
   /// A person has sent a second signal, so no worker gets a grace.
-  bool is_told_twice() const { return is_told_twice_; }
+  bool is_signalled_twice() const { return is_signalled_twice_; }
 
   /// All workers have exited with 0 in this round; leftovers are still to be ended.
   bool has_succeeded() const {
@@ -195,7 +195,7 @@ class Supervisor {
   std::optional<TimePoint> deadline_;   // of the phase, or, while running, for judging a failure
   std::optional<TimePoint> report_at_;  // when a person is told that the phase takes long
   LastSignal last_signal_;
-  bool is_told_twice_ = false;
+  bool is_signalled_twice_ = false;
 };
 
 }  // namespace ddprun

@@ -63,7 +63,7 @@ TEST(RendezvousPolicy, IsWhatWasAskedForOnThisNode) {
   EXPECT_EQ(policy.restart_window, 60s);
   EXPECT_FALSE(policy.bootstraps);
   EXPECT_TRUE(policy.spares);
-  EXPECT_THAT(policy.meet, ElementsAre(Endpoint{"node0", 29'400}, Endpoint{"node0", 29'401}));
+  EXPECT_THAT(policy.endpoints, ElementsAre(Endpoint{"node0", 29'400}, Endpoint{"node0", 29'401}));
   EXPECT_THAT(policy.refusals, ElementsAre(Endpoint{"node0", 12'523}));
   EXPECT_EQ(policy.cannot_host, "port 29400 is used by nc (pid 7)");
   EXPECT_TRUE(policy.took_part);

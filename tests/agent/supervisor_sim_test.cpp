@@ -72,7 +72,7 @@ class World {
   struct LeaseOver {
     int round = 0;
   };
-  using Happening = std::variant<WorkerEnds, LeftoverEnds, CtrlC, Stopped, LeaseOver>;
+  using Event = std::variant<WorkerEnds, LeftoverEnds, CtrlC, Stopped, LeaseOver>;
 
   SupervisorPolicy policy() {
     SupervisorPolicy policy;
@@ -97,7 +97,7 @@ class World {
     feed(Supervisor::StartRound{});
   }
 
-  void plan(const Happening& what) {
+  void plan(const Event& what) {
     at_.emplace((now_ + seconds_between(0, 100)).time_since_epoch(), what);
   }
 
@@ -246,7 +246,7 @@ class World {
   }
 
   std::mt19937_64 dice_;
-  std::multimap<Duration, Happening> at_;
+  std::multimap<Duration, Event> at_;
   int workers_ = 0;
   bool keeps_ = false;  // --leftover keep
   Supervisor supervisor_;

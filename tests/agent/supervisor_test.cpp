@@ -119,7 +119,7 @@ class Node {
   void perform(const Supervisor::Sweep& effect) {
     done_.push_back(
         effect.signal == 0 ? "look" : fmt::format("sweep {}", signal_name(effect.signal)));
-    for (const int group : effect.told_groups) {
+    for (const int group : effect.signalled_groups) {
       done_.back() += fmt::format(" but {}", group);
     }
   }

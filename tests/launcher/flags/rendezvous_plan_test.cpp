@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-RendezvousPlan meeting_of(const Arguments& arguments) {
+RendezvousPlan plan_of(const Arguments& arguments) {
   return options_of(arguments).plan.rendezvous;
 }
 
@@ -45,7 +45,7 @@ TEST(RendezvousPlan, OfAStaticJobIsAtTheMasterAddress) {
   EXPECT_THAT(first.own_hosts, IsEmpty());   // a router may translate it
 
   const auto second =
-      meeting_of({"--nnodes=2", "--master-addr=node0", "--master-port=1234", "--node-rank=1", "x"});
+      plan_of({"--nnodes=2", "--master-addr=node0", "--master-port=1234", "--node-rank=1", "x"});
   EXPECT_EQ(second.endpoint, (Endpoint{"node0", 1234}));
   EXPECT_EQ(second.bootstraps, Bootstraps::kNo);
   EXPECT_EQ(second.node_rank, 1);
@@ -53,8 +53,7 @@ TEST(RendezvousPlan, OfAStaticJobIsAtTheMasterAddress) {
 
 TEST(RendezvousPlan, OfAStaticJobTakesTheEndpointBeforeTheMasterAddress) {
   EXPECT_EQ(
-      meeting_of({"--nnodes=2", "--rdzv-endpoint=[fd00::1]:77", "--master-addr=other", "x"})
-          .endpoint,
+      plan_of({"--nnodes=2", "--rdzv-endpoint=[fd00::1]:77", "--master-addr=other", "x"}).endpoint,
       (Endpoint{"fd00::1", 77}));
 }
 
@@ -82,13 +81,13 @@ TEST(RendezvousPlan, OfAnElasticJobIsAtTheEndpointOfTheNodeThatCanBindIt) {
 
 TEST(RendezvousPlan, OfAnElasticJobTakesTheMasterAddressWithoutAnEndpoint) {
   EXPECT_EQ(
-      meeting_of({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=node0", "x"}).endpoint,
+      plan_of({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=node0", "x"}).endpoint,
       (Endpoint{"node0", 29400}));
 }
 
 TEST(RendezvousPlan, KeepsTheRankThatAnElasticNodeWishesFor) {
   EXPECT_EQ(
-      meeting_of({"--nnodes=1:4", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "--node-rank=3", "x"})
+      plan_of({"--nnodes=1:4", "--rdzv-backend=c10d", "--rdzv-endpoint=a", "--node-rank=3", "x"})
           .node_rank,
       3);
 }
@@ -99,20 +98,20 @@ TEST(RendezvousPlan, LetsIsHostForceOrForbidTheBootstrapLeader) {
   const auto bootstraps = [&elastic](const char* conf) {
     Arguments arguments = elastic;
     arguments.insert(arguments.end(), {conf, "x"});
-    return meeting_of(arguments).bootstraps;
+    return plan_of(arguments).bootstraps;
   };
   EXPECT_EQ(bootstraps("is_host=yes"), Bootstraps::kYes);
   EXPECT_EQ(bootstraps("is_host=0"), Bootstraps::kNo);
 }
 
 TEST(RendezvousPlan, HonoursTorchrunsTimeouts) {
-  const auto conf = [](const char* text) { return meeting_of({"--rdzv-conf", text, "train.py"}); };
+  const auto conf = [](const char* text) { return plan_of({"--rdzv-conf", text, "train.py"}); };
   EXPECT_EQ(conf("timeout=1800").join_timeout, 1800s);
   EXPECT_EQ(conf("join_timeout=5,timeout=1800").join_timeout, 5s);
   EXPECT_EQ(conf("last_call_timeout=0").last_call, 0s);
   EXPECT_EQ(conf("keep_alive_interval=1").lease, 3s);
   EXPECT_EQ(conf("keep_alive_interval=0.5,keep_alive_max_attempt=2").lease, 1s);
-  EXPECT_EQ(meeting_of({"--rdzv-conf", "keep_alive_interval=100", "--lease", "1", "x"}).lease, 1s);
+  EXPECT_EQ(plan_of({"--rdzv-conf", "keep_alive_interval=100", "--lease", "1", "x"}).lease, 1s);
 }
 
 TEST(RendezvousPlan, ReadsTheFlagsOfItsOwn) {
@@ -136,8 +135,7 @@ TEST(RendezvousPlan, ReadsTheFlagsOfItsOwn) {
 }
 
 TEST(RendezvousPlan, OfAStandaloneJobIsWithNobodyWhateverMayCome) {
-  EXPECT_FALSE(
-      meeting_of({"--standalone", "--nnodes=1:4", "--rdzv-endpoint=a:1", "x"}).has_others());
+  EXPECT_FALSE(plan_of({"--standalone", "--nnodes=1:4", "--rdzv-endpoint=a:1", "x"}).has_others());
 }
 
 struct BadCombination {

@@ -291,7 +291,7 @@ class TheEnd(Case):
 
 
 class NeverHarmsTheJob(Case):
-    ENDS = r"\A[^\n]*--memory-log: [^\n]*; no more samples are taken, the job goes on\n\Z"
+    ENDS = r"\A[^\n]*--memory-log: [^\n]*; no more samples are taken, the job continues\n\Z"
 
     def assert_said_once(self, what, ended):
         self.assertEqual(0, ended.status)
