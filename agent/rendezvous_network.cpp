@@ -136,8 +136,8 @@ Result<void> RendezvousNetwork::bootstrap_or_join() {
       served = make_error(
           Errc::kIo,
           fmt::format(
-              "ports {} and {} of this job's id are all taken; see by whom (ss -tlnp), or give "
-              "--master-port",
+              "ports {} and {} of this job's id are all taken; see which program uses them "
+              "(ss -tlnp), or give --master-port",
               endpoint_.port,
               fmt::join(rendezvous.other_ports, ", ")));
     }
@@ -275,7 +275,7 @@ RendezvousPolicy RendezvousNetwork::own_node(std::string host, std::uint64_t cha
   own.cannot_host = hosting_.cannot_host;
   own.if_unanswered = hosting_.cannot_listen;
   own.took_part = guard_.took_part();
-  own.meets_by_name = plan_.rendezvous.endpoint && has_name(*plan_.rendezvous.endpoint);
+  own.endpoint_has_name = plan_.rendezvous.endpoint && has_name(*plan_.rendezvous.endpoint);
   own.master = master_;
   if (links_) own.survivors = advertised(advertised_job());
   own.seed = chance;

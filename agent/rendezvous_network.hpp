@@ -76,13 +76,13 @@ class RendezvousNetwork {
   /// of those of the first successors. REQUIRES: no process of a worker runs.
   std::vector<int> lines_for_workers();
 
-  /// The address where the workers of a round meet; `master`, as it was offered, has no host if it
-  /// is this node.
+  /// The address at which the workers of a round rendezvous; `master`, as it was offered, has no
+  /// host if it is this node.
   Endpoint master_of_round(const Endpoint& master) const;
 
-  /// The address of this node from which packets to `master`, where the workers of a round meet,
-  /// leave. If `master` is a name: the address that the connections with the leader have here.
-  /// Empty if it is not known.
+  /// The address of this node from which packets to `master`, the same address, leave. If `master`
+  /// is a name: the address that the connections with the leader have here. Empty if it is not
+  /// known.
   std::string own_address(const Endpoint& master) const;
 
  private:
@@ -111,7 +111,7 @@ class RendezvousNetwork {
     bool has_reported_taken = false;   // that the port is taken
   };
 
-  // More than twelve: this is where all parts of the network meet.
+  // More than twelve: this joins all parts of the network.
   asio::io_context& context_;
   const LaunchPlan& plan_;
   GuardClient& guard_;

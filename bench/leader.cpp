@@ -50,7 +50,7 @@ Result<std::unique_ptr<BenchLeader>> BenchLeader::open(
   policy.bootstraps = true;
   policy.master = {.host = "127.0.0.1", .port = leader->port()};
   policy.node.listens = policy.master;
-  policy.meet = {policy.master};
+  policy.endpoints = {policy.master};
   leader->node_ = std::make_unique<RendezvousNode>(std::move(policy));
   return leader;
 }

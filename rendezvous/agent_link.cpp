@@ -66,8 +66,8 @@ Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>
   if (was_called() && !has_spoken_ && asks_for_secret(body)) {
     return make_error(
         Errc::kProtocol,
-        "the caller has a secret, and who was called has none; give every node of the job the same "
-        "--secret-file");
+        "the caller has a secret, and the node that it called has none; give every node of the job "
+        "the same --secret-file");
   }
   auto message = decode(body);
   if (!message) return message.error();
@@ -76,7 +76,7 @@ Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>
                          std::holds_alternative<Survivor>(*message);
   const bool is_first = was_called() && !has_spoken_;
   if (is_first && !may_begin) {
-    return make_error(Errc::kProtocol, "its first message is no hello");
+    return make_error(Errc::kProtocol, "its first message is not a hello");
   }
   if (is_hello && !is_first) return make_error(Errc::kProtocol, "a second hello");
   has_spoken_ = true;
@@ -114,14 +114,14 @@ void AgentLink::complete(Message& message) {
 // A node that connected through a virtual address, such as that of a Kubernetes Service, has to
 // learn the real one: the virtual one may lead to another machine later.
 Message AgentLink::with_own_address(const Welcome& welcome) {
-  Welcome told = welcome;
-  std::string& host = told.leader.listens.host;
+  Welcome sent = welcome;
+  std::string& host = sent.leader.listens.host;
   const auto own = host.empty() ? own_end(connection_.native_handle()) : std::nullopt;
-  const std::string told_host = own ? host_of(*own) : host;
+  const std::string sent_host = own ? host_of(*own) : host;
   const bool is_ours_alone =
-      own && told_host.find('%') != std::string::npos;  // an interface's name
-  if (!is_ours_alone) host = told_host;
-  return told;
+      own && sent_host.find('%') != std::string::npos;  // an interface's name
+  if (!is_ours_alone) host = sent_host;
+  return sent;
 }
 
 Result<void> AgentLink::add(const Message& message) {

@@ -83,7 +83,7 @@ asio::awaitable<void> Lifelines::watch_own(Link link, Address leader) {
   Result<void> said = line.connection.flush();
   if (error) said = make_error(Errc::kPeerLost, error.message());
   if (said && line.connection.unsent() > 0) {  // a new connection takes so little at once
-    said = make_error(Errc::kTimedOut, "it takes no hello");
+    said = make_error(Errc::kTimedOut, "it does not accept a hello");
   }
   if (!said) {
     spdlog::warn("no lifeline to the leader: {}", said.error().detail);

@@ -74,14 +74,14 @@ asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::shared_ptr<T
   co_await asio::post(executor_, asio::use_awaitable);  // out of call()
   const auto on_addresses = [&](const std::vector<Address>& addresses) {
     if (!reports_addresses_) return;
-    tell(Resolved{.link = link, .to = to, .addresses = addresses});
+    enqueue(Resolved{.link = link, .to = to, .addresses = addresses});
     deliver();
   };
   auto socket = co_await connect(to, names_, *limit, on_addresses);
   if (calling_.erase(link) == 0) co_return;  // close() has given it up
   if (!socket) {
     spdlog::debug("agents link={}: {}", static_cast<std::uint64_t>(link), socket.error().detail);
-    tell(Closed{.link = link, .why = socket.error()});
+    enqueue(Closed{.link = link, .why = socket.error()});
     co_return deliver();
   }
   auto admitted = std::make_shared<AgentLink>(
@@ -225,10 +225,10 @@ void Links::update(const Shared& link, const Result<void>& outcome) {
   // A refusal may come before the proof; what a link has received is reported after the link.
   const bool is_there = (link->is_proved() && !link->is_ending()) || !messages_.empty();
   if (!link->was_called() && is_there && !std::exchange(link->is_announced, true)) {
-    tell(Connected{.link = link->link()});
+    enqueue(Connected{.link = link->link()});
   }
   for (Message& message : messages_) {
-    tell(Received{.link = link->link(), .message = std::move(message)});
+    enqueue(Received{.link = link->link(), .message = std::move(message)});
   }
   messages_.clear();
   if (!outcome) return fail(link, outcome.error());
@@ -262,7 +262,7 @@ void Links::fail(const Shared& link, const Error& why) {
   spdlog::log(level, "agents peer={} closed: {}", peer, why.detail);
   if (!is_stranger) {
     const bool has_ended = why.is(Errc::kProtocol) || why.is(Errc::kPeerLost);
-    tell(Closed{
+    enqueue(Closed{
         .link = link->link(),
         .why = with_context(peer, why),
         .is_foreign = is_in_vain && has_ended});
@@ -281,7 +281,7 @@ void Links::erase(const Shared& link) {
 }
 
 // Reported later, by deliver(): the cause may be in the middle of something.
-void Links::tell(Event event) {
+void Links::enqueue(Event event) {
   events_.push_back(std::move(event));
 }
 

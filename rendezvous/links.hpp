@@ -1,7 +1,8 @@
 #pragma once
 
 // The connections of one agent to the others: those it opened, and those that were opened to it and
-// came in through the one port. A shell: RendezvousNode decides whom to call and what to send.
+// came in through the one port. A shell: RendezvousNode decides which node to call and what to
+// send.
 //
 // Runs on the thread of its io_context. No event is reported from within call(), send(), close() or
 // adopt(), so they may be used while one is being handled. Messages that are sent meanwhile, one
@@ -129,7 +130,7 @@ class Links {
   void end(const Shared& link);
   void fail(const Shared& link, const Error& why);
   void erase(const Shared& link);
-  void tell(Event event);
+  void enqueue(Event event);
   void deliver();
 
   // More than twelve: they are of three kinds, and each coroutine needs all of these.

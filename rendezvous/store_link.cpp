@@ -120,7 +120,7 @@ Result<void> StoreLink::send() {
 }
 
 ReadySet::Interest StoreLink::interest() const {
-  // What waits to be carried out goes on as soon as there is room for its replies.
+  // What waits to be carried out continues as soon as there is room for its replies.
   const bool blocked = is_held_up() || replies_.unsent() > limits_.unsent_bytes_max;
   return {.readable = !ended_ && !blocked, .writable = is_held_up() || replies_.unsent() > 0};
 }

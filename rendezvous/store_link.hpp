@@ -24,11 +24,11 @@ class StoreLink {
   StoreLink(Link link, Descriptor socket, const StoreLimits& limits);
 
   /// Receives what is there, at most twice, into `buffer` (and a value's own memory) and lets
-  /// `store` carry out what is complete. Appends to `released` whom that woke. Fails when the
-  /// connection is to be closed.
+  /// `store` carry out what is complete. Appends to `released` the links that this woke. Fails when
+  /// the connection is to be closed.
   Result<void> receive(std::span<char> buffer, Store& store, std::vector<Link>& released);
 
-  /// Goes on with what was received but not carried out, because too much was unsent.
+  /// Resumes what was received but not carried out, because too much was unsent.
   Result<void> resume(Store& store, std::vector<Link>& released);
 
   /// Sends as much as the peer takes. Fails with kPeerLost when it takes no more for ever.
@@ -48,11 +48,11 @@ class StoreLink {
   /// What to wait for now.
   ReadySet::Interest interest() const;
 
-  /// Says that behind what is still to be received the stream ends.
+  /// The stream ends after what is still to be received.
   void expect_end() { end_expected_ = true; }
 
-  /// Whether it could go on at once, and only lets the others have their turn: its socket may hold
-  /// more than the last read took, or what was received can be carried out further.
+  /// Whether it could continue at once, and only lets the others have their turn: its socket may
+  /// hold more than the last read took, or what was received can be carried out further.
   bool is_unfinished() const;
 
   /// From here on it must not use the store: closed, with `why`, when it says that it wants to.
@@ -61,10 +61,10 @@ class StoreLink {
   /// Lets no more be sent, so that the peer sees an orderly end.
   void shut();
 
-  /// Who speaks here; kUndecided until enough has come.
+  /// Which protocol the peer speaks; kUndecided until enough has come.
   Protocol protocol() const { return protocol_; }
 
-  /// Gives the socket away, with what was read from it, to whoever speaks that protocol.
+  /// Gives the socket away, with what was read from it, to the part that speaks that protocol.
   struct Handover {
     Descriptor socket;
     std::string received;
@@ -78,7 +78,7 @@ class StoreLink {
 
   // Kept here for StoreServer, which alone changes them.
   ReadySet::Interest registered;      // with the ReadySet
-  std::optional<TimePoint> deadline;  // by which it must have gone on
+  std::optional<TimePoint> deadline;  // by which it must have made progress
   bool greeted = false;               // validated, and seen to be
   bool progressed = false;            // took replies since this was last cleared
 

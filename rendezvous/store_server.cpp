@@ -203,7 +203,7 @@ void StoreServer::attend(StoreLink& link) {
   if (outcome) outcome = link.resume(*store_, released_);
   if (outcome && link.interest().readable)
     outcome = link.receive(buffer_.bytes(), *store_, released_);
-  // Those who were woken first: settling this link may close it.
+  // Those that were woken first: finishing this link may close it.
   for (const Link woken : released_) {
     const auto found = links_.find(woken);
     if (found == links_.end()) continue;
@@ -227,13 +227,13 @@ void StoreServer::update(StoreLink& link, const Result<void>& outcome) {
     return dispatch(link);
   }
   const ReadySet::Interest interest = link.interest();
-  // The socket will not be reported anew for what was left there: asking again does that.
+  // The socket is not reported again for what was left there, unless it is registered again.
   if (interest == link.registered && !link.is_unfinished()) return;
   watch_.sockets().change(link.socket(), interest, static_cast<std::uint64_t>(link.link()));
   link.registered = interest;
 }
 
-// Somebody else's protocol: the socket goes to whoever speaks it, or is closed.
+// Somebody else's protocol: the socket goes to the part that speaks it, or is closed.
 void StoreServer::dispatch(StoreLink& link) {
   const Protocol protocol = link.protocol();
   const bool is_agent = protocol == Protocol::kAgent || protocol == Protocol::kLifeline;

@@ -46,14 +46,15 @@ std::string if_unanswered(const RendezvousPlan& rendezvous, bool hosts_if_called
   const std::string& host = rendezvous.endpoint->host;
   if (hosts_if_called) {
     return fmt::format(
-        "ddprun has not started there, or cannot listen, or {} is no address of any node, and no "
+        "ddprun has not started there, or cannot listen, or {} is not an address of any node, and "
+        "no "
         "connection to it has reached --node-rank 0, which is here; give --rdzv-conf is_host=true "
         "on the node behind it",
         host);
   }
   return fmt::format(
-      "ddprun has not started there, or cannot listen, or {} is no address of any node; in the "
-      "last case give --node-rank 0 on the node behind it, or --rdzv-conf is_host=true",
+      "ddprun has not started there, or cannot listen, or {} is not an address of any node; in "
+      "the last case give --node-rank 0 on the node behind it, or --rdzv-conf is_host=true",
       host);
 }
 
@@ -89,7 +90,7 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, RendezvousPolicy own)
   policy.max_restarts = plan.max_restarts;
   policy.restart_window = plan.restart_window;
   policy.needs_progress = plan.needs_progress;
-  policy.blames_nodes = !plan.node_check.arguments.empty();
+  policy.counts_failures = !plan.node_check.arguments.empty();
   policy.has_own_console = !plan.shares_console;
   policy.must_run_itself = !plan.shared_store;
   if (policy.if_unanswered.empty()) {
@@ -97,9 +98,9 @@ RendezvousPolicy rendezvous_policy(const LaunchPlan& plan, RendezvousPolicy own)
   }
   policy.if_alone = if_alone(rendezvous);
   if (rendezvous.endpoint) {
-    policy.meet.push_back(*rendezvous.endpoint);
+    policy.endpoints.push_back(*rendezvous.endpoint);
     for (const std::uint16_t port : rendezvous.other_ports)
-      policy.meet.push_back({.host = rendezvous.endpoint->host, .port = port});
+      policy.endpoints.push_back({.host = rendezvous.endpoint->host, .port = port});
     for (const std::uint16_t port : rendezvous.refusal_ports)
       policy.refusals.push_back({.host = rendezvous.endpoint->host, .port = port});
   }

@@ -20,7 +20,7 @@ namespace {
 // One connection per rank and store object, a few of each: torch's client opens four per rank.
 constexpr std::uint64_t kDescriptorsWanted = 4096;
 
-asio::awaitable<void> serve_until_told(StoreServer& server, asio::signal_set& signals) {
+asio::awaitable<void> serve_until_signalled(StoreServer& server, asio::signal_set& signals) {
   TaskScope scope(co_await asio::this_coro::executor);
   scope.spawn(server.serve());
   const auto [error, signal] = co_await signals.async_wait(kTuple);
@@ -51,7 +51,7 @@ Result<void> serve_store(const StoreServeOptions& options) {
 
   std::exception_ptr thrown;
   asio::co_spawn(
-      context, serve_until_told(**server, signals), [&thrown](const std::exception_ptr& what) {
+      context, serve_until_signalled(**server, signals), [&thrown](const std::exception_ptr& what) {
         thrown = what;
       });
   context.run();

@@ -144,9 +144,9 @@ bool Admission::refuse(Link link, const Hello& hello, Refuse why, Role role, Eff
 /// It says nothing to other callers: this port is known by its number alone, and they may have come
 /// to it in search of a job of their own.
 void Admission::report_that_it_cannot_host(Link link, const Hello& hello, Effects& out) {
-  const bool is_asked =
-      refuses_until_ && !policy_.meet.empty() && hello.asks_of_port == policy_.meet.front().port;
-  if (!is_asked || hello.job != policy_.job || objection(hello)) {
+  const bool is_check = refuses_until_ && !policy_.endpoints.empty() &&
+                        hello.checks_port == policy_.endpoints.front().port;
+  if (!is_check || hello.job != policy_.job || objection(hello)) {
     out.emplace_back(effects::Close{.link = link});
     return;
   }
@@ -154,14 +154,14 @@ void Admission::report_that_it_cannot_host(Link link, const Hello& hello, Effect
       .job = policy_.job,
       .exit_status = kExitTryAgain,
       .why = fmt::format("{}: {}", policy_.node.host, policy_.cannot_host)};
-  if (refuse(link, hello, std::move(no), Role::kFollows, out)) ++told_that_it_cannot_host_;
+  if (refuse(link, hello, std::move(no), Role::kFollows, out)) ++refused_nodes_;
 }
 
 void Admission::begin_to_refuse_all(TimePoint now, Effects& out) {
   refuses_until_ = now + policy_.refusal_wait;
   out.emplace_back(effects::Note{
       .text = fmt::format(
-          "{}; this node ends with {}, once the others of the job have been told so (within {:.0f} "
+          "{}; this node ends with {}, once the others of the job know (within {:.0f} "
           "s)",
           policy_.cannot_host,
           kExitTryAgain,
@@ -171,8 +171,8 @@ void Admission::begin_to_refuse_all(TimePoint now, Effects& out) {
 
 void Admission::consider_end(TimePoint now, Effects& out) const {
   const int others = std::max(policy_.expected, policy_.nodes.max()) - 1;
-  const bool are_all_told = told_that_it_cannot_host_ >= others;
-  if (now < refuses_until() && !are_all_told) return;
+  const bool are_all_refused = refused_nodes_ >= others;
+  if (now < refuses_until() && !are_all_refused) return;
   out.emplace_back(effects::Finish{.exit_status = kExitTryAgain, .why = {}});
 }
 

@@ -48,7 +48,7 @@ class Admission {
   const RendezvousPolicy& policy_;
   OncePer<Incarnation> refused_;  // nodes that people were told of
   std::optional<TimePoint> refuses_until_;
-  int told_that_it_cannot_host_ = 0;  // nodes of this job
+  int refused_nodes_ = 0;  // nodes of this job
 };
 
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-void Candidate::ask_for(const Vote& own) {
+void Candidate::campaign(const Vote& own) {
   DDPRUN_CHECK(own.term > term_);
   term_ = own.term;
   votes_.clear();
@@ -28,8 +28,8 @@ bool Candidate::has_not_acknowledged(Incarnation node, RoundId round) const {
   if (found == votes_.end()) return false;
   const VoterState& voter_state = found->second.voter_state;
   return voter_state.committed.round < round &&
-         std::ranges::none_of(voter_sets_of(voter_state), [round](const VoterSet* told) {
-           return told->round == round;
+         std::ranges::none_of(voter_sets_of(voter_state), [round](const VoterSet* reported) {
+           return reported->round == round;
          });
 }
 
@@ -39,8 +39,8 @@ std::set<RoundId> Candidate::voter_sets() const {
   std::set<RoundId> known;
   for (const auto& [node, vote] : votes_) {
     committed = std::max(committed, vote.voter_state.committed.round);
-    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {
-      if (told->size != 0) known.insert(told->round);
+    for (const VoterSet* reported : voter_sets_of(vote.voter_state)) {
+      if (reported->size != 0) known.insert(reported->round);
     }
   }
   // A node that led knows what it offered and never started.
@@ -53,11 +53,12 @@ std::set<RoundId> Candidate::voter_sets() const {
   }
   // A round was not started either if a node that was to run in it never acknowledged it.
   for (const auto& [node, vote] : votes_) {
-    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {
-      const bool was_missed = std::ranges::any_of(told->members, [&](const RoundMember& member) {
-        return member.runs && has_not_acknowledged(member.node, told->round);
-      });
-      if (was_missed && told->round > committed) known.erase(told->round);
+    for (const VoterSet* reported : voter_sets_of(vote.voter_state)) {
+      const bool was_missed =
+          std::ranges::any_of(reported->members, [&](const RoundMember& member) {
+            return member.runs && has_not_acknowledged(member.node, reported->round);
+          });
+      if (was_missed && reported->round > committed) known.erase(reported->round);
     }
   }
   known.erase(known.begin(), known.lower_bound(committed));
@@ -108,7 +109,7 @@ std::optional<ElectionResult> Candidate::election_result_with(
   result.last_round = std::max(newest->offered.round.number, committed.number);
   result.progress = newest->progress;
   result.newest = newest->offered.round;
-  result.met = newest->offered.size;
+  result.known_nodes = newest->offered.size;
   count_unheard(result, *newest);
   return result;
 }

@@ -33,7 +33,7 @@ struct ElectionResult {
   std::set<Incarnation> heard;     // of those that were to run it
   int unheard = 0;                 // the others that are waited for
   std::vector<std::string> hosts;  // of the newest round, as far as this node knows them
-  int met = 0;                     // nodes of that voter set, also those that died since
+  int known_nodes = 0;             // nodes of that voter set, also those that died since
   Duration wait{};  // for these, before a round: they may still run workers, or join it
 };
 
@@ -52,11 +52,11 @@ class Candidate {
 
   Candidate(Incarnation self, Setting setting) : self_(self), setting_(std::move(setting)) {}
 
-  /// The term that is asked for; 0: none yet.
+  /// The term of its vote requests; 0: none yet.
   std::int64_t term() const { return term_; }
 
-  /// Starts over with a newer term. REQUIRES: own.term > term().
-  void ask_for(const Vote& own);
+  /// Requests votes in a newer term. REQUIRES: own.term > term().
+  void campaign(const Vote& own);
 
   void update(Setting setting) { setting_ = std::move(setting); }
 

@@ -282,7 +282,7 @@ void Coordinator::fail(const Restarts::Failure& first, TimePoint now, Effects& o
     return rounds_.restart_without_charge(
         fmt::format("node {} is silent, and {}", *silent, why), now, out);
   }
-  roster_.blame(culprit, now);
+  roster_.record_failure(culprit, now);
   StopRound order = rounds_.restarts().charge(first, now - rounds_.round().started_at);
   order.why = why;
   if (order.restarts) {

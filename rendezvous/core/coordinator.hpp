@@ -1,8 +1,9 @@
 #pragma once
 
-// Coordinator: who takes part in a round, and how the job goes on, decided in one place for as long
-// as this node leads. Every node, its own included, is a link; what arrives there comes in, what is
-// to be sent goes out. It keeps the lease, and passes each event to the parts that it concerns:
+// Coordinator: who takes part in a round, and how the job continues, decided in one place for as
+// long as this node leads. Every node, its own included, is a link; what arrives there comes in,
+// what is to be sent goes out. It keeps the lease, and passes each event to the parts that it
+// concerns:
 //
 //   Roster       which nodes are here, connections, lifelines, expiry    (roster.hpp)
 //   RankClaims   callers that ask for the node rank of another node      (rank_claims.hpp)
@@ -93,7 +94,7 @@ class Coordinator {
     return phase() == Phase::kGathering && has_begun() && gathering_.is_pausing(now);
   }
   const std::map<Incarnation, Node>& nodes() const { return roster_.nodes(); }
-  /// Nodes that it lost or never met, and that may live.
+  /// Nodes that it lost or never seen, and that may live.
   const LostNodes& lost_nodes() const { return roster_.lost(); }
   /// The present or the last one; null before the first offer.
   const Round* round() const { return rounds_.round().id.number == 0 ? nullptr : &rounds_.round(); }

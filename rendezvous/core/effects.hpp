@@ -33,7 +33,7 @@ struct Close {
 /// leadership. Earlier ones stay open: the end of a line proves a death.
 struct OpenLine {
   Link uplink{};
-  Endpoint leader;  // its own address, by its own word; `uplink` may lead through another one
+  Endpoint leader;  // its own address, as it states it; `uplink` may lead through another one
   Leadership leadership;
   Incarnation node{};  // this one
 };
@@ -87,7 +87,8 @@ struct StopWorkers {
 /// SIGKILL to the workers, now: the lease ran out.
 struct KillWorkers {
   std::string why;
-  bool is_said_later = false;  // once, by the node that leads next, on the console that all share
+  bool is_reported_later =
+      false;  // once, by the node that leads next, on the console that all share
 };
 
 /// A node fell silent, as the one that leads now sees it, or is back. Not one whose processes died,
@@ -106,15 +107,15 @@ struct ShowFailure {
 /// A line for the log.
 struct Note {
   std::string text;
-  bool is_for_all = false;  // shown to whoever started this node, unless told to be quiet
+  bool is_for_all = false;  // shown to the user who started this node, unless quiet
 };
 
 /// Leave, once no worker is left.
 struct Finish {
   int exit_status = 0;
-  std::string why;                 // a clause for people; empty: nothing to say
-  bool speaks_for_job = false;     // this node led, or nobody else can lead: one of the job's does
-  bool is_said_elsewhere = false;  // `why` is the word of another node, which says it as well
+  std::string why;              // a clause for people; empty: nothing to say
+  bool speaks_for_job = false;  // this node led, or nobody else can lead: one of the job's does
+  bool is_reported_elsewhere = false;  // `why` comes from another node, which reports it as well
 };
 
 using Effect = std::variant<

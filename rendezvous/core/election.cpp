@@ -16,7 +16,7 @@ constexpr std::int64_t kReplacedStep = 1'000;  // more than a node leads alone b
 
 void Election::await(Link link, const Hello& hello, TimePoint now) {
   const auto [caller, is_new] = callers_.insert_or_assign(
-      link, Caller{.hello = hello, .pre_vote = {}, .told = {}, .until = {}});
+      link, Caller{.hello = hello, .pre_vote = {}, .sent = {}, .until = {}});
   member_.learn_of_voter_state(hello.voter_state);
   extend(caller->second, now);
 }
@@ -34,7 +34,7 @@ void Election::on(Link link, const PreVote& pre_vote, TimePoint now, Effects& ou
   caller->second.pre_vote = pre_vote;
   member_.learn_of_voter_state(pre_vote.voter_state);
   extend(caller->second, now);
-  ask(link, caller->second, now, out);
+  request_vote(link, caller->second, now, out);
 }
 
 void Election::on(Link link, const Vote& vote, TimePoint now) {
@@ -78,9 +78,9 @@ void Election::report_awaited(TimePoint now, Effects& out) {
   for (auto& [link, caller] : callers_) {
     const Instance& theirs = caller.hello.voter_state.instance;
     if (theirs.exists() && (is_at_a_loss || theirs != member_.instance())) continue;
-    if (caller.told == awaited) continue;
-    const bool is_other = !caller.told || caller.told->node != awaited->node;
-    caller.told = awaited;
+    if (caller.sent == awaited) continue;
+    const bool is_other = !caller.sent || caller.sent->node != awaited->node;
+    caller.sent = awaited;
     if (is_other) extend(caller, now);  // else it only says more
     out.emplace_back(effects::Send{.to = link, .message = *awaited});
   }
@@ -136,9 +136,9 @@ std::optional<ElectionResult> Election::mind_candidacy(TimePoint now, Effects& o
     candidate_.emplace(member_.node().incarnation, setting(now));
     // A node that is replaced may have led on alone, in terms that no node here knows.
     const std::int64_t step = member_.voter().has_replaced() ? kReplacedStep : 1;
-    candidate_->ask_for(member_.vote_for_itself(newest + step, now));
+    candidate_->campaign(member_.vote_for_itself(newest + step, now));
     for (auto& [link, caller] : callers_)
-      ask(link, caller, now, out);
+      request_vote(link, caller, now, out);
   }
   if (!candidate_) return std::nullopt;
   Candidate& candidate = *candidate_;
@@ -148,10 +148,10 @@ std::optional<ElectionResult> Election::mind_candidacy(TimePoint now, Effects& o
   return result;
 }
 
-void Election::ask(Link link, Caller& caller, TimePoint now, Effects& out) {
+void Election::request_vote(Link link, Caller& caller, TimePoint now, Effects& out) {
   if (!caller.pre_vote || !candidate_) return;
   if (caller.pre_vote->voter_state.term >= candidate_->term()) {
-    candidate_.reset();  // asks again, for a newer term
+    candidate_.reset();  // requests votes again, in a newer term
     return;
   }
   out.emplace_back(effects::Send{.to = link, .message = VoteRequest{.term = candidate_->term()}});
@@ -168,7 +168,7 @@ bool Election::would_win(const Voter& voter, bool has_fence, TimePoint now) cons
   const auto as_vote = [](const PreVote& pre_vote) {
     return Vote{.term = kAny, .dead = pre_vote.dead, .voter_state = pre_vote.voter_state};
   };
-  trial.ask_for(as_vote(voter.pre_vote(now)));
+  trial.campaign(as_vote(voter.pre_vote(now)));
   for (const auto& [link, caller] : callers_) {
     if (!caller.pre_vote) continue;
     trial.voted(caller.hello.node.incarnation, as_vote(*caller.pre_vote));

@@ -25,7 +25,7 @@ class Election {
   struct Caller {
     Hello hello;
     std::optional<PreVote> pre_vote;
-    std::optional<Wait> told;
+    std::optional<Wait> sent;
     TimePoint until;  // one that lives has sent something by then, or has hung up
   };
   using Callers = std::map<Link, Caller>;
@@ -78,7 +78,7 @@ class Election {
   static constexpr std::size_t kCallersMax = 16'384;
 
   void extend(Caller& caller, TimePoint now);
-  void ask(Link link, Caller& caller, TimePoint now, Effects& out);
+  void request_vote(Link link, Caller& caller, TimePoint now, Effects& out);
   Candidate::Setting setting(TimePoint now) const;
   bool would_win(TimePoint now) const { return would_win(member_.voter(), policy_.has_fence, now); }
   bool would_win(const Voter& voter, bool has_fence, TimePoint now) const;

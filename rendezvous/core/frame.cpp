@@ -54,8 +54,8 @@ Protocol detect(std::string_view first_bytes) {
 
 std::string_view opening_of(Protocol protocol) {
   DDPRUN_CHECK(protocol == Protocol::kAgent || protocol == Protocol::kLifeline);
-  static_assert(kAgentVersion == 3, "the last byte of both");
-  return protocol == Protocol::kAgent ? "\xDDRN\x03" : "\xDDRL\x03";
+  static_assert(kAgentVersion == 4, "the last byte of both");
+  return protocol == Protocol::kAgent ? "\xDDRN\x04" : "\xDDRL\x04";
 }
 
 Result<bool> check_opening(std::string_view opening) {
@@ -65,8 +65,8 @@ Result<bool> check_opening(std::string_view opening) {
   return make_error(
       Errc::kProtocol,
       fmt::format(
-          "the caller speaks version {} of the agents' protocol, and who was called version {}; "
-          "start the same ddprun on every node",
+          "the caller speaks version {} of the agents' protocol, and the node that it called "
+          "version {}; start the same ddprun on every node",
           version,
           kAgentVersion));
 }

@@ -31,7 +31,7 @@ Protocol detect(std::string_view first_bytes);
 inline constexpr std::size_t kFrameBytesMax = 65'536;
 
 /// Of the streams between agents. Agents of two versions do not work together.
-inline constexpr int kAgentVersion = 3;
+inline constexpr int kAgentVersion = 4;
 
 /// What a caller says first. REQUIRES: kAgent or kLifeline.
 std::string_view opening_of(Protocol protocol);

@@ -20,7 +20,7 @@ constexpr auto kQuietWait = 5s;      // for other nodes, before a report
 /// Others may run the job, or wait for one of its nodes, while as many new nodes come as would
 /// begin it at once. In a Slurm step no new node comes.
 bool may_be_elsewhere(const RendezvousPolicy& policy) {
-  return !policy.meet.empty() && policy.node.workload.step.empty();
+  return !policy.endpoints.empty() && policy.node.workload.step.empty();
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ Gathering::Gathering(
           .heard = election_result.heard,
           .unheard = election_result.unheard,
           .until = now + election_result.wait},
-      met_(election_result.met) {
+      known_nodes_(election_result.known_nodes) {
   const RendezvousPolicy& policy = context.policy;
   const bool has_begun = rounds.has_begun();
   if (!has_begun && !policy.survivors.empty()) {
@@ -66,7 +66,7 @@ void Gathering::joined(const Hello& hello, bool is_new) {
   const VoterSet& offered = hello.voter_state.offered;
   const bool is_of_round = offered.round == regroup_.round;
   const bool is_counted = rounds_.has_begun() && is_of_round && offered.is_member;
-  if (is_new && !is_counted) ++met_;
+  if (is_new && !is_counted) ++known_nodes_;
   if (is_new) last_call_until_.reset();  // it begins again
   const bool was_to_run = is_of_round && hello.voter_state.was_to_run;
   if (was_to_run && regroup_.heard.insert(hello.node.incarnation).second) --regroup_.unheard;
@@ -182,13 +182,13 @@ bool Gathering::too_few_may_come(const LeaderLease& lease, TimePoint now) const 
   const RendezvousPolicy& policy = context_.policy;
   if (!policy.regather_timeout || !rounds_.has_begun()) return false;
   if (now < since_ + policy.lease + policy.margin) return false;
-  int silent = roster_.lost().unmet();
+  int silent = roster_.lost().unseen();
   for (const KnownVoterSet& voters : lease.voter_sets())
-    silent = std::max(silent, unmet_in(voters));
+    silent = std::max(silent, unseen_in(voters));
   silent += static_cast<int>(roster_.lost().searching());
   const auto stays = [](const auto& entry) { return !entry.second.is_leaving(); };
   const auto here = static_cast<int>(std::ranges::count_if(roster_.nodes(), stays));
-  const int late = std::max(0, policy.expected - met_);
+  const int late = std::max(0, policy.expected - known_nodes_);
   return here + silent + late < policy.nodes.min();
 }
 
@@ -216,7 +216,8 @@ GatheringFacts Gathering::facts(int ready) const {
   for (const auto& [incarnation, node] : roster_.nodes()) {
     here.push_back(&node.info);
   }
-  const Endpoint& endpoint = policy.meet.empty() ? context_.self.listens : policy.meet.front();
+  const Endpoint& endpoint =
+      policy.endpoints.empty() ? context_.self.listens : policy.endpoints.front();
   return {
       .policy = policy,
       .here = std::move(here),

@@ -104,7 +104,7 @@ class Gathering {
   std::optional<TimePoint> last_call_until_;
   bool has_reported_last_call_ = false;
   std::map<std::string, TimePoint> held_for_;  // by place_of()
-  int met_ = 0;                                // nodes that ever came, as far as is known here
+  int known_nodes_ = 0;                        // nodes that ever came, as far as is known here
 };
 
 }  // namespace ddprun

@@ -119,10 +119,10 @@ void JobEnd::spread(RoundPhase phase, TimePoint now, Effects& out) {
   const bool is_stopping = phase == RoundPhase::kStopping;
   if (is_stopping) final_at_ = std::max(final_at_, now);
   const bool others_gone =
-      lease_.has_met_all() && std::ranges::none_of(roster_.nodes(), is_with_us);
+      lease_.has_seen_all() && std::ranges::none_of(roster_.nodes(), is_with_us);
   const bool is_over = now >= final_at_ + context_.policy.verdict_timeout;
   if (is_stopping || (!others_gone && !is_over)) return;
-  if (may_be_asked(now)) return report_searching(now, out);
+  if (may_be_searched_for(now)) return report_searching(now, out);
   const Node* const own = roster_.find(context_.self.incarnation);
   if (own == nullptr) return;
   stage_ = Stage::kDone;
@@ -142,7 +142,7 @@ void JobEnd::round_ended(TimePoint now) {
 
 /// A node that fell silent and finds no leader ends with 75, as if the job had failed. If the job
 /// is done, this node stays to be found for as long as that one searches.
-bool JobEnd::may_be_asked(TimePoint now) const {
+bool JobEnd::may_be_searched_for(TimePoint now) const {
   const Node* const own = roster_.find(context_.self.incarnation);
   const bool is_told_to_stop = own != nullptr && own->is_leaving();
   const bool is_done = verdict_ && verdict_->exit_status == kExitOk;
@@ -152,7 +152,7 @@ bool JobEnd::may_be_asked(TimePoint now) const {
 void JobEnd::report_searching(TimePoint now, Effects& out) {
   if (std::exchange(has_reported_searching_, true)) return;
   const LostNodes& lost = roster_.lost();
-  const std::size_t searching = lost.searching() + static_cast<std::size_t>(lost.unmet());
+  const std::size_t searching = lost.searching() + static_cast<std::size_t>(lost.unseen());
   out.emplace_back(effects::Note{
       .text = fmt::format(
           "all workers have exited with 0; waiting for {} lost by silence, to tell {} so if the "

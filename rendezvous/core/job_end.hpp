@@ -8,7 +8,7 @@
 //   final                 a majority has heard it, so no later leader decides otherwise
 //   done                  this node leaves as well: it goes last
 //
-// A node that was told to stop while the job goes on is dismissed by a verdict of its own.
+// A node that was told to stop while the job continues is dismissed by a verdict of its own.
 
 #include "base/time.hpp"
 #include "rendezvous/core/effects.hpp"
@@ -87,7 +87,7 @@ class JobEnd {
 
   bool has_heard(Incarnation node) const;
   bool is_awaiting_text(TimePoint now) const;
-  bool may_be_asked(TimePoint now) const;
+  bool may_be_searched_for(TimePoint now) const;
   void report_searching(TimePoint now, Effects& out);
 
   const LeaderContext& context_;

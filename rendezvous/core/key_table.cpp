@@ -21,8 +21,8 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
 }
 
 /// Eight bytes at a time, the last eight of a long key twice where they overlap: keys are short,
-/// and std::hash is a call for each. Who may write to a store may harm it anyhow, so it needs no
-/// secret.
+/// and std::hash is a call for each. A client that may write to a store may harm it anyhow, so it
+/// needs no secret.
 std::size_t hash_of(std::string_view key) {
   std::uint64_t word = 0;
   std::uint64_t hash = mix(0, key.size());
@@ -128,7 +128,7 @@ void KeyTable::remove(std::string_view key) {
   DDPRUN_CHECK(slots_[hole].entry != nullptr);
   Entry::destroy(slots_[hole].entry);
   --size_;
-  // Those behind the hole move up, unless that would put them before their home.
+  // Those after the hole move up, unless that would put them before their home.
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t at = after(hole); slots_[at].entry != nullptr; at = after(at)) {
     const std::size_t from_home = (at - home_of(slots_[at].hash)) & mask;

@@ -52,7 +52,7 @@ class KeyTable {
   }
 
  private:
-  struct Entry;  // the value, and the bytes of the key behind it
+  struct Entry;  // the value, and the bytes of the key after it
   struct Slot {
     std::size_t hash = 0;
     Entry* entry = nullptr;  // null: free

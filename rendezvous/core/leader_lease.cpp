@@ -31,8 +31,8 @@ void LeaderLease::join(Incarnation node, const VoterState& voter_state, TimePoin
   confirmed.answers.emplace_back(0, now);
   spoke_at_ = now;
   for (KnownVoterSet& voters : voter_sets_) {
-    for (const VoterSet* told : voter_sets_of(voter_state)) {
-      if (told->is_member && told->round == voters.round && told->size != 0) {
+    for (const VoterSet* reported : voter_sets_of(voter_state)) {
+      if (reported->is_member && reported->round == voters.round && reported->size != 0) {
         voters.members.insert(node);
       }
     }

@@ -50,7 +50,7 @@ class LeaderLease {
 
   /// From here on a majority of this voter set is needed for grants as well.
   void offer(KnownVoterSet voters, TimePoint now);
-  void withdraw() { offered_.reset(); }
+  void cancel_offer() { offered_.reset(); }
   /// What was offered is started: from here on it is the only voter set. REQUIRES: there is one.
   void start(TimePoint now);
 
@@ -76,9 +76,9 @@ class LeaderLease {
   /// The newest that was started, then those that may have been.
   const std::vector<KnownVoterSet>& voter_sets() const { return voter_sets_; }
   /// All of them have come to this leader at some time.
-  bool has_met_all() const {
+  bool has_seen_all() const {
     return std::ranges::all_of(
-        voter_sets_, [](const KnownVoterSet& voters) { return unmet_in(voters) <= 0; });
+        voter_sets_, [](const KnownVoterSet& voters) { return unseen_in(voters) <= 0; });
   }
   /// Whether `has_agreed`, by incarnation, holds for a majority of every one.
   bool majority_is(const auto& has_agreed) const {

@@ -65,7 +65,7 @@ void LeaderSearch::connected(TimePoint now, Effects& out) {
   times_.patience_until = now + patience_for(policy_.patience);
   call_.greeted_at = now;
   Hello hello = voter_.hello();
-  if (is_at_refusal()) hello.asks_of_port = policy_.meet.front().port;
+  if (is_at_refusal()) hello.checks_port = policy_.endpoints.front().port;
   out.emplace_back(effects::Send{.to = call_.link, .message = std::move(hello)});
 }
 
@@ -166,7 +166,7 @@ std::vector<LeaderSearch::CandidateAddress> LeaderSearch::candidate_addresses(Ti
   const bool has_turn = voter_.is_electable() && !voter_.votes_only_for_itself(now);
   if (has_turn && !has_self) addresses.emplace_back(std::nullopt);
   if (leader_may_live) add(leader);
-  for (const Endpoint& endpoint : policy_.meet)
+  for (const Endpoint& endpoint : policy_.endpoints)
     add(endpoint);
   if (voter_.state().obeyed.term != 0 || order_.searches == 0) return addresses;
   for (const Endpoint& refusal : policy_.refusals)
@@ -176,8 +176,8 @@ std::vector<LeaderSearch::CandidateAddress> LeaderSearch::candidate_addresses(Ti
 
 void LeaderSearch::next_candidate(TimePoint now, Effects& out) {
   CandidateAddress target;
-  const bool is_told = redirects_.to.has_value();
-  if (is_told) {
+  const bool is_redirected = redirects_.to.has_value();
+  if (is_redirected) {
     target = std::exchange(redirects_.to, std::nullopt);
   } else {
     if (order_.next >= order_.addresses.size()) {
@@ -193,10 +193,10 @@ void LeaderSearch::next_candidate(TimePoint now, Effects& out) {
   state_ = State::kCalling;
   call_.link = new_link();
   call_.to = *target;
-  call_.is_to_leader = !is_told && !voter_.is_lost(now);
+  call_.is_to_leader = !is_redirected && !voter_.is_lost(now);
   const Duration patience =
       std::min(policy_.patience, std::max(1, order_.searches) * policy_.call_patience);
-  const bool is_likely = call_.is_to_leader || is_told;
+  const bool is_likely = call_.is_to_leader || is_redirected;
   times_.patience_until = now + patience_for(is_likely ? policy_.patience : patience);
   out.emplace_back(effects::Call{.link = call_.link, .to = call_.to});
 }
@@ -294,7 +294,7 @@ void LeaderSearch::on(const Wait& wait, TimePoint now, Effects& out) {
 }
 
 void LeaderSearch::on(const VoteRequest& request, TimePoint now, Effects& /*out*/) {
-  talk_.asked = request.term;
+  talk_.requested_term = request.term;
   times_.patience_until = now + jittered(voter_.leader().lease + voter_.leader().margin);
 }
 
@@ -316,9 +316,9 @@ std::optional<Refuse> LeaderSearch::refused(const Refuse& refuse, TimePoint now,
   return std::nullopt;
 }
 
-// What others call here to say. ----------------------------------------------------------------
+// What others call here to report. -------------------------------------------------------------
 
-void LeaderSearch::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
+void LeaderSearch::note_leader(const Redirect& redirect, TimePoint now, Effects& out) {
   const bool leaves = voter_.leaves_for(redirect.instance, redirect.has_begun);
   if (leaves && !workers_.are_running()) {
     if (has_call()) hang_up(out);
@@ -336,7 +336,7 @@ void LeaderSearch::told_of_leader(const Redirect& redirect, TimePoint now, Effec
   times_.retry_at = now;
 }
 
-bool LeaderSearch::told_of_survivor(const Endpoint& at, TimePoint now) {
+bool LeaderSearch::note_survivor(const Endpoint& at, TimePoint now) {
   const bool is_new = std::ranges::find(survivors_, at) == survivors_.end();
   if (!is_new || at == voter_.node().listens || survivors_.size() >= kSurvivorsMax) return false;
   survivors_.push_back(at);
@@ -365,7 +365,7 @@ void LeaderSearch::try_vote(TimePoint now, Effects& out) {
     out.emplace_back(effects::Send{.to = call_.link, .message = std::move(message)});
   };
   if (!std::exchange(talk_.has_sent_pre_vote, true)) send(voter_.pre_vote(now));
-  const std::int64_t term = std::exchange(talk_.asked, 0);
+  const std::int64_t term = std::exchange(talk_.requested_term, 0);
   if (term <= voter_.state().term) return;
   send(voter_.vote(term, now));
   talk_.has_voted = true;

@@ -47,7 +47,7 @@ class LeaderSearch {
   void found();
   /// The node ends.
   void end(Effects& out);
-  /// Goes on with the next address once that is due, or the present one takes too long.
+  /// Continues with the next address once that is due, or the present one takes too long.
   void advance(TimePoint now, Effects& out);
 
   bool has_call() const { return state_ == State::kCalling || state_ == State::kWaiting; }
@@ -76,19 +76,19 @@ class LeaderSearch {
   /// Yields the refusal if it holds for good.
   std::optional<Refuse> refused(const Refuse& refuse, TimePoint now, Effects& out);
 
-  // What others call here to say. REQUIRES: this node has no leader. ----------------------------
+  // What others call here to report. REQUIRES: this node has no leader. --------------------------
 
-  void told_of_leader(const Redirect& redirect, TimePoint now, Effects& out);
+  void note_leader(const Redirect& redirect, TimePoint now, Effects& out);
   /// A node of another instance, of which a round was started, can be reached there. Yields whether
   /// that is news.
-  bool told_of_survivor(const Endpoint& at, TimePoint now);
+  bool note_survivor(const Endpoint& at, TimePoint now);
   void forget_survivors();
   /// Survivors are waited for, at one of which this node waits.
   bool waits_at_survivor() const;
 
   // Votes. -------------------------------------------------------------------------------------
 
-  /// Gives its vote to the node it waits at, if that asked for it.
+  /// Votes for the node it waits at, if that requested its vote.
   void try_vote(TimePoint now, Effects& out);
   /// For which node others do well to wait: for the one that this node waits for, or for itself.
   std::optional<Wait> awaited(TimePoint now) const;
@@ -129,12 +129,12 @@ class LeaderSearch {
     TimePoint greeted_at;
     bool is_to_leader = false;  // which was not lost
   };
-  /// Where it looks for a leader; none: it is its own turn to gather votes.
+  /// Where it searches for a leader; none: it is its own turn to gather votes.
   using CandidateAddress = std::optional<Endpoint>;
 
-  struct Talk {                   // with the node it waits at
-    std::optional<Wait> awaited;  // the node there, which has said to wait for it
-    std::int64_t asked = 0;       // for a vote in this term, not given yet
+  struct Talk {                       // with the node it waits at
+    std::optional<Wait> awaited;      // the node there, which has said to wait for it
+    std::int64_t requested_term = 0;  // of a vote request that has no vote yet; 0: none
     bool has_voted = false;
     bool has_sent_pre_vote = false;
   };

@@ -14,7 +14,7 @@
 
 namespace ddprun {
 
-/// The first words on a lifeline: whose life it is. Silence follows.
+/// The first message on a lifeline: which node it stands for. Silence follows.
 struct LifelineHello {
   std::string job;
   Incarnation node{};
@@ -28,7 +28,7 @@ struct LifelineHello {
 /// /status could open a line in that node's name, and prove its death by closing it.
 std::string line_proof(const Mac& mac, const LifelineHello& hello);
 
-// The bytes that are said after that. Whoever hears another one ignores it.
+// The bytes that are sent after that. A receiver ignores any other byte.
 
 /// By the leader's side, the last one: "Nothing of this node runs any more."
 inline constexpr char kGoodbye = 'F';

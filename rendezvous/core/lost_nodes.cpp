@@ -17,19 +17,19 @@ void LostNodes::newcomer(const Hello& hello) {
   match_newcomers();
 }
 
-/// A newcomer was a voter of the round `of`. Yields whether it is one of the unmet.
+/// A newcomer was a voter of the round `of`. Yields whether it is one of the unseen.
 bool LostNodes::met_voter(RoundId of) {
-  if (of != unmet_of_) return false;
-  if (unmet_ > 0) --unmet_;
+  if (of != unseen_of_) return false;
+  if (unseen_ > 0) --unseen_;
   return true;
 }
 
-/// This leader does not know the names of the unmet, so it takes each newcomer for the replacement
+/// This leader does not know the names of the unseen, so it takes each newcomer for the replacement
 /// of one of them: the end of the job does not wait for a node that is back.
 void LostNodes::match_newcomers() {
-  while (unmet_ > 0 && !newcomers_.empty()) {
+  while (unseen_ > 0 && !newcomers_.empty()) {
     newcomers_.erase(newcomers_.begin());
-    --unmet_;
+    --unseen_;
   }
 }
 
@@ -38,18 +38,18 @@ void LostNodes::died(Incarnation node) {
   if (silent_.contains(node)) dead_.push_back(node);
 }
 
-void LostNodes::round_starts(const KnownVoterSet& last, TimePoint unmet_until) {
+void LostNodes::round_starts(const KnownVoterSet& last, TimePoint unseen_until) {
   silent_.clear();
   dead_.clear();
-  if (unmet_in(last) <= 0) return;
-  unmet_ = unmet_in(last);
-  unmet_of_ = last.round;
-  unmet_until_ = unmet_until;
+  if (unseen_in(last) <= 0) return;
+  unseen_ = unseen_in(last);
+  unseen_of_ = last.round;
+  unseen_until_ = unseen_until;
   match_newcomers();
 }
 
 TimePoint LostNodes::searching_until() const {
-  TimePoint until = unmet_ > 0 ? unmet_until_ : TimePoint();
+  TimePoint until = unseen_ > 0 ? unseen_until_ : TimePoint();
   for (const auto& [incarnation, node] : searching_) {
     until = std::max(until, node.until);
   }

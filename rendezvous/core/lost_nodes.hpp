@@ -1,6 +1,6 @@
 #pragma once
 
-// LostNodes: what a leader knows of the nodes that it has lost or never met, and that may live.
+// LostNodes: what a leader knows of the nodes that it has lost or never seen, and that may live.
 // They matter twice: the workers of one that fell silent may still run, so its voter set counts it;
 // and it searches for a leader, which therefore stays for a while after the job is done.
 
@@ -34,7 +34,7 @@ class LostNodes {
     silent_.erase(node);
     searching_.erase(node);
   }
-  /// The caller joins for the first time: it may be one of the unmet, or the replacement of a node
+  /// The caller joins for the first time: it may be one of the unseen, or the replacement of a node
   /// that fell silent.
   void newcomer(const Hello& hello);
   /// `node`, which had joined, is not here any more.
@@ -43,14 +43,14 @@ class LostNodes {
   void died(Incarnation node);
 
   /// A round starts, which replaces the voter set `last`. Those of it that have not come to this
-  /// leader search for one until `unmet_until`.
-  void round_starts(const KnownVoterSet& last, TimePoint unmet_until);
+  /// leader search for one until `unseen_until`.
+  void round_starts(const KnownVoterSet& last, TimePoint unseen_until);
   /// Those that fell silent since the newest round began, and may live.
   const std::map<Incarnation, PastLeadership::Node>& silent() const { return silent_; }
   /// Of these, those that were proved dead since.
   const std::vector<Incarnation>& dead() const { return dead_; }
-  /// Voters of the last round that this leader has never met.
-  int unmet() const { return unmet_; }
+  /// Voters of the last round that this leader has never seen.
+  int unseen() const { return unseen_; }
   /// How many fell silent under this leader and may search for a leader now.
   std::size_t searching() const { return searching_.size(); }
   /// Until when one of all these may search for a leader; TimePoint(): none does.
@@ -69,9 +69,9 @@ class LostNodes {
   std::vector<Incarnation> dead_;
   std::map<Incarnation, SearchingNode> searching_;
   std::set<Incarnation> newcomers_;  // of no voter set, and replacements of no known node
-  int unmet_ = 0;
-  RoundId unmet_of_;
-  TimePoint unmet_until_;
+  int unseen_ = 0;
+  RoundId unseen_of_;
+  TimePoint unseen_until_;
 };
 
 }  // namespace ddprun

@@ -100,10 +100,10 @@ void Member::on(const Welcome& welcome, TimePoint now, Effects& out) {
   follower_.follow(search_.link(), welcome, now, out);
 }
 
-void Member::on(const VerdictNews& told, TimePoint /*now*/, Effects& out) {
+void Member::on(const VerdictNews& news, TimePoint /*now*/, Effects& out) {
   if (!follower_.follows()) return;
-  voter_.told_verdict(told.verdict);
-  if (told.is_final) final_ = told.verdict;
+  voter_.note_verdict(news.verdict);
+  if (news.is_final) final_ = news.verdict;
   follower_.send(VerdictHeard{}, out);
 }
 
@@ -189,19 +189,19 @@ void Member::on(const Refuse& refuse, TimePoint now, Effects& out) {
   hang_up(now, out);  // and if it is for good, this node ends once no worker runs
 }
 
-void Member::told_of_leader(const Redirect& redirect, TimePoint now, Effects& out) {
+void Member::note_leader(const Redirect& redirect, TimePoint now, Effects& out) {
   const bool is_stranger = !is_same_job(redirect, node().workload);
   if (is_stranger) search_.report().endpoint_has_leader(redirect.leader);
   if (follower_.follows()) {
     voter_.note_begun(redirect);
   } else {
-    search_.told_of_leader(redirect, now, out);
+    search_.note_leader(redirect, now, out);
   }
   advance(now, out);
 }
 
-void Member::told_of_survivor(const Endpoint& at, TimePoint now, Effects& out) {
-  if (search_.told_of_survivor(at, now)) advance(now, out);
+void Member::note_survivor(const Endpoint& at, TimePoint now, Effects& out) {
+  if (search_.note_survivor(at, now)) advance(now, out);
 }
 
 void Member::forget_survivors(TimePoint now, Effects& out) {
@@ -256,8 +256,8 @@ std::vector<std::pair<NodeInfo, bool>> Member::missing(TimePoint now) const {
 void Member::consider_end(TimePoint now, Effects& out) {
   if (workers_.are_running()) return;
   if (refused_) {
-    const bool is_said_there = search_.is_at_refusal();  // by a node of its own job
-    return finish(refused_->exit_status, refused_->why, out, !is_said_there);
+    const bool is_reported_there = search_.is_at_refusal();  // by a node of its own job
+    return finish(refused_->exit_status, refused_->why, out, !is_reported_there);
   }
   if (final_) return finish_by(*final_, out);
   if (follower_.follows()) return;
@@ -319,7 +319,7 @@ void Member::finish(int exit_status, std::string why, Effects& out, bool is_own_
       .exit_status = exit_status,
       .why = std::move(why),
       .speaks_for_job = speaks_for_job,
-      .is_said_elsewhere = !is_own_word});
+      .is_reported_elsewhere = !is_own_word});
 }
 
 // Time. ----------------------------------------------------------------------------------------

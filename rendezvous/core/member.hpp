@@ -60,9 +60,9 @@ class Member {
   void tick(TimePoint now, Effects& out) { advance(now, out); }
   /// Another node called here to report the leader: of this job, or of another one on the same
   /// endpoint, which refuses this node.
-  void told_of_leader(const Redirect& redirect, TimePoint now, Effects& out);
+  void note_leader(const Redirect& redirect, TimePoint now, Effects& out);
   /// A node of another instance, of which a round was started, can be reached there.
-  void told_of_survivor(const Endpoint& at, TimePoint now, Effects& out);
+  void note_survivor(const Endpoint& at, TimePoint now, Effects& out);
   /// None of them is heard any more; the job may start from the beginning.
   void forget_survivors(TimePoint now, Effects& out);
   /// Why this node and the nodes that wait with it cannot elect a leader. REQUIRES:
@@ -137,7 +137,7 @@ class Member {
 
  private:
   void on(const Welcome& welcome, TimePoint now, Effects& out);
-  void on(const VerdictNews& told, TimePoint now, Effects& out);
+  void on(const VerdictNews& news, TimePoint now, Effects& out);
   void on(const Refuse& refuse, TimePoint now, Effects& out);
   /// Of the other messages some are for one of its parts, and some are not for members.
   template <class Body>

@@ -182,7 +182,7 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit("trusts_replacement", hello.trusts_replacement);
   visit("voter_state", hello.voter_state);
   visit("awaits", hello.awaits);
-  visit("asks_of_port", hello.asks_of_port, between(1, 65'535));
+  visit("checks_port", hello.checks_port, between(1, 65'535));
   visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
 }
 
@@ -281,8 +281,8 @@ void fields(auto& visit, Is<Wait> auto& wait) {
   visit("loss", wait.loss);
 }
 
-void fields(auto& visit, Is<VoteRequest> auto& ask) {
-  visit("term", ask.term, kCount);
+void fields(auto& visit, Is<VoteRequest> auto& request) {
+  visit("term", request.term, kCount);
 }
 
 void fields(auto& visit, Is<Place> auto& place) {
@@ -324,9 +324,9 @@ void fields(auto& visit, Is<StopRound> auto& stop) {
   visit("pause_ns", stop.pause, kNanoseconds);
 }
 
-void fields(auto& visit, Is<VerdictNews> auto& told) {
-  visit("verdict", told.verdict);
-  visit("is_final", told.is_final);
+void fields(auto& visit, Is<VerdictNews> auto& news) {
+  visit("verdict", news.verdict);
+  visit("is_final", news.is_final);
 }
 
 void fields(auto& visit, Is<Refuse> auto& refuse) {

@@ -95,9 +95,9 @@ struct Hello {
   // The caller was told that a round of this instance was started, and hears none of its nodes. It
   // does not join an instance that has started no round. None: it was not told of any.
   Instance awaits = {};
-  // The caller only asks whether the node that has to listen at this port of the called machine is
-  // unable to. None: it wants to take part.
-  std::optional<int> asks_of_port = std::nullopt;
+  // The caller only checks whether the node that has to listen at this port of the called machine
+  // is unable to. None: it wants to take part.
+  std::optional<int> checks_port = std::nullopt;
 
   bool operator==(const Hello&) const = default;
 };
@@ -234,7 +234,7 @@ struct Survivor {
 
 /// Why the waiting nodes cannot elect a leader, for people; empty: there is nothing to report.
 struct QuorumLoss {
-  std::string why;   // "n1 is silent and ..., so n0 may not go on without it"
+  std::string why;   // "n1 is silent and ..., so n0 cannot continue without it"
   std::string ends;  // when that is over: "it is heard again, or ..."
 
   bool operator==(const QuorumLoss&) const = default;
@@ -250,7 +250,7 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-/// A successor asks for a vote.
+/// A successor requests a vote.
 struct VoteRequest {
   std::int64_t term = 0;
 

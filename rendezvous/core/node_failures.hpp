@@ -25,19 +25,19 @@ class NodeFailures {
   void began_at(const NodeInfo& node, TimePoint now) {
     auto& failures = failures_[place_of(node)];
     failures.push_back(now);
-    if (std::ssize(failures) > kBlamedMin) failures.pop_front();
+    if (std::ssize(failures) > kUnfitFailures) failures.pop_front();
   }
 
   bool empty() const { return failures_.empty(); }
 
-  /// Why `node` had better run no workers, for people: kBlamedMin failures or more within
-  /// kBlamedWithin. Empty: it may.
+  /// Why `node` had better run no workers, for people: kUnfitFailures failures or more within
+  /// kUnfitWithin. Empty: it may.
   std::string why_unfit(const NodeInfo& node, TimePoint now) const {
     const auto found = failures_.find(place_of(node));
     if (found == failures_.end()) return {};
-    const auto is_recent = [now](TimePoint at) { return now < at + kBlamedWithin; };
+    const auto is_recent = [now](TimePoint at) { return now < at + kUnfitWithin; };
     const auto count = std::ranges::count_if(found->second, is_recent);
-    if (count < kBlamedMin) return {};
+    if (count < kUnfitFailures) return {};
     return fmt::format("{} failures within an hour began there", count);
   }
 

@@ -56,7 +56,7 @@ std::vector<Endpoint> Notices::uninformed(const Coordinator& leads) const {
     const bool is_own = to == member_.node().listens || to.port == 0;
     if (!is_own && std::ranges::find(others, to) == others.end()) others.push_back(to);
   };
-  for (const Endpoint& endpoint : policy_.meet)
+  for (const Endpoint& endpoint : policy_.endpoints)
     add(endpoint);
   if (announce_at_ > announce_until_) return others;
   for (const Successor& successor : member_.voter().successors()) {
@@ -72,8 +72,8 @@ void Notices::announce(const Coordinator& leads, TimePoint now, Effects& out) {
   for (const Endpoint& to : uninformed(leads))
     call(to, now, out);
   const bool is_at_endpoint =
-      std::ranges::find(policy_.meet, member_.node().listens) != policy_.meet.end();
-  const bool is_away = !policy_.meet.empty() && !is_at_endpoint;
+      std::ranges::find(policy_.endpoints, member_.node().listens) != policy_.endpoints.end();
+  const bool is_away = !policy_.endpoints.empty() && !is_at_endpoint;
   if (!is_away && announce_at_ > announce_until_) announce_at_ = kNever;
 }
 
@@ -83,7 +83,7 @@ void Notices::mind_search(bool is_searching, TimePoint now, Effects& out) {
   if (now < *endpoint_at_) return;
   endpoint_at_ = now + kAnnounceInterval;
   drop_stale(now, out);
-  for (const Endpoint& endpoint : policy_.meet) {
+  for (const Endpoint& endpoint : policy_.endpoints) {
     if (endpoint != member_.node().listens && endpoint.port != 0) call(endpoint, now, out);
   }
 }

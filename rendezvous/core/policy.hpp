@@ -23,12 +23,12 @@ struct RendezvousPolicy {
   int max_restarts = 0;
   std::optional<Duration> restart_window;
   bool needs_progress = false;  // no restart after two crashes alike (crash_loop.hpp)
-  // A node on which kBlamedMin failures in kBlamedWithin began had better run no workers either.
-  bool blames_nodes = false;
+  // A node on which kUnfitFailures failures in kUnfitWithin began had better run no workers either.
+  bool counts_failures = false;
   // False: all nodes share one, so that each thing is said once there. True: what befalls all of
   // them is said by each, and the leader shows the last output of a worker that failed elsewhere.
   bool has_own_console = false;
-  bool must_run_itself = false;       // workers of whoever leads: rank 0 is to be on its machine
+  bool must_run_itself = false;       // workers of the leader: rank 0 is to be on its machine
   int notice_status = kExitTryAgain;  // of a job whose workers have all saved after a notice
   int expected = 0;                   // nodes that are known to come, spares included; 0: not known
 
@@ -43,17 +43,17 @@ struct RendezvousPolicy {
                                      // term once a call to the endpoint has come here
   std::string if_unanswered;         // what to do if nobody answers there, for people; may be empty
   std::string if_alone;              // what to say of it if nobody comes; may be empty
-  std::vector<Endpoint> meet;        // the endpoints, likeliest first; none: nobody else is to come
-  bool meets_by_name = false;        // the name of their host may lead elsewhere for a while
-  // Why this node, which was to host the endpoint, cannot: it tells those who call, and ends.
+  std::vector<Endpoint> endpoints;   // likeliest first; none: nobody else is to come
+  bool endpoint_has_name = false;    // the name of their host may lead elsewhere for a while
+  // Why this node, which was to host the endpoint, cannot: it refuses those that call, and ends.
   // Empty: it can, or was not to.
   std::string cannot_host;
   std::vector<Endpoint> refusals;  // where such a node is then
-  // False: behind the endpoint may be a proxy, which takes connections though no node has come yet.
+  // False: the endpoint may be a proxy, which takes connections though no node has come yet.
   bool ends_at_foreign = false;
   // Agents on this node's machine that ran in an instance of the job which has begun. They come
-  // before the endpoint, and who bootstraps all the same starts no round before they had the time
-  // to call.
+  // before the endpoint, and a node that bootstraps all the same starts no round before they had
+  // the time to call.
   std::vector<Endpoint> survivors;
   Endpoint master;  // where our own store listens, when we lead
 
@@ -94,8 +94,8 @@ struct RendezvousPolicy {
 };
 
 /// A node that breaks a job now and then is not fit, though each check of it finds nothing.
-inline constexpr int kBlamedMin = 3;
-inline constexpr Duration kBlamedWithin = std::chrono::hours(1);
+inline constexpr int kUnfitFailures = 3;
+inline constexpr Duration kUnfitWithin = std::chrono::hours(1);
 
 /// The longest time between two heartbeats of a node: what large jobs have. The leader of a small
 /// one asks for them sooner. docs/rendezvous.md has the sums: a node that was cut off for less than

@@ -16,21 +16,21 @@ struct Count {
 
 /// A leader that was proved dead in time is subtracted (E6). One that was proved dead too late
 /// counts as such (E9), unless the voter had already obeyed a later leader, which subtracted it.
-Tally view_of(const VoterSet& told, const Vote& vote, const DeadLeaders& dead) {
+Tally view_of(const VoterSet& reported, const Vote& vote, const DeadLeaders& dead) {
   const auto counts = [&](const Leadership& leadership) {
-    return leadership.term != 0 && leadership.term >= told.round.term &&
+    return leadership.term != 0 && leadership.term >= reported.round.term &&
            leadership.term >= vote.voter_state.obeyed.term;
   };
   // One that led later has voted for itself, and others with it: its death comes too late here.
-  const bool subtracts = counts(dead.in_time) && dead.in_time.term == told.round.term;
+  const bool subtracts = counts(dead.in_time) && dead.in_time.term == reported.round.term;
   std::map<Incarnation, bool> late;  // whether it is replaced
-  for (const LateDeath& death : told.late) {
+  for (const LateDeath& death : reported.late) {
     if (subtracts && death.node == dead.in_time.leader) continue;
     late.emplace(death.node, death.is_replaced);
   }
   if (!subtracts && counts(dead.newest)) late[dead.newest.leader] |= dead.is_replaced;
   Tally tally;
-  tally.size = told.size - (subtracts ? 1 : 0);
+  tally.size = reported.size - (subtracts ? 1 : 0);
   tally.lost_leader = subtracts;
   tally.late = static_cast<int>(late.size());
   tally.replaced =
@@ -42,13 +42,13 @@ Count count(const Votes& votes, RoundId round, const TieBreaker& tie_breaker) {
   Count found;
   const DeadLeaders dead = dead_leaders(votes);  // once: there may be a thousand votes
   for (const auto& [node, vote] : votes) {
-    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {
-      if (told->round != round || told->size == 0) continue;
-      found.views.push_back(view_of(*told, vote, dead));
-      if (told->is_member) found.members.insert(node);
-      if (told->is_leader && tie_breaker.is_allowed) found.leader = node;
+    for (const VoterSet* reported : voter_sets_of(vote.voter_state)) {
+      if (reported->round != round || reported->size == 0) continue;
+      found.views.push_back(view_of(*reported, vote, dead));
+      if (reported->is_member) found.members.insert(node);
+      if (reported->is_leader && tie_breaker.is_allowed) found.leader = node;
       // Those that the leader had no time to tell.
-      for (const RoundMember& member : told->members) {
+      for (const RoundMember& member : reported->members) {
         if (votes.contains(member.node)) found.members.insert(member.node);
       }
     }
@@ -129,10 +129,10 @@ void take_size(VoterSet& voters, int size) {
 DeadLeaders dead_leaders(const Votes& votes) {
   DeadLeaders dead;
   for (const auto& [node, vote] : votes) {
-    const LeaderDeath& told = vote.dead;
-    if (told.of.term > dead.newest.term) dead.newest = told.of;
-    const bool is_newer = told.of.term > dead.in_time.term;
-    if (told.in_time && is_newer) dead.in_time = told.of;
+    const LeaderDeath& reported = vote.dead;
+    if (reported.of.term > dead.newest.term) dead.newest = reported.of;
+    const bool is_newer = reported.of.term > dead.in_time.term;
+    if (reported.in_time && is_newer) dead.in_time = reported.of;
   }
   dead.is_replaced = std::ranges::any_of(votes, [&dead](const auto& entry) {
     return entry.second.dead.of == dead.newest && entry.second.dead.is_replaced;

@@ -59,7 +59,7 @@ struct KnownVoterSet {
 };
 
 /// How many of these voters have not come to the leader.
-inline int unmet_in(const KnownVoterSet& voters) {
+inline int unseen_in(const KnownVoterSet& voters) {
   return voters.size - static_cast<int>(voters.members.size());
 }
 

@@ -45,7 +45,7 @@ std::vector<std::string> split_hosts(const std::string& hosts) {
 QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
   const auto absent = hosts_without(facts.round, facts.here);
   auto lost = hosts_without(absent, facts.ended);
-  if (lost.empty()) lost = absent;         // proved too late to go on without them
+  if (lost.empty()) lost = absent;         // proved too late to continue without them
   if (lost.empty()) lost = facts.missing;  // spares, whose votes count as well
   if (lost.empty()) return {};
   const bool is_one = lost.size() == 1;
@@ -55,7 +55,7 @@ QuorumLoss quorum_loss(const QuorumLossFacts& facts) {
   const std::string of_round =  // of which this node may know no more than that it was offered
       facts.round.empty() ? "" : fmt::format(" of the last round's {} nodes", facts.round.size());
   loss.why = fmt::format(
-      "{}{} {} missing and may still run{}, so {} may not go on without {}{}",
+      "{}{} {} missing and may still run{}, so {} cannot continue without {}{}",
       spelled_hosts(lost),
       of_round,
       is_one ? "is" : "are",

@@ -112,8 +112,8 @@ std::vector<RankAssignment> plan_ranks(std::vector<Participant> participants, In
     first_rank += participant->workers;
     out.push_back({.node = participant->node, .place = place});
   }
-  for (RankAssignment& seated : out) {
-    seated.place.world_size = first_rank;
+  for (RankAssignment& assignment : out) {
+    assignment.place.world_size = first_rank;
   }
   return out;
 }

@@ -166,9 +166,9 @@ void RendezvousNode::on(const Received& event, TimePoint now) {
     return;
   }
   if (const auto* hello = std::get_if<Hello>(&event.message)) return greet(event.link, *hello, now);
-  if (redirect != nullptr) return told(event.link, *redirect, now);
+  if (redirect != nullptr) return on_redirect(event.link, *redirect, now);
   if (const auto* survivor = std::get_if<Survivor>(&event.message)) {
-    return told_of_survivor(event.link, *survivor, now);
+    return on_survivor(event.link, *survivor, now);
   }
   if (const auto* vote = std::get_if<Vote>(&event.message)) {
     return election_.on(event.link, *vote, now);
@@ -263,14 +263,14 @@ void RendezvousNode::set_own_lease(TimePoint now) {
 /// Passes the effects of the parts to each other, or to the shell.
 void RendezvousNode::route(TimePoint now, Effects& out) {
   while (!from_coordinator_.empty() || !from_member_.empty()) {
-    const bool is_told = !from_coordinator_.empty();
-    if (is_told) set_own_lease(now);
-    routed_.swap(is_told ? from_coordinator_ : from_member_);
+    const bool is_from_coordinator = !from_coordinator_.empty();
+    if (is_from_coordinator) set_own_lease(now);
+    routed_.swap(is_from_coordinator ? from_coordinator_ : from_member_);
     for (Effect& effect : routed_) {
       auto const* const send = std::get_if<effects::Send>(&effect);
       if (send == nullptr || send->to != kSelfLink) {
         out.push_back(std::move(effect));
-      } else if (is_told) {
+      } else if (is_from_coordinator) {
         member_.received(kSelfLink, send->message, now, from_member_);
       } else if (coordinator_) {
         coordinator_->received(kSelfLink, send->message, now, from_coordinator_);

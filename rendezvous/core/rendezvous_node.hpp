@@ -135,8 +135,8 @@ class RendezvousNode {
   void greet(Link link, const Hello& hello, TimePoint now);
   void greet_by(Coordinator& leads, Link link, const Hello& hello, TimePoint now);
   void greet_survivor(Link link, const Hello& hello, TimePoint now);
-  void told(Link link, const Redirect& redirect, TimePoint now);
-  void told_of_survivor(Link link, const Survivor& survivor, TimePoint now);
+  void on_redirect(Link link, const Redirect& redirect, TimePoint now);
+  void on_survivor(Link link, const Survivor& survivor, TimePoint now);
   void refuse(Link link, const Hello& hello, Refuse why);
   void redirect(Link link);
   void probe_namesakes(const NodeInfo& caller, TimePoint now);

@@ -23,7 +23,7 @@ bool is_later(const Instance& a, const Instance& b) {
 
 /// A leader calls to report itself, mostly at the endpoint, where this node may have bootstrapped
 /// the job a second time.
-void RendezvousNode::told(Link link, const Redirect& redirect, TimePoint now) {
+void RendezvousNode::on_redirect(Link link, const Redirect& redirect, TimePoint now) {
   from_member_.emplace_back(effects::Close{.link = link});
   if (redirect.job != policy_.job) return;  // this was its endpoint before
   // A second job neither ends the first nor draws its nodes. If this node's job has not begun, it
@@ -33,7 +33,7 @@ void RendezvousNode::told(Link link, const Redirect& redirect, TimePoint now) {
   if (is_stranger && !(is_waiting && redirect.has_begun)) return;
   if (is_stranger && !stranger_since_) stranger_since_ = now;
   // The node that it looks for may have had our address before.
-  if (is_stranger && policy_.meets_by_name && now < *stranger_since_ + kOldAddressWait) return;
+  if (is_stranger && policy_.endpoint_has_name && now < *stranger_since_ + kOldAddressWait) return;
   const auto known = leader();
   const bool is_other = known && known->instance != redirect.instance;
   if (is_other && redirect.has_begun) {
@@ -48,11 +48,11 @@ void RendezvousNode::told(Link link, const Redirect& redirect, TimePoint now) {
     }
   }
   if (redirect.has_begun && !is_stranger) hears_of_instance(now);
-  member_.told_of_leader(redirect, now, from_member_);
+  member_.note_leader(redirect, now, from_member_);
 }
 
 /// Only a node that bootstrapped the job again has to know.
-void RendezvousNode::told_of_survivor(Link link, const Survivor& survivor, TimePoint now) {
+void RendezvousNode::on_survivor(Link link, const Survivor& survivor, TimePoint now) {
   from_member_.emplace_back(effects::Close{.link = link});
   const bool is_ours = survivor.job == policy_.job && is_same_job(survivor, policy_.node.workload);
   const bool is_bootstrapping =
@@ -60,7 +60,7 @@ void RendezvousNode::told_of_survivor(Link link, const Survivor& survivor, TimeP
   if (!is_ours || !is_bootstrapping) return;
   hears_of_instance(now);
   give_way(now);
-  member_.told_of_survivor(survivor.at, now, from_member_);
+  member_.note_survivor(survivor.at, now, from_member_);
 }
 
 /// The caller belongs to another instance of this job.
@@ -72,7 +72,7 @@ void RendezvousNode::greet_survivor(Link link, const Hello& hello, TimePoint now
   const Instance& theirs = hello.voter_state.instance;
   if (has_begun_there && !has_begun_here) {
     give_way(now);
-    member_.told_of_survivor(hello.node.listens, now, from_member_);
+    member_.note_survivor(hello.node.listens, now, from_member_);
     return election_.await(link, hello, now);
   }
   if (has_begun_there && is_later(coordinator_->instance(), theirs)) {
@@ -132,7 +132,7 @@ void RendezvousNode::greet(Link link, const Hello& hello, TimePoint now) {
     if (policy_.hosts_if_called && may_bootstrap()) bootstrap(now);
     return close();
   }
-  if (hello.asks_of_port || admission_.refuses_all()) {
+  if (hello.checks_port || admission_.refuses_all()) {
     return admission_.report_that_it_cannot_host(link, hello, from_member_);
   }
   if (auto no = admission_.objection(hello)) return refuse(link, hello, *std::move(no));
@@ -148,7 +148,7 @@ void RendezvousNode::greet(Link link, const Hello& hello, TimePoint now) {
   }
   if (!election_.has_room()) return close();
   const bool knows_more = has_begun(hello.voter_state) && !member_.instance().exists();
-  if (knows_more) member_.told_of_survivor(hello.node.listens, now, from_member_);
+  if (knows_more) member_.note_survivor(hello.node.listens, now, from_member_);
   election_.await(link, hello, now);
 }
 

@@ -173,9 +173,9 @@ bool Roster::any_may_run() const {
   return true;
 }
 
-void Roster::blame(const FailureNews& culprit, TimePoint now) {
+void Roster::record_failure(const FailureNews& culprit, TimePoint now) {
   const bool may_be_its_own = culprit.suspicion() != Suspicion::kLostPeer && culprit.can_be_retried;
-  if (!context_.policy.blames_nodes || !may_be_its_own) return;
+  if (!context_.policy.counts_failures || !may_be_its_own) return;
   if (const Node* const node = where_began(culprit)) failures_.began_at(node->info, now);
 }
 

@@ -106,7 +106,7 @@ class Roster {
   LostNodes& lost() { return lost_; }
 
   /// A failure is charged to the node on which it began.
-  void blame(const FailureNews& culprit, TimePoint now);
+  void record_failure(const FailureNews& culprit, TimePoint now);
   /// The node on which that worker ran; null: it is not here.
   const Node* where_began(const FailureNews& culprit) const;
   /// Why that node should not run workers; empty: it may.

@@ -49,7 +49,7 @@ void Rounds::apply(RoundEvent event, TimePoint now, Effects& out, StopRound orde
     case RoundAction::kOffer:
       return offer(now, out);
     case RoundAction::kCancel:
-      return lease_.withdraw();
+      return lease_.cancel_offer();
     case RoundAction::kStart:
       return start(now, out);
     case RoundAction::kStop:

@@ -18,7 +18,7 @@ constexpr Duration kLostWait = 1s;  // for nodes that may be back in a moment
 }  // namespace
 
 void SearchReport::note_foreign(const Endpoint& at, bool is_foreign, TimePoint now) {
-  const bool is_only_endpoint = policy_.meet.size() == 1 && at == policy_.meet.front();
+  const bool is_only_endpoint = policy_.endpoints.size() == 1 && at == policy_.endpoints.front();
   if (!is_foreign || !is_only_endpoint) {
     foreign_since_.reset();
   } else if (!foreign_since_) {
@@ -32,7 +32,7 @@ bool SearchReport::is_endpoint_foreign(TimePoint now) const {
 }
 
 bool SearchReport::may_be_elsewhere(const Endpoint& at, TimePoint now) const {
-  return at != foreign_leader_ && (policy_.meet.size() > 1 || may_be_old_address(now));
+  return at != foreign_leader_ && (policy_.endpoints.size() > 1 || may_be_old_address(now));
 }
 
 void SearchReport::report_old_address(const std::string& why, TimePoint now, Effects& out) const {
@@ -104,8 +104,8 @@ void SearchReport::report(
     return;
   }
   const bool ends_soon = policy_.ends_at_foreign && foreign_since_;  // and then says all of it
-  const bool has_told = has_reported_loss_ || ends_soon || may_be_old_address(now);
-  if (now < since + kQuietSearch || has_told) return;
+  const bool has_reported = has_reported_loss_ || ends_soon || may_be_old_address(now);
+  if (now < since + kQuietSearch || has_reported) return;
   if (in_vain_.empty() || std::exchange(has_reported_waiting_, true)) return;
   std::string hint = policy_.if_unanswered;
   if (is_taken_) {
@@ -172,7 +172,7 @@ std::string SearchReport::why_foreign() const {
   return fmt::format(
       "{} is taken by a program that is not ddprun: {}; stop it (ss -tlnp there tells which it "
       "is), or choose another port (--rdzv-endpoint, --master-port)",
-      policy_.meet.front().to_string(),
+      policy_.endpoints.front().to_string(),
       in_vain_);
 }
 

@@ -77,7 +77,7 @@ class SearchReport {
 
  private:
   bool may_be_old_address(TimePoint now) const {
-    return policy_.meets_by_name && stranger_since_ && now < *stranger_since_ + kOldAddressWait;
+    return policy_.endpoint_has_name && stranger_since_ && now < *stranger_since_ + kOldAddressWait;
   }
   void report_quorum_loss(TimePoint since, TimePoint now, Effects& out);
 

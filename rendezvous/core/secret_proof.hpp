@@ -1,14 +1,14 @@
 #pragma once
 
 // How two agents prove to each other that they know the job's secret, before the first message and
-// without saying it. Each frame is a line of words:
+// without sending it. Each frame is a line of tokens:
 //
 //   caller   challenge NONCE
 //   called   response NONCE MAC      MAC of "called", both nonces
 //   caller   proof MAC               MAC of "caller", both nonces
 //
-// A nonce is drawn anew for each connection, so no answer serves twice; the two MACs differ, so
-// none can be sent back. What is said afterwards is neither hidden nor signed.
+// Each connection has a new nonce, so no answer serves twice; the two MACs differ, so
+// none can be sent back. What is sent afterwards is neither hidden nor signed.
 
 #include "base/error.hpp"
 
@@ -29,10 +29,10 @@ class SecretProof {
   /// `nonce` is 32 hex digits of chance.
   SecretProof(Side side, Mac mac, std::string nonce);
 
-  /// What the caller says first; empty for who was called.
+  /// What the caller sends first; empty on the called side.
   std::string begin() const;
 
-  /// Answers what the other side says; empty: with nothing. Fails with kProtocol, saying what to
+  /// The reply to what the other side sent; empty: none. Fails with kProtocol, and says what to
   /// do, when the other side does not know the secret. REQUIRES: not is_done().
   Result<std::string> answer(std::string_view frame);
 

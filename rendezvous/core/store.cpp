@@ -120,7 +120,7 @@ Result<void> Store::compare_set(StoreRequest& request, StoreReplies& replies, Re
   const Value* const found = keys_.find(request.key);
   const std::string_view current = found != nullptr ? found->view() : std::string_view();
   if (current != request.expected.view()) {
-    // On an absent key the answer is what the caller expected, as upstream; he takes it for a no.
+    // As upstream: on an absent key the reply is what the caller expected, which means failure.
     replies.put_value(found != nullptr ? *found : request.expected);
     return {};
   }
@@ -157,7 +157,7 @@ Result<void> Store::add(
   std::int64_t before = 0;
   if (found != nullptr) {
     const auto count = read_counter(found->view());
-    if (!count) return make_error(Errc::kProtocol, "ADD to a value that is no number");
+    if (!count) return make_error(Errc::kProtocol, "ADD to a value that is not a number");
     before = *count;
   }
   if (__builtin_add_overflow(before, delta, &sum)) {

@@ -29,8 +29,8 @@ class StoreParser {
   /// (false). Fails with kProtocol or kLimit: the connection is to be closed, nothing more is read.
   Result<bool> read(std::string_view& input);
 
-  /// The request that read() completed, until it is called again; whoever carries it out may move
-  /// from its fields.
+  /// The request that read() completed, until it is called again; what carries it out may move from
+  /// its fields.
   StoreRequest& request() { return request_; }
 
   /// Where the next bytes of a large value belong, so that they can be received in place; empty

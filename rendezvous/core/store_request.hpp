@@ -57,7 +57,7 @@ class KeyList {
   void open();
   void extend(std::string_view part);
 
-  /// Appends at most `items_max` keys from the front of `wire`, where each stands behind its length
+  /// Appends at most `items_max` keys from the front of `wire`, where each stands after its length
   /// in 8 bytes; stops before one that is not there whole, or longer than `key_bytes_max`.
   struct Taken {
     std::size_t items = 0;

@@ -34,7 +34,7 @@ class Value {
 
  private:
   friend class ValueBuilder;
-  // The bytes are behind it.
+  // The bytes follow it in memory.
   struct Block {
     std::uint32_t owners;
     std::uint32_t size;

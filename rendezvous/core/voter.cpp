@@ -134,8 +134,8 @@ bool Voter::acknowledge(const OfferRound& offer) {
   if (state_.undecided.size() >= kUndecidedMax) return false;
   if (offer.committed.round >= state_.committed.round) {
     const auto known = voter_sets_of(state_);
-    const bool is_leader = std::ranges::any_of(known, [&](const VoterSet* told) {
-      return told->round == offer.committed.round && told->is_leader;
+    const bool is_leader = std::ranges::any_of(known, [&](const VoterSet* reported) {
+      return reported->round == offer.committed.round && reported->is_leader;
     });
     state_.committed = offer.committed;
     state_.committed.is_leader = is_leader;
@@ -208,8 +208,9 @@ void Voter::depose(PastLeadership past, TimePoint now) {
   own_.past = std::move(past);
   // It has subtracted nodes itself while it led.
   for (const KnownVoterSet& known : own_.past.voter_sets) {
-    change_voter_sets(state_, [&known](VoterSet& told) {
-      if (told.round == known.round && told.size > known.size) take_size(told, known.size);
+    change_voter_sets(state_, [&known](VoterSet& reported) {
+      if (reported.round == known.round && reported.size > known.size)
+        take_size(reported, known.size);
     });
   }
   for (const Incarnation dead : own_.past.dead)
@@ -328,8 +329,8 @@ LeaderDeath Voter::death_of_leader(TimePoint now) const {
 /// What it knows of the past, including the nodes that it has proofs of too late (E9), and without
 /// being a tie-breaker while another node may still take it for dead in time (E8).
 VoterState Voter::state_to_report(TimePoint now) const {
-  VoterState told = state_;
-  change_voter_sets(told, [&](VoterSet& voters) {
+  VoterState reported = state_;
+  change_voter_sets(reported, [&](VoterSet& voters) {
     if (!may_use_half(now)) voters.is_leader = false;
     for (const KnownVoterSet& known : own_.past.voter_sets) {
       if (known.round != voters.round) continue;
@@ -340,7 +341,7 @@ VoterState Voter::state_to_report(TimePoint now) const {
     }
     if (voters.late.size() > kLateMax) voters.late.resize(kLateMax);
   });
-  return told;
+  return reported;
 }
 
 TimePoint Voter::loss_is_sure_at() const {

@@ -110,7 +110,7 @@ class Voter {
   bool acknowledge(const OfferRound& offer);
   /// The round that it acknowledged last was started.
   void started();
-  void told_verdict(const Verdict& verdict) { state_.verdict = verdict; }
+  void note_verdict(const Verdict& verdict) { state_.verdict = verdict; }
 
   // Its own leadership. ------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ WorkerLease::WorkerLease(const RendezvousPolicy& policy, const Voter& voter)
     : policy_(policy), voter_(voter), took_part_(policy.took_part) {}
 
 WorkerNews WorkerLease::report() const {
-  WorkerNews told = news_;
-  told.unfit = unfit_;
-  return told;
+  WorkerNews reported = news_;
+  reported.unfit = unfit_;
+  return reported;
 }
 
 bool WorkerLease::hear(const WorkerNews& news) {
@@ -55,10 +55,11 @@ void WorkerLease::stop(std::string why, Effects& out) const {
 
 void WorkerLease::keep(TimePoint now, Effects& out) {
   if (!are_running() || now < until_ || std::exchange(is_killed_, true)) return;
-  const bool is_said_later = !policy_.has_own_console && !voter_.led_itself();
+  const bool is_reported_later = !policy_.has_own_console && !voter_.led_itself();
   std::string why = why_over(now);
-  if (is_said_later) untold_kill_ = why;
-  out.emplace_back(effects::KillWorkers{.why = std::move(why), .is_said_later = is_said_later});
+  if (is_reported_later) unreported_kill_ = why;
+  out.emplace_back(
+      effects::KillWorkers{.why = std::move(why), .is_reported_later = is_reported_later});
 }
 
 void WorkerLease::extend(TimePoint until, Effects& out) {
@@ -79,7 +80,7 @@ void WorkerLease::forget() {
 }
 
 void WorkerLease::report_kill(Effects& out) {
-  const std::string why = std::exchange(untold_kill_, {});
+  const std::string why = std::exchange(unreported_kill_, {});
   if (why.empty()) return;
   out.emplace_back(effects::Note{
       .text = fmt::format("{}, so the workers of this node were killed", why), .is_for_all = true});

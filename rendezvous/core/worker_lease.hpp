@@ -48,7 +48,7 @@ class WorkerLease {
   /// the leader was the same all the time.
   void report_kill(Effects& out);
   /// Another node leads, and reports it.
-  void leave_kill_to_leader() { untold_kill_.clear(); }
+  void leave_kill_to_leader() { unreported_kill_.clear(); }
 
   TimePoint next_deadline(TimePoint last_event) const;
 
@@ -61,7 +61,7 @@ class WorkerLease {
   std::string unfit_;  // as of the newest check
   TimePoint until_;
   bool is_killed_ = false;  // for this round's lease
-  std::string untold_kill_;
+  std::string unreported_kill_;
   bool took_part_;
 };
 

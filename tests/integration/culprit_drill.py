@@ -55,14 +55,14 @@ class Job:
         self._begun = {}  # key of a round → {rank: pid}
         self._awaited = (0, 0)
         self._said = [os.path.join(room, f"said{node}") for node in range(len(workers))]
-        meet = () if len(workers) == 1 else ("--master-addr=127.0.0.1", f"--master-port={free_port()}")
+        endpoint = () if len(workers) == 1 else ("--master-addr=127.0.0.1", f"--master-port={free_port()}")
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(("PET_", "DDPRUN_SECRET"))}
         self._nodes = []
         for node, count in enumerate(workers):
             with open(self._said[node], "wb") as said:
                 self._nodes.append(subprocess.Popen(
-                    [options.ddprun, f"--nnodes={len(workers)}", f"--node-rank={node}", *meet,
+                    [options.ddprun, f"--nnodes={len(workers)}", f"--node-rank={node}", *endpoint,
                      f"--nproc-per-node={count}", f"--max-restarts={options.kills}",
                      f"--log-dir={room}/log{node}", options.worker,
                      os.path.join(room, "log"), self._stop, self._notes],

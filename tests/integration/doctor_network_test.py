@@ -20,7 +20,7 @@ from doctor_report import JOB, PATIENCE_S, Report, environment, step
 
 PORT = 10000 + JOB  # of the step, in networks that no other process sees
 GREETING = rf"\Addprun-doctor-1 {JOB}\.0 0 \d+\n\Z"  # of node 0
-PATIENT = ("--limit=60", "--wait=60")  # long enough for a busy machine; the doctors end as soon as they have met
+PATIENT = ("--limit=60", "--wait=60")  # long enough for a busy machine; the doctors end as soon as all are connected
 SHORT = ("--limit=12", "--wait=15")  # for a node that cannot be reached anyway
 ALONE = ("--limit=60", "--wait=1")  # for a test of anything else
 

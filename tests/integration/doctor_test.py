@@ -42,12 +42,12 @@ class Case(unittest.TestCase):
                                *flags, **more)
         return Report(self, ended.returncode, ended.stdout, ended.stderr)
 
-    def examine_as_nobody(self, *flags, before=(), behind=(), **more):
+    def examine_as_nobody(self, *flags, before=(), after=(), **more):
         """With a copy of the program, since only root may be able to read the directories above it."""
         self.room.chmod(0o755)
         program = shutil.copy(options.ddpctl, self.room)
         ended = self.run_words(*before, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
-                               "--clear-groups", *behind, program, "doctor", "--json",
+                               "--clear-groups", *after, program, "doctor", "--json",
                                "--limit=60", *flags, **more)
         return Report(self, ended.returncode, ended.stdout, ended.stderr)
 
@@ -142,7 +142,7 @@ class OneMachine(Case):
     @unittest.skipIf(os.geteuid() != 0, "root alone can become somebody else")
     def test_a_limit_that_keeps_it_from_looking_is_named_as_well(self):
         # A sanitizer that looks for leaks would want a process of its own.
-        report = self.examine_as_nobody(behind=("prlimit", "--nproc=1"),
+        report = self.examine_as_nobody(after=("prlimit", "--nproc=1"),
                                         env={"ASAN_OPTIONS": "detect_leaks=0"})
         report.assert_wrong("gpus", "Resource temporarily unavailable", "ulimit -u")
 

@@ -1,4 +1,4 @@
-"""A job of 4 nodes goes on with 3 when an agent is killed or a node frozen, and with 4 when it comes back:
+"""A job of 4 nodes continues with 3 when an agent is killed or a node frozen, and with 4 when it comes back:
 the model has still seen each sample once per epoch.
 
     elastic_test.py --ddprun PROGRAM --ddptrain PROGRAM [unittest arguments]

@@ -1,4 +1,4 @@
-"""How long a job of several nodes takes to go on when a part of it is lost, and that no two rounds
+"""How long a job of several nodes takes to continue when a part of it is lost, and that no two rounds
 ever overlap.
 
     failover_drill.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [--silences N]
@@ -240,11 +240,11 @@ class Failover(unittest.TestCase):
         self.lose_leaders("killed (3 nodes)", Job.kill_agent, 3, 2, options.repeats)
 
     def test_the_leaders_node_is_isolated(self):
-        self.lose_leaders("isolated (3 nodes), behind lease + margin", Job.isolate, 3, 3,
+        self.lose_leaders("isolated (3 nodes), after lease + margin", Job.isolate, 3, 3,
                               options.silences, patience_s=1 + MARGIN_S, lease=1)
 
     def test_the_leaders_node_is_isolated_and_the_next_leaders_too(self):
-        self.lose_leaders("isolated (5 nodes), behind lease + margin", Job.isolate, 5, 4,
+        self.lose_leaders("isolated (5 nodes), after lease + margin", Job.isolate, 5, 4,
                               options.silences, patience_s=1 + MARGIN_S, lease=1)
 
     # Two nodes, one of which is enough, in silence. -------------------------------------------
@@ -257,7 +257,7 @@ class Failover(unittest.TestCase):
             at = job.isolate(node)
             second = job.drill.await_round(workers=1)
             self.assertNotIn(node, second.nodes)
-            self.figures.add(f"{what}: the other one runs again, behind lease + margin",
+            self.figures.add(f"{what}: the other one runs again, after lease + margin",
                              second.last_ns - at - int((1 + MARGIN_S) * 1e9))
             job.give_up(node)
             job.network.heal()
@@ -289,7 +289,7 @@ class Failover(unittest.TestCase):
             def after():
                 self.figures.add(f"{what}: from the minority's last moment to the new round",
                                  second.first_ns - job.last_of(first.key, minority))
-                self.figures.add(f"{what}: all of the new round run, behind lease + margin",
+                self.figures.add(f"{what}: all of the new round run, after lease + margin",
                                  second.last_ns - at - int((1 + MARGIN_S) * 1e9))
 
             job.give_up(*minority)

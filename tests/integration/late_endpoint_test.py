@@ -144,7 +144,7 @@ class Late(unittest.TestCase):
         self.network.isolate(2)
         self.tell(range(2), f"{self.network[2].address} head\n")
         jobs = [self.static(node, "head") for node in range(2)]
-        self.assertIn(f"head ({self.network[2].address}) is no address of this machine, which has node rank 0",
+        self.assertIn(f"head ({self.network[2].address}) is not an address of this machine, which has node rank 0",
                       jobs[0].stderr.readline())
         self.waits(jobs[1])
         began = time.monotonic()
@@ -217,7 +217,7 @@ class Late(unittest.TestCase):
         self.add_virtual_address()
         jobs = [self.elastic(node, VIRTUAL, "--rdzv-conf", "join_timeout=6") for node in range(2)]
         for said in self.waits(*jobs):
-            self.assertIn(f"or {VIRTUAL} is no address of any node; in the last case give "
+            self.assertIn(f"or {VIRTUAL} is not an address of any node; in the last case give "
                           "--node-rank 0 on the node behind it, or --rdzv-conf is_host=true", said)
         self.assertEqual([TRY_AGAIN] * 2, [job.wait(PATIENCE_S) for job in jobs])
 

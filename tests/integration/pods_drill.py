@@ -181,7 +181,7 @@ class Run:
         name = f"pod{self.case.lost}"
         cut_s = time.monotonic()
         if self.case.loss == "kill":
-            # All but PID 1 and itself; PID 1 goes on to sleep.
+            # All but PID 1 and itself; PID 1 continues to sleep.
             self.pods.do("sh", name, "/bin/sh", "-c", "trap : TERM; kill -KILL -1")
         else:
             link = self.pods.unplug(name)
@@ -249,7 +249,7 @@ class Run:
             return None, None, self.told()
         silent = [f"pod{node}" for node in range(most) if not self.says_for_whom(node)]
         if silent:
-            return None, None, f"75, but {' '.join(silent)} did not say for whom it waits"
+            return None, None, f"75, but {' '.join(silent)} did not report for which node it waits"
         return WAIT, None, "wait"
 
     def says_for_whom(self, node):

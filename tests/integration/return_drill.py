@@ -104,7 +104,7 @@ def longest_wait_s(kind, join_timeout_s):
 
 def job_flags(kind, node, help_, fences, host="n0"):
     """How a node of such a job finds the others, and what helps it. `fences`: the directory of --fence-dir; `host`:
-    where they meet."""
+    the endpoint."""
     where = (("--node-rank", str(node), "--master-addr", host, "--master-port", str(PORT)) if kind.is_static else
              ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{host}:{PORT}", "--rdzv-id", "job"))
     nnodes = str(kind.most) if kind.least == kind.most else f"{kind.least}:{kind.most}"
@@ -155,7 +155,7 @@ class Run:
         answer, seconds, seen = self.answer(cut_s, cut_ns, back_s, back_ns, said)
         found = rounds.violations(self.drill.moments())
         if goes_on_meanwhile(case) and not lonely:
-            found.insert(0, "those left did not go on by themselves")
+            found.insert(0, "those left did not continue by themselves")
         seen = "; ".join([seen, *found[:1]])
         # A busy machine may cause a silence, or see it late.
         took_s = back_s - cut_s
@@ -212,7 +212,7 @@ class Run:
             return None, None, self.ended(statuses) + self.leftover()
         silent = [f"n{node}" for node in range(most) if not self.says_for_whom(node, said[node])]
         if silent:
-            return None, None, f"75, but {' '.join(silent)} did not say for whom it waits"
+            return None, None, f"75, but {' '.join(silent)} did not report for which node it waits"
         return WAIT, None, "wait"
 
     def leftover(self):

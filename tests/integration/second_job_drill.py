@@ -35,7 +35,7 @@ SHORT = [
     Case("c10d", True, False, True, None, False),  # stood by and ended with 0
     Case("c10d", True, True, False, None, False),
     Case("c10d", True, False, False, 1, False),  # became rank 1 of the first job's world
-    Case("c10d", True, False, True, 0, True),  # begins where the first job was to be met
+    Case("c10d", True, False, True, 0, True),  # begins at the endpoint of the first job
     Case("static", True, False, True, 1, False),
     Case("c10d", False, False, False, 0, False),
 ]
@@ -63,10 +63,10 @@ class SecondJob(unittest.TestCase):
         address = self.network[0].address
         # A fixed job waits for its lost node; without its leader the elastic one continues alone.
         nodes = "1:2" if case.lost == 0 and case.backend == "c10d" else "2"
-        meet = (("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{PORT}")
-                if case.backend == "c10d" else
-                ("--node-rank", str(rank), "--master-addr", address, "--master-port", str(PORT)))
-        return ("--nnodes", nodes, *meet, "--rdzv-id", job_id, "--lease", "1", "--rdzv-conf",
+        endpoint = (("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{PORT}")
+                    if case.backend == "c10d" else
+                    ("--node-rank", str(rank), "--master-addr", address, "--master-port", str(PORT)))
+        return ("--nnodes", nodes, *endpoint, "--rdzv-id", job_id, "--lease", "1", "--rdzv-conf",
                 "join_timeout=5,last_call_timeout=0.2", "--no-python")
 
     def lose(self, first, node):

@@ -3,7 +3,7 @@ nodes, and no second instance begins beside the survivors.
 
     started_again_test.py --ddprun PROGRAM --round-worker PROGRAM [--repeats N] [unittest arguments]
 
-Node 0, which leads, loses power. Whoever started the job may not know that the others run on, or wait,
+Node 0, which leads, loses power. The user who started the job may not know that the others run on, or wait,
 and starts all of it again. On a survivor's machine a fresh agent finds that one (an abstract Unix
 socket), joins its job, and asks for a slot after those of other machines. Without that, MAX fresh agents met at
 the endpoint and began at once, and workers of both instances ran for half a second.
@@ -33,9 +33,9 @@ def setUpModule():
 class StartedAgain(unittest.TestCase):
     def flags(self, network, nodes, node, is_static):
         address = network[0].address
-        meet = (("--node-rank", str(node), "--master-addr", address, "--master-port", str(PORT))
-                if is_static else ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{PORT}"))
-        return ("--nnodes", nodes, *meet, "--rdzv-id", "job", "--lease", str(LEASE_S), "--no-python")
+        endpoint = (("--node-rank", str(node), "--master-addr", address, "--master-port", str(PORT))
+                    if is_static else ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{address}:{PORT}"))
+        return ("--nnodes", nodes, *endpoint, "--rdzv-id", "job", "--lease", str(LEASE_S), "--no-python")
 
     def start_again_after(self, silence_s, nodes, is_static=False):
         count = int(nodes.rpartition(":")[2])

@@ -147,9 +147,9 @@ class AtThePort(Strangers):
             (b"SSH-2.0-OpenSSH_9.2\r\n", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x16\x03\x01\x02\x00\x01", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x00" * 5, "closed: "),
-            (b"\xddRN\x03" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
-            (b"\xddRN\x03\x00\x00\x00\x02no", "message: it is not valid JSON"),
-            (b"\xddRL\x03\x00\x00\x00\x02{}", "lifeline: hello.job is missing"),
+            (b"\xddRN\x04" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
+            (b"\xddRN\x04\x00\x00\x00\x02no", "message: it is not valid JSON"),
+            (b"\xddRL\x04\x00\x00\x00\x02{}", "lifeline: hello.job is missing"),
         ):
             with self.subTest(words=words):
                 _, who = self.say(words)
@@ -167,7 +167,7 @@ class AtThePort(Strangers):
         answer, who = self.say(b"\xddRN\x07")
         refusal = json.loads(answer[4:])
         self.assertEqual(("refuse", USAGE), (refusal["type"], refusal["exit_status"]))
-        why = ("the caller speaks version 7 of the agents' protocol, and who was called version 3; "
+        why = ("the caller speaks version 7 of the agents' protocol, and the node that it called version 4; "
                "start the same ddprun on every node")
         self.assertEqual(why, refusal["why"])
         self.expect_line(who, why)
@@ -510,7 +510,7 @@ class Secrets(Strangers):
         self.start_job(*self.elastic("2:3"))
         secret = self.write("secret", "sixteen bytes or more\n")
         self.assert_refused(self.run_alone(*self.elastic("2:3", "--secret-file", secret)), USAGE,
-                            "the caller has a secret, and who was called has none",
+                            "the caller has a secret, and the node that it called has none",
                             "give every node of the job the same --secret-file")
         self.finish_unharmed()
 

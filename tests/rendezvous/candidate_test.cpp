@@ -64,14 +64,14 @@ Vote vote(bool leader_is_dead = false) {
 std::optional<ElectionResult> mandate_of(
     const std::map<std::uint64_t, Vote>& votes, const Candidate::Setting& with = setting()) {
   Candidate candidate(node(1), with);
-  candidate.ask_for(votes.at(1));
+  candidate.campaign(votes.at(1));
   for (const auto& [number, one] : votes) {
     if (number != 1) candidate.voted(node(number), one);
   }
   return candidate.election_result();
 }
 
-TEST(Candidate, E5_NeedsAMajorityOfTheElectorate) {
+TEST(Candidate, E5_NeedsAMajorityOfTheVoterSet) {
   EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}}));
   const auto election_result = mandate_of({{1, vote()}, {2, vote()}, {3, vote()}});
   ASSERT_TRUE(election_result);
@@ -88,7 +88,7 @@ TEST(Candidate, E6_ALeaderThatIsProvedDeadIsSubtractedWhoeverKnowsIt) {
   EXPECT_TRUE(mandate_of({{1, four}, {2, vote(true)}}));
 }
 
-TEST(Candidate, E5_NeedsTheElectorateThatWasOfferedLaterAsWell) {
+TEST(Candidate, E5_NeedsTheVoterSetThatWasOfferedLaterAsWell) {
   Vote later = vote();
   later.voter_state.offered = voters(kOffered, 3);
   later.voter_state.offered_nodes = 3;
@@ -97,7 +97,7 @@ TEST(Candidate, E5_NeedsTheElectorateThatWasOfferedLaterAsWell) {
 }
 
 // Its leader was lost before any node here heard of the start, and so was the next one's.
-TEST(Candidate, E5_NeedsEveryElectorateThatWasOfferedSince) {
+TEST(Candidate, E5_NeedsEveryVoterSetThatWasOfferedSince) {
   constexpr RoundId kLast{.term = 2, .number = 7};
   Vote later = vote();
   later.voter_state.offered = voters(kLast, 3);
@@ -112,7 +112,7 @@ TEST(Candidate, E5_NeedsEveryElectorateThatWasOfferedSince) {
 
 // Its death would be subtracted from a voter set that it does not belong to: then two halves of an
 // even voter set could elect a leader each.
-TEST(Candidate, E5_BelongsToEveryElectorateItCounts) {
+TEST(Candidate, E5_BelongsToEveryVoterSetItCounts) {
   Vote outside = vote();
   outside.voter_state.committed.is_member = false;
   outside.voter_state.offered = voters(kOffered, 3);
@@ -132,7 +132,7 @@ TEST(Candidate, E5_ARoundThatOneOfItsNodesNeverAcknowledgedWasNotStarted) {
 }
 
 // The same, if all nodes that were to run got the offer, and no spare did.
-TEST(Candidate, E5_ASpareThatWasNotToldOfItsElectorateHasAVote) {
+TEST(Candidate, E5_ASpareThatDoesNotKnowItsVoterSetHasAVote) {
   Vote told = vote();
   told.voter_state.offered = voters(kOffered, 3);
   EXPECT_FALSE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
@@ -206,7 +206,7 @@ TEST(Candidate, E10_EitherHalfMayLeadThatHoldsTheFence) {
   Candidate::Setting fenced = setting();
   fenced.rule = {.nodes = NodeRange(1, 2), .has_fence = true};
   Candidate candidate(node(1), fenced);
-  candidate.ask_for(followed);
+  candidate.campaign(followed);
   EXPECT_FALSE(candidate.election_result());
   EXPECT_THAT(candidate.fences_wanted(), ElementsAre(kStarted));
   fenced.fences = {kStarted};

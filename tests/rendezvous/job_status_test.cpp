@@ -28,7 +28,7 @@ RendezvousPolicy policy_of_leader() {
   policy.node.workers = 2;
   policy.nodes = NodeRange(2, 2);
   policy.max_restarts = 3;
-  policy.meet = {Endpoint{.host = "n0", .port = 29400}};
+  policy.endpoints = {Endpoint{.host = "n0", .port = 29400}};
   policy.lease = 3s;
   return policy;
 }

@@ -246,7 +246,7 @@ TEST(Links, AnotherVersionIsToldBothVersions) {
   RawAgent other(leader, "\xDDRN\x01");
   const auto answer = other.hear();
   ASSERT_TRUE(answer);
-  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 3"));
+  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 4"));
   EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 1"));
   EXPECT_TRUE(other.is_closed());
 }
@@ -293,7 +293,7 @@ TEST(Links, WithAnotherSecretOrNoneAgentsRefuseAndSayWhatToDo) {
   EXPECT_THAT(none, HasSubstr("did not authenticate"));
   EXPECT_THAT(none, HasSubstr(remedy));
   const std::string one = refusal_between(kSecret, "");
-  EXPECT_THAT(one, HasSubstr("who was called has none"));
+  EXPECT_THAT(one, HasSubstr("the node that it called has none"));
   EXPECT_THAT(one, HasSubstr(remedy));
 }
 

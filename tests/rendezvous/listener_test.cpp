@@ -11,11 +11,11 @@ namespace ddprun {
 namespace {
 
 /// A barrier for two threads, which continue within nanoseconds of each other on two processors.
-class Meeting {
+class Barrier {
  public:
-  void meet() {
-    const int met = came_.fetch_add(1) / 2;
-    for (int spins = 0; came_.load() / 2 == met; ++spins) {
+  void arrive_and_wait() {
+    const int round = came_.fetch_add(1) / 2;
+    for (int spins = 0; came_.load() / 2 == round; ++spins) {
       if (spins > kSpinsMax) std::this_thread::yield();
     }
   }
@@ -39,15 +39,15 @@ TEST(Listener, OfTwoThatListenAtTheSameMomentOneDoes) {
   const std::uint16_t port = port_of(listen_on({.host = "127.0.0.1", .port = 0}).value()[0].get());
   std::array<bool, 2> listens{};
   int rounds_with_one = 0;
-  Meeting ready;
-  Meeting judged;
+  Barrier ready;
+  Barrier judged;
   const auto take_part = [&](std::size_t self) {
     for (int round = 0; round < kRounds; ++round) {
-      ready.meet();
+      ready.arrive_and_wait();
       if (self == 1) spin(round % kSpinsOfOneListen);
       const auto sockets = listen_on({.host = "", .port = port});
       listens[self] = sockets.has_value();
-      judged.meet();
+      judged.arrive_and_wait();
       if (self == 0) rounds_with_one += listens[0] != listens[1] ? 1 : 0;
     }
   };

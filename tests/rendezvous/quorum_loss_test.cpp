@@ -39,7 +39,7 @@ TEST(QuorumLoss, NamesNobodyWhereAllAreHere) {
 TEST(QuorumLoss, CountsNoNodesOfARoundThatIsNotKnown) {
   EXPECT_EQ(
       quorum_loss(facts_of({}, {"n1"}, {"n0"})).why,
-      "n0 is missing and may still run, so n1 may not go on without it");
+      "n0 is missing and may still run, so n1 cannot continue without it");
 }
 
 TEST(QuorumLoss, CountsTwoNodesOfOneHostAsTwo) {
@@ -70,7 +70,7 @@ TEST(QuorumLoss, TellsThoseThatAreBackFromThoseThatRan) {
   EXPECT_EQ(
       quorum_loss(facts).why,
       "n0 and n1 of the last round's 3 nodes are missing and may still run (what was started on n0 "
-      "and n1 since does not know of it), so n2 may not go on without them");
+      "and n1 since does not know of it), so n2 cannot continue without them");
 }
 
 TEST(QuorumLoss, DoesNotSayOfANodeThatIsProvedDeadThatItMayStillRun) {
@@ -80,7 +80,7 @@ TEST(QuorumLoss, DoesNotSayOfANodeThatIsProvedDeadThatItMayStillRun) {
   const QuorumLoss loss = quorum_loss(facts);
   EXPECT_EQ(
       loss.why,
-      "n1 of the last round's 3 nodes is missing and may still run, so n2 may not go on without "
+      "n1 of the last round's 3 nodes is missing and may still run, so n2 cannot continue without "
       "it");
   EXPECT_THAT(loss.ends, HasSubstr("on the machine of n1, under"));
   facts.ended = {"n0", "n1"};  // proved too late
@@ -103,8 +103,8 @@ TEST(QuorumLoss, AFenceThatDoesNotAnswerIsWhatIsWaitedFor) {
   const QuorumLoss loss = quorum_loss(facts);
   EXPECT_EQ(
       loss.why,
-      "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go on without it "
-      "before the fence is claimed in --fence-dir, which fails so far");
+      "n0 of the last round's 2 nodes is missing and may still run, so n1 cannot continue without "
+      "it before the fence is claimed in --fence-dir, which fails so far");
   EXPECT_EQ(loss.ends, "it is heard again, or the fence can be claimed");
 }
 

@@ -27,7 +27,7 @@ RendezvousPolicy policy_of_one_of_two() {
   policy.node.host = "n0";
   policy.node.listens = {.host = "", .port = 5};
   policy.nodes = NodeRange(2, 2);
-  policy.meet = {Endpoint{.host = "n7", .port = 29400}};
+  policy.endpoints = {Endpoint{.host = "n7", .port = 29400}};
   return policy;
 }
 
@@ -200,16 +200,16 @@ TEST(RendezvousNode, SaysOnceThatItLooksForTheJobAndWhatTheLastTryCameTo) {
 /// Where a node of job "j" calls that may find its leader at two ports, if `refusal` is the reply
 /// at the first; followed by "ended" if the node gives up.
 std::vector<std::string> calls_after(
-    const Refuse& refusal, std::size_t ports = 2, bool meets_by_name = false) {
+    const Refuse& refusal, std::size_t ports = 2, bool endpoint_has_name = false) {
   RendezvousPolicy policy;
   policy.job = "j";
   policy.node.incarnation = Incarnation{1};
   policy.node.listens = {.host = "n1", .port = 5};
   policy.nodes = NodeRange(2, 2);
   policy.bootstraps = false;
-  policy.meet = {{.host = "n0", .port = 10'042}, {.host = "n0", .port = 20'042}};
-  policy.meet.resize(ports);
-  policy.meets_by_name = meets_by_name;
+  policy.endpoints = {{.host = "n0", .port = 10'042}, {.host = "n0", .port = 20'042}};
+  policy.endpoints.resize(ports);
+  policy.endpoint_has_name = endpoint_has_name;
   RendezvousNode rendezvous(policy);
   const TimePoint now = TimePoint() + 1h;
   std::vector<std::string> calls;
@@ -299,7 +299,7 @@ class SearchingNode {
     policy.nodes = NodeRange(2, 2);
     policy.bootstraps = false;
     policy.hosts_if_called = hosts_if_called;
-    policy.meet = {Endpoint{.host = "head", .port = 29'400}};
+    policy.endpoints = {Endpoint{.host = "head", .port = 29'400}};
     return policy;
   }
 
@@ -397,8 +397,8 @@ TEST(RendezvousNode, BelievesALeaderOfAnotherJobThatTheEndpointIsItsOwnOnlyAfter
   policy.node.listens = {.host = "n0", .port = 5};
   policy.node.workload.program = "a.py";
   policy.nodes = NodeRange(2, 2);
-  policy.meet = {policy.node.listens};
-  policy.meets_by_name = true;
+  policy.endpoints = {policy.node.listens};
+  policy.endpoint_has_name = true;
   RendezvousNode rendezvous(policy);
   TimePoint now = TimePoint() + 1h;
   const auto feed = [&](const RendezvousNode::Event& event) {
@@ -495,7 +495,7 @@ TEST(RendezvousNode, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
   policy.expected = 3;
   policy.bootstraps = false;
   policy.cannot_host = "port 29400 is used by nc (pid 7)";
-  policy.meet = {{.host = "n0", .port = 29'400}};
+  policy.endpoints = {{.host = "n0", .port = 29'400}};
   RendezvousNode rendezvous(policy);
   TimePoint now = TimePoint() + 1h;
   Effects done;
@@ -503,13 +503,12 @@ TEST(RendezvousNode, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
     done.clear();
     rendezvous.apply(event, now, done);
   };
-  const auto call_by =
-      [&](Incarnation caller, Link link, std::optional<int> asks_of_port = 29'400) {
-        Hello hello = hello_of(caller, "n1");
-        hello.asks_of_port = asks_of_port;
-        feed(RendezvousNode::Received{.link = link, .message = hello});
-        return refusal_in(done);
-      };
+  const auto call_by = [&](Incarnation caller, Link link, std::optional<int> checks_port = 29'400) {
+    Hello hello = hello_of(caller, "n1");
+    hello.checks_port = checks_port;
+    feed(RendezvousNode::Received{.link = link, .message = hello});
+    return refusal_in(done);
+  };
   feed(RendezvousNode::Begin{});
   EXPECT_FALSE(has<effects::Call>(done));
   EXPECT_EQ(call_by(Incarnation{2}, Link{2}), "n0: port 29400 is used by nc (pid 7)");
@@ -517,8 +516,8 @@ TEST(RendezvousNode, WhoseEndpointIsTakenTellsAllThatCallAndEnds) {
   EXPECT_FALSE(has<effects::Finish>(done));  // the third one may come
   // A job with another endpoint on this machine, or whose endpoint is this node's port for
   // refusals.
-  for (const auto asks_of_port : {std::optional<int>(29'500), std::optional<int>()}) {
-    EXPECT_EQ(call_by(Incarnation{9}, Link{8}, asks_of_port), "not refused");
+  for (const auto checks_port : {std::optional<int>(29'500), std::optional<int>()}) {
+    EXPECT_EQ(call_by(Incarnation{9}, Link{8}, checks_port), "not refused");
     EXPECT_TRUE(has<effects::Close>(done));
   }
   now += 1s;
@@ -554,7 +553,7 @@ struct Caller {
     policy.node.listens = {.host = "n1", .port = 5};
     policy.nodes = nodes;
     policy.bootstraps = false;
-    policy.meet = {{.host = "n0", .port = 29'400}};
+    policy.endpoints = {{.host = "n0", .port = 29'400}};
     return policy;
   }
 
@@ -626,7 +625,7 @@ TEST(RendezvousNode, ANewcomerSaysWhyItsCallsToTheEndpointFail) {
 // looks for 6 s.
 TEST(RendezvousNode, ANewcomerThatWasRefusedSaysThatItKeepsWaiting) {
   RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
-  policy.meets_by_name = true;
+  policy.endpoint_has_name = true;
   Caller node(policy);
   node.connected();
   node.receive(Refuse{
@@ -687,13 +686,13 @@ TEST(RendezvousNode, ANodeIsNotSilentIfItsHostHasJoinedAgain) {
 TEST(RendezvousNode, ANodeThatANodeOfItsOwnJobRefusesEndsInSilence) {
   const auto ends_in_silence = [](bool is_stranger) {
     RendezvousPolicy policy = Caller::policy(NodeRange(2, 2));
-    policy.refusals = policy.meet;
+    policy.refusals = policy.endpoints;
     Caller node(policy);
     node.connected();
     node.receive(Refuse{
         .job = "j", .exit_status = 75, .why = "no", .instance = {}, .is_stranger = is_stranger});
     const auto* end = find<effects::Finish>(node.done);
-    return end == nullptr ? std::optional<bool>() : end->is_said_elsewhere;
+    return end == nullptr ? std::optional<bool>() : end->is_reported_elsewhere;
   };
   EXPECT_EQ(ends_in_silence(false), true);
   EXPECT_EQ(ends_in_silence(true), std::nullopt) << "a program of another job by chance";
@@ -787,7 +786,7 @@ TEST(RendezvousNode, SaysWhyItsWorkersWereKilledIfNobodyElseLeadsNext) {
   }
   const auto* const kill = find<effects::KillWorkers>(node.done);
   ASSERT_NE(kill, nullptr);
-  EXPECT_TRUE(kill->is_said_later);
+  EXPECT_TRUE(kill->is_reported_later);
   EXPECT_FALSE(has<effects::Note>(node.done));
   const std::string why = kill->why;
   while (!has<effects::Call>(node.done) || node.calls.back() != "n7:7") {
@@ -970,9 +969,9 @@ struct FailingNode : Caller {
   static RendezvousPolicy policy(int max_restarts) {
     RendezvousPolicy policy = Caller::policy(NodeRange(1, 1));
     policy.bootstraps = true;
-    policy.blames_nodes = true;
+    policy.counts_failures = true;
     policy.max_restarts = max_restarts;
-    policy.meet.clear();
+    policy.endpoints.clear();
     return policy;
   }
 

@@ -18,7 +18,7 @@ RendezvousPolicy policy_of(bool bootstraps) {
   policy.node.host = "n0";
   policy.nodes = NodeRange(2, 2);
   policy.bootstraps = bootstraps;
-  policy.meet = {Endpoint{.host = "10.0.0.9", .port = 29400}};
+  policy.endpoints = {Endpoint{.host = "10.0.0.9", .port = 29400}};
   return policy;
 }
 

@@ -120,7 +120,7 @@ void Cluster::start(int index) {
   policy.ranks_are_places = setting_.has_ranks;
   policy.nodes = setting_.range;
   policy.max_restarts = setting_.max_restarts;
-  policy.blames_nodes = setting_.unfit_percent > 0;
+  policy.counts_failures = setting_.unfit_percent > 0;
   policy.has_own_console = setting_.has_own_console;
   policy.notice_status = kSavedStatus;
   policy.notice_delay = 200ms;
@@ -129,7 +129,7 @@ void Cluster::start(int index) {
   policy.bootstrapped_ms = (world_.now() + world_.between(-300ms, 300ms)).time_since_epoch() / 1ms;
   policy.trusts_replacement = setting_.trusts_replacement;
   policy.has_fence = setting_.has_fence;
-  policy.meet = {endpoint_of(0)};
+  policy.endpoints = {endpoint_of(0)};
   policy.master = endpoint_of(index);
   policy.lease = setting_.lease;
   policy.join_timeout = 60s;
@@ -225,7 +225,7 @@ void Cluster::kill_agent(int index) {
   const Node& node = nodes_[at(index)];
   if (!node.agent_up) return;
   note(index, "agent killed");
-  has_to_go_on_ = false;  // not quiet yet
+  has_to_continue_ = false;  // not quiet yet
   agent_gone(index);
   if (!node.guard_up) {
     if (node.runs)
@@ -338,8 +338,8 @@ void Cluster::say_held(int index) {
   int others = 0;
   for (const auto& line : node.kept) {
     if (++others > setting_.held_max) return;
-    if (line->is_said_held || (node.runs && !line->workers_hold)) continue;
-    line->is_said_held = true;
+    if (line->has_sent_held || (node.runs && !line->workers_hold)) continue;
+    line->has_sent_held = true;
     network_.send(*line->to_member, [line] { line->is_known_held = true; });
   }
 }
@@ -664,7 +664,7 @@ void Cluster::begin_instance(int bootstrap_leader) {
   if (!has_survivors && !others_run) return;
   note(bootstrap_leader, "begins the job a second time, unheard");
   doubles_.insert(instance);
-  has_to_go_on_ = false;
+  has_to_continue_ = false;
 }
 
 /// A leader that offers a round is killed before it has started, or some nodes never get the offer.
@@ -1004,14 +1004,14 @@ void Cluster::perform(int index, const effects::Finish& finish) {
   const Coordinator* const leads = node.rendezvous->coordinator();
   const bool bootstraps = leads != nullptr && !leads->has_begun();
   const bool had_leader = node.rendezvous->member().voter_state().obeyed.term != 0 && !bootstraps;
-  if (has_to_go_on_ && had_leader && finish.exit_status == 75) {
+  if (has_to_continue_ && had_leader && finish.exit_status == 75) {
     // Its search may have timed out during the faults; then the others may lack its vote.
     const Member& member = node.rendezvous->member();
     const RendezvousPolicy& policy = node.rendezvous->policy();
     const Duration patience = std::max(
         member.search().report().timeout(), policy.regather_timeout.value_or(policy.join_timeout));
-    has_to_go_on_ = world_.now() > quiet_since_ + patience - 1s;
-    if (has_to_go_on_) violated("R4", "given up without a reason");
+    has_to_continue_ = world_.now() > quiet_since_ + patience - 1s;
+    if (has_to_continue_) violated("R4", "given up without a reason");
   }
   send_goodbye(index);
   agent_gone(index);
@@ -1165,17 +1165,17 @@ void Cluster::begin_quiet() {
     is_known |= newest != newest_.end() && newest->second == voter_state.committed.round;
   }
   // Else the previous voter set is needed as well.
-  has_to_go_on_ = is_known && finished_.empty() && alive >= setting_.range.min() &&
-                  !voters_.empty() && 2 * voters > static_cast<int>(voters_.size());
-  if (!doubles_.empty() || lacks_votes_of_an_offer()) has_to_go_on_ = false;
-  if (has_to_go_on_) note(-1, "quiet: the job has to go on");
+  has_to_continue_ = is_known && finished_.empty() && alive >= setting_.range.min() &&
+                     !voters_.empty() && 2 * voters > static_cast<int>(voters_.size());
+  if (!doubles_.empty() || lacks_votes_of_an_offer()) has_to_continue_ = false;
+  if (has_to_continue_) note(-1, "quiet: the job has to continue");
   mind_quiet();
   world_.in(25s, [this] { check_led(); });
 }
 
 /// R4: no node waits in vain. By then all leases are over, and all have searched several times.
 void Cluster::check_led() {
-  if (!has_to_go_on_ || any_finished()) return;
+  if (!has_to_continue_ || any_finished()) return;
   const bool is_led = std::ranges::any_of(nodes_, [this](const Node& node) {
     const Coordinator* const leads = node.agent_up ? node.rendezvous->coordinator() : nullptr;
     return leads != nullptr && leads->has_begun() && !leads->is_fenced() &&

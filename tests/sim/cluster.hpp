@@ -127,7 +127,7 @@ class Cluster {
     Leadership leadership;
     bool is_open = false;
     bool workers_hold = false;   // those that run on the leader's node, if any
-    bool is_said_held = false;   // "H" was sent by the leader's side
+    bool has_sent_held = false;  // "H" was sent by the leader's side
     bool is_known_held = false;  // to the member: its end is a proof
     bool is_ended = false;       // as seen by the leader's kernel
     Pipe* to_leader = nullptr;
@@ -264,7 +264,7 @@ class Cluster {
   std::int64_t newest_term_ = 0;
   std::map<int, int> finished_;
   boost::container::flat_set<Incarnation> voters_;  // of the newest round
-  bool has_to_go_on_ = false;
+  bool has_to_continue_ = false;
   TimePoint quiet_since_;
   std::set<Incarnation> done_;       // instances of which an agent has ended after a success
   std::vector<Incarnation> acting_;  // scratch: the instances of the leaders that act now

@@ -69,9 +69,9 @@ MUTANTS = {
     "a voter restarted with its vote": [
         ("voter.cpp", "  if (newest.number == 0) return state_.offered.is_member;\n", "  return true;\n"),
         ("candidate.cpp", "  if (vote.voter_state.instance != votes_.at(self_).voter_state.instance) return;\n", ""),
-        ("quorum.cpp", "    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {\n      if (told->round != round",
+        ("quorum.cpp", "    for (const VoterSet* reported : voter_sets_of(vote.voter_state)) {\n      if (reported->round != round",
          "    if (vote.voter_state.committed.size == 0) found.members.insert(node);\n"
-         "    for (const VoterSet* told : voter_sets_of(vote.voter_state)) {\n      if (told->round != round")],
+         "    for (const VoterSet* reported : voter_sets_of(vote.voter_state)) {\n      if (reported->round != round")],
     "budget forgotten": [
         ("rounds.cpp", "restarts_(context.policy, election_result.progress.restarts_used)", "restarts_(context.policy, 0)")],
     "verdict not repeated": [
@@ -112,7 +112,7 @@ MUTANTS = {
          "  const bool is_ours = leadership.term == state_.obeyed.term;\n  // A lifeline")],
     "its own term again": [
         ("election.cpp", "member_.vote_for_itself(newest + step, now)", "member_.vote_for_itself(newest, now)")],
-    "late proofs whoever may have led": [
+    "late proofs, whichever node may have led": [
         ("quorum.hpp", "  const bool counts = is_nobody_elsewhere(rule, tally) || !others_may_lead(rule, tally);",
          "  const bool counts = true;")],
     "a replaced leader that may have led on with others": [

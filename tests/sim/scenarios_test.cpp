@@ -509,9 +509,10 @@ QuorumLoss loss_of(const Setting& setting, const std::set<int>& lost, int asked)
   return scenario->rendezvous(asked).member().loss();
 }
 
-TEST(Scenarios, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
+TEST(Scenarios, E7_NodesThatWaitReportForWhichNodesAndOnlyWhatWouldEndIt) {
   const std::string n0_of_two =
-      "n0 of the last round's 2 nodes is missing and may still run, so n1 may not go on without it";
+      "n0 of the last round's 2 nodes is missing and may still run, so n1 cannot continue without "
+      "it";
   // Its kernel can be asked, since half of a fixed job blocks every quorum.
   QuorumLoss loss = loss_of(cluster_of(2, NodeRange(2, 2)), {0}, 1);
   EXPECT_EQ(loss.why, n0_of_two);
@@ -530,15 +531,15 @@ TEST(Scenarios, E7_ThoseWhoWaitAreToldForWhomAndOnlyWhatWouldEndIt) {
   loss = loss_of(cluster_of(3, NodeRange(3, 3)), {0, 2}, 1);
   EXPECT_EQ(
       loss.why,
-      "n0 and n2 of the last round's 3 nodes are missing and may still run, so n1 may not go on "
+      "n0 and n2 of the last round's 3 nodes are missing and may still run, so n1 cannot continue "
       "without them");
   EXPECT_EQ(loss.ends, "enough of them are heard again");
   // The nodes for which the others wait are named as well.
   loss = loss_of(cluster_of(5, NodeRange(2, 5)), {0, 1, 2}, 3);
   EXPECT_EQ(
       loss.why,
-      "n0, n1 and n2 of the last round's 5 nodes are missing and may still run, so n3 and n4 may "
-      "not go on without them");
+      "n0, n1 and n2 of the last round's 5 nodes are missing and may still run, so n3 and n4 "
+      "cannot continue without them");
   EXPECT_EQ(loss.ends, "enough of them are heard again");
 }
 

@@ -2,7 +2,7 @@
 //
 //   round_worker LOG STOP [NOTES]
 //
-// Every millisecond (or every ROUND_WORKER_PERIOD_MS) it appends a line to LOG, "NS GENERATION
+// Every millisecond (or every ROUND_WORKER_PERIOD_MS) it appends a line to LOG, "NS TERM
 // ROUND NODE RANK PID TOKEN", where NS is CLOCK_BOOTTIME before the line is written, and NODE the
 // host's name. Several workers may share a file: a line is one write. It ends with 0 once the
 // file STOP exists. When it has begun, it writes one line of the same form to NOTES, a file or

@@ -129,11 +129,11 @@ class ConnectivityCheck {
   }
 
   std::vector<NodeConnectivity> results() const {
-    std::vector<NodeConnectivity> results;
+    std::vector<NodeConnectivity> others;
     for (std::size_t node = 0; node < nodes_.size(); ++node) {
-      if (node != own_id_) results.push_back(nodes_[node].result);
+      if (node != own_id_) others.push_back(nodes_[node].result);
     }
-    return results;
+    return others;
   }
 
  private:
