@@ -201,7 +201,7 @@ TEST(Supervisor, TellsOfTheFirstFailureAtOnceAndStopsTheOthersUnasked) {
   EXPECT_EQ(node.did(), (Arguments{"sweep SIGTERM", "stopped"}));
 }
 
-TEST(Supervisor, NamesTheFirstInTimeAsTheCulpritAndMarksWhomItStopped) {
+TEST(Supervisor, NamesTheFirstInTimeAsTheCulpritAndMarksThoseThatItStopped) {
   Node node = running();
   node.ends(1, killed_by(SIGKILL));
   node.ends(0, exited(1));
@@ -246,7 +246,7 @@ TEST(Supervisor, LeavesThoseAloneWhoMayExplainWhyOneLostItsPeer) {
   EXPECT_EQ(node.news().failures.front().local_rank, 1);
 }
 
-TEST(Supervisor, DoesNotCallStoppedWhomAnothersSignalEnded) {
+TEST(Supervisor, DoesNotCallStoppedAWorkerThatAnothersSignalEnded) {
   Node node = running();
   node.stop();
   node.ends(0, killed_by(SIGKILL));
@@ -301,7 +301,7 @@ TEST(Supervisor, DoesNothingWhenToldToStopAgainOrWhenNothingRuns) {
   EXPECT_EQ(node.did(), Arguments{});
 }
 
-TEST(Supervisor, TellsForWhomItWaitsAndKillsThemWhenTheirGraceIsOver) {
+TEST(Supervisor, ReportsForWhichWorkersItWaitsAndKillsThemWhenTheirGraceIsOver) {
   SupervisorPolicy policy = two_workers();
   policy.quiet_grace = 1s;
   Node node(policy);

@@ -81,7 +81,7 @@ TEST(Candidate, E5_NeedsAMajorityOfTheVoterSet) {
       election_result->voter_sets.front().members, UnorderedElementsAre(node(1), node(2), node(3)));
 }
 
-TEST(Candidate, E6_ALeaderThatIsProvedDeadIsSubtractedWhoeverKnowsIt) {
+TEST(Candidate, E6_ALeaderThatIsProvedDeadIsSubtractedWhicheverNodeKnowsIt) {
   Vote four = vote();
   four.voter_state.committed.size = 4;
   EXPECT_FALSE(mandate_of({{1, four}, {2, vote()}}));
@@ -147,7 +147,7 @@ TEST(Candidate, E4_APromiseOfAnotherInstanceDoesNotCount) {
 }
 
 // A leader that forgot the job begins with term 1 again; its death does not count for the other's.
-TEST(Candidate, E6_TheDeathOfAnotherLeaderOfAnEarlierGenerationIsNotSubtracted) {
+TEST(Candidate, E6_TheDeathOfAnotherLeaderOfAnEarlierTermIsNotSubtracted) {
   Vote later = vote(true);
   later.voter_state.obeyed = {.term = 2, .leader = node(7)};
   later.voter_state.committed = voters({.term = 2, .number = 6}, 3);
@@ -219,7 +219,7 @@ TEST(Candidate, E10_EitherHalfMayLeadThatHoldsTheFence) {
   EXPECT_THAT(candidate.fences_wanted(), IsEmpty());
 }
 
-TEST(Candidate, E4_APromiseOfAnotherGenerationDoesNotCount) {
+TEST(Candidate, E4_AVoteOfAnotherTermDoesNotCount) {
   Vote earlier = vote();
   earlier.term = 1;
   EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}, {3, earlier}}));
@@ -243,7 +243,7 @@ TEST(Candidate, R2_WaitsForThoseItHasNotHeardOf) {
   EXPECT_EQ(after_silence->wait, 400ms);
 }
 
-TEST(Candidate, R6_TheVerdictOfWhoeverHeardItHolds) {
+TEST(Candidate, R6_TheVerdictThatAnyNodeHeardHolds) {
   Vote told = vote();
   told.voter_state.verdict = Verdict{.exit_status = 3, .why = "rank 2 failed"};
   const auto election_result = mandate_of({{1, vote()}, {2, told}, {3, vote()}});

@@ -132,7 +132,7 @@ TEST(Scenarios, R6_AJobIsNotSavedWhereTheWorkersOfOneNodeWereLost) {
   EXPECT_THAT(scenario->finished(), UnorderedElementsAre(Pair(0, 143), Pair(1, 143)));
 }
 
-TEST(Scenarios, R3_ALateFounderLeadsAndTheOthersAreOrderedByHost) {
+TEST(Scenarios, R3_ALateBootstrapLeaderLeadsAndTheOthersAreOrderedByHost) {
   Scenario scenario(cluster_of(3, NodeRange(3, 3)));
   scenario.after(1s);
   EXPECT_THAT(scenario->running(), ElementsAre(0, 1, 2));
@@ -612,7 +612,7 @@ TEST(Scenarios, E7_NobodyIsToldToReplaceWhoIsHere) {
   }
 }
 
-TEST(Scenarios, E7_ThoseWhoWaitAreToldOfAReplacementOnlyWhereItIsTrusted) {
+TEST(Scenarios, E7_NodesThatWaitReportAReplacementOnlyIfItIsTrusted) {
   Setting trusting = cluster_of(2, NodeRange(1, 2));
   trusting.trusts_replacement = true;
   EXPECT_EQ(loss_of(trusting, {0}, 1).ends, "it is heard again, or ddprun starts in place of n0");
