@@ -29,7 +29,7 @@ bool BurnIn::is_over(std::int64_t iteration) {
   return verdict.front().item<std::int64_t>() != 0;
 }
 
-void BurnIn::tell(BurnInMoment moment) const {
+void BurnIn::record(BurnInMoment moment) const {
   if (group_->getRank() != 0 || !is_burn_in_told(moment.iteration)) return;
   moment.elapsed_s = to_seconds(Clock::now() - began_);
   moment.remaining_s = remaining_s();

@@ -21,7 +21,7 @@ class BurnIn {
 
   /// Prints rank 0's progress if `moment.iteration` has a line; fills in elapsed_s and remaining_s.
   /// Does nothing on other ranks.
-  void tell(BurnInMoment moment) const;
+  void record(BurnInMoment moment) const;
 
   /// >= 0, by this rank's clock.
   double remaining_s() const;

@@ -25,17 +25,17 @@ Result<RunReport> RunReport::open(const LineContext& lines, const ReportFileOpti
 RunReport::RunReport(const LineContext& lines, ReportFiles files)
     : lines_(lines), files_(std::move(files)) {}
 
-Result<void> RunReport::tell(const ReportEvent& event) {
+Result<void> RunReport::record(const ReportEvent& event) {
   auto written = files_.write(event, wall_s());
   std::string text;
   for (const std::string& line : lines_of(event, lines_)) {
     text += line + "\n";
   }
   if (text.empty()) return written;
-  const auto told = write_stdout(text);
+  const auto printed = write_stdout(text);
   const bool is_last = std::holds_alternative<RunEnded>(event);
-  if (!written || told || !is_last) return written;
-  return with_context("training is done, but its last line was not printed", told.error());
+  if (!written || printed || !is_last) return written;
+  return with_context("training is done, but its last line was not printed", printed.error());
 }
 
 }  // namespace ddprun

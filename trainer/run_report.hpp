@@ -18,7 +18,7 @@ class RunReport {
 
   /// Prints and records `event`. Fails with kIo if it cannot be written to the metrics file, or if
   /// the last line, that of RunEnded, is lost; other lost lines are ignored.
-  Result<void> tell(const ReportEvent& event);
+  Result<void> record(const ReportEvent& event);
 
   /// The bar of the style: Mila's ImageNet example counts samples.
   BarStyle bar_style() const {

@@ -216,11 +216,11 @@ void Snapshots::take_best(const std::optional<BestSoFar>& saved) {
   best_.reset();
 }
 
-Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
+Result<Snapshots::Restored> Snapshots::put_back(const TrainedTensors& trained) {
   auto taken = take_over();
   if (!taken) return taken.error();
   const auto& [snapshot, path] = *taken;
-  if (!snapshot) return Told{};
+  if (!snapshot) return Restored{};
   const SnapshotState& state = snapshot->state();
   const bool is_imported = state.arguments.contains(kImportedFrom);
   if (const auto samples = options_.train_samples) {
@@ -248,7 +248,7 @@ Result<Snapshots::Told> Snapshots::put_back(const TrainedTensors& trained) {
   const std::string changed = changed_settings(state.arguments, options_);
   if (!changed.empty())
     write_stderr(fmt::format("ddptrain: resumed from {} with {}\n", path, changed));
-  return Told{.header = header_of(state), .rows = torch::stack(rows)};
+  return Restored{.header = header_of(state), .rows = torch::stack(rows)};
 }
 
 Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& trained) {
@@ -257,18 +257,18 @@ Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& tra
   }
   // Rank 0 does everything that can fail, and sends the result to the others first, so that no rank
   // waits for one that has given up.
-  Told told;
+  Restored restored;
   if (place_.rank == 0) {
     auto done = put_back(trained);
     const Header failed{.verdict = Verdict::kFailed};
-    told = done ? *done : Told{.header = failed, .rows = {}};
-    tell(told.header);
+    restored = done ? *done : Restored{.header = failed, .rows = {}};
+    broadcast_header(restored.header);
     if (!done) return done.error();
     if (store_) saver_ = std::make_unique<SnapshotSaver>(std::move(store_));
   } else {
-    tell(told.header);
+    broadcast_header(restored.header);
   }
-  const Header& header = told.header;
+  const Header& header = restored.header;
   if (header.verdict == Verdict::kNothing) return std::optional<TrainPosition>();
   if (header.verdict == Verdict::kFailed) {
     // As for a lost peer: the search for the cause then leads to rank 0.
@@ -276,12 +276,12 @@ Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& tra
   }
 
   if (place_.rank != 0) {
-    told.rows = torch::empty({header.world, row_of_this_rank({}).size(0)}, torch::kUInt8);
+    restored.rows = torch::empty({header.world, row_of_this_rank({}).size(0)}, torch::kUInt8);
   }
   const torch::Tensor has_state = trained.optimizer.has_state();
   broadcast({has_state});
   if (place_.rank != 0) static_cast<void>(trained.optimizer.make_state(has_state));
-  std::vector<torch::Tensor> tensors{told.rows};
+  std::vector<torch::Tensor> tensors{restored.rows};
   for (const auto& [name, tensor] : model_tensors(trained.model)) {
     tensors.push_back(tensor);
   }
@@ -289,11 +289,11 @@ Result<std::optional<TrainPosition>> Snapshots::resume(const TrainedTensors& tra
     tensors.push_back(tensor);
   }
   broadcast(tensors);
-  return std::optional(position_from(told));
+  return std::optional(position_from(restored));
 }
 
-TrainPosition Snapshots::position_from(const Told& told) const {
-  const auto& [header, rows] = told;
+TrainPosition Snapshots::position_from(const Restored& restored) const {
+  const auto& [header, rows] = restored;
   TrainPosition position{
       .progress = {.epoch = header.epoch, .step = header.step},
       .consumed = header.consumed,
@@ -361,7 +361,7 @@ Result<void> Snapshots::save(const TrainPosition& position, const TrainedTensors
   if (saving_best_) saving_best_->snapshot.step = saving_step_;
   if (is_disk_full_) {
     saving_best_.reset();
-    return told_failure(make_error(Errc::kIo, "No space left on device (--inject diskfull)"));
+    return report_failure(make_error(Errc::kIo, "No space left on device (--inject diskfull)"));
   }
   model_.clear();
   for (const auto& item : trained.model.named_parameters()) {
@@ -405,14 +405,14 @@ Result<void> Snapshots::finish() {
   const auto written = saver_->finish();
   if (written && saving_best_) best_ = saving_best_;
   saving_best_.reset();
-  return told_failure(written ? std::nullopt : std::optional(written.error()));
+  return report_failure(written ? std::nullopt : std::optional(written.error()));
 }
 
 std::int64_t Snapshots::saved_step() const {
   return saver_ ? std::max(resumed_step_, saver_->saved_step()) : resumed_step_;
 }
 
-Result<void> Snapshots::told_failure(const std::optional<Error>& failure) {
+Result<void> Snapshots::report_failure(const std::optional<Error>& failure) {
   if (!failure) return {};
   if (failure->is(Errc::kCancelled)) return *failure;
   // The previous snapshot is still intact, so nothing is lost by continuing.
@@ -421,12 +421,12 @@ Result<void> Snapshots::told_failure(const std::optional<Error>& failure) {
   return {};
 }
 
-void Snapshots::tell(Header& header) {
+void Snapshots::broadcast_header(Header& header) {
   static_assert(sizeof(Header) % sizeof(std::int64_t) == 0);
-  const torch::Tensor words = torch::empty({sizeof(Header) / sizeof(std::int64_t)}, torch::kInt64);
-  std::memcpy(words.mutable_data_ptr(), &header, sizeof(header));
-  broadcast({words});
-  std::memcpy(&header, words.const_data_ptr(), sizeof(header));
+  const torch::Tensor packed = torch::empty({sizeof(Header) / sizeof(std::int64_t)}, torch::kInt64);
+  std::memcpy(packed.mutable_data_ptr(), &header, sizeof(header));
+  broadcast({packed});
+  std::memcpy(&header, packed.const_data_ptr(), sizeof(header));
 }
 
 void Snapshots::broadcast(const std::vector<torch::Tensor>& tensors) {

@@ -99,7 +99,7 @@ class Snapshots {
 
  private:
   /// A header and, with kResume, the private state of each rank of the saving world.
-  struct Told {
+  struct Restored {
     Header header;
     torch::Tensor rows;  // (world, bytes of a rank) uint8
   };
@@ -114,14 +114,14 @@ class Snapshots {
   Result<Taken> take_over();
   Result<Taken> take_other() const;
   void take_best(const std::optional<BestSoFar>& saved);
-  Result<Told> put_back(const TrainedTensors& trained);
-  TrainPosition position_from(const Told& told) const;
+  Result<Restored> put_back(const TrainedTensors& trained);
+  TrainPosition position_from(const Restored& restored) const;
   torch::Tensor row_of_this_rank(const TrainPosition& position) const;
   std::map<std::string, double> numbers_of(const torch::Tensor& row) const;
   RankState rank_state_of(const torch::Tensor& row) const;
   Result<torch::Tensor> row_of(const RankState& rank, bool is_imported) const;
-  Result<void> told_failure(const std::optional<Error>& failure);
-  void tell(Header& header);
+  Result<void> report_failure(const std::optional<Error>& failure);
+  void broadcast_header(Header& header);
   void broadcast(const std::vector<torch::Tensor>& tensors);
 
   const TrainOptions& options_;

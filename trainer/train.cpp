@@ -386,7 +386,7 @@ Result<void> Training::train_epoch() {
       device_,
       options_.data.draws_as_python ? Feeder::Order::kWhenUsed : Feeder::Order::kEarly);
   auto done = train_loader_->start(std::move(samples), at_.progress.epoch);
-  if (done) done = report_->tell(EpochBegan{.at = at_.progress});
+  if (done) done = report_->record(EpochBegan{.at = at_.progress});
 
   const bool is_captured = options_.profile.captured_epoch == at_.progress.epoch;
   if (is_captured) device_.begin_capture();
@@ -552,7 +552,7 @@ Result<void> Training::report_step(const MetricSums& sums, const Stepper::Update
     rates.tokens_per_s = rates.samples_per_s * static_cast<double>(tokens);
   }
   if (burn_in_) tell_burn_in(sums, rates);
-  return report_->tell(StepDone{
+  return report_->record(StepDone{
       .at = at_.progress,
       .batch = step_of_epoch(),
       .batches = steps,
@@ -577,14 +577,14 @@ void Training::tell_burn_in(const MetricSums& sums, const StepDone::Rates& rates
   moment.peak_rss_bytes = rss_bytes();
   moment.gpu = device_.figures();
   bar_.clear();
-  burn_in_->tell(moment);
+  burn_in_->record(moment);
 }
 
 Result<void> Training::pass_burn_in() {
   if (place_.rank != 0) return {};
-  auto told = write_stdout(fmt::format("{}\n", kBurnInPassed));
-  if (told) return told;
-  return with_context("the burn-in is passed, but its last line was not printed", told.error());
+  auto printed = write_stdout(fmt::format("{}\n", kBurnInPassed));
+  if (printed) return printed;
+  return with_context("the burn-in is passed, but its last line was not printed", printed.error());
 }
 
 /// A burn-in repeats its epochs, and so its schedule.
@@ -633,7 +633,7 @@ Result<void> Training::keep_checkpoint() {
        .is_first = next == options_.first_epoch});
   if (!path) return {};
   phases_.end(&PhaseTimes::snapshot_s, now_s());
-  return report_->tell(SnapshotSaved{
+  return report_->record(SnapshotSaved{
       .at = {.epoch = std::max(next - 1, options_.first_epoch), .step = at_.progress.step},
       .path = *path});
 }
@@ -675,7 +675,7 @@ Result<void> Training::report_stop() {
   if (place_.rank == 0 && snapshots_->saved_step() != step) {
     return make_error(Errc::kIo, fmt::format("told to stop, but step {} is not saved", step));
   }
-  return report_->tell(RunStopped{.at = at_.progress});
+  return report_->record(RunStopped{.at = at_.progress});
 }
 
 /// `samples_before`: this rank's samples when the epoch began or was resumed.
@@ -694,12 +694,12 @@ Result<void> Training::end_epoch(double samples_before) {
       .eta_s = 0};
   const std::int64_t epochs_left = options_.end_epoch() - at_.progress.epoch - 1;
   trained.eta_s = eta_s(epochs_left * data_.train.size());
-  auto told = report_->tell(trained);
+  auto recorded = report_->record(trained);
   const std::int64_t every = options_.evaluate_every_epochs;
   last_loss_ = trained.sums.mean_loss();
   // The choice of the best needs a measurement of the last epoch, too.
   const bool is_last = options_.snapshots.keeps_best && epochs_left == 0;
-  if (!told || every == 0 || (at_.progress.epoch % every != 0 && !is_last)) return told;
+  if (!recorded || every == 0 || (at_.progress.epoch % every != 0 && !is_last)) return recorded;
   auto done = evaluate();
   if (!done) return done;
   // A snapshot of the end of this epoch, so that a resumed run evaluates it first.
@@ -710,7 +710,7 @@ Result<void> Training::end_epoch(double samples_before) {
     if (!best) return best.error();
     is_best_ = *best;
   }
-  return report_->tell(EpochValidated{
+  return report_->record(EpochValidated{
       .trained = trained,
       .sums = evaluation.sums,
       .correct_top5 = evaluation.correct_top5,
@@ -742,7 +742,7 @@ Result<void> Training::finish() {
   if (options_.model.kind == ModelKind::kDummy && throughput_.samples() > 0) {
     ceiling = loader_ceiling(throughput_.samples(), steps_took_);
   }
-  return report_->tell(RunEnded{
+  return report_->record(RunEnded{
       .at = last,
       .sums = evaluation.sums,
       .weights_sha256 = place_.rank == 0 ? weights_sha256(ddp_->model()) : "",
@@ -776,9 +776,9 @@ Result<void> Training::announce() {
   began.kernels = at::get_cpu_capability();
   began.torch = TORCH_VERSION;
   began.backends.nccl = device_.place().is_cuda();
-  auto told = report_->tell(began);
-  if (!told || at_.progress.step == 0) return told;
-  return report_->tell(RunResumed{
+  auto recorded = report_->record(began);
+  if (!recorded || at_.progress.step == 0) return recorded;
+  return report_->record(RunResumed{
       .at = at_.progress, .samples = static_cast<std::int64_t>(at_.extras[kSamplesOfRun])});
 }
 

@@ -61,7 +61,7 @@ Vote vote(bool leader_is_dead = false) {
 }
 
 /// Node 1 sends vote requests, and these nodes vote; its own vote is among them.
-std::optional<ElectionResult> mandate_of(
+std::optional<ElectionResult> elected(
     const std::map<std::uint64_t, Vote>& votes, const Candidate::Setting& with = setting()) {
   Candidate candidate(node(1), with);
   candidate.campaign(votes.at(1));
@@ -72,8 +72,8 @@ std::optional<ElectionResult> mandate_of(
 }
 
 TEST(Candidate, E5_NeedsAMajorityOfTheVoterSet) {
-  EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}}));
-  const auto election_result = mandate_of({{1, vote()}, {2, vote()}, {3, vote()}});
+  EXPECT_FALSE(elected({{1, vote()}, {2, vote()}}));
+  const auto election_result = elected({{1, vote()}, {2, vote()}, {3, vote()}});
   ASSERT_TRUE(election_result);
   EXPECT_EQ(election_result->term, 2);
   EXPECT_EQ(election_result->last_round, 5);
@@ -84,16 +84,16 @@ TEST(Candidate, E5_NeedsAMajorityOfTheVoterSet) {
 TEST(Candidate, E6_ALeaderThatIsProvedDeadIsSubtractedWhicheverNodeKnowsIt) {
   Vote four = vote();
   four.voter_state.committed.size = 4;
-  EXPECT_FALSE(mandate_of({{1, four}, {2, vote()}}));
-  EXPECT_TRUE(mandate_of({{1, four}, {2, vote(true)}}));
+  EXPECT_FALSE(elected({{1, four}, {2, vote()}}));
+  EXPECT_TRUE(elected({{1, four}, {2, vote(true)}}));
 }
 
 TEST(Candidate, E5_NeedsTheVoterSetThatWasOfferedLaterAsWell) {
   Vote later = vote();
   later.voter_state.offered = voters(kOffered, 3);
   later.voter_state.offered_nodes = 3;
-  EXPECT_FALSE(mandate_of({{1, later}, {2, vote()}, {3, vote()}}));
-  EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, vote()}}));
+  EXPECT_FALSE(elected({{1, later}, {2, vote()}, {3, vote()}}));
+  EXPECT_TRUE(elected({{1, later}, {2, later}, {3, vote()}}));
 }
 
 // Its leader was lost before any node here heard of the start, and so was the next one's.
@@ -101,11 +101,11 @@ TEST(Candidate, E5_NeedsEveryVoterSetThatWasOfferedSince) {
   constexpr RoundId kLast{.term = 2, .number = 7};
   Vote later = vote();
   later.voter_state.offered = voters(kLast, 3);
-  EXPECT_TRUE(mandate_of({{1, later}, {2, later}, {3, vote()}}));
+  EXPECT_TRUE(elected({{1, later}, {2, later}, {3, vote()}}));
   Vote witness = later;
   witness.voter_state.undecided = {voters(kOffered, 3)};
-  EXPECT_FALSE(mandate_of({{1, witness}, {2, later}, {3, vote()}}));
-  const auto election_result = mandate_of({{1, witness}, {2, witness}, {3, vote()}});
+  EXPECT_FALSE(elected({{1, witness}, {2, later}, {3, vote()}}));
+  const auto election_result = elected({{1, witness}, {2, witness}, {3, vote()}});
   ASSERT_TRUE(election_result);
   EXPECT_THAT(election_result->voter_sets, SizeIs(3));
 }
@@ -118,32 +118,32 @@ TEST(Candidate, E5_BelongsToEveryVoterSetItCounts) {
   outside.voter_state.offered = voters(kOffered, 3);
   Vote later = vote();
   later.voter_state.offered = outside.voter_state.offered;
-  EXPECT_FALSE(mandate_of({{1, outside}, {2, later}, {3, vote()}, {4, vote()}}));
+  EXPECT_FALSE(elected({{1, outside}, {2, later}, {3, vote()}, {4, vote()}}));
 }
 
 // Its leader died while it offered: nodes that did not get the offer could never be counted.
 TEST(Candidate, E5_ARoundThatOneOfItsNodesNeverAcknowledgedWasNotStarted) {
-  Vote told = vote();
-  told.voter_state.offered = voters(kOffered, 5);
-  told.voter_state.offered.members = {{.node = node(2), .runs = true}};
-  EXPECT_TRUE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
-  told.voter_state.offered.members.clear();
-  EXPECT_FALSE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
+  Vote reporting = vote();
+  reporting.voter_state.offered = voters(kOffered, 5);
+  reporting.voter_state.offered.members = {{.node = node(2), .runs = true}};
+  EXPECT_TRUE(elected({{1, reporting}, {2, vote()}, {3, vote()}}));
+  reporting.voter_state.offered.members.clear();
+  EXPECT_FALSE(elected({{1, reporting}, {2, vote()}, {3, vote()}}));
 }
 
 // The same, if all nodes that were to run got the offer, and no spare did.
 TEST(Candidate, E5_ASpareThatDoesNotKnowItsVoterSetHasAVote) {
-  Vote told = vote();
-  told.voter_state.offered = voters(kOffered, 3);
-  EXPECT_FALSE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
-  told.voter_state.offered.members = {{.node = node(2), .runs = false}};
-  EXPECT_TRUE(mandate_of({{1, told}, {2, vote()}, {3, vote()}}));
+  Vote reporting = vote();
+  reporting.voter_state.offered = voters(kOffered, 3);
+  EXPECT_FALSE(elected({{1, reporting}, {2, vote()}, {3, vote()}}));
+  reporting.voter_state.offered.members = {{.node = node(2), .runs = false}};
+  EXPECT_TRUE(elected({{1, reporting}, {2, vote()}, {3, vote()}}));
 }
 
-TEST(Candidate, E4_APromiseOfAnotherInstanceDoesNotCount) {
+TEST(Candidate, E4_AVoteOfAnotherInstanceDoesNotCount) {
   Vote other = vote();
   other.voter_state.instance.bootstrap_leader = node(8);
-  EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}, {3, other}}));
+  EXPECT_FALSE(elected({{1, vote()}, {2, vote()}, {3, other}}));
 }
 
 // A leader that forgot the job begins with term 1 again; its death does not count for the other's.
@@ -152,7 +152,7 @@ TEST(Candidate, E6_TheDeathOfAnotherLeaderOfAnEarlierTermIsNotSubtracted) {
   later.voter_state.obeyed = {.term = 2, .leader = node(7)};
   later.voter_state.committed = voters({.term = 2, .number = 6}, 3);
   later.voter_state.offered = later.voter_state.committed;
-  EXPECT_FALSE(mandate_of({{1, later}}));
+  EXPECT_FALSE(elected({{1, later}}));
 }
 
 /// A vote with a voter set of `size` nodes, whose leader was proved dead too late.
@@ -165,21 +165,21 @@ Vote too_late(int size) {
 }
 
 TEST(Candidate, E9_ALateProofCountsIfTheOthersCannotHaveLedOnAlone) {
-  EXPECT_TRUE(mandate_of({{1, too_late(2)}})) << "of two nodes either may be dead";
-  EXPECT_FALSE(mandate_of({{1, too_late(3)}})) << "the two others may have led on";
-  EXPECT_TRUE(mandate_of({{1, too_late(4)}, {2, too_late(4)}}));
-  EXPECT_FALSE(mandate_of({{1, too_late(5)}, {2, too_late(5)}}));
+  EXPECT_TRUE(elected({{1, too_late(2)}})) << "of two nodes either may be dead";
+  EXPECT_FALSE(elected({{1, too_late(3)}})) << "the two others may have led on";
+  EXPECT_TRUE(elected({{1, too_late(4)}, {2, too_late(4)}}));
+  EXPECT_FALSE(elected({{1, too_late(5)}, {2, too_late(5)}}));
 }
 
 TEST(Candidate, E9_ALateProofDoesNotCountWhereTheDeadLeaderCouldBreakATie) {
   Candidate::Setting elastic = setting();
   elastic.rule.nodes = NodeRange(1, 2);
-  EXPECT_FALSE(mandate_of({{1, too_late(2)}}, elastic));
+  EXPECT_FALSE(elected({{1, too_late(2)}}, elastic));
   Vote vouched = too_late(2);
   vouched.dead.is_replaced = true;
-  EXPECT_TRUE(mandate_of({{1, vouched}}, elastic)) << "all others are replaced";
+  EXPECT_TRUE(elected({{1, vouched}}, elastic)) << "all others are replaced";
   elastic.rule.nodes = NodeRange(1, 3);
-  EXPECT_FALSE(mandate_of({{1, vouched}}, elastic)) << "it may have led on with a third";
+  EXPECT_FALSE(elected({{1, vouched}}, elastic)) << "it may have led on with a third";
 }
 
 TEST(Candidate, E8_TheLeaderOfTheRoundBreaksATieIfHalfOfTheNodesMayRun) {
@@ -191,12 +191,12 @@ TEST(Candidate, E8_TheLeaderOfTheRoundBreaksATieIfHalfOfTheNodesMayRun) {
   followed.voter_state.committed.is_leader = followed.voter_state.offered.is_leader = false;
   Candidate::Setting elastic = setting();
   elastic.rule.nodes = NodeRange(2, 4);
-  EXPECT_TRUE(mandate_of({{1, led}, {2, followed}}, elastic));
-  EXPECT_FALSE(mandate_of({{1, followed}, {2, followed}}, elastic)) << "the other half";
-  EXPECT_FALSE(mandate_of({{1, led}}, elastic)) << "no half";
+  EXPECT_TRUE(elected({{1, led}, {2, followed}}, elastic));
+  EXPECT_FALSE(elected({{1, followed}, {2, followed}}, elastic)) << "the other half";
+  EXPECT_FALSE(elected({{1, led}}, elastic)) << "no half";
   elastic.may_use_half = false;
-  EXPECT_FALSE(mandate_of({{1, led}, {2, followed}}, elastic)) << "some may take it for dead";
-  EXPECT_FALSE(mandate_of({{1, led}, {2, followed}}, setting())) << "half of them cannot run";
+  EXPECT_FALSE(elected({{1, led}, {2, followed}}, elastic)) << "some may take it for dead";
+  EXPECT_FALSE(elected({{1, led}, {2, followed}}, setting())) << "half of them cannot run";
 }
 
 TEST(Candidate, E10_EitherHalfMayLeadThatHoldsTheFence) {
@@ -222,31 +222,31 @@ TEST(Candidate, E10_EitherHalfMayLeadThatHoldsTheFence) {
 TEST(Candidate, E4_AVoteOfAnotherTermDoesNotCount) {
   Vote earlier = vote();
   earlier.term = 1;
-  EXPECT_FALSE(mandate_of({{1, vote()}, {2, vote()}, {3, earlier}}));
+  EXPECT_FALSE(elected({{1, vote()}, {2, vote()}, {3, earlier}}));
 }
 
 // Nodes that voted on proof may do so while a node that was not heard keeps its lease.
 TEST(Candidate, R2_WaitsForThoseItHasNotHeardOf) {
-  const auto on_proof = mandate_of({{1, vote(true)}, {2, vote(true)}, {3, vote(true)}});
+  const auto on_proof = elected({{1, vote(true)}, {2, vote(true)}, {3, vote(true)}});
   ASSERT_TRUE(on_proof);
   EXPECT_EQ(on_proof->unheard, 1);
   EXPECT_EQ(on_proof->wait, 3500ms);
 
-  const auto all = mandate_of({{1, vote(true)}, {2, vote(true)}, {3, vote(true)}, {4, vote(true)}});
+  const auto all = elected({{1, vote(true)}, {2, vote(true)}, {3, vote(true)}, {4, vote(true)}});
   ASSERT_TRUE(all);
   EXPECT_EQ(all->unheard, 0);
   EXPECT_EQ(all->wait, 0s);
 
-  const auto after_silence = mandate_of({{1, vote()}, {2, vote()}, {3, vote()}});
+  const auto after_silence = elected({{1, vote()}, {2, vote()}, {3, vote()}});
   ASSERT_TRUE(after_silence);
   EXPECT_EQ(after_silence->unheard, 1) << "the leader that is silent is not waited for";
   EXPECT_EQ(after_silence->wait, 400ms);
 }
 
 TEST(Candidate, R6_TheVerdictThatAnyNodeHeardHolds) {
-  Vote told = vote();
-  told.voter_state.verdict = Verdict{.exit_status = 3, .why = "rank 2 failed"};
-  const auto election_result = mandate_of({{1, vote()}, {2, told}, {3, vote()}});
+  Vote reporting = vote();
+  reporting.voter_state.verdict = Verdict{.exit_status = 3, .why = "rank 2 failed"};
+  const auto election_result = elected({{1, vote()}, {2, reporting}, {3, vote()}});
   ASSERT_TRUE(election_result && election_result->verdict);
   EXPECT_EQ(election_result->verdict->exit_status, 3);
 }

@@ -1135,12 +1135,12 @@ bool Cluster::lacks_votes_of_an_offer() const {
     alive.insert(node.rendezvous->member().node().incarnation);
     const VoterState& voter_state = node.rendezvous->member().voter_state();
     const auto newest = newest_.find(voter_state.instance.bootstrap_leader);
-    for (const VoterSet* told : voter_sets_of(voter_state)) {
-      if (newest != newest_.end() && told->round <= newest->second) continue;
+    for (const VoterSet* reported : voter_sets_of(voter_state)) {
+      if (newest != newest_.end() && reported->round <= newest->second) continue;
       Offer& offer =
-          offers[{.instance = voter_state.instance.bootstrap_leader, .round = told->round}];
-      offer.size = told->size;
-      if (told->is_member) ++offer.voters;
+          offers[{.instance = voter_state.instance.bootstrap_leader, .round = reported->round}];
+      offer.size = reported->size;
+      if (reported->is_member) ++offer.voters;
     }
   }
   return std::ranges::any_of(offers, [&](const auto& entry) {

@@ -173,10 +173,10 @@ TEST(LineStyle, AnUnknownNameIsRefusedWithThoseThatAreKnown) {
 TEST(LineStyle, StepsAreToldAtTheFirstEachNthAndTheLast) {
   std::vector<std::int64_t> told;
   for (std::int64_t batch = 1; batch <= 50; ++batch) {
-    if (is_step_told(batch, 50, 20)) told.push_back(batch);
+    if (is_step_reported(batch, 50, 20)) told.push_back(batch);
   }
   EXPECT_THAT(told, ElementsAre(1, 20, 40, 50));
-  EXPECT_FALSE(is_step_told(1, 50, 0));
+  EXPECT_FALSE(is_step_reported(1, 50, 0));
 }
 
 TEST(LineStyle, OtherRanksSayOnlyWhatTheSystemHasThemSay) {

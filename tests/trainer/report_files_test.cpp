@@ -164,7 +164,7 @@ TEST_F(ReportFilesTest, OnlyRankZeroWritesFiles) {
   auto report = RunReport::open({.rank = 1, .world = 2}, options);
   ASSERT_TRUE(report.has_value());
   testing::internal::CaptureStdout();
-  EXPECT_TRUE(report->tell(RunEnded()).has_value());
+  EXPECT_TRUE(report->record(RunEnded()).has_value());
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   EXPECT_TRUE(fs::is_empty(directory_));
 }
@@ -175,7 +175,7 @@ TEST_F(ReportFilesTest, RankZeroPrintsTheLineAndRecordsTheEvent) {
   auto report = RunReport::open({}, options);
   ASSERT_TRUE(report.has_value());
   testing::internal::CaptureStdout();
-  EXPECT_TRUE(report->tell(RunStopped{.at = {.epoch = 1, .step = 2}}).has_value());
+  EXPECT_TRUE(report->record(RunStopped{.at = {.epoch = 1, .step = 2}}).has_value());
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "stopped epoch=1 step=2\n");
   EXPECT_EQ(content("run.jsonl").find("{\"event\":\"stopped\",\"time_s\":"), 0U);
 }
@@ -201,8 +201,8 @@ TEST_F(ReportFilesTest, OfAllLinesOnlyTheLastMustNotBeLost) {
   ASSERT_TRUE(report.has_value());
   const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   const Replaced stdout_is_full(STDOUT_FILENO, full.get());
-  EXPECT_TRUE(report->tell(RunStopped()).has_value());
-  EXPECT_TRUE(report->tell(RunEnded()).error().is(Errc::kIo));
+  EXPECT_TRUE(report->record(RunStopped()).has_value());
+  EXPECT_TRUE(report->record(RunEnded()).error().is(Errc::kIo));
 }
 
 TEST(ProgressBar, DrawsOnATerminalAndClearsWhatItDrew) {

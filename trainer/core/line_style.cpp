@@ -80,7 +80,7 @@ Result<LineStyle> parse_line_style(
       fmt::format("log style '{}': not one of {}", name, fmt::join(line_style_names(), ", ")));
 }
 
-bool is_step_told(std::int64_t batch, std::int64_t batches, std::int64_t every) {
+bool is_step_reported(std::int64_t batch, std::int64_t batches, std::int64_t every) {
   if (every <= 0) return false;
   return batch == 1 || batch % every == 0 || batch == batches;
 }
@@ -98,7 +98,7 @@ std::vector<std::string> lines_of(const ReportEvent& event, const LineContext& c
   if (ended != nullptr && ended->is_evaluation) return PlainLines{context}(*ended);
   const auto* const step = std::get_if<StepDone>(&event);
   if (step == nullptr) return styled(event, context);
-  if (!is_step_told(step->batch, step->batches, step_interval(context))) return {};
+  if (!is_step_reported(step->batch, step->batches, step_interval(context))) return {};
   Lines lines;
   if (context.rank == 0) {
     lines = styled(event, context);

@@ -48,7 +48,7 @@ struct LineContext {
 };
 
 /// Whether a step has a line: the first of an epoch, each `every`th and the last (T28); 0: none.
-bool is_step_told(std::int64_t batch, std::int64_t batches, std::int64_t every);
+bool is_step_reported(std::int64_t batch, std::int64_t batches, std::int64_t every);
 
 /// The number of steps between two lines; 0: steps have no lines.
 std::int64_t step_interval(const LineContext& context);

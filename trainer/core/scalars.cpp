@@ -63,7 +63,7 @@ ScalarSet scalars_of(const ReportEvent& event, ScalarNames names, std::int64_t s
   if (names == ScalarNames::kKaust) return kaust(event);
   if (const auto* const epoch = std::get_if<EpochValidated>(&event)) return mila_epoch(*epoch);
   const auto* const step = std::get_if<StepDone>(&event);
-  const bool is_due = step != nullptr && is_step_told(step->batch, step->batches, step_every);
+  const bool is_due = step != nullptr && is_step_reported(step->batch, step->batches, step_every);
   return is_due ? mila_step(*step) : ScalarSet();
 }
 

@@ -33,8 +33,8 @@ struct ScalarSet {
   std::vector<Scalar> scalars;
 };
 
-/// kKaust: six points per validated epoch. kMila: seven per step that is due (is_step_told), four
-/// per validated epoch, and, if known, also "train/grad_norm" and "val/accuracy_top5".
+/// kKaust: six points per validated epoch. kMila: seven per step that is due (is_step_reported),
+/// four per validated epoch, and, if known, also "train/grad_norm" and "val/accuracy_top5".
 ScalarSet scalars_of(const ReportEvent& event, ScalarNames names, std::int64_t step_every);
 
 }  // namespace ddprun
