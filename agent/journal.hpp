@@ -23,7 +23,8 @@ namespace ddprun {
 /// Name of the file in the directory of a launch.
 inline constexpr char kJournalName[] = "events.jsonl";
 
-/// One line of events.jsonl. Fields that do not apply are left out.
+/// One line of events.jsonl. Fields that do not apply are left out. More than twelve members: the
+/// line has as many fields.
 struct JournalEntry {
   std::string event;  // "worker_failed"
   RoundId round;

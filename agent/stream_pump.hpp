@@ -12,7 +12,7 @@
 
 #include "agent/core/line_splitter.hpp"
 #include "agent/core/tail.hpp"
-#include "agent/streams.hpp"
+#include "agent/core/worker_id.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/read_buffer.hpp"

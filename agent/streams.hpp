@@ -14,11 +14,11 @@
 // neither blocks the agent. All functions of Streams are for the agent's thread.
 
 #include "agent/core/launch_plan.hpp"
+#include "agent/core/worker_id.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
 
-#include <compare>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -31,14 +31,6 @@ namespace ddprun {
 class Consoles;
 class StreamPump;
 struct PipedStream;
-
-/// Which worker, in which attempt.
-struct WorkerId {
-  int attempt = 0;     // restarts so far
-  int local_rank = 0;  // 0 <= local_rank < workers of this node
-  int rank = 0;        // in the world
-  auto operator<=>(const WorkerId&) const = default;
-};
 
 /// The streams of a new worker, close-on-exec. The agent closes its copies once the worker runs.
 struct WorkerStreams {

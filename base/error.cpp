@@ -1,14 +1,8 @@
 #include "base/error.hpp"
 
-#include "base/check.hpp"
-#include "base/exit_status.hpp"
-#include "base/standard_streams.hpp"
-
 #include <fmt/format.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -45,19 +39,6 @@ std::string remedy_of(int errno_value) {
 }
 
 }  // namespace
-
-void check_failed(const char* claim, const char* file, int line) noexcept {
-  std::array<char, 1024> text{};
-  std::snprintf(
-      text.data(),
-      text.size(),
-      "ddprun: internal error, please report it: %s does not hold (%s:%d)\n",
-      claim,
-      file,
-      line);
-  write_stderr(text.data());  // this thread may hold the log's lock
-  ::_exit(kExitDefect);
-}
 
 Error make_error(Errc code, std::string detail) {
   return Error{.code = code, .detail = std::move(detail)};

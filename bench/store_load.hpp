@@ -9,7 +9,6 @@
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
-#include "bench/store_bench.hpp"
 #include "bench/store_workload.hpp"
 #include "rendezvous/ready_set.hpp"
 

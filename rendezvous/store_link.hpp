@@ -89,6 +89,7 @@ class StoreLink {
   Result<void> take(std::string_view input, Store& store, std::vector<Link>& released);
   Result<void> carry_out(std::string_view input, Store& store, std::vector<Link>& released);
 
+  // More than twelve, with those above: either side may stop at any time, and these say where.
   Link link_;
   Descriptor socket_;
   const StoreLimits& limits_;

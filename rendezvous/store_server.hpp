@@ -106,6 +106,8 @@ class StoreServer {
   void close_all();
   void close_overdue(TimePoint now);
 
+  // More than twelve: what was given, the sockets that listen, and the links; one loop needs them
+  // all.
   asio::any_io_executor executor_;
   StoreLimits limits_;
   ForAgents for_agents_;

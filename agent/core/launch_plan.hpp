@@ -92,6 +92,7 @@ enum class Bootstraps : std::uint8_t {
 };
 
 /// How this node and the others find each other. Every timeout is on this node's own clock.
+/// More than twelve members: each is a flag, or what was derived from several.
 struct RendezvousPlan {
   static constexpr Duration kLeaseMin =
       std::chrono::milliseconds(500);  // several heartbeats must fit in
@@ -151,7 +152,8 @@ struct NodeCheckPlan {
   Duration limit = std::chrono::seconds(60);  // a node whose check takes longer is unfit
 };
 
-/// One node's part of a job.
+/// One node's part of a job. More than twelve members: each is something that a user may decide, or
+/// that this machine or Slurm has decided.
 struct LaunchPlan {
   std::string run_id;                      // --rdzv-id; else random, or "none" with several nodes
   std::string role = "default";            // --role

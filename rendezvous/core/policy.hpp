@@ -15,7 +15,8 @@
 namespace ddprun {
 
 /// How one agent takes part. Every wait that the rendezvous knows is here; docs/failover.md
-/// and docs/rendezvous.md give the reason of each default.
+/// and docs/rendezvous.md give the reason of each default. More than twelve members: each
+/// is one wait or one choice, and none changes.
 struct RendezvousPolicy {
   std::string job;
   NodeInfo node;

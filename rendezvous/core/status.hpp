@@ -15,6 +15,7 @@
 
 namespace ddprun {
 
+/// The job as the leader sees it. More than twelve members: /status has as many fields.
 struct JobStatus {
   enum class State : std::uint8_t {
     kGathering,  // waits for nodes, or for their replies to an offer

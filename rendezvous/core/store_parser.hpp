@@ -64,6 +64,7 @@ class StoreParser {
   template <class Number>
   bool read_number(std::string_view& input, Number& into);
 
+  // More than twelve: a request may break off after any byte, and these say where.
   const StoreLimits& limits_;
   StoreRequest request_;
   bool validated_ = false;

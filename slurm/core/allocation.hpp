@@ -21,7 +21,7 @@
 namespace ddprun {
 
 /// Invariant: an Allocation is consistent. nodes and tasks_per_node have the same length, at least
-/// one, and this task is one of them.
+/// one, and this task is one of them. More than twelve members: each is a fact that Slurm states.
 struct Allocation {
   std::uint32_t job_id = 0;              // each element of an array has its own
   std::uint32_t step_id = 0;             // counted from 0 within the job

@@ -14,6 +14,10 @@ _OTHER_COROUTINE = re.compile(r"awaitable<(?!void>)[^;{}()]*>\s+(?:\w+::)*(\w+)\
 
 LINES_MAX = {"trainer/train.cpp": 810}  # else 450
 
+MEMBERS_MAX = 12
+_CLASS = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)(?:\s+final)?\s*(?::[^;{}()]*)?\{")
+_NO_MEMBER = re.compile(r"(?:using|friend|static|typedef|enum|class|struct|template|union)\b")
+
 _DEBT = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 _GOOD_DEBT = re.compile(r"TODO\((perf|robust|port|someday)\): \S+ \S+")
 
@@ -46,6 +50,41 @@ def detached_coroutines(file):
             for match in re.finditer(r"\bdetached\b", file.code)]
 
 
+def end_of_block(code, start):
+    """The offset of the brace that closes the block which begins before `start`."""
+    depth = 1
+    for brace in re.finditer(r"[{}]", code[start:]):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return start + brace.start()
+    return len(code)
+
+
+def data_members(body):
+    """How many data members the body of a class declares, those of its nested types not counted."""
+    outer = re.sub(r"^\s*#.*$|\b(?:public|private|protected)\s*:", "", body, flags=re.MULTILINE)
+    for inner in (r"<[^<>;{}]*>", r"\{[^{}]*\}"):
+        while inner_text := re.search(inner, outer):
+            mark = "" if inner[0] == "<" else "@"
+            outer = outer[:inner_text.start()] + mark + outer[inner_text.end():]
+    # A function ends with its body, anything else with a semicolon.
+    statements = re.split(r";|(?<=\))[^;@(]*@", outer)
+    return sum(1 for text in map(str.strip, statements)
+               if text and "(" not in text and not _NO_MEMBER.match(text))
+
+
+def crowded_classes(file):
+    found = []
+    for match in _CLASS.finditer(file.code):
+        end = end_of_block(file.code, match.end())
+        count = data_members(file.code[match.end():end])
+        comment = file.text[:match.start()].rpartition("\n\n")[2] + file.text[match.start():end]
+        if count > MEMBERS_MAX and not re.search(r"ore than\s+(?://+ )?twelve", comment):
+            found.append(f"{file.path}:{file.line_of(match.start())}: {match[1]} has {count} data "
+                         f"members; part it, or say why it has 'more than twelve' in a comment")
+    return found
+
+
 def bad_debts(file):
     found = []
     for match in _DEBT.finditer(file.text):
@@ -76,6 +115,11 @@ class Conduct(unittest.TestCase):
         self.assert_nothing([
             f"{f.path}: {f.text.count(chr(10))} lines; part it by purpose"
             for f in cpp_files() if f.room in ROOMS and f.text.count("\n") > LINES_MAX.get(f.path, 450)])
+
+    def test_no_class_has_too_many_members_without_a_reason(self):
+        # Not the trainer's: its loop and its options are to be parted first.
+        self.assert_nothing([s for f in cpp_files() if f.room in ROOMS and f.room != "trainer"
+                             for s in crowded_classes(f)])
 
     def test_functions_that_exit_are_called_at_the_top_only(self):
         """exit() runs destructors of statics while other threads live, so main returns instead."""
@@ -110,6 +154,28 @@ class TheRulesThemselves(unittest.TestCase):
     def test_a_detached_coroutine_is_seen(self):
         self.assertTrue(detached_coroutines(
             SourceFile("agent/a.cpp", "co_spawn(context, run(), asio::detached);")))
+
+    def test_data_members_are_counted(self):
+        self.assertEqual(5, data_members("""
+            explicit A(int b) : b_{b}, c_(b) {}
+            void f() const { int no = 1; }
+            int g(int x) const;
+            static constexpr int kNo = 1;
+            using No = int;
+            struct Inner { int no; int nor; };
+            enum class No { kA, kB };
+            int b_ = 1;
+            std::function<void(int)> c_;
+            std::map<int, std::vector<int>> d_{{1, {}}};
+           private:
+            Inner e_;
+            const int* f_;"""))
+
+    def test_a_crowded_class_is_seen(self):
+        members = "".join(f"  int a{i}_;\n" for i in range(13))
+        self.assertTrue(crowded_classes(SourceFile("agent/a.hpp", f"class A {{\n{members}}};\n")))
+        self.assertFalse(crowded_classes(
+            SourceFile("agent/a.hpp", f"// More than twelve: why.\nclass A {{\n{members}}};\n")))
 
     def test_a_debt_without_a_reason_is_seen(self):
         self.assertTrue(bad_debts(SourceFile("a.cpp", "// TODO: later\n")))

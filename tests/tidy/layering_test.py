@@ -1,5 +1,5 @@
 """Which room may include which, and which library is seen where: the two tables of docs/architecture.md, checked
-on every #include."""
+on every #include. Also that no includes form a cycle, and that each library of the table is used."""
 
 import re
 import unittest
@@ -13,11 +13,27 @@ ALLOWED_ROOMS = {
     "rendezvous": [r"base/"],
     "agent": [r"base/", r"rendezvous/"],
     "bench": [r"base/", r"rendezvous/"],
-    "trainer": [r"base/", r"slurm/core/", r"rendezvous/(listener|(core/)?store_(client|protocol|wire))"],
+    "trainer": [r"base/", r"slurm/core/", r"rendezvous/(listener|store_client)\.hpp$"],
     # From the trainer only the snapshots, which need no torch: `ddpctl snapshot` reads them.
     "launcher": [r"base/", r"rendezvous/", r"agent/", r"slurm/",
                  r"trainer/(snapshot_store|snapshot_files|weights_file)\.hpp$",
                  r"trainer/core/(snapshot|manifest|python_checkpoint|python_import|tensor_diff)\.hpp$"],
+}
+
+# Directory of launcher/ → which others there it may include, as a pattern. The commands of ddpctl do not know each other.
+# A directory's core/ belongs to it; launcher/ctl/core is for all commands.
+ALLOWED_IN_LAUNCHER = {
+    "launcher": r"launcher/(flags|run)",
+    "launcher/flags": r"",
+    "launcher/run": r"",
+    "launcher/ctl": r"launcher/ctl/\w+",
+    "launcher/ctl/core": r"",
+    "launcher/ctl/doctor": r"launcher/ctl/core|launcher/flags",  # finds the Python that ddprun would start
+    "launcher/ctl/reports": r"launcher/ctl/core",
+    "launcher/ctl/snapshot": r"launcher/ctl/core",
+    "launcher/ctl/stage": r"launcher/ctl/core",
+    "launcher/ctl/status": r"launcher/ctl/core",
+    "launcher/ctl/submit": r"launcher/ctl/core",
 }
 
 # What a core must not include: it decides, and never acts.
@@ -43,6 +59,43 @@ LIBRARIES = {
 }
 
 
+def launcher_directory(path):
+    parent = path.rpartition("/")[0]
+    return parent if parent == "launcher/ctl/core" else parent.removesuffix("/core")
+
+
+def cycles(sources):
+    """Modules (a header and its source) that include each other, as sets."""
+    includes = {}
+    for file in sources:
+        targets = {module(header) for _, header, ours in file.includes if ours}
+        includes.setdefault(module(file.path), set()).update(targets - {module(file.path)})
+
+    def reached_from(start):
+        reached, to_visit = set(), [start]
+        while to_visit:
+            for target in includes.get(to_visit.pop(), ()):
+                if target not in reached:
+                    reached.add(target)
+                    to_visit.append(target)
+        return reached
+
+    reach = {name: reached_from(name) for name in includes}
+    return {frozenset(other for other in reach[name] if name in reach.get(other, ()))
+            for name in reach if name in reach[name]}
+
+
+def module(path):
+    return re.sub(r"\.[ch]pp$", "", path)
+
+
+def unused_libraries(sources):
+    """Libraries of the table that no file includes: the table, or the code, is not what it says."""
+    headers = [header for file in sources for _, header, ours in file.includes if not ours]
+    return [library for library, (pattern, _) in LIBRARIES.items()
+            if not any(re.match(pattern, header) for header in headers)]
+
+
 def broken_edges(file):
     """The forbidden includes of `file`, one sentence each."""
     if file.room not in ROOMS:
@@ -59,6 +112,11 @@ def broken_edges(file):
             if not any(re.match(pattern, header) for pattern in allowed):
                 refuse(line, header, f"{file.room}/ may include only {allowed or 'itself'}; move "
                        "what both need into base/, or let launcher/ pass it as a value")
+        if ours and file.room == other == "launcher":
+            here, there = launcher_directory(file.path), launcher_directory(header)
+            allowed = ALLOWED_IN_LAUNCHER.get(here, "")
+            if here != there and not re.fullmatch(allowed, there):
+                refuse(line, header, f"of launcher/, {here}/ may include only '{allowed}'")
         if file.in_core:
             if ours and other != "base" and "/core/" not in header:
                 refuse(line, header, "a core includes cores and base/ alone; the shell calls it, "
@@ -76,6 +134,18 @@ class Layering(unittest.TestCase):
     def test_every_include_is_an_edge_of_the_tables(self):
         broken = [sentence for file in cpp_files() for sentence in broken_edges(file)]
         self.assertEqual([], broken, "\n" + "\n".join(broken))
+
+    def test_no_includes_form_a_cycle(self):
+        """The trainer's three are left until its loop is parted."""
+        found = cycles([f for f in cpp_files() if f.room in ROOMS and f.room != "trainer"])
+        self.assertEqual(set(), found, "let one of them not know the others")
+
+    def test_each_library_of_the_table_is_used(self):
+        self.assertEqual([], unused_libraries([f for f in cpp_files() if f.room in ROOMS]))
+
+    def test_each_directory_of_the_launcher_is_in_the_table(self):
+        found = {launcher_directory(f.path) for f in cpp_files() if f.room == "launcher"}
+        self.assertEqual(set(ALLOWED_IN_LAUNCHER), found)
 
     def test_a_source_includes_its_own_header_first(self):
         files = {file.path: file for file in cpp_files()}
@@ -116,6 +186,25 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("slurm/core/allocation.cpp", '"trainer/core/options.hpp"')
         self.assert_refused("launcher/ctl/snapshot/list.cpp", '"trainer/snapshots.hpp"')
         self.assert_refused("launcher/run/run.cpp", '"trainer/core/options.hpp"')
+
+    def test_refuses_an_edge_between_the_launchers_directories(self):
+        self.assert_refused("launcher/run/run.cpp", '"launcher/ctl/status/status.hpp"')
+        self.assert_refused("launcher/flags/options.cpp", '"launcher/run/run.hpp"')
+        self.assert_refused("launcher/ctl/snapshot/core/snapshot_text.cpp",
+                            '"launcher/ctl/doctor/core/diagnosis.hpp"')
+        self.assert_refused("launcher/ctl/status/status.cpp", '"launcher/ctl/hostlist.hpp"')
+        self.assert_allowed("launcher/ctl/ddpctl.cpp", '"launcher/ctl/submit/submit.hpp"')
+        self.assert_allowed("launcher/ctl/doctor/doctor.cpp", '"launcher/ctl/core/byte_size.hpp"')
+
+    def test_sees_a_cycle(self):
+        a = SourceFile("base/a.hpp", '#include "base/b.hpp"\n')
+        b = SourceFile("base/b.cpp", '#include "base/b.hpp"\n#include "base/a.hpp"\n')
+        self.assertEqual({frozenset({"base/a", "base/b"})}, cycles([a, b]))
+        self.assertEqual(set(), cycles([a]))
+
+    def test_sees_a_library_that_is_not_used(self):
+        self.assertEqual([library for library in LIBRARIES if library != "spdlog"],
+                         unused_libraries([SourceFile("base/log.hpp", "#include <spdlog/spdlog.h>\n")]))
 
     def test_refuses_io_in_a_core(self):
         for header in ("<boost/asio/io_context.hpp>", "<thread>", "<sstream>", "<sys/socket.h>",

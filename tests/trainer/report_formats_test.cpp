@@ -342,9 +342,6 @@ TEST(Throughput, BackwardCostsTwiceWhatForwardDoes) {
 }
 
 TEST(HumanText, HasUnitsThatAPersonReads) {
-  EXPECT_EQ(human_bytes(1023), "1023 bytes");
-  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
-  EXPECT_EQ(human_bytes(std::int64_t{1} << 50), "1024.0 TiB");
   EXPECT_EQ(human_seconds(59.4), "59s");
   EXPECT_EQ(human_seconds(59.6), "1m00s");
   EXPECT_EQ(human_seconds(3661), "1h01m01s");

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace ddprun {
@@ -77,19 +76,6 @@ double training_flops(double forward_flops, double samples_per_s) {
 double model_flops_utilisation(double forward_flops, double samples_per_s, double peak_flops) {
   DDPRUN_CHECK(peak_flops > 0);
   return training_flops(forward_flops, samples_per_s) / peak_flops;
-}
-
-std::string human_bytes(std::int64_t bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  constexpr double kStep = 1024;
-  if (bytes < static_cast<std::int64_t>(kStep)) return fmt::format("{} bytes", bytes);
-  auto size = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (size >= kStep && unit + 1 < kUnits.size()) {
-    size /= kStep;
-    ++unit;
-  }
-  return fmt::format("{:.1f} {}", size, kUnits.at(unit));
 }
 
 std::string human_seconds(double seconds) {

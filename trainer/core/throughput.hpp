@@ -91,8 +91,6 @@ double training_flops(double forward_flops, double samples_per_s);
 /// divided by the device's peak. REQUIRES: peak_flops > 0.
 double model_flops_utilisation(double forward_flops, double samples_per_s, double peak_flops);
 
-/// For banners: 1536 is "1.5 KiB"; up to TiB.
-std::string human_bytes(std::int64_t bytes);
 /// 59.6 is "60s", 61 is "1m01s", 3661 is "1h01m01s". Negative values, NaN and infinity are "?".
 std::string human_seconds(double seconds);
 

@@ -1,4 +1,5 @@
 #include "base/flag_checks.hpp"
+#include "launcher/ctl/core/byte_size.hpp"
 #include "launcher/ctl/doctor/core/diagnosis.hpp"
 #include "launcher/ctl/doctor/doctor.hpp"
 

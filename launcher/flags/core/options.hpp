@@ -56,6 +56,8 @@ struct RendezvousSettings {
   std::optional<int> keep_alive_attempts;
 };
 
+/// What flags and variables say, before anything is known of the machine. More than twelve members:
+/// each is a flag of which the plan has only what follows from it.
 struct Options {
   LaunchPlan plan;  // without the parts that depend on the machine
   WorkerCount workers;

@@ -285,20 +285,6 @@ TEST(JudgePython, WantsATorchAndADriverForTheGpusThatAreHere) {
   EXPECT_THAT(judge_python(old), well("CUDA 12.8"));
 }
 
-TEST(ParseSize, ReadsBytesAndPowersOf1024) {
-  EXPECT_EQ(*parse_size("0"), 0U);
-  EXPECT_EQ(*parse_size("1K"), 1'024U);
-  EXPECT_EQ(*parse_size("500M"), 524'288'000U);
-  EXPECT_EQ(*parse_size("1048576T"), std::uint64_t{1} << 60U);
-}
-
-TEST(ParseSize, RefusesWhatIsNone) {
-  for (const char* const text :
-       {"", "K", "1X", "-1", "1.5G", "1 G", "1GB", "1048577T", "99999999999999999999"}) {
-    EXPECT_FALSE(parse_size(text)) << text;
-  }
-}
-
 std::map<std::string, std::string> step_of_two() {
   return {
       {"SLURM_JOB_ID", "7"},

@@ -43,13 +43,6 @@ Result<Findings> parse_findings(std::string_view json);
 /// A finding made from an error; the remedy is the text after its last "; ", else `remedy`.
 Finding refused(std::string subject, const Error& error, std::string_view remedy);
 
-/// "1.5 GiB".
-std::string size_text(std::uint64_t bytes);
-
-/// Reads a number of bytes, optionally with K, M, G or T after it (powers of 1024): "512M". Fails
-/// with kInvalidArgument.
-Result<std::uint64_t> parse_size(std::string_view text);
-
 /// The file system of a directory.
 struct Disk {
   std::string path;

@@ -1,6 +1,6 @@
 #include "launcher/ctl/snapshot/core/snapshot_text.hpp"
 
-#include "launcher/ctl/doctor/core/diagnosis.hpp"
+#include "launcher/ctl/core/byte_size.hpp"
 #include "trainer/core/tensor_diff.hpp"
 
 #include <fmt/format.h>
