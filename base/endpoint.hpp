@@ -18,7 +18,7 @@ struct Endpoint {
   std::uint16_t port = 0;
 
   /// Reads "HOST[:PORT]"; an IPv6 address needs brackets if a port follows. Fails with
-  /// kInvalidArgument, naming the part that is wrong.
+  /// kInvalidArgument, saying what is wrong.
   static Result<Endpoint> parse(std::string_view text, std::uint16_t default_port);
 
   /// "host:port", with brackets if needed.

@@ -25,7 +25,7 @@ enum class Errc {
 /// An expected failure: a code for programs, one clause for people.
 struct Error {
   Errc code = Errc::kInvalidArgument;
-  std::string detail;  // e.g. "node range '4:2': the minimum exceeds the maximum"
+  std::string detail;  // e.g. "--nnodes '4:2': the minimum exceeds the maximum"
 
   bool is(Errc errc) const { return code == errc; }
 };

@@ -152,7 +152,7 @@ inline std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
 /// `flag`.
 inline Result<Endpoint> endpoint_with_port(const char* flag, const std::string& text) {
   auto parsed = Endpoint::parse(text, 0);
-  if (!parsed) return with_context(flag, parsed.error());
+  if (!parsed) return with_context(fmt::format("{} '{}'", flag, text), parsed.error());
   if (parsed->port != 0) return parsed;
   return make_error(Errc::kInvalidArgument, fmt::format("{} '{}': give HOST:PORT", flag, text));
 }

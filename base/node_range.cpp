@@ -5,24 +5,22 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+
 namespace ddprun {
-namespace {
-
-Error bad_range(std::string_view text, std::string_view why) {
-  return make_error(Errc::kInvalidArgument, fmt::format("node range '{}': {}", text, why));
-}
-
-}  // namespace
-
 Result<NodeRange> NodeRange::parse(std::string_view text) {
+  const auto refused = [](std::string why) {
+    return make_error(Errc::kInvalidArgument, std::move(why));
+  };
   const std::size_t colon = text.find(':');
   const auto min = parse_int<int>(text.substr(0, colon));
   const auto max = colon == std::string_view::npos ? min : parse_int<int>(text.substr(colon + 1));
 
-  if (!min || !max) return bad_range(text, "expected N or MIN:MAX");
-  if (*min < 1) return bad_range(text, "a job needs at least one node");
-  if (*min > *max) return bad_range(text, "the minimum exceeds the maximum");
-  if (*max > kMaxNodes) return bad_range(text, fmt::format("the limit is {}", kMaxNodes));
+  if (!min || !max) return refused("expected N or MIN:MAX");
+  if (*min < 1) return refused("a job needs at least one node");
+  if (*min > *max) return refused("the minimum exceeds the maximum");
+  if (*max > kMaxNodes) return refused(fmt::format("the limit is {}", kMaxNodes));
   return NodeRange(*min, *max);
 }
 

@@ -109,6 +109,7 @@ std::optional<ElectionResult> Candidate::election_result_with(
   result.last_round = std::max(newest->offered.round.number, committed.number);
   result.progress = newest->progress;
   result.newest = newest->offered.round;
+  result.was_leader = setting_.led == result.newest.term;
   result.known_nodes = newest->offered.size;
   count_unheard(result, *newest);
   return result;
@@ -135,7 +136,7 @@ void Candidate::count_unheard(ElectionResult& result, const VoterState& newest) 
   // A vote that was given when a lease had run out comes after the end of every lease; one that was
   // given on proof may come a whole lease before. The silent leader is not waited for. The others
   // miss it within a heartbeat of each other.
-  const bool is_silent = !leader_is_dead && !on_proof && setting_.led != offered.term;
+  const bool is_silent = !leader_is_dead && !on_proof && !result.was_leader;
   if (is_silent && newest.leader_ran) --result.unheard;
   if (result.unheard > 0) {
     result.wait = on_proof ? setting_.lease + setting_.margin : setting_.regroup;

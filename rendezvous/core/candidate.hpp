@@ -30,6 +30,7 @@ struct ElectionResult {
   bool has_history = false;  // some round was offered before
   std::optional<Verdict> verdict;
   RoundId newest;                  // that was offered
+  bool was_leader = false;         // of that round: it lost its majority, and leads again
   std::set<Incarnation> heard;     // of those that were to run it
   int unheard = 0;                 // the others that are waited for
   std::vector<std::string> hosts;  // of the newest round, as far as this node knows them

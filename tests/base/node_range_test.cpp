@@ -20,11 +20,11 @@ TEST(NodeRange, ReadsMinimumAndMaximum) {
 
 TEST(NodeRange, NamesThePartThatIsWrong) {
   const auto detail = [](const char* text) { return NodeRange::parse(text).error().detail; };
-  EXPECT_EQ(detail("4:2"), "node range '4:2': the minimum exceeds the maximum");
-  EXPECT_EQ(detail("0"), "node range '0': a job needs at least one node");
-  EXPECT_EQ(detail("1:2:3"), "node range '1:2:3': expected N or MIN:MAX");
-  EXPECT_EQ(detail(""), "node range '': expected N or MIN:MAX");
-  EXPECT_EQ(detail("1:99999"), "node range '1:99999': the limit is 16384");
+  EXPECT_EQ(detail("4:2"), "the minimum exceeds the maximum");
+  EXPECT_EQ(detail("0"), "a job needs at least one node");
+  EXPECT_EQ(detail("1:2:3"), "expected N or MIN:MAX");
+  EXPECT_EQ(detail(""), "expected N or MIN:MAX");
+  EXPECT_EQ(detail("1:99999"), "the limit is 16384");
 }
 
 }  // namespace

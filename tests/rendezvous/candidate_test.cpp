@@ -81,6 +81,14 @@ TEST(Candidate, E5_NeedsAMajorityOfTheVoterSet) {
       election_result->voter_sets.front().members, UnorderedElementsAre(node(1), node(2), node(3)));
 }
 
+// `ddpctl status` said that the leader was lost, on the very node that had led and led again.
+TEST(Candidate, ANodeThatLeadsAgainWasNotLost) {
+  Candidate::Setting led_before = setting();
+  led_before.led = 1;
+  EXPECT_TRUE(elected({{1, vote()}, {2, vote()}, {3, vote()}}, led_before)->was_leader);
+  EXPECT_FALSE(elected({{1, vote()}, {2, vote()}, {3, vote()}})->was_leader);
+}
+
 TEST(Candidate, E6_ALeaderThatIsProvedDeadIsSubtractedWhicheverNodeKnowsIt) {
   Vote four = vote();
   four.voter_state.committed.size = 4;

@@ -74,7 +74,7 @@ Result<void> check_node_rank(const CommandLine& line, const RendezvousPlan& rend
 Result<Endpoint> read_endpoint(const Options& options, const Given& given) {
   const auto& [text, source] = given;
   auto endpoint = Endpoint::parse(text, is_static(options) ? kNoPort : kC10dPort);
-  if (!endpoint) return with_context(source, endpoint.error());
+  if (!endpoint) return with_context(fmt::format("{} '{}'", source, text), endpoint.error());
   if (!is_static(options) || endpoint->port != kNoPort) return endpoint;
   return invalid_argument(
       "{} '{}': the static backend needs a port, as in '{}:29500'; or give --rdzv-backend c10d",
