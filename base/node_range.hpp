@@ -14,8 +14,7 @@ class NodeRange {
  public:
   static constexpr int kMaxNodes = 16'384;
 
-  /// Reads "N" or "MIN:MAX". Fails with kInvalidArgument, saying what is wrong; the caller names
-  /// the text.
+  /// Reads "N" or "MIN:MAX". Fails with kInvalidArgument, saying what is wrong.
   static Result<NodeRange> parse(std::string_view text);
 
   /// REQUIRES: 1 <= min <= max <= kMaxNodes.

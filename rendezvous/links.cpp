@@ -80,7 +80,9 @@ asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::shared_ptr<T
   auto socket = co_await connect(to, names_, *limit, on_addresses);
   if (calling_.erase(link) == 0) co_return;  // close() has given it up
   if (!socket) {
-    spdlog::debug("agents link={}: {}", static_cast<std::uint64_t>(link), socket.error().detail);
+    // Tried again several times a second, for as long as the node looks for a leader.
+    const std::string& why = socket.error().detail;
+    if (refused_.is_first(why)) spdlog::debug("agents: {}", why);
     enqueue(Closed{.link = link, .why = socket.error()});
     co_return deliver();
   }

@@ -140,7 +140,7 @@ class Links {
   Mac mac_;            // none: there is no secret
   ReadBuffer buffer_;  // what is being read, of whichever link
   NameService names_;
-  OncePer<std::string> refused_;  // hosts of strangers, and why they were turned away
+  OncePer<std::string> refused_;  // hosts of strangers, and why calls failed
 
   std::unordered_map<Link, Shared> links_;
   std::unordered_map<Link, std::shared_ptr<Timer>> calling_;  // each call's limit
