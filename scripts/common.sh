@@ -57,12 +57,17 @@ quietly() {
 }
 
 # alone_in PRESET NAME COMMAND...: as quietly, while nothing else writes build/PRESET: another script, or the
-# compilers of a killed one. Two writers of one precompiled header break it, and ccache keeps the broken one.
+# compilers of a killed one. Two writers of one precompiled header break it, and ccache keeps the broken one. The lock is
+# held until the shell that calls this, and all of the command, have ended: call it in a subshell.
 alone_in() {
-  local lock="build/$1.lock"
+  local lock
   mkdir -p build
-  flock --nonblock "$lock" true || step "Waiting for another build of build/$1 to end"
-  quietly "$2" flock --no-fork "$lock" "${@:3}"
+  exec {lock}>"build/$1.lock"
+  if ! flock --nonblock "$lock"; then
+    step "Waiting for another build of build/$1 to end"
+    flock "$lock"
+  fi
+  quietly "${@:2}"
 }
 
 # configure PRESET [CMAKE ARGUMENT...]: configures build/PRESET. Fast if nothing changed.

@@ -9,9 +9,9 @@
 #
 # --without-torch leaves out release. Failures are shown last. scripts/nightly.sh has the longer tests.
 #
-# Most dev tests wait for processes, leases and Slurm and leave processors idle: the other presets are built at
-# the same time at the lowest priority, and release runs those of its tests that do not depend on timing. Their
-# output is in build/log/others.log, and is shown at the end.
+# Most tests wait for processes, leases and Slurm and leave processors idle: the other presets are built at the same
+# time at the lowest priority, and release runs those of its tests that do not depend on timing. Their output is in
+# build/log/others.log, and is shown at the end.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -45,12 +45,20 @@ step "Building the preset dev (AddressSanitizer, UndefinedBehaviorSanitizer, no 
 configure dev -DDDPRUN_TRAINER=OFF -DDDPRUN_WERROR=ON
 build dev
 
-others() {
+# Those that the foreground has not built yet, and then the tests that do not depend on timing. The foreground builds
+# them as well when it comes to them: the lock of each preset lets one of the two wait.
+build_tsan() {
   configure tsan -DDDPRUN_WERROR=ON
   build tsan threads
-  [[ $with_torch == yes ]] || return 0
+}
+build_release() {
   configure release -DDDPRUN_TRAINER=ON -DDDPRUN_CUDA=ON -DDDPRUN_TESTS=OPTIMISED -DDDPRUN_WERROR=ON
   build release
+}
+others() {
+  build_tsan
+  [[ $with_torch == yes ]] || return 0
+  build_release
   run_tests release 2 -L "$untimed"
 }
 untimed='^(parity|sim)$'
@@ -63,15 +71,18 @@ others=$!
 trap 'kill -- "-$others" 2>/dev/null || :' EXIT
 run_tests dev 6 "${left_to_release[@]}"
 
-step "Output of the builds and tests in parallel"
-tail -n +1 -f --pid="$others" -- "$others_log"
-wait "$others" || die "builds and tests in parallel with the preset dev failed (above)"
 step "Testing the preset tsan (ThreadSanitizer): code with threads"
+build_tsan
 run_tests tsan 2 -L threads
 
 if [[ $with_torch == yes ]]; then
   # Everything else was tested under the sanitizers, in full.
   step "Testing the rest of the preset release"
+  build_release
   run_tests release 3 -L '^(torch|tidy|unsanitized)$' -LE "$untimed"
 fi
+
+step "Output of the builds and tests in parallel"
+tail -n +1 -f --pid="$others" -- "$others_log"
+wait "$others" || die "builds and tests in parallel with the others failed (above)"
 step "All tests passed"
