@@ -1,6 +1,9 @@
 #include "launcher/ctl/core/byte_size.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
+
+#include <fmt/format.h>
 
 #include <array>
 #include <cstddef>
