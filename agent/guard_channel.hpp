@@ -1,7 +1,7 @@
 #pragma once
 
 // What the agent tells its guard: which lifelines to hold, and how long processes may run here.
-// docs/rendezvous.md explains what a lifeline proves.
+// docs/connections.md explains what a lifeline proves.
 //
 // Descriptors go through a socket pair created before the fork. The lease is in shared memory, so
 // the guard can read it while the agent is stopped. Without Asio, because the guard uses this.

@@ -1,6 +1,6 @@
 #pragma once
 
-// The table of fields of each message (json_fields.hpp says how to read one). docs/rendezvous.md
+// The table of fields of each message (json_fields.hpp says how to read one). docs/connections.md
 // describes the messages.
 
 #include "base/node_range.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-// The messages between agents, as values. docs/rendezvous.md describes each field; message_json.hpp
+// The messages between agents, as values. docs/connections.md has each field; message_json.hpp
 // turns them into JSON. The caller is the node that opened the connection; it begins with a Hello.
 
 #include "base/suspicion.hpp"

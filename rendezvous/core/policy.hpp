@@ -15,7 +15,7 @@
 namespace ddprun {
 
 /// How one agent takes part. Every wait that the rendezvous knows is here; docs/failover.md
-/// and docs/rendezvous.md give the reason of each default. More than twelve members: each
+/// and docs/elections.md give the reason of each default. More than twelve members: each
 /// is one wait or one choice, and none changes.
 struct RendezvousPolicy {
   std::string job;
@@ -99,7 +99,7 @@ inline constexpr int kUnfitFailures = 3;
 inline constexpr Duration kUnfitWithin = std::chrono::hours(1);
 
 /// The longest time between two heartbeats of a node: what large jobs have. The leader of a small
-/// one asks for them sooner. docs/rendezvous.md has the sums: a node that was cut off for less than
+/// one asks for them sooner. docs/elections.md has the sums: a node that was cut off for less than
 /// 0.8 leases is to be in time.
 constexpr Duration heartbeat_interval(Duration lease) {
   return lease / 10;

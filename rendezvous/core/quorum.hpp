@@ -1,6 +1,6 @@
 #pragma once
 
-// Quorums: the only file that counts votes, voters and their dead. docs/rendezvous.md has the rules
+// Quorums: the only file that counts votes, voters and their dead. docs/elections.md has the rules
 // E5 to E10.
 //
 // A majority of a voter set is always a quorum. To elect a leader, but never to keep a round

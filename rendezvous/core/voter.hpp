@@ -4,7 +4,7 @@
 // part of Member that outlives every connection: the search for a leader (leader_search.hpp) and
 // the follower (follower.hpp) share it.
 //
-// It keeps rule E4 of docs/rendezvous.md: a vote only after the hold, which lasts from when the
+// It keeps rule E4 of docs/elections.md: a vote only after the hold, which lasts from when the
 // leader was last *heard* for lease + margin. So every lease that any node was granted has ended
 // before a successor can lead.
 //

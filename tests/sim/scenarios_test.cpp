@@ -1,5 +1,5 @@
-// The rules of docs/rendezvous.md as scenarios of one fault each, in virtual time, on the cores
-// themselves. The random schedules (ddprun_sim) find the other scenarios.
+// The rules of docs/rendezvous.md and docs/elections.md as scenarios of one fault each, in virtual
+// time, on the cores themselves. The random schedules (ddprun_sim) find the other scenarios.
 
 #include "tests/sim/scenario.hpp"
 
