@@ -242,7 +242,7 @@ class OneMachine(Case):
         words = re.search(r"--skip .*?\{(.*?)\}", told)[1].split(",")
         self.assertIn("--data", flags)
         self.assertIn("gpus", words)
-        manual = (ROOT / "docs" / "slurm.md").read_text()
+        manual = (ROOT / "docs" / "ddpctl.md").read_text()
         self.assertEqual([], [flag for flag in flags if f"[{flag}" not in manual])
         self.assertEqual([], [word for word in words if f"\n| `{word}" not in manual])
 

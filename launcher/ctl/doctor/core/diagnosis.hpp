@@ -33,7 +33,7 @@ using Findings = std::vector<Finding>;
 /// the mark if `node` is not empty. Control characters become '?'.
 std::string findings_text(const Findings& findings, std::string_view node);
 
-/// One JSON object and a newline, as docs/slurm.md describes it. Invalid bytes in a text that is
+/// One JSON object and a newline, as docs/ddpctl.md describes it. Invalid bytes in a text that is
 /// not UTF-8 are replaced.
 std::string findings_json(const Findings& findings, std::string_view node);
 
