@@ -547,7 +547,7 @@ TEST(TrainOptions, AreToldInFullByTheManual) {
   const std::set<std::string> documented = flags_of(manual);
   for (const std::string& one : flags_of(help)) {
     if (one == "--help" || one == "--version") continue;
-    EXPECT_TRUE(documented.contains(one)) << "docs/training.md does not tell of " << one;
+    EXPECT_TRUE(documented.contains(one)) << "docs/training_flags.md does not tell of " << one;
   }
   const std::set<std::string> existing = flags_of(help);
   const std::regex row("\n\\| `(--[a-z0-9-]+)");
