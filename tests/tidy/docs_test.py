@@ -3,7 +3,7 @@
 import re
 import unittest
 
-from source_tree import ROOT, SourceFile, files
+from source_tree import LINES_MAX, ROOT, SourceFile, files
 
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -64,6 +64,11 @@ class Documents(unittest.TestCase):
         missing = [f.path for f in files(".md") if f.path.startswith("docs/") and
                    f.path not in linked]
         self.assertEqual([], missing, "no link leads to these; add one to README.md")
+
+    def test_no_page_is_too_long_to_be_read_in_one_go(self):
+        found = [f"{file.path}: {file.text.count(chr(10))} lines; part it by purpose"
+                 for file in files(".md") if file.text.count("\n") > LINES_MAX]
+        self.assertEqual([], found, "\n".join(found))
 
 
 class TheRuleItself(unittest.TestCase):

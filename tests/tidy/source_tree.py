@@ -6,6 +6,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ROOMS = ("base", "slurm", "rendezvous", "agent", "launcher", "bench", "trainer")
+LINES_MAX = 450  # of a source file or a page, to be read in one go
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 _NOT_CODE = re.compile(
