@@ -257,7 +257,7 @@ Result<void> StoreLoad::advance(Client& client, bool writable, std::vector<Clien
   return {};
 }
 
-// Waits until some clients can go on, and names those whose answer is complete.
+// Waits until some clients can continue, and names those whose answer is complete.
 Result<void> StoreLoad::step(std::vector<Client*>& done) {
   done.clear();
   std::array<epoll_event, kEventsMax> events{};

@@ -56,6 +56,10 @@ if(DDPRUN_SANITIZE)
   if(DDPRUN_SANITIZE MATCHES "thread")
     target_compile_options(ddprun_flags INTERFACE -Wno-tsan)
   endif()
+else()
+  # Nobody replaces single functions of ours at load time, so they may be inlined although they are
+  # position-independent: 4 % more schedules a second in the simulation.
+  add_compile_options(-fno-semantic-interposition)
 endif()
 
 # ddprun_unity(<library> <number>): with DDPRUN_UNITY, compiles that many sources at a time; those with

@@ -16,7 +16,7 @@ struct StoreLimits {
   std::size_t request_bytes_max = 256U << 20U;     // a whole request
   std::size_t grown_value_bytes_max = 64U << 20U;  // a value that APPENDs have built
 
-  // Of the whole store; the writer that would exceed one is closed, readers go on.
+  // Of the whole store; the writer that would exceed one is closed, readers continue.
   std::size_t stored_bytes_max = 8ULL << 30U;  // keys, values and queue items
   std::size_t keys_max = 16'000'000;
   std::size_t queue_items_max = 16'000'000;

@@ -84,7 +84,7 @@ class Case(processes_test.Case):
         self.addCleanup(line.close)
         return line
 
-    def assert_farewell(self, line):
+    def assert_goodbye(self, line):
         self.assertEqual(line.recv(2), b"F")
         self.assertEqual(line.recv(1), b"")
 
@@ -121,7 +121,7 @@ class OtherNodesLines(Case):
 
     def test_an_agent_that_ends_in_order_leaves_with_it(self):
         job = self.start_guarded("ends", self.port, "1", "exit", "3")
-        self.assert_farewell(self.accept())
+        self.assert_goodbye(self.accept())
         self.assertEqual(self.end_of(job).status, 3)
 
     def test_a_line_that_was_let_go_ends_at_once_and_without_it(self):
@@ -137,7 +137,7 @@ class OtherNodesLines(Case):
         self.assertEqual(lines.pop(0).recv(1), b"")
         self.agent_of(job).kill()
         for line in lines:
-            self.assert_farewell(line)
+            self.assert_goodbye(line)
 
     def test_a_guard_that_was_stopped_gets_all_it_missed(self):
         self.allow_descriptors(2 * NODES)
@@ -156,7 +156,7 @@ class OtherNodesLines(Case):
         self.assertEqual(lines.pop(0).recv(1), b"")
         agent.kill()
         for line in lines:
-            self.assert_farewell(line)
+            self.assert_goodbye(line)
 
 
 class OurLine(Case):
@@ -223,7 +223,7 @@ class Lease(Case):
             select.select([process.pidfd for process in members.values()], [], [], PATIENCE_S)
             late_ms.append((time.clock_gettime_ns(time.CLOCK_BOOTTIME) - until_ns) / 1e6)
             await_ends([agent, *members.values()])
-            self.assert_farewell(line)
+            self.assert_goodbye(line)
             ended = self.end_of(job)
             self.assertEqual(ended.status, 75)
             self.assertIn("this node's lease ran out", ended.err)

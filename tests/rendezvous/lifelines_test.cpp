@@ -39,7 +39,7 @@ bool lose_power(const Descriptor& socket) {
   return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)) == 0;
 }
 
-void expect_farewell(RunningAgent& node, const Leadership& leadership) {
+void expect_goodbye(RunningAgent& node, const Leadership& leadership) {
   const auto event = node.next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<Lifelines::Goodbye>(*event));
   EXPECT_EQ(std::get<Lifelines::Goodbye>(*event).leadership, leadership);
@@ -232,7 +232,7 @@ class HeldLines : public ::testing::Test {
     open(leaves, kNext);
     expect_opened(leaves, kNode, kNext);
     leaves.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
-    expect_farewell(node_, kNext);
+    expect_goodbye(node_, kNext);
   }
 
   std::unique_ptr<RunningAgent> leader_ = std::make_unique<RunningAgent>();
@@ -245,7 +245,7 @@ TEST_F(HeldLines, R2TheEndOfOneIsAGoodbyeOnceTheLastWorkerHasEnded) {
   leader_.reset();  // agent and guard
   expect_nothing_told();
   worker.clear();
-  expect_farewell(node_, kLeadership);
+  expect_goodbye(node_, kLeadership);
 }
 
 TEST_F(HeldLines, TheEndOfOneProvesNothingWhereResetsAreNotTrusted) {
@@ -265,7 +265,7 @@ TEST_F(HeldLines, TheEndOfOneProvesNothingWhereResetsAreNotTrusted) {
   open_from_wary(leaves, kNext);
   expect_opened(leaves, kMarker, kNext);
   leaves.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
-  expect_farewell(wary, kNext);  // the first report of all
+  expect_goodbye(wary, kNext);  // the first report of all
 }
 
 TEST_F(HeldLines, AWorkerThatIsStartedLaterGetsThemToo) {
@@ -319,7 +319,7 @@ TEST_F(HeldLines, AnAgentDoesNotSpinWhileItsWorkersHoldTheLineToALeaderThatHasGo
   const Descriptor worker = inherited_line(node_);
   leader_->run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
   leader_.reset();
-  expect_farewell(node_, kLeadership);
+  expect_goodbye(node_, kLeadership);
   EXPECT_EQ(node_.next_of_front(), Deed::kLetGo);
   expect_idle(node_);
 }
@@ -343,7 +343,7 @@ TEST_F(HeldLines, AProbeIsIgnoredByWhoLives) {
   const RawAgent other(*leader_, opening_by(kMarker));
   expect_opened(*leader_, kMarker);
   leader_->run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
-  expect_farewell(node_, kLeadership);
+  expect_goodbye(node_, kLeadership);
 }
 
 TEST_F(HeldLines, AProbeFindsALeaderWhoseKernelKnowsNothing) {
@@ -353,7 +353,7 @@ TEST_F(HeldLines, AProbeFindsALeaderWhoseKernelKnowsNothing) {
   worker.clear();
   expect_nothing_told();
   node_.run_lines([](Lifelines& lines, Holder&) { lines.probe(kLeadership.leader); });
-  expect_farewell(node_, kLeadership);
+  expect_goodbye(node_, kLeadership);
 }
 
 TEST_F(LifelinesTest, AProbeFindsANodeWhoseKernelKnowsNothing) {

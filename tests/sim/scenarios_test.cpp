@@ -911,7 +911,7 @@ TEST(Scenarios, ANodeThatComesBackAtTheEndpointJoinsAndBootstrapsNothing) {
 }
 
 /// The leader of job "a", whose endpoint this was, calls there.
-std::vector<Endpoint> calls_of_a_founder(const std::string& job) {
+std::vector<Endpoint> calls_of_a_bootstrap_leader(const std::string& job) {
   RendezvousPolicy policy;
   policy.job = job;
   policy.nodes = NodeRange(2, 2);
@@ -935,8 +935,8 @@ std::vector<Endpoint> calls_of_a_founder(const std::string& job) {
 }
 
 TEST(BootstrapLeader, FollowsTheSurvivorsOfItsOwnJobAlone) {
-  EXPECT_THAT(calls_of_a_founder("a"), ElementsAre(Endpoint{.host = "n1", .port = 1}));
-  EXPECT_THAT(calls_of_a_founder("b"), IsEmpty());
+  EXPECT_THAT(calls_of_a_bootstrap_leader("a"), ElementsAre(Endpoint{.host = "n1", .port = 1}));
+  EXPECT_THAT(calls_of_a_bootstrap_leader("b"), IsEmpty());
 }
 
 }  // namespace

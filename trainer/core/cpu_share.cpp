@@ -14,7 +14,7 @@ std::optional<std::string> find(const Environment& environment, const char* name
   return found->second;
 }
 
-/// Whether Slurm started this rank as a task of its own, whoever set RANK.
+/// Whether Slurm started this rank as a task of its own, whatever set RANK.
 bool is_task(const Environment& environment) {
   if (environment.contains(contract::kRunId)) return false;  // ddprun or torchrun is the task
   // Without a job, a person has set them by hand, and no step is needed.
