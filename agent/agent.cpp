@@ -215,7 +215,7 @@ int Agent::wind_up(int status) {
   if (status == kExitOk && workers_.keeps_leftovers()) guard_.keep_leftovers();
   if (sampler_) sampler_->finish(Clock::now() + kEndPatience);
   streams_->finish(Clock::now() + kEndPatience);
-  if (stopped_by_ != 0 && !is_reported_elsewhere_) journal_->report(end_text(status));
+  if (stopped_by_ != 0 && !end_is_reported_) journal_->report(end_text(status));
   // If it fails, so does the second one below, which reports it.
   static_cast<void>(journal_->flush(Clock::now() + kEndPatience));
   for (const int stuck : consoles_->flush(kEndPatience)) {
@@ -416,11 +416,12 @@ void Agent::perform(const effects::Note& effect) {
 void Agent::perform(const effects::Finish& effect) {
   why_ = effect.why;
   speaks_for_job_ = effect.speaks_for_job;
-  is_reported_elsewhere_ = effect.is_reported_elsewhere && plan_.shares_console;
-  const bool is_known = effect.why.empty() || is_reported_elsewhere_ || stopped_by_ != 0 ||
-                        workers_.has_reported_end();
+  end_is_reported_ = effect.is_reported_elsewhere && plan_.shares_console;
+  const bool is_known =
+      effect.why.empty() || end_is_reported_ || stopped_by_ != 0 || workers_.has_reported_end();
   if (!is_known) {
     journal_->report(fmt::format("{}; exit status {}", effect.why, effect.exit_status));
+    end_is_reported_ = true;  // also if a signal comes while the rest of the output is written
   }
   leave(effect.exit_status);
 }

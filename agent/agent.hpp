@@ -142,7 +142,7 @@ class Agent {
   std::optional<int> exit_status_;
   std::string why_;  // the job ends, by its leader's report
   bool speaks_for_job_ = false;
-  bool is_reported_elsewhere_ = false;  // why it ends, on the console that all share
+  bool end_is_reported_ = false;  // why it ends; here, or elsewhere on the console that all share
   std::set<std::string> silent_hosts_;
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded

@@ -328,6 +328,29 @@ class Joining(Strangers):
         for node in range(2):
             self.assertEqual(128 + signal.SIGINT, self.drill.jobs.pop(node).wait(PATIENCE_S))
 
+    def test_a_signal_after_the_end_was_reported_is_not_reported_as_another_end(self):
+        """Slurm signals every node, and the leader may be the last: its job had ended by the signal of another."""
+        program = ("sh", "-c", "exec yes")
+        leader, other = (subprocess.Popen(
+            [options.ddprun, "--nproc-per-node", "2", *self.static(rank), *program], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"TMPDIR": str(self.room)}) for rank in range(2))
+        for job in (leader, other):
+            self.addCleanup(job.stderr.close)
+        self.addCleanup(leader.stdout.close)
+        leader.stdout.read(1)  # its workers run; the rest of their output fills the pipe
+        other.send_signal(signal.SIGTERM)
+        said = leader.stderr.readline()
+        while "was told to stop by SIGTERM" not in said:
+            line = leader.stderr.readline()
+            self.assertTrue(line, said)
+            said += line
+        leader.send_signal(signal.SIGTERM)  # it waits for room in the pipe, for a few seconds
+        self.assertEqual(128 + signal.SIGTERM, leader.wait(PATIENCE_S))
+        self.assertEqual(128 + signal.SIGTERM, other.wait(PATIENCE_S))
+        said += leader.stderr.read()
+        self.assertEqual(1, said.count("told to stop"), said)
+
     def test_a_node_that_leaves_an_elastic_job_says_that_its_workers_may_save(self):
         self.start_job(*self.elastic("1:2"))
         job = self.drill.jobs.pop(1)
