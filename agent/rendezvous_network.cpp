@@ -83,7 +83,8 @@ Result<std::unique_ptr<RendezvousNetwork>> RendezvousNetwork::open(
     if (opened) opened = network->bootstrap_or_join();
     if (!opened) return opened.error();
   } else if (plan.shared_store) {
-    auto const served = network->serve_at({.host = "", .port = plan.master_port.value_or(0)});
+    auto const served =
+        network->serve_here({.host = plan.master_address, .port = plan.master_port.value_or(0)});
     if (!served) return served.error();
   }
   network->master_ = {.host = plan.master_address, .port = plan.master_port.value_or(0)};
@@ -232,6 +233,16 @@ void RendezvousNetwork::stop_watching_endpoint() {
   links_->report_addresses(false);
 }
 
+/// For this machine alone: at the address that its workers are told, and at the loopback's, for
+/// people. Other machines cannot connect, unless the user gave an address that they reach.
+Result<void> RendezvousNetwork::serve_here(const Endpoint& master) {
+  auto served = serve_at(master);
+  const Endpoint loopback{.host = "127.0.0.1", .port = served ? server_->port() : master.port};
+  // Fails if `master` is a name of that very address.
+  if (served && master.host != loopback.host) static_cast<void>(server_->listen_too(loopback));
+  return served;
+}
+
 Result<void> RendezvousNetwork::serve_at(const Endpoint& endpoint) {
   StoreServerOptions options;
   options.endpoint = endpoint;
@@ -371,7 +382,7 @@ void RendezvousNetwork::begin_store(const effects::BeginStore& effect) {
   successors_ = effect.successors;
   if (!server_) return;
   learn_own_address(effect);
-  std::vector<std::string> hosts;
+  StoreAccess access;
   stop_watching_endpoint();  // it leads
   for (const auto& node : effect.nodes) {
     if (node.link == kSelfLink) continue;  // this machine may connect anyway
@@ -383,11 +394,14 @@ void RendezvousNetwork::begin_store(const effects::BeginStore& effect) {
     // then their addresses are not known here.
     const bool same_way = plan_.rendezvous.local_address.empty() ||
                           (ours && ours->host == plan_.rendezvous.local_address);
-    if (!theirs || !same_way) return server_->begin_round();
-    hosts.push_back(theirs->host);
-    hosts.push_back(node.host);
+    if (!theirs || !same_way) {
+      access.who = StoreAccess::Who::kEveryone;
+      break;
+    }
+    access.who = StoreAccess::Who::kNodes;
+    access.hosts.insert({theirs->host, node.host});
   }
-  server_->begin_round(hosts);
+  server_->begin_round(std::move(access));
 }
 
 /// Another node on this machine may connect through the loopback, which no third node can use.

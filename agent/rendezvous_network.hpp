@@ -96,6 +96,7 @@ class RendezvousNetwork {
   void stop_watching_endpoint();
   Result<void> bootstrap_or_join();
   Result<void> refuse_others(const Error& why);
+  Result<void> serve_here(const Endpoint& master);
   Result<void> serve_at(const Endpoint& endpoint);
   void learn_own_address(const effects::BeginStore& effect);
   void report(Links::Event event);

@@ -111,7 +111,7 @@ void BenchLeader::workers(RoundId round, WorkersState state) {
 }
 
 void BenchLeader::perform(const effects::BeginStore& /*effect*/) {
-  server_->begin_round();
+  server_->begin_round({});
 }
 
 void BenchLeader::perform(const effects::StartWorkers& effect) {

@@ -59,6 +59,7 @@ StoreServer::StoreServer(
       watch_(std::move(watch)),
       buffer_(kReadBytes),
       store_(std::make_unique<Store>(limits_)),
+      access_(std::move(options.access)),
       accepting_(executor_),
       sessions_(executor_) {
   for (Descriptor& socket : sockets) {
@@ -100,12 +101,8 @@ Result<void> StoreServer::listen_too(const Endpoint& endpoint) {
   return {};
 }
 
-void StoreServer::begin_round(const std::vector<std::string>& hosts) {
-  const auto is_address = [](const std::string& host) {
-    return numeric_address({.host = host, .port = 0}).has_value();
-  };
-  hosts_.clear();
-  if (std::ranges::all_of(hosts, is_address)) hosts_.insert(hosts.begin(), hosts.end());
+void StoreServer::begin_round(StoreAccess access) {
+  access_ = std::move(access);
   std::vector<Link> stale;
   for (const auto& [id, link] : links_) {
     link->bar(kOfEarlierRound);
@@ -178,12 +175,13 @@ StoreLink* StoreServer::admit(Descriptor socket) {
 }
 
 bool StoreServer::may_use_store(int socket) const {
-  if (hosts_.empty()) return true;
+  if (access_.who == StoreAccess::Who::kEveryone) return true;
   const auto peer = peer_address(socket);
   if (!peer) return true;  // it has gone
   const std::string host = host_of(*peer);
   // Connections to 127.0.1.1, to which Debian has a host's own name lead, come from 127.0.0.1.
-  return hosts_.contains(host) || host == "127.0.0.1" || is_local(socket, host);
+  if (access_.who == StoreAccess::Who::kNodes && access_.hosts.contains(host)) return true;
+  return host == "127.0.0.1" || is_local(socket, host);
 }
 
 // One look at all connections that are ready: each is read once, so each waits for at most one

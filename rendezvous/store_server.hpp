@@ -40,8 +40,21 @@ namespace ddprun {
 /// Takes over a connection of Protocol::kAgent or kLifeline, of which `received` has been read.
 using ForAgents = std::function<void(Protocol protocol, Descriptor socket, std::string received)>;
 
+/// Which hosts may open store connections. What a client writes there, workers may unpickle: so one
+/// that is not a worker of the round can run programs in those that are.
+struct StoreAccess {
+  enum class Who : std::uint8_t {
+    kThisMachine,  // both ends of the connection are here
+    kNodes,        // also `hosts`
+    kEveryone,
+  };
+  Who who = Who::kThisMachine;
+  std::set<std::string> hosts;  // numeric addresses
+};
+
 struct StoreServerOptions {
-  Endpoint endpoint;  // host "": every address, IPv6 and IPv4; port 0: any free one
+  Endpoint endpoint;   // host "": every address, IPv6 and IPv4; port 0: any free one
+  StoreAccess access;  // until the first begin_round()
   StoreLimits limits;
   ForAgents for_agents = nullptr;             // none: they are turned away
   HttpPages pages = nullptr;                  // beside /healthz; none: there are none
@@ -72,9 +85,8 @@ class StoreServer {
   /// Begins a new, empty key space, and closes every store connection of the earlier round, those
   /// included that have not said yet that they are one (R7). Agents and HTTP are left alone.
   ///
-  /// From here on only `hosts`, numeric addresses, and this machine itself may open store
-  /// connections; everybody may if `hosts` is empty or holds something else than an address.
-  void begin_round(const std::vector<std::string>& hosts = {});
+  /// `access` holds from here on.
+  void begin_round(StoreAccess access);
 
   /// Connections that are open now.
   std::size_t connections() const { return links_.size(); }
@@ -122,7 +134,7 @@ class StoreServer {
   SocketWatch watch_;
   ReadBuffer buffer_;             // what is being read, of whichever link
   std::unique_ptr<Store> store_;  // replaced by begin_round()
-  std::set<std::string> hosts_;   // that may open store connections; empty: all
+  StoreAccess access_;
   OncePer<std::string> refused_;  // hosts of agents that called, where no agent has a place
   Links links_;
   std::uint64_t last_link_ = 0;

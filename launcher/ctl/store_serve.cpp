@@ -40,6 +40,7 @@ Result<void> serve_store(const StoreServeOptions& options) {
   asio::signal_set signals(context, SIGTERM, SIGINT);
   StoreServerOptions serving;
   serving.endpoint = options.endpoint;
+  serving.access.who = StoreAccess::Who::kEveryone;
   auto server = StoreServer::listen(context, serving);
   if (!server) return server.error();
   if (!options.port_file.empty()) {

@@ -27,9 +27,11 @@ def setUpModule():
     netns.skip_without_namespaces()
 
 
-class Addresses(unittest.TestCase):
+class Nodes(unittest.TestCase):
+    NODES = 2
+
     def setUp(self):
-        self.network = self.enterContext(netns.Network(2))
+        self.network = self.enterContext(netns.Network(self.NODES))
         self.room = pathlib.Path(self.enterContext(
             tempfile.TemporaryDirectory(prefix="ddprun_test_")))
 
@@ -47,6 +49,8 @@ class Addresses(unittest.TestCase):
         self.addCleanup(job.kill)
         return job
 
+
+class Addresses(Nodes):
     def assert_meet_at(self, where, *jobs):
         """Each of `jobs` ends with 0, and its worker has reached the store at `where`."""
         ended = [(*job.communicate(timeout=PATIENCE_S), job.returncode) for job in jobs]
@@ -134,6 +138,64 @@ class Addresses(unittest.TestCase):
         self.assert_not_found(
             self.start(0, f"{self.network[1].address}:{PORT}", join_timeout=2),
             f"{self.network[1].address}:{PORT} does not answer")
+
+
+class WhoMayConnect(Nodes):
+    """Workers unpickle what is in the store: who writes there can run programs in them."""
+
+    NODES = 3
+
+    def setUp(self):
+        super().setUp()
+        self.script = self.room / "wait.py"
+        self.script.write_text("import os, time\nprint(os.environ['MASTER_PORT'], flush=True)\ntime.sleep(600)\n")
+
+    def start_one(self, *flags):
+        """A job of one node on node 0, and the port of its store."""
+        job = self.network[0].popen(
+            [options.ddprun, *flags, str(self.script)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHON_EXEC": sys.executable, "TMPDIR": str(self.room)})
+        self.addCleanup(job.stdout.close)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.terminate)
+        return job.stdout.readline().strip()
+
+    def ping(self, node, host, port):
+        """The last line of a store client on that node."""
+        client = self.network[node].popen(
+            [sys.executable, SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "MASTER_ADDR": host, "MASTER_PORT": port, "RANK": "0"})
+        said, _ = client.communicate(timeout=PATIENCE_S)
+        return said.splitlines()[-1]
+
+    def test_a_job_of_one_node_has_no_port_for_other_machines(self):
+        port = self.start_one("--standalone")
+        self.assertEqual("rank 0 at 127.0.0.1", self.ping(0, "127.0.0.1", port))
+        for node in range(2):
+            self.assertIn("Connection refused", self.ping(node, self.network[0].address, port))
+
+    def test_the_only_node_listens_at_the_address_it_was_given_for_itself_alone(self):
+        address = self.network[0].address
+        port = self.start_one("--master-addr", address, "--master-port", "29501")
+        self.assertEqual("29501", port)
+        for host in (address, "127.0.0.1"):
+            self.assertEqual(f"rank 0 at {host}", self.ping(0, host, port))
+        self.assertIn("closed the connection", self.ping(1, address, port))
+
+    def test_a_node_that_is_not_in_the_round_may_not_use_its_store(self):
+        address = self.network[0].address
+        jobs = [self.start(node, f"{address}:{PORT}", script=str(self.script)) for node in range(2)]
+        for job in jobs:
+            self.assertEqual(f"{PORT}\n", job.stdout.readline())
+        for node in range(2):
+            self.assertEqual(f"rank 0 at {address}", self.ping(node, address, str(PORT)))
+        self.assertIn("closed the connection", self.ping(2, address, str(PORT)))
+
+    def test_nobody_may_use_the_store_before_the_round(self):
+        address = self.network[0].address
+        job = self.start(0, f"{address}:{PORT}", "--max-restarts", "0")
+        self.assertIn("waiting for nodes", job.stderr.readline())
+        self.assertIn("closed the connection", self.ping(1, address, str(PORT)))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ TEST_F(StoreServerTest, B1AnswersTheGoldenFramesByteByByteAndInOneSegment) {
   }
   EXPECT_EQ(slow.hear(replies.size()), replies);
   store_.ask([](StoreServer& server) {
-    server.begin_round();
+    server.begin_round({});
     return 0;
   });
   RawClient quick(store_, requests);
@@ -351,7 +351,7 @@ TEST_F(StoreServerTest, H1AClientOfAnEarlierRoundCanNeitherReadNorWrite) {
   const auto backlogged = store_.ask([&](StoreServer& server) {
     // Still in the backlog, since the server's thread is here.
     auto client = std::make_unique<RawClient>(store_, validate() + set("stale", "1"));
-    server.begin_round();
+    server.begin_round({});
     return client;
   });
   EXPECT_TRUE(backlogged->is_closed());
@@ -385,7 +385,7 @@ TEST(StoreServer, ANewRoundClosesNoAgentNoLifeLineAndNoAsker) {
          {"\xDDRN\x01", "GET /healthz HTTP/1.1\r\n\r\n", "\xDDR"}) {
       backlog.push_back(std::make_unique<RawClient>(store, opening));
     }
-    server.begin_round();
+    server.begin_round({});
     return 0;
   });
   undecided.say("RN\x01");
@@ -402,10 +402,12 @@ TEST(StoreServer, ANewRoundClosesNoAgentNoLifeLineAndNoAsker) {
   EXPECT_TRUE(RawClient(store).has_heard_all());
 }
 
-TEST_F(StoreServerTest, OnlyNodesOfTheRoundMayUseItsStore) {
-  const auto allow = [this](const std::vector<std::string>& hosts) {
+// An empty list of hosts once meant that every host may write what workers unpickle.
+TEST_F(StoreServerTest, OnlyWhoHasAccessMayUseTheStore) {
+  using Who = StoreAccess::Who;
+  const auto allow = [this](const StoreAccess& access) {
     store_.ask([&](StoreServer& server) {
-      server.begin_round(hosts);
+      server.begin_round(access);
       return 0;
     });
   };
@@ -414,16 +416,18 @@ TEST_F(StoreServerTest, OnlyNodesOfTheRoundMayUseItsStore) {
     RawClient client(store_, host, validate() + set("k", "1") + ping(1));
     return client.hear(4) == u32(1);
   };
-  EXPECT_TRUE(ask_from("127.0.0.2"));
-  allow({"127.0.0.3"});
+  EXPECT_FALSE(ask_from("127.0.0.2")) << "before the first round";
+  EXPECT_TRUE(ask_from("127.0.0.1"));
+  allow({});
+  EXPECT_FALSE(ask_from("127.0.0.2"));
+  EXPECT_TRUE(ask_from("127.0.0.1"));
+  allow({.who = Who::kNodes, .hosts = {"127.0.0.3"}});
   EXPECT_FALSE(ask_from("127.0.0.2"));
   EXPECT_TRUE(ask_from("127.0.0.3"));
   EXPECT_TRUE(ask_from("127.0.0.1")) << "the leader's own workers";
-  allow({"127.0.0.2"});
+  allow({.who = Who::kNodes, .hosts = {}});
   EXPECT_FALSE(ask_from("127.0.0.3"));
-  allow({"127.0.0.2", "a name"});
-  EXPECT_TRUE(ask_from("127.0.0.3")) << "a name cannot be compared";
-  allow({});
+  allow({.who = Who::kEveryone, .hosts = {}});
   EXPECT_TRUE(ask_from("127.0.0.3"));
 }
 
