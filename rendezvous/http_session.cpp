@@ -1,10 +1,14 @@
 #include "rendezvous/http_session.hpp"
 
+#include "base/log.hpp"
+
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <boost/system/system_error.hpp>
 #include <fmt/format.h>
 
+#include <exception>
 #include <string_view>
 #include <utility>
 
@@ -65,11 +69,10 @@ asio::awaitable<Transferred> write(Stream& stream, const Response& response, boo
   co_return co_await http::async_write(stream, serializer, kTuple);
 }
 
-}  // namespace
-
-asio::awaitable<void> serve_http(
+asio::awaitable<void> answer_request(
     Descriptor socket, std::string received, TimePoint deadline, HttpPages pages) {
-  Stream stream(co_await asio::this_coro::executor, socket.release());
+  Stream stream(co_await asio::this_coro::executor, socket.get());
+  static_cast<void>(socket.release());  // not before the stream has it
   beast::flat_buffer buffer;
   buffer.commit(asio::buffer_copy(buffer.prepare(received.size()), asio::buffer(received)));
   Parser parser;
@@ -84,6 +87,21 @@ asio::awaitable<void> serve_http(
   // If the client has gone, there is nobody to tell.
   static_cast<void>(co_await before(deadline, write(stream, response, with_body)));
   ::shutdown(stream.native_handle(), SHUT_WR);
+}
+
+}  // namespace
+
+asio::awaitable<void> serve_http(
+    Descriptor socket, std::string received, TimePoint deadline, HttpPages pages) {
+  std::string failure;
+  try {
+    co_await answer_request(std::move(socket), std::move(received), deadline, std::move(pages));
+  } catch (const boost::system::system_error& error) {
+    if (error.code() != asio::error::operation_aborted) failure = error.what();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  if (!failure.empty()) spdlog::error("an HTTP request was not answered: {}", failure);
 }
 
 }  // namespace ddprun

@@ -22,9 +22,9 @@ struct HttpPage {
 using HttpPages = std::function<std::optional<HttpPage>(std::string_view path)>;
 
 /// Answers one HTTP request and closes: GET or HEAD of /healthz with 200, of a path of `pages` with
-/// that page and its status, of another path with 404; another method with 405. `received` has been
-/// read from `socket` before. A header that is malformed, longer than 8 KiB or incomplete at
-/// `deadline` gets no answer.
+/// that page and its status, of another path with 404; another method with 405. What a page throws
+/// is logged, and ends this request alone. `received` has been read from `socket` before. A header
+/// that is malformed, longer than 8 KiB or incomplete at `deadline` gets no answer.
 asio::awaitable<void> serve_http(
     Descriptor socket, std::string received, TimePoint deadline, HttpPages pages);
 

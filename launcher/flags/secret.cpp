@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace ddprun {
@@ -34,6 +36,14 @@ Result<std::string> from_file(const Given& file) {
   if (!content) {
     return invalid_argument(
         "{}: {}; name a file with the secret of the job", file.source, content.error().detail);
+  }
+  std::error_code unknown;
+  const auto mode = std::filesystem::status(file.text, unknown).permissions();
+  if ((mode & std::filesystem::perms::others_read) != std::filesystem::perms::none) {
+    return invalid_argument(
+        "{}: every user of this machine can read it; run chmod o-r on the file, and make a new "
+        "secret if others may have read this one",
+        source);
   }
   if (content->ends_with('\n')) content->pop_back();
   return checked(*std::move(content), source);

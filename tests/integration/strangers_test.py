@@ -122,6 +122,7 @@ class Strangers(unittest.TestCase):
     def write(self, name, text):
         path = self.room / name
         path.write_text(text)
+        path.chmod(0o600)  # as a secret must be
         return str(path)
 
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <stdexcept>
 
 namespace ddprun {
 namespace {
@@ -454,6 +455,20 @@ TEST(StoreServer, ServesThePagesItWasGiven) {
   EXPECT_NE(way.find("\r\nLocation: http://there/\r\n"), std::string::npos) << way;
   RawClient other(store, "GET /nothing HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(other.hear(4'096).starts_with("HTTP/1.1 404 "));
+}
+
+// It ended all later requests too, and was thrown again at the end: a good job exited with 70.
+TEST(StoreServer, APageThatThrowsCostsNoOtherRequest) {
+  StoreServerOptions options;
+  options.pages = [](std::string_view path) -> std::optional<HttpPage> {
+    if (path == "/status") throw std::runtime_error("no memory");
+    return std::nullopt;
+  };
+  const RunningStore store(std::move(options));
+  RawClient asks(store, "GET /status HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(asks.is_closed());
+  RawClient healthy(store, "GET /healthz HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(healthy.hear(4'096).starts_with("HTTP/1.1 200 "));
 }
 
 TEST_F(StoreServerTest, AWaiterSeesTheEndWhenTheServerStops) {

@@ -29,7 +29,10 @@ class Secret : public testing::Test {
   Secret() = default;
   ~Secret() override { std::filesystem::remove(file_); }
 
-  void write(const std::string& content) { ASSERT_TRUE(replace_file(file_, content)); }
+  void write(const std::string& content) {
+    ASSERT_TRUE(replace_file(file_, content));
+    std::filesystem::permissions(file_, std::filesystem::perms::owner_read);
+  }
   Given by_flag() const { return {.text = file_, .source = "--secret-file"}; }
 
   static std::string read(const Options& options, const Environment& environment) {
@@ -52,6 +55,16 @@ TEST_F(Secret, IsTheFileWithoutTheEndOfItsLine) {
   Options options;
   options.secret_file = by_flag();
   EXPECT_EQ(read(options, {{"DDPRUN_SECRET", "another secret of the environment"}}), kSixteen);
+}
+
+TEST_F(Secret, IsRefusedIfOtherUsersCanReadItsFile) {
+  write(kSixteen);
+  std::filesystem::permissions(
+      file_, std::filesystem::perms::others_read, std::filesystem::perm_options::add);
+  Options options;
+  options.secret_file = by_flag();
+  EXPECT_THAT(
+      read(options, {}), AllOf(HasSubstr(file_), HasSubstr("chmod o-r"), Not(HasSubstr(kSixteen))));
 }
 
 TEST_F(Secret, IsRefusedIfItCanBeGuessedAndIsNotTold) {
