@@ -45,6 +45,11 @@ class StoreLink {
   /// Bytes of replies that the peer has not taken.
   std::size_t unsent() const { return replies_.unsent(); }
 
+  /// What requests and replies in progress take in memory.
+  std::size_t held_bytes() const {
+    return parser_.held_bytes() + replies_.held_bytes() + backlog_.size();
+  }
+
   /// What to wait for now.
   ReadySet::Interest interest() const;
 
@@ -81,6 +86,7 @@ class StoreLink {
   std::optional<TimePoint> deadline;  // by which it must have made progress
   bool greeted = false;               // validated, and seen to be
   bool progressed = false;            // took replies since this was last cleared
+  std::size_t counted_bytes = 0;      // of held_bytes(), in the sum of all links
 
  private:
   Result<std::size_t> receive_some(

@@ -215,6 +215,7 @@ void StoreServer::update(StoreLink& link, const Result<void>& outcome) {
   const auto sent = link.send();
   if (!outcome) return close_with(link, outcome.error());
   if (!sent) return close_with(link, sent.error());
+  if (const auto counted = count_held(link); !counted) return close_with(link, counted.error());
   if (link.finished()) {
     link.shut();
     return close(link);
@@ -255,6 +256,19 @@ void StoreServer::dispatch(StoreLink& link) {
   if (is_agent) why = "an agent; this port serves a store only";
   if (protocol == Protocol::kHttp) why = fmt::format("more than {} askers", kHttpSessionsMax);
   close_with(link, make_error(Errc::kProtocol, why));
+}
+
+Result<void> StoreServer::count_held(StoreLink& link) {
+  const std::size_t before = std::exchange(link.counted_bytes, link.held_bytes());
+  held_bytes_ += link.counted_bytes;
+  held_bytes_ -= before;
+  if (held_bytes_ <= limits_.held_bytes_max || link.counted_bytes <= before) return {};
+  return make_error(
+      Errc::kLimit,
+      fmt::format(
+          "requests and replies in progress take {} bytes, limit {}",
+          held_bytes_,
+          limits_.held_bytes_max));
 }
 
 void StoreServer::watch_progress(StoreLink& link) {
@@ -298,6 +312,7 @@ void StoreServer::close(StoreLink& link) {
   const Link id = link.link();
   set_deadline(link, std::nullopt);
   store_->lost(id);
+  held_bytes_ -= link.counted_bytes;
   links_.erase(id);
 }
 
@@ -308,6 +323,7 @@ void StoreServer::close_all() {
     link->shut();
   }
   links_.clear();
+  held_bytes_ = 0;
   store_ = std::make_unique<Store>(limits_);
 }
 

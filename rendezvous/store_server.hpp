@@ -112,6 +112,7 @@ class StoreServer {
   void update(StoreLink& link, const Result<void>& outcome);
   void dispatch(StoreLink& link);
   void watch_progress(StoreLink& link);
+  Result<void> count_held(StoreLink& link);
   void set_deadline(StoreLink& link, std::optional<TimePoint> deadline);
   void close_with(StoreLink& link, const Error& why);
   void close(StoreLink& link);
@@ -138,6 +139,7 @@ class StoreServer {
   OncePer<std::string> refused_;  // hosts of agents that called, where no agent has a place
   Links links_;
   std::uint64_t last_link_ = 0;
+  std::size_t held_bytes_ = 0;  // of links_
   std::vector<Link> released_;
 
   TaskScope accepting_;  // for each of listening_, while it serves

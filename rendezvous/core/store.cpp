@@ -87,8 +87,7 @@ Result<void> Store::apply(
       replies.put_i64(static_cast<std::int64_t>(queue_length(key)));
       return {};
     case StoreOp::kListKeys:
-      list(replies);
-      return {};
+      return list(replies);
     case StoreOp::kBarrier:
       return barrier(link, request, replies, released);
   }
@@ -265,9 +264,18 @@ std::int64_t Store::remove(std::string_view key) {
   return 1;
 }
 
-void Store::list(StoreReplies& replies) const {
+Result<void> Store::list(StoreReplies& replies) const {
+  std::size_t bytes = 0;
+  keys_.for_each_key(
+      [&bytes](std::string_view key) { bytes += sizeof(std::int64_t) + key.size(); });
+  if (bytes > limits_.reply_bytes_max) {
+    return make_error(
+        Errc::kLimit,
+        fmt::format("LIST_KEYS: a reply of {} bytes, limit {}", bytes, limits_.reply_bytes_max));
+  }
   replies.put_i64(static_cast<std::int64_t>(keys_.size()));
   keys_.for_each_key([&replies](std::string_view key) { replies.put_string(key); });
+  return {};
 }
 
 bool Store::satisfied(std::string_view name) const {

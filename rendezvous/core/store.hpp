@@ -61,7 +61,7 @@ class Store {
   void multi_get(const KeyList& names, StoreReplies& replies) const;
   void pop(std::string_view name, StoreReplies& replies);
   std::int64_t remove(std::string_view key);
-  void list(StoreReplies& replies) const;
+  Result<void> list(StoreReplies& replies) const;
 
   bool satisfied(std::string_view name) const;
   bool all_satisfied(const KeyList& names) const;

@@ -14,6 +14,7 @@ struct StoreLimits {
   std::size_t value_bytes_max = 8'388'608;  // SET, COMPARE_SET, QUEUE_PUSH, one APPEND
   std::size_t list_items_max = 131'072;     // keys of CHECK, WAIT, MULTI_GET; pairs of MULTI_SET
   std::size_t request_bytes_max = 256U << 20U;     // a whole request
+  std::size_t reply_bytes_max = 256U << 20U;       // LIST_KEYS; other replies are smaller in memory
   std::size_t grown_value_bytes_max = 64U << 20U;  // a value that APPENDs have built
 
   // Of the whole store; the writer that would exceed one is closed, readers continue.
@@ -21,6 +22,9 @@ struct StoreLimits {
   std::size_t keys_max = 16'000'000;
   std::size_t queue_items_max = 16'000'000;
   std::size_t registrations_max = 64'000'000;  // names that somebody waits for
+  // Of requests that have come in part, and of replies that were not taken yet: whose connection
+  // grows beyond it is closed.
+  std::size_t held_bytes_max = 2ULL << 30U;
 
   // Of a connection.
   std::size_t connections_max = 262'144;

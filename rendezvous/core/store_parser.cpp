@@ -85,6 +85,12 @@ void StoreParser::value_filled(std::size_t bytes) {
   value_.filled(bytes);
 }
 
+std::size_t StoreParser::held_bytes() const {
+  if (!in_request_) return 0;
+  const std::size_t still_to_come = in_value_ ? value_.missing() : missing_;
+  return request_bytes_ - (has_length_ ? still_to_come : 0);
+}
+
 Result<void> StoreParser::begin(std::uint8_t opcode) {
   if (opcode >= kStoreOps) {
     return make_error(Errc::kProtocol, fmt::format("unknown opcode 0x{:02x}", opcode));

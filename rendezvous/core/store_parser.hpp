@@ -45,6 +45,9 @@ class StoreParser {
 
   bool validated() const { return validated_; }
 
+  /// Bytes of a request that has come in part.
+  std::size_t held_bytes() const;
+
  private:
   enum class Field : std::uint8_t;
   using Fields = std::array<Field, 4>;

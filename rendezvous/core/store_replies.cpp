@@ -15,6 +15,9 @@ constexpr std::size_t kMovedBytesMin = 65'536;
 
 constexpr std::size_t kSmallBytesMax = 256;
 
+// Copied: more is shared. One MULTI_GET may name the same value 131,072 times.
+constexpr std::size_t kMuchBytes = 1U << 20U;
+
 }  // namespace
 
 void StoreReplies::put_string(std::string_view bytes) {
@@ -30,9 +33,13 @@ void StoreReplies::put_string(std::string_view bytes) {
   put_raw(bytes.data(), bytes.size());
 }
 
+std::size_t StoreReplies::shared_bytes_min() const {
+  return copied_.size() < kMuchBytes ? kSharedBytesMin : kSharedIfMuchBytesMin;
+}
+
 void StoreReplies::put_value(const Value& value) {
   const std::string_view bytes = value.view();
-  if (bytes.size() < kSharedBytesMin) return put_string(bytes);
+  if (bytes.size() < shared_bytes_min()) return put_string(bytes);
   put_i64(static_cast<std::int64_t>(bytes.size()));
   shared_.push_back(Shared{.at = copied_.size(), .value = value});
   unsent_ += bytes.size();
@@ -46,7 +53,7 @@ void StoreReplies::put_values(std::span<const Value* const> values) {
   for (const Value* value : values) {
     const std::size_t size = value != nullptr ? value->size() : 0;
     total += sizeof(std::int64_t) + size;
-    small = small && size < kSharedBytesMin;
+    small = small && size < shared_bytes_min();
   }
   if (!small) {
     for (const Value* value : values) {

@@ -16,8 +16,10 @@ namespace ddprun {
 
 class StoreReplies {
  public:
-  /// From this size on a value is shared instead of copied.
+  /// From this size on a value is shared instead of copied; if much is copied already, from the
+  /// second one on.
   static constexpr std::size_t kSharedBytesMin = 4096;
+  static constexpr std::size_t kSharedIfMuchBytesMin = 256;
 
   void put_u8(std::uint8_t value) { put_raw(&value, sizeof(value)); }
   void put_u32(std::uint32_t value) { put_raw(&value, sizeof(value)); }
@@ -36,6 +38,9 @@ class StoreReplies {
 
   std::size_t unsent() const { return unsent_; }
 
+  /// What this takes in memory: without the bytes of shared values.
+  std::size_t held_bytes() const { return copied_.size() + shared_.size() * sizeof(Shared); }
+
  private:
   // A shared value, which comes after the first `at` bytes of copied_.
   struct Shared {
@@ -43,6 +48,7 @@ class StoreReplies {
     Value value;
   };
 
+  std::size_t shared_bytes_min() const;
   void put_raw(const void* data, std::size_t size);
   void forget_sent();
 

@@ -47,6 +47,23 @@ TEST(StoreReplies, ShareALargeValueInsteadOfCopyingIt) {
   EXPECT_EQ(pieces[1].data(), large.view().data());
 }
 
+// One MULTI_GET that named a value of nearly 4 KiB 131,072 times took 512 MiB.
+TEST(StoreReplies, ShareValuesOfAnySizeIfTheyAreMany) {
+  const Value value(std::string(StoreReplies::kSharedBytesMin - 1, 'x'));
+  const std::array<const Value*, 32> same = [&value] {
+    std::array<const Value*, 32> all{};
+    all.fill(&value);
+    return all;
+  }();
+  constexpr std::size_t kTimes = 4'096;
+  StoreReplies replies;
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    replies.put_values(same);
+  }
+  EXPECT_EQ(replies.unsent(), kTimes * same.size() * (sizeof(std::int64_t) + value.size()));
+  EXPECT_LT(replies.held_bytes(), 8U << 20U);
+}
+
 TEST(StoreReplies, SurviveMillionsOfBytesHalfTaken) {
   StoreReplies replies;
   std::string expected;

@@ -457,6 +457,25 @@ TEST(StoreServer, ServesThePagesItWasGiven) {
   EXPECT_TRUE(other.hear(4'096).starts_with("HTTP/1.1 404 "));
 }
 
+// Two hundred clients that began a request of 256 MiB each and never ended it took 50 GiB.
+TEST(StoreServer, ClosesTheConnectionWhoseRequestExceedsWhatAllMayHold) {
+  const RunningStore store(StoreLimits{.held_bytes_max = 1U << 20U});
+  const std::string most(600'000, 'x');
+  const std::string begun = validate() + op(1) + str("k") + i64(1'000'000) + most;
+  RawClient first(store, begun);
+  RawClient bystander(store, validate() + ping(1));
+  EXPECT_EQ(bystander.hear(4), u32(1));
+  RawClient second(store, begun);
+  EXPECT_TRUE(second.is_closed());
+  bystander.say(ping(2));
+  EXPECT_EQ(bystander.hear(4), u32(2));
+  // The first one ends its request, and what it held is free for others.
+  first.say(std::string(400'000, 'x') + ping(3));
+  EXPECT_EQ(first.hear(4), u32(3));
+  RawClient third(store, begun);
+  EXPECT_TRUE(third.has_heard_all());
+}
+
 // It ended all later requests too, and was thrown again at the end: a good job exited with 70.
 TEST(StoreServer, APageThatThrowsCostsNoOtherRequest) {
   StoreServerOptions options;

@@ -333,6 +333,13 @@ TEST(Store, TheWriterThatExceedsABudgetIsClosedAndReadersContinue) {
   EXPECT_EQ(world.ask(4, get("a") + num_keys()), str("1") + i64(2));
 }
 
+TEST(Store, AListOfKeysThatIsTooLongIsNotBuilt) {
+  StoreWorld world({.reply_bytes_max = 20});
+  EXPECT_EQ(world.ask(1, set("k1", "") + list_keys()), i64(1) + str("k1"));
+  world.say(1, set("k2", "") + set("k3", "") + list_keys());
+  EXPECT_TRUE(world.why(1).is(Errc::kLimit));
+}
+
 TEST(Store, AMultiSetThatDoesNotFitStoresNothing) {
   StoreWorld world({.keys_max = 2});
   world.say(1, multi_set({{"a", ""}, {"b", ""}, {"c", ""}}));
