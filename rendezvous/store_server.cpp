@@ -1,11 +1,13 @@
 #include "rendezvous/store_server.hpp"
 
 #include "base/log.hpp"
+#include "base/quiet_thread.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/own_address.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include <unistd.h>
 
@@ -29,6 +31,19 @@ bool is_local(int socket, const std::string& peer) {
   if (own && host_of(*own) == peer) return true;
   const auto number = numeric_address({.host = peer, .port = 0});
   return number && !peer.starts_with("127.") && own_among({*number}).has_value();
+}
+
+/// A large store takes seconds to free, and heartbeats are answered on this thread. REQUIRES:
+/// nobody else has a value of it.
+void free_elsewhere(std::unique_ptr<Store> old) {
+  constexpr std::size_t kLargeBytes = 16U << 20U;
+  if (old->stored_bytes() < kLargeBytes) return;
+  std::thread thread;
+  const auto started = start_quiet_thread(
+      thread, "cannot free a store on a thread", [freed = std::move(old)]() mutable {
+        freed.reset();
+      });
+  if (started) thread.detach();  // touches nothing else; if it did not start, all is freed now
 }
 
 constexpr ReadySet::Interest kReadable{.readable = true, .writable = false};
@@ -115,7 +130,7 @@ void StoreServer::begin_round(StoreAccess access) {
     link.shut();
     close(link);
   }
-  store_ = std::make_unique<Store>(limits_);
+  free_elsewhere(std::exchange(store_, std::make_unique<Store>(limits_)));
   has_client_ = false;
   expire_backlog();
 }
