@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include <malloc.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -186,7 +187,9 @@ StoreLink* StoreServer::admit(Descriptor socket) {
     return nullptr;
   }
   set_deadline(*link, Clock::now() + limits_.handshake);
-  return links_.emplace(id, std::move(link)).first->second.get();
+  StoreLink* const admitted = links_.emplace(id, std::move(link)).first->second.get();
+  links_max_ = std::max(links_max_, links_.size());
+  return admitted;
 }
 
 bool StoreServer::may_use_store(int socket) const {
@@ -329,6 +332,18 @@ void StoreServer::close(StoreLink& link) {
   store_->lost(id);
   held_bytes_ -= link.counted_bytes;
   links_.erase(id);
+  constexpr std::size_t kMany = 64;
+  if (links_max_ >= kMany && links_.size() < links_max_ / 4) release_memory();
+}
+
+/// Most clients have left. glibc keeps freed memory that lies below memory in use, and a hundred
+/// MiB stay after a thousand clients that each waited for a thousand keys.
+void StoreServer::release_memory() {
+  links_max_ = links_.size();
+  store_->shrink();
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 void StoreServer::close_all() {

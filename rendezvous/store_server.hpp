@@ -116,6 +116,7 @@ class StoreServer {
   void set_deadline(StoreLink& link, std::optional<TimePoint> deadline);
   void close_with(StoreLink& link, const Error& why);
   void close(StoreLink& link);
+  void release_memory();
   void close_all();
   void close_overdue(TimePoint now);
 
@@ -140,6 +141,7 @@ class StoreServer {
   Links links_;
   std::uint64_t last_link_ = 0;
   std::size_t held_bytes_ = 0;  // of links_
+  std::size_t links_max_ = 0;   // since memory was last released
   std::vector<Link> released_;
 
   TaskScope accepting_;  // for each of listening_, while it serves

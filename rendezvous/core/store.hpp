@@ -36,6 +36,9 @@ class Store {
   Result<void> apply(
       Link link, StoreRequest& request, StoreReplies& replies, std::vector<Link>& released);
 
+  /// Releases memory that clients which have left took.
+  void shrink() { waits_.shrink(); }
+
   /// The connection is gone: later writes are not spent on it.
   void lost(Link link) { waits_.drop(link); }
 

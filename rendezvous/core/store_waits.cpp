@@ -105,4 +105,9 @@ bool StoreWaits::lacks_nothing(const Wait& wait) const {
       wait.missing, [this](const Missing& missing) { return has_items_(missing.line->first); });
 }
 
+void StoreWaits::shrink() {
+  lines_.rehash(0);
+  waits_.rehash(0);
+}
+
 }  // namespace ddprun

@@ -61,6 +61,9 @@ class StoreWaits {
 
   bool has_barrier(std::string_view key) const { return barriers_.contains(key); }
 
+  /// Releases the memory of tables that have become much too large.
+  void shrink();
+
   /// How many names are waited for, counted once per link that does.
   std::size_t registrations() const { return registrations_; }
 
