@@ -158,10 +158,12 @@ Acceptor::Outcome Acceptor::accept(int listening, Descriptor& accepted) {
     // An error of that connection alone: the next one may succeed.
     const bool gone = errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
     if (gone) continue;
-    if (errno != EMFILE && errno != ENFILE) return Outcome::kNothing;
+    if (errno == EAGAIN) return Outcome::kNothing;
+    if (errno != EMFILE && errno != ENFILE) return Outcome::kFailed;
     // Left in the queue it would keep the socket readable, and the loop busy. Closed at once, its
     // client tries again, and succeeds once a descriptor has been released.
-    if (!spare_) return Outcome::kNothing;
+    if (!spare_) reserve();
+    if (!spare_) return Outcome::kFailed;
     spare_.reset();
     Descriptor dismissed(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
     const bool was_one = static_cast<bool>(dismissed);

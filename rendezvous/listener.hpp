@@ -38,6 +38,7 @@ class Acceptor {
     kAccepted,
     kNothing,     // no connection is waiting
     kTurnedAway,  // accepted and closed at once: no descriptor is left
+    kFailed,      // no memory or descriptor is left: it still waits, so pause
   };
 
   Acceptor();

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kReadBytes = 131'072;
 
 constexpr std::size_t kAcceptsPerTurn = 64;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(50);
 
 // Of people and programs that look at the job, at one time.
 constexpr std::size_t kHttpSessionsMax = 256;
@@ -143,7 +144,7 @@ void StoreServer::expire_backlog() {
     for (;;) {
       Descriptor socket;
       const auto outcome = acceptor_.accept(listening.native_handle(), socket);
-      if (outcome == Acceptor::Outcome::kNothing) break;
+      if (outcome == Acceptor::Outcome::kNothing || outcome == Acceptor::Outcome::kFailed) break;
       const bool full = links_.size() >= limits_.connections_max;
       if (outcome == Acceptor::Outcome::kTurnedAway || full) continue;
       if (StoreLink* const link = admit(std::move(socket))) link->bar(kOfEarlierRound);
@@ -156,10 +157,11 @@ asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
     const auto [error] =
         co_await listening.async_wait(asio::posix::descriptor_base::wait_read, kTuple);
     if (error) co_return;
+    auto outcome = Acceptor::Outcome::kAccepted;
     for (std::size_t i = 0; i < kAcceptsPerTurn; ++i) {
       Descriptor socket;
-      const auto outcome = acceptor_.accept(listening.native_handle(), socket);
-      if (outcome == Acceptor::Outcome::kNothing) break;
+      outcome = acceptor_.accept(listening.native_handle(), socket);
+      if (outcome == Acceptor::Outcome::kNothing || outcome == Acceptor::Outcome::kFailed) break;
       const bool full = links_.size() >= limits_.connections_max;
       if (outcome == Acceptor::Outcome::kAccepted && !full) {
         admit(std::move(socket));
@@ -173,6 +175,10 @@ asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
                  : "no file descriptor is left; raise the limit (ulimit -n)");
       }
     }
+    if (outcome != Acceptor::Outcome::kFailed) continue;
+    // The socket stays readable, and without a pause this would keep a processor busy.
+    Timer pause(executor_, Clock::now() + kAcceptPause);
+    co_await pause.async_wait(kTuple);
   }
 }
 
