@@ -7,7 +7,8 @@
 namespace ddprun {
 
 /// What one client, and all of them together, may cost a store. Inclusive maxima, never below those
-/// of torch's libuv server, which valid jobs rely on. docs/store.md explains each.
+/// of torch's libuv server, which valid jobs rely on. docs/store.md explains each. More than twelve
+/// members, since there are as many limits.
 struct StoreLimits {
   // Of one request; a breach closes the connection when the length is read, not after the body.
   std::size_t key_bytes_max = 8'192;
