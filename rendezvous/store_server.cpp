@@ -193,9 +193,7 @@ StoreLink* StoreServer::admit(Descriptor socket) {
     return nullptr;
   }
   set_deadline(*link, Clock::now() + limits_.handshake);
-  StoreLink* const admitted = links_.emplace(id, std::move(link)).first->second.get();
-  links_max_ = std::max(links_max_, links_.size());
-  return admitted;
+  return links_.emplace(id, std::move(link)).first->second.get();
 }
 
 bool StoreServer::may_use_store(int socket) const {
@@ -334,18 +332,21 @@ void StoreServer::close_with(StoreLink& link, const Error& why) {
 
 void StoreServer::close(StoreLink& link) {
   const Link id = link.link();
+  const auto clients_hold = [this] { return links_.size() + store_->registrations(); };
+  clients_held_ = std::max(clients_held_, clients_hold());
   set_deadline(link, std::nullopt);
   store_->lost(id);
   held_bytes_ -= link.counted_bytes;
   links_.erase(id);
-  constexpr std::size_t kMany = 64;
-  if (links_max_ >= kMany && links_.size() < links_max_ / 4) release_memory();
+  constexpr std::size_t kMany = 256;
+  if (clients_held_ < kMany || clients_hold() >= clients_held_ / 4) return;
+  clients_held_ = clients_hold();
+  release_memory();
 }
 
-/// Most clients have left. glibc keeps freed memory that lies below memory in use, and a hundred
-/// MiB stay after a thousand clients that each waited for a thousand keys.
+/// Most of what clients held is gone. glibc keeps freed memory that lies below memory in use, and a
+/// hundred MiB stay after a thousand clients that each waited for a thousand keys.
 void StoreServer::release_memory() {
-  links_max_ = links_.size();
   store_->shrink();
 #ifdef __GLIBC__
   ::malloc_trim(0);

@@ -140,8 +140,8 @@ class StoreServer {
   OncePer<std::string> refused_;  // hosts of agents that called, where no agent has a place
   Links links_;
   std::uint64_t last_link_ = 0;
-  std::size_t held_bytes_ = 0;  // of links_
-  std::size_t links_max_ = 0;   // since memory was last released
+  std::size_t held_bytes_ = 0;    // of links_
+  std::size_t clients_held_ = 0;  // connections and names waited for, before most of them went
   std::vector<Link> released_;
 
   TaskScope accepting_;  // for each of listening_, while it serves
