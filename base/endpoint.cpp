@@ -1,21 +1,17 @@
 #include "base/endpoint.hpp"
 
+#include "base/format_error.hpp"
 #include "base/parse.hpp"
 
 #include <fmt/format.h>
 
 #include <string>
-#include <utility>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
 namespace ddprun {
 namespace {
-
-Error refused(std::string why) {
-  return make_error(Errc::kInvalidArgument, std::move(why));
-}
 
 /// Whether `host` is written as an IPv6 address; a zone may follow.
 bool is_ipv6(std::string_view host) {
@@ -32,10 +28,10 @@ Result<Endpoint> Endpoint::parse(std::string_view text, std::uint16_t default_po
   bool has_port = false;
   if (text.starts_with('[')) {
     const std::size_t close = text.find(']');
-    if (close == std::string_view::npos) return refused("the bracket is not closed");
+    if (close == std::string_view::npos) return invalid_argument("the bracket is not closed");
     host = text.substr(1, close - 1);
     const std::string_view rest = text.substr(close + 1);
-    if (!rest.empty() && !rest.starts_with(':')) return refused("expected [HOST]:PORT");
+    if (!rest.empty() && !rest.starts_with(':')) return invalid_argument("expected [HOST]:PORT");
     has_port = !rest.empty();
     if (has_port) port = rest.substr(1);
   } else if (const std::size_t colon = text.find(':');
@@ -44,17 +40,17 @@ Result<Endpoint> Endpoint::parse(std::string_view text, std::uint16_t default_po
     port = text.substr(colon + 1);
     has_port = true;
   }
-  if (host.empty()) return refused("the host is empty");
+  if (host.empty()) return invalid_argument("the host is empty");
   if (host.find_first_of(" \t/@,") != std::string_view::npos) {
-    return refused("expected HOST[:PORT]");
+    return invalid_argument("expected HOST[:PORT]");
   }
   const bool has_colons = host.find(':') != std::string_view::npos;
   if (has_colons && !is_ipv6(host)) {
-    return refused("not an IPv6 address; with a port, write [ADDRESS]:PORT");
+    return invalid_argument("not an IPv6 address; with a port, write [ADDRESS]:PORT");
   }
   if (!has_port) return Endpoint{.host = std::string(host), .port = default_port};
   const auto number = parse_int<std::uint16_t>(port);
-  if (!number) return refused("the port must be a number from 0 to 65535");
+  if (!number) return invalid_argument("the port must be a number from 0 to 65535");
   return Endpoint{.host = std::string(host), .port = *number};
 }
 

@@ -133,6 +133,7 @@ void StoreServer::begin_round(StoreAccess access) {
     close(link);
   }
   free_elsewhere(std::exchange(store_, std::make_unique<Store>(limits_)));
+  clients_held_ = clients_hold();  // the next round's clients take as much
   has_client_ = false;
   expire_backlog();
 }
@@ -215,6 +216,7 @@ void StoreServer::turn() {
     if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0U) found->second->expect_end();
     attend(*found->second);
   }
+  release_memory();
 }
 
 void StoreServer::attend(StoreLink& link) {
@@ -332,21 +334,19 @@ void StoreServer::close_with(StoreLink& link, const Error& why) {
 
 void StoreServer::close(StoreLink& link) {
   const Link id = link.link();
-  const auto clients_hold = [this] { return links_.size() + store_->registrations(); };
   clients_held_ = std::max(clients_held_, clients_hold());
   set_deadline(link, std::nullopt);
   store_->lost(id);
   held_bytes_ -= link.counted_bytes;
   links_.erase(id);
+}
+
+/// Once most of what clients held is gone. glibc keeps freed memory that lies below memory in use,
+/// and a hundred MiB stay after a thousand clients that each waited for a thousand keys.
+void StoreServer::release_memory() {
   constexpr std::size_t kMany = 256;
   if (clients_held_ < kMany || clients_hold() >= clients_held_ / 4) return;
   clients_held_ = clients_hold();
-  release_memory();
-}
-
-/// Most of what clients held is gone. glibc keeps freed memory that lies below memory in use, and a
-/// hundred MiB stay after a thousand clients that each waited for a thousand keys.
-void StoreServer::release_memory() {
   store_->shrink();
 #ifdef __GLIBC__
   ::malloc_trim(0);

@@ -116,6 +116,7 @@ class StoreServer {
   void set_deadline(StoreLink& link, std::optional<TimePoint> deadline);
   void close_with(StoreLink& link, const Error& why);
   void close(StoreLink& link);
+  std::size_t clients_hold() const { return links_.size() + store_->registrations(); }
   void release_memory();
   void close_all();
   void close_overdue(TimePoint now);

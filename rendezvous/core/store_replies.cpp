@@ -48,12 +48,13 @@ void StoreReplies::put_value(const Value& value) {
 // Small ones, the common case, take room once for all.
 void StoreReplies::put_values(std::span<const Value* const> values) {
   const Value empty;
+  const std::size_t shared_min = shared_bytes_min();
   std::size_t total = 0;
   bool small = true;
   for (const Value* value : values) {
     const std::size_t size = value != nullptr ? value->size() : 0;
     total += sizeof(std::int64_t) + size;
-    small = small && size < shared_bytes_min();
+    small = small && size < shared_min;
   }
   if (!small) {
     for (const Value* value : values) {
