@@ -26,6 +26,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// At the end, after the workers' output, which may have taken all of kEndPatience.
+constexpr auto kLastDiskPatience = 250ms;
 constexpr auto kInterfacePatience = 250ms;  // with a slow name service, before the rendezvous
 
 /// Different in each launch.
@@ -37,38 +39,35 @@ std::uint64_t random_number() {
 }  // namespace
 
 Result<std::unique_ptr<Agent>> Agent::open(
-    asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, Inherited inherited) {
-  auto consoles = Consoles::create();
-  if (!consoles) return consoles.error();
-  // Now, so that no error from here on waits for a reader.
-  if (const auto taken = (*consoles)->take_log(); !taken) return taken.error();
+    asio::io_context& context,
+    const LaunchPlan& plan,
+    GuardClient& guard,
+    Consoles& consoles,
+    LaunchDirectory directory,
+    Inherited inherited) {
   auto network = RendezvousNetwork::open(context, plan, guard);
   if (!network) return network.error();
-  auto streams = Streams::open(plan, **consoles);
-  if (!streams) return streams.error();
-  const auto& directory = (*streams)->directory();
+  auto starter = WorkerStarter::open(context);
+  if (!starter) return starter.error();
   auto journal =
-      Journal::open(directory.empty() ? std::filesystem::path() : directory / kJournalName);
-  if (!journal) {
-    (*streams)->tidy_up(true);
-    return journal.error();
-  }
+      Journal::open(directory.path.empty() ? directory.path : directory.path / kJournalName);
+  if (!journal) return journal.error();
+  auto streams = Streams::open(plan, std::move(directory), consoles);
+  if (!streams) return streams.error();
   std::unique_ptr<Agent> agent(new Agent(
       context,
       plan,
       guard,
+      consoles,
       std::move(inherited),
-      {.consoles = *std::move(consoles),
-       .streams = *std::move(streams),
+      {.streams = *std::move(streams),
+       .starter = *std::move(starter),
        .journal = *std::move(journal),
        .network = *std::move(network),
        .host = host_name()}));
   auto opened = agent->open_fence();
   if (opened) opened = agent->open_timers();
-  if (!opened) {
-    agent->streams_->tidy_up(true);
-    return opened.error();
-  }
+  if (!opened) return opened.error();
   return agent;
 }
 
@@ -76,14 +75,16 @@ Agent::Agent(
     asio::io_context& context,
     const LaunchPlan& plan,
     GuardClient& guard,
+    Consoles& consoles,
     Inherited inherited,
     Opened opened)
     : context_(context),
       plan_(plan),
       guard_(guard),
       host_(std::move(opened.host)),
-      consoles_(std::move(opened.consoles)),
+      consoles_(consoles),
       streams_(std::move(opened.streams)),
+      starter_(std::move(opened.starter)),
       journal_(std::move(opened.journal)),
       network_(std::move(opened.network)),
       node_(rendezvous_policy(plan_, network_->own_node(host_, random_number()))),
@@ -103,6 +104,7 @@ Agent::Agent(
           {.plan = plan_,
            .host = host_,
            .streams = *streams_,
+           .starter = *starter_,
            .journal = *journal_,
            .notice_file = notice_file_,
            .tasks = tasks_},
@@ -155,6 +157,7 @@ Result<void> Agent::open_timers() {
 }
 
 asio::awaitable<int> Agent::run() {
+  tasks_.spawn(starter_->serve());
   if (interface_) {
     // Otherwise a round could begin first, and its workers would get an interface by chance.
     tasks_.spawn(interface_->serve());
@@ -213,12 +216,12 @@ asio::awaitable<std::string> Agent::check_node() {
 int Agent::wind_up(int status) {
   workers_.finish(status);
   if (status == kExitOk && workers_.keeps_leftovers()) guard_.keep_leftovers();
-  if (sampler_) sampler_->finish(Clock::now() + kEndPatience);
-  streams_->finish(Clock::now() + kEndPatience);
+  const TimePoint end_by = Clock::now() + kEndPatience;
+  if (sampler_) sampler_->finish(end_by);
+  streams_->finish(end_by);
   if (stopped_by_ != 0 && !end_is_reported_) journal_->report(end_text(status));
-  // If it fails, so does the second one below, which reports it.
-  static_cast<void>(journal_->flush(Clock::now() + kEndPatience));
-  for (const int stuck : consoles_->flush(kEndPatience)) {
+  bool disk_responds = journal_->flush(std::max(end_by, Clock::now() + kLastDiskPatience));
+  for (const int stuck : consoles_.flush(kEndPatience)) {
     JournalEntry lost = workers_.entry("output_lost");
     lost.text = stuck == STDOUT_FILENO ? "stdout" : "stderr";
     journal_->record(lost);
@@ -228,11 +231,11 @@ int Agent::wind_up(int status) {
   ended.exit_status = status;
   ended.lost_nodes.assign(silent_hosts_.begin(), silent_hosts_.end());
   journal_->record(ended);
-  if (journal_->flush(Clock::now() + kEndPatience)) {
-    streams_->tidy_up(status == kExitOk);
-  } else {
+  journal_->post(
+      [directory = streams_->removable(status == kExitOk)] { remove_launch_directory(directory); });
+  if (disk_responds) disk_responds = journal_->flush(Clock::now() + kEndPatience);
+  if (!disk_responds)
     report("the disk of the log directory does not respond; the last events are lost");
-  }
   return status;
 }
 

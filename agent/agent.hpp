@@ -10,6 +10,7 @@
 #include "agent/file_timer.hpp"
 #include "agent/guard_client.hpp"
 #include "agent/journal.hpp"
+#include "agent/launch_directory.hpp"
 #include "agent/local_workers.hpp"
 #include "agent/memory_sampler.hpp"
 #include "agent/notice_file.hpp"
@@ -17,6 +18,7 @@
 #include "agent/streams.hpp"
 #include "agent/suspension_watch.hpp"
 #include "agent/worker_interface.hpp"
+#include "agent/worker_starter.hpp"
 #include "base/deadline.hpp"
 #include "base/event_queue.hpp"
 #include "base/task_scope.hpp"
@@ -38,19 +40,23 @@ class Consoles;
 
 class Agent {
  public:
-  /// Opens the log directory and the store's port; from then on a separate thread writes log lines.
-  /// Starts no worker. `guard` outlives it; `inherited` is what workers get in addition to what we
-  /// set.
-  /// Fails with kInvalidArgument, kNotFound or kIo, naming the value.
+  /// Opens the store's port. Starts no worker. `guard` and `consoles` outlive it; `inherited` is
+  /// what workers get in addition to what we set. Fails with kInvalidArgument, kNotFound or kIo,
+  /// naming the value.
   static Result<std::unique_ptr<Agent>> open(
-      asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, Inherited inherited);
+      asio::io_context& context,
+      const LaunchPlan& plan,
+      GuardClient& guard,
+      Consoles& consoles,
+      LaunchDirectory directory,
+      Inherited inherited);
 
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// Runs the job, and yields the exit status. Unread output and a stuck disk delay the exit by at
-  /// most 2 s each. REQUIRES: called once.
+  /// Runs the job, and yields the exit status. Unread output delays the exit by at most 2 s, a disk
+  /// that does not respond by 4 s. REQUIRES: called once.
   asio::awaitable<int> run();
 
   /// A signal came that ends the job.
@@ -76,8 +82,8 @@ class Agent {
 
  private:
   struct Opened {
-    std::unique_ptr<Consoles> consoles;
     std::unique_ptr<Streams> streams;
+    std::unique_ptr<WorkerStarter> starter;
     std::unique_ptr<Journal> journal;
     std::unique_ptr<RendezvousNetwork> network;
     std::string host;
@@ -87,6 +93,7 @@ class Agent {
       asio::io_context& context,
       const LaunchPlan& plan,
       GuardClient& guard,
+      Consoles& consoles,
       Inherited inherited,
       Opened opened);
 
@@ -128,8 +135,9 @@ class Agent {
   const LaunchPlan plan_;
   GuardClient& guard_;
   std::string host_;
-  std::unique_ptr<Consoles> consoles_;
+  Consoles& consoles_;
   std::unique_ptr<Streams> streams_;
+  std::unique_ptr<WorkerStarter> starter_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<RendezvousNetwork> network_;
   std::unique_ptr<Fence> fence_;                // none: not asked for

@@ -1,13 +1,17 @@
 #include "agent/agent_main.hpp"
 
 #include "agent/agent.hpp"
+#include "agent/console.hpp"
 #include "agent/guard_client.hpp"
+#include "agent/launch_directory.hpp"
 #include "agent/own_endpoint.hpp"
+#include "base/check.hpp"
 #include "base/descriptor.hpp"
 #include "base/environment.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/task_scope.hpp"
+#include "rendezvous/errand.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -18,7 +22,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <sys/resource.h>
@@ -32,6 +38,8 @@ using Stream = asio::posix::stream_descriptor;
 using namespace std::chrono_literals;
 
 constexpr Duration kLastCallOfReturn = 30s;
+/// How long the log directory may take to be opened until a person is told.
+constexpr Duration kQuietDisk = 5s;
 
 bool ends_the_job(const LaunchPlan& plan, int signal) {
   const bool is_user = signal == SIGUSR1 || signal == SIGUSR2;
@@ -65,36 +73,36 @@ void run_to_end(asio::io_context& context, asio::awaitable<void> work) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-/// Result of checking whether the endpoint is local.
-struct Arrival {
-  bool is_at_endpoint = false;
-  std::optional<int> stopped_by;  // a signal ended the check
-};
+/// Work before there is an agent, which may wait for the name service or a disk. It ends the scope.
+using EarlyWork = std::function<asio::awaitable<void>(TaskScope& all)>;
 
-asio::awaitable<void> stop_arriving(
-    const LaunchPlan& plan, Stream& signals, TaskScope& all, Arrival& arrival) {
-  while (!arrival.stopped_by) {
+asio::awaitable<void> stop_early(
+    const LaunchPlan& plan, Stream& signals, TaskScope& all, std::optional<int>& stopped_by) {
+  while (!stopped_by) {
     const auto [cancelled] = co_await signals.async_wait(Stream::wait_read, kTuple);
     if (cancelled) co_return;
     const auto signal = next_signal(signals);
-    if (signal && ends_the_job(plan, *signal)) arrival.stopped_by = signal;
+    if (signal && ends_the_job(plan, *signal)) stopped_by = signal;
   }
   all.cancel();
 }
 
-asio::awaitable<void> probe_endpoint(
-    const RendezvousPlan& rendezvous, TaskScope& all, Arrival& arrival) {
-  arrival.is_at_endpoint = co_await is_at_endpoint(rendezvous);
-  all.cancel();
+asio::awaitable<void> work_early(
+    GuardClient& guard,
+    const LaunchPlan& plan,
+    Stream& signals,
+    const EarlyWork& work,
+    std::optional<int>& stopped_by) {
+  TaskScope all(co_await asio::this_coro::executor);
+  all.spawn(stop_early(plan, signals, all, stopped_by));
+  all.spawn(guard.end_with_it());
+  all.spawn(work(all));
+  co_await all.join();
 }
 
-asio::awaitable<void> arrive(
-    GuardClient& guard, const LaunchPlan& plan, Stream& signals, Arrival& arrival) {
-  TaskScope all(co_await asio::this_coro::executor);
-  all.spawn(stop_arriving(plan, signals, all, arrival));
-  all.spawn(guard.end_with_it());
-  all.spawn(probe_endpoint(plan.rendezvous, all, arrival));
-  co_await all.join();
+asio::awaitable<void> probe_endpoint(RendezvousPlan& rendezvous, TaskScope& all) {
+  rendezvous.recognizes_endpoint = co_await is_at_endpoint(rendezvous);
+  all.cancel();
 }
 
 /// Checks whether the endpoint, which may be a host name, is local, and stores the result in
@@ -104,11 +112,57 @@ std::optional<int> recognize_endpoint(
   RendezvousPlan& rendezvous = plan.rendezvous;
   if (rendezvous.bootstraps == Bootstraps::kNo || !rendezvous.has_others()) return std::nullopt;
   const TimePoint began = Clock::now();
-  Arrival arrival;
-  run_to_end(context, arrive(guard, plan, signals, arrival));
-  rendezvous.recognizes_endpoint = arrival.is_at_endpoint;
+  std::optional<int> stopped_by;
+  const EarlyWork probe = [&](TaskScope& all) { return probe_endpoint(rendezvous, all); };
+  run_to_end(context, work_early(guard, plan, signals, probe, stopped_by));
   rendezvous.join_timeout -= std::min(rendezvous.join_timeout, Clock::now() - began);
-  return arrival.stopped_by;
+  return stopped_by;
+}
+
+asio::awaitable<void> await_directory(
+    const LaunchPlan& plan, std::optional<Result<LaunchDirectory>>& out, TaskScope& all) {
+  auto opening = Errand<LaunchDirectory>::begin(
+      "cannot open the log directory",
+      [streams = plan.streams, run_id = plan.run_id, mask = own_umask()] {
+        return open_launch_directory(streams, run_id, mask);
+      });
+  if (opening) {
+    Timer limit(co_await asio::this_coro::executor, Clock::now() + kQuietDisk);
+    out = co_await (*opening)->await(limit);
+    if (!out) {
+      report(
+          "the disk of the log directory {} does not respond; next: the job starts once it does",
+          plan.streams.log_directory.value_or("under $TMPDIR"));
+      limit.expires_at(kNever);
+      out = co_await (*opening)->await(limit);
+    }
+  } else {
+    out = opening.error();
+  }
+  all.cancel();
+}
+
+/// The directory of this launch; none if a signal came first, which is stored in `stopped_by`.
+std::optional<Result<LaunchDirectory>> open_directory(
+    asio::io_context& context,
+    GuardClient& guard,
+    Stream& signals,
+    const LaunchPlan& plan,
+    std::optional<int>& stopped_by) {
+  if (plan.streams.no_files) return LaunchDirectory();
+  std::optional<Result<LaunchDirectory>> directory;
+  const EarlyWork open = [&](TaskScope& all) { return await_directory(plan, directory, all); };
+  run_to_end(context, work_early(guard, plan, signals, open, stopped_by));
+  return directory;
+}
+
+/// Waits for the disk only a moment.
+void try_to_remove(const LaunchDirectory& directory) {
+  auto removal = Errand<bool>::begin("cannot remove a directory", [directory] {
+    remove_launch_directory(directory);
+    return Result<bool>(true);
+  });
+  if (removal) static_cast<void>((*removal)->answer_within(kEndPatience));
 }
 
 /// Handles the signals that are pending.
@@ -177,6 +231,37 @@ void conclude_job(Agent& agent, int status, const AfterJob& after_job) {
   if (late) agent.record_after_end(late->event, late->text);
 }
 
+Result<int> run_job(
+    asio::io_context& context,
+    GuardClient& guard,
+    Stream& signals,
+    LaunchPlan& plan,
+    const AfterJob& after_job) {
+  auto stopped_by = recognize_endpoint(context, guard, signals, plan);
+  if (stopped_by) return exit_status_of_signal(*stopped_by);
+  Consoles consoles;
+  // Now, so that no error from here on waits for a reader.
+  if (const auto taken = consoles.take_log(); !taken) return taken.error();
+  auto directory = open_directory(context, guard, signals, plan, stopped_by);
+  if (stopped_by) return exit_status_of_signal(*stopped_by);
+  DDPRUN_CHECK(directory);
+  if (!*directory) return directory->error();
+  auto agent = Agent::open(context, plan, guard, consoles, **directory, inherited());
+  if (!agent) {
+    try_to_remove(**directory);
+    return agent.error();
+  }
+  int status = kExitDefect;
+  run_to_end(context, work(**agent, guard, plan, signals, status));
+  conclude_job(**agent, status, after_job);
+  return status;
+}
+
+/// 75 if the operating system refused, which may be temporary; 2 if a value is invalid.
+int status_of(const Error& error) {
+  return error.is(Errc::kIo) || error.is(Errc::kTimedOut) ? kExitTryAgain : kExitUsage;
+}
+
 Result<int> run_agent(
     LaunchPlan& plan, sigset_t signals, AgentBegins began, const AfterJob& after_job) {
   ::sigaddset(&signals, SIGCHLD);
@@ -189,14 +274,8 @@ Result<int> run_agent(
     wait_for_others(plan.rendezvous);
   }
   GuardClient guard(context, std::move(began));
-
-  const auto stopped_by = recognize_endpoint(context, guard, signal_stream, plan);
-  if (stopped_by) return exit_status_of_signal(*stopped_by);
-  auto agent = Agent::open(context, plan, guard, inherited());
-  if (!agent) return agent.error();
-  int status = kExitDefect;
-  run_to_end(context, work(**agent, guard, plan, signal_stream, status));
-  conclude_job(**agent, status, after_job);
+  auto status = run_job(context, guard, signal_stream, plan, after_job);
+  guard.leave(status ? *status : status_of(status.error()));
   return status;
 }
 
@@ -209,11 +288,6 @@ Result<int> try_run_agent(
     if (thrown.code().category() != boost::system::system_category()) throw;
     return make_errno_error(thrown.code().value(), "the operating system refuses");
   }
-}
-
-/// 75 if the operating system refused, which may be temporary; 2 if a value is invalid.
-int status_of(const Error& error) {
-  return error.is(Errc::kIo) || error.is(Errc::kTimedOut) ? kExitTryAgain : kExitUsage;
 }
 
 }  // namespace

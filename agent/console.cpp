@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -21,16 +21,14 @@
 namespace ddprun {
 
 struct Console::Shared {
-  Shared(int out, std::shared_ptr<const Descriptor> eventfd)
-      : descriptor(out), wake(std::move(eventfd)) {}
+  explicit Shared(int out) : descriptor(out) {}
 
   const int descriptor;
-  const std::shared_ptr<const Descriptor> wake;
 
   std::mutex mutex;  // for all below
   std::string pending;
   std::size_t skipped = 0;
-  bool wants_room = false;
+  std::set<std::shared_ptr<const Descriptor>> want_room;  // eventfds
   bool in_mid_line = false;
   bool scheduled = false;  // the writer will write what is pending
   bool gone = false;       // the reader has gone; output is dropped
@@ -94,12 +92,11 @@ void write_pending(SharedState& shared) {
         "\nddprun: {} lines are missing here: the disk was full; log files, if any, have them\n",
         shared.lost);
   }
-  const bool report = std::exchange(shared.wants_room, false);
+  const auto waiting = std::exchange(shared.want_room, {});
   const bool gone = shared.gone;
   lock.unlock();
-  if (report) {
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(shared.wake->get(), &one, sizeof one));  // full means awake already
+  for (const auto& wake : waiting) {
+    static_cast<void>(::eventfd_write(wake->get(), 1));  // full means awake already
   }
   if (gone) return;
   std::string_view note = missing;
@@ -127,11 +124,10 @@ int key_of(int descriptor) {
 
 }  // namespace
 
-Result<std::shared_ptr<Console>> Console::open(
-    int descriptor, std::shared_ptr<const Descriptor> wake) {
+Result<std::shared_ptr<Console>> Console::open(int descriptor) {
   auto writer = WriterThread::start("cannot start a thread for ddprun's output");
   if (!writer) return writer.error();
-  auto shared = std::make_shared<Shared>(descriptor, std::move(wake));
+  auto shared = std::make_shared<Shared>(descriptor);
   return std::shared_ptr<Console>(
       new Console(std::move(shared), *std::move(writer), kind_of(descriptor) == S_IFREG));
 }
@@ -141,10 +137,10 @@ Console::Console(std::shared_ptr<Shared> shared, std::unique_ptr<WriterThread> w
 
 Console::~Console() = default;
 
-bool Console::has_room() {
+bool Console::has_room(const std::shared_ptr<const Descriptor>& wake) {
   const std::scoped_lock lock(shared_->mutex);
   const bool room = shared_->pending.size() < kQueueBytesMax;
-  shared_->wants_room = !room;
+  if (!room) shared_->want_room.insert(wake);
   return room;
 }
 
@@ -187,14 +183,6 @@ bool Console::is_whole() const {
   return shared_->is_whole;
 }
 
-Result<std::unique_ptr<Consoles>> Consoles::create() {
-  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake) return make_errno_error(errno, "cannot watch the workers' output");
-  return std::unique_ptr<Consoles>(new Consoles(std::move(wake)));
-}
-
-Consoles::Consoles(Descriptor wake) : wake_(std::make_shared<const Descriptor>(std::move(wake))) {}
-
 Consoles::~Consoles() {
   if (has_log_) flush(kEndPatience);
 }
@@ -210,7 +198,7 @@ Result<void> Consoles::take_log() {
 Result<std::shared_ptr<Console>> Consoles::of(int descriptor) {
   auto& found = consoles_[key_of(descriptor)];
   if (found) return found;
-  auto opened = Console::open(descriptor, wake_);
+  auto opened = Console::open(descriptor);
   if (!opened) return opened.error();
   found = *std::move(opened);
   return found;

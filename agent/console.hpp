@@ -22,17 +22,15 @@ namespace ddprun {
 /// With each slow disk, pipe and console, at the end of an agent.
 inline constexpr auto kEndPatience = std::chrono::seconds(2);
 
-/// One of the two. Any thread may call its functions, except has_room(), which only the pump calls.
+/// One of the two. Any thread may call its functions.
 class Console {
  public:
   /// Limit of the queue; beyond it lines are left out, or a stream is held back.
   static constexpr std::size_t kQueueBytesMax = std::size_t{4} * 1024 * 1024;
 
-  /// Writes to `descriptor`, which stays open as long as the process. `wake` is an eventfd that is
-  /// written to when there is room again after has_room() returned false. Fails with kIo if no
-  /// thread can be started.
-  static Result<std::shared_ptr<Console>> open(
-      int descriptor, std::shared_ptr<const Descriptor> wake);
+  /// Writes to `descriptor`, which stays open as long as the process. Fails with kIo if no thread
+  /// can be started.
+  static Result<std::shared_ptr<Console>> open(int descriptor);
   /// Discards what is not yet written; call flush() first.
   ~Console();
   Console(const Console&) = delete;
@@ -42,10 +40,11 @@ class Console {
   /// is left out.
   bool is_file() const { return is_file_; }
 
-  /// Whether append() may be called. If not, `wake` becomes readable when it may.
-  bool has_room();
+  /// Whether append() may be called. If not, `wake`, an eventfd, becomes readable when it may.
+  bool has_room(const std::shared_ptr<const Descriptor>& wake);
 
-  /// Queues a worker's output. REQUIRES: has_room() returned true; one call may exceed the limit.
+  /// Queues a worker's output. REQUIRES: has_room() returned true; one call of each thread may
+  /// exceed the limit.
   void append(std::string_view lines);
 
   /// Counts lines that were left out because the queue was full; the console gets the count later.
@@ -77,8 +76,8 @@ class Console {
 /// Both consoles. For the agent's thread; each Console that it returns may outlive it.
 class Consoles {
  public:
-  /// Starts no thread yet. Fails with kIo if the kernel has no descriptor left.
-  static Result<std::unique_ptr<Consoles>> create();
+  /// Starts no thread yet.
+  Consoles() = default;
   /// Gives log lines and reports back first, if flush() has not.
   ~Consoles();
   Consoles(const Consoles&) = delete;
@@ -92,17 +91,11 @@ class Consoles {
   /// reader. REQUIRES: start_log() was called. Fails as of() does.
   Result<void> take_log();
 
-  /// An eventfd, readable when a console that was full has room again.
-  const std::shared_ptr<const Descriptor>& wake() const { return wake_; }
-
   /// Waits until both are written, at most `patience` for each. Returns the descriptors of those
   /// that did not take everything. Log lines and reports from now on are written by their callers.
   std::vector<int> flush(Duration patience);
 
  private:
-  explicit Consoles(Descriptor wake);
-
-  std::shared_ptr<const Descriptor> wake_;
   std::map<int, std::shared_ptr<Console>> consoles_;  // by descriptor, the lower one if shared
   bool has_log_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include "agent/core/process_end.hpp"
 #include "agent/descendants.hpp"
+#include "agent/process.hpp"
 #include "agent/resumption.hpp"
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
@@ -9,8 +10,10 @@
 #include "base/signal_name.hpp"
 #include "base/standard_streams.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -35,6 +38,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kUnkillableAfter = 5s;
+/// From the agent's last word to its exit, before the guard looks what it waits for.
+constexpr auto kExitPatience = 500ms;
 constexpr int kPriority = -5;
 
 /// What the guard waits on; created before the fork, so that a failure starts nothing.
@@ -134,6 +139,7 @@ struct AgentEnd {
   std::optional<int> status;
   bool was_suspended = false;  // the lease ran out while every process here was stopped
   bool is_reaped = false;      // its pid may belong to another process by now
+  bool is_stuck = false;       // it said how it ends, and one of its threads waits in the kernel
 };
 
 class Guard {
@@ -149,7 +155,7 @@ class Guard {
            {.fd = watch_.orders.get(), .events = POLLIN, .revents = 0},
            {.fd = watch_.timer.get(), .events = POLLIN, .revents = 0},
            {.fd = watch_.resumption.descriptor(), .events = POLLIN, .revents = 0}}};
-      ::poll(waits.data(), waits.size(), -1);
+      ::poll(waits.data(), waits.size(), patience_ms());
       if (watch_.resumption.take()) lease_when_resumed_ = watch_.lease->get();
       const bool is_over = lease_is_over();
       const auto ended = is_over ? std::nullopt : heed_signals();
@@ -161,6 +167,9 @@ class Guard {
             .is_reaped = ended.has_value()};
       }
       if (ended) return {.status = ended, .is_reaped = true};
+      if (const auto status = left_without_ending()) {
+        return {.status = W_EXITCODE(*status, 0), .is_stuck = true};
+      }
       if ((waits[1].revents & POLLHUP) != 0) watch_.orders.reset();  // SIGCHLD is on its way
     }
   }
@@ -189,6 +198,24 @@ class Guard {
     armed_for_ = until;
     const itimerspec when = expiry_at(until);
     ::timerfd_settime(watch_.timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  }
+
+  int patience_ms() const {
+    if (!leaves_by_) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*leaves_by_ - Clock::now());
+    return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+  }
+
+  /// With which status the agent has ended but for a thread that cannot: exit waits for a write to
+  /// a disk that does not respond.
+  std::optional<int> left_without_ending() {
+    const auto status = watch_.lease->exit_status();
+    if (!status) return std::nullopt;
+    const TimePoint now = Clock::now();
+    if (!leaves_by_) leaves_by_ = now + kExitPatience;
+    if (now < *leaves_by_) return std::nullopt;
+    leaves_by_ = now + kExitPatience;
+    return is_ending(agent_) && uninterruptible_wait(agent_) ? status : std::nullopt;
   }
 
   bool lease_is_over() const { return Clock::now() >= watch_.lease->get(); }
@@ -235,6 +262,7 @@ class Guard {
   Watch watch_;
   TimePoint armed_for_ = kNever;
   std::optional<TimePoint> lease_when_resumed_;
+  std::optional<TimePoint> leaves_by_;  // the agent has said how it ends, and is to have ended
   Held held_;
   GuardOrders orders_;
 };
@@ -278,6 +306,15 @@ std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t
   const AgentEnd end = guard.await_agent();
   // Before its workers: it must not start another one, nor take their deaths for a failure.
   if (!end.is_reaped) ::kill(agent, SIGKILL);
+  if (end.is_stuck) {
+    report(
+        "the agent (pid {}) cannot end: a thread of it waits for a disk that does not respond (in "
+        "{}); leaving it; exit status {}",
+        agent,
+        uninterruptible_wait(agent).value_or("?"),
+        WEXITSTATUS(*end.status));
+    return conclude(agent, end.status);
+  }
   if (guard.keeps_leftovers(end)) return conclude(agent, end.status);
   const auto left =
       kill_descendants(Clock::now() + kUnkillableAfter, {.families = earlier, .groups = {}});

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace ddprun {
@@ -42,6 +43,13 @@ class SharedLease {
   void set_agent_returns() { agent_returns_.store(true); }
   bool agent_returns() const { return agent_returns_.load(); }
 
+  /// The agent has done its work and exits with this status, >= 0; none: not yet.
+  void set_exit_status(int status) { exit_status_.store(status); }
+  std::optional<int> exit_status() const {
+    const int status = exit_status_.load();
+    return status < 0 ? std::nullopt : std::optional(status);
+  }
+
   /// The agent ends with success, and leftovers of its workers live on (--leftover keep).
   void set_keeps_leftovers() { keeps_leftovers_.store(true); }
   bool keeps_leftovers() const { return keeps_leftovers_.load(); }
@@ -54,6 +62,7 @@ class SharedLease {
   std::atomic<bool> guard_is_full_ = false;
   std::atomic<bool> agent_returns_ = false;
   std::atomic<bool> keeps_leftovers_ = false;
+  std::atomic<int> exit_status_ = -1;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // a lock would end at the fork
 };
 

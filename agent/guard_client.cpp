@@ -110,6 +110,11 @@ void GuardClient::allow_until(TimePoint until) {
   report_lease();
 }
 
+void GuardClient::leave(int exit_status) {
+  lease_->set_exit_status(exit_status);
+  static_cast<void>(send_orders(channel_.native_handle(), std::array{GuardOrder{}}));  // to wake it
+}
+
 void GuardClient::report_lease() {
   const TimePoint before = lease_->get();
   const TimePoint now = run_ ? until_ : kNever;

@@ -55,6 +55,10 @@ class GuardClient {
   /// the machine.
   void return_after_end() { lease_->set_agent_returns(); }
 
+  /// This process exits now with this status. If a thread of it waits in the kernel for a disk, it
+  /// cannot, and the guard leaves it.
+  void leave(int exit_status);
+
   /// Once this process has exited, the guard leaves its descendants alone.
   void keep_leftovers() { lease_->set_keeps_leftovers(); }
 

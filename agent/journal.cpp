@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <future>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr mode_t kJournalMode = 0644;
+/// How long a report waits for a disk.
+constexpr auto kReadPatience = std::chrono::seconds(2);
 
 /// `at` as wall-clock seconds, for display only: the wall clock may jump.
 double wall_seconds(TimePoint at) {
@@ -52,9 +55,11 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
 
 }  // namespace
 
-/// Once the writer has started, only its thread uses this.
+/// For the disk's thread.
 struct Journal::File {
-  std::filesystem::path path;  // empty: none
+  explicit File(std::filesystem::path where) : path(std::move(where)) {}
+
+  const std::filesystem::path path;  // empty: none
   Descriptor descriptor;
   bool broken = false;
 
@@ -76,36 +81,55 @@ struct Journal::File {
 };
 
 Result<std::unique_ptr<Journal>> Journal::open(std::filesystem::path path) {
-  auto writer = WriterThread::start("cannot start a thread for events and reports");
-  if (!writer) return writer.error();
-  auto file = std::make_shared<File>();
-  file->path = std::move(path);
-  // Opened before there are workers: later their pipes may have taken the last free descriptor.
-  if (!file->path.empty()) file->open();
-  return std::unique_ptr<Journal>(new Journal(std::move(file), *std::move(writer)));
+  constexpr std::string_view kCannotStart = "cannot start a thread for events and reports";
+  auto disk = WriterThread::start(kCannotStart);
+  if (!disk) return disk.error();
+  auto reports = WriterThread::start(kCannotStart);
+  if (!reports) return reports.error();
+  auto file = std::make_shared<File>(std::move(path));
+  // Before there are workers: later their pipes may have taken the last free descriptor.
+  if (!file->path.empty()) (*disk)->post([file] { file->open(); });
+  return std::unique_ptr<Journal>(
+      new Journal(std::move(file), *std::move(disk), *std::move(reports)));
 }
 
-Journal::Journal(std::shared_ptr<File> file, std::unique_ptr<WriterThread> writer)
-    : file_(std::move(file)), writer_(std::move(writer)) {}
+Journal::Journal(
+    std::shared_ptr<File> file,
+    std::unique_ptr<WriterThread> disk,
+    std::unique_ptr<WriterThread> reports)
+    : file_(std::move(file)), disk_(std::move(disk)), reports_(std::move(reports)) {}
 
 Journal::~Journal() = default;
 
 void Journal::record(const JournalEntry& entry) {
   const std::int64_t sequence = ++sequence_;
   if (file_->path.empty()) return;
-  writer_->post([file = file_, entry, sequence] { file->append(to_line(entry, sequence)); });
+  disk_->post([file = file_, entry, sequence] { file->append(to_line(entry, sequence)); });
 }
 
 void Journal::report(std::string text) {
-  writer_->post([text = std::move(text)] { ddprun::report("{}", text); });
+  reports_->post([text = std::move(text)] { ddprun::report("{}", text); });
 }
 
 void Journal::report_lines(std::string lines) {
-  writer_->post([lines = std::move(lines)] { ddprun::report_lines(lines); });
+  reports_->post([lines = std::move(lines)] { ddprun::report_lines(lines); });
+}
+
+void Journal::report_read(std::function<std::string()> read, std::function<std::string()> without) {
+  // Posted at once, so that what is read was not changed by later work.
+  auto task = std::make_shared<std::packaged_task<std::string()>>(std::move(read));
+  const auto answer = task->get_future().share();
+  const auto until = Clock::now() + kReadPatience;
+  disk_->post([task] { (*task)(); });
+  reports_->post([task, answer, until, without = std::move(without)] {
+    const bool has_come = answer.wait_for(until - Clock::now()) == std::future_status::ready;
+    ddprun::report_lines(has_come ? answer.get() : without());
+  });
 }
 
 bool Journal::flush(TimePoint deadline) {
-  return writer_->flush(deadline);
+  const bool is_reported = reports_->flush(deadline);
+  return disk_->flush(deadline) && is_reported;
 }
 
 }  // namespace ddprun

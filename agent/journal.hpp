@@ -1,8 +1,8 @@
 #pragma once
 
 // The agent's records: events.jsonl for programs (docs/worker_contract.md has the fields), and the
-// order of its reports to people. A separate thread reads and writes the files, so a slow disk
-// never blocks the agent.
+// order of its reports to people. One thread reads and writes the files, another one reports, so a
+// disk that does not respond blocks neither the agent nor, for long, a report.
 
 #include "agent/core/process_end.hpp"
 #include "agent/writer_thread.hpp"
@@ -44,8 +44,8 @@ struct JournalEntry {
 
 class Journal {
  public:
-  /// Appends to `path`, which it opens at once; empty: keeps no file. Fails with kIo if no thread
-  /// can be started. REQUIRES: start_log() was called.
+  /// Appends to `path`; empty: keeps no file. Fails with kIo if no thread can be started. REQUIRES:
+  /// start_log() was called.
   static Result<std::unique_ptr<Journal>> open(std::filesystem::path path);
   /// Discards what is not yet written; call flush() first.
   ~Journal();
@@ -56,26 +56,34 @@ class Journal {
   /// once, and the job continues.
   void record(const JournalEntry& entry);
 
-  /// Both as in base/log.hpp, on the journal's thread, after earlier work.
+  /// Both as in base/log.hpp, on the thread for reports, after earlier ones.
   void report(std::string text);
   void report_lines(std::string lines);
 
-  /// Runs `work` on the journal's thread, after earlier work. It must own what it touches: it may
-  /// be abandoned.
-  void post(std::function<void()> work) { writer_->post(std::move(work)); }
+  /// The same for what `read` yields, which runs on the disk's thread; if the disk does not respond
+  /// within 2 s, for what `without` yields. Both must own what they touch.
+  void report_read(std::function<std::string()> read, std::function<std::string()> without);
 
-  /// Waits until every line is in the file and every report has been made, at most until
+  /// Runs `work` on the disk's thread, after earlier work. It must own what it touches: it may be
+  /// abandoned.
+  void post(std::function<void()> work) { disk_->post(std::move(work)); }
+
+  /// Waits until every report has been made and every line is in the file, at most until
   /// `deadline`. Returns false if the disk does not respond.
   bool flush(TimePoint deadline);
 
  private:
   struct File;
 
-  Journal(std::shared_ptr<File> file, std::unique_ptr<WriterThread> writer);
+  Journal(
+      std::shared_ptr<File> file,
+      std::unique_ptr<WriterThread> disk,
+      std::unique_ptr<WriterThread> reports);
 
-  // Two owners: the writer may have to be abandoned in the middle of a write.
+  // Two owners: the disk's thread may have to be abandoned in the middle of a write.
   std::shared_ptr<File> file_;
-  std::unique_ptr<WriterThread> writer_;
+  std::unique_ptr<WriterThread> disk_;
+  std::unique_ptr<WriterThread> reports_;
   std::int64_t sequence_ = 0;
 };
 

@@ -42,7 +42,13 @@ LocalWorkers::LocalWorkers(
       callbacks_(std::move(callbacks)),
       supervisor_(policy_of(dependencies.plan)),
       timer_(context, kNever),
-      group_(context, dependencies.plan, inherited, dependencies.streams, dependencies.tasks),
+      group_(
+          context,
+          dependencies.plan,
+          inherited,
+          dependencies.streams,
+          dependencies.starter,
+          dependencies.tasks),
       check_(context, dependencies.plan.node_check, std::move(inherited.environment), group_),
       reporter_(
           {.plan = dependencies.plan,
@@ -59,7 +65,9 @@ LocalWorkers::LocalWorkers(
           {.news = callbacks_.news,
            .checked = [this](const std::string& unfit) { node_checked(unfit); }}) {
   group_.set_callbacks(
-      {.ended =
+      {.started =
+           [this](int local_rank, const Result<pid_t>& pid) { worker_started(local_rank, pid); },
+       .ended =
            [this](int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
              worker_ended(local_rank, pid, end, leaves_group);
            },
@@ -170,14 +178,21 @@ void LocalWorkers::feed(const Supervisor::Event& event) {
 }
 
 void LocalWorkers::perform(const Supervisor::Spawn& effect) {
-  const int local_rank = effect.local_rank;
   WorkerPlace place = place_;
-  place.local_rank = local_rank;
-  const auto pid = group_.start(place);
-  if (!pid) return events_.put_first(spawn_failed(local_rank, pid.error()));
+  place.local_rank = effect.local_rank;
+  group_.start(std::move(place));
+}
+
+void LocalWorkers::perform(const Supervisor::CancelSpawn& effect) {
+  if (!group_.cancel_start()) return;
+  events_.put_first(Supervisor::SpawnCancelled{.local_rank = effect.local_rank});
+}
+
+void LocalWorkers::worker_started(int local_rank, const Result<pid_t>& pid) {
+  if (!pid) return feed(spawn_failed(local_rank, pid.error()));
   dependencies_.journal.record(entry("worker_started", local_rank, *pid));
-  reporter_.worker_started(place.rank(), local_rank, *pid);
-  events_.put_first(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
+  reporter_.worker_started(first_rank() + local_rank, local_rank, *pid);
+  feed(Supervisor::Spawned{.local_rank = local_rank, .pid = *pid});
 }
 
 void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
@@ -219,6 +234,13 @@ void LocalWorkers::perform(const Supervisor::News& effect) {
 void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
   for (const int local_rank : effect.local_ranks) {
     const pid_t pid = group_.pid_of(local_rank);
+    if (pid == 0) {
+      spdlog::error(
+          "rank={} phase=unkillable: its process is being made and waits for a disk; this node "
+          "starts no worker again",
+          first_rank() + local_rank);
+      continue;
+    }
     spdlog::error(
         "rank={} pid={} phase=unkillable: SIGKILL did not end it (waits in {}); this node starts "
         "no worker again",

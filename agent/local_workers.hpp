@@ -4,7 +4,7 @@
 // (WorkerGroup) and their streams, and records it in the journal. Reporter tells a person,
 // NewsSender the rendezvous.
 //
-// Everything here runs on the main thread, since a worker dies with the thread that started it.
+// Everything here runs on the main thread.
 
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/round_end.hpp"
@@ -48,6 +48,7 @@ class LocalWorkers {
     const LaunchPlan& plan;
     const std::string& host;
     Streams& streams;
+    WorkerStarter& starter;
     Journal& journal;
     NoticeFile& notice_file;
     TaskScope& tasks;
@@ -109,6 +110,10 @@ class LocalWorkers {
  private:
   void feed(const Supervisor::Event& event);
   void perform(const Supervisor::Spawn& effect);
+  void perform(const Supervisor::CancelSpawn& effect);
+  void perform(const Supervisor::SlowSpawn& effect) {
+    reporter_.start_is_slow(first_rank() + effect.local_rank);
+  }
   void perform(const Supervisor::Send& effect) { group_.send(effect.local_rank, effect.signal); }
   void perform(const Supervisor::Sweep& effect) {
     group_.sweep(effect.signal, effect.signalled_groups);
@@ -120,6 +125,7 @@ class LocalWorkers {
     reporter_.leftovers_found(effect.mode, end_.stopped_by != 0);
   }
 
+  void worker_started(int local_rank, const Result<pid_t>& pid);
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void node_checked(const std::string& unfit);
   void notify_workers(int notice);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <utility>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 namespace ddprun {
@@ -34,34 +35,53 @@ NodeCheck::NodeCheck(
     : plan_(plan), environment_(std::move(environment)), reaper_(reaper), limit_(context, kNever) {}
 
 NodeCheck::~NodeCheck() {
-  if (is_running()) kill_group(pid_);
+  if (is_running() && pid_ != 0) kill_group(pid_);
 }
 
 void NodeCheck::begin(OnDone on_done) {
-  // In memory: the thread that starts it answers heartbeats, and waits for no disk.
+  // In memory: the thread that answers heartbeats reads it, and waits for no disk.
   output_ = Descriptor(::memfd_create("ddprun-node-check", MFD_CLOEXEC));
-  SpawnRequest request;
-  request.command = plan_.arguments;
-  request.environment = environment_;
-  request.out = output_.get();
-  request.err = output_.get();
-  auto process = spawn(request);
-  if (!process) return on_done(process.error().detail);
+  StartOrder order;
+  // A duplicate, since the check may be abandoned, and the file closed, before the process is made.
+  order.kept.emplace_back(::fcntl(output_.get(), F_DUPFD_CLOEXEC, 0));
+  order.request.command = plan_.arguments;
+  order.request.environment = environment_;
+  order.request.out = order.kept.front().get();
+  order.request.err = order.request.out;
   on_done_ = std::move(on_done);
-  pid_ = process->pid;
+  pid_ = 0;
   is_late_ = false;
-  reaper_.reap_too(pid_, [this, pid = pid_](ProcessEnd end) {
-    if (pid == pid_) ended(end);
-  });
+  const std::int64_t number = ++checks_;
+  start_ = reaper_.start_too(
+      std::move(order),
+      [this, number](const Result<pid_t>& pid) { started(number, pid); },
+      [this, number](ProcessEnd end) {
+        if (is_present(number)) ended(end);
+      });
   limit_.expires_at(Clock::now() + plan_.limit);
+}
+
+void NodeCheck::started(std::int64_t number, const Result<pid_t>& pid) {
+  if (pid && !is_present(number)) return kill_group(*pid);
+  if (!is_present(number)) return;
+  if (!pid) return conclude(pid.error().detail);
+  pid_ = *pid;
 }
 
 void NodeCheck::abandon() {
   if (!is_running()) return;
-  kill_group(pid_);
-  pid_ = 0;
+  kill();
   on_done_ = nullptr;
   limit_.expires_at(kNever);
+}
+
+/// If its process is just being made, started() does it.
+void NodeCheck::kill() {
+  if (pid_ == 0) {
+    reaper_.cancel_start_too(start_);
+  } else {
+    kill_group(pid_);
+  }
 }
 
 asio::awaitable<void> NodeCheck::keep_time() {
@@ -71,13 +91,12 @@ asio::awaitable<void> NodeCheck::keep_time() {
     limit_.expires_at(kNever);
     if (!is_running()) continue;
     is_late_ = true;
-    kill_group(pid_);
+    kill();
+    if (pid_ == 0) ended({});  // a start that waits for a disk may never end
   }
 }
 
 void NodeCheck::ended(ProcessEnd end) {
-  limit_.expires_at(kNever);
-  pid_ = 0;
   std::string why;
   if (is_late_) {
     why = fmt::format("its check took longer than {:g} s", to_seconds(plan_.limit));
@@ -88,6 +107,12 @@ void NodeCheck::ended(ProcessEnd end) {
     const std::string said = last_line();
     why += said.empty() ? fmt::format(" ({})", plan_.text) : fmt::format(": {}", said);
   }
+  conclude(std::move(why));
+}
+
+void NodeCheck::conclude(std::string why) {
+  limit_.expires_at(kNever);
+  pid_ = 0;
   output_.reset();
   std::exchange(on_done_, nullptr)(std::move(why));
 }

@@ -372,6 +372,17 @@ std::string command_of(pid_t pid) {
   return arguments->empty() ? "?" : *std::move(arguments);
 }
 
+std::optional<std::string> uninterruptible_wait(pid_t pid) {
+  std::error_code error;
+  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", pid), error)) {
+    const auto stat = read_file(task.path() / "stat", kProcFileBytesMax);
+    // The name stands in parentheses and may hold any byte.
+    if (!stat || !std::string_view(*stat).substr(stat->rfind(')') + 1).starts_with(" D")) continue;
+    return wait_channel(parse_int<pid_t>(task.path().filename().native()).value_or(pid));
+  }
+  return std::nullopt;
+}
+
 std::string wait_channel(pid_t pid) {
   const auto channel = read_file(fmt::format("/proc/{}/wchan", pid), kProcFileBytesMax);
   return channel && !channel->empty() && *channel != "0" ? *channel : "?";

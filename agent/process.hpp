@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,7 +36,7 @@ struct SpawnRequest {
   bool foreground = false;
 };
 
-/// A started process. The thread that started it signals and reaps it, and no other thread does.
+/// A started process. One thread signals and reaps it, and no other thread does.
 struct Process {
   pid_t pid = 0;
   Descriptor pidfd;  // readable when it has ended; empty if the kernel has none
@@ -44,8 +45,10 @@ struct Process {
 /// Starts a program: leader of its own session, killed by the kernel when the calling thread ends,
 /// no signal blocked and each with its default action, except `ignored` and for `foreground`.
 ///
-/// REQUIRES: called on the main thread, since the parent-death signal follows the thread. Fails
-/// with kNotFound or kNotExecutable as execve reports, or kIo if no process could be made.
+/// REQUIRES: called on a thread that lives as long as the process may, since the parent-death
+/// signal follows the thread. Waits until the program is executed, which a disk may delay without
+/// limit. Fails with kNotFound or kNotExecutable as execve reports, or kIo if no process could be
+/// made.
 Result<Process> spawn(const SpawnRequest& request);
 
 /// What a status of waitpid() means.
@@ -60,6 +63,9 @@ bool is_ending(pid_t pid);
 
 /// The command line of a process, as one line of at most 80 characters; "?" if it cannot be read.
 std::string command_of(pid_t pid);
+
+/// What a thread of the process waits for inside the kernel, if no signal ends that wait.
+std::optional<std::string> uninterruptible_wait(pid_t pid);
 
 /// What a process waits for inside the kernel; "?" if that cannot be seen.
 std::string wait_channel(pid_t pid);

@@ -59,7 +59,7 @@ std::string wall_time(TimePoint at) {
   return {text.data(), size};
 }
 
-// The rest reads and writes files: for the journal's thread.
+// The rest reads and writes files: for the thread of the journal's disk.
 
 /// Fills in what the worker reported itself; forgets a path without a file.
 void add_error_file(FailureDetails& details) {
@@ -128,6 +128,19 @@ ShownFailure report_failure(
   return out;
 }
 
+/// The same if the disk of the log directory does not respond.
+std::string failure_without_files(FailureReport report) {
+  report.culprit.error_file.clear();
+  for (FailureDetails& other : report.others) {
+    other.error_file.clear();
+  }
+  const std::string text = report.outcome.restarts ? "" : failure_block(report);
+  return text + failure_paragraph(report) +
+         "ddprun: the disk of the log directory does not respond: what the worker wrote last is "
+         "not "
+         "shown\n";
+}
+
 /// The last line of a worker's output (comparable_line).
 std::string read_last_line(FailureDetails details, const LastLines& last_lines) {
   details.last_lines = last_lines();
@@ -159,6 +172,19 @@ void Reporter::worker_started(int rank, int local_rank, pid_t pid) {
   if (from_.plan.debug_rank != rank) return;
   from_.journal.report(fmt::format(
       "rank {} is process {} on {}; attach, then kill -USR1 {}", rank, pid, from_.host, pid));
+}
+
+void Reporter::start_is_slow(int rank) {
+  const std::string log_disk =
+      from_.streams.directory().empty()
+          ? ""
+          : fmt::format("the log directory {} or of ", from_.streams.directory().string());
+  from_.journal.report(fmt::format(
+      "rank {} on {} has not started yet: the disk of {}its program does not respond; next: it "
+      "starts once the disk responds",
+      rank,
+      from_.host,
+      log_disk));
 }
 
 void Reporter::notice_came(int signal, std::optional<Duration> grace) {
@@ -324,14 +350,17 @@ std::optional<Reporter::LastOutput> Reporter::report_kept() {
   if (auto lines = Errand<std::vector<TextLine>>::open("cannot read a failure")) {
     output.lines = *std::move(lines);
   }
-  from_.journal.post([report = std::move(report),
-                      last_lines = std::move(last_lines),
-                      pass_up_to,
-                      lines = output.lines] {
-    ShownFailure composed = report_failure(report, last_lines, pass_up_to);
-    if (lines) lines->complete(std::move(composed.last_output));
-    report_lines(composed.text);
-  });
+  const auto kept = std::make_shared<const FailureReport>(std::move(report));
+  from_.journal.report_read(
+      [kept, last_lines = std::move(last_lines), pass_up_to, lines = output.lines] {
+        ShownFailure composed = report_failure(*kept, last_lines, pass_up_to);
+        if (lines) lines->complete(std::move(composed.last_output));
+        return composed.text;
+      },
+      [kept, lines = output.lines] {
+        if (lines) lines->complete(make_error(Errc::kTimedOut, "the disk does not respond"));
+        return failure_without_files(*kept);
+      });
   return output;
 }
 
@@ -341,9 +370,10 @@ FailureDetails Reporter::details_of(
   details.failure = failure;
   details.rank = round.place.first_rank + failure.local_rank;
   details.wall_time = wall_time(failure.at);
-  details.error_file = from_.workers.error_file_of(failure.local_rank);
-  details.log = from_.streams.log_of(
-      {.attempt = round.progress.attempt, .local_rank = failure.local_rank, .rank = details.rank});
+  const WorkerId worker{
+      .attempt = round.progress.attempt, .local_rank = failure.local_rank, .rank = details.rank};
+  details.error_file = from_.streams.error_file_of(worker);
+  details.log = from_.streams.log_of(worker);
   details.shown = shown(failure.local_rank);
   return details;
 }

@@ -2,7 +2,7 @@
 
 // Everything that a person is told about the workers of this node: how a round begins, what
 // ddprun waits for, how the round failed and what follows. Also writes the events that tools of
-// torchrun read. The journal's thread reads what is needed for a report and writes it.
+// torchrun read. The journal's threads read what is needed for a report and write it.
 
 #include "agent/core/failure_report.hpp"
 #include "agent/core/file_timers.hpp"
@@ -57,6 +57,9 @@ class Reporter {
     torch_events_.worker_ended(local_rank, pid, end, was_stopped);
   }
 
+  /// The start of a worker waits for something, which can only be a disk.
+  void start_is_slow(int rank);
+
   /// A notice came by `signal`; none: the workers may take as long as Slurm lets them.
   void notice_came(int signal, std::optional<Duration> grace);
   void timer_expired(const FileTimerRequest& timer);
@@ -81,13 +84,13 @@ class Reporter {
   /// A person knows why the job ends.
   bool has_reported_end() const { return has_reported_end_; }
 
-  /// Has the journal's thread read the last line of what `failure` wrote (comparable_line). Null:
+  /// Has the disk's thread read the last line of what `failure` wrote (comparable_line). Null:
   /// no descriptor is left to wait for it.
   std::shared_ptr<Errand<std::string>> read_last_line(
       const WorkerFailure& failure, const effects::StartWorkers& round) const;
 
  private:
-  /// The last output of a failed worker, once the journal's thread has read it.
+  /// The last output of a failed worker, once the disk's thread has read it.
   struct LastOutput {
     RoundId round;
     int rank = 0;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include <sys/epoll.h>
@@ -40,26 +41,34 @@ std::size_t count_lines(std::string_view lines) {
 
 }  // namespace
 
-Result<std::shared_ptr<StreamPump>> StreamPump::create(std::shared_ptr<const Descriptor> wake) {
-  std::shared_ptr<StreamPump> pump(new StreamPump(std::move(wake)));
-  if (!pump->poller_ || !pump->watch(pump->wake_->get())) {
+Result<std::shared_ptr<StreamPump>> StreamPump::create(
+    std::shared_ptr<std::atomic<bool>> disk_is_reported) {
+  std::shared_ptr<StreamPump> pump(new StreamPump(std::move(disk_is_reported)));
+  if (!pump->poller_ || !*pump->wake_ || !pump->watch(pump->wake_->get())) {
     return make_errno_error(errno, kCannotWatch);
   }
   return pump;
 }
 
-StreamPump::StreamPump(std::shared_ptr<const Descriptor> wake)
-    : poller_(::epoll_create1(EPOLL_CLOEXEC)), wake_(std::move(wake)), buffer_(kReadBytes) {}
+StreamPump::StreamPump(std::shared_ptr<std::atomic<bool>> disk_is_reported)
+    : poller_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(std::make_shared<const Descriptor>(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      disk_is_reported_(std::move(disk_is_reported)),
+      buffer_(kReadBytes) {}
 
 Result<void> StreamPump::add(PipedStream stream) {
-  if (!thread_.joinable()) {
+  const std::scoped_lock lock(requests_.mutex);
+  if (!requests_.is_served) {
+    std::thread thread;
     const auto started = start_quiet_thread(
-        thread_, "cannot start a thread for the workers' output", [this] { run(); });
+        thread, "cannot start a thread for the workers' output", [self = shared_from_this()] {
+          self->run();
+        });
     if (!started) return started.error();
+    thread.detach();  // a write to a stuck disk may never end
+    requests_.is_served = true;
   }
   const int pipe = stream.pipe.get();
-  const std::scoped_lock lock(requests_.mutex);
-  requests_.is_served = true;
   // If it becomes readable before the thread knows it, the thread still reads it first.
   if (!watch(pipe)) return make_errno_error(errno, kCannotWatch);
   if (stream.keeps_tail) requests_.tails.try_emplace(stream.worker);
@@ -74,13 +83,19 @@ Result<void> StreamPump::add(PipedStream stream) {
   return {};
 }
 
+void StreamPump::expect_no_more() {
+  const std::scoped_lock lock(requests_.mutex);
+  requests_.no_more = true;
+  call();
+}
+
 std::string StreamPump::tail(const WorkerId& worker, TimePoint deadline) {
   std::unique_lock lock(requests_.mutex);
   if (!requests_.tails.contains(worker)) return {};
   if (requests_.is_served) {
     requests_.to_drain.insert(worker);
     call();
-    requests_.drained.wait_until(lock, deadline, [&] {
+    requests_.changed.wait_until(lock, deadline, [&] {
       return !requests_.is_served || !requests_.to_drain.contains(worker);
     });
   }
@@ -94,14 +109,15 @@ void StreamPump::forget_before(int attempt) {
       requests_.tails, [attempt](const auto& tail) { return tail.first.attempt < attempt; });
 }
 
-void StreamPump::finish(TimePoint deadline) {
-  if (!thread_.joinable()) return;
-  {
-    const std::scoped_lock lock(requests_.mutex);
-    requests_.finish_by = deadline;
-    call();
-  }
-  thread_.join();
+void StreamPump::finish_by(TimePoint deadline) {
+  const std::scoped_lock lock(requests_.mutex);
+  requests_.finish_by = deadline;
+  call();
+}
+
+bool StreamPump::wait_until_finished(TimePoint deadline) {
+  std::unique_lock lock(requests_.mutex);
+  return requests_.changed.wait_until(lock, deadline, [this] { return !requests_.is_served; });
 }
 
 /// Adds a pipe, or `wake_`, to the descriptors that the pump's thread waits for.
@@ -117,7 +133,7 @@ void StreamPump::call() const {
   static_cast<void>(::eventfd_write(wake_->get(), 1));  // full means awake already
 }
 
-/// Until Requests::finish_by, or until every pipe has ended after that is set.
+/// Until Requests::finish_by, or until every pipe has ended and no stream will arrive.
 void StreamPump::run() {
   std::array<epoll_event, 64> events{};
   while (serve_requests()) {
@@ -142,17 +158,19 @@ void StreamPump::run() {
   }
   const std::scoped_lock lock(requests_.mutex);
   requests_.is_served = false;
-  requests_.drained.notify_all();
+  requests_.changed.notify_all();
 }
 
 /// Performs the requests. Returns false when the loop is to stop.
 bool StreamPump::serve_requests() {
   std::set<WorkerId> asked;
+  bool no_more = false;
   {
     const std::scoped_lock lock(requests_.mutex);
     streams_.merge(requests_.arriving);
     asked = requests_.to_drain;
     finish_by_ = requests_.finish_by;
+    no_more = requests_.no_more || finish_by_.has_value();
   }
   for (const WorkerId& worker : asked) {
     for (auto& [pipe, stream] : streams_) {
@@ -165,9 +183,9 @@ bool StreamPump::serve_requests() {
     const std::scoped_lock lock(requests_.mutex);
     for (const WorkerId& worker : asked)
       requests_.to_drain.erase(worker);
-    requests_.drained.notify_all();
+    requests_.changed.notify_all();
   }
-  return !finish_by_ || (!streams_.empty() && Clock::now() < *finish_by_);
+  return !(no_more && streams_.empty()) && Clock::now() < finish_by_.value_or(kNever);
 }
 
 void StreamPump::read_ready(int pipe) {
@@ -212,11 +230,11 @@ int StreamPump::patience_ms() const {
 }
 
 /// False if the stream may lose nothing on the console, and the console is full.
-bool StreamPump::has_room_for(const Stream& stream) {
+bool StreamPump::has_room_for(const Stream& stream) const {
   if (stream.to.use == ConsoleUse::kHidden) return true;
   Console& out = *stream.to.console;
   const bool may_leave_out = stream.to.use == ConsoleUse::kPrefixed && !out.is_file();
-  return may_leave_out || out.has_room();
+  return may_leave_out || out.has_room(wake_);
 }
 
 /// Returns false, and holds the stream back, if it has to wait for the console.
@@ -268,7 +286,7 @@ void StreamPump::write_log(Stream& stream, std::string_view bytes) {
   if (write_all(stream.to.log.get(), bytes)) return;
   const Error error = make_errno_error(errno, "write");
   stream.to.log.reset();
-  if (std::exchange(has_reported_disk_, true)) return;
+  if (disk_is_reported_->exchange(true)) return;
   spdlog::error(
       "{}: {}; this log ends here, the worker continues (other logs that end like this are not "
       "named)",
@@ -285,7 +303,7 @@ void StreamPump::show(Stream& stream, std::string_view lines) {
   if (stream.to.use == ConsoleUse::kHidden) return;
   Console& out = *stream.to.console;
   if (stream.to.use == ConsoleUse::kPassed) return out.append(lines);
-  if (!out.has_room()) return out.skip(count_lines(lines));
+  if (!out.has_room(wake_)) return out.skip(count_lines(lines));
   batch_.clear();
   append_prefixed(lines, stream.to.prefix, batch_, stream.is_open);
   out.append(batch_);

@@ -1,7 +1,8 @@
 #pragma once
 
-// Reads the workers' pipes on one separate thread, and passes the bytes on: to the log file first,
-// then to the console.
+// Reads pipes of workers on a separate thread, and passes the bytes on: to the log file first, then
+// to the console. A worker whose output goes to files has a pump of its own, so that a disk that
+// does not respond stops only the output of that worker.
 //
 // The log file gets the bytes as they arrive, so it has every line that the console has. The
 // console gets whole lines, so lines of two workers never mix. An unfinished line is passed on
@@ -18,6 +19,7 @@
 #include "base/read_buffer.hpp"
 #include "base/time.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -27,7 +29,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 namespace ddprun {
@@ -55,32 +56,39 @@ struct PipedStream {
   bool keeps_tail = false;  // for tail()
 };
 
-/// All functions but tail() are for the agent's thread.
-class StreamPump {
+/// Any thread may call the functions below.
+class StreamPump : public std::enable_shared_from_this<StreamPump> {
  public:
-  /// `wake` is an eventfd that wakes the pump; we and a console that has room again write to it.
-  /// Fails with kIo if the kernel has no descriptors left. Starts no thread yet.
-  static Result<std::shared_ptr<StreamPump>> create(std::shared_ptr<const Descriptor> wake);
+  /// `disk_is_reported` is shared by the pumps of a launch: a log that could not be written has
+  /// been reported. Fails with kIo if the kernel has no descriptors left. Starts no thread yet.
+  static Result<std::shared_ptr<StreamPump>> create(
+      std::shared_ptr<std::atomic<bool>> disk_is_reported);
 
-  /// REQUIRES: finish() was called, if add() was.
   ~StreamPump() = default;
   StreamPump(const StreamPump&) = delete;
   StreamPump& operator=(const StreamPump&) = delete;
 
   /// Takes the stream over, until its last writer has closed it. Fails with kIo, also if no thread
-  /// can be started.
+  /// can be started. REQUIRES: neither expect_no_more() nor finish_by() was called.
   Result<void> add(PipedStream stream);
+
+  /// The thread ends with the last of the streams that were added.
+  void expect_no_more();
 
   /// The last bytes of the worker's stderr, after reading its pipes; waits for that at most until
   /// `deadline`. The console then has what was in them, including an unfinished line. Empty if its
-  /// stderr does not pass through here. From any thread but the pump's own.
+  /// stderr does not pass through here.
   std::string tail(const WorkerId& worker, TimePoint deadline);
 
   /// Forgets the tails of all attempts before `attempt`.
   void forget_before(int attempt);
 
   /// Reads every pipe to its end, or until `deadline`, passes on the rest, and stops.
-  void finish(TimePoint deadline);
+  void finish_by(TimePoint deadline);
+
+  /// Waits until the thread has stopped, if one was started, at most until `deadline`. Returns
+  /// whether it has; otherwise it is abandoned, and owns what it touches.
+  bool wait_until_finished(TimePoint deadline);
 
  private:
   /// A stream with its unfinished line.
@@ -94,9 +102,10 @@ class StreamPump {
 
   /// Of other threads, and the tails, which all threads need.
   struct Requests {
-    std::mutex mutex;  // for all below
-    std::condition_variable drained;
-    bool is_served = false;  // the pump's thread is running
+    std::mutex mutex;                 // for all below
+    std::condition_variable changed;  // something was drained, or the thread has stopped
+    bool is_served = false;           // the pump's thread is running
+    bool no_more = false;             // streams will arrive
     StreamsByPipe arriving;
     std::set<WorkerId> to_drain;
     std::map<WorkerId, Tail> tails;
@@ -105,7 +114,7 @@ class StreamPump {
 
   enum class Read : std::uint8_t { kSome, kNothing, kEnded };
 
-  explicit StreamPump(std::shared_ptr<const Descriptor> wake);
+  explicit StreamPump(std::shared_ptr<std::atomic<bool>> disk_is_reported);
 
   bool watch(int pipe) const;
   void call() const;
@@ -118,7 +127,7 @@ class StreamPump {
   void resume_held_back();
   void show_unfinished_lines(TimePoint now);
   int patience_ms() const;
-  static bool has_room_for(const Stream& stream);
+  bool has_room_for(const Stream& stream) const;
   bool can_take(const Stream& stream);
   Read read_once(Stream& stream);
   void take(Stream& stream, std::string_view bytes);
@@ -129,8 +138,8 @@ class StreamPump {
   StreamsByPipe::iterator end(StreamsByPipe::iterator stream);
 
   const Descriptor poller_;
-  const std::shared_ptr<const Descriptor> wake_;
-  std::thread thread_;
+  const std::shared_ptr<const Descriptor> wake_;  // an eventfd; full consoles write to it as well
+  const std::shared_ptr<std::atomic<bool>> disk_is_reported_;
   Requests requests_;
   std::optional<TimePoint> finish_by_;
   StreamsByPipe streams_;
@@ -138,7 +147,6 @@ class StreamPump {
   std::optional<TimePoint> show_by_;  // the earliest of Stream::show_by, or a time before it
   ReadBuffer buffer_;
   std::string batch_;
-  bool has_reported_disk_ = false;
 };
 
 }  // namespace ddprun

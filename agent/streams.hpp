@@ -10,34 +10,29 @@
 //                       otherwise       worker ────────────────▶ our own stream
 //
 // A redirected stream is the log file itself, so what a worker wrote before a SIGKILL is in its
-// log. One thread reads the pipes (stream_pump.hpp), another writes the console (console.hpp), so
-// neither blocks the agent. All functions of Streams are for the agent's thread.
+// log. Other threads open the files (worker_streams.hpp), read the pipes (stream_pump.hpp) and
+// write the console (console.hpp), so none of them blocks the agent. All functions of Streams are
+// for the agent's thread, and touch no disk.
 
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/worker_id.hpp"
-#include "base/descriptor.hpp"
+#include "agent/launch_directory.hpp"
+#include "agent/worker_streams.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
 class Consoles;
-class StreamPump;
-struct PipedStream;
-
-/// The streams of a new worker, close-on-exec. The agent closes its copies once the worker runs.
-struct WorkerStreams {
-  Descriptor out;          // empty: inherit
-  Descriptor err;          // empty: inherit
-  std::string error_file;  // for TORCHELASTIC_ERROR_FILE; empty with --log-dir /dev/null
-};
 
 /// First reads what a worker that has ended left in its pipes, and passes it to the console; waits
 /// for that at most 0.2 s. For a thread that may block and read files; outlives the streams.
@@ -48,18 +43,24 @@ std::string last_bytes(int file, std::size_t bytes_max);
 
 class Streams {
  public:
-  /// Creates `<log-dir>/<run_id>_<random>` unless there are to be no files. Starts no thread. Fails
-  /// if a directory cannot be created or written, naming it: with kInvalidArgument if the value is
-  /// wrong, else with kIo. `consoles` outlive the streams.
-  static Result<std::unique_ptr<Streams>> open(const LaunchPlan& plan, Consoles& consoles);
+  /// Starts no thread. Fails with kIo if the kernel has no descriptors left. `consoles` outlive the
+  /// streams.
+  static Result<std::unique_ptr<Streams>> open(
+      const LaunchPlan& plan, LaunchDirectory directory, Consoles& consoles);
 
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  /// Files and pipes for a new worker, in `attempt_<n>/<local_rank>/`. Fails with kIo, also if no
-  /// thread can be started.
-  Result<WorkerStreams> attach(const WorkerId& worker);
+  /// Files and pipes for a new worker, in `attempt_<n>/<local_rank>/`; open_streams() opens them.
+  /// Fails with kIo.
+  Result<StreamsOrder> order(const WorkerId& worker);
+
+  /// Its streams were not opened: it has no log.
+  void forget(const WorkerId& worker) { logs_.erase(worker); }
+
+  /// For TORCHELASTIC_ERROR_FILE; empty with --log-dir /dev/null.
+  std::string error_file_of(const WorkerId& worker) const;
 
   /// Reads the last lines that this worker wrote to stderr, if they passed through us or a file: at
   /// most `lines_max`, each cut at 4 KiB, without a newline at the end. Only the two newest
@@ -77,16 +78,16 @@ class Streams {
   std::string log_of(const WorkerId& worker) const;
 
   /// The directory of this launch; empty if there is none.
-  const std::filesystem::path& directory() const { return directory_; }
+  const std::filesystem::path& directory() const { return directory_.path; }
 
   /// Reads what is still in the pipes of ended workers and passes it to the consoles. Waits at most
-  /// until `deadline` for processes that hold the pipes open and for a full console. REQUIRES:
-  /// called once; without it, what is in the pipes is lost.
+  /// until `deadline` for processes that hold the pipes open and for a full console, and a moment
+  /// longer for a disk. REQUIRES: called once; without it, what is in the pipes is lost.
   void finish(TimePoint deadline);
 
-  /// Removes the directory if that is ours to do: `succeeded`, no --log-dir was given, and it
-  /// contains no log. Call it last, when nothing writes there any more.
-  void tidy_up(bool succeeded);
+  /// The directory, if it is to be removed when nothing writes there any more: `succeeded`, no
+  /// --log-dir was given, and it contains no log. Else one without a path.
+  LaunchDirectory removable(bool succeeded) const;
 
  private:
   struct Logs {  // of one worker; empty if a stream has no file
@@ -94,11 +95,19 @@ class Streams {
     std::string err;
   };
 
-  Streams(
-      const LaunchPlan& plan, Consoles& consoles, std::filesystem::path directory, bool is_ours);
+  /// A pump that one worker has to itself.
+  struct OwnPump {
+    WorkerId worker;
+    std::shared_ptr<StreamPump> pump;
+  };
 
-  Result<Descriptor> attach_one(const WorkerId& worker, int number);
-  Result<Descriptor> attach_pipe(PipedStream piped, int number);
+  Streams(const LaunchPlan& plan, Consoles& consoles, LaunchDirectory directory);
+
+  Result<StreamOrder> order_one(const WorkerId& worker, int number);
+  Result<void> show_on(PipedStream& piped, int number);
+  Result<std::shared_ptr<StreamPump>> pump_for(const WorkerId& worker);
+  const std::shared_ptr<StreamPump>& pump_of(const WorkerId& worker) const;
+  void forget_before(int attempt);
   StreamsPlan::Modes modes(int local_rank) const;
   std::filesystem::path directory_of(const WorkerId& worker) const;
   bool reaches_console(int local_rank) const;
@@ -107,13 +116,15 @@ class Streams {
   std::string role_;
   std::string host_;
   Consoles& consoles_;
-  std::filesystem::path directory_;
+  LaunchDirectory directory_;
   bool shares_stdout_;     // several workers of this node write to it
   bool may_outlive_us_;    // processes of workers (--leftover keep)
-  bool is_ours_;           // created under $TMPDIR, without --log-dir
   bool has_logs_ = false;  // a log file was created
   std::map<WorkerId, Logs> logs_;
-  std::shared_ptr<StreamPump> pump_;  // with each reader of last lines
+  // Each with its own thread, and with each reader of last lines.
+  std::shared_ptr<StreamPump> pump_;  // of streams without a log
+  std::vector<OwnPump> own_pumps_;
+  std::shared_ptr<std::atomic<bool>> disk_is_reported_ = std::make_shared<std::atomic<bool>>();
 };
 
 }  // namespace ddprun

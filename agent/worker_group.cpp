@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -50,45 +51,87 @@ WorkerGroup::WorkerGroup(
     const LaunchPlan& plan,
     Inherited inherited,
     Streams& streams,
+    WorkerStarter& starter,
     TaskScope& tasks)
     : context_(context),
       plan_(plan),
       inherited_(std::move(inherited)),
       streams_(streams),
+      starter_(starter),
       tasks_(tasks),
-      pids_(static_cast<std::size_t>(plan.workers)),
-      error_files_(static_cast<std::size_t>(plan.workers)) {}
+      pids_(static_cast<std::size_t>(plan.workers)) {}
 
-Result<pid_t> WorkerGroup::start(WorkerPlace place) {
-  const auto index = static_cast<std::size_t>(place.local_rank);
-  auto streams = streams_.attach(
-      {.attempt = place.round.progress.attempt,
-       .local_rank = place.local_rank,
-       .rank = place.rank()});
-  if (!streams) return streams.error();
-  place.error_file = streams->error_file;
-  error_files_[index] = streams->error_file;
+void WorkerGroup::start(WorkerPlace place) {
+  const WorkerId worker{
+      .attempt = place.round.progress.attempt,
+      .local_rank = place.local_rank,
+      .rank = place.rank()};
+  auto order = order_for(std::move(place), worker);
+  if (!order) return callbacks_.started(worker.local_rank, order.error());
+  starting_ = starter_.begin(*std::move(order), [this, worker](Result<Process> process) {
+    started(worker, std::move(process));
+  });
+}
+
+Result<StartOrder> WorkerGroup::order_for(WorkerPlace place, const WorkerId& worker) const {
+  place.error_file = streams_.error_file_of(worker);
   auto environment = worker_environment(plan_, place, inherited_.environment);
   if (!environment) return environment.error();
+  auto streams = streams_.order(worker);
+  if (!streams) return streams.error();
 
-  SpawnRequest request;
+  StartOrder order;
+  order.streams = *std::move(streams);
+  SpawnRequest& request = order.request;
   request.command = command_of(plan_, place);
   request.waits = plan_.debug_rank == place.rank();
   request.environment = *std::move(environment);
-  request.out = streams->out.get();
-  request.err = streams->err.get();
-  request.keep = handed_down_;
   request.ignored = ignored_by_workers(plan_.notice);
   request.open_files_max = inherited_.open_files_max;
-  if (!plan_.cpus.empty()) request.cpus = plan_.cpus[index];
-  auto process = spawn(request);
-  if (!process) return process.error();
+  if (!plan_.cpus.empty()) {
+    request.cpus = plan_.cpus[static_cast<std::size_t>(place.local_rank)];
+  }
+  // Duplicates, since the round may be over, and they closed, before the process is made.
+  for (const int line : handed_down_) {
+    Descriptor copy(::fcntl(line, F_DUPFD_CLOEXEC, 0));
+    if (!copy) return make_process_error(errno, "cannot hand a lifeline down");
+    request.keep.push_back(copy.get());
+    order.kept.push_back(std::move(copy));
+  }
+  return order;
+}
 
-  const pid_t pid = process->pid;
-  pids_[index] = pid;
-  // Without a pidfd (an old kernel, seccomp) SIGCHLD alone tells.
-  if (process->pidfd) tasks_.spawn(watch(pid, PidFd(context_, process->pidfd.release())));
-  return pid;
+void WorkerGroup::started(const WorkerId& worker, Result<Process> process) {
+  if (!process) {
+    streams_.forget(worker);
+    callbacks_.started(worker.local_rank, process.error());
+  } else {
+    pids_[static_cast<std::size_t>(worker.local_rank)] = process->pid;
+    // Without a pidfd (an old kernel, seccomp) SIGCHLD alone tells.
+    if (process->pidfd) {
+      tasks_.spawn(watch(process->pid, PidFd(context_, process->pidfd.release())));
+    }
+    callbacks_.started(worker.local_rank, process->pid);
+  }
+  reap();  // what had to wait
+}
+
+bool WorkerGroup::cancel_start() {
+  return starter_.cancel(starting_);
+}
+
+std::int64_t WorkerGroup::start_too(
+    StartOrder order,
+    std::function<void(Result<pid_t>)> started,
+    std::function<void(ProcessEnd)> ended) {
+  return starter_.begin(
+      std::move(order),
+      [this, started = std::move(started), ended = std::move(ended)](Result<Process> process) {
+        if (!process) return started(process.error());
+        others_.insert_or_assign(process->pid, ended);
+        started(process->pid);
+        reap();  // what had to wait
+      });
 }
 
 /// By its pidfd, so that of two deaths the earlier one is the first to be seen.
@@ -102,6 +145,9 @@ asio::awaitable<void> WorkerGroup::watch(pid_t pid, PidFd pidfd) {
 }
 
 void WorkerGroup::reap() {
+  // The next that is reaped may be a process that we have not been told of yet, whose number must
+  // stay its own until then.
+  if (starter_.is_busy()) return reap_known();
   for (;;) {
     int wait_status = 0;
     const pid_t pid = ::waitpid(-1, &wait_status, WNOHANG);
@@ -115,6 +161,17 @@ void WorkerGroup::reap() {
   }
   // What a killed parent leaves has become our child by now.
   if (sweeping_ == SIGKILL) signal_descendants(SIGKILL, Search::kQuick);
+}
+
+void WorkerGroup::reap_known() {
+  std::vector<pid_t> known = pids_;
+  for (const auto& [pid, on_end] : others_) {
+    known.push_back(pid);
+  }
+  for (const pid_t pid : known) {
+    int wait_status = 0;
+    if (pid > 0 && ::waitpid(pid, &wait_status, WNOHANG) == pid) ended(pid, wait_status);
+  }
 }
 
 void WorkerGroup::ended(pid_t pid, int wait_status) {

@@ -1,14 +1,16 @@
 #pragma once
 
-// The processes of one node's workers: started, watched, signalled and reaped here, and all of it
-// on the main thread, so that no signal can reach a stranger with a reaped worker's number. What to
-// do and when is decided by Supervisor; local_workers.cpp hands it on.
+// The processes of one node's workers: started by a thread of their own (WorkerStarter), and
+// watched, signalled and reaped here on the main thread, so that no signal can reach a stranger
+// with a reaped worker's number. What to do and when is decided by Supervisor; local_workers.cpp
+// hands it on.
 
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/process_end.hpp"
 #include "agent/core/worker_environment.hpp"
 #include "agent/process.hpp"
 #include "agent/streams.hpp"
+#include "agent/worker_starter.hpp"
 #include "base/deadline.hpp"
 #include "base/error.hpp"
 #include "base/task_scope.hpp"
@@ -37,17 +39,21 @@ class WorkerGroup {
  public:
   /// What it reports.
   struct Callbacks {
+    // Fails with kNotFound, kNotExecutable, kInvalidArgument or kIo.
+    std::function<void(int local_rank, Result<pid_t> pid)> started;
     // `leaves_group`: others of its process group live on.
     std::function<void(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group)> ended;
     std::function<void()> alone;  // after sweep(): nothing descends from this process any more
   };
 
-  /// `plan`, `streams` and `tasks` outlive the group, which watches its workers in `tasks`.
+  /// `plan`, `streams`, `starter` and `tasks` outlive the group, which watches its workers in
+  /// `tasks`.
   WorkerGroup(
       asio::io_context& context,
       const LaunchPlan& plan,
       Inherited inherited,
       Streams& streams,
+      WorkerStarter& starter,
       TaskScope& tasks);
 
   /// To be called before anything is started.
@@ -59,8 +65,21 @@ class WorkerGroup {
   /// Descriptors that every worker started from here on holds.
   void hand_down(std::vector<int> descriptors) { handed_down_ = std::move(descriptors); }
 
-  /// Starts one worker. Fails with kNotFound, kNotExecutable, kInvalidArgument or kIo.
-  Result<pid_t> start(WorkerPlace place);
+  /// Starts one worker; Callbacks::started is called, once, possibly before this returns.
+  /// REQUIRES: no other one is being started.
+  void start(WorkerPlace place);
+
+  /// Whether the start was given up before a process was made. Else Callbacks::started is still
+  /// called. REQUIRES: one is being started.
+  bool cancel_start();
+
+  /// Starts a child that is no worker. `started` is called, once, possibly before this returns, and
+  /// `ended` once the process was reaped. Yields a number for WorkerStarter::cancel().
+  std::int64_t start_too(
+      StartOrder order,
+      std::function<void(Result<pid_t>)> started,
+      std::function<void(ProcessEnd)> ended);
+  bool cancel_start_too(std::int64_t start) { return starter_.cancel(start); }
 
   /// To a worker and its process group. Nothing happens if it has ended.
   void send(int local_rank, int signal);
@@ -77,11 +96,6 @@ class WorkerGroup {
   /// nobody.
   static std::string leftovers();
 
-  /// A child that is no worker: `ended` is called once it was reaped.
-  void reap_too(pid_t pid, std::function<void(ProcessEnd)> ended) {
-    others_.insert_or_assign(pid, std::move(ended));
-  }
-
   /// SIGCHLD: somebody below us has ended, a worker or an orphan that we adopted.
   void reap();
 
@@ -91,24 +105,23 @@ class WorkerGroup {
   /// 0: it is not running.
   pid_t pid_of(int local_rank) const { return pids_[static_cast<std::size_t>(local_rank)]; }
 
-  /// Where this worker of the present attempt may say why it failed; empty: nowhere.
-  const std::string& error_file_of(int local_rank) const {
-    return error_files_[static_cast<std::size_t>(local_rank)];
-  }
-
  private:
+  Result<StartOrder> order_for(WorkerPlace place, const WorkerId& worker) const;
+  void started(const WorkerId& worker, Result<Process> process);
   asio::awaitable<void> watch(pid_t pid, asio::posix::stream_descriptor pidfd);
+  void reap_known();
   void ended(pid_t pid, int wait_status);
 
   asio::io_context& context_;
   const LaunchPlan& plan_;
   Inherited inherited_;
   Streams& streams_;
+  WorkerStarter& starter_;
   TaskScope& tasks_;
   Callbacks callbacks_;
   std::function<void()> before_deaths_;
-  std::vector<pid_t> pids_;               // by local rank; 0: not running
-  std::vector<std::string> error_files_;  // by local rank
+  std::vector<pid_t> pids_;    // by local rank; 0: not running
+  std::int64_t starting_ = 0;  // the newest order to start a worker
   std::map<pid_t, std::function<void(ProcessEnd)>> others_;
   std::vector<int> handed_down_;
   std::optional<int> sweeping_;  // the signal of the present sweep; none: there is none

@@ -51,11 +51,11 @@ class Errand {
     return errand;
   }
 
-  /// Sets the answer, once.
+  /// Sets the answer. A second one comes too late, unless nobody has taken the first.
   void complete(Result<T> answer) {
     const std::scoped_lock lock(mutex_);
     answer_ = std::move(answer);
-    static_cast<void>(::eventfd_write(done_.get(), 1));  // the counter is 0: it is taken
+    static_cast<void>(::eventfd_write(done_.get(), 1));  // full means readable already
   }
 
   /// The answer, if it has come.

@@ -11,6 +11,7 @@
 #   return cuts pods one_blow             nodes that come back
 #   suspend                               nodes that are suspended
 #   second_job started_again              a second start while a job runs
+#   stalled_disk                          a log directory whose disk does not respond for a minute
 #   chaos                                 random faults, one after another
 #   terminals unkind notice requeue       Slurm: started by hand, forced ends, notices, requeueing
 #   templates                             all batch scripts, with training
@@ -26,7 +27,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again chaos
+all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again stalled_disk chaos
   terminals unkind notice requeue templates kills snapshots training_cuts kit examples newest_torch unit)
 
 case "${1:-}" in
@@ -96,6 +97,7 @@ drill() {
       ;;
     second_job) python3 "$nodes/second_job_drill.py" "${with_worker[@]}" --repeats 50 ;;
     started_again) python3 "$nodes/started_again_test.py" "${with_worker[@]}" --repeats 20 ;;
+    stalled_disk) python3 "$nodes/stalled_disk_drill.py" "${with_worker[@]}" --stall 60 --repeats 20 --jobs 10 ;;
     chaos) python3 "$nodes/chaos_drill.py" "${with_worker[@]}" --seeds 1:200 --jobs 4 --logs "$out/chaos" ;;
     terminals) python3 "$tests/slurm/rendezvous_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
     unkind) python3 "$tests/slurm/unkind_cluster_test.py" "${programs[@]}" --repeats 10 ;;

@@ -18,7 +18,7 @@ packages=(
   libboost1.81-dev libboost-filesystem1.81-dev libcli11-dev libfmt-dev libspdlog-dev
   nlohmann-json3-dev libarchive-dev libjpeg62-turbo-dev libpng-dev libssl-dev libyaml-cpp-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  iproute2 nftables procps python3
+  e2fsprogs iproute2 nftables procps python3
   slurmctld slurmd slurm-client munge
 )
 torch_packages=(libgloo-dev dataset-fashion-mnist python3-venv)

@@ -35,6 +35,7 @@ void Supervisor::on(const Kill& event, TimePoint now, Effects& out) {
 
 void Supervisor::on(const Spawned& event, TimePoint now, Effects& out) {
   worker(event.local_rank).pid = event.pid;
+  advance(event.local_rank, WorkerInput::kStarted, out);
   step(Input::kSpawned, event, now, out);
 }
 
@@ -49,6 +50,11 @@ void Supervisor::on(const SpawnFailed& event, TimePoint now, Effects& out) {
           .start_error = event.why,
           .can_be_retried = event.can_be_retried},
       out);
+  step(Input::kEnded, event, now, out);
+}
+
+void Supervisor::on(const SpawnCancelled& event, TimePoint now, Effects& out) {
+  advance(event.local_rank, WorkerInput::kReaped, out);
   step(Input::kEnded, event, now, out);
 }
 
@@ -100,7 +106,9 @@ void Supervisor::step(Input input, const Event& event, TimePoint now, Effects& o
     case SupervisorAction::kNothing:
       return;
     case SupervisorAction::kSpawnNext:
-      return spawn(std::get<Spawned>(event).local_rank + 1, out);
+      report_at_.reset();
+      if (!round_.failures.empty()) return;
+      return spawn(std::get<Spawned>(event).local_rank + 1, now, out);
     case SupervisorAction::kJudge:
       return judge(event, now, out);
     case SupervisorAction::kCheckSaved:
@@ -137,7 +145,7 @@ void Supervisor::enter(Phase next, const Event& event, TimePoint now, Effects& o
     case Phase::kRunning:
       round_.began = now;
       std::ranges::fill(workers_, Worker{});
-      return spawn(0, out);
+      return spawn(0, now, out);
     case Phase::kStopping: {
       const auto* const order = std::get_if<StopRound>(&event);  // null: a worker failed
       stop_workers(order == nullptr ? StopRound{} : *order, now, out);
@@ -170,13 +178,17 @@ void Supervisor::enter(Phase next, const Event& event, TimePoint now, Effects& o
       return;
     case Phase::kGivenUp:
       out.emplace_back(GiveUp{
-          .local_ranks = ranks_in(WorkerState::kKilling), .news = news(WorkersState::kStopped)});
+          .local_ranks = ranks_in(WorkerState::kKilling, WorkerState::kKillOnStart),
+          .news = news(WorkersState::kStopped)});
   }
 }
 
 /// One worker at a time: after one that cannot be started the others are not tried.
-void Supervisor::spawn(int local_rank, Effects& out) {
-  if (local_rank < policy_.workers) return advance(local_rank, WorkerInput::kStart, out);
+void Supervisor::spawn(int local_rank, TimePoint now, Effects& out) {
+  if (local_rank < policy_.workers) {
+    report_at_ = now + policy_.quiet_start;
+    return advance(local_rank, WorkerInput::kStart, out);
+  }
   out.emplace_back(news(WorkersState::kRunning));
 }
 
@@ -263,9 +275,16 @@ void Supervisor::sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effec
 
 void Supervisor::report_wait(TimePoint now, Effects& out) {
   report_at_.reset();
+  if (phase_ == Phase::kRunning) {
+    for (const int rank : ranks_in(WorkerState::kStarting, WorkerState::kStarting)) {
+      out.emplace_back(SlowSpawn{.local_rank = rank});
+    }
+    return;
+  }
   std::optional<Duration> kill_in;
   if (deadline_) kill_in = *deadline_ - now;
-  out.emplace_back(Waits{.local_ranks = ranks_in(WorkerState::kStopping), .kill_in = kill_in});
+  auto ranks = ranks_in(WorkerState::kStopping, WorkerState::kStopOnStart);
+  out.emplace_back(Waits{.local_ranks = std::move(ranks), .kill_in = kill_in});
 }
 
 void Supervisor::advance(int local_rank, WorkerInput input, Effects& out) {
@@ -277,6 +296,9 @@ void Supervisor::advance(int local_rank, WorkerInput input, Effects& out) {
       return;
     case WorkerAction::kSpawn:
       out.emplace_back(Spawn{.local_rank = local_rank});
+      return;
+    case WorkerAction::kCancelSpawn:
+      out.emplace_back(CancelSpawn{.local_rank = local_rank});
       return;
     case WorkerAction::kSendStop:
       one.stopped_by_us = true;
@@ -303,10 +325,11 @@ bool Supervisor::none_runs() const {
   });
 }
 
-std::vector<int> Supervisor::ranks_in(WorkerState state) const {
+std::vector<int> Supervisor::ranks_in(WorkerState state, WorkerState or_state) const {
   std::vector<int> ranks;
   for (int rank = 0; rank < policy_.workers; ++rank) {
-    if (workers_[static_cast<std::size_t>(rank)].state == state) ranks.push_back(rank);
+    const WorkerState is = workers_[static_cast<std::size_t>(rank)].state;
+    if (is == state || is == or_state) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -26,6 +26,7 @@ struct SupervisorPolicy {
   Duration grace = std::chrono::seconds(30);          // from the stop signal to SIGKILL
   std::optional<Duration> notice_grace = grace;       // from a notice; none: what Slurm leaves
   Duration quiet_grace = std::chrono::seconds(1);     // until a person is told of the wait
+  Duration quiet_start = std::chrono::seconds(5);     // the same for a worker that is being started
   Duration leftover_grace = std::chrono::seconds(1);  // from SIGTERM to SIGKILL
   // After a success, until leftovers are named: helpers of Python end a moment after their parent.
   Duration leftover_settle = std::chrono::milliseconds(300);
@@ -61,6 +62,9 @@ class Supervisor {
     bool can_be_retried = true;  // false for 126 and 127
     std::string why;
   };
+  struct SpawnCancelled {  // as CancelSpawn asked; no process was made
+    int local_rank = 0;
+  };
   struct Ended {
     int local_rank = 0;
     ProcessEnd end;
@@ -73,11 +77,26 @@ class Supervisor {
     bool is_repeated = false;  // Slurm repeats its signals, and means no more by it
   };
   struct Tick {};  // next_deadline() has passed; an early one is ignored
-  using Event = std::
-      variant<StartRound, StopRound, Kill, Spawned, SpawnFailed, Ended, Alone, Signalled, Tick>;
+  using Event = std::variant<
+      StartRound,
+      StopRound,
+      Kill,
+      Spawned,
+      SpawnFailed,
+      SpawnCancelled,
+      Ended,
+      Alone,
+      Signalled,
+      Tick>;
 
   // What to do about it.
-  struct Spawn {
+  struct Spawn {  // answered by Spawned or SpawnFailed, however long it takes
+    int local_rank = 0;
+  };
+  struct CancelSpawn {  // answered by SpawnCancelled, or as the spawn if there is a process already
+    int local_rank = 0;
+  };
+  struct SlowSpawn {  // a person is to know that a spawn waits for something
     int local_rank = 0;
   };
   struct Send {  // to the worker and its process group
@@ -107,15 +126,16 @@ class Supervisor {
   struct Leftovers {                          // of workers that exited with 0, for a person
     LeftoverMode mode = LeftoverMode::kKill;  // what happens to them from now on
   };
-  using Effect = std::variant<Spawn, Send, Sweep, News, GiveUp, Waits, Leftovers>;
+  using Effect =
+      std::variant<Spawn, CancelSpawn, SlowSpawn, Send, Sweep, News, GiveUp, Waits, Leftovers>;
   using Effects = std::vector<Effect>;
 
   /// REQUIRES: policy.workers >= 1.
   explicit Supervisor(SupervisorPolicy policy);
 
-  /// Advances by one event and appends what follows. REQUIRES: `now` never goes back; Spawned or
-  /// SpawnFailed is the very next event after a Spawn was performed; StartRound comes only in
-  /// kIdle or kKeeping.
+  /// Advances by one event and appends what follows. REQUIRES: `now` never goes back; each
+  /// Spawn has one answer, and the first event after a CancelSpawn was performed is
+  /// SpawnCancelled if nothing was spawned; StartRound comes only in kIdle or kKeeping.
   void apply(const Event& event, TimePoint now, Effects& out);
 
   /// When the next Tick is due, if nothing else happens before.
@@ -165,6 +185,7 @@ class Supervisor {
   void on(const Kill& event, TimePoint now, Effects& out);
   void on(const Spawned& event, TimePoint now, Effects& out);
   void on(const SpawnFailed& event, TimePoint now, Effects& out);
+  void on(const SpawnCancelled& event, TimePoint now, Effects& out);
   void on(const Ended& event, TimePoint now, Effects& out);
   void on(const Alone& event, TimePoint now, Effects& out);
   void on(const Signalled& event, TimePoint now, Effects& out);
@@ -174,7 +195,7 @@ class Supervisor {
   void enter(SupervisorPhase next, const Event& event, TimePoint now, Effects& out);
   void stop_workers(const StopRound& order, TimePoint now, Effects& out);
   void sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effects& out);
-  void spawn(int local_rank, Effects& out);
+  void spawn(int local_rank, TimePoint now, Effects& out);
   void record_end(WorkerFailure end, Effects& out);
   void judge(const Event& event, TimePoint now, Effects& out);
   void check_saved(TimePoint now, Effects& out);
@@ -185,7 +206,7 @@ class Supervisor {
   void advance(int local_rank, WorkerInput input, Effects& out);
   void advance_all(WorkerInput input, Effects& out);
   bool none_runs() const;
-  std::vector<int> ranks_in(WorkerState state) const;
+  std::vector<int> ranks_in(WorkerState state, WorkerState or_state) const;
   News news(WorkersState state) const;
 
   SupervisorPolicy policy_;

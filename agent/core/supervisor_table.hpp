@@ -39,8 +39,8 @@ enum class SupervisorInput : std::uint8_t {
   kStartRound,
   kStopRound,  // from outside, or because a worker's failure ends the round
   kKill,       // from outside, or by a person's second signal
-  kSpawned,
-  kEnded,      // a worker ended, or could not be started
+  kSpawned,    // a worker runs
+  kEnded,      // a worker ended, could not be started, or its start was cancelled
   kLastEnded,  // that was the last one; the supervisor adds it to the input that it follows from
   kAlone,      // no leftover is left
   kSignalled,  // a person, or Slurm, wants the job to end
@@ -48,12 +48,13 @@ enum class SupervisorInput : std::uint8_t {
 };
 
 enum class SupervisorAction : std::uint8_t {
-  kEnter,          // enter the next phase
-  kNothing,        // ignore it, on purpose
-  kBug,            // cannot happen
-  kSpawnNext,      // spawn the next worker; after the last one, report that all run
-  kJudge,          // pick the culprit; it may end the round, as kStopRound or kLastEnded do
-  kCheckSaved,     // after a notice: if this worker has not saved, shorten the grace of the others
+  kEnter,       // enter the next phase
+  kNothing,     // ignore it, on purpose
+  kBug,         // cannot happen
+  kSpawnNext,   // spawn the next worker, unless one has failed; after the last one, report that all
+                // run
+  kJudge,       // pick the culprit; it may end the round, as kStopRound or kLastEnded do
+  kCheckSaved,  // after a notice: if this worker has not saved, shorten the grace of the others
   kShortenGrace,   // after a notice: the workers get the grace of a stop
   kForget,         // enter the next phase without a report: success was reported before
   kApplyLeftover,  // enter after_settling(--leftover)
@@ -80,7 +81,8 @@ constexpr SupervisorPhase after_settling(LeftoverMode mode) {
 /// What follows from an input. Total: every phase answers every input. Ignored on purpose are: what
 /// would end workers while none runs or after it has been ordered; kAlone outside a sweep, as the
 /// second answer to a sweep that was repeated; the first kSignalled while workers run, since an
-/// order to stop follows from outside; kEnded after kGivenUp, which is too late.
+/// order to stop follows from outside; kSpawned once workers are being ended, which the worker's
+/// own table answers; kEnded after kGivenUp, which is too late.
 constexpr SupervisorStep step(SupervisorPhase phase, SupervisorInput input) {
   using enum SupervisorPhase;
   using enum SupervisorAction;
@@ -90,35 +92,46 @@ constexpr SupervisorStep step(SupervisorPhase phase, SupervisorInput input) {
       {  kRunning,    kNothing,      kNothing,      kBug,       kBug,        kBug,          kNothing,         kNothing,   kBug          },  // kIdle
       {  kClearing,   kNothing,      kNothing,      kBug,       kBug,        kBug,          {kIdle, kForget}, kNothing,   kBug          },  // kKeeping
       {  kBug,        kStopping,     kKilling,      kSpawnNext, kJudge,      kSettling,     kNothing,         kNothing,   kJudge        },  // kRunning
-      {  kBug,        kShortenGrace, kKilling,      kBug,       kCheckSaved, kSweeping,     kNothing,         kNothing,   kKilling      },  // kStopping
-      {  kBug,        kNothing,      kNothing,      kBug,       kCheckSaved, kSweepKilling, kNothing,         kNothing,   kGivenUp      },  // kKilling
+      {  kBug,        kShortenGrace, kKilling,      kNothing,   kCheckSaved, kSweeping,     kNothing,         kNothing,   kKilling      },  // kStopping
+      {  kBug,        kNothing,      kNothing,      kNothing,   kCheckSaved, kSweepKilling, kNothing,         kNothing,   kGivenUp      },  // kKilling
       {  kBug,        kSweeping,     kSweepKilling, kBug,       kBug,        kBug,          kIdle,            kSweeping,  kApplyLeftover},  // kSettling
       {  kBug,        kSweeping,     kSweepKilling, kBug,       kBug,        kBug,          kIdle,            kSweeping,  kSweeping     },  // kWaiting
       {  kBug,        kNothing,      kSweepKilling, kBug,       kBug,        kBug,          kIdle,            kNothing,   kSweepKilling },  // kSweeping
       {  kBug,        kNothing,      kNothing,      kBug,       kBug,        kBug,          kIdle,            kNothing,   kGivenUp      },  // kSweepKilling
       {  kBug,        kSweepKilling, kSweepKilling, kBug,       kBug,        kBug,          kRunning,         kNothing,   kGivenUp      },  // kClearing
-      {  kBug,        kNothing,      kNothing,      kBug,       kNothing,    kBug,          kNothing,         kNothing,   kBug          },  // kGivenUp
+      {  kBug,        kNothing,      kNothing,      kNothing,   kNothing,    kBug,          kNothing,         kNothing,   kBug          },  // kGivenUp
   };
   // clang-format on
   return kTable[static_cast<std::size_t>(phase)][static_cast<std::size_t>(input)];
 }
 
 enum class WorkerState : std::uint8_t {
-  kIdle,      // not started in this round
-  kRunning,   // started; may have ended unnoticed
-  kStopping,  // was sent the stop signal, has its grace
-  kKilling,   // was sent SIGKILL
-  kExited,    // ended, and its status is known
+  kIdle,         // not started in this round
+  kStarting,     // its files are being opened, or its program: either may wait for a disk
+  kStopOnStart,  // the same, and once it runs, it gets the stop signal
+  kKillOnStart,  // the same, and once it runs, it gets SIGKILL
+  kRunning,      // started; may have ended unnoticed
+  kStopping,     // was sent the stop signal, has its grace
+  kKilling,      // was sent SIGKILL
+  kExited,       // ended, and its status is known
 };
 
 enum class WorkerInput : std::uint8_t {
-  kStart,   // begin a round
-  kStop,    // the round is over
-  kKill,    // the grace is over, or there is none
-  kReaped,  // the kernel reported how it ended, or it could not be started
+  kStart,    // begin a round
+  kStarted,  // its program runs
+  kStop,     // the round is over
+  kKill,     // the grace is over, or there is none
+  kReaped,   // the kernel reported how it ended, or it was never started
 };
 
-enum class WorkerAction : std::uint8_t { kNothing, kSpawn, kSendStop, kSendKill, kBug };
+enum class WorkerAction : std::uint8_t {
+  kNothing,
+  kSpawn,
+  kCancelSpawn,  // answered like a spawn, at once if no process has been made yet
+  kSendStop,
+  kSendKill,
+  kBug
+};
 
 struct WorkerStep {
   // No default constructor: a missing cell or row of the table does not compile.
@@ -127,8 +140,8 @@ struct WorkerStep {
   WorkerAction action;
 };
 
-inline constexpr std::size_t kWorkerStates = 5;
-inline constexpr std::size_t kWorkerInputs = 4;
+inline constexpr std::size_t kWorkerStates = 8;
+inline constexpr std::size_t kWorkerInputs = 5;
 
 /// What follows from an input. Total: every state answers every input.
 constexpr WorkerStep step(WorkerState state, WorkerInput input) {
@@ -136,12 +149,15 @@ constexpr WorkerStep step(WorkerState state, WorkerInput input) {
   using enum WorkerAction;
   // clang-format off
   constexpr WorkerStep kTable[kWorkerStates][kWorkerInputs] = {
-      // kStart            kStop                   kKill                   kReaped
-      {{kRunning, kSpawn}, {kIdle, kNothing},      {kIdle, kNothing},      {kIdle, kBug}},       // kIdle
-      {{kRunning, kBug},   {kStopping, kSendStop}, {kKilling, kSendKill},  {kExited, kNothing}},  // kRunning
-      {{kStopping, kBug},  {kStopping, kNothing},  {kKilling, kSendKill},  {kExited, kNothing}},  // kStopping
-      {{kKilling, kBug},   {kKilling, kNothing},   {kKilling, kNothing},   {kExited, kNothing}},  // kKilling
-      {{kRunning, kSpawn}, {kExited, kNothing},    {kExited, kNothing},    {kExited, kBug}},     // kExited
+      // kStart              kStarted                kStop                         kKill                         kReaped
+      {{kStarting, kSpawn},  {kIdle, kBug},          {kIdle, kNothing},            {kIdle, kNothing},            {kIdle, kBug}},        // kIdle
+      {{kStarting, kBug},    {kRunning, kNothing},   {kStopOnStart, kCancelSpawn}, {kKillOnStart, kCancelSpawn}, {kExited, kNothing}},  // kStarting
+      {{kStopOnStart, kBug}, {kStopping, kSendStop}, {kStopOnStart, kNothing},     {kKillOnStart, kNothing},     {kExited, kNothing}},  // kStopOnStart
+      {{kKillOnStart, kBug}, {kKilling, kSendKill},  {kKillOnStart, kNothing},     {kKillOnStart, kNothing},     {kExited, kNothing}},  // kKillOnStart
+      {{kRunning, kBug},     {kRunning, kBug},       {kStopping, kSendStop},       {kKilling, kSendKill},        {kExited, kNothing}},  // kRunning
+      {{kStopping, kBug},    {kStopping, kBug},      {kStopping, kNothing},        {kKilling, kSendKill},        {kExited, kNothing}},  // kStopping
+      {{kKilling, kBug},     {kKilling, kBug},       {kKilling, kNothing},         {kKilling, kNothing},         {kExited, kNothing}},  // kKilling
+      {{kStarting, kSpawn},  {kExited, kBug},        {kExited, kNothing},          {kExited, kNothing},          {kExited, kBug}},      // kExited
   };
   // clang-format on
   return kTable[static_cast<std::size_t>(state)][static_cast<std::size_t>(input)];

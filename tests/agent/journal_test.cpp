@@ -99,10 +99,12 @@ TEST_F(JournalTest, AbandonsADiskThatDoesNotRespond) {
 
 TEST_F(JournalTest, ReportsInOrderWhateverIsReadBefore) {
   const auto journal = open();
-  journal->post([] {
-    std::this_thread::sleep_for(10ms);  // reads a disk
-    report_lines("====\njournal_test: failed\n  next: nothing\n");
-  });
+  journal->report_read(
+      [] {
+        std::this_thread::sleep_for(10ms);  // reads a disk
+        return std::string("====\njournal_test: failed\n  next: nothing\n");
+      },
+      [] { return std::string("the disk does not respond\n"); });
   journal->report("the job ends");
   journal->report_lines("");
   journal->report_lines("{}\n");
@@ -111,9 +113,23 @@ TEST_F(JournalTest, ReportsInOrderWhateverIsReadBefore) {
       reported_, "====\njournal_test: failed\n  next: nothing\njournal_test: the job ends\n{}\n");
 }
 
+TEST_F(JournalTest, ReportsThoughTheDiskDoesNotRespond) {
+  const auto disk = std::make_shared<std::promise<void>>();
+  const auto journal = open();
+  journal->post([answer = disk->get_future().share()] { answer.wait(); });
+  journal->report_read(
+      [] { return std::string("read\n"); },
+      [] { return std::string("failed; the disk does not respond\n"); });
+  journal->report("the job restarts");
+  EXPECT_FALSE(journal->flush(Clock::now() + 4s));
+  EXPECT_EQ(reported_, "failed; the disk does not respond\njournal_test: the job restarts\n");
+  disk->set_value();
+}
+
 TEST_F(JournalTest, StillReportsIfNoFileCanBeWritten) {
   path_ = room_ / "no" / "such" / "directory";
   const auto journal = open();
+  EXPECT_TRUE(journal->flush(Clock::now() + 60s));
   EXPECT_THAT(reported_, testing::StartsWith("journal_test: cannot write "));
   EXPECT_THAT(reported_, testing::EndsWith("; no more events are recorded\n"));
   reported_.clear();

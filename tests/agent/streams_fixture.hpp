@@ -80,15 +80,24 @@ class StreamsTest : public testing::Test {
   ~StreamsTest() override { std::filesystem::remove_all(room_); }
 
   void open() {
-    auto opened = Streams::open(plan_, *consoles_);
+    auto directory = open_launch_directory(plan_.streams, plan_.run_id, own_umask());
+    ASSERT_TRUE(directory) << directory.error().detail;
+    auto opened = Streams::open(plan_, *std::move(directory), *consoles_);
     ASSERT_TRUE(opened) << opened.error().detail;
     streams_ = std::move(*opened);
+  }
+
+  /// The streams of a new worker.
+  Result<WorkerStreams> attach(const WorkerId& worker) {
+    auto order = streams_->order(worker);
+    if (!order) return order.error();
+    return open_streams(*std::move(order));
   }
 
   /// Starts a process that runs `body` with the worker's streams and then ends with 0.
   template <class Body>
   pid_t start(const WorkerId& worker, Body body) {
-    auto attached = streams_->attach(worker);
+    auto attached = attach(worker);
     EXPECT_TRUE(attached);
     if (!attached) return -1;
     const pid_t pid = ::fork();
@@ -117,7 +126,7 @@ class StreamsTest : public testing::Test {
   void finish() {
     streams_->finish(Clock::now() + 60s);
     EXPECT_THAT(consoles_->flush(60s), testing::IsEmpty());
-    streams_->tidy_up(true);
+    remove_launch_directory(streams_->removable(true));
   }
 
   std::filesystem::path log(const WorkerId& worker, const char* name) const {
@@ -135,7 +144,7 @@ class StreamsTest : public testing::Test {
   std::filesystem::path room_ = std::filesystem::temp_directory_path() /
                                 ("ddprun_streams_test_" + std::to_string(::getpid()));
   LaunchPlan plan_;
-  std::unique_ptr<Consoles> consoles_ = Consoles::create().value();
+  std::unique_ptr<Consoles> consoles_ = std::make_unique<Consoles>();
   std::unique_ptr<Streams> streams_;
 };
 

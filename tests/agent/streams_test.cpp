@@ -53,9 +53,10 @@ TEST_F(StreamsTest, LayOutTheirDirectoryAsTorchrunDoes) {
   open();
   EXPECT_EQ(streams_->directory().parent_path(), room_ / "logs");
   EXPECT_TRUE(streams_->directory().filename().string().starts_with("job_"));
-  const auto attached = streams_->attach({.attempt = 2, .local_rank = 13, .rank = 29});
-  ASSERT_TRUE(attached);
-  EXPECT_EQ(attached->error_file, streams_->directory() / "attempt_2" / "13" / "error.json");
+  constexpr WorkerId kWorker{.attempt = 2, .local_rank = 13, .rank = 29};
+  ASSERT_TRUE(attach(kWorker));
+  EXPECT_EQ(
+      streams_->error_file_of(kWorker), streams_->directory() / "attempt_2" / "13" / "error.json");
   EXPECT_TRUE(std::filesystem::exists(streams_->directory() / "attempt_2" / "13" / "stdout.log"));
   EXPECT_TRUE(std::filesystem::exists(streams_->directory() / "attempt_2" / "13" / "stderr.log"));
 }
@@ -194,7 +195,7 @@ TEST_F(StreamsTest, LeaveStdoutToAWorkerThatHasItForItself) {
     plan_.workers = filtered ? 2 : 1;
     if (filtered) plan_.streams.console_ranks = {0};
     open();
-    const auto attached = streams_->attach(kFirst);
+    const auto attached = attach(kFirst);
     ASSERT_TRUE(attached);
     EXPECT_FALSE(attached->out);
   }
@@ -281,10 +282,10 @@ TEST_F(StreamsTest, MakeNoFileWhenLogsGoToDevNull) {
   plan_.streams.all = kTee;
   open();
   const auto captured = capture(2, "stderr");
-  const auto attached = streams_->attach(kFirst);
+  const auto attached = attach(kFirst);
   ASSERT_TRUE(attached);
   EXPECT_FALSE(attached->out);
-  EXPECT_EQ(attached->error_file, "");
+  EXPECT_EQ(streams_->error_file_of(kFirst), "");
   EXPECT_EQ(streams_->directory(), "");
   EXPECT_FALSE(std::filesystem::exists(room_ / "logs"));
 }
@@ -295,13 +296,13 @@ TEST_F(StreamsTest, RemoveTheirOwnDirectoryAfterSuccessOnlyIfItHoldsNoLog) {
   open();
   const auto without_logs = streams_->directory();
   EXPECT_TRUE(without_logs.parent_path().filename().string().starts_with("torchelastic_"));
-  ASSERT_TRUE(streams_->attach(kFirst));
+  ASSERT_TRUE(attach(kFirst));
   finish();
   EXPECT_FALSE(std::filesystem::exists(without_logs.parent_path()));
 
   plan_.streams.all = kRedirect;
   open();
-  ASSERT_TRUE(streams_->attach(kFirst));
+  ASSERT_TRUE(attach(kFirst));
   finish();
   EXPECT_TRUE(std::filesystem::exists(log(kFirst, "stdout.log")));
   ::unsetenv("TMPDIR");
@@ -310,7 +311,7 @@ TEST_F(StreamsTest, RemoveTheirOwnDirectoryAfterSuccessOnlyIfItHoldsNoLog) {
 TEST_F(StreamsTest, NameADirectoryThatCannotBeMade) {
   const Descriptor file(::open((room_ / "file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   plan_.streams.log_directory = room_ / "file" / "logs";
-  const auto opened = Streams::open(plan_, *consoles_);
+  const auto opened = open_launch_directory(plan_.streams, plan_.run_id, own_umask());
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().detail, HasSubstr((room_ / "file" / "logs").string()));
 }

@@ -1,10 +1,10 @@
-// A supervisor with random workers: they end well or badly, ignore signals, leave processes behind,
-// while rounds are stopped from outside, leases run out, and a person presses Ctrl-C now and then.
-// These must hold in every order of events:
+// A supervisor with random workers: they start at once or late, end well or badly, ignore signals,
+// leave processes behind, while rounds are stopped from outside, leases run out, and a person
+// presses Ctrl-C now and then. These must hold in every order of events:
 //
 //   R2  a worker starts, and the end of a round is reported, only when no process of it is left
 //   R6  success is reported only if every worker of the round exited with 0, without being told to
-//   R8  after Kill everything is dead within the time of one kill
+//   R8  after Kill everything is dead within the time of one kill, and of a start under way
 //   with every --leftover: what is kept is gone before the next round's first worker starts;
 //   and each round is reported as running at most once, as failed at most once, and as over once,
 //   within a bounded time after the last worker's end or the person's last signal
@@ -33,6 +33,8 @@ using namespace std::chrono_literals;
 constexpr int kSeeds = 3000;
 constexpr int kRounds = 4;
 constexpr int kStepsMax = 10'000;
+/// Longer than a process needs that is being made when its start is cancelled.
+constexpr Duration kSpawnAfterCancel = 3s;
 
 class World {
  public:
@@ -65,6 +67,10 @@ class World {
   struct LeftoverEnds {
     int incarnation = 0;
   };
+  struct SpawnEnds {
+    int local_rank = 0;
+    int spawn = 0;
+  };
   struct CtrlC {};
   struct Stopped {
     int round = 0;
@@ -72,7 +78,7 @@ class World {
   struct LeaseOver {
     int round = 0;
   };
-  using Event = std::variant<WorkerEnds, LeftoverEnds, CtrlC, Stopped, LeaseOver>;
+  using Event = std::variant<WorkerEnds, LeftoverEnds, SpawnEnds, CtrlC, Stopped, LeaseOver>;
 
   SupervisorPolicy policy() {
     SupervisorPolicy policy;
@@ -117,7 +123,8 @@ class World {
     at_.erase(at_.begin());
     now_ = std::max(now_, TimePoint(when));
     std::visit([this](const auto& happens) { happen(happens); }, what);
-    EXPECT_TRUE(!is_killed_ || over_ || now_ <= killed_at_ + 10ms) << "R8";
+    const Duration start = was_starting_when_killed_ ? kSpawnAfterCancel : Duration();
+    EXPECT_TRUE(!is_killed_ || over_ || now_ <= killed_at_ + start + 10ms) << "R8";
   }
 
   void happen(const WorkerEnds& worker) {
@@ -132,6 +139,9 @@ class World {
     leftovers_.erase(leftover.incarnation);
     tell_if_alone();
   }
+  void happen(const SpawnEnds& spawn) {
+    if (spawn.spawn == starting_) spawned(spawn.local_rank);
+  }
   void happen(const CtrlC& /*pressed*/) { feed(Supervisor::Signalled{.signal = SIGINT}); }
   void happen(const Stopped& order) {
     if (order.round == round_) feed(Supervisor::StopRound{.signal = SIGTERM});
@@ -140,6 +150,7 @@ class World {
     if (order.round != round_ || over_) return;
     is_killed_ = true;
     killed_at_ = now_;
+    was_starting_when_killed_ = starting_ != 0;
     feed(Supervisor::Kill{});
   }
 
@@ -175,20 +186,46 @@ class World {
   void perform(const Supervisor::Spawn& effect) {
     EXPECT_FALSE(over_) << "R2";
     EXPECT_FALSE(is_killed_) << "R8";
+    EXPECT_EQ(starting_, 0) << "one worker at a time";
     for (const auto& [incarnation, ignores] : leftovers_) {
       EXPECT_GT(incarnation, incarnations_before_) << "R2";
     }
-    alive_[effect.local_rank] = ++incarnations_;
+    starting_ = ++spawns_;
+    if (roll(0, 2) != 0) return spawned(effect.local_rank);
+    const SpawnEnds ends{.local_rank = effect.local_rank, .spawn = starting_};
+    at_.emplace((now_ + seconds_between(0, 30)).time_since_epoch(), ends);
+  }
+
+  /// It waits for a disk, and makes no process any more, or is making one.
+  void perform(const Supervisor::CancelSpawn& effect) {
+    EXPECT_NE(starting_, 0) << "it was answered";
+    if (roll(0, 1) == 0) {
+      starting_ = 0;
+      queue_.push_front(Supervisor::SpawnCancelled{.local_rank = effect.local_rank});
+      return;
+    }
+    const SpawnEnds ends{.local_rank = effect.local_rank, .spawn = starting_};
+    at_.emplace((now_ + seconds_between(0, 2)).time_since_epoch(), ends);
+  }
+
+  void perform(const Supervisor::SlowSpawn& /*effect*/) { EXPECT_NE(starting_, 0); }
+
+  void spawned(int local_rank) {
+    starting_ = 0;
+    if (roll(0, 20) == 0) {
+      return feed(Supervisor::SpawnFailed{.local_rank = local_rank, .exit_status = 75, .why = ""});
+    }
+    alive_[local_rank] = ++incarnations_;
     const int fate = roll(0, 6);  // 5 and 6 are bad ends
     const ProcessEnd end{.code = fate == 5 ? 3 : 0, .signal = fate == 6 ? SIGSEGV : 0};
-    schedule(effect.local_rank, seconds_between(0, 60), end);
+    schedule(local_rank, seconds_between(0, 60), end);
     if (roll(0, 4) == 0) {
       leftovers_.insert({++incarnations_, roll(0, 2) == 0});
       const LeftoverEnds by_itself{.incarnation = incarnations_};
       if (roll(0, 2) == 0)
         at_.emplace((now_ + seconds_between(0, 120)).time_since_epoch(), by_itself);
     }
-    feed(Supervisor::Spawned{.local_rank = effect.local_rank, .pid = incarnations_});
+    feed(Supervisor::Spawned{.local_rank = local_rank, .pid = incarnations_});
   }
 
   void schedule(int local_rank, Duration after, ProcessEnd end) {
@@ -221,7 +258,7 @@ class World {
 
   void perform(const Supervisor::Waits& waits) {
     for (const int rank : waits.local_ranks) {
-      EXPECT_NE(alive_[rank], 0) << "it waits for nobody";
+      EXPECT_TRUE(alive_[rank] != 0 || starting_ != 0) << "it waits for nobody";
     }
   }
 
@@ -256,6 +293,8 @@ class World {
   bool sweeping_ = false;
   std::map<int, int> alive_;       // local rank → incarnation; 0: not running
   std::map<int, bool> leftovers_;  // incarnation → ignores SIGTERM
+  int spawns_ = 0;
+  int starting_ = 0;  // the spawn that is under way; 0: none
   int incarnations_ = 0;
   int incarnations_before_ = 0;  // this round
   int round_ = 0;
@@ -265,6 +304,7 @@ class World {
   int told_failed_ = 0;
   bool is_killed_ = false;
   TimePoint killed_at_;
+  bool was_starting_when_killed_ = false;
 };
 
 TEST(SupervisorSim, HoldsItsRulesHoweverTheDiceFall) {

@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +77,11 @@ class Node {
     now_ += time;
     feed(Supervisor::Tick{});
   }
+  void starts_slowly(int local_rank) { starts_slowly_.insert(local_rank); }
+  void spawned(int local_rank) {
+    feed(Supervisor::Spawned{.local_rank = local_rank, .pid = 100 * round_ + local_rank});
+  }
+  void cancelled(int local_rank) { feed(Supervisor::SpawnCancelled{.local_rank = local_rank}); }
   void cannot_start(int local_rank, int status = 127) { refused_.emplace(local_rank, status); }
 
   /// What was done since the last call.
@@ -111,7 +117,14 @@ class Node {
           .why = for_now ? "no process" : "no such file"});
       return;
     }
-    feed(Supervisor::Spawned{.local_rank = rank, .pid = 100 * round_ + rank});
+    if (starts_slowly_.contains(rank)) return;
+    spawned(rank);
+  }
+  void perform(const Supervisor::CancelSpawn& effect) {
+    done_.push_back(fmt::format("cancel {}", effect.local_rank));
+  }
+  void perform(const Supervisor::SlowSpawn& effect) {
+    done_.push_back(fmt::format("{} starts slowly", effect.local_rank));
   }
   void perform(const Supervisor::Send& effect) {
     done_.push_back(fmt::format("{} to {}", signal_name(effect.signal), effect.local_rank));
@@ -149,6 +162,7 @@ class Node {
   int round_ = 0;
   std::vector<std::string> done_;
   Supervisor::News news_;
+  std::set<int> starts_slowly_;
   std::map<int, int> refused_;  // local ranks that cannot be started, and the status
 };
 
@@ -170,6 +184,80 @@ Node running() {
   node.start();
   node.did();
   return node;
+}
+
+TEST(Supervisor, TellsAPersonThatAStartWaitsForADisk) {
+  Node node(two_workers());
+  node.starts_slowly(1);
+  node.start();
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1"}));
+  EXPECT_EQ(node.due_in(), 5s);
+  node.pass(5s);
+  EXPECT_EQ(node.did(), Arguments{"1 starts slowly"});
+  EXPECT_EQ(node.due_in(), std::nullopt);  // once
+  node.spawned(1);
+  EXPECT_EQ(node.did(), Arguments{"running"});
+}
+
+TEST(Supervisor, DoesNotWaitForAStartThatMadeNoProcessWhenTheRoundIsStopped) {
+  Node node(two_workers());
+  node.starts_slowly(1);
+  node.start();
+  node.stop();
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "SIGTERM to 0", "cancel 1"}));
+  node.cancelled(1);
+  node.ends(0, killed_by(SIGTERM));
+  EXPECT_EQ(node.did(), Arguments{"sweep SIGTERM"});
+  node.alone();
+  EXPECT_EQ(node.did(), Arguments{"stopped"});
+}
+
+TEST(Supervisor, StopsAWorkerWhoseProcessWasBeingMadeWhenTheRoundWasStopped) {
+  Node node(two_workers());
+  node.starts_slowly(0);
+  node.start();
+  node.stop(SIGINT);
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "cancel 0"}));
+  node.spawned(0);
+  EXPECT_EQ(node.did(), Arguments{"SIGINT to 0"});
+  node.kill();
+  EXPECT_EQ(node.did(), Arguments{"SIGKILL to 0"});
+}
+
+TEST(Supervisor, KillsAWorkerWhoseProcessWasBeingMadeWhenTheLeaseWasOver) {
+  Node node(two_workers());
+  node.starts_slowly(0);
+  node.start();
+  node.stop();
+  node.kill();
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "cancel 0"}));
+  node.spawned(0);
+  EXPECT_EQ(node.did(), Arguments{"SIGKILL to 0"});
+}
+
+TEST(Supervisor, GivesUpOnAStartThatNeitherEndsNorIsCancelled) {  // exec waits for a disk
+  Node node(two_workers());
+  node.starts_slowly(0);
+  node.start();
+  node.kill();
+  node.pass(5s);
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "cancel 0", "give up on 1"}));
+  node.spawned(0);
+  EXPECT_EQ(node.did(), Arguments{"SIGKILL to 0"});
+}
+
+TEST(Supervisor, StartsNoFurtherWorkerOnceOneHasFailed) {
+  SupervisorPolicy policy = two_workers();
+  policy.workers = 3;
+  Node node(policy);
+  node.starts_slowly(1);
+  node.start();
+  node.ends(0, exited(kExitTryAgain));  // it lost a peer, whose node says more soon
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "failed"}));
+  node.spawned(1);
+  EXPECT_EQ(node.did(), Arguments{});
+  node.stop();
+  EXPECT_EQ(node.did(), Arguments{"SIGTERM to 1"});
 }
 
 TEST(Supervisor, StartsInLocalRankOrderAndSucceedsWhenAllExitedWithZero) {  // R6
