@@ -137,7 +137,7 @@ std::int64_t WorkerGroup::start_too(
 /// By its pidfd, so that of two deaths the earlier one is the first to be seen.
 asio::awaitable<void> WorkerGroup::watch(pid_t pid, PidFd pidfd) {
   const auto [error] = co_await pidfd.async_wait(PidFd::wait_read, kTuple);
-  if (!error && before_deaths_) before_deaths_();
+  if (!error && callbacks_.before_deaths) callbacks_.before_deaths();
   // reap() may have been here before; then the number is nobody's, or a stranger's.
   const bool is_ours = std::ranges::find(pids_, pid) != pids_.end();
   int wait_status = 0;

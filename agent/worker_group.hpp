@@ -44,6 +44,7 @@ class WorkerGroup {
     // `leaves_group`: others of its process group live on.
     std::function<void(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group)> ended;
     std::function<void()> alone;  // after sweep(): nothing descends from this process any more
+    std::function<void()> before_deaths;  // to look at what came before a death; may be empty
   };
 
   /// `plan`, `streams`, `starter` and `tasks` outlive the group, which watches its workers in
@@ -60,7 +61,7 @@ class WorkerGroup {
   void set_callbacks(Callbacks callbacks) { callbacks_ = std::move(callbacks); }
 
   /// `look` is called before a death is looked at, for what came before it.
-  void before_deaths(std::function<void()> look) { before_deaths_ = std::move(look); }
+  void before_deaths(std::function<void()> look) { callbacks_.before_deaths = std::move(look); }
 
   /// Descriptors that every worker started from here on holds.
   void hand_down(std::vector<int> descriptors) { handed_down_ = std::move(descriptors); }
@@ -119,7 +120,6 @@ class WorkerGroup {
   WorkerStarter& starter_;
   TaskScope& tasks_;
   Callbacks callbacks_;
-  std::function<void()> before_deaths_;
   std::vector<pid_t> pids_;    // by local rank; 0: not running
   std::int64_t starting_ = 0;  // the newest order to start a worker
   std::map<pid_t, std::function<void(ProcessEnd)>> others_;

@@ -61,6 +61,25 @@ TEST_F(StreamsTest, LayOutTheirDirectoryAsTorchrunDoes) {
   EXPECT_TRUE(std::filesystem::exists(streams_->directory() / "attempt_2" / "13" / "stderr.log"));
 }
 
+TEST_F(StreamsTest, DoNotWaitForTheStuckDiskOfAnotherWorker) {
+  plan_.streams.all = kTeeOut;
+  plan_.streams.console_ranks = {7};
+  open();
+  constexpr WorkerId kSecond{.attempt = 0, .local_rank = 1, .rank = 1};
+  // A FIFO that nobody reads takes 64 KiB, and then nothing, as a disk that does not respond.
+  const auto stuck = log(kFirst, "stdout.log");
+  std::filesystem::create_directories(stuck.parent_path());
+  ASSERT_EQ(::mkfifo(stuck.c_str(), 0600), 0);
+  Descriptor reader(::open(stuck.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const std::string much(3 * kMegabyte, 'x');
+  const pid_t waiting = start(kFirst, [&] { print(1, much); });
+  run(kSecond, [&] { print(1, much); });
+  streams_->finish(Clock::now() + 2s);
+  EXPECT_EQ(content_of(log(kSecond, "stdout.log")).size(), much.size());
+  ::kill(waiting, SIGKILL);
+  wait(waiting);
+}
+
 TEST_F(StreamsTest, KeepTheLastLineBeforeASigkillInARedirectedLog) {
   plan_.streams.all = kRedirect;
   open();
