@@ -297,6 +297,18 @@ class Run:
 
 
 class StalledDisk(unittest.TestCase):
+    def test_a_signal_ends_a_launch_whose_log_directory_cannot_be_made(self):
+        with Disk() as disk:
+            disk.freeze()
+            job = subprocess.Popen(
+                [options.ddprun, "--standalone", "--log-dir", disk.path, "--no-python", "true"],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
+            with job.stdout as said:
+                self.assertIn("does not respond", said.readline())
+                job.send_signal(signal.SIGINT)
+                self.assertEqual(128 + signal.SIGINT, job.wait(PATIENCE_S))
+
     def test_a_stalled_log_disk_costs_no_lease_no_agent_and_no_status(self):
         points = [point for point in POINTS if point in options.points]
         runs = [Run(*case) for case in itertools.product(points, (0, 1), range(options.repeats))]

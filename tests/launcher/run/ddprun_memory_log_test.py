@@ -90,7 +90,9 @@ def processor_s():
 
 
 def child_of(pid):
-    (child,) = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    # Of whichever thread: the agent has one that starts workers.
+    (child,) = (child for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+                for child in (task / "children").read_text().split())
     return int(child)
 
 
