@@ -220,7 +220,7 @@ int Agent::wind_up(int status) {
   if (sampler_) sampler_->finish(end_by);
   streams_->finish(end_by);
   if (stopped_by_ != 0 && !end_is_reported_) journal_->report(end_text(status));
-  bool disk_responds = journal_->flush(std::max(end_by, Clock::now() + kLastDiskPatience));
+  bool disk_responds = journal_->flush(std::max(end_by, Clock::now()) + kLastDiskPatience);
   for (const int stuck : consoles_.flush(kEndPatience)) {
     JournalEntry lost = workers_.entry("output_lost");
     lost.text = stuck == STDOUT_FILENO ? "stdout" : "stderr";
