@@ -28,6 +28,7 @@ using namespace std::chrono_literals;
 
 /// At the end, after the workers' output, which may have taken all of kEndPatience.
 constexpr auto kLastDiskPatience = 250ms;
+constexpr auto kWaitsAfterStop = 1s;
 constexpr auto kInterfacePatience = 250ms;  // with a slow name service, before the rendezvous
 
 /// Different in each launch.
@@ -386,6 +387,16 @@ void Agent::begin_sampling() {
 
 void Agent::perform(const effects::StopWorkers& effect) {
   workers_.stop(effect.order, plan_.shares_console && node_.coordinator() == nullptr);
+  if (effect.order.culprit && effect.order.notice == 0) tasks_.spawn(end_waits(effect.order.round));
+}
+
+/// A worker that waits in the store for one that has failed, as in init_process_group, does not
+/// even run Python's handler of SIGTERM: it waits until its grace is over. One that has no handler
+/// has ended before this.
+asio::awaitable<void> Agent::end_waits(RoundId of) {
+  Timer stopped(co_await asio::this_coro::executor, Clock::now() + kWaitsAfterStop);
+  co_await stopped.async_wait(kTuple);
+  if (workers_.round() == of) network_->end_waits();
 }
 
 void Agent::perform(const effects::KillWorkers& effect) {

@@ -100,6 +100,7 @@ class Agent {
   asio::awaitable<void> run_job(std::string unfit);
   asio::awaitable<std::string> check_node();
   asio::awaitable<void> keep_time();
+  asio::awaitable<void> end_waits(RoundId of);
   Result<void> open_fence();
   Result<void> open_timers();
   int wind_up(int status);

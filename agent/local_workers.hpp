@@ -102,6 +102,8 @@ class LocalWorkers {
   bool keeps_leftovers() const { return supervisor_.keeps_leftovers(); }
   /// A person knows why the job ends.
   bool has_reported_end() const { return reporter_.has_reported_end(); }
+  /// The present round, or the last one.
+  RoundId round() const { return place_.round.round; }
   /// The leader's endpoint in the present round.
   const Endpoint& master() const { return place_.round.master; }
 

@@ -404,6 +404,10 @@ void RendezvousNetwork::begin_store(const effects::BeginStore& effect) {
   server_->begin_round(std::move(access));
 }
 
+void RendezvousNetwork::end_waits() {
+  if (server_) server_->close_waiting();
+}
+
 /// Another node on this machine may connect through the loopback, which no third node can use.
 void RendezvousNetwork::learn_own_address(const effects::BeginStore& effect) {
   for (const auto& node : effect.nodes) {

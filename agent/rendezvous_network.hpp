@@ -64,6 +64,8 @@ class RendezvousNetwork {
   void close(const effects::Close& effect);
   void open_line(const effects::OpenLine& effect);
   void probe_lines(const effects::ProbeLines& effect);
+  /// Workers that wait in the store, if it is here, are told that nothing will come.
+  void end_waits();
   void begin_store(const effects::BeginStore& effect);
 
   /// Lets agents of this job that are started on this machine find this node, unless it is the only

@@ -44,7 +44,7 @@ class WorkerGroup {
     // `leaves_group`: others of its process group live on.
     std::function<void(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group)> ended;
     std::function<void()> alone;  // after sweep(): nothing descends from this process any more
-    std::function<void()> before_deaths;  // to look at what came before a death; may be empty
+    std::function<void()> before_deaths = nullptr;  // to look at what came before a death
   };
 
   /// `plan`, `streams`, `starter` and `tasks` outlive the group, which watches its workers in

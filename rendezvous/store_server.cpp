@@ -138,6 +138,15 @@ void StoreServer::begin_round(StoreAccess access) {
   expire_backlog();
 }
 
+void StoreServer::close_waiting() {
+  for (const Link id : store_->waiting()) {
+    StoreLink& link = *links_.at(id);
+    static_cast<void>(link.send());
+    link.shut();
+    close(link);
+  }
+}
+
 // A connection that nobody has accepted yet was opened in the earlier round too. Who it is shows in
 // its first bytes: only a store client is of that round.
 void StoreServer::expire_backlog() {

@@ -88,6 +88,10 @@ class StoreServer {
   /// `access` holds from here on.
   void begin_round(StoreAccess access);
 
+  /// Closes the connection of every client that waits for a key or in a barrier: what it waits for
+  /// will not come.
+  void close_waiting();
+
   /// Connections that are open now.
   std::size_t connections() const { return links_.size(); }
   const Store& store() const { return *store_; }

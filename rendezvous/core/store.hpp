@@ -42,6 +42,9 @@ class Store {
   /// The connection is gone: later writes are not spent on it.
   void lost(Link link) { waits_.drop(link); }
 
+  /// Links in a WAIT or BARRIER.
+  std::vector<Link> waiting() const { return waits_.links(); }
+
   std::size_t keys() const { return keys_.size(); }
   std::size_t queue_items() const { return queue_items_; }
   std::size_t registrations() const { return waits_.registrations(); }

@@ -110,4 +110,13 @@ void StoreWaits::shrink() {
   waits_.rehash(0);
 }
 
+std::vector<Link> StoreWaits::links() const {
+  std::vector<Link> links;
+  links.reserve(waits_.size());
+  for (const auto& [link, wait] : waits_) {
+    links.push_back(link);
+  }
+  return links;
+}
+
 }  // namespace ddprun

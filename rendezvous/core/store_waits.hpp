@@ -64,6 +64,9 @@ class StoreWaits {
   /// Releases the memory of tables that have become much too large.
   void shrink();
 
+  /// Those that wait.
+  std::vector<Link> links() const;
+
   /// How many names are waited for, counted once per link that does.
   std::size_t registrations() const { return registrations_; }
 

@@ -490,6 +490,23 @@ TEST(StoreServer, APageThatThrowsCostsNoOtherRequest) {
   EXPECT_TRUE(healthy.hear(4'096).starts_with("HTTP/1.1 200 "));
 }
 
+TEST_F(StoreServerTest, WhoWaitsForWhatWillNotComeIsToldAndOthersAreLeftAlone) {
+  RawClient waiting(store_);
+  RawClient in_barrier(store_);
+  RawClient other(store_);
+  waiting.say(wait({"init"}));
+  in_barrier.say(barrier("b", 3));
+  ASSERT_TRUE(waiting.has_heard_all());
+  ASSERT_TRUE(in_barrier.has_heard_all());
+  store_.ask([](StoreServer& server) {
+    server.close_waiting();
+    return 0;
+  });
+  EXPECT_TRUE(waiting.is_closed());
+  EXPECT_TRUE(in_barrier.is_closed());
+  EXPECT_TRUE(other.has_heard_all());
+}
+
 TEST_F(StoreServerTest, AWaiterSeesTheEndWhenTheServerStops) {
   RawClient waiter(store_);
   waiter.say(wait({"never"}));

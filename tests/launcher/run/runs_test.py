@@ -127,6 +127,25 @@ store.sendall(struct.pack("<BI", 0, 0x3C85F7CE) + struct.pack("<BI", 13, 7))
 assert len(store.recv(4)) == 4
 """
 
+    # As Python does in init_process_group: its handler of SIGTERM does not run while it waits.
+    WAITS = """import os, signal, socket, struct
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+store = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+store.sendall(struct.pack("<BI", 0, 0x3C85F7CE) + struct.pack("<BQQ", 6, 1, 4) + b"init")
+open("waits", "w").close()
+assert store.recv(1) == b"", "an answer"
+print("the wait has ended", flush=True)
+"""
+
+    def test_those_that_wait_for_one_that_was_killed_are_told(self):
+        ended = self.crash("import os, signal, time\n"
+                           "if os.environ['RANK'] == '1':\n"
+                           "    while not os.path.exists('waits'): time.sleep(0.01)\n"
+                           "    os.kill(os.getpid(), signal.SIGKILL)\n" + self.WAITS,
+                           "--nproc-per-node=2", "--shutdown-timeout=60")
+        self.assertEqual(128 + signal.SIGKILL, ended.status, ended.err)
+        self.assertIn("the wait has ended", ended.lines, ended.err)
+
     def test_a_signal_ends_a_pause(self):
         job = self.start("--max-restarts=99", "--no-python", "sh", "-c", "exit 3")
         while "in 16 s" not in job.stderr.readline():
