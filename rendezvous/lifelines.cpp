@@ -145,7 +145,7 @@ void Lifelines::probe(Incarnation node) {
 }
 
 void Lifelines::adopt(Descriptor socket, std::string received) {
-  if (ends_.size() >= options_.limits.lines_max) {
+  if (!has_room()) {
     return spdlog::error("lifelines={}: one was turned away, lines_max is reached", ends_.size());
   }
   auto adopted = adopt_socket(executor_, std::move(socket));
@@ -154,7 +154,20 @@ void Lifelines::adopt(Descriptor socket, std::string received) {
   const Link link{++last_link_};
   FramedConnection connection(std::move(*adopted), kHelloBytesMax);
   ends_.emplace(link, End{.connection = std::move(connection), .hello = {}});
+  strangers_.insert(strangers_.end(), link);
   watches_.spawn(watch_end(link, std::move(received)));
+}
+
+/// Whether one more may come, if need be in place of one that has said nothing for longest.
+bool Lifelines::has_room() {
+  const std::size_t max = options_.limits.lines_max;
+  if (ends_.size() < max && strangers_.size() < strangers_within_files(max)) return true;
+  if (strangers_.empty()) return false;
+  End& oldest = ends_.at(*strangers_.begin());
+  strangers_.erase(strangers_.begin());
+  oldest.makes_way = true;
+  oldest.connection.wake();  // its own coroutine removes it
+  return true;
 }
 
 asio::awaitable<void> Lifelines::watch_end(Link link, std::string received) {
@@ -165,7 +178,9 @@ asio::awaitable<void> Lifelines::watch_end(Link link, std::string received) {
     End& end = ends_.at(link);
     const auto limit = end.hello ? std::nullopt : std::optional(deadline);
     const auto ready = co_await end.connection.wait(tcp::socket::wait_read, limit);
-    if (ready) {
+    if (end.makes_way && !end.hello) {
+      drop_end(link, "it has sent no hello, and made way for others");
+    } else if (ready) {
       attend(link);
     } else if (ready.error().is(Errc::kCancelled)) {
       co_return;
@@ -188,7 +203,7 @@ void Lifelines::attend(Link link) {
 void Lifelines::take(Link link, std::string_view bytes) {
   End& end = ends_.at(link);
   if (!end.hello) {
-    const auto heard = hear_hello(end, bytes);
+    const auto heard = hear_hello(link, bytes);
     if (!heard) return drop_end(link, heard.error().detail);
   }
   const bool is_strange = bytes.find_first_not_of(kProbe) != std::string_view::npos;
@@ -200,7 +215,8 @@ void Lifelines::take(Link link, std::string_view bytes) {
   end.is_spoiled = true;  // closed by us it would prove our death
 }
 
-Result<void> Lifelines::hear_hello(End& end, std::string_view& bytes) {
+Result<void> Lifelines::hear_hello(Link link, std::string_view& bytes) {
+  End& end = ends_.at(link);
   const auto body = end.connection.next(bytes);
   if (!body) return body.error();
   const std::optional<std::string_view>& frame = *body;
@@ -217,6 +233,7 @@ Result<void> Lifelines::hear_hello(End& end, std::string_view& bytes) {
   lines_of_[hello->node] += 1;
   const LifelineOpened opened{.node = hello->node, .leadership = hello->leadership};
   end.hello = std::move(*hello);
+  strangers_.erase(link);
   options_.holders.hold_end(end.connection.native_handle());
   options_.on_event(opened);
   return {};
@@ -243,6 +260,7 @@ void Lifelines::forget(Link link) {
     if (--lines->second == 0) lines_of_.erase(lines);
   }
   end.connection.close();
+  strangers_.erase(link);
   ends_.erase(link);
 }
 

@@ -31,6 +31,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,7 +42,7 @@
 namespace ddprun {
 
 struct LifelineLimits {
-  std::size_t lines_max = 20'000;
+  std::size_t lines_max = 20'000;  // then the oldest without a hello makes way for another
   Duration handshake = std::chrono::seconds(10);  // from the connection to the hello
   // A kernel retransmits for so long what the peer does not confirm. A node that is cut off has to
   // have ended before; but the FIN of a killed process is retransmitted as long, and keeps its
@@ -129,6 +130,7 @@ class Lifelines {
     std::optional<LifelineHello> hello;  // once it has come
     bool is_held = false;                // kHeld was sent
     bool is_spoiled = false;             // a byte came after which its end proves nothing
+    bool makes_way = false;              // for others, unless its hello has come
   };
 
   // Each line is watched by one coroutine, which alone removes it.
@@ -138,8 +140,9 @@ class Lifelines {
   void close_own(Link link);
   void attend(Link link);
   void take(Link link, std::string_view bytes);
-  Result<void> hear_hello(End& end, std::string_view& bytes);
+  Result<void> hear_hello(Link link, std::string_view& bytes);
   void end_line(Link link);
+  bool has_room();
   void drop_end(Link link, std::string_view why);
   void forget(Link link);
 
@@ -149,6 +152,7 @@ class Lifelines {
 
   std::map<Link, OwnLine> own_;  // by age
   std::map<Link, End> ends_;
+  std::set<Link> strangers_;  // of ends_: without a hello so far; the oldest first
   std::map<Incarnation, std::size_t> lines_of_;
   std::pair<Leadership, Incarnation> newest_;  // the line opened last: to which, and whose
   std::uint64_t last_link_ = 0;

@@ -4,6 +4,7 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
+#include "rendezvous/listener.hpp"
 
 #include <boost/asio/post.hpp>
 #include <fmt/ranges.h>
@@ -42,6 +43,7 @@ asio::awaitable<void> Links::serve() {
   tasks_.cancel();
   co_await tasks_.join();
   links_.clear();
+  strangers_.clear();
 }
 
 asio::awaitable<void> Links::leave() {
@@ -94,7 +96,7 @@ asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::shared_ptr<T
 }
 
 void Links::adopt(Descriptor socket, std::string received) {
-  if (links_.size() >= limits_.connections_max) {
+  if (!has_room()) {
     if (!std::exchange(turned_away_, true)) {
       spdlog::error(
           "agents connections={}: an agent was turned away, connections_max is reached",
@@ -109,8 +111,18 @@ void Links::adopt(Descriptor socket, std::string received) {
   auto link = std::make_shared<AgentLink>(
       Link{last_caller_}, *std::move(adopted), proof_of(SecretProof::Side::kCalled));
   links_.emplace(link->link(), link);
+  strangers_.insert(strangers_.end(), link->link());
   link->deadline = Clock::now() + limits_.handshake;
   tasks_.spawn(serve(std::move(link), std::move(received)));
+}
+
+/// Whether one more caller may come, if need be in place of one that has said nothing for longest.
+bool Links::has_room() {
+  const bool has_many = strangers_.size() >= strangers_within_files(limits_.connections_max);
+  if (links_.size() < limits_.connections_max && !has_many) return true;
+  if (strangers_.empty()) return false;
+  erase(links_.at(*strangers_.begin()));
+  return true;
 }
 
 asio::awaitable<void> Links::serve(Shared link, std::string received) {
@@ -234,6 +246,7 @@ void Links::update(const Shared& link, const Result<void>& outcome) {
   }
   messages_.clear();
   if (!outcome) return fail(link, outcome.error());
+  if (link->has_spoken()) strangers_.erase(link->link());
   const bool is_greeted = link->was_called() ? link->has_spoken() : link->is_announced;
   if (is_greeted && !link->is_ending() && std::exchange(link->deadline, std::nullopt)) {
     if (link->is_writing) link->connection().wake();  // from now on under the limit of its own
@@ -277,6 +290,7 @@ void Links::fail(const Shared& link, const Error& why) {
 }
 
 void Links::erase(const Shared& link) {
+  strangers_.erase(link->link());
   const auto kept = links_.extract(link->link());  // `link` may be the one in it
   if (!kept.empty()) kept.mapped()->connection().close();
   if (links_.empty()) all_closed_.cancel();

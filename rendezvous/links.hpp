@@ -30,6 +30,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -41,7 +42,7 @@ namespace ddprun {
 
 /// What another agent, or a program that pretends to be one, may cost.
 struct LinkLimits {
-  std::size_t connections_max = 20'000;             // of all, before one that called is refused
+  std::size_t connections_max = 20'000;  // of all; then the oldest stranger makes way for a caller
   std::size_t unsent_bytes_max = 1U << 20U;         // to one that does not read
   Duration call = std::chrono::seconds(10);         // to be connected
   Duration handshake = std::chrono::seconds(10);    // from the connection to the hello
@@ -128,6 +129,7 @@ class Links {
   void flush(const Shared& link);
   void update(const Shared& link, const Result<void>& outcome);
   void end(const Shared& link);
+  bool has_room();
   void fail(const Shared& link, const Error& why);
   void erase(const Shared& link);
   void enqueue(Event event);
@@ -143,6 +145,7 @@ class Links {
   OncePer<std::string> refused_;  // hosts of strangers, and why calls failed
 
   std::unordered_map<Link, Shared> links_;
+  std::set<Link> strangers_;  // of links_: callers without a message so far; the oldest first
   std::unordered_map<Link, std::shared_ptr<Timer>> calling_;  // each call's limit
   std::uint64_t last_caller_ = 0;
   bool turned_away_ = false;  // it was logged

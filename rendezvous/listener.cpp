@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -151,7 +152,7 @@ Acceptor::Acceptor() {
   reserve();
 }
 
-Acceptor::Outcome Acceptor::accept(int listening, Descriptor& accepted) {
+Acceptor::Outcome Acceptor::accept(int listening, Descriptor& accepted, const MakeWay& make_way) {
   for (;;) {
     accepted = Descriptor(::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (accepted) return Outcome::kAccepted;
@@ -160,6 +161,7 @@ Acceptor::Outcome Acceptor::accept(int listening, Descriptor& accepted) {
     if (gone) continue;
     if (errno == EAGAIN) return Outcome::kNothing;
     if (errno != EMFILE && errno != ENFILE) return Outcome::kFailed;
+    if (make_way && make_way()) continue;
     // Left in the queue it would keep the socket readable, and the loop busy. Closed at once, its
     // client tries again, and succeeds once a descriptor has been released.
     if (!spare_) reserve();
@@ -184,6 +186,13 @@ std::uint64_t raise_descriptor_limit() {
   raised.rlim_cur = raised.rlim_max;
   if (::setrlimit(RLIMIT_NOFILE, &raised) != 0) return limit.rlim_cur;
   return raised.rlim_cur;
+}
+
+std::size_t strangers_within_files(std::size_t wanted) {
+  constexpr rlim_t kShare = 8;  // of the store's port, of agents and of lifelines: three shares
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(limit.rlim_cur / kShare, 1, wanted));
 }
 
 }  // namespace ddprun

@@ -7,7 +7,9 @@
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,8 +45,12 @@ class Acceptor {
 
   Acceptor();
 
+  /// Closes a connection that may go; false if there is none.
+  using MakeWay = std::function<bool()>;
+
   /// Takes one waiting connection off `listening`, non-blocking and close-on-exec, into `accepted`.
-  Outcome accept(int listening, Descriptor& accepted);
+  /// If no descriptor is left, `make_way` frees one.
+  Outcome accept(int listening, Descriptor& accepted, const MakeWay& make_way = {});
 
  private:
   void reserve();
@@ -55,5 +61,8 @@ class Acceptor {
 /// Raises this process's soft limit of open files to the hard one, and returns the limit. Processes
 /// started later inherit it.
 std::uint64_t raise_descriptor_limit();
+
+/// `wanted` connections of strangers, or as many as leave most files to members and workers.
+std::size_t strangers_within_files(std::size_t wanted);
 
 }  // namespace ddprun

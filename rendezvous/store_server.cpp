@@ -155,8 +155,8 @@ void StoreServer::expire_backlog() {
       Descriptor socket;
       const auto outcome = acceptor_.accept(listening.native_handle(), socket);
       if (outcome == Acceptor::Outcome::kNothing || outcome == Acceptor::Outcome::kFailed) break;
-      const bool full = links_.size() >= limits_.connections_max;
-      if (outcome == Acceptor::Outcome::kTurnedAway || full) continue;
+      // Nobody is read, and so nobody makes way, in the middle of what begins the round.
+      if (outcome == Acceptor::Outcome::kTurnedAway || is_full() || has_many_strangers()) continue;
       if (StoreLink* const link = admit(std::move(socket))) link->bar(kOfEarlierRound);
     }
   }
@@ -170,10 +170,10 @@ asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
     auto outcome = Acceptor::Outcome::kAccepted;
     for (std::size_t i = 0; i < kAcceptsPerTurn; ++i) {
       Descriptor socket;
-      outcome = acceptor_.accept(listening.native_handle(), socket);
+      outcome = acceptor_.accept(listening.native_handle(), socket, [this] { return make_way(); });
       if (outcome == Acceptor::Outcome::kNothing || outcome == Acceptor::Outcome::kFailed) break;
-      const bool full = links_.size() >= limits_.connections_max;
-      if (outcome == Acceptor::Outcome::kAccepted && !full) {
+      const bool is_there = outcome == Acceptor::Outcome::kAccepted;
+      if (is_there && has_room()) {
         admit(std::move(socket));
         turned_away_ = false;
       } else if (!std::exchange(turned_away_, true)) {
@@ -181,8 +181,8 @@ asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
             "store port={} connections={}: a client was turned away, {}",
             port_,
             links_.size(),
-            full ? "connections_max is reached"
-                 : "no file descriptor is left; raise the limit (ulimit -n)");
+            is_there ? "connections_max is reached"
+                     : "no file descriptor is left; raise the limit (ulimit -n)");
       }
     }
     if (outcome != Acceptor::Outcome::kFailed) continue;
@@ -203,7 +203,36 @@ StoreLink* StoreServer::admit(Descriptor socket) {
     return nullptr;
   }
   set_deadline(*link, Clock::now() + limits_.handshake);
+  strangers_.insert(strangers_.end(), id);
   return links_.emplace(id, std::move(link)).first->second.get();
+}
+
+/// Whether one more may come, if need be in place of a stranger.
+bool StoreServer::has_room() {
+  return (!is_full() && !has_many_strangers()) || make_way();
+}
+
+bool StoreServer::has_many_strangers() const {
+  return strangers_.size() >= strangers_within_files(limits_.strangers_max);
+}
+
+/// Closes the stranger that has been silent for longest. What one has sent may not have been read
+/// yet, so it is read first: no member is closed because this thread was busy.
+bool StoreServer::make_way() {
+  while (!strangers_.empty()) {
+    const Link oldest = *strangers_.begin();
+    const std::size_t before = links_.size();
+    attend(*links_.at(oldest));
+    if (links_.size() < before) return true;
+    if (!strangers_.contains(oldest)) continue;
+    // Thousands of these may come every second, and each would be a line.
+    StoreLink& link = *links_.at(oldest);
+    spdlog::debug("store port={} peer={} closed: it made way for others", port_, link.peer());
+    link.shut();
+    close(link);
+    return true;
+  }
+  return false;
 }
 
 bool StoreServer::may_use_store(int socket) const {
@@ -307,6 +336,7 @@ Result<void> StoreServer::count_held(StoreLink& link) {
 void StoreServer::watch_progress(StoreLink& link) {
   if (link.validated() && !std::exchange(link.greeted, true)) {
     set_deadline(link, std::nullopt);
+    strangers_.erase(link.link());
     if (!std::exchange(has_client_, true) && on_client_) on_client_();
   }
   if (!link.greeted) return;
@@ -347,6 +377,7 @@ void StoreServer::close(StoreLink& link) {
   set_deadline(link, std::nullopt);
   store_->lost(id);
   held_bytes_ -= link.counted_bytes;
+  strangers_.erase(id);
   links_.erase(id);
 }
 
@@ -369,6 +400,7 @@ void StoreServer::close_all() {
     link->shut();
   }
   links_.clear();
+  strangers_.clear();
   held_bytes_ = 0;
   store_ = std::make_unique<Store>(limits_);
 }

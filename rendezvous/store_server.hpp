@@ -109,6 +109,10 @@ class StoreServer {
   asio::awaitable<void> accept_from(Listening& listening);
 
   StoreLink* admit(Descriptor socket);
+  bool is_full() const { return links_.size() >= limits_.connections_max; }
+  bool has_many_strangers() const;
+  bool has_room();
+  bool make_way();
   void expire_backlog();
   bool may_use_store(int socket) const;
   void turn();
@@ -144,6 +148,7 @@ class StoreServer {
   StoreAccess access_;
   OncePer<std::string> refused_;  // hosts of agents that called, where no agent has a place
   Links links_;
+  std::set<Link> strangers_;  // of links_: they have not said what they are; the oldest first
   std::uint64_t last_link_ = 0;
   std::size_t held_bytes_ = 0;    // of links_
   std::size_t clients_held_ = 0;  // connections and names waited for, before most of them went

@@ -29,6 +29,8 @@ struct StoreLimits {
 
   // Of a connection.
   std::size_t connections_max = 262'144;
+  // That have not said what they are. More than all nodes of the largest job open at one moment.
+  std::size_t strangers_max = 65'536;
   std::size_t unsent_bytes_max = 16U << 20U;  // above it nothing more is read from the connection
   Duration handshake = std::chrono::seconds(10);    // from accept to VALIDATE
   Duration slow_reader = std::chrono::seconds(60);  // unsent replies without any progress

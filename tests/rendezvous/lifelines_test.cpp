@@ -434,6 +434,22 @@ TEST(Lifelines, WhoSaysNothingIsClosed) {
   EXPECT_TRUE(silent.is_closed());
 }
 
+TEST(Lifelines, StrangersWithoutAHelloMakeWayForNodes) {
+  RunningAgent leader({.connections_max = 2});
+  RawAgent held(leader, opening_by(kNode));
+  expect_opened(leader, kNode);
+  RawAgent silent(leader, opening_of(Protocol::kLifeline));
+  RawAgent newcomer(leader, opening_by(kMarker));
+  expect_opened(leader, kMarker);
+  EXPECT_TRUE(silent.is_closed());
+  // Both lines are held: a third one is turned away, and neither ends.
+  EXPECT_TRUE(RawAgent(leader, opening_of(Protocol::kLifeline)).is_closed());
+  held.leave();
+  const auto event = leader.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineEnded>(*event));
+  EXPECT_EQ(std::get<Lifelines::LifelineEnded>(*event).node, kNode);
+}
+
 TEST(Lifelines, ManyHellosCutAnywhereAreTold) {
   RunningAgent leader;
   const std::string opening = opening_by(kNode);

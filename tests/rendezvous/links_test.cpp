@@ -407,6 +407,22 @@ TEST(Links, MoreThanTheLimitAreTurnedAway) {
   EXPECT_EQ(std::get<VoteRequest>(first.hear().value()).term, 3);
 }
 
+TEST(Links, StrangersWithoutAHelloMakeWayForNewcomersAndMembersStay) {
+  RunningAgent leader({.connections_max = 3});
+  RawAgent member(leader);
+  member.say(hello_of());
+  Link link{};
+  leader.hears<Hello>(&link);
+  RawAgent first(leader);
+  RawAgent second(leader);
+  RawAgent newcomer(leader);
+  newcomer.say(hello_of());
+  leader.hears<Hello>();
+  EXPECT_TRUE(first.is_closed());
+  leader.send(link, VoteRequest{.term = 3});
+  EXPECT_EQ(std::get<VoteRequest>(member.hear().value()).term, 3);
+}
+
 TEST(Links, WhatIsNoAgentAtTheEndpointIsNotTakenForOne) {
   RunningAgent member;
   auto listening = listen_on({.host = "127.0.0.1", .port = 0}).value();

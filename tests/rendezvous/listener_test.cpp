@@ -1,11 +1,18 @@
 #include "rendezvous/listener.hpp"
 
+#include "rendezvous/blocking_socket.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -55,6 +62,30 @@ TEST(Listener, OfTwoThatListenAtTheSameMomentOneDoes) {
   take_part(0);
   other.join();
   EXPECT_EQ(rounds_with_one, kRounds);
+}
+
+TEST(Listener, WithoutADescriptorTheNewcomerIsAcceptedInPlaceOfOneThatMakesWay) {
+  const auto listening = listen_on({.host = "127.0.0.1", .port = 0}).value();
+  const Endpoint here{.host = "127.0.0.1", .port = port_of(listening[0].get())};
+  Acceptor acceptor;
+  const auto newcomer = BlockingSocket::connect(here, Clock::now() + std::chrono::seconds(60));
+  ASSERT_TRUE(newcomer);
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit few{.rlim_cur = 64, .rlim_max = usual.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Descriptor> strangers;
+  while (Descriptor copy{::fcntl(listening[0].get(), F_DUPFD_CLOEXEC, 0)}) {
+    strangers.push_back(std::move(copy));
+  }
+  Descriptor accepted;
+  const auto outcome = acceptor.accept(listening[0].get(), accepted, [&] {
+    strangers.pop_back();
+    return true;
+  });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+  EXPECT_EQ(outcome, Acceptor::Outcome::kAccepted);
+  EXPECT_TRUE(accepted);
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ class RunningAgent {
             {.job = "j",
              .mac = load_mac(secret).value(),
              .trusts_end = trusts_end,
-             .limits = {.handshake = limits.handshake},
+             .limits = {.lines_max = limits.connections_max, .handshake = limits.handshake},
              .holders = guard_.holders(),
              .on_event = [this](const Lifelines::Event& event) { line_events_.push(event); }}) {
     StoreServerOptions options;

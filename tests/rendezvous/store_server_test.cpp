@@ -476,6 +476,35 @@ TEST(StoreServer, ClosesTheConnectionWhoseRequestExceedsWhatAllMayHold) {
   EXPECT_EQ(third.hear(4), u32(4));
 }
 
+// A few hundred connections that sent nothing kept everybody else out for ten seconds at a time.
+TEST(StoreServer, StrangersWhoSayNothingMakeWayForNewcomersAndMembersStay) {
+  const RunningStore store(StoreLimits{.connections_max = 8});
+  RawClient member(store);
+  EXPECT_TRUE(member.has_heard_all());
+  std::deque<RawClient> silent;
+  for (const std::string_view said : {"", "", "G", "", "", "", ""}) {
+    silent.emplace_back(store, said);
+  }
+  RawClient newcomer(store);
+  EXPECT_TRUE(newcomer.has_heard_all());
+  EXPECT_TRUE(silent.front().is_closed());
+  EXPECT_TRUE(member.has_heard_all());
+  // The oldest goes first: the youngest is still there, and may yet say who it is.
+  silent.back().say(validate());
+  EXPECT_TRUE(silent.back().has_heard_all());
+}
+
+TEST(StoreServer, MembersDoNotMakeWay) {
+  const RunningStore store(StoreLimits{.connections_max = 2});
+  RawClient first(store);
+  EXPECT_TRUE(first.has_heard_all());
+  RawClient second(store);
+  EXPECT_TRUE(second.has_heard_all());
+  EXPECT_TRUE(RawClient(store, "").is_closed());
+  EXPECT_TRUE(first.has_heard_all());
+  EXPECT_TRUE(second.has_heard_all());
+}
+
 // It ended all later requests too, and was thrown again at the end: a good job exited with 70.
 TEST(StoreServer, APageThatThrowsCostsNoOtherRequest) {
   StoreServerOptions options;
