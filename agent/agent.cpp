@@ -124,7 +124,7 @@ Agent::Agent(
   }
   network_->listen(
       [this](RendezvousNode::Event event) { feed(std::move(event)); },
-      [this] { return status_page(node_, DDPRUN_VERSION, Clock::now()); });
+      [pages = StatusPages(node_, DDPRUN_VERSION)]() mutable { return pages.page(Clock::now()); });
 }
 
 Agent::~Agent() = default;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun {
@@ -29,6 +30,23 @@ HttpPage status_page(const RendezvousNode& node, std::string version, TimePoint 
   if (!loss.why.empty()) page.body += fmt::format(": {}; it waits until {}", loss.why, loss.ends);
   page.body += '\n';
   return page;
+}
+
+HttpPage StatusPages::page(TimePoint now) {
+  const Coordinator* const coordinator = node_->coordinator();
+  if (coordinator == nullptr) return status_page(*node_, version_, now);  // a line of text
+  constexpr Duration kOldest = std::chrono::seconds(1);  // of a job with a long lease
+  const Duration interval = heartbeat_interval(node_->policy().lease, coordinator->nodes().size());
+  const auto* const round = coordinator->round();
+  const Stage stage{
+      .term = coordinator->term(),
+      .round = round != nullptr ? round->id : RoundId(),
+      .phase = coordinator->phase(),
+      .has_verdict = coordinator->verdict().has_value()};
+  const bool is_new =
+      made_ && made_->stage == stage && now - made_->at < std::min(interval, kOldest);
+  if (!is_new) made_ = {.at = now, .stage = stage, .page = status_page(*node_, version_, now)};
+  return made_->page;
 }
 
 }  // namespace ddprun

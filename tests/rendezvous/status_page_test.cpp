@@ -58,5 +58,37 @@ TEST(StatusPage, OfAnotherNodeIsTheWayToTheLeader) {
   EXPECT_EQ(page.location, "http://10.0.0.9:29400/status");
 }
 
+// Each request made a page of its own, on the thread that answers heartbeats.
+TEST(StatusPages, OneIsMadeOnceInAHeartbeatIntervalHoweverManyAsk) {
+  RendezvousNode leader(policy_of(true));
+  Effects out;
+  leader.apply(RendezvousNode::Begin{}, kNow, out);
+  StatusPages pages(leader, "1.2");
+  const auto nodes_at = [&](TimePoint now) {
+    const auto status = parse_status(pages.page(now).body);
+    return status ? status->nodes.size() : 0;
+  };
+  EXPECT_EQ(nodes_at(kNow), 1U);
+  Hello hello;
+  hello.job = "run7";
+  hello.node.incarnation = Incarnation{2};
+  hello.node.host = "n1";
+  hello.node.workers = 1;
+  hello.nodes_min = 2;
+  hello.nodes_max = 2;
+  hello.lease = std::chrono::seconds(3);
+  leader.apply(RendezvousNode::Received{.link = Link{2}, .message = hello}, kNow, out);
+  EXPECT_EQ(nodes_at(kNow + std::chrono::milliseconds(199)), 1U);
+  EXPECT_EQ(nodes_at(kNow + std::chrono::milliseconds(200)), 2U);
+  // The end of the job is what people wait for.
+  leader.apply(
+      RendezvousNode::Signalled{.signal = 15, .whole_job = true},
+      kNow + std::chrono::milliseconds(201),
+      out);
+  const auto ended = parse_status(pages.page(kNow + std::chrono::milliseconds(202)).body);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->state, JobStatus::State::kEnded);
+}
+
 }  // namespace
 }  // namespace ddprun
