@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
+#include "rendezvous/core/far_ahead.hpp"
 
 #include <fmt/format.h>
 
@@ -157,6 +158,10 @@ void RendezvousNode::on(const Closed& event, TimePoint now) {
 }
 
 void RendezvousNode::on(const Received& event, TimePoint now) {
+  if (auto why = why_far_ahead(event.message, member_.voter_state()); !why.empty()) {
+    from_member_.emplace_back(effects::Close{.link = event.link});
+    return on(Closed{.link = event.link, .why = std::move(why)}, now);
+  }
   const bool from_our_call = static_cast<std::uint64_t>(event.link) % 2 == 1;
   const auto* const redirect = std::get_if<Redirect>(&event.message);
   if (redirect != nullptr && redirect->has_begun && from_our_call) hears_of_instance(now);

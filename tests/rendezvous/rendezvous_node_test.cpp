@@ -2,6 +2,7 @@
 
 #include "rendezvous/core/rendezvous_node.hpp"
 
+#include "rendezvous/core/far_ahead.hpp"
 #include "rendezvous/core/job_status.hpp"
 
 #include <fmt/format.h>
@@ -1076,6 +1077,119 @@ TEST(RendezvousNode, HoldsNoCrashOnStartThatNoRestartCanFollow) {
   node.run();
   node.crash();
   EXPECT_NE(node.rendezvous.coordinator()->verdict(), std::nullopt);
+}
+
+/// A node that has called its leader, and hears from it and from others.
+class Called {
+ public:
+  Called() : node_(policy_of_caller()) {
+    apply(RendezvousNode::Begin{});
+    for (const Effect& effect : effects_) {
+      if (const auto* const call = std::get_if<effects::Call>(&effect)) leader_ = call->link;
+    }
+    apply(RendezvousNode::Connected{.link = leader_});
+  }
+
+  void hear(Link link, Message message) {
+    apply(RendezvousNode::Received{.link = link, .message = std::move(message)});
+  }
+  void welcome(std::int64_t term) {
+    Welcome welcome;
+    welcome.instance = kInstance;
+    welcome.term = term;
+    welcome.leader.incarnation = Incarnation{9};
+    welcome.leader.listens = {.host = "10.0.0.9", .port = 29400};
+    welcome.lease = 3s;
+    hear(leader_, welcome);
+  }
+
+  bool closes(Link link) const {
+    return std::ranges::any_of(effects_, [link](const Effect& effect) {
+      const auto* const close = std::get_if<effects::Close>(&effect);
+      return close != nullptr && close->link == link;
+    });
+  }
+  bool calls(const Endpoint& other) const {
+    return std::ranges::any_of(effects_, [&other](const Effect& effect) {
+      const auto* const call = std::get_if<effects::Call>(&effect);
+      return call != nullptr && call->to == other;
+    });
+  }
+  Link leader() const { return leader_; }
+  const VoterState& state() const { return node_.member().voter_state(); }
+
+  static constexpr Instance kInstance{.bootstrap_leader = Incarnation{9}, .bootstrapped_ms = 1};
+
+ private:
+  static RendezvousPolicy policy_of_caller() {
+    RendezvousPolicy policy = policy_of_one_of_two();
+    policy.bootstraps = false;
+    return policy;
+  }
+
+  /// Keeps what follows from this event alone.
+  void apply(const RendezvousNode::Event& event) {
+    effects_.clear();
+    node_.apply(event, TimePoint() + 1h, effects_);
+  }
+
+  RendezvousNode node_;
+  Effects effects_;
+  Link leader_{};
+};
+
+constexpr std::int64_t kLargestTerm = 1'000'000'000'000'000;  // that a message can hold
+
+// A term of 10^15 stopped all elections: no node could read the next one.
+TEST(RendezvousNode, ATermWhoseSuccessorsDoNotFitIsNotBelievedByANewcomer) {
+  Called node;
+  node.welcome(kLargestTerm);
+  EXPECT_TRUE(node.closes(node.leader()));
+  EXPECT_EQ(node.state().term, 0);
+}
+
+TEST(RendezvousNode, ATermFarAheadIsNotBelievedByANodeThatKnowsTheJob) {
+  Called node;
+  node.welcome(7);
+  EXPECT_FALSE(node.closes(node.leader()));
+  const Endpoint elsewhere{.host = "10.0.0.66", .port = 5};
+  const auto hear_of_leader_in = [&](Link link, std::int64_t term) {
+    node.hear(
+        link,
+        Redirect{
+            .job = "j",
+            .program = "",
+            .role = "",
+            .instance = Called::kInstance,
+            .has_begun = true,
+            .leadership = {.term = term, .leader = Incarnation{66}},
+            .leader = elsewhere});
+  };
+  hear_of_leader_in(Link{2}, 1'000'008);
+  EXPECT_TRUE(node.closes(Link{2}));
+  EXPECT_FALSE(node.calls(elsewhere));
+  OfferRound offer;
+  offer.round = {.term = 7, .number = 1'000'001};
+  node.hear(node.leader(), offer);
+  EXPECT_TRUE(node.closes(node.leader()));
+  EXPECT_EQ(node.state().offered.round, RoundId());
+  EXPECT_EQ(node.state().term, 7);
+}
+
+TEST(FarAhead, FindsTheLargestOfEachNumberWhereverItStands) {
+  Hello hello;
+  hello.voter_state.term = 3;
+  hello.voter_state.undecided.resize(2);
+  hello.voter_state.undecided[1].round = {.term = 5, .number = 8};
+  hello.voter_state.progress.attempt = 4;
+  EXPECT_EQ(counts_in(hello), (Counts{.term = 5, .round = 8, .restarts = 4}));
+  PreVote pre_vote;
+  pre_vote.dead.of.term = 6;
+  EXPECT_EQ(counts_in(pre_vote), (Counts{.term = 6, .round = 0, .restarts = 0}));
+  StopRound stop;
+  stop.restarts_used = 9;
+  EXPECT_EQ(counts_in(stop), (Counts{.term = 0, .round = 0, .restarts = 9}));
+  EXPECT_EQ(counts_in(Heartbeat{.number = 9, .heard = 9}), Counts());
 }
 
 }  // namespace
