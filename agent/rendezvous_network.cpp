@@ -342,6 +342,8 @@ void RendezvousNetwork::report(const Lifelines::Event& event) {
         RendezvousNode::LifelineOpened{.node = opened->node, .leadership = opened->leadership});
   } else if (const auto* ended = std::get_if<Lifelines::LifelineEnded>(&event)) {
     on_event_(RendezvousNode::LifelineEnded{.node = ended->node});
+  } else if (const auto* dropped = std::get_if<Lifelines::LifelineDropped>(&event)) {
+    on_event_(RendezvousNode::LifelineDropped{.node = dropped->node});
   } else if (const auto* goodbye = std::get_if<Lifelines::Goodbye>(&event)) {
     on_event_(RendezvousNode::Goodbye{.leadership = goodbye->leadership});
   }

@@ -28,6 +28,8 @@ Lifelines::Options BenchLeader::lining(const std::string& job) {
       feed(RendezvousNode::LifelineOpened{.node = opened->node, .leadership = opened->leadership});
     } else if (const auto* ended = std::get_if<Lifelines::LifelineEnded>(&event)) {
       feed(RendezvousNode::LifelineEnded{.node = ended->node});
+    } else if (const auto* dropped = std::get_if<Lifelines::LifelineDropped>(&event)) {
+      feed(RendezvousNode::LifelineDropped{.node = dropped->node});
     }
   };
   return options;

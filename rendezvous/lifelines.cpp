@@ -240,28 +240,32 @@ Result<void> Lifelines::hear_hello(Link link, std::string_view& bytes) {
 }
 
 void Lifelines::end_line(Link link) {
-  const std::optional<LifelineHello> hello = ends_.at(link).hello;
-  forget(link);
-  if (!hello || lines_of_.contains(hello->node)) return;
-  options_.on_event(LifelineEnded{.node = hello->node, .leadership = hello->leadership});
+  const auto last = forget(link);
+  if (last) options_.on_event(LifelineEnded{.node = last->node, .leadership = last->leadership});
 }
 
 void Lifelines::drop_end(Link link, std::string_view why) {
   spdlog::warn(
       "lifeline peer={} dropped: {}", peer_of(ends_.at(link).connection.native_handle()), why);
-  forget(link);
+  const auto last = forget(link);
+  if (last) options_.on_event(LifelineDropped{.node = last->node, .leadership = last->leadership});
 }
 
-void Lifelines::forget(Link link) {
+std::optional<LifelineHello> Lifelines::forget(Link link) {
   End& end = ends_.at(link);
+  std::optional<LifelineHello> last;
   if (end.hello) {
     options_.holders.let_go(end.connection.native_handle());
     const auto lines = lines_of_.find(end.hello->node);
-    if (--lines->second == 0) lines_of_.erase(lines);
+    if (--lines->second == 0) {
+      lines_of_.erase(lines);
+      last = std::move(end.hello);
+    }
   }
   end.connection.close();
   strangers_.erase(link);
   ends_.erase(link);
+  return last;
 }
 
 // The leader's side is closed, or was never reached: what holds this line proves nothing.

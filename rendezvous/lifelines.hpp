@@ -4,8 +4,9 @@
 // core/lifeline_hello.hpp says what they are.
 //
 // Proof is only what the peer's kernel or its last byte says: an end, a reset, a goodbye. A line
-// that times out, or whose network is gone, proves nothing and is dropped without an event. The end
-// of our own line proves that our leader's node is dead only after kHeld was heard on it.
+// that times out, or whose network is gone, proves nothing: LifelineDropped, and no event at all
+// for a line of our own. The end of our own line proves that our leader's node is dead only after
+// kHeld was heard on it.
 //
 // A node that lives never closes a line of its own, nor an end on which it sent kHeld, nor lets its
 // kernel give one up while the peer may still wait: the reset that it would get for a line unknown
@@ -61,10 +62,14 @@ class Lifelines {
     Incarnation node{};
     Leadership leadership;
   };
+  struct LifelineDropped {  // as LifelineEnded, but its end proves nothing
+    Incarnation node{};
+    Leadership leadership;
+  };
   struct Goodbye {  // no process of our leader's node is left
     Leadership leadership;
   };
-  using Event = std::variant<LifelineOpened, LifelineEnded, Goodbye>;
+  using Event = std::variant<LifelineOpened, LifelineEnded, LifelineDropped, Goodbye>;
 
   /// Keeps lines open beyond this process, so that their end proves that all processes have ended.
   struct Holders {
@@ -144,7 +149,8 @@ class Lifelines {
   void end_line(Link link);
   bool has_room();
   void drop_end(Link link, std::string_view why);
-  void forget(Link link);
+  /// Yields the hello of the line that ended, if it was the last one of that node.
+  std::optional<LifelineHello> forget(Link link);
 
   asio::any_io_executor executor_;
   Options options_;

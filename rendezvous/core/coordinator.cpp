@@ -127,7 +127,7 @@ void Coordinator::line_opened(Incarnation node, TimePoint now, Effects& out) {
 
 void Coordinator::line_ended(Incarnation node, TimePoint now, Effects& out) {
   if (is_fenced() || node == self()) return;
-  roster_.lifeline_ended(node);
+  roster_.lifeline_gone(node);
   if (!context_.policy.trusts_reset) return;
   roster_.lost().died(node);
   if (!nodes().contains(node)) return;

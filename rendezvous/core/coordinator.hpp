@@ -33,6 +33,7 @@
 #include "rendezvous/core/round.hpp"
 #include "rendezvous/core/rounds.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -63,6 +64,8 @@ class Coordinator {
   void line_opened(Incarnation node, TimePoint now, Effects& out);
   /// Nothing of that node runs any more.
   void line_ended(Incarnation node, TimePoint now, Effects& out);
+  /// The lifeline of that node to us is gone, which proves nothing.
+  void line_dropped(Incarnation node) { roster_.lifeline_gone(node); }
   /// A worker of the round has spoken to this node's store.
   void store_reached() { rounds_.store_reached(); }
   void tick(TimePoint now, Effects& out);
@@ -94,6 +97,8 @@ class Coordinator {
     return phase() == Phase::kGathering && has_begun() && gathering_.is_pausing(now);
   }
   const std::map<Incarnation, Node>& nodes() const { return roster_.nodes(); }
+  /// How many nodes have a lifeline to us.
+  std::size_t lifelines() const { return roster_.lifelines(); }
   /// Nodes that it lost or never seen, and that may live.
   const LostNodes& lost_nodes() const { return roster_.lost(); }
   /// The present or the last one; null before the first offer.

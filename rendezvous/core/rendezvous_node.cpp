@@ -234,6 +234,10 @@ void RendezvousNode::on(const LifelineEnded& event, TimePoint now) {
   member_.line_ended(event.node, now, from_member_);
 }
 
+void RendezvousNode::on(const LifelineDropped& event, TimePoint /*now*/) {
+  if (coordinator_) coordinator_->line_dropped(event.node);
+}
+
 void RendezvousNode::on(const Goodbye& event, TimePoint now) {
   member_.goodbye(event.leadership, now, from_member_);
 }

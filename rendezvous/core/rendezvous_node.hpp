@@ -62,6 +62,9 @@ class RendezvousNode {
   struct LifelineEnded {  // nothing of that node runs any more
     Incarnation node{};
   };
+  struct LifelineDropped {  // to us; that node may run
+    Incarnation node{};
+  };
   struct Goodbye {  // nothing of that leader's node runs any more
     Leadership leadership;
   };
@@ -90,6 +93,7 @@ class RendezvousNode {
       Closed,
       LifelineOpened,
       LifelineEnded,
+      LifelineDropped,
       Goodbye,
       FenceHeld,
       Workers,
@@ -123,6 +127,7 @@ class RendezvousNode {
   void on(const Closed& event, TimePoint now);
   void on(const LifelineOpened& event, TimePoint now);
   void on(const LifelineEnded& event, TimePoint now);
+  void on(const LifelineDropped& event, TimePoint now);
   void on(const Goodbye& event, TimePoint now);
   void on(const FenceHeld& event, TimePoint now);
   void on(const Workers& event, TimePoint now);

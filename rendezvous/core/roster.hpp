@@ -11,6 +11,7 @@
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/node_failures.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -84,7 +85,9 @@ class Roster {
 
   /// The lifeline of that node is held on both sides. Yields whether the node is here.
   bool lifeline_opened(Incarnation node);
-  void lifeline_ended(Incarnation node) { lifelines_.erase(node); }
+  /// Or never was: a node that joins from now on is expected to open one.
+  void lifeline_gone(Incarnation node) { lifelines_.erase(node); }
+  std::size_t lifelines() const { return lifelines_.size(); }
   /// Gives up on lifelines that are overdue.
   void give_up_lifelines(TimePoint now, Effects& out);
 

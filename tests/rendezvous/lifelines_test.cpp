@@ -55,6 +55,13 @@ void expect_opened(
   EXPECT_EQ(std::get<Lifelines::LifelineOpened>(*event).leadership, leadership);
 }
 
+/// The line of that node has gone, and nothing is proved by it.
+void expect_dropped(RunningAgent& leader, Incarnation node) {
+  const auto event = leader.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineDropped>(*event));
+  EXPECT_EQ(std::get<Lifelines::LifelineDropped>(*event).node, node);
+}
+
 /// The newest line of `node` as a worker of it inherits it.
 Descriptor inherited_line(RunningAgent& node) {
   Descriptor copy;
@@ -311,6 +318,7 @@ TEST_F(HeldLines, OneIsNotClosedByALeaderThatLives) {
   EXPECT_EQ(speaker.hear_byte(), kProbe);
   speaker.leave();  // and proves nothing by it
   EXPECT_EQ(leader_->next_of_front(), Deed::kLetGo);
+  expect_dropped(*leader_, kMarker);
   const RawAgent other(*leader_, opening_by(kNext.leader));
   expect_opened(*leader_, kNext.leader);
 }
@@ -371,6 +379,7 @@ TEST_F(LifelinesTest, WordsOnALineProveNothing) {
   expect_opened(leader_, kMarker);
   EXPECT_EQ(leader_.next_of_front(), Deed::kLetGo);
   EXPECT_TRUE(speaker.is_closed());
+  expect_dropped(leader_, kMarker);
   expect_nothing_told();
 }
 

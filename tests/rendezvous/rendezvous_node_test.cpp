@@ -1192,5 +1192,24 @@ TEST(FarAhead, FindsTheLargestOfEachNumberWhereverItStands) {
   EXPECT_EQ(counts_in(Heartbeat{.number = 9, .heard = 9}), Counts());
 }
 
+// Each line that was dropped without a proof stayed in the leader's memory as long as it led.
+TEST(RendezvousNode, ALeaderForgetsTheLifelinesThatHaveGone) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.bootstraps = true;
+  RendezvousNode leader(policy);
+  Effects effects;
+  const TimePoint now = TimePoint() + 1h;
+  leader.apply(RendezvousNode::Begin{}, now, effects);
+  ASSERT_NE(leader.coordinator(), nullptr);
+  const Leadership here{.term = leader.coordinator()->term(), .leader = policy.node.incarnation};
+  for (std::uint64_t i = 100; i < 200; ++i) {
+    const Incarnation node{i};
+    leader.apply(RendezvousNode::LifelineOpened{.node = node, .leadership = here}, now, effects);
+    if (i % 2 == 0) leader.apply(RendezvousNode::LifelineEnded{.node = node}, now, effects);
+    if (i % 2 == 1) leader.apply(RendezvousNode::LifelineDropped{.node = node}, now, effects);
+  }
+  EXPECT_EQ(leader.coordinator()->lifelines(), 0U);
+}
+
 }  // namespace
 }  // namespace ddprun
