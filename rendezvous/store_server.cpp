@@ -254,6 +254,7 @@ void StoreServer::turn() {
     if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0U) found->second->expect_end();
     attend(*found->second);
   }
+  store_->free_taken();
   release_memory();
 }
 

@@ -17,6 +17,11 @@ namespace {
 // What an entry costs beside its bytes: nodes of the map, headers, the allocator's rounding.
 constexpr std::size_t kEntryBytes = 128;
 
+/// Whether a reply may show it: smaller ones are copied there.
+bool is_shown(const Value& value) {
+  return value.size() >= StoreReplies::kSharedIfMuchBytesMin && value.is_shared();
+}
+
 Value decimal(std::int64_t number) {
   std::array<char, 24> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
@@ -103,12 +108,14 @@ Result<void> Store::set(std::string_view key, Value value, Released& released) {
     found = &keys_.add(key, std::move(value));
   } else {
     const std::size_t before = found->size();
-    if (value.size() > before) {
-      auto room = room_for(value.size() - before, 0);
+    const std::size_t freed = is_shown(*found) ? 0 : before;
+    if (value.size() > freed) {
+      auto room = room_for(value.size() - freed, 0);
       if (!room) return room;
     }
     stored_bytes_ += value.size();
     stored_bytes_ -= before;
+    keep_if_shown(*found);
     *found = std::move(value);
   }
   written(key, *found, released);
@@ -142,8 +149,9 @@ Result<void> Store::append(StoreRequest& request, Released& released) {
             value.size() + more,
             limits_.grown_value_bytes_max));
   }
-  auto room = room_for(more, 0);
+  auto room = room_for(more + (is_shown(value) ? value.size() : 0), 0);
   if (!room) return room;
+  keep_if_shown(value);  // what is appended to is then a copy
   value.append(request.value.view());
   stored_bytes_ += more;
   written(request.key, value, released);
@@ -252,6 +260,7 @@ void Store::pop(std::string_view name, StoreReplies& replies) {
   replies.put_value(queue.front());
   stored_bytes_ -= name.size() + queue.front().size() + kEntryBytes;
   --queue_items_;
+  keep_if_shown(queue.front());
   queue.pop_front();
   if (queue.empty()) queues_.erase(found);
 }
@@ -260,6 +269,7 @@ std::int64_t Store::remove(std::string_view key) {
   const Value* const found = keys_.find(key);
   if (found == nullptr) return 0;
   stored_bytes_ -= key.size() + found->size() + kEntryBytes;
+  keep_if_shown(*found);
   keys_.remove(key);
   return 1;
 }
@@ -294,8 +304,28 @@ std::size_t Store::queue_length(std::string_view name) const {
   return found == queues_.end() ? 0 : found->second.size();
 }
 
-Result<void> Store::room_for(std::size_t more_bytes, std::size_t more_keys) const {
-  if (more_bytes > 0 && stored_bytes_ + more_bytes > limits_.stored_bytes_max) {
+void Store::keep_if_shown(const Value& value) {
+  if (!is_shown(value)) return;
+  untaken_.push_back(value);
+  untaken_bytes_ += value.size();
+}
+
+void Store::free_taken() {
+  constexpr std::size_t kAtOnceMax = 1'024;
+  for (std::size_t i = std::min(untaken_.size(), kAtOnceMax); i > 0; --i) {
+    Value value = std::move(untaken_.front());
+    untaken_.pop_front();
+    if (value.is_shared()) {
+      untaken_.push_back(std::move(value));
+    } else {
+      untaken_bytes_ -= value.size();
+    }
+  }
+}
+
+Result<void> Store::room_for(std::size_t more_bytes, std::size_t more_keys) {
+  const std::size_t bytes = stored_bytes_ + untaken_bytes_ + more_bytes;
+  if (more_bytes > 0 && bytes > limits_.stored_bytes_max) {
     return make_error(
         Errc::kLimit, fmt::format("the store is full: {} bytes", limits_.stored_bytes_max));
   }

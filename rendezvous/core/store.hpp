@@ -36,6 +36,10 @@ class Store {
   Result<void> apply(
       Link link, StoreRequest& request, StoreReplies& replies, std::vector<Link>& released);
 
+  /// Frees values that were deleted or replaced, once their last reader has taken them. A call
+  /// looks at a limited number of them.
+  void free_taken();
+
   /// Releases memory that clients which have left took.
   void shrink() { waits_.shrink(); }
 
@@ -51,6 +55,8 @@ class Store {
 
   /// Bytes of keys, values and queue items, with what each entry costs beside them.
   std::size_t stored_bytes() const { return stored_bytes_; }
+  /// Bytes of values that were deleted or replaced, and which replies still show.
+  std::size_t untaken_bytes() const { return untaken_bytes_; }
 
  private:
   using Released = std::vector<Link>;
@@ -73,7 +79,8 @@ class Store {
   bool all_satisfied(const KeyList& names) const;
   bool has_items(std::string_view name) const { return queues_.contains(name); }
   std::size_t queue_length(std::string_view name) const;
-  Result<void> room_for(std::size_t more_bytes, std::size_t more_keys) const;
+  void keep_if_shown(const Value& value);
+  Result<void> room_for(std::size_t more_bytes, std::size_t more_keys);
   void written(std::string_view key, const Value& value, Released& released);
 
   const StoreLimits& limits_;
@@ -81,6 +88,10 @@ class Store {
   NameMap<std::deque<Value>> queues_;  // none of them empty
   std::size_t queue_items_ = 0;
   std::size_t stored_bytes_ = 0;
+  // No longer among the above, but in replies that their readers have not taken: readers that take
+  // nothing could otherwise hold any number of values that were written and deleted.
+  std::deque<Value> untaken_;
+  std::size_t untaken_bytes_ = 0;
   StoreWaits waits_;
 };
 

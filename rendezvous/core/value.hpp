@@ -29,6 +29,9 @@ class Value {
   }
   std::size_t size() const { return view().size(); }
 
+  /// Whether another owner shows the same bytes.
+  bool is_shared() const { return block_ != nullptr && block_->owners > 1; }
+
   /// Begins to bring the bytes into the cache: they are looked at soon.
   void prefetch() const { __builtin_prefetch(block_.get()); }
 

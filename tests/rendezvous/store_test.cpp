@@ -363,5 +363,37 @@ TEST(Store, LimitsHowMuchIsWaitedFor) {
   EXPECT_TRUE(world.why(2).is(Errc::kLimit));
 }
 
+// A reader that took nothing, and a writer that deleted what it read, held any amount of memory.
+TEST(Store, AValueThatWasDeletedCountsUntilItsReadersHaveTakenIt) {
+  const StoreLimits limits{.stored_bytes_max = 200'000};
+  Store store(limits);
+  std::vector<Link> released;
+  StoreReplies unread;
+  StoreReplies other;
+  const std::string large(30'000, 'x');
+  const std::string larger(100'000, 'x');
+  const auto ask = [&](StoreOp op, std::string_view key, std::string_view value, StoreReplies& to) {
+    StoreRequest request;
+    request.op = op;
+    request.key = key;
+    request.value = Value(value);
+    return store.apply(Link{1}, request, to, released).has_value();
+  };
+  for (const std::string key : {"deleted", "replaced", "appended"}) {
+    ASSERT_TRUE(ask(StoreOp::kSet, key, large, other));
+    ASSERT_TRUE(ask(StoreOp::kGet, key, "", unread));
+  }
+  ASSERT_TRUE(ask(StoreOp::kDeleteKey, "deleted", "", other));
+  ASSERT_TRUE(ask(StoreOp::kSet, "replaced", "", other));
+  ASSERT_TRUE(ask(StoreOp::kAppend, "appended", "y", other));
+  EXPECT_EQ(store.untaken_bytes(), 3 * large.size());
+  store.free_taken();
+  EXPECT_FALSE(ask(StoreOp::kSet, "more", larger, other));
+  unread.consume(unread.unsent());
+  store.free_taken();
+  EXPECT_EQ(store.untaken_bytes(), 0U);
+  EXPECT_TRUE(ask(StoreOp::kSet, "more", larger, other));
+}
+
 }  // namespace
 }  // namespace ddprun
