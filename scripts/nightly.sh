@@ -13,6 +13,7 @@
 #   second_job started_again              a second start while a job runs
 #   stalled_disk                          a log directory whose disk does not respond for a minute
 #   chaos                                 random faults, one after another
+#   faults                                failing system calls of guards and agents, 10,000 seeds
 #   terminals unkind notice requeue       Slurm: started by hand, forced ends, notices, requeueing
 #   templates                             all batch scripts, with training
 #   kills snapshots training_cuts kit     killed processes, torn snapshots, interrupted trainings, all jobs
@@ -27,7 +28,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again stalled_disk chaos
+all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again stalled_disk chaos faults
   terminals unkind notice requeue templates kills snapshots training_cuts kit examples newest_torch unit)
 
 case "${1:-}" in
@@ -99,6 +100,10 @@ drill() {
     started_again) python3 "$nodes/started_again_test.py" "${with_worker[@]}" --repeats 20 ;;
     stalled_disk) python3 "$nodes/stalled_disk_drill.py" "${with_worker[@]}" --stall 60 --repeats 20 --jobs 10 ;;
     chaos) python3 "$nodes/chaos_drill.py" "${with_worker[@]}" --seeds 1:200 --jobs 4 --logs "$out/chaos" ;;
+    faults)
+      python3 "$nodes/faults_drill.py" "${programs[@]}" --seeds 1:10000 --jobs "$((6 * $(nproc)))" --logs "$out/faults" \
+        --faulty-calls "$ddprun_root/build/release/tests/support/libfaulty_calls.so"
+      ;;
     terminals) python3 "$tests/slurm/rendezvous_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
     unkind) python3 "$tests/slurm/unkind_cluster_test.py" "${programs[@]}" --repeats 10 ;;
     notice) "$python" "$tests/slurm/notice_cluster_drill.py" "${with_trainer[@]}" --repeats 20 ;;
