@@ -48,7 +48,7 @@ std::string source_address(const Endpoint& other) {
 /// timeout 1 s.
 bool may_be_joined_at(std::uint16_t port, const RendezvousPlan& rendezvous) {
   constexpr Duration kPatience = std::chrono::seconds(1);
-  const auto owner = owner_of(port);
+  const auto owner = owner_of(port, kOwnerPatience);
   if (!owner) return true;
   // No other node may host the job of node rank 0, also none in a container that is hidden from it.
   const bool is_to_host = rendezvous.ranks_are_places && rendezvous.node_rank == 0;
@@ -176,7 +176,8 @@ Result<void> RendezvousNetwork::refuse_others(const Error& why) {
     if (!serve_at({.host = "", .port = port})) continue;
     hosting_.bootstraps = false;
     hosting_.cannot_host = why.detail;
-    if (const auto owner = owner_of(endpoint_.port)) hosting_.held_by = owner->inodes;
+    if (const auto owner = owner_of(endpoint_.port, Duration::zero()))
+      hosting_.held_by = owner->inodes;
     return {};
   }
   return why;
@@ -185,7 +186,7 @@ Result<void> RendezvousNetwork::refuse_others(const Error& why) {
 /// Once the program that had the port is gone, the others are not refused any more: this node is
 /// about to be started again, and then gets the port.
 bool RendezvousNetwork::is_endpoint_still_held() const {
-  const auto owner = owner_of(endpoint_.port);
+  const auto owner = owner_of(endpoint_.port, Duration::zero());  // its sockets are enough
   if (!owner) return hosting_.held_by.empty() && !listen_on({.host = "", .port = endpoint_.port});
   return std::ranges::find_first_of(owner->inodes, hosting_.held_by) != owner->inodes.end();
 }
@@ -210,7 +211,7 @@ void RendezvousNetwork::host_endpoint() {
   if (!hosting_.hosts_if_called) port = listen_at_endpoint();
   if (!port) {
     if (!std::exchange(hosting_.has_reported_taken, true)) {
-      const auto owner = owner_of(endpoint_.port);
+      const auto owner = owner_of(endpoint_.port, kOwnerPatienceOnLoop);
       const Error why = owner ? used_by(*owner, endpoint_.port) : port.error();
       const bool may_be_ours = !owner || owner->program.empty() || owner->program == "ddprun";
       spdlog::log(
@@ -263,7 +264,8 @@ Result<void> RendezvousNetwork::serve_at(const Endpoint& endpoint) {
   }
   auto server = StoreServer::listen(context_, options);
   if (!server && server.error().is(Errc::kIo)) {
-    if (const auto owner = owner_of(endpoint.port)) return used_by(*owner, endpoint.port);
+    if (const auto owner = owner_of(endpoint.port, kOwnerPatience))
+      return used_by(*owner, endpoint.port);
     server = StoreServer::listen(context_, options);  // the program that had the port has ended
   }
   if (!server) return with_context("the store for the workers", server.error());

@@ -95,13 +95,25 @@ std::vector<Socket> sockets_at(std::uint16_t port) {
   return listening.empty() ? others : listening;
 }
 
-/// Whether the process at `process` has the descriptor whose link reads `socket`.
-bool has_open(const fs::path& process, const std::string& socket) {
+/// Calls `is_it` with each entry of `directory`, until it says yes or `deadline` has come. A
+/// process may end while its directory is read.
+template <class Function>
+bool find_entry(const fs::path& directory, TimePoint deadline, Function is_it) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(process / "fd", error)) {
-    if (fs::read_symlink(entry.path(), error) == socket) return true;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (Clock::now() >= deadline) return false;
+    if (is_it(entry->path())) return true;
   }
   return false;
+}
+
+/// Whether the process at `process` has the descriptor whose link reads `socket`.
+bool has_open(const fs::path& process, const std::string& socket, TimePoint deadline) {
+  return find_entry(process / "fd", deadline, [&socket](const fs::path& descriptor) {
+    std::error_code error;
+    return fs::read_symlink(descriptor, error) == socket;
+  });
 }
 
 std::string name_of(const fs::path& process) {
@@ -109,16 +121,15 @@ std::string name_of(const fs::path& process) {
   return name ? std::string(trim(*name)) : "";
 }
 
-void find_process(const std::string& inode, PortOwner& owner) {
+void find_process(const std::string& inode, PortOwner& owner, TimePoint deadline) {
   const std::string socket = fmt::format("socket:[{}]", inode);
-  std::error_code error;
-  for (const auto& process : fs::directory_iterator("/proc", error)) {
-    const auto pid = parse_int<int>(process.path().filename().native());
-    if (!pid || !has_open(process.path(), socket)) continue;
-    owner.program = name_of(process.path());
+  find_entry("/proc", deadline, [&](const fs::path& process) {
+    const auto pid = parse_int<int>(process.filename().native());
+    if (!pid || !has_open(process, socket, deadline)) return false;
+    owner.program = name_of(process);
     owner.pid = *pid;
-    return;
-  }
+    return true;
+  });
 }
 
 /// The endpoints at which a listener on `address` can be reached.
@@ -147,13 +158,14 @@ std::string PortOwner::to_string() const {
   return fmt::format("another program of the user with id {} (see ss -tlnp)", user);
 }
 
-std::optional<PortOwner> owner_of(std::uint16_t port) {
+std::optional<PortOwner> owner_of(std::uint16_t port, Duration patience) {
+  const TimePoint deadline = Clock::now() + patience;
   const std::vector<Socket> sockets = sockets_at(port);
   if (sockets.empty()) return std::nullopt;
   PortOwner owner;
   owner.user = sockets.front().user;
   for (const Socket& socket : sockets) {
-    if (owner.pid == 0) find_process(socket.inode, owner);
+    if (owner.pid == 0) find_process(socket.inode, owner, deadline);
     owner.inodes.push_back(socket.inode);
     if (!socket.listens) continue;
     const auto ways = ways_to(socket.address, port);

@@ -5,6 +5,7 @@
 #include "base/endpoint.hpp"
 #include "base/time.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@ namespace ddprun {
 
 struct PortOwner {
   std::string program;            // as ps shows it; empty: this user may not read it in /proc
-  int pid = 0;                    // 0: the same
+  int pid = 0;                    // 0: the same, or there was no time to find it
   std::string user;               // the id of its user
   std::vector<Endpoint> listens;  // numeric, to connect to; empty: it does not listen
   // Of its sockets: they identify this run of the program.
@@ -25,8 +26,15 @@ struct PortOwner {
 };
 
 /// The program that listens on `port`, else one that has a connection there; none if there is none.
-/// Reads /proc, which takes milliseconds.
-std::optional<PortOwner> owner_of(std::uint16_t port);
+/// Reads the sockets in /proc, and then looks through all processes for the one that has them, for
+/// at most `patience`: with ten thousand processes or descriptors that takes long. If it is not
+/// found by then, the owner is known by its user and its sockets only. Blocks.
+std::optional<PortOwner> owner_of(std::uint16_t port, Duration patience);
+
+/// While nothing else waits for this process. Sanitized programs on busy machines need much of it.
+constexpr Duration kOwnerPatience = std::chrono::seconds(2);
+/// On a thread that answers heartbeats.
+constexpr Duration kOwnerPatienceOnLoop = std::chrono::milliseconds(100);
 
 /// Whether a program that does not answer, and whose name cannot be read, may be ddprun.
 enum class IfHidden : std::uint8_t { kMayBe, kIsNone };

@@ -41,7 +41,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  PortOwner owner() const { return owner_of(port_of(listening_.get())).value(); }
+  PortOwner owner() const { return owner_of(port_of(listening_.get()), kOwnerPatience).value(); }
 
  private:
   void serve() const {
@@ -85,19 +85,28 @@ TEST(PortOwner, IsNobodyWhereThePortIsFree) {
     const auto listening = listen_on({.host = "127.0.0.1", .port = 0});
     port = port_of(listening->front().get());
   }
-  EXPECT_FALSE(owner_of(port));
+  EXPECT_FALSE(owner_of(port, kOwnerPatience));
 }
 
 TEST(PortOwner, HasOtherSocketsOnceItWasStartedAgain) {
   auto listening = listen_on({.host = "127.0.0.1", .port = 0}).value();
   const std::uint16_t port = port_of(listening.front().get());
-  const auto before = owner_of(port).value().inodes;
+  const auto before = owner_of(port, kOwnerPatience).value().inodes;
   EXPECT_EQ(1U, before.size());
-  EXPECT_EQ(before, owner_of(port).value().inodes);
+  EXPECT_EQ(before, owner_of(port, kOwnerPatience).value().inodes);
   listening.clear();
   const Descriptor other =
       std::move(listen_on({.host = "127.0.0.1", .port = port}).value().front());
-  EXPECT_NE(before, owner_of(port).value().inodes);
+  EXPECT_NE(before, owner_of(port, kOwnerPatience).value().inodes);
+}
+
+TEST(PortOwner, IsKnownByItsSocketsIfThereIsNoTimeToLookThroughAllProcesses) {
+  const auto listening = listen_on({.host = "127.0.0.1", .port = 0}).value();
+  const auto owner = owner_of(port_of(listening.front().get()), Duration::zero()).value();
+  EXPECT_EQ(0, owner.pid);
+  EXPECT_EQ(std::to_string(::getuid()), owner.user);
+  EXPECT_EQ(1U, owner.inodes.size());
+  EXPECT_EQ(1U, owner.listens.size());
 }
 
 TEST(PortOwner, SaysWhoseItIsIfTheProgramIsHidden) {

@@ -180,7 +180,7 @@ class Examination {
     if (!listening) port.error = listening.error();
     if (listening) listening_ = *std::move(listening);
     add(fmt::format("port {}", port_), kTryAgain, [port]() mutable {
-      const auto owner = port.error ? owner_of(port.number) : std::nullopt;
+      const auto owner = port.error ? owner_of(port.number, kOwnerPatience) : std::nullopt;
       if (owner) port.owner = owner->to_string();
       return Findings{judge_port(port)};
     });
