@@ -50,8 +50,8 @@ class Aside {
 
   /// Writes all of `content` to the disk.
   Result<void> write(std::string_view content) const {
-    const Descriptor file(
-        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFenceMode));
+    const Descriptor file =
+        open_file(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFenceMode);
     if (!file || !write_all(file.get(), content) || ::fsync(file.get()) != 0) return failure(errno);
     return {};
   }
@@ -64,7 +64,7 @@ class Aside {
   Result<bool> link_to(const fs::path& name) const {
     const int error = ::link(path_.c_str(), name.c_str()) == 0 ? 0 : errno;
     // Opened again, because only then NFS asks the server for the present attributes.
-    const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    const Descriptor file = open_file(path_.c_str(), O_RDONLY | O_CLOEXEC);
     struct stat about {};
     if (!file || ::fstat(file.get(), &about) != 0) return failure(errno);
     if (about.st_nlink == 2) return true;
@@ -94,7 +94,7 @@ Result<Incarnation> holder_in(const fs::path& file) {
 }  // namespace
 
 Result<void> check_fence_directory(const fs::path& directory) {
-  const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor opened = open_file(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!opened) return make_errno_error(errno, directory.string());
   std::random_device device;  // many nodes do this at the same time
   const fs::path name = directory / fmt::format(".ddprun-{:08x}{:08x}", device(), device());

@@ -64,8 +64,7 @@ struct Journal::File {
   bool broken = false;
 
   void open() {
-    descriptor =
-        Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kJournalMode));
+    descriptor = open_file(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kJournalMode);
     if (!descriptor) give_up();
   }
 

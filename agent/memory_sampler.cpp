@@ -63,7 +63,7 @@ Result<RowFile> RowFile::open(const std::filesystem::path& path, std::string_vie
   std::error_code failed;
   std::filesystem::create_directories(path.parent_path(), failed);
   if (failed) return cannot_write(path, failed.value());
-  Descriptor file(::open(path.c_str(), kRowFileFlags, kRowFileMode));
+  Descriptor file = open_file(path.c_str(), kRowFileFlags, kRowFileMode);
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return cannot_write(path, errno);
   if (!S_ISREG(about.st_mode)) {

@@ -101,7 +101,7 @@ SpawnRequest request_for(std::vector<std::string> command, std::vector<std::stri
 }
 
 Result<ProgramEnd> run_program(SpawnRequest request, TimePoint deadline, std::size_t bytes_max) {
-  const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Descriptor nothing = open_file("/dev/null", O_RDONLY | O_CLOEXEC);
   if (!nothing) return make_errno_error(errno, "/dev/null");
   auto out = make_pipe();
   if (!out) return out.error();

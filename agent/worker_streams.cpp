@@ -20,7 +20,7 @@ constexpr int kPipeBytes = 1024 * 1024;
 
 Result<Descriptor> open_log(const std::filesystem::path& path) {
   // O_APPEND, so that children of the worker and a truncating log rotation do no harm.
-  Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kLogMode));
+  Descriptor log = open_file(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kLogMode);
   if (!log) return make_errno_error(errno, fmt::format("cannot write the log {}", path.string()));
   return log;
 }

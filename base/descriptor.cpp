@@ -13,6 +13,14 @@ void Descriptor::reset() noexcept {
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
+Descriptor open_file(const char* path, int flags, mode_t mode) noexcept {
+  int opened = -1;
+  do {
+    opened = ::open(path, flags, mode);
+  } while (opened < 0 && errno == EINTR);
+  return Descriptor(opened);
+}
+
 bool write_all(int descriptor, std::string_view bytes) noexcept {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());

@@ -3,6 +3,8 @@
 #include <string_view>
 #include <utility>
 
+#include <sys/types.h>
+
 namespace ddprun {
 
 /// Owns a file descriptor and closes it; -1 owns nothing.
@@ -34,6 +36,10 @@ class Descriptor {
  private:
   int descriptor_ = -1;
 };
+
+/// As open(2), and again if a signal interrupts it, as on a network file system or FUSE. Owns
+/// nothing, with errno set, if it fails.
+Descriptor open_file(const char* path, int flags, mode_t mode = 0) noexcept;
 
 /// Opens each of stdin, stdout and stderr that is closed, in a way that refuses all use. Otherwise
 /// the next opened file would get its number, and with it what is printed. Call it first in main().

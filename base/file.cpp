@@ -22,7 +22,7 @@ constexpr mode_t kMode = 0644;
 
 /// `sync`: fsync or syncfs.
 Result<void> synced(const std::filesystem::path& directory, int (*sync)(int)) {
-  const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor opened = open_file(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!opened || sync(opened.get()) != 0) return make_errno_error(errno, directory.string());
   return {};
 }
@@ -32,7 +32,7 @@ Result<void> write_synced(
     const std::filesystem::path& path,
     const std::vector<std::string_view>& pieces,
     const std::string& name) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
+  const Descriptor file = open_file(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
   if (!file) return make_errno_error(errno, name);
   bool written = true;
   for (const std::string_view piece : pieces) {
@@ -47,7 +47,7 @@ Result<void> write_synced(
 
 Result<Descriptor> open_regular(const std::filesystem::path& path) {
   // Without O_NONBLOCK, opening a FIFO blocks until another process writes to it.
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  Descriptor file = open_file(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   struct stat about {};
   if (!file || ::fstat(file.get(), &about) != 0) return make_errno_error(errno, path.string());
   if (S_ISREG(about.st_mode)) return {std::move(file)};
@@ -144,7 +144,7 @@ Result<void> sync_file_system(const std::filesystem::path& directory) {
 
 Result<void> overwrite_file(const std::filesystem::path& path, std::string_view content) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  const Descriptor file(::open(path.c_str(), kFlags, kMode));
+  const Descriptor file = open_file(path.c_str(), kFlags, kMode);
   if (!file) return make_errno_error(errno, path.string());
   if (!write_all(file.get(), content)) return make_errno_error(errno, path.string());
   return {};

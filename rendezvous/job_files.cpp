@@ -54,7 +54,7 @@ std::string start_of(std::int64_t pid) {
 /// The directory, if it is one and nobody else may write there: what another user made in the
 /// temporary directory is a trap, or chance. Fails with kNotFound or kIo.
 Result<Descriptor> open_ours(const fs::path& directory) {
-  Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  Descriptor opened = open_file(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat about {};
   if (!opened || ::fstat(opened.get(), &about) != 0) {
     return make_errno_error(errno, fmt::format("cannot open {}", directory.string()));

@@ -176,7 +176,7 @@ Acceptor::Outcome Acceptor::accept(int listening, Descriptor& accepted, const Ma
 }
 
 void Acceptor::reserve() {
-  spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  spare_ = open_file("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 std::uint64_t raise_descriptor_limit() {

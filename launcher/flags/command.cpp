@@ -86,9 +86,12 @@ Result<Kind> kind_of(const std::string& script) {
   // Bytes that we read from a pipe would be lost for the interpreter, which reads it after us.
   std::error_code unknown;
   if (!fs::is_regular_file(script, unknown)) return Kind::kPython;
-  const Descriptor file(::open(script.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor file = open_file(script.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   std::array<char, 256> bytes{};
-  const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
+  ssize_t got = -1;
+  do {
+    got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
+  } while (file && got < 0 && errno == EINTR);
   if (got < 0) {
     // A program that may be executed but not read is still a program.
     if (errno == EACCES && is_program(script)) return Kind::kElf;
