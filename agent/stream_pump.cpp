@@ -29,6 +29,8 @@ constexpr std::size_t kReadBytes = std::size_t{256} * 1024;
 constexpr std::size_t kDrainBytesMax = std::size_t{2} * 1024 * 1024;
 /// How long the beginning of a line (a prompt, a row of dots) waits for the rest of the line.
 constexpr Duration kHalfLinePatience = 200ms;
+/// If the kernel had no memory to watch a pipe again.
+constexpr Duration kResumeAgain = 100ms;
 /// A line longer than this reaches the console in parts. The log has it as it was written.
 constexpr std::size_t kConsoleLineBytesMax = std::size_t{64} * 1024;
 
@@ -149,6 +151,7 @@ void StreamPump::run() {
       static_cast<void>(::eventfd_read(ready, &calls));
       resume_held_back();
     }
+    if (resumes_later_) resume_held_back();
     if (!show_by_) continue;
     if (const TimePoint now = Clock::now(); now >= *show_by_) show_unfinished_lines(now);
   }
@@ -203,9 +206,8 @@ void StreamPump::drain(Stream& stream) {
 }
 
 void StreamPump::resume_held_back() {
-  for (const int pipe : held_back_)
-    watch(pipe);
-  held_back_.clear();
+  std::erase_if(held_back_, [this](int pipe) { return watch(pipe); });
+  resumes_later_ = !held_back_.empty();
 }
 
 /// Shows a line that was not finished in time. If the stream is passed on, another worker's output
@@ -223,8 +225,9 @@ void StreamPump::show_unfinished_lines(TimePoint now) {
 }
 
 int StreamPump::patience_ms() const {
-  if (!show_by_ && !finish_by_) return -1;
-  const TimePoint until = std::min(show_by_.value_or(kNever), finish_by_.value_or(kNever));
+  if (!show_by_ && !finish_by_ && !resumes_later_) return -1;
+  TimePoint until = std::min(show_by_.value_or(kNever), finish_by_.value_or(kNever));
+  if (resumes_later_) until = std::min(until, Clock::now() + kResumeAgain);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
 }

@@ -144,6 +144,7 @@ class StreamPump : public std::enable_shared_from_this<StreamPump> {
   std::optional<TimePoint> finish_by_;
   StreamsByPipe streams_;
   std::set<int> held_back_;           // pipes that wait for room on the console
+  bool resumes_later_ = false;        // the kernel did not watch some of them again
   std::optional<TimePoint> show_by_;  // the earliest of Stream::show_by, or a time before it
   ReadBuffer buffer_;
   std::string batch_;
