@@ -12,6 +12,8 @@
 #include "base/log.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/errand.hpp"
+#include "rendezvous/loop_check.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -58,7 +60,10 @@ Inherited inherited() {
 /// The next signal, unless none is pending.
 std::optional<int> next_signal(Stream& signals) {
   signalfd_siginfo info{};
-  const ssize_t got = ::read(signals.native_handle(), &info, sizeof info);
+  ssize_t got = 0;
+  do {
+    got = ::read(signals.native_handle(), &info, sizeof info);
+  } while (got < 0 && errno == EINTR);  // it is reported as readable only once
   if (got != static_cast<ssize_t>(sizeof info)) return std::nullopt;
   return static_cast<int>(info.ssi_signo);
 }
@@ -268,7 +273,8 @@ Result<int> run_agent(
   Descriptor signal_queue(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!signal_queue) return make_errno_error(errno, "cannot wait for signals");
   asio::io_context context(1);
-  Stream signal_stream(context, signal_queue.release());
+  if (const auto checked = check_timers(context); !checked) return checked.error();
+  Stream signal_stream = stream_of(context, std::move(signal_queue));
   if (began.returns) {
     report_return(plan);
     wait_for_others(plan.rendezvous);

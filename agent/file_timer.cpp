@@ -2,6 +2,7 @@
 
 #include "agent/descendants.hpp"
 #include "base/descriptor.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -70,7 +71,8 @@ Result<std::unique_ptr<FileTimer>> FileTimer::open(
   if (path.empty()) path = fresh_path();
   // Opened for both, so that reading never ends.
   const bool made = ::mkfifo(path.c_str(), kPipeMode) == 0;
-  Descriptor fifo(made ? ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1);
+  Descriptor fifo;
+  if (made) fifo = open_file(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (!fifo) {
     const Error error = make_errno_error(errno, fmt::format("cannot make the FIFO {}", path));
     if (made) ::unlink(path.c_str());
@@ -79,12 +81,13 @@ Result<std::unique_ptr<FileTimer>> FileTimer::open(
         error.detail + "; set TORCHELASTIC_TIMER_FILE to a path that does not exist yet");
   }
   return std::unique_ptr<FileTimer>(
-      new FileTimer(context, std::move(path), fifo.release(), std::move(on_expired)));
+      new FileTimer(context, std::move(path), std::move(fifo), std::move(on_expired)));
 }
 
-FileTimer::FileTimer(asio::io_context& context, std::string path, int fifo, OnExpired on_expired)
+FileTimer::FileTimer(
+    asio::io_context& context, std::string path, Descriptor fifo, OnExpired on_expired)
     : path_(std::move(path)),
-      fifo_(context, fifo),
+      fifo_(stream_of(context, std::move(fifo))),
       on_expired_(std::move(on_expired)),
       timer_(context, kNever) {}
 

@@ -6,6 +6,7 @@
 
 #include "agent/core/file_timers.hpp"
 #include "base/deadline.hpp"
+#include "base/descriptor.hpp"
 #include "base/error.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -44,7 +45,7 @@ class FileTimer {
   void forget(int pid) { timers_.forget(pid); }
 
  private:
-  FileTimer(asio::io_context& context, std::string path, int fifo, OnExpired on_expired);
+  FileTimer(asio::io_context& context, std::string path, Descriptor fifo, OnExpired on_expired);
 
   void take(std::string_view line);
   void set_timer();

@@ -1,6 +1,7 @@
 #include "agent/guard_client.hpp"
 
 #include "base/log.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +21,7 @@ bool holds(const GuardOrder& order) {
 }  // namespace
 
 GuardClient::GuardClient(asio::io_context& context, AgentBegins began)
-    : channel_(context, began.guard.release()),
+    : channel_(stream_of(context, std::move(began.guard))),
       lease_(began.lease),
       took_part_(began.took_part),
       ordered_(context, kNever) {}

@@ -1,10 +1,12 @@
 #include "agent/suspension_watch.hpp"
 
 #include "agent/core/suspension.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <algorithm>
+#include <utility>
 
 #include <fcntl.h>
 
@@ -28,7 +30,7 @@ bool SuspensionWatch::ends_lease() {
 asio::awaitable<void> SuspensionWatch::heed_signals() {
   Descriptor copy(::fcntl(resumption_.descriptor(), F_DUPFD_CLOEXEC, 0));
   if (!copy) co_return;
-  asio::posix::stream_descriptor signals(context_, copy.release());
+  auto signals = stream_of(context_, std::move(copy));
   for (;;) {
     co_await signals.async_wait(asio::posix::stream_descriptor::wait_read, kTuple);
     if (resumption_.take()) resumed();

@@ -1,6 +1,7 @@
 #include "agent/worker_group.hpp"
 
 #include "agent/descendants.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <fmt/format.h>
 
@@ -109,7 +110,7 @@ void WorkerGroup::started(const WorkerId& worker, Result<Process> process) {
     pids_[static_cast<std::size_t>(worker.local_rank)] = process->pid;
     // Without a pidfd (an old kernel, seccomp) SIGCHLD alone tells.
     if (process->pidfd) {
-      tasks_.spawn(watch(process->pid, PidFd(context_, process->pidfd.release())));
+      tasks_.spawn(watch(process->pid, stream_of(context_, std::move(process->pidfd))));
     }
     callbacks_.started(worker.local_rank, process->pid);
   }

@@ -1,5 +1,7 @@
 #include "agent/worker_starter.hpp"
 
+#include "rendezvous/stream_of.hpp"
+
 #include <cerrno>
 #include <mutex>
 #include <utility>
@@ -99,7 +101,9 @@ WorkerStarter::WorkerStarter(
     std::shared_ptr<Shared> shared,
     Descriptor done,
     std::unique_ptr<WriterThread> thread)
-    : shared_(std::move(shared)), done_(context, done.release()), thread_(std::move(thread)) {}
+    : shared_(std::move(shared)),
+      done_(stream_of(context, std::move(done))),
+      thread_(std::move(thread)) {}
 
 WorkerStarter::~WorkerStarter() = default;
 

@@ -7,6 +7,7 @@
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/quiet_thread.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
@@ -79,7 +80,8 @@ class Errand {
     // A duplicate, since several may wait, and Asio closes what it is given.
     Descriptor copy(::fcntl(done_.get(), F_DUPFD_CLOEXEC, 0));
     if (!copy) co_return Result<T>(make_errno_error(errno, "cannot wait for an answer"));
-    Stream done(co_await asio::this_coro::executor, copy.release());
+    const auto executor = co_await asio::this_coro::executor;
+    Stream done = stream_of(executor, std::move(copy));
     const auto first =
         co_await (done.async_wait(Stream::wait_read, kTuple) || limit.async_wait(kTuple));
     co_return first.index() == 0 ? answer() : std::nullopt;

@@ -1,6 +1,7 @@
 #include "rendezvous/socket_watch.hpp"
 
 #include "base/descriptor.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <cerrno>
 
@@ -18,7 +19,9 @@ Result<SocketWatch> SocketWatch::open(asio::io_context& context) {
 }
 
 SocketWatch::SocketWatch(asio::io_context& context, ReadySet ready, Descriptor any_ready)
-    : ready_(std::move(ready)), any_ready_(context, any_ready.release()), timer_(context, kNever) {}
+    : ready_(std::move(ready)),
+      any_ready_(stream_of(context, std::move(any_ready))),
+      timer_(context, kNever) {}
 
 asio::awaitable<bool> SocketWatch::wait() {
   const auto [error] =

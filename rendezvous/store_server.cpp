@@ -4,6 +4,7 @@
 #include "base/quiet_thread.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/own_address.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -80,7 +81,7 @@ StoreServer::StoreServer(
       accepting_(executor_),
       sessions_(executor_) {
   for (Descriptor& socket : sockets) {
-    listening_.emplace_back(executor_, socket.release());
+    listening_.emplace_back(stream_of(executor_, std::move(socket)));
   }
 }
 
@@ -112,7 +113,7 @@ Result<void> StoreServer::listen_too(const Endpoint& endpoint) {
   auto sockets = listen_on(endpoint);
   if (!sockets) return sockets.error();
   for (Descriptor& socket : *sockets) {
-    Listening& listening = listening_.emplace_back(executor_, socket.release());
+    Listening& listening = listening_.emplace_back(stream_of(executor_, std::move(socket)));
     if (is_serving_) accepting_.spawn(accept_from(listening));
   }
   return {};
