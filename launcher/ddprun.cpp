@@ -69,6 +69,7 @@ int launch(std::span<const std::string> arguments) {
 }  // namespace ddprun
 
 int main(int argc, char* const* argv) {
+  ddprun::report_uncaught_exceptions();
   return ddprun::run_main("ddprun", [&] {
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     return ddprun::launch(arguments);
