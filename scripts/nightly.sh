@@ -15,6 +15,7 @@
 #   chaos                                 random faults, one after another
 #   faults                                failing system calls of guards and agents, 10,000 seeds
 #   proxy                                 connections between two nodes that are late, cut, reset or damaged
+#   fuzz                                  parsers of bytes from outside, sanitized, for an hour each
 #   terminals unkind notice requeue       Slurm: started by hand, forced ends, notices, requeueing
 #   templates                             all batch scripts, with training
 #   kills snapshots training_cuts kit     killed processes, torn snapshots, interrupted trainings, all jobs
@@ -29,7 +30,8 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again stalled_disk chaos faults proxy
+all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again
+  stalled_disk chaos faults proxy fuzz
   terminals unkind notice requeue templates kills snapshots training_cuts kit examples newest_torch unit)
 
 case "${1:-}" in
@@ -106,6 +108,11 @@ drill() {
         --faulty-calls "$ddprun_root/build/release/tests/support/libfaulty_calls.so"
       ;;
     proxy) python3 "$nodes/proxy_drill.py" "${programs[@]}" --seeds 1:500 --jobs 8 --logs "$out/proxy" ;;
+    fuzz)
+      configure dev
+      build dev http_test
+      DDPRUN_FUZZ_SECONDS=3600 "$ddprun_root/build/dev/bin/http_test"
+      ;;
     terminals) python3 "$tests/slurm/rendezvous_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
     unkind) python3 "$tests/slurm/unkind_cluster_test.py" "${programs[@]}" --repeats 10 ;;
     notice) "$python" "$tests/slurm/notice_cluster_drill.py" "${with_trainer[@]}" --repeats 20 ;;
