@@ -43,25 +43,24 @@ Result<std::unique_ptr<Agent>> Agent::open(
     asio::io_context& context,
     const LaunchPlan& plan,
     GuardClient& guard,
-    Consoles& consoles,
-    LaunchDirectory directory,
+    Outputs outputs,
     Inherited inherited) {
   auto network = RendezvousNetwork::open(context, plan, guard);
   if (!network) return network.error();
   auto starter = WorkerStarter::open(context);
   if (!starter) return starter.error();
-  auto journal =
-      Journal::open(directory.path.empty() ? directory.path : directory.path / kJournalName);
+  const auto& directory = outputs.directory.path;
+  auto journal = Journal::open(directory.empty() ? directory : directory / kJournalName);
   if (!journal) return journal.error();
-  auto streams = Streams::open(plan, std::move(directory), consoles);
+  auto streams = Streams::open(plan, std::move(outputs.directory), outputs.consoles);
   if (!streams) return streams.error();
   std::unique_ptr<Agent> agent(new Agent(
       context,
       plan,
       guard,
-      consoles,
       std::move(inherited),
-      {.streams = *std::move(streams),
+      {.consoles = outputs.consoles,
+       .streams = *std::move(streams),
        .starter = *std::move(starter),
        .journal = *std::move(journal),
        .network = *std::move(network),
@@ -76,14 +75,13 @@ Agent::Agent(
     asio::io_context& context,
     const LaunchPlan& plan,
     GuardClient& guard,
-    Consoles& consoles,
     Inherited inherited,
     Opened opened)
     : context_(context),
       plan_(plan),
       guard_(guard),
       host_(std::move(opened.host)),
-      consoles_(consoles),
+      consoles_(opened.consoles),
       streams_(std::move(opened.streams)),
       starter_(std::move(opened.starter)),
       journal_(std::move(opened.journal)),

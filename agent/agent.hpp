@@ -40,15 +40,19 @@ class Consoles;
 
 class Agent {
  public:
-  /// Opens the store's port. Starts no worker. `guard` and `consoles` outlive it; `inherited` is
-  /// what workers get in addition to what we set. Fails with kInvalidArgument, kNotFound or kIo,
-  /// naming the value.
+  /// Where what workers write goes. `consoles` outlive the agent.
+  struct Outputs {
+    Consoles& consoles;
+    LaunchDirectory directory;
+  };
+
+  /// Opens the store's port. Starts no worker. `guard` outlives it; `inherited` is what workers get
+  /// in addition to what we set. Fails with kInvalidArgument, kNotFound or kIo, naming the value.
   static Result<std::unique_ptr<Agent>> open(
       asio::io_context& context,
       const LaunchPlan& plan,
       GuardClient& guard,
-      Consoles& consoles,
-      LaunchDirectory directory,
+      Outputs outputs,
       Inherited inherited);
 
   ~Agent();
@@ -82,6 +86,7 @@ class Agent {
 
  private:
   struct Opened {
+    Consoles& consoles;
     std::unique_ptr<Streams> streams;
     std::unique_ptr<WorkerStarter> starter;
     std::unique_ptr<Journal> journal;
@@ -93,7 +98,6 @@ class Agent {
       asio::io_context& context,
       const LaunchPlan& plan,
       GuardClient& guard,
-      Consoles& consoles,
       Inherited inherited,
       Opened opened);
 

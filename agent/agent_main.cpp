@@ -251,7 +251,8 @@ Result<int> run_job(
   if (stopped_by) return exit_status_of_signal(*stopped_by);
   DDPRUN_CHECK(directory);
   if (!*directory) return directory->error();
-  auto agent = Agent::open(context, plan, guard, consoles, **directory, inherited());
+  auto agent = Agent::open(
+      context, plan, guard, {.consoles = consoles, .directory = **directory}, inherited());
   if (!agent) {
     try_to_remove(**directory);
     return agent.error();

@@ -312,7 +312,7 @@ std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t
         "{}); leaving it; exit status {}",
         agent,
         uninterruptible_wait(agent).value_or("?"),
-        WEXITSTATUS(*end.status));
+        WEXITSTATUS(end.status.value_or(0)));
     return conclude(agent, end.status);
   }
   if (guard.keeps_leftovers(end)) return conclude(agent, end.status);

@@ -116,7 +116,7 @@ void Journal::report_lines(std::string lines) {
 
 void Journal::report_read(std::function<std::string()> read, std::function<std::string()> without) {
   // Posted at once, so that what is read was not changed by later work.
-  auto task = std::make_shared<std::packaged_task<std::string()>>(std::move(read));
+  const auto task = std::make_shared<std::packaged_task<std::string()>>(std::move(read));
   const auto answer = task->get_future().share();
   const auto until = Clock::now() + kReadPatience;
   disk_->post([task] { (*task)(); });

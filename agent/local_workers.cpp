@@ -44,11 +44,11 @@ LocalWorkers::LocalWorkers(
       timer_(context, kNever),
       group_(
           context,
-          dependencies.plan,
-          inherited,
-          dependencies.streams,
-          dependencies.starter,
-          dependencies.tasks),
+          {.plan = dependencies.plan,
+           .streams = dependencies.streams,
+           .starter = dependencies.starter,
+           .tasks = dependencies.tasks},
+          inherited),
       check_(context, dependencies.plan.node_check, std::move(inherited.environment), group_),
       reporter_(
           {.plan = dependencies.plan,

@@ -48,19 +48,14 @@ std::vector<std::string> command_of(const LaunchPlan& plan, const WorkerPlace& p
 }  // namespace
 
 WorkerGroup::WorkerGroup(
-    asio::io_context& context,
-    const LaunchPlan& plan,
-    Inherited inherited,
-    Streams& streams,
-    WorkerStarter& starter,
-    TaskScope& tasks)
+    asio::io_context& context, const Dependencies& dependencies, Inherited inherited)
     : context_(context),
-      plan_(plan),
+      plan_(dependencies.plan),
       inherited_(std::move(inherited)),
-      streams_(streams),
-      starter_(starter),
-      tasks_(tasks),
-      pids_(static_cast<std::size_t>(plan.workers)) {}
+      streams_(dependencies.streams),
+      starter_(dependencies.starter),
+      tasks_(dependencies.tasks),
+      pids_(static_cast<std::size_t>(plan_.workers)) {}
 
 void WorkerGroup::start(WorkerPlace place) {
   const WorkerId worker{

@@ -47,15 +47,15 @@ class WorkerGroup {
     std::function<void()> before_deaths = nullptr;  // to look at what came before a death
   };
 
-  /// `plan`, `streams`, `starter` and `tasks` outlive the group, which watches its workers in
-  /// `tasks`.
-  WorkerGroup(
-      asio::io_context& context,
-      const LaunchPlan& plan,
-      Inherited inherited,
-      Streams& streams,
-      WorkerStarter& starter,
-      TaskScope& tasks);
+  /// All of these outlive the group, which watches its workers in `tasks`.
+  struct Dependencies {
+    const LaunchPlan& plan;
+    Streams& streams;
+    WorkerStarter& starter;
+    TaskScope& tasks;
+  };
+
+  WorkerGroup(asio::io_context& context, const Dependencies& dependencies, Inherited inherited);
 
   /// To be called before anything is started.
   void set_callbacks(Callbacks callbacks) { callbacks_ = std::move(callbacks); }

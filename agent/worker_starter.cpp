@@ -139,7 +139,7 @@ asio::awaitable<void> WorkerStarter::serve() {
     for (;;) {
       std::unique_lock lock(shared_->mutex);
       if (shared_->started.empty()) break;
-      auto next = shared_->started.extract(shared_->started.begin());
+      const auto next = shared_->started.extract(shared_->started.begin());
       lock.unlock();
       const OnDone done = std::move(waiting_.extract(next.key()).mapped());
       done(std::move(next.mapped()));
