@@ -70,7 +70,7 @@ TEST_F(StreamsTest, DoNotWaitForTheStuckDiskOfAnotherWorker) {
   const auto stuck = log(kFirst, "stdout.log");
   std::filesystem::create_directories(stuck.parent_path());
   ASSERT_EQ(::mkfifo(stuck.c_str(), 0600), 0);
-  Descriptor reader(::open(stuck.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor reader(::open(stuck.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const std::string much(3 * kMegabyte, 'x');
   const pid_t waiting = start(kFirst, [&] { print(1, much); });
   run(kSecond, [&] { print(1, much); });

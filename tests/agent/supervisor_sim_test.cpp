@@ -201,7 +201,7 @@ class World {
     EXPECT_NE(starting_, 0) << "it was answered";
     if (roll(0, 1) == 0) {
       starting_ = 0;
-      queue_.push_front(Supervisor::SpawnCancelled{.local_rank = effect.local_rank});
+      queue_.emplace_front(Supervisor::SpawnCancelled{.local_rank = effect.local_rank});
       return;
     }
     const SpawnEnds ends{.local_rank = effect.local_rank, .spawn = starting_};

@@ -93,7 +93,7 @@ class Effort {
  public:
   explicit Effort(int count) : count_(count) {
     if (const char* const text = std::getenv("DDPRUN_FUZZ_SECONDS"))
-      seconds_ = parse_int<int>(text).value();
+      seconds_ = parse_int<int>(text);
   }
 
   /// The same one each time, or a fresh one that is printed if there is time for it.

@@ -55,7 +55,7 @@ std::string heard(int socket) {
 std::string answer_to(std::string_view request, std::size_t received) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-  Descriptor client(ends[0]);
+  const Descriptor client(ends[0]);
   Descriptor server(ends[1]);
   say(client.get(), request.substr(received));
   ::shutdown(client.get(), SHUT_WR);

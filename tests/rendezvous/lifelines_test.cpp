@@ -448,7 +448,7 @@ TEST(Lifelines, StrangersWithoutAHelloMakeWayForNodes) {
   RawAgent held(leader, opening_by(kNode));
   expect_opened(leader, kNode);
   RawAgent silent(leader, opening_of(Protocol::kLifeline));
-  RawAgent newcomer(leader, opening_by(kMarker));
+  const RawAgent newcomer(leader, opening_by(kMarker));
   expect_opened(leader, kMarker);
   EXPECT_TRUE(silent.is_closed());
   // Both lines are held: a third one is turned away, and neither ends.

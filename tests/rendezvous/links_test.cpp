@@ -414,7 +414,7 @@ TEST(Links, StrangersWithoutAHelloMakeWayForNewcomersAndMembersStay) {
   Link link{};
   leader.hears<Hello>(&link);
   RawAgent first(leader);
-  RawAgent second(leader);
+  const RawAgent second(leader);
   RawAgent newcomer(leader);
   newcomer.say(hello_of());
   leader.hears<Hello>();

@@ -17,7 +17,8 @@ int refused = -1;  // which descriptor the kernel refuses to watch
 
 }  // namespace
 
-/// In place of the C library's.
+/// In place of the C library's, with its signature.
+// NOLINTNEXTLINE(misc-const-correctness)
 extern "C" int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) noexcept {
   if (operation == EPOLL_CTL_ADD && watched++ == refused) {
     errno = ENOSPC;

@@ -312,6 +312,8 @@ __attribute__((constructor)) void begin() {
 
 }  // namespace
 
+// The signatures are the C library's.
+// NOLINTBEGIN(misc-const-correctness)
 extern "C" {
 
 int __libc_start_main(  // NOLINT
@@ -544,3 +546,4 @@ void* realloc(void* block, std::size_t bytes) {
 }
 
 }  // extern "C"
+// NOLINTEND(misc-const-correctness)
