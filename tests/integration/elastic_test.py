@@ -40,8 +40,9 @@ def setUpModule():
 
 
 def child_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as children:
-        return int(children.read().split()[0])
+    """The first, of whichever thread: the agent has one that starts workers."""
+    return next(int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+                for child in (task / "children").read_text().split())
 
 
 class Metrics:
