@@ -134,7 +134,8 @@ asio::awaitable<void> await_directory(
   if (opening) {
     Timer limit(co_await asio::this_coro::executor, Clock::now() + kQuietDisk);
     out = co_await (*opening)->await(limit);
-    if (!out) {
+    // Else a signal has come first.
+    if (!out && Clock::now() >= limit.expiry()) {
       report(
           "the disk of the log directory {} does not respond; next: the job starts once it does",
           plan.streams.log_directory.value_or("under $TMPDIR"));

@@ -136,6 +136,15 @@ class Questions:
         return [float(word) for word in said.split()]
 
 
+def is_waiting_for_a_disk(pid):
+    """Whether a thread of the process waits where no signal ends the wait."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/stat") as stat:
+            if stat.read().rpartition(")")[2].split()[0] == "D":
+                return True
+    return False
+
+
 class Run:
     def __init__(self, point, node, number):
         self.name = f"{point:8} {'leader' if node == 0 else 'follower'}"
@@ -290,6 +299,8 @@ class Run:
             raise AssertionError(f"ended {took:.1f} s after the last worker")
 
     def _await_all(self, deadline):
+        """As Drill.await_ends, but an agent that its guard has left keeps its end of the pipe open, so nothing
+        tells that the last one has ended."""
         while any(job.poll() is None for job in self._drill.jobs.values()):
             if not self._drill.listen(min(deadline, time.monotonic() + 0.1)) and time.monotonic() > deadline:
                 break
@@ -297,17 +308,34 @@ class Run:
 
 
 class StalledDisk(unittest.TestCase):
+    @staticmethod
+    def launch(disk):
+        return subprocess.Popen(
+            [options.ddprun, "--standalone", "--log-dir", disk.path, "--no-python", "true"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
+
     def test_a_signal_ends_a_launch_whose_log_directory_cannot_be_made(self):
         with Disk() as disk:
             disk.freeze()
-            job = subprocess.Popen(
-                [options.ddprun, "--standalone", "--log-dir", disk.path, "--no-python", "true"],
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
+            job = self.launch(disk)
             with job.stdout as said:
                 self.assertIn("does not respond", said.readline())
                 job.send_signal(signal.SIGINT)
                 self.assertEqual(128 + signal.SIGINT, job.wait(PATIENCE_S))
+
+    def test_a_signal_before_a_person_is_told_ends_it_without_that_line(self):
+        with Disk() as disk:
+            disk.freeze()
+            job = self.launch(disk)
+            with job.stdout as said:
+                while not any(is_waiting_for_a_disk(agent) for agent in netns.children_of(job.pid)):
+                    self.assertIsNone(job.poll())
+                    time.sleep(0.01)
+                job.send_signal(signal.SIGINT)
+                self.assertEqual(128 + signal.SIGINT, job.wait(PATIENCE_S))
+                disk.thaw()  # or the agent keeps the pipe open
+                self.assertNotIn("the job starts once it does", said.read())
 
     def test_a_stalled_log_disk_costs_no_lease_no_agent_and_no_status(self):
         points = [point for point in POINTS if point in options.points]
