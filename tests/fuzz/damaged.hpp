@@ -92,8 +92,10 @@ class Damaged {
 class Effort {
  public:
   explicit Effort(int count) : count_(count) {
-    if (const char* const text = std::getenv("DDPRUN_FUZZ_SECONDS"))
-      seconds_ = parse_int<int>(text);
+    const char* const text = std::getenv("DDPRUN_FUZZ_SECONDS");
+    if (text == nullptr) return;
+    seconds_ = parse_int<int>(text);
+    DDPRUN_CHECK(seconds_ && "DDPRUN_FUZZ_SECONDS is a number");
   }
 
   /// The same one each time, or a fresh one that is printed if there is time for it.
