@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -139,7 +140,8 @@ struct AgentEnd {
   std::optional<int> status;
   bool was_suspended = false;  // the lease ran out while every process here was stopped
   bool is_reaped = false;      // its pid may belong to another process by now
-  bool is_stuck = false;       // it said how it ends, and one of its threads waits in the kernel
+  // It said how it ends, and one of its threads waits there in the kernel; none: it does not.
+  std::optional<std::string> stuck_in = std::nullopt;
 };
 
 class Guard {
@@ -167,9 +169,7 @@ class Guard {
             .is_reaped = ended.has_value()};
       }
       if (ended) return {.status = ended, .is_reaped = true};
-      if (const auto status = left_without_ending()) {
-        return {.status = W_EXITCODE(*status, 0), .is_stuck = true};
-      }
+      if (auto left = left_without_ending()) return *std::move(left);
       if ((waits[1].revents & POLLHUP) != 0) watch_.orders.reset();  // SIGCHLD is on its way
     }
   }
@@ -206,16 +206,18 @@ class Guard {
     return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
   }
 
-  /// With which status the agent has ended but for a thread that cannot: exit waits for a write to
-  /// a disk that does not respond.
-  std::optional<int> left_without_ending() {
+  /// How the agent has ended but for a thread that cannot: exit waits for a write to a disk that
+  /// does not respond.
+  std::optional<AgentEnd> left_without_ending() {
     const auto status = watch_.lease->exit_status();
     if (!status) return std::nullopt;
     const TimePoint now = Clock::now();
     if (!leaves_by_) leaves_by_ = now + kExitPatience;
     if (now < *leaves_by_) return std::nullopt;
     leaves_by_ = now + kExitPatience;
-    return is_ending(agent_) && uninterruptible_wait(agent_) ? status : std::nullopt;
+    auto stuck_in = is_ending(agent_) ? uninterruptible_wait(agent_) : std::nullopt;
+    if (!stuck_in) return std::nullopt;
+    return AgentEnd{.status = W_EXITCODE(*status, 0), .stuck_in = std::move(stuck_in)};
   }
 
   bool lease_is_over() const { return Clock::now() >= watch_.lease->get(); }
@@ -306,12 +308,12 @@ std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t
   const AgentEnd end = guard.await_agent();
   // Before its workers: it must not start another one, nor take their deaths for a failure.
   if (!end.is_reaped) ::kill(agent, SIGKILL);
-  if (end.is_stuck) {
+  if (end.stuck_in) {
     report(
         "the agent (pid {}) cannot end: a thread of it waits for a disk that does not respond (in "
         "{}); leaving it; exit status {}",
         agent,
-        uninterruptible_wait(agent).value_or("?"),
+        *end.stuck_in,
         WEXITSTATUS(end.status.value_or(0)));
     return conclude(agent, end.status);
   }

@@ -98,6 +98,12 @@ std::string pass_up(const FailureDetails& culprit, const std::string& path) {
   return fmt::format("ddprun: cannot copy the error file: {}\n", written.error().detail);
 }
 
+/// The paragraph, and the block before it unless the job restarts.
+std::string failure_text(const FailureReport& report) {
+  const std::string block = report.outcome.restarts ? "" : failure_block(report);
+  return block + failure_paragraph(report);
+}
+
 struct ShownFailure {
   std::string text;                   // for this node's console
   std::vector<TextLine> last_output;  // for another node's console
@@ -120,9 +126,8 @@ ShownFailure report_failure(
     for (auto& other : report.others) {
       add_error_file(other);
     }
-    out.text = failure_block(report);
   }
-  out.text += failure_paragraph(report);
+  out.text = failure_text(report);
   if (!pass_up_to.empty()) out.text += pass_up(report.culprit, pass_up_to);
   out.last_output = last_output(report);
   return out;
@@ -134,8 +139,7 @@ std::string failure_without_files(FailureReport report) {
   for (FailureDetails& other : report.others) {
     other.error_file.clear();
   }
-  const std::string text = report.outcome.restarts ? "" : failure_block(report);
-  return text + failure_paragraph(report) +
+  return failure_text(report) +
          "ddprun: the disk of the log directory does not respond: what the worker wrote last is "
          "not "
          "shown\n";

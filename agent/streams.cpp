@@ -81,8 +81,7 @@ Result<StreamsOrder> Streams::order(const WorkerId& worker) {
   order.out = *std::move(out);
   order.err = *std::move(err);
   order.pump = pump_;
-  order.has_own_pump = (order.out.is_piped && !order.out.log.empty()) ||
-                       (order.err.is_piped && !order.err.log.empty());
+  order.has_own_pump = order.out.is_teed() || order.err.is_teed();
   if (order.has_own_pump) {
     auto pump = pump_for(worker);
     if (!pump) return pump.error();

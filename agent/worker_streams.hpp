@@ -18,6 +18,9 @@ struct StreamOrder {
   std::filesystem::path filtered;  // of lines with one of `piped.filters`; empty: none
   bool is_piped = false;           // through `piped`; else the log itself, or our own stream
   PipedStream piped;               // but for its descriptors
+
+  /// Whether the pump writes its log.
+  bool is_teed() const { return is_piped && !log.empty(); }
 };
 
 /// Both streams of a worker.

@@ -66,6 +66,12 @@ class StoreLink {
   /// Lets no more be sent, so that the peer sees an orderly end.
   void shut();
 
+  /// The same after a last try to send what the kernel has not taken.
+  void send_and_shut() {
+    static_cast<void>(send());
+    shut();
+  }
+
   /// Which protocol the peer speaks; kUndecided until enough has come.
   Protocol protocol() const { return protocol_; }
 

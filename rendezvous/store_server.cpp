@@ -128,9 +128,7 @@ void StoreServer::begin_round(StoreAccess access) {
   }
   for (const Link id : stale) {
     StoreLink& link = *links_.at(id);
-    // What is still unsent has been offered already; now the kernel gets a last try.
-    static_cast<void>(link.send());
-    link.shut();
+    link.send_and_shut();
     close(link);
   }
   free_elsewhere(std::exchange(store_, std::make_unique<Store>(limits_)));
@@ -142,8 +140,7 @@ void StoreServer::begin_round(StoreAccess access) {
 void StoreServer::close_waiting() {
   for (const Link id : store_->waiting()) {
     StoreLink& link = *links_.at(id);
-    static_cast<void>(link.send());
-    link.shut();
+    link.send_and_shut();
     close(link);
   }
 }
@@ -397,9 +394,7 @@ void StoreServer::release_memory() {
 
 void StoreServer::close_all() {
   for (const auto& [id, link] : links_) {
-    // What is still unsent has been offered already; now the kernel gets a last try.
-    static_cast<void>(link->send());
-    link->shut();
+    link->send_and_shut();
   }
   links_.clear();
   strangers_.clear();

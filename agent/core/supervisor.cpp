@@ -178,7 +178,7 @@ void Supervisor::enter(Phase next, const Event& event, TimePoint now, Effects& o
       return;
     case Phase::kGivenUp:
       out.emplace_back(GiveUp{
-          .local_ranks = ranks_in(WorkerState::kKilling, WorkerState::kKillOnStart),
+          .local_ranks = ranks_in({WorkerState::kKilling, WorkerState::kKillOnStart}),
           .news = news(WorkersState::kStopped)});
   }
 }
@@ -276,14 +276,14 @@ void Supervisor::sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effec
 void Supervisor::report_wait(TimePoint now, Effects& out) {
   report_at_.reset();
   if (phase_ == Phase::kRunning) {
-    for (const int rank : ranks_in(WorkerState::kStarting, WorkerState::kStarting)) {
+    for (const int rank : ranks_in({WorkerState::kStarting})) {
       out.emplace_back(SlowSpawn{.local_rank = rank});
     }
     return;
   }
   std::optional<Duration> kill_in;
   if (deadline_) kill_in = *deadline_ - now;
-  auto ranks = ranks_in(WorkerState::kStopping, WorkerState::kStopOnStart);
+  auto ranks = ranks_in({WorkerState::kStopping, WorkerState::kStopOnStart});
   out.emplace_back(Waits{.local_ranks = std::move(ranks), .kill_in = kill_in});
 }
 
@@ -325,11 +325,11 @@ bool Supervisor::none_runs() const {
   });
 }
 
-std::vector<int> Supervisor::ranks_in(WorkerState state, WorkerState or_state) const {
+std::vector<int> Supervisor::ranks_in(std::initializer_list<WorkerState> states) const {
   std::vector<int> ranks;
   for (int rank = 0; rank < policy_.workers; ++rank) {
-    const WorkerState is = workers_[static_cast<std::size_t>(rank)].state;
-    if (is == state || is == or_state) ranks.push_back(rank);
+    const WorkerState state = workers_[static_cast<std::size_t>(rank)].state;
+    if (std::ranges::find(states, state) != states.end()) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -13,6 +13,7 @@
 #include "rendezvous/core/messages.hpp"
 
 #include <csignal>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <variant>
@@ -206,7 +207,7 @@ class Supervisor {
   void advance(int local_rank, WorkerInput input, Effects& out);
   void advance_all(WorkerInput input, Effects& out);
   bool none_runs() const;
-  std::vector<int> ranks_in(WorkerState state, WorkerState or_state) const;
+  std::vector<int> ranks_in(std::initializer_list<WorkerState> states) const;
   News news(WorkersState state) const;
 
   SupervisorPolicy policy_;

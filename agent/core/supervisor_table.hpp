@@ -48,13 +48,12 @@ enum class SupervisorInput : std::uint8_t {
 };
 
 enum class SupervisorAction : std::uint8_t {
-  kEnter,       // enter the next phase
-  kNothing,     // ignore it, on purpose
-  kBug,         // cannot happen
-  kSpawnNext,   // spawn the next worker, unless one has failed; after the last one, report that all
-                // run
-  kJudge,       // pick the culprit; it may end the round, as kStopRound or kLastEnded do
-  kCheckSaved,  // after a notice: if this worker has not saved, shorten the grace of the others
+  kEnter,          // enter the next phase
+  kNothing,        // ignore it, on purpose
+  kBug,            // cannot happen
+  kSpawnNext,      // unless one has failed: spawn the next worker, or report that all run
+  kJudge,          // pick the culprit; it may end the round, as kStopRound or kLastEnded do
+  kCheckSaved,     // after a notice: if this worker has not saved, shorten the grace of the others
   kShortenGrace,   // after a notice: the workers get the grace of a stop
   kForget,         // enter the next phase without a report: success was reported before
   kApplyLeftover,  // enter after_settling(--leftover)

@@ -22,6 +22,7 @@ import time
 import netns
 import return_drill
 import rounds
+import seeds
 from drill import Drill
 from return_drill import FIRST_MOVED, LEASE_S, Kind
 
@@ -213,31 +214,25 @@ def run(seed):
     except (OSError, RuntimeError) as error:
         seconds, wrong, account = None, [f"broken: {str(error).splitlines()[0]}"], str(error)
     if options.logs and (wrong or seconds > SLOW_S):
-        os.makedirs(options.logs, exist_ok=True)
-        with open(os.path.join(options.logs, f"seed_{seed}"), "w") as log:
-            log.write(f"{one}\n{account}")
+        seeds.keep(options.logs, seed, f"{one}\n{account}")
     said = wrong[0] if wrong else f"all ran {seconds:.1f} s after all was well"
     return f"{'WRONG' if wrong else 'ok   '} seed {seed:<4} {str(one):18} {said}", not wrong
 
 
 def main():
-    seeds = range(options.seeds[0], options.seeds[-1] + 1)
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         right = 0
-        for line, is_right in pool.map(run, seeds):
+        for line, is_right in pool.map(run, options.seeds):
             print(line, flush=True)
             right += is_right
-    print(f"{right} of {len(seeds)} seeds ended right")
-    return 0 if right == len(seeds) else 1
+    return seeds.verdict(right, options.seeds)
 
 
 def parse():
     parser = argparse.ArgumentParser()
     for name in ("ddprun", "round-worker"):
         parser.add_argument(f"--{name}", required=True, type=os.path.abspath)
-    parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(":")], default=[1, 100])
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--logs")
+    seeds.add_flags(parser, default="1:100", jobs=2)
     parser.parse_args(namespace=options)
 
 

@@ -39,12 +39,6 @@ def setUpModule():
     netns.skip_without_namespaces()
 
 
-def child_of(pid):
-    """The first, of whichever thread: the agent has one that starts workers."""
-    return next(int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-                for child in (task / "children").read_text().split())
-
-
 class Metrics:
     """Rank 0's records, through a FIFO that holds some forty of them. If the test stops reading, the
     training soon stops."""
@@ -130,7 +124,7 @@ class Elastic(unittest.TestCase):
         return "".join(f"{path.name}:\n{path.read_text()}" for path in self.room.glob("*.said"))
 
     def kill_agent(self, node):
-        os.kill(child_of(self.jobs[node].pid), signal.SIGKILL)
+        os.kill(netns.children_of(self.jobs[node].pid)[0], signal.SIGKILL)
         self.assertEqual(128 + signal.SIGKILL, self.jobs[node].wait(PATIENCE_S))
 
     def freeze(self, node):
@@ -148,7 +142,8 @@ class Elastic(unittest.TestCase):
         self.metrics.wait_for("start")
         self.metrics.wait_for("step", 60)
         # From here on the test does not read, so the job stops soon, until the node is back.
-        with netns.PidFd(child_of(child_of(self.jobs[witness].pid))) as worker:
+        agent = netns.children_of(self.jobs[witness].pid)[0]
+        with netns.PidFd(netns.children_of(agent)[0]) as worker:
             regain(victim)
             self.assertTrue(worker.wait(PATIENCE_S), self.account())
         self.metrics.wait_for("final")

@@ -5,12 +5,11 @@ ddprun that it concerns ends with a documented status and a line that says why.
 
 Both nodes are plain processes on the loopback. tests/support/faulty_calls.cpp, preloaded, makes a few calls of the
 guards and the agents fail: the seed says which. Nothing may be left of them: no process, no listening socket, no
-directory, no descriptor that main leaves open. With --logs, what both printed is kept, of each seed that is wrong;
+descriptor that main leaves open. With --logs, what both printed is kept, of each seed that is wrong;
 with --trace, there is a backtrace of each failed call in it, for addr2line. Ends with 1 if a seed was wrong.
 """
 
 import argparse
-import collections
 import concurrent.futures
 import contextlib
 import os
@@ -21,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import seeds
 
 # The timeouts of the job: it must end by itself, and long before PATIENCE_S.
 JOIN_TIMEOUT_S = 5
@@ -172,38 +173,24 @@ def run(seed):
     """(seed, what was wrong, statuses). Keeps the account of a run that was wrong."""
     wrong, statuses, account = Run(seed).judge()
     if options.logs and wrong:
-        os.makedirs(options.logs, exist_ok=True)
-        with open(os.path.join(options.logs, f"seed_{seed}"), "w") as log:
-            log.write("\n".join(wrong) + "\n" + account)
-    return seed, wrong, statuses, account
+        seeds.keep(options.logs, seed, "\n".join(wrong) + "\n" + account)
+    if options.verbose:
+        print(account, flush=True)
+    return seed, wrong, statuses
 
 
 def main():
-    seeds = range(options.seeds[0], options.seeds[-1] + 1)
-    ends = collections.Counter()
-    right = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for seed, wrong, statuses, account in pool.map(run, seeds):
-            ends[str(statuses)] += 1
-            right += not wrong
-            if wrong:
-                print(f"WRONG seed {seed}: {'; '.join(wrong)}", flush=True)
-            if options.verbose:
-                print(account, flush=True)
-    print("how they ended:", ", ".join(f"{number} {statuses}" for statuses, number in ends.most_common()))
-    print(f"{right} of {len(seeds)} seeds ended right")
-    return 0 if right == len(seeds) else 1
+        return seeds.judge(pool, run, options.seeds)
 
 
 def parse():
     parser = argparse.ArgumentParser()
     for name in ("ddprun", "faulty-calls"):
         parser.add_argument(f"--{name}", required=True, type=os.path.abspath)
-    parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(":")], default=[1, 200])
-    parser.add_argument("--jobs", type=int, default=4)
+    seeds.add_flags(parser, default="1:200", jobs=4)
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--logs")
     parser.parse_args(namespace=options)
 
 

@@ -80,6 +80,15 @@ def is_stopped(pid):
         return True
 
 
+def children_of(pid):
+    """The children of a process, of all its threads: an agent has one that starts workers."""
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/children") as children:
+            found += map(int, children.read().split())
+    return found
+
+
 class Namespaces:
     """A network and a host name separate from the machine's."""
 

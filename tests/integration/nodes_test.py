@@ -24,8 +24,7 @@ def setUpModule():
 
 
 def agent_of(guard):
-    with open(f"/proc/{guard.pid}/task/{guard.pid}/children") as children:
-        return int(children.read().split()[0])
+    return netns.children_of(guard.pid)[0]
 
 
 class Nodes(unittest.TestCase):

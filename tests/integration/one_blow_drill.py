@@ -34,12 +34,6 @@ def setUpModule():
     netns.skip_without_namespaces()
 
 
-def only_child_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as children:
-        (child,) = map(int, children.read().split())
-    return child
-
-
 class OneBlow(unittest.TestCase):
     def setUp(self):
         self.figures = Figures()
@@ -75,7 +69,7 @@ class OneBlow(unittest.TestCase):
 
     @staticmethod
     def strike_pid_1(_, container):
-        first = only_child_of(container.pid)
+        (first,) = netns.children_of(container.pid)
         at = now_ns()
         os.kill(first, signal.SIGKILL)
         return at

@@ -9,7 +9,6 @@ listening socket. With --logs, what both printed is kept, of each seed that is w
 """
 
 import argparse
-import collections
 import concurrent.futures
 import contextlib
 import os
@@ -20,6 +19,7 @@ import tempfile
 import time
 
 import netns
+import seeds
 
 PROXY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scripts", "chaos_proxy.py")
 PROXY_MARK = 1  # as in chaos_proxy.py
@@ -154,9 +154,7 @@ def run(seed):
     with tempfile.TemporaryDirectory(prefix="ddprun_proxy_") as room, netns.Network(NODES) as network:
         wrong, statuses, account = Run(seed, network, room).judge()
     if options.logs and (wrong or options.all_logs):
-        os.makedirs(options.logs, exist_ok=True)
-        with open(os.path.join(options.logs, f"seed_{seed}"), "w") as log:
-            log.write(account)
+        seeds.keep(options.logs, seed, account)
     return seed, wrong, statuses
 
 
@@ -165,26 +163,14 @@ def main():
     if reason:
         print(f"SKIPPED: {reason}")
         return 0
-    seeds = range(options.seeds[0], options.seeds[-1] + 1)
-    ends = collections.Counter()
-    right = 0
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-        for seed, wrong, statuses in pool.map(run, seeds):
-            ends[str(statuses)] += 1
-            right += not wrong
-            if wrong:
-                print(f"WRONG seed {seed}: {'; '.join(wrong)}", flush=True)
-    print("how they ended:", ", ".join(f"{number} {statuses}" for statuses, number in ends.most_common()))
-    print(f"{right} of {len(seeds)} seeds ended right")
-    return 0 if right == len(seeds) else 1
+        return seeds.judge(pool, run, options.seeds)
 
 
 def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ddprun", required=True, type=os.path.abspath)
-    parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(":")], default=[1, 30])
-    parser.add_argument("--jobs", type=int, default=4)
-    parser.add_argument("--logs")
+    seeds.add_flags(parser, default="1:30", jobs=4)
     parser.add_argument("--all-logs", action="store_true", help="of seeds that are right too")
     parser.parse_args(namespace=options)
 
